@@ -1,0 +1,70 @@
+// A manifest: the ordered extents that make an object's bytes, 36 bytes each, big-endian:
+//   id 16 | store 1 | algorithm 1 | epoch 2 | extent length 4 | offset 4 | length 4 | reserved 4
+// `extent length` is the plaintext length of the whole extent (the chunk tags depend on it);
+// `offset` and `length` name the run of it that this object uses. Joining manifests moves no data.
+
+/** One run of one extent's plaintext. Lengths and offsets in bytes. */
+export interface ExtentRun {
+  id: Buffer;
+  store: number;
+  algorithm: number;
+  epoch: number;
+  extentBytes: number;
+  offset: number;
+  length: number;
+}
+
+/** `store` of an extent whose sealed bytes are in the database row itself. */
+export const inlineStore = 0;
+/** `store` of an extent that is a file of the data folder. */
+export const localStore = 1;
+
+const runBytes = 36;
+
+export function encodeManifest(runs: readonly ExtentRun[]): Buffer {
+  const out = Buffer.alloc(runs.length * runBytes);
+  runs.forEach((run, i) => {
+    const at = i * runBytes;
+    run.id.copy(out, at);
+    out[at + 16] = run.store;
+    out[at + 17] = run.algorithm;
+    out.writeUInt16BE(run.epoch, at + 18);
+    out.writeUInt32BE(run.extentBytes, at + 20);
+    out.writeUInt32BE(run.offset, at + 24);
+    out.writeUInt32BE(run.length, at + 28);
+  });
+  return out;
+}
+
+/** Throws on a manifest of impossible length: the row is damaged. */
+export function decodeManifest(bytes: Uint8Array): ExtentRun[] {
+  if (bytes.length % runBytes !== 0) throw new Error(`manifest of ${bytes.length} bytes`);
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const runs: ExtentRun[] = [];
+  for (let at = 0; at < view.length; at += runBytes) {
+    runs.push({
+      id: view.subarray(at, at + 16),
+      store: view[at + 16] as number,
+      algorithm: view[at + 17] as number,
+      epoch: view.readUInt16BE(at + 18),
+      extentBytes: view.readUInt32BE(at + 20),
+      offset: view.readUInt32BE(at + 24),
+      length: view.readUInt32BE(at + 28),
+    });
+  }
+  return runs;
+}
+
+/** The runs that hold bytes `[start, end)` of the object that `runs` make. */
+export function sliceRuns(runs: readonly ExtentRun[], start: number, end: number): ExtentRun[] {
+  const out: ExtentRun[] = [];
+  let at = 0;
+  for (const run of runs) {
+    const from = Math.max(start - at, 0);
+    const to = Math.min(end - at, run.length);
+    if (from < to) out.push({ ...run, offset: run.offset + from, length: to - from });
+    at += run.length;
+    if (at >= end) break;
+  }
+  return out;
+}

@@ -1,0 +1,26 @@
+// The wall clock, in one place, so that nobody mixes units.
+
+/** Milliseconds since the Unix epoch. */
+export function nowMs(): number {
+  return Date.now();
+}
+
+/** Monotonic milliseconds with fractions, for durations only. */
+export function monotonicMs(): number {
+  return performance.now();
+}
+
+/** `2026-11-20T22:51:16.000Z`: RFC 3339 with milliseconds, as S3's XML has it. */
+export function isoTime(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}
+
+/** S3 shows whole seconds: `2026-11-20T22:51:16.000Z`. */
+export function s3Time(timeMs: number): string {
+  return isoTime(Math.floor(timeMs / 1000) * 1000);
+}
+
+/** `Fri, 20 Nov 2026 22:51:16 GMT` (RFC 9110, IMF-fixdate). */
+export function httpTime(timeMs: number): string {
+  return new Date(timeMs).toUTCString();
+}

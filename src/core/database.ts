@@ -1,0 +1,71 @@
+// The one place that knows better-sqlite3. Rooms write their SQL against the asynchronous `Tx`, so
+// that the same code can run on a database server; on SQLite each call completes before it returns.
+import Database from 'better-sqlite3';
+
+export type SqlValue = string | number | bigint | null | Uint8Array;
+export type Row = Record<string, SqlValue>;
+
+/** Reads. `sql` must be a constant text: statements are prepared once per text and kept. */
+export interface Reader {
+  get<R>(sql: string, ...values: SqlValue[]): Promise<R | undefined>;
+  all<R>(sql: string, ...values: SqlValue[]): Promise<R[]>;
+}
+
+/** Reads and writes inside one transaction. */
+export interface Tx extends Reader {
+  run(sql: string, ...values: SqlValue[]): Promise<{ changes: number; insertedId: number }>;
+}
+
+export interface OpenDatabase {
+  tx: Tx;
+  /** Runs several statements of schema or control SQL. */
+  exec(sql: string): void;
+  close(): void;
+}
+
+export interface DatabaseOptions {
+  readonly: boolean;
+  /** Page cache, KiB. */
+  cacheKib: number;
+}
+
+/**
+ * Opens a SQLite file in WAL mode with synchronous=FULL: a committed transaction survives a power cut.
+ * Throws when the file cannot be opened or is not a database.
+ */
+export function openDatabase(path: string, options: DatabaseOptions): OpenDatabase {
+  const db = new Database(path, { readonly: options.readonly, timeout: 10_000 });
+  if (!options.readonly) {
+    db.pragma('journal_mode = WAL');
+    db.pragma('synchronous = FULL');
+    db.pragma('foreign_keys = ON');
+    // A checkpoint stops the writer; a longer log makes it rarer and folds repeated page writes.
+    db.pragma('wal_autocheckpoint = 8192');
+  }
+  db.pragma(`cache_size = -${options.cacheKib}`);
+  db.pragma('temp_store = MEMORY');
+
+  const statements = new Map<string, Database.Statement>();
+  const prepared = (sql: string): Database.Statement => {
+    let statement = statements.get(sql);
+    if (!statement) {
+      statement = db.prepare(sql);
+      statements.set(sql, statement);
+    }
+    return statement;
+  };
+
+  return {
+    tx: {
+      get: async <R>(sql: string, ...values: SqlValue[]) =>
+        prepared(sql).get(...values) as R | undefined,
+      all: async <R>(sql: string, ...values: SqlValue[]) => prepared(sql).all(...values) as R[],
+      run: async (sql, ...values) => {
+        const { changes, lastInsertRowid } = prepared(sql).run(...values);
+        return { changes, insertedId: Number(lastInsertRowid) };
+      },
+    },
+    exec: (sql) => void db.exec(sql),
+    close: () => void db.close(),
+  };
+}

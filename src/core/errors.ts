@@ -1,0 +1,147 @@
+// Every refusal Bursar can give, in one table: the S3 error code, its HTTP status and its message.
+// Codes, statuses and wording of the S3 ones follow the "Error responses" page of the S3 API reference.
+// A refusal is thrown as `Refusal` and becomes an answer in one place, the gateway's pipeline;
+// anything else that is thrown is a bug and becomes 500 InternalError.
+
+const table = {
+  AccessDenied: [403, 'Access Denied'],
+  AuthorizationHeaderMalformed: [400, 'The authorization header is malformed.'],
+  AuthorizationQueryParametersError: [400, 'Error parsing the query authentication parameters.'],
+  BadDigest: [400, 'The Content-MD5 or checksum you specified did not match what we received.'],
+  BadRequest: [400, 'Bad Request'],
+  BucketAlreadyExists: [409, 'The requested bucket name is not available.'],
+  BucketAlreadyOwnedByYou: [409, 'The bucket you tried to create already exists, and you own it.'],
+  BucketNotEmpty: [409, 'The bucket you tried to delete is not empty.'],
+  BursarIntegrityError: [500, 'Stored data failed authentication and was not sent.'],
+  ConditionalRequestConflict: [409, 'A conflicting operation occurred. Try again.'],
+  EntityTooLarge: [400, 'Your proposed upload exceeds the maximum allowed object size.'],
+  EntityTooSmall: [400, 'Your proposed upload is smaller than the minimum allowed object size.'],
+  ExpiredToken: [400, 'The provided token has expired.'],
+  IllegalLocationConstraintException: [
+    400,
+    'The location constraint is not valid for this gateway.',
+  ],
+  IncompleteBody: [400, 'You did not provide the number of bytes specified by Content-Length.'],
+  InternalError: [500, 'We encountered an internal error. Please try again.'],
+  InvalidAccessKeyId: [403, 'The access key ID you provided does not exist in our records.'],
+  InvalidArgument: [400, 'Invalid Argument'],
+  InvalidBucketName: [400, 'The specified bucket is not valid.'],
+  InvalidDigest: [400, 'The Content-MD5 or checksum value that you specified is not valid.'],
+  InvalidLocationConstraint: [400, 'The specified location constraint is not valid.'],
+  InvalidPart: [
+    400,
+    'One or more of the specified parts could not be found, or its ETag does not match.',
+  ],
+  InvalidPartOrder: [400, 'The list of parts was not in ascending order.'],
+  InvalidRange: [416, 'The requested range is not satisfiable'],
+  InvalidRequest: [400, 'Invalid Request'],
+  InvalidStorageClass: [400, 'The storage class you specified is not valid.'],
+  InvalidURI: [400, "Couldn't parse the specified URI."],
+  KeyTooLongError: [400, 'Your key is too long'],
+  MalformedPOSTRequest: [400, 'The body of your POST request is not well-formed.'],
+  MalformedXML: [
+    400,
+    'The XML you provided was not well-formed or did not validate against our published schema.',
+  ],
+  MaxMessageLengthExceeded: [400, 'Your request was too large.'],
+  MetadataTooLarge: [400, 'Your metadata headers exceed the maximum allowed metadata size.'],
+  MethodNotAllowed: [405, 'The specified method is not allowed against this resource.'],
+  MissingContentLength: [411, 'You must provide the Content-Length HTTP header.'],
+  MissingRequestBodyError: [400, 'Request body is empty.'],
+  MissingSecurityHeader: [400, 'Your request was missing a required header.'],
+  NoSuchBucket: [404, 'The specified bucket does not exist'],
+  NoSuchKey: [404, 'The specified key does not exist.'],
+  NoSuchUpload: [
+    404,
+    'The specified multipart upload does not exist. It may have been aborted or completed.',
+  ],
+  NoSuchVersion: [404, 'The specified version does not exist.'],
+  NotImplemented: [
+    501,
+    'A header or operation you provided implies functionality that is not implemented.',
+  ],
+  NotModified: [304, 'Not Modified'],
+  PreconditionFailed: [412, 'At least one of the preconditions you specified did not hold.'],
+  RequestHeaderSectionTooLarge: [
+    400,
+    'Your request header section exceeds the maximum allowed size.',
+  ],
+  RequestTimeout: [
+    400,
+    'Your socket connection to the server was not read from or written to within the timeout period.',
+  ],
+  RequestTimeTooSkewed: [
+    403,
+    'The difference between the request time and the current time is too large.',
+  ],
+  ServiceUnavailable: [503, 'Service is unable to handle request.'],
+  SignatureDoesNotMatch: [
+    403,
+    'The request signature we calculated does not match the signature you provided. Check your key and signing method.',
+  ],
+  SlowDown: [503, 'Please reduce your request rate.'],
+  TooManyBuckets: [400, 'You have attempted to create more buckets than allowed.'],
+  UnexpectedContent: [400, 'This request does not support content.'],
+  XAmzContentSHA256Mismatch: [
+    400,
+    "The provided 'x-amz-content-sha256' header does not match what was computed.",
+  ],
+
+  // The native API's own (RFC 9457 problem types use the same codes).
+  NoSuchTenant: [404, 'The tenant does not exist.'],
+  NoSuchPrincipal: [404, 'The principal does not exist.'],
+  NoSuchGroup: [404, 'The group does not exist.'],
+  NoSuchAccessKey: [404, 'The access key does not exist.'],
+  NotFound: [404, 'There is nothing at this path.'],
+  AlreadyExists: [409, 'Something of this name exists already.'],
+  InUse: [409, 'It is still in use.'],
+  InvalidInput: [400, 'The request does not fit the documented schema.'],
+} as const satisfies Record<string, readonly [number, string]>;
+
+export type ErrorCode = keyof typeof table;
+
+/** The HTTP status of a code. */
+export function statusOf(code: ErrorCode): number {
+  return table[code][0];
+}
+
+/** The documented message of a code. */
+export function messageOf(code: ErrorCode): string {
+  return table[code][1];
+}
+
+/** Whether a string from elsewhere (a column, a message) is one of our codes. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(table, code);
+}
+
+export interface RefusalDetail {
+  /** Replaces the table's message. */
+  message?: string;
+  /** Extra elements of the S3 error document, e.g. `{ArgumentName: 'max-keys'}`. */
+  fields?: Record<string, string>;
+  cause?: unknown;
+}
+
+/** A documented answer to a request that cannot be granted. Not a bug. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal';
+  readonly code: ErrorCode;
+  readonly fields: Record<string, string>;
+
+  constructor(code: ErrorCode, detail: RefusalDetail = {}) {
+    super(detail.message ?? table[code][1], { cause: detail.cause });
+    this.code = code;
+    this.fields = detail.fields ?? {};
+  }
+
+  get status(): number {
+    return table[this.code][0];
+  }
+}
+
+/** `InvalidArgument` with the two fields that S3 adds to it. */
+export function invalidArgument(name: string, value: string, message?: string): Refusal {
+  const fields = { ArgumentName: name, ArgumentValue: value };
+  return new Refusal('InvalidArgument', message === undefined ? { fields } : { message, fields });
+}

@@ -1,0 +1,51 @@
+// Identifiers. Extent ids begin with the time (as RFC 9562 version 7 does), so that new rows of the
+// catalog's extent table land beside each other; the other 80 bits are random and make them unique.
+import { randomBytes, randomFillSync } from 'node:crypto';
+
+export const extentIdBytes = 16;
+
+const pool = Buffer.allocUnsafe(16 * 256);
+let poolOffset = pool.length;
+
+/** `count` random bytes (at most 16) out of a pool, so that small ids cost no system call each. */
+function takeRandom(count: number): Buffer {
+  if (poolOffset + count > pool.length) {
+    randomFillSync(pool);
+    poolOffset = 0;
+  }
+  const bytes = Buffer.from(pool.subarray(poolOffset, poolOffset + count));
+  poolOffset += count;
+  return bytes;
+}
+
+/** A new 128-bit extent id: 48 bits of milliseconds, 80 random bits. */
+export function newExtentId(): Buffer {
+  const id = Buffer.allocUnsafeSlow(extentIdBytes);
+  id.writeUIntBE(Date.now(), 0, 6);
+  takeRandom(10).copy(id, 6);
+  return id;
+}
+
+/** 16 upper-case hexadecimal digits, as S3's request ids look. */
+export function newRequestId(): string {
+  return takeRandom(8).toString('hex').toUpperCase();
+}
+
+/** An opaque multipart upload id of 128 random bits, safe in URLs and XML. */
+export function newUploadId(): string {
+  return randomBytes(16).toString('base64url');
+}
+
+const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+
+/** `BUR` and 17 random characters: 20 in all, as long as an AWS access key id. */
+export function newAccessKeyId(): string {
+  let id = 'BUR';
+  for (const byte of randomBytes(17)) id += alphabet[byte & 31];
+  return id;
+}
+
+/** 240 random bits as 40 characters, as long as an AWS secret access key. */
+export function newSecretAccessKey(): string {
+  return randomBytes(30).toString('base64');
+}

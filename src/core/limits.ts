@@ -1,0 +1,40 @@
+// The bounds of everything a client can send and of everything we hold for it. S3's own limits come
+// from "Amazon S3 multipart upload limits" and "Creating object key names"; the rest are ours.
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+const GiB = 1024 * MiB;
+
+// S3
+export const keyBytesMax = 1024;
+export const metadataBytesMax = 2 * KiB;
+export const singlePutBytesMax = 5 * GiB;
+export const objectBytesMax = 5 * 1024 * GiB;
+export const partCountMax = 10_000;
+export const partBytesMin = 5 * MiB;
+export const listKeysMax = 1000;
+export const deleteKeysMax = 1000;
+export const presignSecondsMax = 7 * 24 * 3600;
+export const clockSkewMsMax = 15 * 60 * 1000;
+export const bucketsPerTenantMax = 10_000;
+
+// HTTP
+export const headerBytesMax = 32 * KiB;
+export const headerCountMax = 200;
+export const targetBytesMax = 16 * KiB;
+export const queryParametersMax = 100;
+
+// XML request bodies: 10,000 parts with five checksums each fit in 4 MiB.
+export const xmlBytesMax = 4 * MiB;
+export const xmlDepthMax = 10;
+
+// aws-chunked
+export const chunkHeaderBytesMax = 4 * KiB;
+export const chunkBytesMax = 64 * MiB;
+export const trailerBytesMax = 8 * KiB;
+
+// Bytes at rest (DESIGN: extents of at most 16 MiB, chunks of 256 KiB, small objects inline)
+export const extentBytesMax = 16 * MiB;
+export const chunkBytes = 256 * KiB;
+export const tagBytes = 32;
+export const inlineBytesMax = 64 * KiB;

@@ -1,0 +1,142 @@
+// The embedded database's tables. One file, so that a reader sees the whole state of a gateway.
+// `seq` and `idx` are the same number: the log index of the record that made the row.
+
+export const schemaVersion = 1;
+
+export const schema = `
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+-- authz: who there is ------------------------------------------------------------------------
+CREATE TABLE tenants (
+  name TEXT PRIMARY KEY,
+  created_ms INTEGER NOT NULL,
+  members_create_buckets INTEGER NOT NULL DEFAULT 1
+) WITHOUT ROWID;
+
+CREATE TABLE principals (
+  tenant TEXT NOT NULL REFERENCES tenants(name),
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,              -- person | robot
+  role TEXT NOT NULL,              -- operator | admin | auditor | member
+  created_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+CREATE TABLE groups (
+  tenant TEXT NOT NULL REFERENCES tenants(name),
+  name TEXT NOT NULL,
+  created_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+CREATE TABLE group_members (
+  tenant TEXT NOT NULL,
+  group_name TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  PRIMARY KEY (tenant, group_name, principal),
+  FOREIGN KEY (tenant, group_name) REFERENCES groups(tenant, name) ON DELETE CASCADE,
+  FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
+) WITHOUT ROWID;
+
+CREATE TABLE access_keys (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  sealed_secret BLOB NOT NULL,     -- AES-256-GCM under the key file
+  created_ms INTEGER NOT NULL,
+  FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX access_keys_by_principal ON access_keys (tenant, principal);
+
+CREATE TABLE tenant_keys (         -- the keys that authenticate stored bytes
+  tenant TEXT NOT NULL,
+  epoch INTEGER NOT NULL,
+  sealed_key BLOB NOT NULL,
+  created_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, epoch)
+) WITHOUT ROWID;
+
+-- catalog: what is stored ---------------------------------------------------------------------
+CREATE TABLE buckets (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant TEXT NOT NULL REFERENCES tenants(name),
+  name TEXT NOT NULL,
+  owner TEXT NOT NULL,             -- principal name in the tenant
+  created_ms INTEGER NOT NULL,
+  UNIQUE (tenant, name)
+);
+
+CREATE TABLE versions (
+  bucket_id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  superseded_seq INTEGER,          -- null: the current version
+  size INTEGER NOT NULL,
+  etag TEXT NOT NULL,              -- without quotes
+  sha256 BLOB,                     -- of the whole object; null for a multipart one
+  class TEXT NOT NULL,
+  owner TEXT NOT NULL,             -- principal name in the bucket's tenant
+  created_ms INTEGER NOT NULL,
+  manifest BLOB NOT NULL,
+  attributes TEXT NOT NULL,        -- JSON: headers, metadata, checksum, parts
+  PRIMARY KEY (bucket_id, key, seq)
+) WITHOUT ROWID;
+CREATE INDEX versions_superseded ON versions (superseded_seq) WHERE superseded_seq IS NOT NULL;
+
+CREATE TABLE extents (
+  id BLOB PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  state INTEGER NOT NULL,          -- 0 intent, 1 live, 2 condemned
+  refs INTEGER NOT NULL,           -- manifests that name it
+  changed_ms INTEGER NOT NULL,     -- when the state last changed
+  process TEXT,                    -- intent: the run of the gateway that writes it
+  body BLOB                        -- sealed bytes of an inline extent, else null
+);
+CREATE INDEX extents_not_live ON extents (state, changed_ms) WHERE state <> 1;
+
+CREATE TABLE uploads (
+  id TEXT PRIMARY KEY,
+  bucket_id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  initiator TEXT NOT NULL,         -- principal id: tenant/name
+  created_ms INTEGER NOT NULL,
+  class TEXT NOT NULL,
+  attributes TEXT NOT NULL,        -- JSON: headers, metadata, checksum algorithm and type
+  completed TEXT                   -- JSON: the answer, for idempotent completion
+) WITHOUT ROWID;
+CREATE INDEX uploads_by_key ON uploads (bucket_id, key, id);
+
+CREATE TABLE parts (
+  upload_id TEXT NOT NULL REFERENCES uploads(id),
+  number INTEGER NOT NULL,
+  size INTEGER NOT NULL,
+  etag TEXT NOT NULL,
+  checksum TEXT,                   -- base64
+  modified_ms INTEGER NOT NULL,
+  manifest BLOB NOT NULL,
+  PRIMARY KEY (upload_id, number)
+) WITHOUT ROWID;
+
+-- quota: how much -----------------------------------------------------------------------------
+CREATE TABLE usage (
+  account TEXT PRIMARY KEY,        -- tenant:cms  principal:cms/alice  bucket:cms/raw
+  requests INTEGER NOT NULL DEFAULT 0,
+  ingress_bytes INTEGER NOT NULL DEFAULT 0,
+  egress_bytes INTEGER NOT NULL DEFAULT 0,
+  stored_bytes INTEGER NOT NULL DEFAULT 0,
+  stored_objects INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- audit: what happened ------------------------------------------------------------------------
+CREATE TABLE records (
+  idx INTEGER PRIMARY KEY,
+  time_ms INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  action TEXT NOT NULL,
+  bucket TEXT,
+  key TEXT,
+  record TEXT NOT NULL             -- RFC 8785 canonical JSON, verbatim
+);
+CREATE INDEX records_by_tenant ON records (tenant, idx);
+`;
