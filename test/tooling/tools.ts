@@ -1,0 +1,115 @@
+// The programs of others that tests drive: found by environment variable, else on PATH.
+// A missing one is a loud skip on a developer's machine and a failing test where CI=true, so that
+// nothing passes on CI by not having run.
+import { type ExecFileOptions, execFile, execFileSync } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { describe, it } from 'vitest';
+import type { ServedGateway } from './served-gateway.ts';
+
+export interface Tool {
+  name: string;
+  /** The variable that names its path. */
+  variable: string;
+  /** Undefined where it is not installed. */
+  path: string | undefined;
+}
+
+export const awsCli = findTool('AWS CLI', 'AWS_CLI', 'aws');
+export const rclone = findTool('rclone', 'RCLONE', 'rclone');
+export const versitygw = findTool('versitygw', 'VERSITYGW', 'versitygw');
+export const boto3Python = withModule(findTool('boto3', 'BOTO3_PYTHON', 'python3'), 'boto3');
+
+function findTool(name: string, variable: string, command: string): Tool {
+  const named = process.env[variable];
+  if (named !== undefined && named !== '') return { name, variable, path: named };
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  return { name, variable, path: folders.map((dir) => join(dir, command)).find(isExecutable) };
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A Python without the module is as good as none. */
+function withModule(python: Tool, module: string): Tool {
+  if (python.path === undefined) return python;
+  try {
+    execFileSync(python.path, ['-c', `import ${module}`], { stdio: 'ignore' });
+    return python;
+  } catch {
+    return { ...python, path: undefined };
+  }
+}
+
+/** Like vitest's `describe`, for tests that cannot run without the tool. */
+export function describeWithTool(tool: Tool, title: string, body: (path: string) => void): void {
+  const { path } = tool;
+  if (path !== undefined) {
+    describe(title, () => body(path));
+    return;
+  }
+  const missing = `${tool.name} is missing: set ${tool.variable} or put it on PATH`;
+  if (process.env.CI === 'true') {
+    describe(title, () => {
+      it(`has ${tool.name}`, () => {
+        throw new Error(missing);
+      });
+    });
+    return;
+  }
+  console.warn(`SKIPPED: ${title}: ${missing}`);
+  describe.skip(`${title} (${missing})`, () => {
+    it('is skipped', () => {});
+  });
+}
+
+/** Thrown by `runTool`: what the tool said, and how it ended. */
+export class ToolFailure extends Error {
+  override readonly name = 'ToolFailure';
+  readonly status: number | undefined;
+  readonly output: string;
+
+  constructor(command: string, status: number | undefined, output: string) {
+    super(`${command} ended with ${status}:\n${output}`);
+    this.status = status;
+    this.output = output;
+  }
+}
+
+/** Runs to the end and resolves with its standard output; throws `ToolFailure` on a status not 0. */
+export function runTool(path: string, args: string[], env: NodeJS.ProcessEnv): Promise<string> {
+  const options: ExecFileOptions = { env, maxBuffer: 64 * 1024 * 1024, timeout: 240_000 };
+  return new Promise((resolve, reject) => {
+    execFile(path, args, options, (error, stdout, stderr) => {
+      if (!error) return resolve(String(stdout));
+      const status = typeof error.code === 'number' ? error.code : undefined;
+      reject(new ToolFailure(`${path} ${args.join(' ')}`, status, `${stdout}${stderr}`));
+    });
+  });
+}
+
+/**
+ * The environment for a client of the gateway: its keys, and nothing of the developer's own AWS
+ * set-up, proxies or certificate bundles, which have no business with a loopback server.
+ */
+export function clientEnvironment(gateway: ServedGateway): NodeJS.ProcessEnv {
+  const own = /^(AWS_|RCLONE_|BURSAR_|(https?|all|no)_proxy$)/i;
+  const entries = Object.entries(process.env).filter(([name]) => !own.test(name));
+  return {
+    ...Object.fromEntries(entries),
+    AWS_ACCESS_KEY_ID: gateway.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: gateway.secretAccessKey,
+    AWS_DEFAULT_REGION: 'us-east-1',
+    AWS_CONFIG_FILE: '/dev/null',
+    AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
+    AWS_EC2_METADATA_DISABLED: 'true',
+    AWS_PAGER: '',
+    NO_PROXY: '*',
+  };
+}
