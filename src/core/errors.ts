@@ -36,6 +36,7 @@ const table = {
   InvalidRange: [416, 'The requested range is not satisfiable'],
   InvalidRequest: [400, 'Invalid Request'],
   InvalidStorageClass: [400, 'The storage class you specified is not valid.'],
+  InvalidToken: [400, 'The provided token is malformed or otherwise invalid.'],
   InvalidURI: [400, "Couldn't parse the specified URI."],
   KeyTooLongError: [400, 'Your key is too long'],
   MalformedPOSTRequest: [400, 'The body of your POST request is not well-formed.'],
@@ -95,6 +96,7 @@ const table = {
   NotFound: [404, 'There is nothing at this path.'],
   AlreadyExists: [409, 'Something of this name exists already.'],
   InUse: [409, 'It is still in use.'],
+  TooManyAccessKeys: [409, 'The principal has as many access keys as it may have.'],
   InvalidInput: [400, 'The request does not fit the documented schema.'],
 } as const satisfies Record<string, readonly [number, string]>;
 

@@ -1,0 +1,261 @@
+// Who sent this request: the verification of Signature V4 in headers and in presigned URLs.
+// Invariant: an identity is returned only when the key's secret signed the method, the path, the whole
+// query, `host`, every x-amz-* header, and the word or digest that stands for the body. An x-amz-*
+// header outside the signature could make the signer copy or publish what they never meant to.
+// Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference.
+import { Buffer } from 'node:buffer';
+import { Refusal } from '../core/errors.ts';
+import { clockSkewMsMax } from '../core/limits.ts';
+import type { Principal } from '../core/principal.ts';
+import { canonicalHeaderValue, canonicalRequest, type QueryPairs } from './canonical-request.ts';
+import { type Claim, type Headers, headerOf, readClaim, wrongRegion } from './claim.ts';
+import { contentSha256, type Payload, readPayload } from './payload.ts';
+import {
+  deriveSigningKey,
+  equalSignatures,
+  SigningKeys,
+  signText,
+  stringToSign,
+  unsignedPayload,
+} from './sigv4.ts';
+
+export type { Payload } from './payload.ts';
+
+export interface SignedRequest {
+  method: string;
+  /** Decoded UTF-8 path (each %XX decoded once), begins with '/'. */
+  path: string;
+  /** Decoded query pairs in order of appearance. */
+  query: ReadonlyArray<readonly [string, string]>;
+  /** Node's IncomingMessage.headers (lower-case names). */
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Node's rawHeaders: name, value, name, value … */
+  rawHeaders: readonly string[];
+}
+
+export interface AccessKey {
+  id: string;
+  secret: string;
+  principal: Principal;
+}
+
+export type FindAccessKey = (id: string) => Promise<AccessKey | undefined>;
+
+export interface Identity {
+  principal: Principal;
+  accessKeyId: string;
+  /** Both ends know the secret: authenticated, but deniable. */
+  evidence: 'shared-secret';
+  payload: Payload;
+  presigned: boolean;
+}
+
+export interface AuthenticatorOptions {
+  findAccessKey: FindAccessKey;
+  /** The accepted regions, comma-separated; absent or empty: any region. */
+  regions?: string | undefined;
+  nowMs?: () => number;
+}
+
+const keptKeys = 10_000;
+
+export class Authenticator {
+  readonly #findAccessKey: FindAccessKey;
+  readonly #regions: readonly string[];
+  readonly #nowMs: () => number;
+  readonly #keys = new SigningKeys(keptKeys);
+  /** Signs for keys that do not exist, so that these cost what the others cost. */
+  readonly #nobodysKey = Buffer.alloc(32);
+
+  constructor(options: AuthenticatorOptions) {
+    this.#findAccessKey = options.findAccessKey;
+    this.#regions = (options.regions ?? '')
+      .split(',')
+      .map((region) => region.trim())
+      .filter((region) => region !== '');
+    this.#nowMs = options.nowMs ?? Date.now;
+  }
+
+  /** null: the request carries no credentials at all (anonymous). Throws a Refusal otherwise. */
+  async authenticate(request: SignedRequest): Promise<Identity | null> {
+    const claim = readClaim(request.headers, request.query);
+    if (claim === null) return null;
+    this.#checkRegion(claim);
+    checkTime(claim, this.#nowMs());
+    const payloadWord =
+      claim.where === 'header'
+        ? headerPayloadWord(request.headers)
+        : queryPayloadWord(request.headers, request.query);
+    checkAllSigned(request, claim, payloadWord);
+    const values = headerValues(request, claim.signedHeaders);
+    const canonical = canonicalRequest({
+      method: request.method,
+      path: request.path,
+      query: request.query,
+      headerNames: claim.signedHeaders,
+      headerValues: values.texts,
+      payload: payloadWord,
+    });
+    const accessKey = await this.#findAccessKey(claim.accessKeyId);
+    const signingKey = this.#verify(claim, canonical, accessKey, values.complete);
+    return {
+      principal: (accessKey as AccessKey).principal,
+      accessKeyId: claim.accessKeyId,
+      evidence: 'shared-secret',
+      payload: readPayload(payloadWord, {
+        signingKey,
+        scope: claim.scopeLine,
+        amzDate: claim.amzDate,
+        signature: claim.signature,
+      }),
+      presigned: claim.where === 'query',
+    };
+  }
+
+  #checkRegion(claim: Claim): void {
+    const [expected] = this.#regions;
+    if (expected === undefined || this.#regions.includes(claim.scope.region)) return;
+    throw wrongRegion(claim, expected);
+  }
+
+  /** The signing key, if the claim's signature is the secret's. One digest and one HMAC in any case. */
+  #verify(
+    claim: Claim,
+    canonical: string,
+    accessKey: AccessKey | undefined,
+    complete: boolean,
+  ): Buffer {
+    const { accessKeyId, scopeLine, signature } = claim;
+    const text = stringToSign(claim.amzDate, scopeLine, canonical);
+    let signingKey: Buffer = this.#nobodysKey;
+    let derived = false;
+    if (accessKey !== undefined) {
+      const kept = this.#keys.find(accessKeyId, accessKey.secret, scopeLine);
+      signingKey = kept ?? deriveSigningKey(accessKey.secret, claim.scope);
+      derived = kept === undefined;
+    }
+    const equal = equalSignatures(signText(signingKey, text), signature);
+    if (accessKey === undefined) {
+      throw new Refusal('InvalidAccessKeyId', { fields: { AWSAccessKeyId: accessKeyId } });
+    }
+    if (!equal || !complete) {
+      throw new Refusal('SignatureDoesNotMatch', {
+        fields: {
+          AWSAccessKeyId: accessKeyId,
+          StringToSign: text,
+          SignatureProvided: signature,
+          CanonicalRequest: canonical,
+        },
+      });
+    }
+    // Only a proven scope is kept: nobody without a secret can push another's key out of the cache.
+    if (derived) this.#keys.keep(accessKeyId, accessKey.secret, scopeLine, signingKey);
+    return signingKey;
+  }
+}
+
+function checkTime(claim: Claim, nowMs: number): void {
+  const { signedAtMs } = claim;
+  if (claim.where === 'header') {
+    if (Math.abs(nowMs - signedAtMs) <= clockSkewMsMax) return;
+    throw new Refusal('RequestTimeTooSkewed', {
+      fields: {
+        RequestTime: claim.amzDate,
+        ServerTime: new Date(nowMs).toISOString(),
+        MaxAllowedSkewMilliseconds: String(clockSkewMsMax),
+      },
+    });
+  }
+  if (signedAtMs > nowMs + clockSkewMsMax) {
+    throw new Refusal('AccessDenied', { message: 'Request is not valid yet' });
+  }
+  const expiresMs = signedAtMs + claim.expiresSeconds * 1000;
+  if (nowMs <= expiresMs) return;
+  throw new Refusal('AccessDenied', {
+    message: 'Request has expired',
+    fields: {
+      'X-Amz-Expires': String(claim.expiresSeconds),
+      Expires: new Date(expiresMs).toISOString(),
+      ServerTime: new Date(nowMs).toISOString(),
+    },
+  });
+}
+
+function headerPayloadWord(headers: Headers): string {
+  const word = headerOf(headers, contentSha256);
+  if (word !== undefined) return word;
+  throw new Refusal('InvalidRequest', {
+    message: `Missing required header for this request: ${contentSha256}`,
+  });
+}
+
+/**
+ * What stands for the body in a presigned request: the parameter, else the header, else
+ * UNSIGNED-PAYLOAD. Whichever it is becomes the last line of the canonical request and is signed by
+ * that, even where SDKs leave the header's name out of SignedHeaders.
+ */
+function queryPayloadWord(headers: Headers, query: QueryPairs): string {
+  for (const [name, value] of query) {
+    if (name === 'X-Amz-Content-Sha256' || name === contentSha256) return value;
+  }
+  return headerOf(headers, contentSha256) ?? unsignedPayload;
+}
+
+function isAmzHeader(name: string): boolean {
+  return name.startsWith('x-amz-');
+}
+
+/** Counting suffices: every signed name that is present is one of the request's. */
+function checkAllSigned(request: SignedRequest, claim: Claim, payloadWord: string): void {
+  const { headers } = request;
+  const { signedHeaders } = claim;
+  let present = 0;
+  for (const name in headers) if (isAmzHeader(name)) present++;
+  let signed = 0;
+  for (const name of signedHeaders) if (isAmzHeader(name) && Object.hasOwn(headers, name)) signed++;
+  if (present === signed && signedHeaders.includes('host')) return;
+
+  const unsigned = Object.keys(headers).filter((name) => {
+    if (signedHeaders.includes(name)) return false;
+    // In a presigned request the canonical form's last line may have signed it: see above.
+    const bound = claim.where === 'query' && headers[contentSha256] === payloadWord;
+    return isAmzHeader(name) && !(name === contentSha256 && bound);
+  });
+  if (!signedHeaders.includes('host')) unsigned.unshift('host');
+  if (unsigned.length === 0) return;
+  throw new Refusal('AccessDenied', {
+    message: 'There were headers present in the request which were not signed',
+    fields: { HeadersNotSigned: unsigned.join(', ') },
+  });
+}
+
+/** The signed headers' values; `complete` is false if the request lacks one of them. */
+function headerValues(
+  request: SignedRequest,
+  names: readonly string[],
+): { texts: string[]; complete: boolean } {
+  const texts: string[] = [];
+  let complete = true;
+  for (const name of names) {
+    const value = headerOf(request.headers, name);
+    if (value === undefined) {
+      complete = false;
+      texts.push('');
+    } else if (value.includes(', ')) {
+      texts.push(joinRepeated(request.rawHeaders, name) ?? canonicalHeaderValue(value));
+    } else {
+      texts.push(canonicalHeaderValue(value));
+    }
+  }
+  return { texts, complete };
+}
+
+/** Node joins a repeated header with ', ', the canonical form with ','. undefined: not repeated. */
+function joinRepeated(rawHeaders: readonly string[], name: string): string | undefined {
+  const values: string[] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    if ((rawHeaders[i] as string).toLowerCase() !== name) continue;
+    values.push(canonicalHeaderValue(rawHeaders[i + 1] as string));
+  }
+  return values.length > 1 ? values.join(',') : undefined;
+}

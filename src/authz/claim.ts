@@ -1,0 +1,333 @@
+// What a request says about its signer, read from its Authorization header or its query and not yet
+// believed: authenticate.ts checks it. Invariant: a request carries one claim, none, or is refused;
+// where a part is missing, repeated or of the wrong form there is no claim to misread.
+// Specification: "Authenticating Requests: Using the Authorization Header" and "… Using Query
+// Parameters" of the Amazon S3 API reference.
+import { invalidArgument, Refusal } from '../core/errors.ts';
+import { presignSecondsMax } from '../core/limits.ts';
+import type { QueryPairs } from './canonical-request.ts';
+import {
+  algorithm,
+  formatAmzDate,
+  isScopeDate,
+  parseAmzDate,
+  parseHttpDate,
+  type Scope,
+  scopeText,
+  terminator,
+} from './sigv4.ts';
+
+export type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+export interface Claim {
+  /** 'header' for an Authorization header, 'query' for a presigned URL. */
+  where: 'header' | 'query';
+  accessKeyId: string;
+  scope: Scope;
+  /** The scope as the signature has it. */
+  scopeLine: string;
+  /** Sorted, lower-case, without repetition; `host` is among them or the request is refused later. */
+  signedHeaders: string[];
+  signature: string;
+  /** `YYYYMMDDTHHMMSSZ`. */
+  amzDate: string;
+  signedAtMs: number;
+  /** How long a presigned URL is valid; 0 for a header. */
+  expiresSeconds: number;
+}
+
+const asymmetricAlgorithm = 'AWS4-ECDSA-P256-SHA256';
+const signedHeadersMax = 100;
+const accessKeyIdLengthMax = 128;
+const regionLengthMax = 64;
+
+/** One header's value; undefined if it is absent. Inherited properties are no headers. */
+export function headerOf(headers: Headers, name: string): string | undefined {
+  const value = headers[name];
+  if (typeof value === 'string') return value;
+  return Array.isArray(value) ? value.join(',') : undefined;
+}
+
+/** The claim of a request, null if it carries no credentials. Throws a Refusal if it is malformed. */
+export function readClaim(headers: Headers, query: QueryPairs): Claim | null {
+  const authorization = headerOf(headers, 'authorization');
+  const inQuery = hasQueryClaim(query);
+  if (authorization === undefined) {
+    return inQuery ? readQueryClaim(query) : null;
+  }
+  if (inQuery) {
+    const message =
+      'Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query ' +
+      'string parameter or the Authorization header should be specified';
+    throw invalidArgument('Authorization', authorization, message);
+  }
+  return readHeaderClaim(authorization, headers);
+}
+
+function hasQueryClaim(query: QueryPairs): boolean {
+  for (const [name] of query) {
+    if (name === 'X-Amz-Algorithm' || name === 'X-Amz-Credential') return true;
+    if (name === 'X-Amz-Signature' || name === 'AWSAccessKeyId') return true;
+  }
+  return false;
+}
+
+// The Authorization header ---------------------------------------------------------------------
+
+function malformedHeader(detail: string, fields?: Record<string, string>): Refusal {
+  const message = `The authorization header is malformed; ${detail}`;
+  return new Refusal('AuthorizationHeaderMalformed', fields ? { message, fields } : { message });
+}
+
+function readHeaderClaim(authorization: string, headers: Headers): Claim {
+  if (!authorization.startsWith(`${algorithm} `)) throw otherMechanism(authorization);
+  refuseSessionToken(headerOf(headers, 'x-amz-security-token'));
+  const parts = readComponents(authorization.slice(algorithm.length + 1));
+  const { accessKeyId, scope } = readCredential(parts.credential, malformedHeader);
+  const { amzDate, signedAtMs } = readHeaderTime(headers);
+  if (scope.date !== amzDate.slice(0, 8)) {
+    throw malformedHeader(
+      `Invalid credential date "${scope.date}". This date is not the same as X-Amz-Date: ` +
+        `"${amzDate.slice(0, 8)}".`,
+    );
+  }
+  return {
+    where: 'header',
+    accessKeyId,
+    scope,
+    scopeLine: scopeText(scope),
+    signedHeaders: readSignedHeaders(parts.signedHeaders, malformedHeader),
+    signature: parts.signature,
+    amzDate,
+    signedAtMs,
+    expiresSeconds: 0,
+  };
+}
+
+function otherMechanism(authorization: string): Refusal {
+  const end = authorization.indexOf(' ');
+  const scheme = end < 0 ? authorization : authorization.slice(0, end);
+  switch (scheme) {
+    case algorithm:
+      return wrongComponents();
+    case 'AWS':
+      return notSupported();
+    case asymmetricAlgorithm:
+    case 'Bearer':
+      return new Refusal('NotImplemented', { fields: { Header: 'Authorization' } });
+    default:
+      return invalidArgument('Authorization', authorization, 'Unsupported Authorization Type');
+  }
+}
+
+function notSupported(): Refusal {
+  const message =
+    'The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.';
+  return new Refusal('InvalidRequest', { message });
+}
+
+/** No key has a session token until temporary credentials exist, so any token is a wrong one. */
+function refuseSessionToken(token: string | undefined): void {
+  if (token !== undefined) throw new Refusal('InvalidToken');
+}
+
+function wrongComponents(): Refusal {
+  return malformedHeader(
+    'the authorization header requires three components: Credential, SignedHeaders, and Signature.',
+  );
+}
+
+interface Components {
+  credential: string;
+  signedHeaders: string;
+  signature: string;
+}
+
+/** `Credential=…, SignedHeaders=…, Signature=…`, in any order, each exactly once. */
+function readComponents(text: string): Components {
+  let credential: string | undefined;
+  let signedHeaders: string | undefined;
+  let signature: string | undefined;
+  let at = 0;
+  while (at <= text.length) {
+    const comma = text.indexOf(',', at);
+    const end = comma < 0 ? text.length : comma;
+    const part = text.slice(at, end).trim();
+    at = end + 1;
+    if (part.startsWith('Credential=') && credential === undefined) {
+      credential = part.slice('Credential='.length);
+    } else if (part.startsWith('SignedHeaders=') && signedHeaders === undefined) {
+      signedHeaders = part.slice('SignedHeaders='.length);
+    } else if (part.startsWith('Signature=') && signature === undefined) {
+      signature = part.slice('Signature='.length);
+    } else {
+      throw wrongComponents();
+    }
+  }
+  if (!credential || !signedHeaders || !signature) throw wrongComponents();
+  return { credential, signedHeaders, signature };
+}
+
+/** x-amz-date, or else Date. Throws AccessDenied, as S3 does, if neither is there and well-formed. */
+function readHeaderTime(headers: Headers): { amzDate: string; signedAtMs: number } {
+  const amzDate = headerOf(headers, 'x-amz-date');
+  const text = amzDate ?? headerOf(headers, 'date') ?? '';
+  const signedAtMs = amzDate === undefined ? parseHttpDate(text) : parseAmzDate(text);
+  if (signedAtMs === undefined) {
+    throw new Refusal('AccessDenied', {
+      message: 'AWS authentication requires a valid Date or x-amz-date header',
+    });
+  }
+  return { amzDate: amzDate ?? formatAmzDate(signedAtMs), signedAtMs };
+}
+
+// The query --------------------------------------------------------------------------------------
+
+function malformedQuery(message: string, fields?: Record<string, string>): Refusal {
+  return new Refusal(
+    'AuthorizationQueryParametersError',
+    fields ? { message, fields } : { message },
+  );
+}
+
+function malformedCredentialParameter(detail: string, fields?: Record<string, string>): Refusal {
+  return malformedQuery(`Error parsing the X-Amz-Credential parameter; ${detail}`, fields);
+}
+
+function readQueryClaim(query: QueryPairs): Claim {
+  const parameters = readParameters(query);
+  if (parameters.has('AWSAccessKeyId')) throw notSupported();
+  const take = (name: string): string => {
+    const value = parameters.get(name);
+    if (value === undefined || value === '') {
+      throw malformedQuery(
+        'Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, ' +
+          'X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.',
+      );
+    }
+    return value;
+  };
+  const asked = take('X-Amz-Algorithm');
+  if (asked === asymmetricAlgorithm) throw new Refusal('NotImplemented');
+  if (asked !== algorithm) {
+    throw malformedQuery(`X-Amz-Algorithm only supports "${algorithm} and ${asymmetricAlgorithm}"`);
+  }
+  refuseSessionToken(parameters.get('X-Amz-Security-Token'));
+  const credential = take('X-Amz-Credential');
+  const { accessKeyId, scope } = readCredential(credential, malformedCredentialParameter);
+  const amzDate = take('X-Amz-Date');
+  const signedAtMs = parseAmzDate(amzDate);
+  if (signedAtMs === undefined) {
+    throw malformedQuery("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"");
+  }
+  if (scope.date !== amzDate.slice(0, 8)) {
+    throw malformedCredentialParameter(
+      `Invalid credential date "${scope.date}". This date is not the same as X-Amz-Date: ` +
+        `"${amzDate.slice(0, 8)}".`,
+    );
+  }
+  return {
+    where: 'query',
+    accessKeyId,
+    scope,
+    scopeLine: scopeText(scope),
+    signedHeaders: readSignedHeaders(take('X-Amz-SignedHeaders'), malformedQuery),
+    signature: take('X-Amz-Signature'),
+    amzDate,
+    signedAtMs,
+    expiresSeconds: readExpires(take('X-Amz-Expires')),
+  };
+}
+
+const authParameters = new Set([
+  'AWSAccessKeyId',
+  'X-Amz-Algorithm',
+  'X-Amz-Content-Sha256',
+  'X-Amz-Credential',
+  'X-Amz-Date',
+  'X-Amz-Expires',
+  'X-Amz-Security-Token',
+  'X-Amz-Signature',
+  'X-Amz-SignedHeaders',
+]);
+
+function readParameters(query: QueryPairs): Map<string, string> {
+  const parameters = new Map<string, string>();
+  for (const [name, value] of query) {
+    if (!authParameters.has(name)) continue;
+    if (parameters.has(name)) throw malformedQuery(`The parameter ${name} is given twice.`);
+    parameters.set(name, value);
+  }
+  return parameters;
+}
+
+function readExpires(text: string): number {
+  if (!/^-?\d{1,15}$/.test(text)) throw malformedQuery('X-Amz-Expires should be a number');
+  const seconds = Number(text);
+  if (seconds < 0) throw malformedQuery('X-Amz-Expires must be non-negative');
+  if (seconds < 1 || seconds > presignSecondsMax) {
+    throw malformedQuery(
+      'X-Amz-Expires must be less than a week (in seconds) and at least 1; that is, the given ' +
+        `X-Amz-Expires must be at most ${presignSecondsMax} seconds`,
+    );
+  }
+  return seconds;
+}
+
+// Both -------------------------------------------------------------------------------------------
+
+type Malformed = (detail: string, fields?: Record<string, string>) => Refusal;
+
+/** `<id>/YYYYMMDD/<region>/s3/aws4_request`; the id itself may hold slashes. */
+function readCredential(
+  credential: string,
+  malformed: Malformed,
+): { accessKeyId: string; scope: Scope } {
+  const parts = credential.split('/');
+  const [date, region, service, end] = parts.slice(-4);
+  const accessKeyId = parts.slice(0, -4).join('/');
+  if (date === undefined || region === undefined || accessKeyId === '') {
+    throw malformed(
+      'the Credential is mal-formed; expecting "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request".',
+    );
+  }
+  if (accessKeyId.length > accessKeyIdLengthMax) throw new Refusal('InvalidAccessKeyId');
+  if (end !== terminator) {
+    throw malformed(`incorrect terminal "${end}". This endpoint uses "${terminator}".`);
+  }
+  if (service !== 's3') {
+    throw malformed(`incorrect service "${service}". This endpoint belongs to "s3".`);
+  }
+  if (!isScopeDate(date)) {
+    throw malformed(
+      `incorrect date format "${date}". This date in the credential must be in the format "yyyyMMdd".`,
+    );
+  }
+  if (region === '' || region.length > regionLengthMax) {
+    throw malformed('the region is missing or too long');
+  }
+  return { accessKeyId, scope: { date, region, service } };
+}
+
+const headerNames = /^[!#$%&'*+.^_`|~0-9a-z-]+(?:;[!#$%&'*+.^_`|~0-9a-z-]+)*$/;
+
+function readSignedHeaders(text: string, malformed: Malformed): string[] {
+  const names = headerNames.test(text) ? text.split(';') : [];
+  if (names.length === 0 || names.length > signedHeadersMax) {
+    throw malformed('SignedHeaders must be lower-case header names separated by semicolons.');
+  }
+  for (let i = 1; i < names.length; i++) {
+    if ((names[i - 1] as string) >= (names[i] as string)) {
+      throw malformed('SignedHeaders must be sorted and name each header once.');
+    }
+  }
+  return names;
+}
+
+/** The refusal of a region that is not one of the gateway's. */
+export function wrongRegion(claim: Claim, expected: string): Refusal {
+  const malformed = claim.where === 'header' ? malformedHeader : malformedCredentialParameter;
+  return malformed(`the region '${claim.scope.region}' is wrong; expecting '${expected}'`, {
+    Region: expected,
+  });
+}

@@ -1,0 +1,61 @@
+// How a request's body is protected: what `x-amz-content-sha256` says of it.
+// Invariant: a word that this file does not know is refused, never taken for an unsigned body.
+// Specification: "Authenticating Requests: Using the Authorization Header" of the Amazon S3 API
+// reference, overview, the values of x-amz-content-sha256.
+import { Buffer } from 'node:buffer';
+import type { IncomingHttpHeaders } from 'node:http';
+import { invalidArgument, Refusal } from '../core/errors.ts';
+import type { ChunkSeed } from './aws-chunked.ts';
+import { unsignedPayload } from './sigv4.ts';
+
+export type Payload =
+  /** UNSIGNED-PAYLOAD, or presigned without x-amz-content-sha256. */
+  | { kind: 'unsigned' }
+  /** The digest of the whole body is signed. */
+  | { kind: 'sha256'; sha256: Buffer }
+  /** STREAMING-AWS4-HMAC-SHA256-PAYLOAD, with or without -TRAILER. */
+  | { kind: 'signed-chunks'; trailer: boolean; seed: ChunkSeed }
+  /** STREAMING-UNSIGNED-PAYLOAD-TRAILER. */
+  | { kind: 'unsigned-chunks' };
+
+export const contentSha256 = 'x-amz-content-sha256';
+
+const hexDigest = /^[0-9a-fA-F]{64}$/;
+const signedChunks = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD';
+const signedChunksTrailer = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER';
+const unsignedChunksTrailer = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';
+
+/**
+ * What a value of x-amz-content-sha256 means. `seed` is null where no secret key signed the request.
+ * Throws NotImplemented for other STREAMING- words, InvalidArgument for any other word.
+ */
+export function readPayload(word: string, seed: ChunkSeed | null): Payload {
+  switch (word) {
+    case unsignedPayload:
+      return { kind: 'unsigned' };
+    case unsignedChunksTrailer:
+      return { kind: 'unsigned-chunks' };
+    case signedChunks:
+    case signedChunksTrailer:
+      if (seed === null) {
+        throw new Refusal('InvalidRequest', { message: 'Signed chunks need a signed request.' });
+      }
+      return { kind: 'signed-chunks', trailer: word === signedChunksTrailer, seed };
+  }
+  if (hexDigest.test(word)) return { kind: 'sha256', sha256: Buffer.from(word, 'hex') };
+  if (word.startsWith('STREAMING-')) {
+    throw new Refusal('NotImplemented', { fields: { Header: contentSha256 } });
+  }
+  throw invalidArgument(
+    contentSha256,
+    word,
+    'x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, ' +
+      `${signedChunks}, ${signedChunksTrailer}, or a valid sha256 value.`,
+  );
+}
+
+/** The payload of a request without credentials: nothing in it is signed. Throws as `readPayload`. */
+export function readAnonymousPayload(headers: IncomingHttpHeaders): Payload {
+  const word = headers[contentSha256];
+  return typeof word === 'string' ? readPayload(word, null) : { kind: 'unsigned' };
+}
