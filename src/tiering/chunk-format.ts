@@ -1,0 +1,119 @@
+// The sealed form of an extent, docs/formats/extent.md (DESIGN section 7): chunks of 256 KiB, each with
+// an HMAC behind it that binds its bytes to extent, place, length and end. Invariant: `verifyChunk`
+// gives out bytes only when their tag is right, and neither function copies or allocates chunk data.
+import { createHmac, hash, timingSafeEqual } from 'node:crypto';
+import { createRequire } from 'node:module';
+import { chunkBytes, tagBytes } from '../core/limits.ts';
+
+/** Stored bytes are not what was written. Never sent to a client. */
+export class IntegrityError extends Error {
+  override readonly name = 'IntegrityError';
+}
+
+export const sha256Algorithm = 1;
+export const blake3Algorithm = 2;
+
+type Digest = (bytes: Uint8Array) => Uint8Array;
+
+/** BLAKE3 is a native module: where its prebuilt binary does not load, SHA-256 does its work. */
+function loadBlake3(): Digest | null {
+  try {
+    const loaded = createRequire(import.meta.url)('@napi-rs/blake-hash') as { blake3: Digest };
+    return loaded.blake3;
+  } catch {
+    return null;
+  }
+}
+
+const blake3 = loadBlake3();
+
+/** What new extents are sealed with on this machine. */
+export const defaultAlgorithm = blake3 ? blake3Algorithm : sha256Algorithm;
+
+/** What the tags of one extent depend on, apart from its bytes. */
+export interface ExtentSeal {
+  /** 16 bytes. */
+  id: Buffer;
+  /** From `deriveExtentKey`. */
+  key: Buffer;
+  algorithm: number;
+  /** Plaintext bytes of the whole extent, 1 to 16 MiB. */
+  extentBytes: number;
+}
+
+const extentInfo = Buffer.from('bursar/extent/v1\x01');
+
+/**
+ * HKDF-SHA256 (RFC 5869) with the extent's id as salt; one block, so extract and expand are one HMAC
+ * each. node's own hkdfSync costs twice as much as these two.
+ */
+export function deriveExtentKey(dataKey: Buffer, extentId: Buffer): Buffer {
+  const pseudorandomKey = createHmac('sha256', extentId).update(dataKey).digest();
+  return createHmac('sha256', pseudorandomKey).update(extentInfo).digest();
+}
+
+/** How many chunks hold `plainBytes`. */
+export function chunkCount(plainBytes: number): number {
+  return Math.ceil(plainBytes / chunkBytes);
+}
+
+/** Plaintext bytes in chunk `index` of an extent. */
+export function chunkLength(extentBytes: number, index: number): number {
+  return Math.min(chunkBytes, extentBytes - index * chunkBytes);
+}
+
+/** Where chunk `index` begins in the sealed extent, bytes. */
+export function chunkPosition(index: number): number {
+  return index * (chunkBytes + tagBytes);
+}
+
+/** Bytes of the sealed form of an extent. */
+export function sealedBytes(plainBytes: number): number {
+  return plainBytes + chunkCount(plainBytes) * tagBytes;
+}
+
+// The tag's message: algorithm 1 | last 1 | chunk size 4 | extent id 16 | index 4 | length 4 | digest 32.
+// One scratch buffer serves a whole thread, since nothing here waits.
+const message = Buffer.alloc(62);
+
+function computeTag(extent: ExtentSeal, index: number, data: Buffer): Buffer {
+  message[0] = extent.algorithm;
+  message[1] = index === chunkCount(extent.extentBytes) - 1 ? 1 : 0;
+  message.writeUInt32BE(chunkBytes, 2);
+  message.set(extent.id, 6);
+  message.writeUInt32BE(index, 22);
+  message.writeUInt32BE(data.length, 26);
+  message.set(digestOf(extent.algorithm, data), 30);
+  return createHmac('sha256', extent.key).update(message).digest();
+}
+
+function digestOf(algorithm: number, data: Buffer): Uint8Array {
+  if (algorithm === blake3Algorithm) {
+    if (!blake3)
+      throw new Error('@napi-rs/blake-hash does not load here: algorithm 2 is unreadable');
+    return blake3(data);
+  }
+  if (algorithm === sha256Algorithm) return hash('sha256', data, 'buffer');
+  throw new IntegrityError(`unknown chunk algorithm ${algorithm}`);
+}
+
+/** Writes the tag of chunk `index` behind its data: `sealed` is the data and 32 bytes to fill. */
+export function sealChunk(extent: ExtentSeal, index: number, sealed: Buffer): void {
+  const length = chunkLength(extent.extentBytes, index);
+  if (length <= 0 || sealed.length !== length + tagBytes) {
+    throw new Error(`chunk ${index} of ${sealed.length} sealed bytes does not fit its extent`);
+  }
+  sealed.set(computeTag(extent, index, sealed.subarray(0, length)), length);
+}
+
+/** The data of chunk `index`, a view of `sealed`. Throws IntegrityError when anything was changed. */
+export function verifyChunk(extent: ExtentSeal, index: number, sealed: Buffer): Buffer {
+  const length = chunkLength(extent.extentBytes, index);
+  if (length > 0 && sealed.length === length + tagBytes) {
+    const data = sealed.subarray(0, length);
+    if (timingSafeEqual(computeTag(extent, index, data), sealed.subarray(length))) return data;
+  }
+  throw new IntegrityError(
+    `chunk ${index} of extent ${extent.id.toString('hex')} is not authentic`,
+  );
+}

@@ -1,0 +1,169 @@
+// The digest threads. MD5 for the ETag is the largest cost of a large PUT, so it runs beside the main
+// thread. Invariant: a stream stays on one thread, so its chunks are hashed in order; and when a thread
+// dies, everything that waits for it fails, and the next stream gets a new thread.
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
+import type { ChecksumAlgorithm } from './checksums.ts';
+import type { ExtentSeal } from './chunk-format.ts';
+import type { DigestJob, DigestReply, Digests } from './digest-jobs.ts';
+
+export interface DigestPoolOptions {
+  /** The pool whose slots the streams name. */
+  buffers: BufferPool;
+  /** Default: two, or one on a machine with a single core. */
+  threads?: number;
+}
+
+/** The hashing of one object's bytes. */
+export interface DigestStream {
+  /** The chunks that follow belong to this extent. */
+  beginExtent(extent: ExtentSeal): void;
+  /** Hashes the chunk and writes its tag behind it, in place. The slot is the thread's until then. */
+  seal(buffer: ChunkBuffer, index: number): Promise<void>;
+  /** The digests of all chunks, in the order of the calls of `seal`. */
+  finish(): Promise<Digests>;
+  /** Ends the stream, finished or not. Must be called once, and last. */
+  close(): void;
+}
+
+interface Pending {
+  resolve: (reply: DigestReply) => void;
+  reject: (error: unknown) => void;
+}
+
+function toBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+class DigestThread {
+  streams = 0;
+  /** Why the thread is gone, once it is. */
+  failure: unknown = null;
+  readonly #worker: Worker;
+  readonly #pending = new Map<number, Pending>();
+  #outbox: DigestJob[] = [];
+  #jobs = 0;
+
+  constructor(arena: SharedArrayBuffer) {
+    this.#worker = new Worker(new URL('./digest-worker.js', import.meta.url), {
+      workerData: { arena },
+    });
+    this.#worker.unref();
+    this.#worker.on('message', (reply: DigestReply) => this.#settle(reply));
+    this.#worker.on('error', (error) => this.#fail(error));
+    this.#worker.on('exit', () => this.#fail(new Error('a digest thread has ended')));
+  }
+
+  /** A process may end while its digest threads idle, but not while they work. */
+  enter(): void {
+    if (this.streams++ === 0) this.#worker.ref();
+  }
+
+  leave(): void {
+    if (--this.streams === 0) this.#worker.unref();
+  }
+
+  /** Sends with all that is sent in the same turn. */
+  send(job: DigestJob): void {
+    if (this.#outbox.push(job) === 1) queueMicrotask(() => this.#flush());
+  }
+
+  /** Sends a job that is answered. `build` puts its number into it. */
+  ask(build: (job: number) => DigestJob): Promise<DigestReply> {
+    if (this.failure) return Promise.reject(this.failure);
+    const job = this.#jobs++;
+    this.send(build(job));
+    return new Promise((resolve, reject) => this.#pending.set(job, { resolve, reject }));
+  }
+
+  async terminate(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #flush(): void {
+    const jobs = this.#outbox;
+    this.#outbox = [];
+    this.#worker.postMessage(jobs);
+  }
+
+  #settle(reply: DigestReply): void {
+    const pending = this.#pending.get(reply.job);
+    this.#pending.delete(reply.job);
+    if (reply.error !== undefined) pending?.reject(reply.error);
+    else pending?.resolve(reply);
+  }
+
+  #fail(error: unknown): void {
+    this.failure ??= error;
+    for (const pending of this.#pending.values()) pending.reject(error);
+    this.#pending.clear();
+  }
+}
+
+export class DigestPool {
+  readonly #arena: SharedArrayBuffer;
+  readonly #threads: DigestThread[];
+  #streams = 0;
+  #closed = false;
+
+  constructor(options: DigestPoolOptions) {
+    this.#arena = options.buffers.arena;
+    const threads = options.threads ?? Math.min(2, availableParallelism());
+    this.#threads = Array.from({ length: threads }, () => new DigestThread(this.#arena));
+  }
+
+  /** A stream on the thread that has the fewest. */
+  open(checksum: ChecksumAlgorithm | null): DigestStream {
+    if (this.#closed) throw new Error('the digest pool is closed');
+    const thread = this.#pickThread();
+    const stream = this.#streams++;
+    thread.enter();
+    thread.send({ kind: 'open', stream, checksum });
+    return {
+      beginExtent: ({ id, key, algorithm, extentBytes }) => {
+        // Copies, because sending a view would send all of the memory that it is a view of.
+        const extent = {
+          id: Uint8Array.from(id),
+          key: Uint8Array.from(key),
+          algorithm,
+          extentBytes,
+        };
+        thread.send({ kind: 'extent', stream, extent });
+      },
+      seal: async ({ slot }, index) => {
+        await thread.ask((job) => ({ kind: 'chunk', stream, job, slot, index }));
+      },
+      finish: async () => {
+        const { digests } = await thread.ask((job) => ({ kind: 'finish', stream, job }));
+        if (!digests) throw new Error('a digest thread gave no digests');
+        const { md5, sha256, checksum: asked } = digests;
+        return {
+          md5: toBuffer(md5),
+          sha256: toBuffer(sha256),
+          checksum: asked && toBuffer(asked),
+        };
+      },
+      close: () => {
+        thread.send({ kind: 'drop', stream });
+        thread.leave();
+      },
+    };
+  }
+
+  /** Ends the threads. Streams still open fail. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#threads.map((thread) => thread.terminate()));
+  }
+
+  #pickThread(): DigestThread {
+    let best = 0;
+    this.#threads.forEach((thread, i) => {
+      if (thread.failure) this.#threads[i] = new DigestThread(this.#arena);
+      const streams = (this.#threads[i] as DigestThread).streams;
+      if (streams < (this.#threads[best] as DigestThread).streams) best = i;
+    });
+    return this.#threads[best] as DigestThread;
+  }
+}

@@ -1,0 +1,242 @@
+// Extents as files of the data folder, opaque and sealed: `<2 hex>/<2 hex>/<32 hex>`, the folders from
+// the id's last two bytes, which are random (ids begin with the time and would fill one folder after
+// the other). Invariant: under its final name a file is whole and durable: it is written under a
+// temporary name, fsynced, renamed, and the folder fsynced (DESIGN section 5). After a failed fsync
+// nobody knows what is on the disk, so the process stops; it is never tried again.
+import fs from 'node:fs';
+import { mkdir, readdir, rename, rm, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import { extentIdBytes } from '../../core/ids.ts';
+import { IntegrityError } from '../chunk-format.ts';
+import { FolderSync } from './folder-sync.ts';
+
+export interface ExtentFile {
+  /** Writes all of `bytes` at `position` of the sealed extent. */
+  write(bytes: Uint8Array, position: number): Promise<void>;
+  /** Durable under its id once this resolves. */
+  finish(): Promise<void>;
+  /** Removes it; not while a write is under way. After `finish` it does nothing. */
+  abort(): Promise<void>;
+}
+
+export interface ExtentSource {
+  /** Bytes of the whole sealed extent. */
+  sizeBytes: number;
+  /** Fills `into` from `position` on; fewer bytes only where the extent ends. */
+  read(into: Uint8Array, position: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface LocalStoreOptions {
+  /** Gets the error of an fsync and must end the process. Default: says so on stderr and exits 1. */
+  onFatal?: (error: unknown) => never;
+}
+
+const temporaryFolder = 'temporary';
+const idPattern = /^[0-9a-f]{32}$/;
+
+function stopProcess(error: unknown): never {
+  fs.writeSync(2, `bursar: fsync failed, so what is stored is unknown; stopping. ${error}\n`);
+  process.exit(1);
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT';
+}
+
+// Plain descriptors with callbacks: half the cost of a FileHandle on the path of every chunk.
+function openFile(name: string, flags: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    fs.open(name, flags, 0o600, (error, fd) => (error ? reject(error) : resolve(fd)));
+  });
+}
+
+function closeFile(fd: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    fs.close(fd, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+function syncFile(fd: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    fs.fsync(fd, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+function writeFully(fd: number, bytes: Uint8Array, position: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const go = (done: number): void => {
+      fs.write(fd, bytes, done, bytes.length - done, position + done, (error, count) => {
+        if (error) reject(error);
+        else if (done + count < bytes.length) go(done + count);
+        else resolve();
+      });
+    };
+    go(0);
+  });
+}
+
+function readFully(fd: number, into: Uint8Array, position: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const go = (done: number): void => {
+      fs.read(fd, into, done, into.length - done, position + done, (error, count) => {
+        if (error) reject(error);
+        else if (count > 0 && done + count < into.length) go(done + count);
+        else resolve(done + count);
+      });
+    };
+    go(0);
+  });
+}
+
+export class LocalStore {
+  readonly #dir: string;
+  readonly #onFatal: (error: unknown) => never;
+  readonly #folders: FolderSync;
+  /** Folders made in each first-level folder by this process. */
+  readonly #made = new Map<string, number>();
+  /**
+   * The count in `#made` up to which a first-level folder's entries, and its own, are durable. Absent
+   * at first: an earlier process may have made folders and been killed before they were durable.
+   */
+  readonly #settled = new Map<string, number>();
+
+  /** Use `LocalStore.open`. */
+  private constructor(dir: string, onFatal: (error: unknown) => never) {
+    this.#dir = dir;
+    this.#onFatal = onFatal;
+    this.#folders = new FolderSync(onFatal);
+  }
+
+  /** Opens, or makes, the store in `dir`. Throws what the file system says when it cannot. */
+  static async open(dir: string, options: LocalStoreOptions = {}): Promise<LocalStore> {
+    const store = new LocalStore(path.resolve(dir), options.onFatal ?? stopProcess);
+    const temporary = path.join(store.#dir, temporaryFolder);
+    const made = await mkdir(temporary, { recursive: true, mode: 0o700 });
+    // Each new folder is an entry of the one above it.
+    for (let folder = temporary; made && folder !== path.dirname(made); ) {
+      folder = path.dirname(folder);
+      await store.#folders.sync(folder);
+    }
+    return store;
+  }
+
+  /** Begins the file of a new extent, under a temporary name. */
+  async create(id: Buffer): Promise<ExtentFile> {
+    const temporary = path.join(this.#dir, temporaryFolder, id.toString('hex'));
+    const { O_WRONLY, O_CREAT, O_EXCL } = fs.constants;
+    const fd = await openFile(temporary, O_WRONLY | O_CREAT | O_EXCL);
+    let isOpen = true;
+    let finished = false;
+    const close = async (): Promise<void> => {
+      if (!isOpen) return;
+      isOpen = false;
+      await closeFile(fd);
+    };
+    return {
+      write: (bytes, position) => writeFully(fd, bytes, position),
+      finish: async () => {
+        await syncFile(fd).catch(this.#onFatal);
+        await close();
+        await this.#publish(temporary, id);
+        finished = true;
+      },
+      abort: async () => {
+        if (finished) return;
+        await close();
+        await rm(temporary, { force: true });
+        // A finish that failed late has renamed it already.
+        await this.remove(id);
+      },
+    };
+  }
+
+  /** Opens an extent to be read. Throws IntegrityError when there is none. */
+  async open(id: Buffer): Promise<ExtentSource> {
+    let fd: number;
+    try {
+      fd = await openFile(this.#nameOf(id), fs.constants.O_RDONLY);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      throw new IntegrityError(`extent ${id.toString('hex')} is missing`, { cause: error });
+    }
+    return {
+      // The file is open, so its size is in memory: not worth a trip to the thread pool.
+      sizeBytes: fs.fstatSync(fd).size,
+      read: (into, position) => readFully(fd, into, position),
+      close: () => closeFile(fd),
+    };
+  }
+
+  /** Removes an extent; one that is absent is fine. */
+  async remove(id: Buffer): Promise<void> {
+    try {
+      await unlink(this.#nameOf(id));
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
+  }
+
+  /** The ids of all finished extents, in no order. For repair and tests. */
+  async *list(): AsyncIterable<Buffer> {
+    for (const first of await readdir(this.#dir)) {
+      if (first === temporaryFolder) continue;
+      for (const second of await readdir(path.join(this.#dir, first))) {
+        for (const name of await readdir(path.join(this.#dir, first, second))) {
+          if (idPattern.test(name)) yield Buffer.from(name, 'hex');
+        }
+      }
+    }
+  }
+
+  /**
+   * Removes what a killed process left unfinished, and says how many files that were. Only at start,
+   * while nobody writes.
+   */
+  async removeTemporary(): Promise<number> {
+    const folder = path.join(this.#dir, temporaryFolder);
+    const names = await readdir(folder);
+    for (const name of names) await rm(path.join(folder, name), { force: true });
+    return names.length;
+  }
+
+  #nameOf(id: Buffer): string {
+    if (id.length !== extentIdBytes) throw new Error(`an extent id of ${id.length} bytes`);
+    const name = id.toString('hex');
+    return `${this.#dir}/${name.slice(28, 30)}/${name.slice(30)}/${name}`;
+  }
+
+  async #publish(temporary: string, id: Buffer): Promise<void> {
+    const name = this.#nameOf(id);
+    const second = path.dirname(name);
+    const first = path.dirname(second);
+    try {
+      await rename(temporary, name);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      this.#makeFolder(first, second);
+      await rename(temporary, name);
+    }
+    const settled = this.#settled.get(first) === this.#countMade(first);
+    await Promise.all([this.#folders.sync(second), settled ? null : this.#settle(first)]);
+  }
+
+  /**
+   * Makes the two folders when they are first needed: all 65,537 at once would take 256 MiB. In one
+   * step with its counting, so that no rename can use a folder that `#made` does not yet know.
+   */
+  #makeFolder(first: string, second: string): void {
+    fs.mkdirSync(second, { recursive: true, mode: 0o700 });
+    this.#made.set(first, this.#countMade(first) + 1);
+  }
+
+  #countMade(first: string): number {
+    return this.#made.get(first) ?? 0;
+  }
+
+  async #settle(first: string): Promise<void> {
+    const made = this.#countMade(first);
+    await Promise.all([this.#folders.sync(first), this.#folders.sync(this.#dir)]);
+    this.#settled.set(first, made);
+  }
+}
