@@ -20,6 +20,8 @@ export interface OpenDatabase {
   tx: Tx;
   /** Runs several statements of schema or control SQL. */
   exec(sql: string): void;
+  /** The schema version of the file; 0 for a new one. */
+  userVersion(): number;
   close(): void;
 }
 
@@ -66,6 +68,25 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
       },
     },
     exec: (sql) => void db.exec(sql),
+    userVersion: () => db.pragma('user_version', { simple: true }) as number,
     close: () => void db.close(),
   };
+}
+
+/**
+ * Takes an exclusive lock that the operating system gives back when the process ends, however it
+ * ends: an open exclusive transaction on a file of its own. Returns what releases it, or undefined
+ * when another process holds it. Throws when the file cannot be opened. Nothing is ever written to
+ * the file, so that no journal is left behind by a killed process.
+ */
+export function acquireLock(path: string): (() => void) | undefined {
+  const db = new Database(path, { timeout: 0 });
+  try {
+    db.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    db.close();
+    if ((error as { code?: string }).code === 'SQLITE_BUSY') return undefined;
+    throw error;
+  }
+  return () => void db.close();
 }

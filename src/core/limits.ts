@@ -38,3 +38,9 @@ export const extentBytesMax = 16 * MiB;
 export const chunkBytes = 256 * KiB;
 export const tagBytes = 32;
 export const inlineBytesMax = 64 * KiB;
+
+// Native API
+export const nativeBodyBytesMax = 64 * KiB;
+export const accessKeysPerPrincipalMax = 100;
+export const groupsPerPrincipalMax = 100;
+export const nativeListMax = 1000;

@@ -1,0 +1,285 @@
+// Who there is: reads of tenants, principals, groups and access keys.
+// Invariant: nothing here gives out a secret except `findAccessKey`, and none of its answers outlives
+// `forget()`, which is called after every identity change.
+import type { Reader } from '../core/database.ts';
+import type { PrincipalKind, Role } from '../core/principal.ts';
+import { principalId } from '../core/principal.ts';
+import type { Sealer } from '../core/sealing.ts';
+import type { AccessKey } from './authenticate.ts';
+
+export interface TenantEntry {
+  name: string;
+  membersCreateBuckets: boolean;
+  createdMs: number;
+}
+
+export interface PrincipalEntry {
+  tenant: string;
+  name: string;
+  kind: PrincipalKind;
+  role: Role;
+  /** In the order of their names. */
+  groups: string[];
+  createdMs: number;
+}
+
+export interface GroupEntry {
+  tenant: string;
+  name: string;
+  createdMs: number;
+}
+
+/** An access key without its secret. */
+export interface AccessKeyEntry {
+  id: string;
+  createdMs: number;
+}
+
+/** A run of a listing: at most `limit` entries whose names come after `after` ('' begins). */
+export interface Page {
+  after: string;
+  limit: number;
+}
+
+export interface DirectoryOptions {
+  read: Reader;
+  sealer: Sealer;
+}
+
+/** The associated data that binds a sealed secret to its row. */
+export function accessKeyContext(tenant: string, principal: string, id: string): string {
+  return `access-key:${tenant}/${principal}/${id}`;
+}
+
+// Both bounds are far above what one gateway's working set needs; unknown ids, which anyone can
+// invent without end, have their own so that they never push a real key out.
+const knownKeysMax = 10_000;
+const unknownKeysMax = 1_000;
+
+interface AccessKeyRow {
+  id: string;
+  tenant: string;
+  principal: string;
+  kind: PrincipalKind;
+  role: Role;
+  sealed_secret: Uint8Array;
+  members_create_buckets: number;
+}
+
+interface PrincipalRow {
+  tenant: string;
+  name: string;
+  kind: PrincipalKind;
+  role: Role;
+  createdMs: number;
+}
+
+export class Directory {
+  readonly #read: Reader;
+  readonly #sealer: Sealer;
+  readonly #known = new Map<string, AccessKey>();
+  readonly #unknown = new Set<string>();
+  #generation = 0;
+
+  constructor(options: DirectoryOptions) {
+    this.#read = options.read;
+    this.#sealer = options.sealer;
+  }
+
+  /**
+   * The access key with this id, its secret opened, and whose it is. Answers from memory when it
+   * can. Throws when the stored secret does not open: the database or the key file is not ours.
+   */
+  async findAccessKey(id: string): Promise<AccessKey | undefined> {
+    const known = this.#known.get(id);
+    if (known) return known;
+    if (this.#unknown.has(id)) return undefined;
+
+    const generation = this.#generation;
+    const key = await this.#loadAccessKey(id);
+    // A change that came while we read makes this answer old: good for this request only.
+    if (generation === this.#generation) {
+      if (key) remember(this.#known, knownKeysMax).set(id, key);
+      else remember(this.#unknown, unknownKeysMax).add(id);
+    }
+    return key;
+  }
+
+  /** Drops everything remembered. Called after each identity change, before it is answered. */
+  forget(): void {
+    this.#generation += 1;
+    this.#known.clear();
+    this.#unknown.clear();
+  }
+
+  /** Whether anybody can administer the gateway: an operator who has an access key. */
+  async hasOperatorKey(): Promise<boolean> {
+    const row = await this.#read.get(
+      `SELECT 1 FROM principals p
+       JOIN access_keys k ON k.tenant = p.tenant AND k.principal = p.name
+       WHERE p.role = 'operator' LIMIT 1`,
+    );
+    return row !== undefined;
+  }
+
+  async readTenant(name: string): Promise<TenantEntry | undefined> {
+    const row = await this.#read.get<TenantRow>(
+      `SELECT name, members_create_buckets, created_ms AS createdMs FROM tenants WHERE name = ?`,
+      name,
+    );
+    return row && tenantEntry(row);
+  }
+
+  async listTenants(page: Page): Promise<TenantEntry[]> {
+    const rows = await this.#read.all<TenantRow>(
+      `SELECT name, members_create_buckets, created_ms AS createdMs FROM tenants
+       WHERE name > ? ORDER BY name LIMIT ?`,
+      page.after,
+      page.limit,
+    );
+    return rows.map(tenantEntry);
+  }
+
+  async readPrincipal(tenant: string, name: string): Promise<PrincipalEntry | undefined> {
+    const row = await this.#read.get<PrincipalRow>(
+      `SELECT tenant, name, kind, role, created_ms AS createdMs FROM principals
+       WHERE tenant = ? AND name = ?`,
+      tenant,
+      name,
+    );
+    if (!row) return undefined;
+    return (await this.#withGroups(tenant, [row]))[0];
+  }
+
+  async listPrincipals(tenant: string, page: Page): Promise<PrincipalEntry[]> {
+    const rows = await this.#read.all<PrincipalRow>(
+      `SELECT tenant, name, kind, role, created_ms AS createdMs FROM principals
+       WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`,
+      tenant,
+      page.after,
+      page.limit,
+    );
+    return this.#withGroups(tenant, rows);
+  }
+
+  async readGroup(tenant: string, name: string): Promise<GroupEntry | undefined> {
+    return this.#read.get<GroupEntry>(
+      'SELECT tenant, name, created_ms AS createdMs FROM groups WHERE tenant = ? AND name = ?',
+      tenant,
+      name,
+    );
+  }
+
+  async listGroups(tenant: string, page: Page): Promise<GroupEntry[]> {
+    return this.#read.all<GroupEntry>(
+      `SELECT tenant, name, created_ms AS createdMs FROM groups
+       WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`,
+      tenant,
+      page.after,
+      page.limit,
+    );
+  }
+
+  /** Names of a group's members, in order. */
+  async listGroupMembers(tenant: string, group: string): Promise<string[]> {
+    const rows = await this.#read.all<{ principal: string }>(
+      `SELECT principal FROM group_members WHERE tenant = ? AND group_name = ? ORDER BY principal`,
+      tenant,
+      group,
+    );
+    return rows.map((row) => row.principal);
+  }
+
+  async readAccessKey(
+    tenant: string,
+    principal: string,
+    id: string,
+  ): Promise<AccessKeyEntry | undefined> {
+    return this.#read.get<AccessKeyEntry>(
+      `SELECT id, created_ms AS createdMs FROM access_keys
+       WHERE id = ? AND tenant = ? AND principal = ?`,
+      id,
+      tenant,
+      principal,
+    );
+  }
+
+  async listAccessKeys(tenant: string, principal: string, page: Page): Promise<AccessKeyEntry[]> {
+    return this.#read.all<AccessKeyEntry>(
+      `SELECT id, created_ms AS createdMs FROM access_keys
+       WHERE tenant = ? AND principal = ? AND id > ? ORDER BY id LIMIT ?`,
+      tenant,
+      principal,
+      page.after,
+      page.limit,
+    );
+  }
+
+  async #loadAccessKey(id: string): Promise<AccessKey | undefined> {
+    const row = await this.#read.get<AccessKeyRow>(
+      `SELECT k.id, k.tenant, k.principal, k.sealed_secret, p.kind, p.role,
+              t.members_create_buckets
+       FROM access_keys k
+       JOIN principals p ON p.tenant = k.tenant AND p.name = k.principal
+       JOIN tenants t ON t.name = k.tenant
+       WHERE k.id = ?`,
+      id,
+    );
+    if (!row) return undefined;
+    const context = accessKeyContext(row.tenant, row.principal, row.id);
+    return {
+      id: row.id,
+      secret: this.#sealer.open(row.sealed_secret, context).toString('utf8'),
+      principal: {
+        tenant: row.tenant,
+        name: row.principal,
+        id: principalId(row.tenant, row.principal),
+        kind: row.kind,
+        role: row.role,
+        membersCreateBuckets: row.members_create_buckets !== 0,
+      },
+    };
+  }
+
+  /** Adds the groups of principals that are a run of one tenant's, in the order of their names. */
+  async #withGroups(tenant: string, rows: PrincipalRow[]): Promise<PrincipalEntry[]> {
+    const entries = rows.map((row) => ({ ...row, groups: [] as string[] }));
+    const first = entries[0];
+    const last = entries.at(-1);
+    if (!first || !last) return entries;
+    const memberships = await this.#read.all<{ principal: string; group_name: string }>(
+      `SELECT principal, group_name FROM group_members
+       WHERE tenant = ? AND principal BETWEEN ? AND ? ORDER BY group_name`,
+      tenant,
+      first.name,
+      last.name,
+    );
+    const byName = new Map(entries.map((entry) => [entry.name, entry]));
+    for (const { principal, group_name } of memberships) {
+      byName.get(principal)?.groups.push(group_name);
+    }
+    return entries;
+  }
+}
+
+interface TenantRow {
+  name: string;
+  members_create_buckets: number;
+  createdMs: number;
+}
+
+function tenantEntry(row: TenantRow): TenantEntry {
+  const membersCreateBuckets = row.members_create_buckets !== 0;
+  return { name: row.name, membersCreateBuckets, createdMs: row.createdMs };
+}
+
+/** Makes room for one more: the oldest entry leaves a collection that is full. */
+function remember<C extends Map<string, unknown> | Set<string>>(entries: C, max: number): C {
+  if (entries.size >= max) {
+    for (const oldest of entries.keys()) {
+      entries.delete(oldest);
+      break;
+    }
+  }
+  return entries;
+}

@@ -1,0 +1,376 @@
+// Changes of who there is: tenants, principals, groups, access keys. Each is plain data, so that it
+// can cross to the ledger's thread, and has two steps: `check` finds every reason to refuse, then
+// `write` changes rows. Invariants: a refused change writes nothing, and after `check` no write can
+// fail on a constraint, because the transaction is shared with other requests' changes; there is
+// always an operator with an access key; the name of a deleted tenant is never given again, since
+// records and usage of the old one carry it (its row in `tenant_keys` stays).
+import type { Tx } from '../core/database.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import { accessKeysPerPrincipalMax } from '../core/limits.ts';
+import type { PrincipalKind, Role } from '../core/principal.ts';
+
+/** The tenant of the gateway itself: requests without credentials and the first operator. */
+export const defaultTenant = 'default';
+/** The principal in it to whom the root key belongs. */
+export const rootPrincipal = 'admin';
+
+export type IdentityChange =
+  | {
+      type: 'createTenant';
+      name: string;
+      membersCreateBuckets: boolean;
+      /** Its data key of epoch 1: 32 bytes, sealed for the keyring. */
+      sealedDataKey: Uint8Array;
+    }
+  | { type: 'updateTenant'; name: string; membersCreateBuckets: boolean }
+  | { type: 'deleteTenant'; name: string }
+  | {
+      type: 'createPrincipal';
+      tenant: string;
+      name: string;
+      kind: PrincipalKind;
+      role: Role;
+      groups: string[];
+    }
+  | { type: 'updatePrincipal'; tenant: string; name: string; role?: Role; groups?: string[] }
+  | { type: 'deletePrincipal'; tenant: string; name: string }
+  | { type: 'createGroup'; tenant: string; name: string }
+  | { type: 'deleteGroup'; tenant: string; name: string }
+  | {
+      type: 'createAccessKey';
+      tenant: string;
+      principal: string;
+      id: string;
+      /** Sealed under `accessKeyContext(tenant, principal, id)`. */
+      sealedSecret: Uint8Array;
+    }
+  | { type: 'deleteAccessKey'; tenant: string; principal: string; id: string }
+  | {
+      /** Makes `default/admin` an operator with this key and no other: former ones stop working. */
+      type: 'putRootKey';
+      id: string;
+      sealedSecret: Uint8Array;
+      /** Used only when there is no tenant `default` yet. */
+      sealedDataKey: Uint8Array;
+    };
+
+export type Verdict = { ok: true } | { ok: false; code: ErrorCode };
+
+interface Steps<C> {
+  /** The reason to refuse, if there is one. */
+  check(tx: Tx, change: C): Promise<ErrorCode | undefined>;
+  write(tx: Tx, change: C, timeMs: number): Promise<void>;
+}
+
+type ChangeOf<T extends IdentityChange['type']> = Extract<IdentityChange, { type: T }>;
+
+const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
+  createTenant: {
+    check: async (tx, { name }) =>
+      (await tenantNameIsUsed(tx, name)) ? 'AlreadyExists' : undefined,
+    write: (tx, { name, membersCreateBuckets, sealedDataKey }, timeMs) =>
+      insertTenant(tx, name, membersCreateBuckets, sealedDataKey, timeMs),
+  },
+
+  updateTenant: {
+    check: async (tx, { name }) => ((await tenantExists(tx, name)) ? undefined : 'NoSuchTenant'),
+    write: async (tx, { name, membersCreateBuckets }) => {
+      await tx.run(
+        'UPDATE tenants SET members_create_buckets = ? WHERE name = ?',
+        Number(membersCreateBuckets),
+        name,
+      );
+    },
+  },
+
+  deleteTenant: {
+    check: async (tx, { name }) => {
+      if (!(await tenantExists(tx, name))) return 'NoSuchTenant';
+      if (name === defaultTenant) return 'InUse';
+      const bucket = await tx.get('SELECT 1 FROM buckets WHERE tenant = ? LIMIT 1', name);
+      if (bucket) return 'InUse';
+      return (await isLastOperatorKey(tx, { tenant: name })) ? 'InUse' : undefined;
+    },
+    write: async (tx, { name }) => {
+      await tx.run('DELETE FROM access_keys WHERE tenant = ?', name);
+      await tx.run('DELETE FROM group_members WHERE tenant = ?', name);
+      await tx.run('DELETE FROM groups WHERE tenant = ?', name);
+      await tx.run('DELETE FROM principals WHERE tenant = ?', name);
+      await tx.run('DELETE FROM tenants WHERE name = ?', name);
+    },
+  },
+
+  createPrincipal: {
+    check: async (tx, { tenant, name, groups }) => {
+      if (!(await tenantExists(tx, tenant))) return 'NoSuchTenant';
+      if (await roleOf(tx, tenant, name)) return 'AlreadyExists';
+      return (await groupsExist(tx, tenant, groups)) ? undefined : 'NoSuchGroup';
+    },
+    write: async (tx, { tenant, name, kind, role, groups }, timeMs) => {
+      await insertPrincipal(tx, tenant, name, kind, role, timeMs);
+      await insertMemberships(tx, tenant, name, groups);
+    },
+  },
+
+  updatePrincipal: {
+    check: async (tx, { tenant, name, role, groups }) => {
+      const current = await roleOf(tx, tenant, name);
+      if (!current) return missing(tx, tenant, 'NoSuchPrincipal');
+      if (groups && !(await groupsExist(tx, tenant, groups))) return 'NoSuchGroup';
+      const demoted = current === 'operator' && role !== undefined && role !== 'operator';
+      return demoted && (await isLastOperatorKey(tx, { tenant, principal: name }))
+        ? 'InUse'
+        : undefined;
+    },
+    write: async (tx, { tenant, name, role, groups }) => {
+      if (role !== undefined) await updateRole(tx, tenant, name, role);
+      if (groups === undefined) return;
+      await tx.run('DELETE FROM group_members WHERE tenant = ? AND principal = ?', tenant, name);
+      await insertMemberships(tx, tenant, name, groups);
+    },
+  },
+
+  deletePrincipal: {
+    check: async (tx, { tenant, name }) => {
+      if (!(await roleOf(tx, tenant, name))) return missing(tx, tenant, 'NoSuchPrincipal');
+      const bucket = await tx.get(
+        'SELECT 1 FROM buckets WHERE tenant = ? AND owner = ? LIMIT 1',
+        tenant,
+        name,
+      );
+      if (bucket) return 'InUse';
+      return (await isLastOperatorKey(tx, { tenant, principal: name })) ? 'InUse' : undefined;
+    },
+    write: async (tx, { tenant, name }) => {
+      await tx.run('DELETE FROM access_keys WHERE tenant = ? AND principal = ?', tenant, name);
+      await tx.run('DELETE FROM group_members WHERE tenant = ? AND principal = ?', tenant, name);
+      await tx.run('DELETE FROM principals WHERE tenant = ? AND name = ?', tenant, name);
+    },
+  },
+
+  createGroup: {
+    check: async (tx, { tenant, name }) => {
+      if (!(await tenantExists(tx, tenant))) return 'NoSuchTenant';
+      return (await groupsExist(tx, tenant, [name])) ? 'AlreadyExists' : undefined;
+    },
+    write: async (tx, { tenant, name }, timeMs) => {
+      await tx.run(
+        'INSERT INTO groups (tenant, name, created_ms) VALUES (?, ?, ?)',
+        tenant,
+        name,
+        timeMs,
+      );
+    },
+  },
+
+  deleteGroup: {
+    check: async (tx, { tenant, name }) =>
+      (await groupsExist(tx, tenant, [name])) ? undefined : missing(tx, tenant, 'NoSuchGroup'),
+    write: async (tx, { tenant, name }) => {
+      await tx.run('DELETE FROM group_members WHERE tenant = ? AND group_name = ?', tenant, name);
+      await tx.run('DELETE FROM groups WHERE tenant = ? AND name = ?', tenant, name);
+    },
+  },
+
+  createAccessKey: {
+    check: async (tx, { tenant, principal, id }) => {
+      if (!(await roleOf(tx, tenant, principal))) return missing(tx, tenant, 'NoSuchPrincipal');
+      if (await accessKeyOwner(tx, id)) return 'AlreadyExists';
+      const held = await tx.get<{ count: number }>(
+        'SELECT count(*) AS count FROM access_keys WHERE tenant = ? AND principal = ?',
+        tenant,
+        principal,
+      );
+      return Number(held?.count) >= accessKeysPerPrincipalMax ? 'TooManyAccessKeys' : undefined;
+    },
+    write: (tx, { tenant, principal, id, sealedSecret }, timeMs) =>
+      insertAccessKey(tx, tenant, principal, id, sealedSecret, timeMs),
+  },
+
+  deleteAccessKey: {
+    check: async (tx, { tenant, principal, id }) => {
+      const owner = await accessKeyOwner(tx, id);
+      if (owner?.tenant !== tenant || owner.principal !== principal) {
+        if (await roleOf(tx, tenant, principal)) return 'NoSuchAccessKey';
+        return missing(tx, tenant, 'NoSuchPrincipal');
+      }
+      return (await isLastOperatorKey(tx, { id })) ? 'InUse' : undefined;
+    },
+    write: async (tx, { id }) => {
+      await tx.run('DELETE FROM access_keys WHERE id = ?', id);
+    },
+  },
+
+  putRootKey: {
+    check: async (tx, { id }) => {
+      const owner = await accessKeyOwner(tx, id);
+      if (!owner) return undefined;
+      const isOurs = owner.tenant === defaultTenant && owner.principal === rootPrincipal;
+      return isOurs ? undefined : 'AlreadyExists';
+    },
+    write: writeRootKey,
+  },
+};
+
+/**
+ * Checks a change and, if nothing stands against it, writes it. Runs inside the ledger's
+ * transaction. Returns the reason when it is refused, and has then written nothing.
+ */
+export async function applyIdentityChange(
+  tx: Tx,
+  change: IdentityChange,
+  timeMs: number,
+): Promise<Verdict> {
+  const step = steps[change.type] as Steps<IdentityChange>;
+  const code = await step.check(tx, change);
+  if (code !== undefined) return { ok: false, code };
+  await step.write(tx, change, timeMs);
+  return { ok: true };
+}
+
+async function writeRootKey(tx: Tx, change: ChangeOf<'putRootKey'>, timeMs: number): Promise<void> {
+  if (!(await tenantExists(tx, defaultTenant))) {
+    await insertTenant(tx, defaultTenant, true, change.sealedDataKey, timeMs);
+  }
+  if (await roleOf(tx, defaultTenant, rootPrincipal)) {
+    await updateRole(tx, defaultTenant, rootPrincipal, 'operator');
+  } else {
+    await insertPrincipal(tx, defaultTenant, rootPrincipal, 'person', 'operator', timeMs);
+  }
+  const sql = 'DELETE FROM access_keys WHERE tenant = ? AND principal = ?';
+  await tx.run(sql, defaultTenant, rootPrincipal);
+  await insertAccessKey(tx, defaultTenant, rootPrincipal, change.id, change.sealedSecret, timeMs);
+}
+
+async function tenantExists(tx: Tx, name: string): Promise<boolean> {
+  return (await tx.get('SELECT 1 FROM tenants WHERE name = ?', name)) !== undefined;
+}
+
+async function tenantNameIsUsed(tx: Tx, name: string): Promise<boolean> {
+  if (await tenantExists(tx, name)) return true;
+  return (await tx.get('SELECT 1 FROM tenant_keys WHERE tenant = ? LIMIT 1', name)) !== undefined;
+}
+
+/** What is missing: the thing itself or already the tenant around it. */
+async function missing(tx: Tx, tenant: string, code: ErrorCode): Promise<ErrorCode> {
+  return (await tenantExists(tx, tenant)) ? code : 'NoSuchTenant';
+}
+
+async function roleOf(tx: Tx, tenant: string, name: string): Promise<Role | undefined> {
+  const row = await tx.get<{ role: Role }>(
+    'SELECT role FROM principals WHERE tenant = ? AND name = ?',
+    tenant,
+    name,
+  );
+  return row?.role;
+}
+
+async function groupsExist(tx: Tx, tenant: string, names: readonly string[]): Promise<boolean> {
+  for (const name of names) {
+    const sql = 'SELECT 1 FROM groups WHERE tenant = ? AND name = ?';
+    if (!(await tx.get(sql, tenant, name))) return false;
+  }
+  return true;
+}
+
+async function accessKeyOwner(
+  tx: Tx,
+  id: string,
+): Promise<{ tenant: string; principal: string } | undefined> {
+  return tx.get('SELECT tenant, principal FROM access_keys WHERE id = ?', id);
+}
+
+/** Whether without this tenant, principal or key no operator with an access key would be left. */
+async function isLastOperatorKey(
+  tx: Tx,
+  without: { tenant?: string; principal?: string; id?: string },
+): Promise<boolean> {
+  const keys = await tx.all<{ id: string; tenant: string; principal: string }>(
+    `SELECT k.id, k.tenant, k.principal FROM principals p
+     JOIN access_keys k ON k.tenant = p.tenant AND k.principal = p.name
+     WHERE p.role = 'operator'`,
+  );
+  const names = Object.entries(without) as [keyof (typeof keys)[number], string][];
+  const goes = (key: (typeof keys)[number]) => names.every(([name, value]) => key[name] === value);
+  return keys.some(goes) && keys.every(goes);
+}
+
+async function insertTenant(
+  tx: Tx,
+  name: string,
+  membersCreateBuckets: boolean,
+  sealedDataKey: Uint8Array,
+  timeMs: number,
+): Promise<void> {
+  await tx.run(
+    'INSERT INTO tenants (name, created_ms, members_create_buckets) VALUES (?, ?, ?)',
+    name,
+    timeMs,
+    Number(membersCreateBuckets),
+  );
+  await tx.run(
+    'INSERT INTO tenant_keys (tenant, epoch, sealed_key, created_ms) VALUES (?, 1, ?, ?)',
+    name,
+    sealedDataKey,
+    timeMs,
+  );
+}
+
+async function insertPrincipal(
+  tx: Tx,
+  tenant: string,
+  name: string,
+  kind: PrincipalKind,
+  role: Role,
+  timeMs: number,
+): Promise<void> {
+  await tx.run(
+    'INSERT INTO principals (tenant, name, kind, role, created_ms) VALUES (?, ?, ?, ?, ?)',
+    tenant,
+    name,
+    kind,
+    role,
+    timeMs,
+  );
+}
+
+async function updateRole(tx: Tx, tenant: string, name: string, role: Role): Promise<void> {
+  const sql = 'UPDATE principals SET role = ? WHERE tenant = ? AND name = ?';
+  await tx.run(sql, role, tenant, name);
+}
+
+async function insertMemberships(
+  tx: Tx,
+  tenant: string,
+  principal: string,
+  groups: readonly string[],
+): Promise<void> {
+  // A name given twice is one membership; its second row would break the transaction.
+  for (const group of new Set(groups)) {
+    await tx.run(
+      'INSERT INTO group_members (tenant, group_name, principal) VALUES (?, ?, ?)',
+      tenant,
+      group,
+      principal,
+    );
+  }
+}
+
+async function insertAccessKey(
+  tx: Tx,
+  tenant: string,
+  principal: string,
+  id: string,
+  sealedSecret: Uint8Array,
+  timeMs: number,
+): Promise<void> {
+  await tx.run(
+    `INSERT INTO access_keys (id, tenant, principal, sealed_secret, created_ms)
+     VALUES (?, ?, ?, ?, ?)`,
+    id,
+    tenant,
+    principal,
+    sealedSecret,
+    timeMs,
+  );
+}

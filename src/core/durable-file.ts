@@ -1,0 +1,77 @@
+// Files that must be whole or absent after a power cut: a temporary file is written and fsynced,
+// takes its name in one step, and the folder is fsynced so that the name survives as well.
+// Invariant: no reader ever sees a part of such a file, nor one with a wider mode than asked for.
+import { randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, resolve } from 'node:path';
+
+export interface DurableFileOptions {
+  mode: number;
+  /** `replace` swaps an existing file in one step; `keep` leaves the one that was there first. */
+  ifExists: 'replace' | 'keep';
+}
+
+/** Writes `content` to `path` durably. Throws the system's error; the old file then still stands. */
+export function writeFileDurably(
+  path: string,
+  content: string | Uint8Array,
+  options: DurableFileOptions,
+): void {
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
+  const file = openSync(temporary, 'wx', options.mode);
+  try {
+    try {
+      writeFileSync(file, content);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    if (options.ifExists === 'replace') renameSync(temporary, path);
+    else linkUnlessExists(temporary, path);
+  } catch (error) {
+    unlinkSync(temporary);
+    throw error;
+  }
+  if (options.ifExists === 'keep') unlinkSync(temporary);
+  fsyncFolder(dirname(path));
+}
+
+/** Makes a folder (and those above it) that only its owner may enter, durably. */
+export function makeFolderDurably(path: string): void {
+  const first = mkdirSync(path, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  // Each new folder is an entry of the one above it, from `path` up to the first that was new.
+  const top = dirname(resolve(first));
+  let folder = resolve(path);
+  do {
+    folder = dirname(folder);
+    fsyncFolder(folder);
+  } while (folder !== top);
+}
+
+/** A link, unlike a rename, fails when the name is taken: the first writer wins. */
+function linkUnlessExists(temporary: string, path: string): void {
+  try {
+    linkSync(temporary, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+function fsyncFolder(path: string): void {
+  const folder = openSync(path, 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}

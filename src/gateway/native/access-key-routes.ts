@@ -1,0 +1,102 @@
+// Native API: the access keys of a principal. Invariant: a secret leaves once, in the answer that
+// makes it; it is stored sealed and is in no listing and no record.
+import { type AccessKeyEntry, accessKeyContext } from '../../authz/directory.ts';
+import { isoTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { newAccessKeyId, newSecretAccessKey } from '../../core/ids.ts';
+import type { NativeDeps } from './deps.ts';
+import { refusePrincipal } from './principal-routes.ts';
+import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
+import { answerObject, answerPage, closedObject, pageQuery, time } from './schemas.ts';
+
+const collection = '/_/v1/tenants/:t/principals/:p/access-keys';
+const accessKeyId = { type: 'string' } as const;
+const accessKey = { accessKeyId, createdAt: time };
+
+export const accessKeyRoutes: NativeRoute[] = [
+  {
+    method: 'POST',
+    url: collection,
+    action: 'bursar:CreateAccessKey',
+    summary: 'Create an access key. Its secret is shown only in this answer.',
+    status: 201,
+    body: closedObject({}),
+    answer: answerObject({ ...accessKey, secretAccessKey: { type: 'string' } }),
+    run: async (call) => {
+      const [tenant, principal] = [param(call, 't'), param(call, 'p')];
+      const [id, secret] = [newAccessKeyId(), newSecretAccessKey()];
+      const context = accessKeyContext(tenant, principal, id);
+      const sealedSecret = call.deps.sealer.seal(Buffer.from(secret, 'utf8'), context);
+      return {
+        change: { type: 'createAccessKey', tenant, principal, id, sealedSecret },
+        answer: async () => ({
+          ...(await showAccessKey(call.deps, tenant, principal, id)),
+          secretAccessKey: secret,
+        }),
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: collection,
+    action: 'bursar:ListAccessKeys',
+    summary: "List a principal's access keys, without secrets.",
+    status: 200,
+    query: pageQuery,
+    answer: answerPage('accessKeys', answerObject(accessKey)),
+    run: async (call) => {
+      const { directory } = call.deps;
+      const [tenant, principal] = [param(call, 't'), param(call, 'p')];
+      if (!(await directory.readPrincipal(tenant, principal))) {
+        return refusePrincipal(call.deps, tenant);
+      }
+      const page = pageOf(call);
+      const entries = await directory.listAccessKeys(tenant, principal, page);
+      const named = entries.map(({ id }) => ({ name: id }));
+      return { answer: { accessKeys: entries.map(show), next: nextOf(page, named) } };
+    },
+  },
+  {
+    method: 'GET',
+    url: `${collection}/:id`,
+    action: 'bursar:GetAccessKey',
+    summary: 'Show an access key, without its secret.',
+    status: 200,
+    answer: answerObject(accessKey),
+    run: async (call) => ({
+      answer: await showAccessKey(call.deps, param(call, 't'), param(call, 'p'), param(call, 'id')),
+    }),
+  },
+  {
+    method: 'DELETE',
+    url: `${collection}/:id`,
+    action: 'bursar:DeleteAccessKey',
+    summary: 'Delete an access key. It stops working at once.',
+    status: 204,
+    run: async (call) => {
+      const [tenant, principal] = [param(call, 't'), param(call, 'p')];
+      return {
+        change: { type: 'deleteAccessKey', tenant, principal, id: param(call, 'id') },
+        answer: async () => null,
+      };
+    },
+  },
+];
+
+async function showAccessKey(
+  deps: NativeDeps,
+  tenant: string,
+  principal: string,
+  id: string,
+): Promise<object> {
+  const entry = await deps.directory.readAccessKey(tenant, principal, id);
+  if (entry) return show(entry);
+  if (!(await deps.directory.readPrincipal(tenant, principal))) {
+    return refusePrincipal(deps, tenant);
+  }
+  throw new Refusal('NoSuchAccessKey');
+}
+
+function show({ id, createdMs }: AccessKeyEntry): object {
+  return { accessKeyId: id, createdAt: isoTime(createdMs) };
+}

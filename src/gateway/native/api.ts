@@ -1,0 +1,245 @@
+// The native API: Bursar's own JSON API under `/_/`. Every call goes the same way: authenticate,
+// decide, parse, validate, prepare, commit with its record, answer.
+// Invariants: nothing of a request but its path is interpreted before its sender is known; every
+// authenticated call, allowed or refused, is recorded before it is answered.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type ErrorCode, Refusal } from '../../core/errors.ts';
+import { nativeBodyBytesMax } from '../../core/limits.ts';
+import { accessKeyRoutes } from './access-key-routes.ts';
+import type { Identity, NativeDeps, NativeEntry } from './deps.ts';
+import { groupRoutes } from './group-routes.ts';
+import { describeApi, schemaOf } from './openapi.ts';
+import { principalRoutes } from './principal-routes.ts';
+import { pathOf, refusalOf, sendProblem } from './problem.ts';
+import { recordRoutes } from './record-routes.ts';
+import { decide, protectOperators, type Reach } from './rights.ts';
+import type { Call, NativeRoute, Outcome } from './route.ts';
+import { tenantRoutes } from './tenant-routes.ts';
+import { usageRoutes } from './usage-routes.ts';
+
+const routes: readonly NativeRoute[] = [
+  ...tenantRoutes,
+  ...principalRoutes,
+  ...groupRoutes,
+  ...accessKeyRoutes,
+  ...recordRoutes,
+  ...usageRoutes,
+];
+
+/** What is known of a call from its authentication on. */
+interface CallState {
+  route: NativeRoute;
+  who: Identity;
+  bytesIn: number;
+  reach: Reach;
+  /** Its record is made, or its making was left to the commit of the change. */
+  recorded: boolean;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    nativeCall: CallState | null;
+  }
+}
+
+/**
+ * Adds the native API to `app`, whose Ajv must have `nativeAjvOptions`. It brings its own body
+ * parser, error answers and 404 for everything under `/_/`; nothing of these reaches other routes.
+ */
+export async function registerNativeApi(app: FastifyInstance, deps: NativeDeps): Promise<void> {
+  await app.register(async (native) => {
+    native.decorateRequest('nativeCall', null);
+    native.removeAllContentTypeParsers();
+    // The body stays raw until its sender is known; its SHA-256 is part of what is signed.
+    const raw = { parseAs: 'buffer', bodyLimit: nativeBodyBytesMax } as const;
+    native.addContentTypeParser('*', raw, (_request, body, done) => done(null, body));
+    native.setErrorHandler((error, request, reply) => answerError(deps, error, request, reply));
+    await describeApi(native);
+    for (const route of routes) addRoute(native, deps, route);
+    addOpenRoutes(native, deps);
+  });
+}
+
+function addRoute(native: FastifyInstance, deps: NativeDeps, route: NativeRoute): void {
+  native.route({
+    method: route.method,
+    url: route.url,
+    schema: schemaOf(route),
+    preValidation: async (request) => {
+      await admit(native, deps, route, request);
+    },
+    handler: (request, reply) => serve(deps, request, reply),
+  });
+}
+
+/** Routes without authentication. They tell nothing of tenants. */
+function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
+  const hidden = { schema: { hide: true } };
+  const description = () => JSON.stringify(native.swagger());
+  native.get('/_/v1/openapi.json', hidden, async (_request, reply) =>
+    reply.type('application/json').send(description()),
+  );
+  native.get('/_/health', hidden, async (_request, reply) => {
+    const state = await deps.health();
+    const status = state.ready ? 200 : 503;
+    return reply.code(status).header('cache-control', 'no-store').send(state);
+  });
+  const refuse = async () => {
+    throw new Refusal('NotFound');
+  };
+  native.all('/_', hidden, refuse);
+  native.all('/_/*', hidden, refuse);
+}
+
+/** Authenticates, decides, and only then parses the body. */
+async function admit(
+  native: FastifyInstance,
+  deps: NativeDeps,
+  route: NativeRoute,
+  request: FastifyRequest,
+): Promise<void> {
+  const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+  const who = await deps.authenticate(request, raw);
+  const call: CallState = { route, who, bytesIn: raw.length, reach: 'none', recorded: false };
+  request.nativeCall = call;
+
+  const params = request.params as Record<string, string>;
+  const addressed = { tenant: params.t, principal: params.p };
+  call.reach = decide(who.principal, route.action, addressed);
+  if (route.method !== 'GET') await protectOperators(who.principal, deps.directory, addressed);
+  request.body = route.body ? parseJson(native, request, raw) : refuseContent(raw);
+}
+
+function refuseContent(raw: Buffer): undefined {
+  if (raw.length > 0) throw new Refusal('UnexpectedContent');
+}
+
+/** The JSON of a body; an empty one is an empty object, so that what is missing gets named. */
+function parseJson(native: FastifyInstance, request: FastifyRequest, raw: Buffer): unknown {
+  if (raw.length === 0) return {};
+  const mediaType = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
+  if (mediaType !== 'application/json') {
+    throw notJson('The body must be JSON, with content-type application/json.');
+  }
+  let parsed: unknown;
+  let failure: unknown = null;
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(raw);
+    // Refuses members that would reach an object's prototype.
+    native.getDefaultJsonParser('error', 'error')(request, text, (error, value) => {
+      failure = error;
+      parsed = value;
+    });
+  } catch (error) {
+    failure = error;
+  }
+  if (failure) throw notJson('The body is not valid JSON.', failure);
+  return parsed;
+}
+
+function notJson(message: string, cause?: unknown): Refusal {
+  return new Refusal('InvalidInput', { message, fields: { field: 'body' }, cause });
+}
+
+async function serve(
+  deps: NativeDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const state = request.nativeCall;
+  if (!state) throw new Error('a native route without authentication');
+  const { route } = state;
+  const call: Call = {
+    who: state.who.principal,
+    reach: state.reach,
+    params: request.params as Call['params'],
+    query: request.query as Call['query'],
+    body: request.body,
+    deps,
+  };
+  const outcome = await route.run(call);
+  state.recorded = true;
+  const answer = await commit(deps, request, state, outcome, reply);
+  reply.code(route.status).header('cache-control', 'no-store');
+  return route.status === 204 ? reply.send() : reply.type('application/json').send(answer);
+}
+
+async function commit(
+  deps: NativeDeps,
+  request: FastifyRequest,
+  state: CallState,
+  outcome: Outcome,
+  reply: FastifyReply,
+): Promise<object | string | null> {
+  const change = 'change' in outcome ? outcome.change : null;
+  const { status } = state.route;
+  try {
+    const { index } = await deps.commit({ ...entryOf(request, state), status, change });
+    reply.header('x-bursar-receipt', String(index));
+  } finally {
+    // Also after a failure, of which nobody knows what it changed.
+    if (change) deps.directory.forget();
+  }
+  return 'change' in outcome ? outcome.answer() : outcome.answer;
+}
+
+function entryOf(
+  request: FastifyRequest,
+  state: CallState,
+): Omit<NativeEntry, 'status' | 'change'> {
+  return {
+    who: state.who,
+    requestId: request.id,
+    source: request.ip,
+    action: state.route.action,
+    target: targetOf(request),
+    bytesIn: state.bytesIn,
+  };
+}
+
+/** What the call is about: its path inside the API, with what the client's encoding stood for. */
+function targetOf(request: FastifyRequest): string {
+  return decodeURIComponent(pathOf(request.url)).slice('/_/v1/'.length);
+}
+
+/** Records a refusal of a known sender, then answers with a problem document. */
+async function answerError(
+  deps: NativeDeps,
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  let refusal = explain(error, request);
+  const state = request.nativeCall;
+  if (state && !state.recorded) {
+    state.recorded = true;
+    try {
+      await recordRefusal(deps, request, state, refusal.code, reply);
+    } catch (failure) {
+      // An answer without its record is not given.
+      refusal = explain(failure, request);
+    }
+  }
+  return sendProblem(request, reply, refusal);
+}
+
+async function recordRefusal(
+  deps: NativeDeps,
+  request: FastifyRequest,
+  state: CallState,
+  refused: ErrorCode,
+  reply: FastifyReply,
+): Promise<void> {
+  const status = new Refusal(refused).status;
+  const entry = { ...entryOf(request, state), status, change: null, refused };
+  const { index } = await deps.commit(entry);
+  reply.header('x-bursar-receipt', String(index));
+}
+
+/** A bug is told to the operator's log, and to the client only that there was one. */
+function explain(error: unknown, request: FastifyRequest): Refusal {
+  const refusal = refusalOf(error);
+  if (refusal) return refusal;
+  request.log.error({ err: error }, 'native API call failed');
+  return new Refusal('InternalError', { cause: error });
+}

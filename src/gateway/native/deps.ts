@@ -1,0 +1,45 @@
+// What the native API needs from the rest of the gateway, so that it can be tried without an S3 side.
+import type { FastifyRequest } from 'fastify';
+import type { Identity as Authenticated } from '../../authz/authenticate.ts';
+import type { Directory } from '../../authz/directory.ts';
+import type { IdentityChange } from '../../authz/identity-changes.ts';
+import type { Reader } from '../../core/database.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import type { Sealer } from '../../core/sealing.ts';
+
+/** Who a request was authenticated as, and how. */
+export type Identity = Pick<Authenticated, 'principal' | 'accessKeyId' | 'evidence'>;
+
+/** One authenticated call, ready to be committed. */
+export interface NativeEntry {
+  who: Identity;
+  requestId: string;
+  /** Client address. */
+  source: string;
+  /** `bursar:CreateTenant` */
+  action: string;
+  /** `tenants/cms/principals/alice` */
+  target: string | null;
+  bytesIn: number;
+  /** HTTP status of the answer if the change is accepted. */
+  status: number;
+  /** Null: nothing changes, the call is only recorded. */
+  change: IdentityChange | null;
+  /** Why the call was refused before it could change anything. */
+  refused?: ErrorCode;
+}
+
+export interface NativeDeps {
+  directory: Directory;
+  sealer: Sealer;
+  read: Reader;
+  /** Authenticates a request whose whole body is `body`. Throws `Refusal`. */
+  authenticate(request: FastifyRequest, body: Buffer): Promise<Identity>;
+  /**
+   * Commits a change with its record and charge; gives the log index. Throws `Refusal` when the
+   * change is refused inside the transaction, and has then recorded that refusal.
+   */
+  commit(entry: NativeEntry): Promise<{ index: number }>;
+  /** The state of the gateway's parts. */
+  health(): Promise<{ ready: boolean } & Record<string, unknown>>;
+}

@@ -1,0 +1,64 @@
+// The native API's description, OpenAPI 3.1, made from the routes' own schemas.
+import swagger from '@fastify/swagger';
+import type { FastifyInstance, FastifySchema } from 'fastify';
+import { problemSchema } from './problem.ts';
+import type { NativeRoute } from './route.ts';
+import { closedObject } from './schemas.ts';
+
+const parameters: Record<string, string> = {
+  t: 'Tenant name.',
+  p: 'Principal name.',
+  g: 'Group name.',
+  id: 'Access key id.',
+  account: 'Percent-encoded account: `principal:cms%2Falice`.',
+};
+
+/** Collects the routes that are added to `native` after this call. */
+export async function describeApi(native: FastifyInstance): Promise<void> {
+  await native.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Bursar native API',
+        version: '1',
+        description:
+          'Administration, usage and records. Requests are signed with AWS Signature Version 4, ' +
+          'service `s3`, like those of the S3 API. Errors are problem details (RFC 9457).',
+      },
+      components: {
+        securitySchemes: {
+          sigv4: {
+            type: 'apiKey',
+            in: 'header',
+            name: 'authorization',
+            description: 'AWS Signature Version 4; `x-amz-content-sha256` covers the body.',
+          },
+        },
+      },
+      security: [{ sigv4: [] }],
+    },
+  });
+}
+
+/** A route's schema: what its requests are checked against and what the description shows. */
+export function schemaOf(route: NativeRoute): FastifySchema {
+  const names = [...route.url.matchAll(/:(\w+)/g)].map((match) => match[1] as string);
+  const success = route.answer ?? { type: 'null', description: 'No content.' };
+  const schema: FastifySchema = {
+    operationId: route.action.replace('bursar:', ''),
+    summary: route.summary,
+    querystring: closedObject(route.query ?? {}),
+    response: { [route.status]: success, default: problemContent },
+  };
+  if (route.body) schema.body = route.body;
+  if (names.length > 0) {
+    const shown = names.map((name) => [name, { type: 'string', description: parameters[name] }]);
+    schema.params = { type: 'object', properties: Object.fromEntries(shown) };
+  }
+  return schema;
+}
+
+const problemContent = {
+  description: 'A problem document.',
+  content: { 'application/problem+json': { schema: problemSchema } },
+};

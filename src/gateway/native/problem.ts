@@ -1,0 +1,90 @@
+// Native API errors: problem details (RFC 9457), one shape for every refusal, whoever found it.
+// Invariant: a bug's message never leaves; only refusals, which are written for clients, do.
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { messageOf, Refusal } from '../../core/errors.ts';
+
+/** The refusal that an error means; undefined for a bug. */
+export function refusalOf(error: unknown): Refusal | undefined {
+  if (error instanceof Refusal) return error;
+  const { validation, validationContext, code } = error as Partial<FastifyError>;
+  const [violation] = validation ?? [];
+  if (violation) return invalidInput(violation, validationContext ?? 'request', error);
+  switch (code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new Refusal('MaxMessageLengthExceeded', { cause: error });
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new Refusal('IncompleteBody', { cause: error });
+    default:
+      return undefined;
+  }
+}
+
+/** Answers with a problem document. */
+export function sendProblem(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  refusal: Refusal,
+): FastifyReply {
+  const document = {
+    type: `urn:bursar:error:${refusal.code}`,
+    title: messageOf(refusal.code),
+    status: refusal.status,
+    detail: refusal.message,
+    code: refusal.code,
+    ...(refusal.fields.field === undefined ? {} : { field: refusal.fields.field }),
+    requestId: request.id,
+    instance: pathOf(request.url),
+  };
+  return reply
+    .code(refusal.status)
+    .header('cache-control', 'no-store')
+    .type('application/problem+json')
+    .send(JSON.stringify(document));
+}
+
+/** The path of a request target, without its query. */
+export function pathOf(url: string): string {
+  const end = url.indexOf('?');
+  return end === -1 ? url : url.slice(0, end);
+}
+
+/** The JSON schema of a problem, for the API's description. */
+export const problemSchema = {
+  type: 'object',
+  required: ['type', 'title', 'status', 'detail', 'code', 'requestId', 'instance'],
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    code: { type: 'string' },
+    field: { type: 'string', description: 'What of the request does not fit: `body.name`.' },
+    requestId: { type: 'string' },
+    instance: { type: 'string' },
+  },
+} as const;
+
+type Violation = NonNullable<FastifyError['validation']>[number];
+
+/** Names the member that does not fit, as `body.groups.0` or `querystring.limit`. */
+function invalidInput(violation: Violation, context: string, cause: unknown): Refusal {
+  const { keyword, instancePath, params, message } = violation;
+  const at = context + instancePath.replaceAll('/', '.');
+  if (keyword === 'additionalProperties') {
+    const field = `${at}.${String(params.additionalProperty)}`;
+    return refuseField(field, `${field} is not known here`, cause);
+  }
+  if (keyword === 'required') {
+    const field = `${at}.${String(params.missingProperty)}`;
+    return refuseField(field, `${field} is missing`, cause);
+  }
+  if (keyword === 'enum') {
+    const allowed = (params.allowedValues as unknown[]).join(', ');
+    return refuseField(at, `${at} must be one of: ${allowed}`, cause);
+  }
+  return refuseField(at, `${at} ${message ?? 'does not fit'}`, cause);
+}
+
+function refuseField(field: string, message: string, cause: unknown): Refusal {
+  return new Refusal('InvalidInput', { message, fields: { field }, cause });
+}

@@ -1,0 +1,79 @@
+// Native API: the audit records. Invariants: a filter only ever narrows what the caller may see, so
+// another tenant's name in it finds nothing; and records leave verbatim, as they were hashed.
+import { searchRecords } from '../../audit/records.ts';
+import type { Call, NativeRoute } from './route.ts';
+import { answerPage, time } from './schemas.ts';
+
+const limitDefault = 100;
+
+export const recordRoutes: NativeRoute[] = [
+  {
+    method: 'GET',
+    url: '/_/v1/records',
+    action: 'bursar:SearchRecords',
+    summary: 'Search the audit records that the caller may see, in the order of the log.',
+    status: 200,
+    query: {
+      from: { ...time, description: 'Not before this time (RFC 3339).' },
+      to: { ...time, description: 'Before this time (RFC 3339).' },
+      tenant: { type: 'string', description: 'Of principals of this tenant.' },
+      principal: { type: 'string', description: '`alice`, or `cms/alice` with its tenant.' },
+      bucket: { type: 'string' },
+      prefix: { type: 'string', description: 'Of object keys that begin so.' },
+      action: { type: 'string', description: '`s3:PutObject`, `bursar:CreateTenant`' },
+      cursor: {
+        type: 'string',
+        pattern: '^[0-9]{1,15}$',
+        description: 'The `next` of the page before.',
+      },
+      limit: {
+        type: 'string',
+        pattern: '^([1-9][0-9]{0,2}|1000)$',
+        description: `Records a page, 1 to 1000; ${limitDefault} if absent.`,
+      },
+    },
+    answer: answerPage('records', { type: 'object', additionalProperties: true }),
+    run: async (call) => {
+      const scope = visibleScope(call);
+      if (!scope) return { answer: { records: [], next: null } };
+      const { query } = call;
+      const { records, nextIndex } = await searchRecords(call.deps.read, {
+        ...scope,
+        bucket: query.bucket,
+        prefix: query.prefix,
+        action: query.action,
+        fromMs: timeOf(query.from),
+        toMs: timeOf(query.to),
+        afterIndex: query.cursor === undefined ? undefined : Number(query.cursor),
+        limit: Number(query.limit ?? limitDefault),
+      });
+      const next = nextIndex === null ? 'null' : `"${nextIndex}"`;
+      return { answer: `{"records":[${records.join(',')}],"next":${next}}` };
+    },
+  },
+];
+
+/** Whose records are asked for, within what the caller may see; undefined: nobody's. */
+function visibleScope({ who, reach, query }: Call) {
+  const parts = query.principal?.split('/') ?? [];
+  const name = parts.at(-1);
+  const tenants = [query.tenant, parts.length > 1 ? parts.slice(0, -1).join('/') : undefined];
+  if (reach !== 'all') tenants.push(who.tenant);
+  const tenant = agree(tenants);
+  const principal = agree(reach === 'self' ? [name, who.name] : [name]);
+  return tenant === false || principal === false
+    ? undefined
+    : { tenant: tenant ?? null, principal };
+}
+
+/** The one value that all filters demand; undefined if none demands any, false if they differ. */
+function agree(demands: (string | undefined)[]): string | undefined | false {
+  const values = new Set(demands.filter((demand) => demand !== undefined));
+  if (values.size > 1) return false;
+  const [value] = values;
+  return value;
+}
+
+function timeOf(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Date.parse(text);
+}

@@ -1,0 +1,58 @@
+// What a route of the native API is: a table row that says its path, action, schemas and what to do.
+
+import type { Page } from '../../authz/directory.ts';
+import type { IdentityChange } from '../../authz/identity-changes.ts';
+import { nativeListMax } from '../../core/limits.ts';
+import type { Principal } from '../../core/principal.ts';
+import type { NativeDeps } from './deps.ts';
+import type { NativeAction, Reach } from './rights.ts';
+
+/** An authenticated, authorized and validated call. */
+export interface Call {
+  who: Principal;
+  reach: Reach;
+  params: Record<string, string>;
+  query: Record<string, string | undefined>;
+  /** As the route's body schema says. */
+  body: unknown;
+  deps: NativeDeps;
+}
+
+/** What to answer; for a change, what to commit first. A string is JSON already. */
+export type Outcome =
+  | { answer: object | string }
+  | { change: IdentityChange; answer: () => Promise<object | null> };
+
+export interface NativeRoute {
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  /** Parameters `:t` and `:p` are a tenant and a principal; rights are decided on them. */
+  url: string;
+  action: NativeAction;
+  summary: string;
+  /** Status of success. 204 has no body. */
+  status: 200 | 201 | 204;
+  /** Properties of the query; absent: none is allowed. */
+  query?: Record<string, object>;
+  /** Schema of the JSON body; absent: no body is allowed. */
+  body?: object;
+  /** Schema of the answer of status 200 or 201. */
+  answer?: object;
+  /** Prepares the call: reads, or says what to change. Throws `Refusal`. Writes nothing itself. */
+  run(call: Call): Promise<Outcome>;
+}
+
+/** A parameter that the route's path has. */
+export function param(call: Call, name: string): string {
+  const value = call.params[name];
+  if (value === undefined) throw new Error(`route without parameter ${name}`);
+  return value;
+}
+
+export function pageOf(call: Call): Page {
+  return { after: call.query.after ?? '', limit: Number(call.query.limit ?? nativeListMax) };
+}
+
+/** The name that the next page goes on after, when this one is full. */
+export function nextOf(page: Page, entries: readonly { name: string }[]): string | null {
+  return entries.length === page.limit ? (entries.at(-1)?.name ?? null) : null;
+}

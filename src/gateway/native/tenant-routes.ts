@@ -1,0 +1,112 @@
+// Native API: tenants. A tenant is made with its first data key, sealed under the key file.
+import { randomBytes } from 'node:crypto';
+import type { TenantEntry } from '../../authz/directory.ts';
+import { isoTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import type { Sealer } from '../../core/sealing.ts';
+import { tenantKeyContext } from '../../tiering/keyring.ts';
+import type { NativeDeps } from './deps.ts';
+import { type Call, type NativeRoute, nextOf, pageOf, param } from './route.ts';
+import { answerObject, answerPage, closedObject, name, pageQuery, time } from './schemas.ts';
+
+const membersCreateBuckets = {
+  type: 'boolean',
+  description: 'May members create buckets?',
+} as const;
+
+const tenant = answerObject({ name, membersCreateBuckets, createdAt: time });
+
+export const tenantRoutes: NativeRoute[] = [
+  {
+    method: 'POST',
+    url: '/_/v1/tenants',
+    action: 'bursar:CreateTenant',
+    summary: 'Create a tenant. The name of a deleted tenant is not given again.',
+    status: 201,
+    body: closedObject({ name, membersCreateBuckets: { ...membersCreateBuckets, default: true } }, [
+      'name',
+    ]),
+    answer: tenant,
+    run: async ({ body, deps }) => {
+      const wanted = body as { name: string; membersCreateBuckets: boolean };
+      const sealedDataKey = sealNewDataKey(deps.sealer, wanted.name);
+      return {
+        change: { type: 'createTenant', ...wanted, sealedDataKey },
+        answer: () => showTenant(deps, wanted.name),
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: '/_/v1/tenants',
+    action: 'bursar:ListTenants',
+    summary: 'List the tenants that the caller may see, by name.',
+    status: 200,
+    query: pageQuery,
+    answer: answerPage('tenants', tenant),
+    run: async (call) => {
+      const page = pageOf(call);
+      const tenants = await listVisibleTenants(call);
+      return { answer: { tenants: tenants.map(show), next: nextOf(page, tenants) } };
+    },
+  },
+  {
+    method: 'GET',
+    url: '/_/v1/tenants/:t',
+    action: 'bursar:GetTenant',
+    summary: 'Show a tenant.',
+    status: 200,
+    answer: tenant,
+    run: async (call) => ({ answer: await showTenant(call.deps, param(call, 't')) }),
+  },
+  {
+    method: 'PATCH',
+    url: '/_/v1/tenants/:t',
+    action: 'bursar:UpdateTenant',
+    summary: "Change a tenant's settings.",
+    status: 200,
+    body: closedObject({ membersCreateBuckets }, ['membersCreateBuckets']),
+    answer: tenant,
+    run: async (call) => {
+      const settings = call.body as { membersCreateBuckets: boolean };
+      const tenantName = param(call, 't');
+      return {
+        change: { type: 'updateTenant', name: tenantName, ...settings },
+        answer: () => showTenant(call.deps, tenantName),
+      };
+    },
+  },
+  {
+    method: 'DELETE',
+    url: '/_/v1/tenants/:t',
+    action: 'bursar:DeleteTenant',
+    summary: 'Delete a tenant that owns no bucket, with its principals, groups and access keys.',
+    status: 204,
+    run: async (call) => ({
+      change: { type: 'deleteTenant', name: param(call, 't') },
+      answer: async () => null,
+    }),
+  },
+];
+
+/** A tenant's first data key, random, sealed as the keyring opens it. */
+export function sealNewDataKey(sealer: Sealer, tenantName: string): Buffer {
+  return sealer.seal(randomBytes(32), tenantKeyContext(tenantName, 1));
+}
+
+async function listVisibleTenants(call: Call): Promise<TenantEntry[]> {
+  const page = pageOf(call);
+  if (call.reach === 'all') return call.deps.directory.listTenants(page);
+  const own = await call.deps.directory.readTenant(call.who.tenant);
+  return own && own.name > page.after ? [own] : [];
+}
+
+async function showTenant(deps: NativeDeps, tenantName: string): Promise<object> {
+  const entry = await deps.directory.readTenant(tenantName);
+  if (!entry) throw new Refusal('NoSuchTenant');
+  return show(entry);
+}
+
+function show({ createdMs, ...entry }: TenantEntry): object {
+  return { ...entry, createdAt: isoTime(createdMs) };
+}
