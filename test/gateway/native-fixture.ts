@@ -1,0 +1,228 @@
+// A native API over a real SQLite file, with commits that apply changes and write records as the
+// ledger does. Requests say who they are in a header instead of signing.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
+import { appendRecord } from '#bursar/audit/records.js';
+import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
+import { applyIdentityChange, type IdentityChange } from '#bursar/authz/identity-changes.js';
+import { openDatabase } from '#bursar/core/database.js';
+import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
+import { newRequestId } from '#bursar/core/ids.js';
+import { principalId, type Role } from '#bursar/core/principal.js';
+import { Sealer } from '#bursar/core/sealing.js';
+import { registerNativeApi } from '#bursar/gateway/native/api.js';
+import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
+import { nativeAjvOptions } from '#bursar/gateway/native/schemas.js';
+import { schema } from '#bursar/ledger/schema.js';
+import { UsagePosting } from '#bursar/quota/usage.js';
+
+export interface Fixture {
+  app: FastifyInstance;
+  directory: Directory;
+  sealer: Sealer;
+  /** All that was committed, in order. */
+  entries: NativeEntry[];
+  /** Makes the next commit fail as a bug would. */
+  breakNextCommit(): void;
+  setReady(ready: boolean): void;
+  /** Applies a change without the API. */
+  apply(change: IdentityChange): Promise<void>;
+  call(who: string, method: string, url: string, body?: unknown): Promise<Answer>;
+  inject(options: InjectOptions): Promise<Answer>;
+  addBucket(tenant: string, name: string, owner: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface Answer {
+  status: number;
+  type: string;
+  receipt: string | undefined;
+  text: string;
+  /** Parsed, when it is JSON. */
+  json: any;
+}
+
+export async function openFixture(): Promise<Fixture> {
+  const folder = mkdtempSync(join(tmpdir(), 'bursar-native-'));
+  const db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
+  db.exec(schema);
+  const sealer = Sealer.open(join(folder, 'keys', 'master.key'));
+  const directory = new Directory({ read: db.tx, sealer });
+  const entries: NativeEntry[] = [];
+  let broken = false;
+  let ready = true;
+  let index = 0;
+
+  const deps: NativeDeps = {
+    directory,
+    sealer,
+    read: db.tx,
+    async authenticate(request) {
+      const id = String(request.headers['x-test-key'] ?? '');
+      const key = await directory.findAccessKey(id);
+      if (!key) throw new Refusal('InvalidAccessKeyId');
+      return { principal: key.principal, accessKeyId: id, evidence: 'shared-secret' };
+    },
+    async commit(entry) {
+      if (broken) {
+        broken = false;
+        throw new Error('the disk is on fire');
+      }
+      entries.push(entry);
+      return commit(entry);
+    },
+    health: async () => ({ ready, stores: { local: ready ? 'ready' : 'failed' } }),
+  };
+
+  async function commit(entry: NativeEntry): Promise<{ index: number }> {
+    const timeMs = Date.parse('2026-01-01T00:00:00Z') + index * 1000;
+    const { tenant, name } = entry.who.principal;
+    const verdict = entry.change
+      ? await applyIdentityChange(db.tx, structuredClone(entry.change), timeMs)
+      : ({ ok: true } as const);
+    const error = entry.refused ?? (verdict.ok ? null : verdict.code);
+    await appendRecord(db.tx, recordOf(entry, error), {
+      index,
+      timeMs,
+      storedBytes: 0,
+      storedObjects: 0,
+    });
+    const usage = new UsagePosting();
+    const amounts = { requests: 1, ingressBytes: entry.bytesIn, egressBytes: 0 };
+    usage.post(
+      { tenant, principal: name, bucket: null },
+      { ...amounts, storedBytes: 0, storedObjects: 0 },
+    );
+    await usage.flush(db.tx);
+    const committed = { index: index++ };
+    if (!verdict.ok) throw new Refusal(verdict.code);
+    return committed;
+  }
+
+  const app = Fastify({
+    ajv: { customOptions: nativeAjvOptions },
+    genReqId: newRequestId,
+    exposeHeadRoutes: false,
+  });
+  app.all('/*', async () => 'the S3 side');
+  await registerNativeApi(app, deps);
+  await app.ready();
+
+  const inject = async (options: InjectOptions): Promise<Answer> => {
+    const reply = await app.inject(options);
+    const type = String(reply.headers['content-type'] ?? '');
+    return {
+      status: reply.statusCode,
+      type,
+      receipt: reply.headers['x-bursar-receipt'] as string | undefined,
+      text: reply.body,
+      json: type.includes('json') ? reply.json() : undefined,
+    };
+  };
+
+  return {
+    app,
+    directory,
+    sealer,
+    entries,
+    breakNextCommit: () => {
+      broken = true;
+    },
+    setReady: (value) => {
+      ready = value;
+    },
+    apply: async (change) => {
+      const verdict = await applyIdentityChange(db.tx, change, 0);
+      if (!verdict.ok) throw new Error(`${change.type}: ${verdict.code}`);
+      directory.forget();
+    },
+    call: (who, method, url, body) =>
+      inject({
+        method: method as 'GET',
+        url,
+        headers: {
+          'x-test-key': who,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { payload: JSON.stringify(body) }),
+      }),
+    inject,
+    addBucket: async (tenant, name, owner) => {
+      const sql = 'INSERT INTO buckets (tenant, name, owner, created_ms) VALUES (?, ?, ?, 0)';
+      await db.tx.run(sql, tenant, name, owner);
+    },
+    close: async () => {
+      await app.close();
+      db.close();
+      rmSync(folder, { recursive: true });
+    },
+  };
+
+  function recordOf(entry: NativeEntry, error: ErrorCode | null) {
+    const { tenant, name } = entry.who.principal;
+    return {
+      action: entry.action,
+      tenant,
+      principal: name,
+      accessKeyId: entry.who.accessKeyId,
+      evidence: entry.who.evidence,
+      bucket: null,
+      key: null,
+      target: entry.target,
+      bytesIn: entry.bytesIn,
+      bytesOut: 0,
+      sizeBytes: null,
+      etag: null,
+      sha256: null,
+      class: null,
+      range: null,
+      requestId: entry.requestId,
+      source: entry.source,
+      status: entry.status,
+      error,
+    };
+  }
+}
+
+/** The operator ROOT, and two tenants with an admin, an auditor and two members each. */
+export async function populate(fixture: Fixture): Promise<void> {
+  const sealedDataKey = new Uint8Array(64);
+  const seal = (tenant: string, principal: string, id: string) =>
+    fixture.sealer.seal(Buffer.from('secret'), accessKeyContext(tenant, principal, id));
+  await fixture.apply({
+    type: 'putRootKey',
+    id: 'ROOT',
+    sealedSecret: seal('default', 'admin', 'ROOT'),
+    sealedDataKey,
+  });
+  for (const tenant of ['cms', 'atlas']) {
+    await fixture.apply({
+      type: 'createTenant',
+      name: tenant,
+      membersCreateBuckets: true,
+      sealedDataKey,
+    });
+    await fixture.apply({ type: 'createGroup', tenant, name: 'muons' });
+    const people: [string, Role][] = [
+      ['boss', 'admin'],
+      ['audit', 'auditor'],
+      ['alice', 'member'],
+      ['bob', 'member'],
+    ];
+    for (const [name, role] of people) {
+      await fixture.apply({
+        type: 'createPrincipal',
+        tenant,
+        name,
+        kind: 'person',
+        role,
+        groups: ['muons'],
+      });
+      const id = principalId(tenant, name);
+      const sealedSecret = seal(tenant, name, id);
+      await fixture.apply({ type: 'createAccessKey', tenant, principal: name, id, sealedSecret });
+    }
+  }
+}
