@@ -1,0 +1,59 @@
+// Untimed requests around the timed ones: make buckets, check what was stored, delete.
+import { createHash } from 'node:crypto';
+import { request } from 'node:http';
+import { makeSigner } from './signing.mjs';
+
+/**
+ * Sends one signed request without a body.
+ * @returns {Promise<{status: number, body: Buffer}>}
+ */
+export function send(target, { method, path, query }) {
+  const head = makeSigner(target)({ method, path, query }).toString('latin1');
+  const lines = head.trimEnd().split('\r\n').slice(1);
+  const headers = Object.fromEntries(lines.map((line) => line.split(/: (.*)/, 2)));
+  const url = `${path}${query ? `?${query}` : ''}`;
+  return new Promise((resolve, reject) => {
+    const { host, port } = target;
+    const sent = request({ host, port, method, path: url, headers, agent: false }, (answer) => {
+      const parts = [];
+      answer.on('data', (part) => parts.push(part));
+      answer.on('error', reject);
+      answer.on('end', () => resolve({ status: answer.statusCode, body: Buffer.concat(parts) }));
+    });
+    sent.on('error', reject);
+    sent.end();
+  });
+}
+
+/** Throws unless the bucket was made. */
+export async function makeBucket(target, bucket) {
+  const { status, body } = await send(target, { method: 'PUT', path: `/${bucket}` });
+  if (status !== 200) throw new Error(`PUT /${bucket}: ${status} ${body}`);
+}
+
+/** Throws unless each key has these bytes. */
+export async function checkObjects(target, { bucket, keys, body }) {
+  const wanted = createHash('sha256').update(body).digest('hex');
+  for (const key of keys) {
+    const answer = await send(target, { method: 'GET', path: `/${bucket}/${key}` });
+    const seen = createHash('sha256').update(answer.body).digest('hex');
+    if (answer.status !== 200 || seen !== wanted) {
+      throw new Error(`GET /${bucket}/${key}: ${answer.status}, not the bytes that were stored`);
+    }
+  }
+}
+
+/** Throws unless a listing after `startAfter` is a full page that begins with `firstKey`. */
+export async function checkListing(target, { bucket, startAfter, firstKey, count }) {
+  const query = `list-type=2&max-keys=1000&start-after=${encodeURIComponent(startAfter)}`;
+  const { body } = await send(target, { method: 'GET', path: `/${bucket}`, query });
+  const keys = [...String(body).matchAll(/<Key>([^<]*)<\/Key>/g)].map((match) => match[1]);
+  if (keys.length !== count || keys[0] !== firstKey) {
+    throw new Error(`listing of ${bucket}: ${keys.length} keys from ${keys[0]}`);
+  }
+}
+
+/** Deletes keys, so that a bench does not fill the disk. */
+export async function deleteObjects(target, { bucket, keys }) {
+  for (const key of keys) await send(target, { method: 'DELETE', path: `/${bucket}/${key}` });
+}

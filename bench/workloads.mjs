@@ -1,0 +1,70 @@
+// What is measured. `unit` says how the result is best read; `goal` is the least ratio to versitygw
+// and to MinIO that the gateway aims at on two cores.
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+/**
+ * @typedef {object} Workload
+ * @property {string} name
+ * @property {string} title
+ * @property {'put' | 'get' | 'list'} kind
+ * @property {string} bucket
+ * @property {string} keyPrefix
+ * @property {number} sizeBytes
+ * @property {number} connections
+ * @property {{versitygw?: number, minio?: number}} goal
+ */
+
+/** @type {Workload[]} */
+export const workloads = [
+  small('put', 1, { versitygw: 2, minio: 5 }),
+  small('put', 32, { versitygw: 2, minio: 5 }),
+  small('get', 1, { versitygw: 1 }),
+  small('get', 32, { versitygw: 1 }),
+  large('put', { versitygw: 1 }),
+  large('get', { versitygw: 1 }),
+  {
+    name: 'list-1000',
+    title: 'list 1,000 keys, 4 connections',
+    kind: 'list',
+    bucket: 'bench-list',
+    keyPrefix: 'list',
+    sizeBytes: 16,
+    connections: 4,
+    goal: {},
+  },
+];
+
+function small(kind, connections, goal) {
+  return {
+    name: `${kind}-4k-c${connections}`,
+    title: `${kind.toUpperCase()} 4 KiB, ${connections} ${connections === 1 ? 'connection' : 'connections'}`,
+    kind,
+    bucket: 'bench-small',
+    keyPrefix: `${kind}-c${connections}`,
+    sizeBytes: 4 * KiB,
+    connections,
+    goal,
+  };
+}
+
+function large(kind, goal) {
+  return {
+    name: `${kind}-16m-c4`,
+    title: `${kind.toUpperCase()} 16 MiB, 4 connections`,
+    kind,
+    bucket: 'bench-large',
+    keyPrefix: `${kind}-16m`,
+    sizeBytes: 16 * MiB,
+    connections: 4,
+    goal,
+  };
+}
+
+/** Objects that must be there before the workload runs; 0 for PUTs. */
+export function keyCountOf(workload, listKeys) {
+  if (workload.kind === 'put') return 0;
+  if (workload.kind === 'list') return listKeys;
+  return workload.sizeBytes > MiB ? 8 : 2000;
+}

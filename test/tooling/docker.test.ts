@@ -1,0 +1,144 @@
+// There may be no Docker where the tests run, so this checks what can be checked without: that every
+// file, flag, variable, port and folder that the image and the compose file name is really there.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { type ServedGateway, startServedGateway } from './served-gateway.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+
+/** The Dockerfile's instructions as `[name, arguments]`, continued lines joined. */
+const instructions = read('docker/Dockerfile')
+  .replace(/^\s*#.*\n/gm, '')
+  .replace(/\\\n\s*/g, '')
+  .split('\n')
+  .filter((line) => line !== '')
+  .map((line) => [line.split(' ', 1)[0] ?? '', line.slice(line.indexOf(' ') + 1)] as const);
+
+const allOf = (name: string) => instructions.filter((one) => one[0] === name).map((one) => one[1]);
+const lastOf = (name: string) => allOf(name).at(-1) ?? '';
+const entrypoint: string[] = JSON.parse(lastOf('ENTRYPOINT'));
+const healthCommand: string[] = JSON.parse(lastOf('HEALTHCHECK').replace(/^.* CMD /, ''));
+
+interface Service {
+  build?: { context: string; dockerfile: string };
+  image?: string;
+  ports: string[];
+  volumes: string[];
+  environment: string[] | Record<string, string>;
+  profiles?: string[];
+}
+const compose: { services: Record<string, Service>; volumes: Record<string, null> } = parse(
+  read('docker/compose.yaml'),
+);
+const service = (name: string) => compose.services[name] as Service;
+
+describe('docker/Dockerfile', () => {
+  it('copies only files that exist and that .dockerignore lets through', () => {
+    const ignored = read('.dockerignore').split('\n');
+    const sources = allOf('COPY')
+      .filter((text) => !text.startsWith('--from='))
+      .flatMap((text) =>
+        text
+          .split(' ')
+          .slice(0, -1)
+          .map((path) => path.replace(/^\.\//, '')),
+      );
+    expect(sources).toContain('src');
+    for (const source of sources) {
+      expect(existsSync(join(root, source)), source).toBe(true);
+      expect(ignored).toContain(`!${source}`);
+    }
+  });
+
+  it('takes from the build stage only what that stage makes', () => {
+    const taken = allOf('COPY')
+      .filter((text) => text.startsWith('--from=build'))
+      .map((text) => text.split(' ')[1]);
+    expect(taken).toEqual(['/app/package.json', '/app/node_modules', '/app/dist']);
+    expect(JSON.parse(read('package.json')).scripts.build).toBe('tsc -p tsconfig.json');
+    expect(JSON.parse(read('tsconfig.json')).compilerOptions.outDir).toBe('dist');
+  });
+
+  it('runs the built command itself, not through a shell, and as another user than root', () => {
+    expect(entrypoint.slice(0, 3)).toEqual(['node', 'dist/cli/main.js', 'serve']);
+    expect(lastOf('USER')).toBe('node');
+  });
+
+  it('keeps data where its volume is, and listens on the port that it exposes', () => {
+    expect(entrypoint[entrypoint.indexOf('--data') + 1]).toBe(lastOf('VOLUME'));
+    expect(entrypoint[entrypoint.indexOf('--listen') + 1]).toBe(`0.0.0.0:${lastOf('EXPOSE')}`);
+    expect(healthCommand.at(-1)).toContain(`http://127.0.0.1:${lastOf('EXPOSE')}/`);
+  });
+
+  it('names only flags that `bursar serve` has', () => {
+    const main = join(root, 'dist/cli/main.js');
+    const help = execFileSync(process.execPath, [main, 'serve', '--help'], { encoding: 'utf8' });
+    const flags = entrypoint.filter((word) => word.startsWith('--'));
+    expect(flags).not.toHaveLength(0);
+    for (const flag of flags) expect(help).toContain(flag);
+    for (const name of service('bursar').environment as string[]) expect(help).toContain(name);
+  });
+
+  it('pins the Node that CI tests on', () => {
+    const pinned = /^node_version=(.*)$/m.exec(read('.ci/run'))?.[1];
+    const images = allOf('FROM').map((text) => text.split(' ')[0]);
+    expect(images).toEqual([`node:${pinned}-bookworm`, `node:${pinned}-bookworm-slim`]);
+  });
+});
+
+describe('the health check', () => {
+  let gateway: ServedGateway;
+
+  beforeAll(async () => {
+    gateway = await startServedGateway();
+  }, 60_000);
+  afterAll(() => gateway.stop(), 60_000);
+
+  /** The image's own command, aimed at another address. */
+  const statusAt = (endpoint: string) => {
+    const [, ...args] = healthCommand.map((word) => word.replace(/http:\/\/[^/]+/, endpoint));
+    return spawnSync(process.execPath, args).status;
+  };
+
+  it('passes where the gateway is ready, and fails where nothing listens', () => {
+    expect(statusAt(gateway.endpoint)).toBe(0);
+    expect(statusAt('http://127.0.0.1:1')).toBe(1);
+  });
+});
+
+describe('docker/compose.yaml', () => {
+  it('builds from a Dockerfile that is there', () => {
+    const { build } = service('bursar');
+    const context = join(root, 'docker', build?.context ?? 'none');
+    expect(resolve(context)).toBe(root);
+    expect(existsSync(join(context, build?.dockerfile ?? 'none'))).toBe(true);
+  });
+
+  it('starts the gateway alone unless the profile s3 asks for a backend', () => {
+    const withoutProfile = Object.keys(compose.services).filter((name) => {
+      return service(name).profiles === undefined;
+    });
+    expect(withoutProfile).toEqual(['bursar']);
+    expect(service('backend').profiles).toEqual(['s3']);
+  });
+
+  it('mounts declared volumes at the folders that are used, and publishes on loopback only', () => {
+    expect(service('bursar').volumes).toEqual([`data:${lastOf('VOLUME')}`]);
+    expect(service('bursar').ports).toEqual(['127.0.0.1:9000:9000']);
+    for (const { volumes, ports } of Object.values(compose.services)) {
+      for (const volume of volumes) {
+        expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
+      }
+      for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
+    }
+  });
+
+  it('pins the versitygw that CI tests with', () => {
+    const pinned = /^versitygw_version=(.*)$/m.exec(read('.ci/run'))?.[1];
+    expect(service('backend').image).toBe(`versity/versitygw:${pinned}`);
+  });
+});
