@@ -1,0 +1,660 @@
+import { createHash, createHmac } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { Authenticator, type SignedRequest } from '#bursar/authz/authenticate.js';
+import { readAnonymousPayload } from '#bursar/authz/payload.js';
+import { emptySha256, presignUrl, signRequest } from '#bursar/authz/sigv4.js';
+import {
+  accessKeyId,
+  alice,
+  exampleAuthenticator,
+  exampleMs,
+  refusal,
+  region,
+  request,
+  secret,
+  withHeaders,
+} from './requests.ts';
+
+const host = 'examplebucket.s3.amazonaws.com';
+const credentials = { accessKeyId, secret, region, timeMs: exampleMs };
+const minuteMs = 60_000;
+
+/** A GET signed by our own signer, with further headers signed. */
+function signedGet(headers: Record<string, string> = {}, more: object = {}): SignedRequest {
+  const all = { host, ...headers };
+  const added = signRequest({ ...credentials, method: 'GET', path: '/k', headers: all, ...more });
+  return request('GET', '/k', Object.entries({ ...all, ...added }));
+}
+
+/** A presigned request, as a client that knows nothing but the URL sends it. */
+function presignedGet(more: object = {}, headers: Record<string, string> = {}): SignedRequest {
+  const url = presignUrl({
+    ...credentials,
+    method: 'GET',
+    origin: `https://${host}`,
+    path: '/k',
+    expiresSeconds: 600,
+    ...more,
+  });
+  return request('GET', url.slice(`https://${host}`.length), Object.entries({ host, ...headers }));
+}
+
+/** The request with some of its query parameters changed, removed (null), or added. */
+function withQuery(original: SignedRequest, changes: Record<string, string | null>): SignedRequest {
+  const query = original.query.flatMap(([name, value]): Array<readonly [string, string]> => {
+    const changed = changes[name];
+    return changed === null ? [] : [[name, changed ?? value]];
+  });
+  return { ...original, query };
+}
+
+function withAuthorization(change: (authorization: string) => string): SignedRequest {
+  const original = signedGet();
+  return withHeaders(original, { authorization: change(String(original.headers.authorization)) });
+}
+
+describe("AWS's published S3 examples", () => {
+  const authorization = (signedHeaders: string, signature: string) =>
+    `AWS4-HMAC-SHA256 Credential=${accessKeyId}/20130524/us-east-1/s3/aws4_request,` +
+    `SignedHeaders=${signedHeaders},Signature=${signature}`;
+
+  it('the documented GET authenticates its principal', async () => {
+    const identity = await exampleAuthenticator().authenticate(
+      request('GET', '/test.txt', [
+        ['Host', host],
+        [
+          'Authorization',
+          authorization(
+            'host;range;x-amz-content-sha256;x-amz-date',
+            'f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41',
+          ),
+        ],
+        ['Range', 'bytes=0-9'],
+        ['x-amz-content-sha256', emptySha256],
+        ['x-amz-date', '20130524T000000Z'],
+      ]),
+    );
+    expect(identity).toEqual({
+      principal: alice,
+      accessKeyId,
+      evidence: 'shared-secret',
+      payload: { kind: 'sha256', sha256: Buffer.from(emptySha256, 'hex') },
+      presigned: false,
+    });
+  });
+
+  it('the documented PUT, dated by both Date and x-amz-date, authenticates', async () => {
+    const sha256 = '44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072';
+    const identity = await exampleAuthenticator().authenticate(
+      request('PUT', '/test%24file.text', [
+        ['Host', host],
+        ['Date', 'Fri, 24 May 2013 00:00:00 GMT'],
+        [
+          'Authorization',
+          authorization(
+            'date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class',
+            '98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd',
+          ),
+        ],
+        ['x-amz-date', '20130524T000000Z'],
+        ['x-amz-storage-class', 'REDUCED_REDUNDANCY'],
+        ['x-amz-content-sha256', sha256],
+      ]),
+    );
+    expect(identity?.payload).toEqual({ kind: 'sha256', sha256: Buffer.from(sha256, 'hex') });
+  });
+
+  it('the documented presigned GET authenticates with an unsigned payload', async () => {
+    const target =
+      '/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524' +
+      '%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400' +
+      '&X-Amz-SignedHeaders=host' +
+      '&X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404';
+    const identity = await exampleAuthenticator().authenticate(
+      request('GET', target, [['Host', host]]),
+    );
+    expect(identity).toMatchObject({ presigned: true, payload: { kind: 'unsigned' } });
+  });
+
+  it('the documented chunked PUT gives the seed for its chunks', async () => {
+    const signature = '4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9';
+    const identity = await exampleAuthenticator().authenticate(
+      request('PUT', '/examplebucket/chunkObject.txt', [
+        ['Host', 's3.amazonaws.com'],
+        ['x-amz-date', '20130524T000000Z'],
+        ['x-amz-storage-class', 'REDUCED_REDUNDANCY'],
+        [
+          'Authorization',
+          authorization(
+            'content-encoding;content-length;host;x-amz-content-sha256;x-amz-date;' +
+              'x-amz-decoded-content-length;x-amz-storage-class',
+            signature,
+          ),
+        ],
+        ['x-amz-content-sha256', 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD'],
+        ['Content-Encoding', 'aws-chunked'],
+        ['x-amz-decoded-content-length', '66560'],
+        ['Content-Length', '66824'],
+      ]),
+    );
+    expect(identity?.payload).toMatchObject({
+      kind: 'signed-chunks',
+      trailer: false,
+      seed: {
+        scope: '20130524/us-east-1/s3/aws4_request',
+        amzDate: '20130524T000000Z',
+        signature,
+      },
+    });
+  });
+});
+
+describe('the signature', () => {
+  it('a request without credentials is anonymous', async () => {
+    const anonymous = request('GET', '/k?list-type=2', [['Host', host]]);
+    expect(await exampleAuthenticator().authenticate(anonymous)).toBeNull();
+  });
+
+  it('a request that we signed authenticates, again and again', async () => {
+    const authenticator = exampleAuthenticator();
+    for (let i = 0; i < 3; i++) {
+      expect(await authenticator.authenticate(signedGet())).toMatchObject({ accessKeyId });
+    }
+  });
+
+  it.each([
+    ['method', { method: 'DELETE' }],
+    ['path', { path: '/K' }],
+    ['path (a doubled slash)', { path: '//k' }],
+    ['query', { query: [['versionId', '1']] as const }],
+  ])('a changed %s does not match', async (_what, change) => {
+    const { code } = await refusal(
+      exampleAuthenticator().authenticate({ ...signedGet(), ...change }),
+    );
+    expect(code).toBe('SignatureDoesNotMatch');
+  });
+
+  it.each(['x-amz-meta-a', 'host', 'x-amz-content-sha256'])(
+    'a changed %s does not match',
+    async (name) => {
+      const changed = withHeaders(signedGet({ 'x-amz-meta-a': '1' }), {
+        [name]: name === 'x-amz-content-sha256' ? emptySha256 : 'other',
+      });
+      const { code } = await refusal(exampleAuthenticator().authenticate(changed));
+      expect(code).toBe('SignatureDoesNotMatch');
+    },
+  );
+
+  it('a signed header that is absent does not match, not even as an empty one', async () => {
+    const signed = signedGet({ 'x-amz-meta-a': '' });
+    expect(await exampleAuthenticator().authenticate(signed)).not.toBeNull();
+    const { code } = await refusal(
+      exampleAuthenticator().authenticate(withHeaders(signed, { 'x-amz-meta-a': undefined })),
+    );
+    expect(code).toBe('SignatureDoesNotMatch');
+  });
+
+  it.each(['constructor', '__proto__'])(
+    'a signed header named %s is not found among inherited properties',
+    async (name) => {
+      for (const value of ['', String(Object.prototype.constructor)]) {
+        const canonical = [
+          'GET',
+          '/k',
+          '',
+          `${name}:${value}`,
+          `host:${host}`,
+          'x-amz-content-sha256:UNSIGNED-PAYLOAD',
+          'x-amz-date:20130524T000000Z',
+          '',
+          `${name};host;x-amz-content-sha256;x-amz-date`,
+          'UNSIGNED-PAYLOAD',
+        ].join('\n');
+        const signed = withHeaders(signedGet(), { authorization: handSigned(canonical) });
+        const { code } = await refusal(exampleAuthenticator().authenticate(signed));
+        expect(code).toBe('SignatureDoesNotMatch');
+      }
+    },
+  );
+
+  it('a mismatch shows the client what we computed from its request, and no signature', async () => {
+    const changed = withHeaders(signedGet(), { host: 'other' });
+    const { fields } = await refusal(exampleAuthenticator().authenticate(changed));
+    expect(Object.keys(fields).sort()).toEqual([
+      'AWSAccessKeyId',
+      'CanonicalRequest',
+      'SignatureProvided',
+      'StringToSign',
+    ]);
+    expect(fields.CanonicalRequest).toMatch(/^GET\n\/k\n\nhost:other\n/);
+    expect(fields.StringToSign).toMatch(/^AWS4-HMAC-SHA256\n20130524T000000Z\n/);
+  });
+
+  it('an upper-case or longer signature does not match', async () => {
+    for (const change of [
+      (text: string) =>
+        text.replace(/Signature=.*/, (part) => `Signature=${part.slice(10).toUpperCase()}`),
+      (text: string) => `${text}0`,
+      (text: string) => text.slice(0, -1),
+    ]) {
+      const { code } = await refusal(
+        exampleAuthenticator().authenticate(withAuthorization(change)),
+      );
+      expect(code).toBe('SignatureDoesNotMatch');
+    }
+  });
+
+  it('an unknown access key is refused as such', async () => {
+    const unknown = withAuthorization((text) => text.replace(accessKeyId, 'AKIAUNKNOWN'));
+    const { code, fields } = await refusal(exampleAuthenticator().authenticate(unknown));
+    expect(code).toBe('InvalidAccessKeyId');
+    expect(fields).toEqual({ AWSAccessKeyId: 'AKIAUNKNOWN' });
+  });
+
+  it('the old secret of a key stops working at once', async () => {
+    let current = secret;
+    const authenticator = new Authenticator({
+      findAccessKey: async (id) => ({ id, secret: current, principal: alice }),
+      nowMs: () => exampleMs,
+    });
+    expect(await authenticator.authenticate(signedGet())).not.toBeNull();
+    current = 'another';
+    expect((await refusal(authenticator.authenticate(signedGet()))).code).toBe(
+      'SignatureDoesNotMatch',
+    );
+  });
+
+  it('a wrong signature looks the key up once, as a right one does', async () => {
+    let lookups = 0;
+    const authenticator = new Authenticator({
+      findAccessKey: async (id) => {
+        lookups++;
+        return { id, secret, principal: alice };
+      },
+      nowMs: () => exampleMs,
+    });
+    await authenticator.authenticate(signedGet());
+    await refusal(authenticator.authenticate({ ...signedGet(), method: 'PUT' }));
+    expect(lookups).toBe(2);
+  });
+
+  it('repeated headers are signed joined by a comma, spaces collapsed', async () => {
+    const canonical = [
+      'GET',
+      '/k',
+      '',
+      `host:${host}`,
+      'x-amz-content-sha256:UNSIGNED-PAYLOAD',
+      'x-amz-date:20130524T000000Z',
+      'x-amz-meta-a:one two,three',
+      '',
+      'host;x-amz-content-sha256;x-amz-date;x-amz-meta-a',
+      'UNSIGNED-PAYLOAD',
+    ].join('\n');
+    const repeated = request('GET', '/k', [
+      ['Host', host],
+      ['X-Amz-Meta-A', ' one   two '],
+      ['x-amz-date', '20130524T000000Z'],
+      ['x-amz-meta-a', 'three'],
+      ['x-amz-content-sha256', 'UNSIGNED-PAYLOAD'],
+      ['Authorization', handSigned(canonical)],
+    ]);
+    expect(await exampleAuthenticator().authenticate(repeated)).toMatchObject({ accessKeyId });
+  });
+
+  it('header bytes above ASCII are signed as they are on the wire', async () => {
+    const onTheWire = Buffer.from('é', 'utf8').toString('latin1');
+    const signed = signedGet({ 'x-amz-meta-a': onTheWire });
+    expect(await exampleAuthenticator().authenticate(signed)).toMatchObject({ accessKeyId });
+    const { code } = await refusal(
+      exampleAuthenticator().authenticate(withHeaders(signed, { 'x-amz-meta-a': 'é' })),
+    );
+    expect(code).toBe('SignatureDoesNotMatch');
+  });
+});
+
+/** The Authorization header for a canonical request, made with nothing of Bursar's. */
+function handSigned(canonical: string): string {
+  const hmac = (key: string | Buffer, text: string) =>
+    createHmac('sha256', key).update(text).digest();
+  const scope = ['20130524', region, 's3', 'aws4_request'];
+  const key = scope.reduce<string | Buffer>(hmac, `AWS4${secret}`);
+  const digest = createHash('sha256').update(canonical).digest('hex');
+  const text = `AWS4-HMAC-SHA256\n20130524T000000Z\n${scope.join('/')}\n${digest}`;
+  const names = canonical.split('\n').at(-2);
+  const signature = hmac(key, text).toString('hex');
+  return (
+    `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope.join('/')}, ` +
+    `SignedHeaders=${names}, Signature=${signature}`
+  );
+}
+
+describe('headers outside the signature', () => {
+  it('an unsigned x-amz- header is refused and named', async () => {
+    const changed = withHeaders(signedGet(), { 'x-amz-copy-source': '/secret/key' });
+    const { code, message, fields } = await refusal(exampleAuthenticator().authenticate(changed));
+    expect(code).toBe('AccessDenied');
+    expect(message).toBe('There were headers present in the request which were not signed');
+    expect(fields).toEqual({ HeadersNotSigned: 'x-amz-copy-source' });
+  });
+
+  it('an unsigned x-amz- header on a presigned URL is refused and named', async () => {
+    const changed = presignedGet({}, { 'x-amz-copy-source': '/secret/key' });
+    const { code, fields } = await refusal(exampleAuthenticator().authenticate(changed));
+    expect(code).toBe('AccessDenied');
+    expect(fields).toEqual({ HeadersNotSigned: 'x-amz-copy-source' });
+  });
+
+  it('a signature that leaves out host is refused', async () => {
+    const changed = withAuthorization((text) => text.replace('host;', ''));
+    const { code, fields } = await refusal(exampleAuthenticator().authenticate(changed));
+    expect(code).toBe('AccessDenied');
+    expect(fields).toEqual({ HeadersNotSigned: 'host' });
+  });
+
+  it('content-type and content-md5 need not be signed', async () => {
+    const changed = withHeaders(signedGet(), { 'content-type': 'text/plain', 'content-md5': 'x' });
+    expect(await exampleAuthenticator().authenticate(changed)).toMatchObject({ accessKeyId });
+  });
+
+  it('a presigned URL made with signed x-amz- headers authenticates with exactly these', async () => {
+    const headers = { 'x-amz-acl': 'private' };
+    const signed = presignedGet({ headers }, headers);
+    expect(await exampleAuthenticator().authenticate(signed)).toMatchObject({ presigned: true });
+    const { code } = await refusal(
+      exampleAuthenticator().authenticate(withHeaders(signed, { 'x-amz-acl': 'public-read' })),
+    );
+    expect(code).toBe('SignatureDoesNotMatch');
+  });
+
+  it('an x-amz-content-sha256 that the signer did not know does not authenticate', async () => {
+    const changed = presignedGet({}, { 'x-amz-content-sha256': emptySha256 });
+    const { code } = await refusal(exampleAuthenticator().authenticate(changed));
+    expect(code).toBe('SignatureDoesNotMatch');
+  });
+
+  it('an x-amz-content-sha256 that says what a presigned URL says anyway is let be', async () => {
+    const unsigned = presignedGet({}, { 'x-amz-content-sha256': 'UNSIGNED-PAYLOAD' });
+    expect(await exampleAuthenticator().authenticate(unsigned)).toMatchObject({
+      payload: { kind: 'unsigned' },
+    });
+  });
+});
+
+describe('time', () => {
+  it('a request signed 15 minutes ago or ahead authenticates', async () => {
+    for (const skewMs of [-15 * minuteMs, 15 * minuteMs]) {
+      const authenticator = exampleAuthenticator(exampleMs + skewMs);
+      expect(await authenticator.authenticate(signedGet())).toMatchObject({ accessKeyId });
+    }
+  });
+
+  it('a request signed longer ago or further ahead is too skewed', async () => {
+    for (const skewMs of [-15 * minuteMs - 1, 15 * minuteMs + 1]) {
+      const authenticator = exampleAuthenticator(exampleMs + skewMs);
+      const { code, fields } = await refusal(authenticator.authenticate(signedGet()));
+      expect(code).toBe('RequestTimeTooSkewed');
+      expect(fields).toMatchObject({
+        RequestTime: '20130524T000000Z',
+        MaxAllowedSkewMilliseconds: '900000',
+      });
+    }
+  });
+
+  it('a presigned URL works until its last second and no longer', async () => {
+    const last = exampleAuthenticator(exampleMs + 600_000);
+    expect(await last.authenticate(presignedGet())).toMatchObject({ presigned: true });
+    const { code, message, fields } = await refusal(
+      exampleAuthenticator(exampleMs + 600_001).authenticate(presignedGet()),
+    );
+    expect([code, message]).toEqual(['AccessDenied', 'Request has expired']);
+    expect(fields).toEqual({
+      'X-Amz-Expires': '600',
+      Expires: '2013-05-24T00:10:00.000Z',
+      ServerTime: '2013-05-24T00:10:00.001Z',
+    });
+  });
+
+  it('a presigned URL from the future is not valid yet', async () => {
+    const early = exampleAuthenticator(exampleMs - 15 * minuteMs - 1);
+    const { code, message } = await refusal(early.authenticate(presignedGet()));
+    expect([code, message]).toEqual(['AccessDenied', 'Request is not valid yet']);
+  });
+
+  it.each(['0', '-1', '604801', 'x', '1e3', ''])('X-Amz-Expires=%s is refused', async (seconds) => {
+    const changed = withQuery(presignedGet(), { 'X-Amz-Expires': seconds });
+    const { code } = await refusal(exampleAuthenticator().authenticate(changed));
+    expect(code).toBe('AuthorizationQueryParametersError');
+  });
+
+  it('without x-amz-date the Date header counts, and is needed', async () => {
+    const canonical = [
+      'GET',
+      '/k',
+      '',
+      'date:Fri, 24 May 2013 00:00:00 GMT',
+      `host:${host}`,
+      'x-amz-content-sha256:UNSIGNED-PAYLOAD',
+      '',
+      'date;host;x-amz-content-sha256',
+      'UNSIGNED-PAYLOAD',
+    ].join('\n');
+    const dated = request('GET', '/k', [
+      ['Host', host],
+      ['Date', 'Fri, 24 May 2013 00:00:00 GMT'],
+      ['x-amz-content-sha256', 'UNSIGNED-PAYLOAD'],
+      ['Authorization', handSigned(canonical)],
+    ]);
+    expect(await exampleAuthenticator().authenticate(dated)).toMatchObject({ accessKeyId });
+    const { code, message } = await refusal(
+      exampleAuthenticator().authenticate(withHeaders(dated, { date: undefined })),
+    );
+    expect([code, message]).toEqual([
+      'AccessDenied',
+      'AWS authentication requires a valid Date or x-amz-date header',
+    ]);
+  });
+});
+
+describe('malformed credentials', () => {
+  const damages: ReadonlyArray<readonly [string, (text: string) => string, string]> = [
+    ['AWS4-HMAC-SHA256', (_: string) => 'AWS4-HMAC-SHA256', 'AuthorizationHeaderMalformed'],
+    [
+      'no Signature',
+      (text: string) => text.replace(/, Signature.*/, ''),
+      'AuthorizationHeaderMalformed',
+    ],
+    ['two Signatures', (text: string) => `${text}, Signature=00`, 'AuthorizationHeaderMalformed'],
+    ['an unknown part', (text: string) => `${text}, Extra=1`, 'AuthorizationHeaderMalformed'],
+    [
+      'a short credential',
+      (text: string) => text.replace('/s3/', '/'),
+      'AuthorizationHeaderMalformed',
+    ],
+    [
+      'another service',
+      (text: string) => text.replace('/s3/', '/sts/'),
+      'AuthorizationHeaderMalformed',
+    ],
+    [
+      'another end',
+      (text: string) => text.replace('aws4_request', 'aws5'),
+      'AuthorizationHeaderMalformed',
+    ],
+    [
+      'another day',
+      (text: string) => text.replace('20130524', '20130525'),
+      'AuthorizationHeaderMalformed',
+    ],
+    ['no day', (text: string) => text.replace('20130524', 'today'), 'AuthorizationHeaderMalformed'],
+    [
+      'unsorted headers',
+      (text: string) => text.replace('host;', 'zzz;host;'),
+      'AuthorizationHeaderMalformed',
+    ],
+    [
+      'a header twice',
+      (text: string) => text.replace('host;', 'host;host;'),
+      'AuthorizationHeaderMalformed',
+    ],
+    [
+      'upper-case headers',
+      (text: string) => text.replace('host;', 'Host;'),
+      'AuthorizationHeaderMalformed',
+    ],
+    [
+      'empty headers',
+      (text: string) => text.replace('host;', ';host;'),
+      'AuthorizationHeaderMalformed',
+    ],
+    [
+      'a thousand headers',
+      (text: string) =>
+        text.replace(
+          'host;',
+          `${Array.from({ length: 1000 }, (_, i) => `a${1000 + i}`).join(';')};host;`,
+        ),
+      'AuthorizationHeaderMalformed',
+    ],
+    [
+      'Signature V2',
+      (_: string) => 'AWS AKIAIOSFODNN7EXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg=',
+      'InvalidRequest',
+    ],
+    [
+      'an asymmetric signature',
+      (text: string) => text.replace('HMAC-SHA256', 'ECDSA-P256-SHA256'),
+      'NotImplemented',
+    ],
+    ['a bearer token', (_: string) => 'Bearer abc', 'NotImplemented'],
+    ['a password', (_: string) => 'Basic YTpi', 'InvalidArgument'],
+    ['nothing', (_: string) => '', 'InvalidArgument'],
+  ];
+
+  it.each(damages)(
+    'an Authorization header with %s is refused',
+    async (_title, change, expected) => {
+      const { code } = await refusal(
+        exampleAuthenticator().authenticate(withAuthorization(change)),
+      );
+      expect(code).toBe(expected);
+    },
+  );
+
+  it.each([
+    ['X-Amz-Algorithm', null],
+    ['X-Amz-Algorithm', 'AWS4-HMAC-SHA1'],
+    ['X-Amz-Credential', 'AKIA/us-east-1/s3/aws4_request'],
+    ['X-Amz-Credential', null],
+    ['X-Amz-Date', '2013-05-24'],
+    ['X-Amz-Date', null],
+    ['X-Amz-Date', '20130525T000000Z'],
+    ['X-Amz-Expires', null],
+    ['X-Amz-SignedHeaders', ''],
+    ['X-Amz-SignedHeaders', 'Host'],
+    ['X-Amz-Signature', null],
+  ])('a presigned URL with %s=%s is refused', async (name, value) => {
+    const changed = withQuery(presignedGet(), { [name]: value });
+    const { code } = await refusal(exampleAuthenticator().authenticate(changed));
+    expect(code).toBe('AuthorizationQueryParametersError');
+  });
+
+  it.each([
+    'X-Amz-Algorithm',
+    'X-Amz-Credential',
+    'X-Amz-Date',
+    'X-Amz-Expires',
+    'X-Amz-Signature',
+    'X-Amz-SignedHeaders',
+  ])('a presigned URL that gives %s twice is refused', async (name) => {
+    const original = presignedGet();
+    const pair = original.query.find(([n]) => n === name) as readonly [string, string];
+    const { code } = await refusal(
+      exampleAuthenticator().authenticate({ ...original, query: [...original.query, pair] }),
+    );
+    expect(code).toBe('AuthorizationQueryParametersError');
+  });
+
+  it('a presigned URL of Signature V2 is refused with the reason', async () => {
+    const old = request('GET', '/k?AWSAccessKeyId=a&Expires=1&Signature=b', [['Host', host]]);
+    const { code, message } = await refusal(exampleAuthenticator().authenticate(old));
+    expect(code).toBe('InvalidRequest');
+    expect(message).toContain('Please use AWS4-HMAC-SHA256');
+  });
+
+  it('two mechanisms at once are refused', async () => {
+    const both = withHeaders(presignedGet(), signedGet().headers as Record<string, string>);
+    const { code, message } = await refusal(exampleAuthenticator().authenticate(both));
+    expect(code).toBe('InvalidArgument');
+    expect(message).toContain('Only one auth mechanism allowed');
+  });
+
+  it('a session token is refused, since no key has one', async () => {
+    const inHeader = signedGet({ 'x-amz-security-token': 'token' });
+    const inQuery = presignedGet({ query: [['X-Amz-Security-Token', 'token']] });
+    for (const withToken of [inHeader, inQuery]) {
+      const { code } = await refusal(exampleAuthenticator().authenticate(withToken));
+      expect(code).toBe('InvalidToken');
+    }
+  });
+
+  it('a gateway with a region accepts that one and names it to the others', async () => {
+    const authenticator = exampleAuthenticator(exampleMs, 'eu-central-1, eu-west-1');
+    for (const accepted of ['eu-central-1', 'eu-west-1']) {
+      expect(await authenticator.authenticate(signedGet({}, { region: accepted }))).not.toBeNull();
+    }
+    const inHeader = await refusal(authenticator.authenticate(signedGet()));
+    expect(inHeader.code).toBe('AuthorizationHeaderMalformed');
+    expect(inHeader.fields).toEqual({ Region: 'eu-central-1' });
+    const inQuery = await refusal(authenticator.authenticate(presignedGet()));
+    expect(inQuery.code).toBe('AuthorizationQueryParametersError');
+    expect(inQuery.fields).toEqual({ Region: 'eu-central-1' });
+  });
+});
+
+describe('the payload', () => {
+  it.each([
+    ['UNSIGNED-PAYLOAD', { kind: 'unsigned' }],
+    ['STREAMING-UNSIGNED-PAYLOAD-TRAILER', { kind: 'unsigned-chunks' }],
+    ['STREAMING-AWS4-HMAC-SHA256-PAYLOAD', { kind: 'signed-chunks', trailer: false }],
+    ['STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER', { kind: 'signed-chunks', trailer: true }],
+    [emptySha256, { kind: 'sha256' }],
+  ])('%s is understood', async (payloadHash, payload) => {
+    const identity = await exampleAuthenticator().authenticate(signedGet({}, { payloadHash }));
+    expect(identity?.payload).toMatchObject(payload);
+  });
+
+  it.each([
+    ['STREAMING-AWS4-HMAC-SHA256-EVENTS', 'NotImplemented'],
+    ['STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD', 'NotImplemented'],
+    ['unsigned-payload', 'InvalidArgument'],
+    [emptySha256.slice(1), 'InvalidArgument'],
+    ['', 'InvalidArgument'],
+  ])('%j is refused', async (payloadHash, expected) => {
+    const { code } = await refusal(
+      exampleAuthenticator().authenticate(signedGet({}, { payloadHash })),
+    );
+    expect(code).toBe(expected);
+  });
+
+  it('a signed request without x-amz-content-sha256 is refused', async () => {
+    const { code, message } = await refusal(
+      exampleAuthenticator().authenticate(
+        withHeaders(signedGet(), { 'x-amz-content-sha256': undefined }),
+      ),
+    );
+    expect(code).toBe('InvalidRequest');
+    expect(message).toBe('Missing required header for this request: x-amz-content-sha256');
+  });
+
+  it('an anonymous body may be framed but not signed', () => {
+    const header = 'x-amz-content-sha256';
+    expect(readAnonymousPayload({})).toEqual({ kind: 'unsigned' });
+    expect(readAnonymousPayload({ [header]: 'STREAMING-UNSIGNED-PAYLOAD-TRAILER' })).toEqual({
+      kind: 'unsigned-chunks',
+    });
+    expect(() => readAnonymousPayload({ [header]: 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD' })).toThrow(
+      'Signed chunks need a signed request',
+    );
+  });
+});

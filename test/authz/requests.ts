@@ -1,0 +1,84 @@
+// Requests and keys for the tests of authz: AWS's documented credentials, and the way from a request
+// line and headers to what the gateway hands to the authenticator.
+import { Authenticator, type SignedRequest } from '#bursar/authz/authenticate.js';
+import type { Principal } from '#bursar/core/principal.js';
+
+export const accessKeyId = 'AKIAIOSFODNN7EXAMPLE';
+export const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
+export const region = 'us-east-1';
+/** 2013-05-24T00:00:00Z, the time of all of AWS's examples. */
+export const exampleMs = Date.UTC(2013, 4, 24);
+
+export const alice: Principal = {
+  tenant: 'default',
+  name: 'alice',
+  id: 'default/alice',
+  kind: 'person',
+  role: 'member',
+  membersCreateBuckets: true,
+};
+
+export function exampleAuthenticator(nowMs = exampleMs, regions?: string): Authenticator {
+  return new Authenticator({
+    findAccessKey: async (id) =>
+      id === accessKeyId ? { id, secret, principal: alice } : undefined,
+    regions,
+    nowMs: () => nowMs,
+  });
+}
+
+/** `target` is as on the wire; `headers` in order, repeated ones joined as Node joins them. */
+export function request(
+  method: string,
+  target: string,
+  headers: ReadonlyArray<readonly [string, string]>,
+): SignedRequest {
+  const [path = '/', search = ''] = target.split(/\?(.*)/s);
+  const joined: Record<string, string> = {};
+  for (const [name, value] of headers) {
+    const lower = name.toLowerCase();
+    joined[lower] = lower in joined ? `${joined[lower]}, ${value}` : value;
+  }
+  return {
+    method,
+    path: decodeURIComponent(path),
+    query: search === '' ? [] : search.split('&').map(decodePair),
+    headers: joined,
+    rawHeaders: headers.flat(),
+  };
+}
+
+function decodePair(pair: string): readonly [string, string] {
+  const mark = pair.indexOf('=');
+  if (mark < 0) return [decodeURIComponent(pair), ''];
+  return [decodeURIComponent(pair.slice(0, mark)), decodeURIComponent(pair.slice(mark + 1))];
+}
+
+/** The request with some of its headers replaced (or, where undefined, removed). */
+export function withHeaders(
+  original: SignedRequest,
+  changes: Record<string, string | undefined>,
+): SignedRequest {
+  const headers = { ...original.headers, ...changes };
+  for (const name of Object.keys(changes)) if (changes[name] === undefined) delete headers[name];
+  const rawHeaders = Object.entries(headers).flatMap(([name, value]) => [name, String(value)]);
+  return { ...original, headers, rawHeaders };
+}
+
+/** The code and fields of the Refusal that a promise rejects with; fails if it does not. */
+export async function refusal(
+  attempt: Promise<unknown>,
+): Promise<{ code: string; message: string; fields: Record<string, string> }> {
+  const outcome = await attempt.then(
+    () => new Error('it was not refused'),
+    (error: unknown) => error,
+  );
+  if (outcome instanceof Error && outcome.name === 'Refusal') {
+    const { code, message, fields } = outcome as Error & {
+      code: string;
+      fields: Record<string, string>;
+    };
+    return { code, message, fields };
+  }
+  throw outcome;
+}
