@@ -35,7 +35,7 @@ describeWithTool(awsCli, 'AWS CLI', (path) => {
 
   afterAll(async () => {
     rmSync(dir, { recursive: true, force: true });
-    await gateway.stop();
+    await gateway?.stop();
   }, timeoutMs);
 
   it('brings a small file up and down unchanged, and lists it', {

@@ -35,7 +35,7 @@ describeWithTool(boto3Python, 'boto3', (path) => {
   }, timeoutMs);
 
   afterAll(async () => {
-    await gateway.stop();
+    await gateway?.stop();
   }, timeoutMs);
 
   for (const [name, title] of Object.entries(promises)) {

@@ -39,7 +39,7 @@ describeWithTool(rclone, 'rclone', (path) => {
 
   afterAll(async () => {
     rmSync(dir, { recursive: true, force: true });
-    await gateway.stop();
+    await gateway?.stop();
   }, timeoutMs);
 
   it('syncs a tree up and down, and check agrees', { timeout: timeoutMs }, async () => {

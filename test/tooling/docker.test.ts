@@ -96,7 +96,7 @@ describe('the health check', () => {
   beforeAll(async () => {
     gateway = await startServedGateway();
   }, 60_000);
-  afterAll(() => gateway.stop(), 60_000);
+  afterAll(() => gateway?.stop(), 60_000);
 
   /** The image's own command, aimed at another address. */
   const statusAt = (endpoint: string) => {
