@@ -32,7 +32,8 @@ Measures the gateway and, where found (VERSITYGW, MINIO or PATH), versitygw and 
                    ${workloads.map(({ name }) => name).join(', ')}
   --list-keys N    keys in the bucket that is listed (100000)
   --dir DIR        data folders are made in here; use a real disk (TMPDIR, or /var/tmp)
-  --out FILE       where the report goes (docs/performance.md); "-" writes none
+  --out FILE       where the report goes; "-" writes none. Without it, a run of the gateway at all
+                   workloads writes docs/performance.md, and any other run writes none
   --json           print all measurements as JSON instead of a summary
   --no-peers       measure the gateway alone
   --no-gateway     measure the peers alone
@@ -47,7 +48,7 @@ const { values } = parseArgs({
     only: { type: 'string' },
     'list-keys': { type: 'string', default: '100000' },
     dir: { type: 'string' },
-    out: { type: 'string', default: resolve(import.meta.dirname, '../docs/performance.md') },
+    out: { type: 'string' },
     json: { type: 'boolean', default: false },
     peers: { type: 'boolean', default: true },
     gateway: { type: 'boolean', default: true },
@@ -216,11 +217,13 @@ function report({ options, limits, measurements, servers, dir }) {
     limits,
     measurements,
   };
-  if (values.out !== '-') {
-    mkdirSync(dirname(values.out), { recursive: true });
-    const notesDir = import.meta.dirname;
-    writeFileSync(values.out, formatReport({ results, workloads, notesDir }));
-    say(`wrote ${values.out}`);
+  const whole = values.gateway && values.only === undefined && values.profile === undefined;
+  const docs = resolve(import.meta.dirname, '../docs/performance.md');
+  const out = values.out ?? (whole ? docs : '-');
+  if (out !== '-') {
+    mkdirSync(dirname(out), { recursive: true });
+    writeFileSync(out, formatReport({ results, workloads, notesDir: import.meta.dirname }));
+    say(`wrote ${out}`);
   }
   const print = values.json ? JSON.stringify(results, null, 2) : summaryText(results);
   process.stdout.write(`${print}\n`);
