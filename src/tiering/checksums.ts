@@ -2,8 +2,7 @@
 // and one-shot, and the joining of CRCs for full-object checksums of multipart uploads.
 // Invariant: every digest is big-endian, as the `x-amz-checksum-*` headers have it.
 import { createHash, hash } from 'node:crypto';
-import { crc32 } from 'node:zlib';
-import { crc32c } from '@node-rs/crc32';
+import { crc32, crc32c } from '@node-rs/crc32';
 import { updateCrc64 } from './crc64.ts';
 
 export const checksumAlgorithms = ['CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256'] as const;

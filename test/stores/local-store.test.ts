@@ -1,0 +1,166 @@
+// The local store: whole files or none.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { newExtentId } from '#bursar/core/ids.js';
+import { IntegrityError } from '#bursar/tiering/chunk-format.js';
+import { FolderSync } from '#bursar/tiering/stores/folder-sync.js';
+import { LocalStore } from '#bursar/tiering/stores/local-store.js';
+import { fileOf, listFiles, listOpenFiles, makeBytes, makeFolder } from '../tiering/rig.ts';
+
+let dir: string;
+let store: LocalStore;
+beforeEach(async () => {
+  dir = makeFolder();
+  store = await LocalStore.open(dir);
+});
+afterEach(() => {
+  expect(listOpenFiles(dir)).toEqual([]);
+  rmSync(dir, { recursive: true });
+});
+
+async function write(id: Buffer, bytes: Buffer): Promise<void> {
+  const file = await store.create(id);
+  await file.write(bytes, 0);
+  await file.finish();
+}
+
+async function listIds(from = store): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const id of from.list()) ids.push(id.toString('hex'));
+  return ids.sort();
+}
+
+it('an extent is there when it is finished, not before', async () => {
+  const id = newExtentId();
+  const bytes = makeBytes(100_000);
+  const file = await store.create(id);
+  await file.write(bytes.subarray(50_000), 50_000);
+  await file.write(bytes.subarray(0, 50_000), 0);
+  await expect(store.open(id)).rejects.toBeInstanceOf(IntegrityError);
+  expect(await listIds()).toEqual([]);
+  await file.finish();
+
+  const source = await store.open(id);
+  expect(source.sizeBytes).toBe(100_000);
+  const into = Buffer.alloc(100_000);
+  expect(await source.read(into, 0)).toBe(100_000);
+  expect(into.equals(bytes)).toBe(true);
+  await source.close();
+});
+
+it('a read past the end gives what there is', async () => {
+  const id = newExtentId();
+  await write(id, makeBytes(10));
+  const source = await store.open(id);
+  expect(await source.read(Buffer.alloc(10), 7)).toBe(3);
+  expect(await source.read(Buffer.alloc(10), 10)).toBe(0);
+  await source.close();
+});
+
+it('an aborted extent leaves no file', async () => {
+  const id = newExtentId();
+  const file = await store.create(id);
+  await file.write(makeBytes(1000), 0);
+  await file.abort();
+  await file.abort();
+  expect(listFiles(dir)).toEqual([]);
+});
+
+it('an abort after finish keeps the extent', async () => {
+  const id = newExtentId();
+  const file = await store.create(id);
+  await file.finish();
+  await file.abort();
+  expect(await listIds()).toEqual([id.toString('hex')]);
+});
+
+it('an id is written once', async () => {
+  const id = newExtentId();
+  const file = await store.create(id);
+  await expect(store.create(id)).rejects.toMatchObject({ code: 'EEXIST' });
+  await file.abort();
+});
+
+it('an extent that is absent can be removed', async () => {
+  const id = newExtentId();
+  await store.remove(id);
+  await write(id, makeBytes(1));
+  await store.remove(id);
+  await store.remove(id);
+  expect(await listIds()).toEqual([]);
+});
+
+it('many finished at once are all found by another process', async () => {
+  // Ids that share folders, so that folder fsyncs are shared and folders are made in a race.
+  const ids = Array.from({ length: 60 }, (_, i) => {
+    const id = newExtentId();
+    id[14] = i % 2;
+    id[15] = i % 3;
+    return id;
+  });
+  await Promise.all(ids.map((id) => write(id, makeBytes(10))));
+  const expected = ids.map((id) => id.toString('hex')).sort();
+  expect(await listIds(await LocalStore.open(dir))).toEqual(expected);
+});
+
+it("files lie in two levels of folders, named by the id's random end", async () => {
+  const id = Buffer.from('0193500fbb4a7000a1b2c3d4e5f60718', 'hex');
+  await write(id, makeBytes(1));
+  expect(fileOf(dir, id)).toBe(path.join(dir, '07', '18', id.toString('hex')));
+  expect(existsSync(fileOf(dir, id))).toBe(true);
+});
+
+it('a killed writer leaves only a temporary file, which is removed', async () => {
+  const script = `
+    const { LocalStore } = await import('#bursar/tiering/stores/local-store.js');
+    const store = await LocalStore.open(process.argv[1]);
+    const done = await store.create(Buffer.alloc(16, 1));
+    await done.finish();
+    const file = await store.create(Buffer.alloc(16, 2));
+    await file.write(Buffer.alloc(1000), 0);
+    process.kill(process.pid, 'SIGKILL');
+  `;
+  const ended = spawnSync(process.execPath, ['--input-type=module', '-e', script, dir]);
+  expect(ended.signal).toBe('SIGKILL');
+
+  const after = await LocalStore.open(dir);
+  expect(await listIds(after)).toEqual(['01'.repeat(16)]);
+  expect(readdirSync(path.join(dir, 'temporary'))).toEqual(['02'.repeat(16)]);
+  expect(await after.removeTemporary()).toBe(1);
+  expect(await after.removeTemporary()).toBe(0);
+  expect(await listIds(after)).toEqual(['01'.repeat(16)]);
+});
+
+it('nobody but the owner can read an extent', async () => {
+  const id = newExtentId();
+  await write(id, makeBytes(1));
+  expect(statSync(fileOf(dir, id)).mode & 0o777).toBe(0o600);
+});
+
+it('a new store makes its folders, however deep', async () => {
+  const deep = path.join(dir, 'a', 'b', 'c');
+  const made = await LocalStore.open(deep);
+  expect(await listIds(made)).toEqual([]);
+});
+
+it('a store where it cannot be says so', async () => {
+  await write(Buffer.alloc(16, 3), makeBytes(1));
+  const inFile = path.join(fileOf(dir, Buffer.alloc(16, 3)), 'store');
+  await expect(LocalStore.open(inFile)).rejects.toMatchObject({ code: 'ENOTDIR' });
+});
+
+// The proc file system opens folders and refuses to fsync them: a real failing fsync.
+it.runIf(process.platform === 'linux')(
+  'a failed fsync goes to onFatal and is not tried again',
+  async () => {
+    const errors: unknown[] = [];
+    const folders = new FolderSync((error) => {
+      errors.push(error);
+      throw new Error('stopped', { cause: error });
+    });
+    await expect(folders.sync('/proc/self')).rejects.toThrow('stopped');
+    expect(errors).toMatchObject([{ syscall: 'fsync' }]);
+  },
+);

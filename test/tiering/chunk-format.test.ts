@@ -1,0 +1,147 @@
+// The sealed format against vectors of another implementation, and against tampering.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import {
+  blake3Algorithm,
+  chunkLength,
+  chunkPosition,
+  defaultAlgorithm,
+  deriveExtentKey,
+  IntegrityError,
+  sealChunk,
+  sealedBytes,
+  verifyChunk,
+} from '#bursar/tiering/chunk-format.js';
+import { C, makeBytes } from './rig.ts';
+
+interface Vectors {
+  tenantKey: string;
+  extentId: string;
+  extentKey: string;
+  extents: { algorithm: number; plainBytes: number; tags: string[]; sealedSha256: string }[];
+}
+
+const document = readFileSync(new URL('../../docs/formats/extent.md', import.meta.url), 'utf8');
+const vectors = JSON.parse(/```json\n([\s\S]*?)```/.exec(document)?.[1] ?? '') as Vectors;
+
+const id = Buffer.from(vectors.extentId, 'hex');
+const key = deriveExtentKey(Buffer.from(vectors.tenantKey, 'hex'), id);
+
+function sealExtent(plain: Buffer, algorithm: number, seal = { id, key }): Buffer {
+  const out = Buffer.alloc(sealedBytes(plain.length));
+  const extent = { ...seal, algorithm, extentBytes: plain.length };
+  for (let i = 0; i * C < plain.length; i++) {
+    const length = chunkLength(plain.length, i);
+    plain.copy(out, chunkPosition(i), i * C, i * C + length);
+    sealChunk(extent, i, out.subarray(chunkPosition(i), chunkPosition(i) + length + 32));
+  }
+  return out;
+}
+
+function openExtent(sealed: Buffer, extentBytes: number, algorithm: number, extentId = id): Buffer {
+  const extent = { id: extentId, key, algorithm, extentBytes };
+  const pieces: Buffer[] = [];
+  for (let i = 0; i * C < extentBytes; i++) {
+    const at = chunkPosition(i);
+    const end = at + chunkLength(extentBytes, i) + 32;
+    pieces.push(verifyChunk(extent, i, sealed.subarray(at, end)));
+  }
+  return Buffer.concat(pieces);
+}
+
+describe('the documented vectors', () => {
+  it('derive the extent key', () => {
+    expect(key.toString('hex')).toBe(vectors.extentKey);
+  });
+
+  it('cover both algorithms', () => {
+    expect(new Set(vectors.extents.map((extent) => extent.algorithm))).toEqual(new Set([1, 2]));
+  });
+
+  it.each(vectors.extents)('algorithm $algorithm, $plainBytes bytes', (vector) => {
+    const plain = Buffer.from(Uint8Array.from({ length: vector.plainBytes }, (_, k) => k % 251));
+    const sealed = sealExtent(plain, vector.algorithm);
+    vector.tags.forEach((tag, i) => {
+      const end = chunkPosition(i) + chunkLength(plain.length, i);
+      expect(sealed.subarray(end, end + 32).toString('hex')).toBe(tag);
+    });
+    expect(createHash('sha256').update(sealed).digest('hex')).toBe(vector.sealedSha256);
+    expect(openExtent(sealed, plain.length, vector.algorithm).equals(plain)).toBe(true);
+  });
+});
+
+it('BLAKE3 is the default where its native module loads', () => {
+  expect(defaultAlgorithm).toBe(blake3Algorithm);
+});
+
+describe.each([1, 2])('what algorithm %i detects', (algorithm) => {
+  const plain = makeBytes(2 * C + 1000);
+  const sealed = sealExtent(plain, algorithm);
+  const open = (bytes: Buffer) => openExtent(bytes, plain.length, algorithm);
+
+  it('a flipped bit anywhere', () => {
+    for (const at of [0, 1, C - 1, C, C + 31, C + 32, 2 * C + 63, 2 * C + 64, sealed.length - 1]) {
+      for (const bit of [1, 128]) {
+        const changed = Buffer.from(sealed);
+        changed[at] = (changed[at] as number) ^ bit;
+        expect(() => open(changed)).toThrow(IntegrityError);
+      }
+    }
+  });
+
+  it('two chunks that changed places', () => {
+    const swapped = Buffer.from(sealed);
+    sealed.copy(swapped, 0, C + 32, 2 * (C + 32));
+    sealed.copy(swapped, C + 32, 0, C + 32);
+    expect(() => open(swapped)).toThrow(IntegrityError);
+  });
+
+  it('an extent cut after a whole chunk', () => {
+    const shorter = sealed.subarray(0, 2 * (C + 32));
+    expect(() => openExtent(shorter, 2 * C, algorithm)).toThrow(IntegrityError);
+  });
+
+  it('an extent cut inside a chunk', () => {
+    const shorter = sealed.subarray(0, sealed.length - 1);
+    expect(() => open(shorter)).toThrow(IntegrityError);
+    expect(() => openExtent(shorter, plain.length - 1, algorithm)).toThrow(IntegrityError);
+  });
+
+  it('a chunk put behind the last one', () => {
+    const longer = Buffer.concat([sealed.subarray(0, 2 * (C + 32)), sealed.subarray(C + 32)]);
+    expect(() => openExtent(longer, 3 * C + 1000, algorithm)).toThrow(IntegrityError);
+  });
+
+  it("another extent's chunk of the same tenant and place", () => {
+    const otherId = Buffer.from(id).fill(7, 15);
+    const other = { id: otherId, key: deriveExtentKey(Buffer.alloc(32), otherId) };
+    const sameKey = { id: otherId, key };
+    expect(() => open(sealExtent(plain, algorithm, other))).toThrow(IntegrityError);
+    expect(() => open(sealExtent(plain, algorithm, sameKey))).toThrow(IntegrityError);
+  });
+
+  it('the other algorithm claimed for it', () => {
+    expect(() => openExtent(sealed, plain.length, 3 - algorithm)).toThrow(IntegrityError);
+  });
+
+  it('an algorithm that does not exist', () => {
+    expect(() => openExtent(sealed, plain.length, 3)).toThrow(IntegrityError);
+  });
+});
+
+it('a chunk is sealed only at the length that its extent gives it', () => {
+  const extent = { id, key, algorithm: 1, extentBytes: C + 1 };
+  expect(() => sealChunk(extent, 1, Buffer.alloc(2 + 32))).toThrow('does not fit');
+  expect(() => sealChunk(extent, 2, Buffer.alloc(32))).toThrow('does not fit');
+});
+
+it('sealed sizes count one tag a chunk', () => {
+  expect([0, 1, C, C + 1, 64 * C].map(sealedBytes)).toEqual([
+    0,
+    33,
+    C + 32,
+    C + 65,
+    64 * C + 64 * 32,
+  ]);
+});

@@ -1,0 +1,70 @@
+// The digest threads: order, errors, ends.
+import { createHash } from 'node:crypto';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { BufferPool, type ChunkBuffer } from '#bursar/tiering/buffer-pool.js';
+import { deriveExtentKey, verifyChunk } from '#bursar/tiering/chunk-format.js';
+import { DigestPool } from '#bursar/tiering/digest-pool.js';
+import { C, MiB, makeBytes } from './rig.ts';
+
+let buffers: BufferPool;
+let pool: DigestPool;
+beforeEach(() => {
+  buffers = new BufferPool({ bytesMax: 8 * MiB });
+  pool = new DigestPool({ buffers, threads: 2 });
+});
+afterEach(() => pool.close());
+
+const id = Buffer.alloc(16, 9);
+const key = deriveExtentKey(Buffer.alloc(32, 1), id);
+
+function fill(bytes: Buffer): ChunkBuffer {
+  const buffer = buffers.tryAcquire();
+  if (!buffer) throw new Error('no buffer');
+  buffer.bytes.set(bytes);
+  return buffer;
+}
+
+it('streams run at once and each has its own digests and tags', async () => {
+  const run = async (seed: number) => {
+    const body = makeBytes(2 * C + 7, seed);
+    const extent = { id, key, algorithm: 2, extentBytes: body.length };
+    const stream = pool.open('SHA256');
+    stream.beginExtent(extent);
+    const sent = [0, 1, 2].map((i) => fill(body.subarray(i * C, (i + 1) * C)));
+    await Promise.all(sent.map((buffer, i) => stream.seal(buffer, i)));
+    const digests = await stream.finish();
+    stream.close();
+    expect(digests.md5).toEqual(createHash('md5').update(body).digest());
+    expect(digests.checksum).toEqual(createHash('sha256').update(body).digest());
+    sent.forEach((buffer, i) => {
+      const length = Math.min(C, body.length - i * C);
+      const data = verifyChunk(extent, i, buffer.bytes.subarray(0, length + 32));
+      expect(data.equals(body.subarray(i * C, i * C + length))).toBe(true);
+    });
+  };
+  await Promise.all([1, 2, 3, 4, 5].map(run));
+});
+
+it('a stream that met an error gives no digest any more, and others do', async () => {
+  const bad = pool.open(null);
+  const good = pool.open(null);
+  bad.beginExtent({ id, key, algorithm: 77, extentBytes: 4 });
+  good.beginExtent({ id, key, algorithm: 1, extentBytes: 4 });
+  await expect(bad.seal(fill(Buffer.from('abcd')), 0)).rejects.toThrow('algorithm');
+  await expect(bad.finish()).rejects.toThrow('algorithm');
+  await good.seal(fill(Buffer.from('abcd')), 0);
+  expect((await good.finish()).md5.toString('hex')).toBe('e2fc714c4727ee9395f324cd2e7f331f');
+  bad.close();
+  good.close();
+});
+
+it('a closed pool fails what still waits, and takes nothing new', async () => {
+  const stream = pool.open(null);
+  stream.beginExtent({ id, key, algorithm: 1, extentBytes: 4 });
+  const waiting = stream.finish();
+  const failed = expect(waiting).rejects.toThrow('digest thread');
+  await pool.close();
+  await failed;
+  await expect(stream.finish()).rejects.toThrow('digest thread');
+  expect(() => pool.open(null)).toThrow('closed');
+});

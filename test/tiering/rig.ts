@@ -1,0 +1,178 @@
+// Real parts for the tests of this room: a store in a folder of its own, keys, buffers, threads.
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Reader } from '#bursar/core/database.js';
+import { type ExtentRun, sliceRuns } from '#bursar/core/manifest.js';
+import { BufferPool } from '#bursar/tiering/buffer-pool.js';
+import { DigestPool } from '#bursar/tiering/digest-pool.js';
+import { Keyring } from '#bursar/tiering/keyring.js';
+import { ObjectReader } from '#bursar/tiering/object-reader.js';
+import {
+  type ChecksumAlgorithm,
+  ObjectWriter,
+  type WrittenObject,
+} from '#bursar/tiering/object-writer.js';
+import { LocalStore } from '#bursar/tiering/stores/local-store.js';
+
+export const KiB = 1024;
+export const MiB = 1024 * KiB;
+/** Chunk and extent, bytes. */
+export const C = 256 * KiB;
+export const E = 16 * MiB;
+
+export function makeFolder(): string {
+  return mkdtempSync(path.join(tmpdir(), 'bursar-tiering-'));
+}
+
+/** Bytes that differ from chunk to chunk, the same in each run. */
+export function makeBytes(sizeBytes: number, seed = 1): Buffer {
+  const bytes = Buffer.allocUnsafe(sizeBytes);
+  let state = seed >>> 0 || 1;
+  let at = 0;
+  for (; at + 4 <= sizeBytes; at += 4) {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    bytes.writeInt32LE(state | 0, at);
+  }
+  for (; at < sizeBytes; at++) bytes[at] = at & 255;
+  return bytes;
+}
+
+/** Numbers in [0, 1), the same in each run. */
+export function makeRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** Tenant keys: tenant and epoch hashed, so that each pair has another key. */
+export function makeKeys(epochs = 1): Reader {
+  const find = (tenant: string, epoch: number) => ({
+    epoch,
+    sealed_key: createHash('sha256').update(`${tenant}/${epoch}`).digest(),
+  });
+  return {
+    get: async <R>(_sql: string, ...values: unknown[]) => {
+      const epoch = (values[1] as number | undefined) ?? epochs;
+      return (epoch <= epochs ? find(values[0] as string, epoch) : undefined) as R | undefined;
+    },
+    all: async () => [],
+  };
+}
+
+export interface RigOptions {
+  bytesMax?: number;
+  waitMsMax?: number;
+  threads?: number;
+  epochs?: number;
+}
+
+export async function makeRig(options: RigOptions = {}) {
+  const dir = makeFolder();
+  const buffers = new BufferPool(options);
+  const digests = new DigestPool({ buffers, threads: options.threads ?? 2 });
+  const store = await LocalStore.open(dir);
+  const keyring = new Keyring({
+    read: makeKeys(options.epochs),
+    open: (sealed) => Buffer.from(sealed),
+  });
+  const writer = new ObjectWriter({ keyring, store, digests, buffers });
+  const reader = new ObjectReader({ keyring, store, buffers });
+  const parts = { dir, buffers, digests, store, keyring, writer, reader };
+  return {
+    ...parts,
+    put: (body: Buffer, more: PutOptions = {}) => put(parts, body, more),
+    get: (object: WrittenObject, more: GetOptions = {}) => get(parts, object, more),
+    fileOf: (run: ExtentRun) => fileOf(dir, run.id),
+    close: async () => {
+      await digests.close();
+      rmSync(dir, { recursive: true });
+    },
+  };
+}
+
+export type Rig = Awaited<ReturnType<typeof makeRig>>;
+type Parts = Pick<Rig, 'writer' | 'reader'>;
+
+export interface PutOptions {
+  checksum?: ChecksumAlgorithm | null;
+  tenant?: string;
+  /** Size of the pushes, bytes; a function for uneven ones. */
+  push?: number | (() => number);
+}
+
+async function put(parts: Parts, body: Buffer, options: PutOptions): Promise<WrittenObject> {
+  const sink = await parts.writer.begin({
+    tenant: options.tenant ?? 'cms',
+    sizeBytes: body.length,
+    checksum: options.checksum ?? null,
+    declare: async () => {},
+  });
+  await pushAll(sink, body, options.push ?? 64 * KiB);
+  return sink.finish();
+}
+
+export async function pushAll(
+  sink: { write(bytes: Buffer): Promise<void> | null },
+  body: Buffer,
+  push: number | (() => number),
+): Promise<void> {
+  for (let at = 0; at < body.length; ) {
+    const end = Math.min(body.length, at + (typeof push === 'number' ? push : push()));
+    await sink.write(body.subarray(at, end));
+    at = end;
+  }
+}
+
+export interface GetOptions {
+  tenant?: string;
+  start?: number;
+  end?: number;
+  /** Gets each piece as it comes. */
+  see?: (data: Buffer) => void;
+}
+
+/** Reads `[start, end)` of an object; the copy of all that came. */
+async function get(parts: Parts, object: WrittenObject, options: GetOptions): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  const chunks = parts.reader.read({
+    tenant: options.tenant ?? 'cms',
+    runs: sliceRuns(object.runs, options.start ?? 0, options.end ?? object.sizeBytes),
+    inlineBody: async () => object.inline?.body ?? Buffer.alloc(0),
+  });
+  for await (const data of chunks) {
+    options.see?.(Buffer.from(data));
+    pieces.push(Buffer.from(data));
+  }
+  return Buffer.concat(pieces);
+}
+
+export function fileOf(dir: string, id: Buffer): string {
+  const name = id.toString('hex');
+  return path.join(dir, name.slice(28, 30), name.slice(30), name);
+}
+
+/** All files in the folder, finished or not. */
+export function listFiles(dir: string): string[] {
+  return readdirSync(dir, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => entry.name);
+}
+
+/** Files of the folder that this process has open; only Linux tells, so elsewhere none. */
+export function listOpenFiles(dir: string): string[] {
+  if (process.platform !== 'linux') return [];
+  return readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      const name = readlinkSync(`/proc/self/fd/${fd}`);
+      return name.startsWith(dir) ? [name] : [];
+    } catch {
+      return [];
+    }
+  });
+}
