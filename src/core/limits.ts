@@ -44,3 +44,8 @@ export const nativeBodyBytesMax = 64 * KiB;
 export const accessKeysPerPrincipalMax = 100;
 export const groupsPerPrincipalMax = 100;
 export const nativeListMax = 1000;
+
+// An upload that takes longer than this is given up: its extents are swept and its commit refused.
+export const uploadMsMax = 24 * 3600 * 1000;
+// A completed multipart upload answers a repeated completion for this long.
+export const completedUploadKeptMs = 7 * 24 * 3600 * 1000;

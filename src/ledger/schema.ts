@@ -4,8 +4,6 @@
 export const schemaVersion = 1;
 
 export const schema = `
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-
 -- authz: who there is ------------------------------------------------------------------------
 CREATE TABLE tenants (
   name TEXT PRIMARY KEY,

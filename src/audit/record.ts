@@ -1,0 +1,72 @@
+// The audit record of one operation: canonical JSON (RFC 8785), kept verbatim. The members below are
+// written in code-unit order and JSON.stringify serializes strings and integers as RFC 8785 does, so
+// its output is canonical as it is; a test holds that against an independent canonicalizer.
+
+/** What the gateway knows of an operation before it is committed. */
+export interface RecordDraft {
+  /** IAM-style name: `s3:PutObject`, `bursar:CreateTenant`. */
+  action: string;
+  tenant: string;
+  /** Name in the tenant. */
+  principal: string;
+  accessKeyId: string | null;
+  /** How well the request can be proven (DESIGN section 8). */
+  evidence: 'shared-secret' | 'none';
+  bucket: string | null;
+  key: string | null;
+  /** What an administrative operation was about: `tenants/cms/principals/alice`. */
+  target: string | null;
+  /** Bytes received and sent as body. */
+  bytesIn: number;
+  bytesOut: number;
+  /** The object's size, ETag and SHA-256 (hex) where the operation made or read one. */
+  sizeBytes: number | null;
+  etag: string | null;
+  sha256: string | null;
+  class: string | null;
+  /** `0-99` of a range read. */
+  range: string | null;
+  requestId: string;
+  /** Client address. */
+  source: string;
+  status: number;
+  /** The error code of a refusal. */
+  error: string | null;
+}
+
+/** What only the transaction knows. */
+export interface RecordSeal {
+  index: number;
+  timeMs: number;
+  storedBytes: number;
+  storedObjects: number;
+}
+
+/** The canonical text; absent members are left out. */
+export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
+  return JSON.stringify({
+    accessKeyId: draft.accessKeyId ?? undefined,
+    action: draft.action,
+    bucket: draft.bucket ?? undefined,
+    bytesIn: draft.bytesIn,
+    bytesOut: draft.bytesOut,
+    class: draft.class ?? undefined,
+    error: draft.error ?? undefined,
+    etag: draft.etag ?? undefined,
+    evidence: draft.evidence,
+    index: seal.index,
+    key: draft.key ?? undefined,
+    principal: draft.principal,
+    range: draft.range ?? undefined,
+    requestId: draft.requestId,
+    sha256: draft.sha256 ?? undefined,
+    size: draft.sizeBytes ?? undefined,
+    source: draft.source,
+    status: draft.status,
+    storedBytes: seal.storedBytes,
+    storedObjects: seal.storedObjects,
+    target: draft.target ?? undefined,
+    tenant: draft.tenant,
+    time: new Date(seal.timeMs).toISOString(),
+  });
+}

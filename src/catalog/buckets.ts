@@ -1,0 +1,103 @@
+// Buckets: a namespace per tenant. A bucket's id is never used again, so that what a deleted bucket
+// left behind can never show in a new one of the same name.
+import type { Reader, Tx } from '../core/database.ts';
+import { bucketsPerTenantMax } from '../core/limits.ts';
+import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
+import { discardUploads } from './uploads.ts';
+
+export interface Bucket {
+  id: number;
+  tenant: string;
+  name: string;
+  owner: string;
+  createdMs: number;
+}
+
+const columns = 'id, tenant, name, owner, created_ms AS createdMs';
+
+export async function findBucket(
+  read: Reader,
+  tenant: string,
+  name: string,
+): Promise<Bucket | undefined> {
+  return read.get<Bucket>(
+    `SELECT ${columns} FROM buckets WHERE tenant = ? AND name = ?`,
+    tenant,
+    name,
+  );
+}
+
+export async function getBucket(read: Reader, id: number): Promise<Bucket | undefined> {
+  return read.get<Bucket>(`SELECT ${columns} FROM buckets WHERE id = ?`, id);
+}
+
+/** Buckets in order of name, all of the tenant's or one owner's, after `after`. */
+export async function listBuckets(
+  read: Reader,
+  wanted: { tenant: string; owner: string | null; prefix: string; after: string; max: number },
+): Promise<Bucket[]> {
+  return read.all<Bucket>(
+    `SELECT ${columns} FROM buckets WHERE tenant = ?1 AND name > ?2 AND (?3 IS NULL OR owner = ?3)
+       AND substr(name, 1, length(?4)) = ?4 ORDER BY name LIMIT ?5`,
+    wanted.tenant,
+    wanted.after,
+    wanted.owner,
+    wanted.prefix,
+    wanted.max,
+  );
+}
+
+export interface CreateBucket {
+  kind: 'createBucket';
+  tenant: string;
+  name: string;
+  owner: string;
+}
+
+export async function createBucket(
+  tx: Tx,
+  change: CreateBucket,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const existing = await findBucket(tx, change.tenant, change.name);
+  if (existing) {
+    return refused(
+      existing.owner === change.owner ? 'BucketAlreadyOwnedByYou' : 'BucketAlreadyExists',
+    );
+  }
+  const count = await tx.get<{ n: number }>(
+    'SELECT count(*) AS n FROM buckets WHERE tenant = ?',
+    change.tenant,
+  );
+  if ((count?.n ?? 0) >= bucketsPerTenantMax) return refused('TooManyBuckets');
+  await tx.run(
+    'INSERT INTO buckets (tenant, name, owner, created_ms) VALUES (?, ?, ?, ?)',
+    change.tenant,
+    change.name,
+    change.owner,
+    moment.timeMs,
+  );
+  return { ok: true, storage: noStorage, result: null };
+}
+
+export interface DeleteBucket {
+  kind: 'deleteBucket';
+  bucketId: number;
+}
+
+/** Deletes an empty bucket; unfinished uploads go with it, as on S3. */
+export async function deleteBucket(
+  tx: Tx,
+  change: DeleteBucket,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  if (!(await getBucket(tx, change.bucketId))) return refused('NoSuchBucket');
+  const object = await tx.get(
+    'SELECT 1 FROM versions WHERE bucket_id = ? AND superseded_seq IS NULL LIMIT 1',
+    change.bucketId,
+  );
+  if (object) return refused('BucketNotEmpty');
+  const storedBytes = -(await discardUploads(tx, change.bucketId, moment.timeMs));
+  await tx.run('DELETE FROM buckets WHERE id = ?', change.bucketId);
+  return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
+}

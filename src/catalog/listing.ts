@@ -1,0 +1,157 @@
+// Listing keys in the order of their UTF-8 bytes, with keys that share a prefix up to a delimiter
+// folded into one entry (ListObjects, ListObjectsV2 and ListMultipartUploads of the S3 API reference).
+// A folded prefix is passed by one seek, however many keys it holds.
+import type { Reader } from '../core/database.ts';
+import { textSuccessor } from '../core/text-order.ts';
+
+export interface ListedObject {
+  key: string;
+  sizeBytes: number;
+  etag: string;
+  createdMs: number;
+  class: string;
+  owner: string;
+  attributes: string;
+}
+
+export interface ListedUpload {
+  key: string;
+  id: string;
+  initiator: string;
+  createdMs: number;
+  class: string;
+  attributes: string;
+}
+
+/** Where a listing goes on: after a key, or after all keys under a folded prefix. */
+export interface Position {
+  kind: 'key' | 'prefix';
+  text: string;
+}
+
+export interface ListQuery {
+  bucketId: number;
+  prefix: string;
+  /** Empty: no folding. */
+  delimiter: string;
+  after: Position | null;
+  /** Keys and folded prefixes together. */
+  max: number;
+}
+
+export interface Listing<T> {
+  entries: T[];
+  prefixes: string[];
+  /** Set when there is more: the last entry given. */
+  next: Position | null;
+}
+
+/** Where a batch begins: at `from`, or behind it; `tail` is the row that the batch before ended with. */
+interface Start<T> {
+  from: string;
+  exclusive: boolean;
+  tail: T | null;
+}
+
+/** Fetches up to `max` rows from `start` on with `key < below`, in order. */
+type Fetch<T> = (start: Start<T>, below: string | null, max: number) => Promise<T[]>;
+
+const objectColumns = `key, size AS sizeBytes, etag, created_ms AS createdMs, class, owner, attributes`;
+
+/** Current objects. */
+export async function listObjects(read: Reader, query: ListQuery): Promise<Listing<ListedObject>> {
+  const { bucketId } = query;
+  return foldKeys<ListedObject>(query, ({ from, exclusive }, below, max) =>
+    read.all<ListedObject>(
+      `SELECT ${objectColumns} FROM versions WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
+         ${below === null ? 'AND ? IS NULL' : 'AND key < ?'} AND superseded_seq IS NULL
+         ORDER BY key LIMIT ?`,
+      bucketId,
+      from,
+      below,
+      max,
+    ),
+  );
+}
+
+/** Unfinished uploads, by key and then id; `after.text` may be continued inside a key by `afterId`. */
+export async function listUploads(
+  read: Reader,
+  query: ListQuery & { afterId: string | null },
+): Promise<Listing<ListedUpload>> {
+  const { bucketId, afterId } = query;
+  const columns = 'key, id, initiator, created_ms AS createdMs, class, attributes';
+  return foldKeys<ListedUpload>(query, ({ from, exclusive, tail }, below, max) =>
+    read.all<ListedUpload>(
+      `SELECT ${columns} FROM uploads WHERE bucket_id = ?1
+         AND (key > ?2 OR (key = ?2 AND (?3 = 0 OR (?4 IS NOT NULL AND id > ?4))))
+         AND (?5 IS NULL OR key < ?5) AND completed IS NULL ORDER BY key, id LIMIT ?6`,
+      bucketId,
+      from,
+      exclusive ? 1 : 0,
+      tail?.id ?? afterId,
+      below,
+      max,
+    ),
+  );
+}
+
+const seekRows = 16;
+
+async function foldKeys<T extends { key: string }>(
+  query: ListQuery,
+  fetch: Fetch<T>,
+): Promise<Listing<T>> {
+  const { prefix, delimiter, max } = query;
+  const listing: Listing<T> = { entries: [], prefixes: [], next: null };
+  const below = prefix === '' ? null : textSuccessor(prefix);
+  let start = startOf<T>(query);
+  if (start === null || max === 0) return listing;
+
+  let last: Position | null = null;
+  let batch = max + 1;
+  for (;;) {
+    const rows: T[] = await fetch(start, below, batch);
+    let folded: string | null = null;
+    for (const row of rows) {
+      if (folded !== null && row.key.startsWith(folded)) continue;
+      if (listing.entries.length + listing.prefixes.length === max) {
+        listing.next = last;
+        return listing;
+      }
+      const cut = delimiter === '' ? -1 : row.key.indexOf(delimiter, prefix.length);
+      folded = cut < 0 ? null : row.key.slice(0, cut + delimiter.length);
+      if (folded === null) {
+        listing.entries.push(row);
+        last = { kind: 'key', text: row.key };
+      } else {
+        listing.prefixes.push(folded);
+        last = { kind: 'prefix', text: folded };
+      }
+    }
+    const tail = rows.at(-1);
+    if (rows.length < batch || !tail) return listing;
+    if (folded === null) {
+      start = { from: tail.key, exclusive: true, tail };
+      batch = Math.min(batch * 2, max + 1);
+    } else {
+      const from = textSuccessor(folded);
+      if (from === null) return listing;
+      start = { from, exclusive: false, tail: null };
+      batch = seekRows;
+    }
+  }
+}
+
+function startOf<T>(query: ListQuery): Start<T> | null {
+  const { prefix, after } = query;
+  if (after === null) return { from: prefix, exclusive: false, tail: null };
+  if (after.kind === 'key') {
+    // A marker before the prefix changes nothing; the comparison is the database's to make.
+    return Buffer.compare(Buffer.from(after.text), Buffer.from(prefix)) < 0
+      ? { from: prefix, exclusive: false, tail: null }
+      : { from: after.text, exclusive: true, tail: null };
+  }
+  const from = textSuccessor(after.text);
+  return from === null ? null : { from, exclusive: false, tail: null };
+}

@@ -1,0 +1,262 @@
+// Multipart uploads. Parts are manifests of their own; completing joins them and moves no data. A
+// completed upload's row stays for a while with its answer, so that completing twice answers the same.
+import type { Reader, Tx } from '../core/database.ts';
+import type { WriteConditions } from './conditions.ts';
+import {
+  addReferences,
+  adoptExtents,
+  areIntents,
+  dropReferences,
+  type InlineExtent,
+} from './extents.ts';
+import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
+import { type ObjectDraft, openKey, replaceCurrent } from './versions.ts';
+
+export interface Upload {
+  id: string;
+  bucketId: number;
+  key: string;
+  /** `tenant/name` of who began it. */
+  initiator: string;
+  createdMs: number;
+  class: string;
+  /** JSON of `UploadAttributes`. */
+  attributes: string;
+  /** JSON of `CompletedUpload` once completed. */
+  completed: string | null;
+}
+
+export interface Part {
+  number: number;
+  sizeBytes: number;
+  /** MD5, hex. */
+  etag: string;
+  /** Base64, of the upload's algorithm. */
+  checksum: string | null;
+  modifiedMs: number;
+  manifest: Uint8Array;
+}
+
+export interface CompletedUpload {
+  etag: string;
+  /** The parts asked for then, to tell a repeat from another request. */
+  fingerprint: string;
+  /** JSON of the object's `Attributes`. */
+  attributes: string;
+}
+
+const columns = `id, bucket_id AS bucketId, key, initiator, created_ms AS createdMs, class,
+  attributes, completed`;
+const partColumns =
+  'number, size AS sizeBytes, etag, checksum, modified_ms AS modifiedMs, manifest';
+
+/** The upload of this id, if it belongs to this bucket and key. */
+export async function findUpload(
+  read: Reader,
+  wanted: { id: string; bucketId: number; key: string },
+): Promise<Upload | undefined> {
+  return read.get<Upload>(
+    `SELECT ${columns} FROM uploads WHERE id = ? AND bucket_id = ? AND key = ?`,
+    wanted.id,
+    wanted.bucketId,
+    wanted.key,
+  );
+}
+
+/** Parts in order of number, after `afterNumber`. */
+export async function listParts(
+  read: Reader,
+  uploadId: string,
+  afterNumber: number,
+  max: number,
+): Promise<Part[]> {
+  return read.all<Part>(
+    `SELECT ${partColumns} FROM parts WHERE upload_id = ? AND number > ? ORDER BY number LIMIT ?`,
+    uploadId,
+    afterNumber,
+    max,
+  );
+}
+
+export interface CreateUpload {
+  kind: 'createUpload';
+  id: string;
+  bucketId: number;
+  key: string;
+  initiator: string;
+  class: string;
+  attributes: string;
+}
+
+export async function createUpload(
+  tx: Tx,
+  change: CreateUpload,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const bucket = await tx.get('SELECT 1 FROM buckets WHERE id = ?', change.bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  await tx.run(
+    'INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?, ?, NULL)',
+    change.id,
+    change.bucketId,
+    change.key,
+    change.initiator,
+    moment.timeMs,
+    change.class,
+    change.attributes,
+  );
+  return { ok: true, storage: noStorage, result: null };
+}
+
+export interface PutPart {
+  kind: 'putPart';
+  tenant: string;
+  uploadId: string;
+  part: Part;
+  /** Extents written for it; a copied part has none and shares its source's. */
+  extentIds: Uint8Array[];
+  inline: InlineExtent | null;
+  /** The version a copied part comes from. */
+  source: { bucketId: number; key: string; seq: number } | null;
+}
+
+export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<Outcome<null>> {
+  const upload = await tx.get<{ completed: string | null }>(
+    'SELECT completed FROM uploads WHERE id = ?',
+    change.uploadId,
+  );
+  if (!upload || upload.completed !== null) return refused('NoSuchUpload');
+  const { source, part } = change;
+  if (source) {
+    const row = await tx.get(
+      'SELECT 1 FROM versions WHERE bucket_id = ? AND key = ? AND seq = ?',
+      source.bucketId,
+      source.key,
+      source.seq,
+    );
+    if (!row) return refused('SlowDown');
+  } else if (!(await areIntents(tx, change.extentIds))) {
+    return refused('RequestTimeout');
+  }
+  if (source) await addReferences(tx, part.manifest);
+  else {
+    const { tenant, extentIds: ids, inline } = change;
+    await adoptExtents(tx, { tenant, ids, inline, timeMs: moment.timeMs });
+  }
+  const [replaced] = await tx.all<Part>(
+    `SELECT ${partColumns} FROM parts WHERE upload_id = ? AND number = ?`,
+    change.uploadId,
+    part.number,
+  );
+  if (replaced) await dropReferences(tx, replaced.manifest, moment.timeMs);
+  await tx.run(
+    'INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?, ?, ?, ?)',
+    change.uploadId,
+    part.number,
+    part.sizeBytes,
+    part.etag,
+    part.checksum,
+    moment.timeMs,
+    part.manifest,
+  );
+  const storedBytes = part.sizeBytes - (replaced?.sizeBytes ?? 0);
+  return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
+}
+
+export interface CompleteUpload {
+  kind: 'completeUpload';
+  bucketId: number;
+  key: string;
+  uploadId: string;
+  conditions: WriteConditions;
+  /** The parts the object was composed of, as read: each must still be the same. */
+  parts: { number: number; manifest: Uint8Array }[];
+  fingerprint: string;
+  object: ObjectDraft;
+}
+
+/** Refuses with SlowDown when a part changed since `parts` was read: read again and retry. */
+export async function completeUpload(
+  tx: Tx,
+  change: CompleteUpload,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const opening = await openKey(tx, change.bucketId, change.key, change.conditions);
+  if (!opening.ok) return opening;
+  const { bucketId, key, uploadId: id } = change;
+  const upload = await findUpload(tx, { id, bucketId, key });
+  if (!upload || upload.completed !== null) return refused('NoSuchUpload');
+  const stored = new Map<number, Part>();
+  for (const part of await listParts(tx, id, 0, -1)) stored.set(part.number, part);
+  for (const { number, manifest } of change.parts) {
+    const part = stored.get(number);
+    if (!part || Buffer.compare(part.manifest, manifest) !== 0) return refused('SlowDown');
+  }
+
+  let partBytes = 0;
+  for (const part of stored.values()) partBytes += part.sizeBytes;
+  for (const { number } of change.parts) stored.delete(number);
+  for (const unused of stored.values()) await dropReferences(tx, unused.manifest, moment.timeMs);
+  await tx.run('DELETE FROM parts WHERE upload_id = ?', id);
+  const done: CompletedUpload = {
+    etag: change.object.etag,
+    fingerprint: change.fingerprint,
+    attributes: change.object.attributes,
+  };
+  await tx.run('UPDATE uploads SET completed = ? WHERE id = ?', JSON.stringify(done), id);
+  const outcome = await replaceCurrent(tx, change, opening.result, moment);
+  if (outcome.ok) outcome.storage.storedBytes -= partBytes;
+  return outcome;
+}
+
+export interface AbortUpload {
+  kind: 'abortUpload';
+  uploadId: string;
+}
+
+export async function abortUpload(
+  tx: Tx,
+  change: AbortUpload,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const upload = await tx.get<{ completed: string | null }>(
+    'SELECT completed FROM uploads WHERE id = ?',
+    change.uploadId,
+  );
+  if (!upload || upload.completed !== null) return refused('NoSuchUpload');
+  const storedBytes = -(await discardUpload(tx, change.uploadId, moment.timeMs));
+  return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
+}
+
+/** Discards all uploads of a bucket; gives the bytes that their parts held. */
+export async function discardUploads(tx: Tx, bucketId: number, timeMs: number): Promise<number> {
+  let bytes = 0;
+  const uploads = await tx.all<{ id: string }>(
+    'SELECT id FROM uploads WHERE bucket_id = ?',
+    bucketId,
+  );
+  for (const { id } of uploads) bytes += await discardUpload(tx, id, timeMs);
+  return bytes;
+}
+
+/** Forgets up to `max` uploads that were completed before `beforeMs`. */
+export async function forgetCompleted(tx: Tx, beforeMs: number, max: number): Promise<number> {
+  const { changes } = await tx.run(
+    `DELETE FROM uploads WHERE id IN (
+       SELECT id FROM uploads WHERE completed IS NOT NULL AND created_ms < ? LIMIT ?)`,
+    beforeMs,
+    max,
+  );
+  return changes;
+}
+
+async function discardUpload(tx: Tx, id: string, timeMs: number): Promise<number> {
+  let bytes = 0;
+  for (const part of await listParts(tx, id, 0, -1)) {
+    bytes += part.sizeBytes;
+    await dropReferences(tx, part.manifest, timeMs);
+  }
+  await tx.run('DELETE FROM parts WHERE upload_id = ?', id);
+  await tx.run('DELETE FROM uploads WHERE id = ?', id);
+  return bytes;
+}

@@ -1,0 +1,249 @@
+// Versions: immutable states of objects. The current one of a key has no `superseded_seq`. Writing
+// never changes a version: it supersedes the current one and adds another, in one transaction.
+import type { Reader, Tx } from '../core/database.ts';
+import { checkWriteConditions, type WriteConditions } from './conditions.ts';
+import {
+  addReferences,
+  adoptExtents,
+  areIntents,
+  dropReferences,
+  type InlineExtent,
+} from './extents.ts';
+import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
+
+export type ChecksumType = 'COMPOSITE' | 'FULL_OBJECT';
+
+/** Everything about an object that its client gave, besides the bytes. Kept as JSON. */
+export interface Attributes {
+  /** System headers to give back: content-type, cache-control, content-encoding, … */
+  headers: Record<string, string>;
+  /** User metadata, names without `x-amz-meta-`. */
+  metadata: Record<string, string>;
+  checksum?: { algorithm: string; value: string; type: ChecksumType };
+  /** Sizes of the parts of a multipart object, in order. */
+  partBytes?: number[];
+}
+
+export interface Version {
+  bucketId: number;
+  key: string;
+  seq: number;
+  sizeBytes: number;
+  etag: string;
+  sha256: Uint8Array | null;
+  class: string;
+  owner: string;
+  createdMs: number;
+  manifest: Uint8Array;
+  /** JSON of `Attributes`. */
+  attributes: string;
+}
+
+export type VersionWithBody = Version & { inlineBody: Uint8Array | null };
+
+const columns = `bucket_id AS bucketId, key, seq, size AS sizeBytes, etag, sha256, class, owner,
+  created_ms AS createdMs, manifest, attributes`;
+
+/** The current version of a key. */
+export async function findCurrent(
+  read: Reader,
+  bucketId: number,
+  key: string,
+): Promise<Version | undefined> {
+  return read.get<Version>(
+    `SELECT ${columns} FROM versions
+       WHERE bucket_id = ? AND key = ? AND superseded_seq IS NULL ORDER BY seq DESC LIMIT 1`,
+    bucketId,
+    key,
+  );
+}
+
+/** The same, with the sealed bytes of its first extent where those are inline: one read for a GET. */
+export async function findCurrentWithBody(
+  read: Reader,
+  bucketId: number,
+  key: string,
+): Promise<VersionWithBody | undefined> {
+  return read.get<VersionWithBody>(
+    `SELECT ${columns},
+         (SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody
+       FROM versions
+       WHERE bucket_id = ? AND key = ? AND superseded_seq IS NULL ORDER BY seq DESC LIMIT 1`,
+    bucketId,
+    key,
+  );
+}
+
+/** What a write makes, apart from where. */
+export interface ObjectDraft {
+  tenant: string;
+  sizeBytes: number;
+  etag: string;
+  sha256: Uint8Array | null;
+  class: string;
+  owner: string;
+  attributes: string;
+  manifest: Uint8Array;
+}
+
+export interface PutObject {
+  kind: 'putObject';
+  bucketId: number;
+  key: string;
+  conditions: WriteConditions;
+  object: ObjectDraft;
+  /** Extents written for it, declared before. */
+  extentIds: Uint8Array[];
+  inline: InlineExtent | null;
+}
+
+export async function putObject(tx: Tx, change: PutObject, moment: Moment): Promise<Outcome<null>> {
+  const opening = await openKey(tx, change.bucketId, change.key, change.conditions);
+  if (!opening.ok) return opening;
+  if (!(await areIntents(tx, change.extentIds))) return refused('RequestTimeout');
+  const { tenant } = change.object;
+  const { extentIds: ids, inline } = change;
+  await adoptExtents(tx, { tenant, ids, inline, timeMs: moment.timeMs });
+  return replaceCurrent(tx, change, opening.result, moment);
+}
+
+export interface CopyObject {
+  kind: 'copyObject';
+  bucketId: number;
+  key: string;
+  conditions: WriteConditions;
+  /** The version copied from; its row must still be there, current or not. */
+  source: { bucketId: number; key: string; seq: number };
+  object: ObjectDraft;
+}
+
+/** A copy is a row: it shares the source's extents. */
+export async function copyObject(
+  tx: Tx,
+  change: CopyObject,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const opening = await openKey(tx, change.bucketId, change.key, change.conditions);
+  if (!opening.ok) return opening;
+  const { source } = change;
+  const row = await tx.get(
+    'SELECT 1 FROM versions WHERE bucket_id = ? AND key = ? AND seq = ?',
+    source.bucketId,
+    source.key,
+    source.seq,
+  );
+  if (!row) return refused('SlowDown');
+  await addReferences(tx, change.object.manifest);
+  return replaceCurrent(tx, change, opening.result, moment);
+}
+
+export interface DeleteObject {
+  kind: 'deleteObject';
+  bucketId: number;
+  key: string;
+  conditions: WriteConditions;
+}
+
+/** Deleting what is not there succeeds, as on S3, unless a condition demands that it is there. */
+export async function deleteObject(
+  tx: Tx,
+  change: DeleteObject,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const opening = await openKey(tx, change.bucketId, change.key, change.conditions);
+  if (!opening.ok) return opening;
+  const current = opening.result;
+  if (!current) return { ok: true, storage: noStorage, result: null };
+  await supersede(tx, change, current.seq, moment.seq);
+  return {
+    ok: true,
+    storage: { storedBytes: -current.sizeBytes, storedObjects: -1 },
+    result: null,
+  };
+}
+
+interface Current {
+  seq: number;
+  etag: string;
+  sizeBytes: number;
+}
+
+/** The bucket is there and the conditions hold: gives the current version, null when there is none. */
+export async function openKey(
+  tx: Tx,
+  bucketId: number,
+  key: string,
+  conditions: WriteConditions,
+): Promise<Outcome<Current | null>> {
+  const bucket = await tx.get('SELECT 1 FROM buckets WHERE id = ?', bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  const current = await tx.get<Current>(
+    `SELECT seq, etag, size AS sizeBytes FROM versions
+       WHERE bucket_id = ? AND key = ? AND superseded_seq IS NULL ORDER BY seq DESC LIMIT 1`,
+    bucketId,
+    key,
+  );
+  const refusal = checkWriteConditions(conditions, current?.etag ?? null);
+  return refusal ?? { ok: true, storage: noStorage, result: current ?? null };
+}
+
+/** Supersedes `current` by the drafted object. After this point the write must succeed. */
+export async function replaceCurrent(
+  tx: Tx,
+  change: { bucketId: number; key: string; object: ObjectDraft },
+  current: Current | null,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const { object } = change;
+  if (current) await supersede(tx, change, current.seq, moment.seq);
+  await tx.run(
+    'INSERT INTO versions VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?)',
+    change.bucketId,
+    change.key,
+    moment.seq,
+    object.sizeBytes,
+    object.etag,
+    object.sha256,
+    object.class,
+    object.owner,
+    moment.timeMs,
+    object.manifest,
+    object.attributes,
+  );
+  const storedBytes = object.sizeBytes - (current?.sizeBytes ?? 0);
+  return { ok: true, storage: { storedBytes, storedObjects: current ? 0 : 1 }, result: null };
+}
+
+async function supersede(
+  tx: Tx,
+  at: { bucketId: number; key: string },
+  seq: number,
+  bySeq: number,
+): Promise<void> {
+  await tx.run(
+    'UPDATE versions SET superseded_seq = ? WHERE bucket_id = ? AND key = ? AND seq = ?',
+    bySeq,
+    at.bucketId,
+    at.key,
+    seq,
+  );
+}
+
+/** Removes up to `max` superseded versions, oldest first, and lets go of their bytes. */
+export async function purgeSuperseded(tx: Tx, max: number, timeMs: number): Promise<number> {
+  const rows = await tx.all<{ bucketId: number; key: string; seq: number; manifest: Uint8Array }>(
+    `SELECT bucket_id AS bucketId, key, seq, manifest FROM versions
+       WHERE superseded_seq IS NOT NULL ORDER BY superseded_seq LIMIT ?`,
+    max,
+  );
+  for (const row of rows) {
+    await tx.run(
+      'DELETE FROM versions WHERE bucket_id = ? AND key = ? AND seq = ?',
+      row.bucketId,
+      row.key,
+      row.seq,
+    );
+    await dropReferences(tx, row.manifest, timeMs);
+  }
+  return rows.length;
+}

@@ -1,0 +1,249 @@
+// Receiving a body: de-chunking, back-pressure, and the comparison of every digest that the client sent
+// with what arrived. A body of an object goes to a sink as it comes; nothing holds it whole. The small
+// XML bodies are collected, within a limit.
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { AwsChunkedDecoder } from '../authz/aws-chunked.ts';
+import { invalidArgument, Refusal } from '../core/errors.ts';
+import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
+import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
+import type { ClaimedChecksum } from './checksum-headers.ts';
+import { claimedChecksum, decodeChecksum } from './checksum-headers.ts';
+import type { Context } from './context.ts';
+import { header, type S3Request } from './request.ts';
+
+/** The client went away or fell silent: there is nobody to answer. */
+export class ClientGone extends Error {
+  override readonly name = 'ClientGone';
+}
+
+/**
+ * The size of the body after de-chunking, from the headers alone. Throws `Refusal`
+ * MissingContentLength, InvalidArgument, EntityTooLarge or MaxMessageLengthExceeded.
+ */
+export function declaredBodyBytes(request: S3Request, bodyBytesMax: number): number {
+  const decoded = header(request, 'x-amz-decoded-content-length');
+  const length = header(request, 'content-length');
+  const hasBody = length !== undefined || header(request, 'transfer-encoding') !== undefined;
+  if (bodyBytesMax === 0 || !hasBody) return 0;
+  const bytes = parseLength(isChunked(request) ? decoded : length);
+  if (bytes <= bodyBytesMax) return bytes;
+  const fields = { ProposedSize: String(bytes), MaxSizeAllowed: String(bodyBytesMax) };
+  throw new Refusal('EntityTooLarge', { fields });
+}
+
+/** Whether the payload is in aws-chunked frames, as its digest header says. */
+export function isChunked(request: S3Request): boolean {
+  return header(request, 'x-amz-content-sha256')?.startsWith('STREAMING-') ?? false;
+}
+
+function parseLength(text: string | undefined): number {
+  if (text === undefined) throw new Refusal('MissingContentLength');
+  if (!/^\d{1,15}$/.test(text)) throw invalidArgument('Content-Length', text);
+  return Number(text);
+}
+
+export interface ReceivedObject {
+  written: WrittenObject;
+  checksum: { algorithm: ChecksumAlgorithm; value: string } | null;
+}
+
+/**
+ * Sends the body into a sink of `open` and compares digests. On any failure the sink is aborted.
+ * `fallback` is computed when the client names no checksum of its own.
+ */
+export async function receiveObject(
+  context: Context,
+  open: (options: { sizeBytes: number; checksum: ChecksumAlgorithm | null }) => Promise<ObjectSink>,
+  bodyBytesMax: number,
+  fallback: ChecksumAlgorithm | null,
+): Promise<ReceivedObject> {
+  const { request } = context;
+  const length = header(request, 'content-length');
+  if (length === undefined) throw new Refusal('MissingContentLength');
+  const sizeBytes = declaredBodyBytes(request, bodyBytesMax);
+  const md5 = claimedMd5(request);
+  const claimed = claimedChecksum(request);
+  const algorithm = claimed?.algorithm ?? fallback;
+  const sink = await open({ sizeBytes, checksum: algorithm });
+  try {
+    const trailers = await receive(context, sizeBytes, (data) => sink.write(data));
+    const written = await sink.finish();
+    compareMd5(md5, written.md5);
+    comparePayload(context, () => written.sha256);
+    if (claimed) compareChecksum(claimed, trailers, written.checksum);
+    const checksum =
+      algorithm && written.checksum
+        ? { algorithm, value: written.checksum.toString('base64') }
+        : null;
+    return { written, checksum };
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  }
+}
+
+/** A small body, whole, with its digests compared. */
+export async function receiveSmall(context: Context, bodyBytesMax: number): Promise<Buffer> {
+  const { request } = context;
+  const sizeBytes = declaredBodyBytes(request, bodyBytesMax);
+  const md5 = claimedMd5(request);
+  const claimed = claimedChecksum(request);
+  const pieces: Buffer[] = [];
+  const trailers = await receive(context, sizeBytes, (data) => {
+    pieces.push(Buffer.from(data));
+    return null;
+  });
+  const body = Buffer.concat(pieces);
+  if (md5) compareMd5(md5, createHash('md5').update(body).digest());
+  comparePayload(context, () => createHash('sha256').update(body).digest());
+  if (claimed) {
+    const checksum = createChecksum(claimed.algorithm);
+    checksum.update(body);
+    compareChecksum(claimed, trailers, checksum.digest());
+  }
+  return body;
+}
+
+/** Lets the client send, and feeds what it sends. Resolves with the verified trailers. */
+async function receive(
+  context: Context,
+  sizeBytes: number,
+  write: (data: Buffer) => Promise<void> | null,
+): Promise<ReadonlyMap<string, string>> {
+  const { request, who, response } = context;
+  if (request.expectsContinue) response.writeContinue();
+  const decoder = createDecoder(context, sizeBytes);
+  let plainBytes = 0;
+  await consume(request.raw, (chunk) => {
+    context.bytesIn += chunk.length;
+    if (!decoder) {
+      plainBytes += chunk.length;
+      return write(chunk);
+    }
+    const slices: Buffer[] = [];
+    decoder.push(chunk, (data) => slices.push(data));
+    return writeAll(slices, 0, write);
+  });
+  if (decoder) {
+    decoder.finish();
+    return decoder.trailers;
+  }
+  if (plainBytes !== sizeBytes) throw new Refusal('IncompleteBody');
+  if (who.payload.kind === 'signed-chunks' || who.payload.kind === 'unsigned-chunks') {
+    throw new Refusal('InvalidRequest', { message: 'The body must be aws-chunked.' });
+  }
+  return new Map();
+}
+
+function createDecoder(context: Context, decodedBytes: number): AwsChunkedDecoder | null {
+  const { payload } = context.who;
+  if (payload.kind !== 'signed-chunks' && payload.kind !== 'unsigned-chunks') return null;
+  const signed = payload.kind === 'signed-chunks';
+  const trailerNames = (header(context.request, 'x-amz-trailer') ?? '')
+    .split(',')
+    .map((name) => name.trim().toLowerCase())
+    .filter((name) => name !== '');
+  return new AwsChunkedDecoder({
+    decodedBytes,
+    seed: signed ? payload.seed : null,
+    trailer: signed ? payload.trailer : true,
+    trailerNames,
+  });
+}
+
+function writeAll(
+  slices: Buffer[],
+  from: number,
+  write: (data: Buffer) => Promise<void> | null,
+): Promise<void> | null {
+  for (let i = from; i < slices.length; i++) {
+    const waiting = write(slices[i] as Buffer);
+    if (waiting) return waiting.then(() => writeAll(slices, i + 1, write) ?? undefined);
+  }
+  return null;
+}
+
+/** Reads a message to its end; `feed` may ask to wait. Never destroys the message. */
+function consume(
+  raw: IncomingMessage,
+  feed: (chunk: Buffer) => Promise<void> | null,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (error: unknown): void => {
+      raw.off('data', onData);
+      raw.off('end', onEnd);
+      raw.off('close', onClose);
+      raw.off('error', onClose);
+      if (error === null) resolve();
+      else {
+        raw.pause();
+        reject(error);
+      }
+    };
+    const onData = (chunk: Buffer): void => {
+      let waiting: Promise<void> | null;
+      try {
+        waiting = feed(chunk);
+      } catch (error) {
+        settle(error);
+        return;
+      }
+      if (!waiting) return;
+      raw.pause();
+      waiting.then(() => raw.resume(), settle);
+    };
+    const onEnd = (): void => settle(null);
+    const onClose = (): void => settle(new ClientGone('the client closed the connection'));
+    raw.on('data', onData);
+    raw.on('end', onEnd);
+    raw.on('close', onClose);
+    raw.on('error', onClose);
+    if (raw.readableEnded) onEnd();
+    else if (raw.destroyed) onClose();
+  });
+}
+
+function claimedMd5(request: S3Request): Buffer | null {
+  const text = header(request, 'content-md5');
+  if (text === undefined) return null;
+  const md5 = Buffer.from(text, 'base64');
+  if (md5.length !== 16 || md5.toString('base64') !== text.trim())
+    throw new Refusal('InvalidDigest');
+  return md5;
+}
+
+function compareMd5(claimed: Buffer | null, actual: Buffer): void {
+  if (!claimed || claimed.equals(actual)) return;
+  const fields = {
+    ExpectedDigest: claimed.toString('base64'),
+    CalculatedDigest: actual.toString('base64'),
+  };
+  throw new Refusal('BadDigest', { fields });
+}
+
+function comparePayload(context: Context, actual: () => Buffer): void {
+  const { payload } = context.who;
+  if (payload.kind !== 'sha256') return;
+  const sha256 = actual();
+  if (timingSafeEqual(payload.sha256, sha256)) return;
+  const fields = {
+    ClientComputedContentSHA256: payload.sha256.toString('hex'),
+    S3ComputedContentSHA256: sha256.toString('hex'),
+  };
+  throw new Refusal('XAmzContentSHA256Mismatch', { fields });
+}
+
+function compareChecksum(
+  claimed: ClaimedChecksum,
+  trailers: ReadonlyMap<string, string>,
+  actual: Buffer | null,
+): void {
+  const text = claimed.value ?? trailers.get(claimed.headerName);
+  if (text === undefined)
+    throw new Refusal('InvalidRequest', { message: 'The checksum trailer is missing.' });
+  const expected = decodeChecksum(claimed.algorithm, text);
+  if (actual && expected.equals(actual)) return;
+  const message = `The ${claimed.algorithm} you specified did not match the calculated checksum.`;
+  throw new Refusal('BadDigest', { message });
+}

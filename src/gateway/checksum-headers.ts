@@ -1,0 +1,76 @@
+// The checksums that clients send and ask for: `x-amz-checksum-<algorithm>` as header or announced
+// trailer ("Checking object integrity" of the Amazon S3 user guide).
+import { invalidArgument, Refusal } from '../core/errors.ts';
+import type { ChecksumAlgorithm } from '../tiering/checksums.ts';
+import { header, type S3Request } from './request.ts';
+
+const lengths: Record<ChecksumAlgorithm, number> = {
+  CRC32: 4,
+  CRC32C: 4,
+  CRC64NVME: 8,
+  SHA1: 20,
+  SHA256: 32,
+};
+const algorithms = Object.keys(lengths) as ChecksumAlgorithm[];
+
+export interface ClaimedChecksum {
+  algorithm: ChecksumAlgorithm;
+  headerName: string;
+  /** Base64; null when it comes as a trailer. */
+  value: string | null;
+}
+
+export function checksumHeader(algorithm: string): string {
+  return `x-amz-checksum-${algorithm.toLowerCase()}`;
+}
+
+/** `ChecksumCRC32`: the element of S3's XML. */
+export function checksumElement(algorithm: string): string {
+  return `Checksum${algorithm}`;
+}
+
+/** The one checksum that the request carries or announces. Throws `Refusal` for two, or a bad one. */
+export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
+  const announced = (header(request, 'x-amz-trailer') ?? '').toLowerCase();
+  let claimed: ClaimedChecksum | null = null;
+  for (const algorithm of algorithms) {
+    const headerName = checksumHeader(algorithm);
+    const value = header(request, headerName) ?? null;
+    const trails =
+      announced !== '' && announced.split(',').some((name) => name.trim() === headerName);
+    if (value === null && !trails) continue;
+    if (claimed || (value !== null && trails)) {
+      const message =
+        'Expecting a single x-amz-checksum- header. Multiple checksum types are not allowed.';
+      throw new Refusal('InvalidRequest', { message });
+    }
+    if (value !== null) decodeChecksum(algorithm, value);
+    claimed = { algorithm, headerName, value };
+  }
+  const named = header(request, 'x-amz-sdk-checksum-algorithm');
+  if (named === undefined) return claimed;
+  const algorithm = parseAlgorithm(named, 'x-amz-sdk-checksum-algorithm');
+  if (claimed && claimed.algorithm !== algorithm) {
+    throw new Refusal('InvalidRequest', {
+      message: 'Value for x-amz-sdk-checksum-algorithm header is invalid.',
+    });
+  }
+  return claimed;
+}
+
+/** Throws `Refusal` InvalidArgument. */
+export function parseAlgorithm(text: string, where: string): ChecksumAlgorithm {
+  const algorithm = algorithms.find((one) => one === text.toUpperCase());
+  if (!algorithm) throw invalidArgument(where, text, 'Checksum algorithm provided is unsupported.');
+  return algorithm;
+}
+
+/** Throws `Refusal` InvalidRequest unless `text` is base64 of the algorithm's length. */
+export function decodeChecksum(algorithm: ChecksumAlgorithm, text: string): Buffer {
+  const bytes = Buffer.from(text, 'base64');
+  if (bytes.length !== lengths[algorithm] || bytes.toString('base64') !== text) {
+    const message = `Value for ${checksumHeader(algorithm)} header is invalid.`;
+    throw new Refusal('InvalidRequest', { message });
+  }
+  return bytes;
+}

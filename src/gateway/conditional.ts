@@ -1,0 +1,84 @@
+// Conditional headers: RFC 9110 section 13, in its order of precedence, as S3 applies them to reads,
+// to writes, and with the prefix `x-amz-copy-source-` to the source of a copy.
+import type { WriteConditions } from '../catalog/conditions.ts';
+import { matchesTag } from '../catalog/conditions.ts';
+import { Refusal } from '../core/errors.ts';
+import { header, type S3Request } from './request.ts';
+
+/** Conditions of a PUT, POST or DELETE: entity tags only. */
+export function writeConditions(request: S3Request): WriteConditions {
+  return {
+    ifMatch: parseTags(header(request, 'if-match')),
+    ifNoneMatch: parseTags(header(request, 'if-none-match')),
+  };
+}
+
+export type ReadVerdict = 'proceed' | 'notModified';
+
+/** Decides a read. Throws `Refusal` PreconditionFailed. */
+export function checkReadConditions(
+  request: S3Request,
+  current: { etag: string; createdMs: number },
+): ReadVerdict {
+  const { failed, notModified } = evaluate(request, '', current);
+  if (failed) throw new Refusal('PreconditionFailed', { fields: { Condition: failed } });
+  return notModified ? 'notModified' : 'proceed';
+}
+
+/** The same for the source of a copy, where "not modified" fails as well. */
+export function checkCopyConditions(
+  request: S3Request,
+  source: { etag: string; createdMs: number },
+): void {
+  const { failed, notModified } = evaluate(request, 'x-amz-copy-source-', source);
+  const condition = failed ?? notModified;
+  if (condition) throw new Refusal('PreconditionFailed', { fields: { Condition: condition } });
+}
+
+function evaluate(
+  request: S3Request,
+  prefix: string,
+  current: { etag: string; createdMs: number },
+): { failed: string | null; notModified: string | null } {
+  const read = (name: string): string | undefined => header(request, `${prefix}${name}`);
+  // Dates have whole seconds, so fractions of ours must not count as later.
+  const modifiedMs = Math.floor(current.createdMs / 1000) * 1000;
+  const ifMatch = parseTags(read('if-match'));
+  const unmodifiedSince = parseDate(read('if-unmodified-since'));
+  const ifNoneMatch = parseTags(read('if-none-match'));
+  const modifiedSince = parseDate(read('if-modified-since'));
+  let failed: string | null = null;
+  if (ifMatch) {
+    if (!matchesTag(ifMatch, current.etag)) failed = 'If-Match';
+  } else if (unmodifiedSince !== null && modifiedMs > unmodifiedSince) {
+    failed = 'If-Unmodified-Since';
+  }
+  let notModified: string | null = null;
+  if (ifNoneMatch) {
+    if (matchesTag(ifNoneMatch, current.etag)) notModified = 'If-None-Match';
+  } else if (modifiedSince !== null && modifiedMs <= modifiedSince && modifiedSince <= Date.now()) {
+    notModified = 'If-Modified-Since';
+  }
+  return { failed, notModified };
+}
+
+/** `"a", W/"b", c` → `a`, `b`, `c`; S3 takes tags without quotes too. */
+export function parseTags(text: string | undefined): string[] | null {
+  if (text === undefined) return null;
+  return text
+    .split(',')
+    .map((tag) =>
+      tag
+        .trim()
+        .replace(/^W\//, '')
+        .replace(/^"(.*)"$/, '$1'),
+    )
+    .filter((tag) => tag !== '');
+}
+
+/** A date that cannot be read is ignored, as RFC 9110 demands. */
+function parseDate(text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const timeMs = Date.parse(text);
+  return Number.isNaN(timeMs) ? null : timeMs;
+}

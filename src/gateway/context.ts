@@ -1,0 +1,174 @@
+// What an operation sees: the request, who asks, the bucket, the gateway's rooms, and the one way to
+// make a change. An operation returns its reply as a value; the pipeline sends it.
+import type { ServerResponse } from 'node:http';
+import type { RecordDraft } from '../audit/record.ts';
+import type { Identity } from '../authz/authenticate.ts';
+import { decide, type S3Action } from '../authz/decide.ts';
+import type { Bucket } from '../catalog/buckets.ts';
+import type { Reader } from '../core/database.ts';
+import { Refusal } from '../core/errors.ts';
+import type { Change, CommitResult, Transfer } from '../ledger/commit.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Reservations } from '../quota/reservations.ts';
+import type { ObjectReader } from '../tiering/object-reader.ts';
+import type { ObjectWriter } from '../tiering/object-writer.ts';
+import type { ReadLeases } from '../tiering/read-leases.ts';
+import type { S3Request } from './request.ts';
+
+/** The rooms as the S3 operations use them. */
+export interface Rooms {
+  /** Committed state, read-only. */
+  read: Reader;
+  ledger: Ledger;
+  writer: ObjectWriter;
+  reader: ObjectReader;
+  leases: ReadLeases;
+  reservations: Reservations;
+  region: string;
+  domains: readonly string[];
+}
+
+/** An answer. `stream` gives verified bytes that are valid until the next is asked for. */
+export interface Reply {
+  status: number;
+  headers: Record<string, string>;
+  body: string | Buffer | AsyncGenerator<Buffer, void, void> | null;
+}
+
+/** Details of a record that only the operation knows. */
+export type RecordDetail = Partial<
+  Pick<RecordDraft, 'key' | 'sizeBytes' | 'etag' | 'sha256' | 'class' | 'range'>
+>;
+
+export class Context {
+  readonly rooms: Rooms;
+  readonly request: S3Request;
+  readonly response: ServerResponse;
+  readonly who: Identity;
+  /** IAM name of what is asked for, once the route is known. */
+  action: S3Action | 's3:Unknown' = 's3:Unknown';
+  #bucket: Bucket | null = null;
+  #isCharged = false;
+  /** What the record of this operation shall say besides the obvious. */
+  detail: RecordDetail = {};
+  /** Body bytes received so far. */
+  bytesIn = 0;
+  /** Body bytes sent so far. */
+  bytesOut = 0;
+  /** Log index of the committed record; null while nothing was committed. */
+  index: number | null = null;
+
+  constructor(given: {
+    rooms: Rooms;
+    request: S3Request;
+    response: ServerResponse;
+    who: Identity;
+  }) {
+    this.rooms = given.rooms;
+    this.request = given.request;
+    this.response = given.response;
+    this.who = given.who;
+  }
+
+  /** What is asked for and about which bucket; undefined when there is none of the name. */
+  concern(action: S3Action, bucket: Bucket | undefined): void {
+    this.action = action;
+    this.#bucket = bucket ?? null;
+  }
+
+  /** The bucket that the operation's route promises. */
+  get bucket(): Bucket {
+    if (!this.#bucket) throw new Error('this operation has no bucket');
+    return this.#bucket;
+  }
+
+  /** The key that the operation's route promises. */
+  get key(): string {
+    if (this.request.key === null) throw new Error('this operation has no key');
+    return this.request.key;
+  }
+
+  /** `tenant/name` of who asks. */
+  get requester(): string {
+    return this.who.principal.id;
+  }
+
+  /** Throws `Refusal` AccessDenied unless who asks may also do this. */
+  authorize(action: S3Action, bucket: Bucket): void {
+    const decision = decide(this.who.principal, action, bucket);
+    if (!decision.allowed) throw new Refusal('AccessDenied', { cause: decision.reason });
+  }
+
+  /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
+  async commit(change: Change, detail: RecordDetail = {}): Promise<{ timeMs: number }> {
+    const result = await this.tryCommit(change, detail);
+    if (!result.ok) throw new Refusal(result.code, { fields: result.fields ?? {} });
+    return result;
+  }
+
+  /** The same, with a refusal as a value, for operations that read again and retry. */
+  async tryCommit(change: Change, detail: RecordDetail = {}): Promise<CommitResult> {
+    // A request that commits several changes is charged as one, with the first.
+    const first = !this.#isCharged;
+    this.#isCharged = true;
+    const transfer = {
+      requests: first ? 1 : 0,
+      ingressBytes: first ? this.bytesIn : 0,
+      egressBytes: 0,
+    };
+    const result = await this.rooms.ledger.commit({
+      change,
+      charged: this.charged(),
+      transfer,
+      record: this.draft(200, null, transfer, { ...this.detail, ...detail }),
+    });
+    if (result.index !== null) this.index = result.index;
+    return result;
+  }
+
+  /** Records an operation that changed nothing: a read, or a refusal. */
+  record(status: number, error: string | null): Promise<unknown> | null {
+    const transfer = { requests: 1, ingressBytes: this.bytesIn, egressBytes: this.bytesOut };
+    return this.rooms.ledger.record({
+      change: { kind: 'none' },
+      charged: this.charged(),
+      transfer,
+      record: this.draft(status, error, transfer, this.detail),
+    });
+  }
+
+  charged(): { tenant: string; principal: string; bucket: Bucket | null } {
+    const { tenant, name } = this.who.principal;
+    return { tenant, principal: name, bucket: this.#bucket };
+  }
+
+  private draft(
+    status: number,
+    error: string | null,
+    transfer: Transfer,
+    detail: RecordDetail,
+  ): RecordDraft {
+    const { principal, accessKeyId, evidence } = this.who;
+    return {
+      action: this.action,
+      tenant: principal.tenant,
+      principal: principal.name,
+      accessKeyId,
+      evidence,
+      bucket: this.#bucket?.name ?? this.request.bucketName,
+      key: detail.key ?? this.request.key,
+      target: null,
+      bytesIn: transfer.ingressBytes,
+      bytesOut: transfer.egressBytes,
+      sizeBytes: detail.sizeBytes ?? null,
+      etag: detail.etag ?? null,
+      sha256: detail.sha256 ?? null,
+      class: detail.class ?? null,
+      range: detail.range ?? null,
+      requestId: this.request.id,
+      source: this.request.source,
+      status,
+      error,
+    };
+  }
+}

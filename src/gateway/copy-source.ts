@@ -1,0 +1,68 @@
+// The source of CopyObject and UploadPartCopy: named, found, authorized, and held to its conditions.
+
+import { createHash } from 'node:crypto';
+import { type Bucket, findBucket } from '../catalog/buckets.ts';
+import { findCurrent, type Version } from '../catalog/versions.ts';
+import { invalidArgument, Refusal } from '../core/errors.ts';
+import type { ExtentRun } from '../core/manifest.ts';
+import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
+import { checkBucketName } from './bucket-name.ts';
+import { checkCopyConditions } from './conditional.ts';
+import type { Context } from './context.ts';
+import { streamRuns } from './operations/get-object.ts';
+import { checkKeyLength, decode, header } from './request.ts';
+
+export interface CopySource {
+  bucket: Bucket;
+  version: Version;
+}
+
+/** Throws `Refusal`: InvalidArgument, AccessDenied, NoSuchBucket, NoSuchKey, PreconditionFailed. */
+export async function findCopySource(context: Context): Promise<CopySource> {
+  const { rooms, request, who } = context;
+  const { bucketName, key } = parseSource(header(request, 'x-amz-copy-source') ?? '');
+  checkBucketName(bucketName);
+  checkKeyLength(key);
+  const bucket = await findBucket(rooms.read, who.principal.tenant, bucketName);
+  if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: bucketName } });
+  context.authorize('s3:GetObject', bucket);
+  const version = await findCurrent(rooms.read, bucket.id, key);
+  if (!version) throw new Refusal('NoSuchKey', { fields: { Key: key } });
+  checkCopyConditions(request, version);
+  return { bucket, version };
+}
+
+/** `/bucket/key?versionId=…`, percent-encoded, with or without the first slash. */
+function parseSource(text: string): { bucketName: string; key: string } {
+  const mark = text.lastIndexOf('?versionId=');
+  if (mark >= 0 && text.slice(mark) !== '?versionId=null') {
+    throw new Refusal('NotImplemented', { fields: { Header: 'x-amz-copy-source' } });
+  }
+  // Header bytes arrive as Latin-1; a key that was not encoded is UTF-8 underneath.
+  const bytes = Buffer.from(mark < 0 ? text : text.slice(0, mark), 'latin1').toString('utf8');
+  const path = decode(bytes).replace(/^\//, '');
+  const slash = path.indexOf('/');
+  if (slash <= 0 || slash === path.length - 1) {
+    const message = 'Invalid copy source object key';
+    throw invalidArgument('x-amz-copy-source', text, message);
+  }
+  return { bucketName: path.slice(0, slash), key: path.slice(slash + 1) };
+}
+
+/** MD5, and the asked checksum, of what `runs` hold: read and verified, not moved. */
+export async function digestRuns(
+  context: Context,
+  runs: readonly ExtentRun[],
+  algorithm: ChecksumAlgorithm | null,
+): Promise<{ md5: string; checksum: string | null }> {
+  const md5 = createHash('md5');
+  const checksum = algorithm ? createChecksum(algorithm) : null;
+  for await (const chunk of streamRuns(context, runs)) {
+    md5.update(chunk);
+    checksum?.update(chunk);
+  }
+  return {
+    md5: md5.digest('hex'),
+    checksum: checksum ? checksum.digest().toString('base64') : null,
+  };
+}

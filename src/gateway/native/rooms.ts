@@ -1,0 +1,86 @@
+// The native API on the gateway's real rooms: signatures are checked as those of S3 requests are, and
+// commits go to the ledger. Invariant: a body is trusted only if its digest was signed, because what
+// it says (a role, a group) is the whole point of the request.
+import { createHash } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
+import type { RecordDraft } from '../../audit/record.ts';
+import type { Authenticator, Payload } from '../../authz/authenticate.ts';
+import { Refusal } from '../../core/errors.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { beginRequest, parseRequest } from '../request.ts';
+import type { NativeDeps, NativeEntry } from './deps.ts';
+
+export interface NativeRooms extends Omit<NativeDeps, 'authenticate' | 'commit'> {
+  ledger: Ledger;
+  authenticator: Authenticator;
+}
+
+/** What `registerNativeApi` needs, from the rooms. */
+export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
+  const { ledger, authenticator, ...rest } = rooms;
+  return {
+    ...rest,
+    authenticate: async (request, body) => {
+      const who = await authenticator.authenticate(signedPartOf(request));
+      if (who === null) throw new Refusal('AccessDenied');
+      checkBody(who.payload, body);
+      return who;
+    },
+    commit: (entry) => commitEntry(ledger, entry),
+  };
+}
+
+function signedPartOf({ raw }: FastifyRequest) {
+  // No domain: native paths are never split into bucket and key by the host.
+  return parseRequest(raw, beginRequest(raw), []);
+}
+
+/** Throws `XAmzContentSHA256Mismatch` or, for a body that is not covered, `InvalidRequest`. */
+function checkBody(payload: Payload, body: Buffer): void {
+  if (payload.kind === 'sha256') {
+    const digest = createHash('sha256').update(body).digest();
+    if (!digest.equals(payload.sha256)) throw new Refusal('XAmzContentSHA256Mismatch');
+    return;
+  }
+  if (body.length === 0) return;
+  throw new Refusal('InvalidRequest', {
+    message: 'The body must be signed: x-amz-content-sha256 must be its SHA-256.',
+  });
+}
+
+async function commitEntry(ledger: Ledger, entry: NativeEntry): Promise<{ index: number }> {
+  const { principal } = entry.who;
+  const result = await ledger.commit({
+    change: entry.change ? { kind: 'identity', identity: entry.change } : { kind: 'none' },
+    charged: { tenant: principal.tenant, principal: principal.name, bucket: null },
+    transfer: { requests: 1, ingressBytes: entry.bytesIn, egressBytes: 0 },
+    record: draftOf(entry),
+  });
+  if (result.ok) return { index: result.index };
+  throw new Refusal(result.code, { fields: result.fields ?? {} });
+}
+
+function draftOf(entry: NativeEntry): RecordDraft {
+  const { principal, accessKeyId, evidence } = entry.who;
+  return {
+    action: entry.action,
+    tenant: principal.tenant,
+    principal: principal.name,
+    accessKeyId,
+    evidence,
+    bucket: null,
+    key: null,
+    target: entry.target,
+    bytesIn: entry.bytesIn,
+    bytesOut: 0,
+    sizeBytes: null,
+    etag: null,
+    sha256: null,
+    class: null,
+    range: null,
+    requestId: entry.requestId,
+    source: entry.source,
+    status: entry.status,
+    error: entry.refused ?? null,
+  };
+}

@@ -1,0 +1,90 @@
+// What a client says about an object besides its bytes: system headers, user metadata, class. Kept as
+// it came and given back as it was ("Working with object metadata" of the Amazon S3 user guide).
+import type { Attributes } from '../catalog/versions.ts';
+import { Refusal } from '../core/errors.ts';
+import { metadataBytesMax } from '../core/limits.ts';
+import { checksumHeader } from './checksum-headers.ts';
+import { header, type S3Request } from './request.ts';
+
+const systemHeaders = [
+  'content-type',
+  'cache-control',
+  'content-disposition',
+  'content-encoding',
+  'content-language',
+  'expires',
+];
+const metadataPrefix = 'x-amz-meta-';
+const defaultType = 'binary/octet-stream';
+
+/** Throws `Refusal` MetadataTooLarge. */
+export function readAttributes(request: S3Request): Attributes {
+  const headers: Record<string, string> = {};
+  for (const name of systemHeaders) {
+    const value = header(request, name);
+    if (value !== undefined) headers[name] = value;
+  }
+  headers['content-type'] ??= defaultType;
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined) {
+    // The transfer's own framing is not part of the object.
+    const kept = encoding
+      .split(',')
+      .filter((token) => token.trim().toLowerCase() !== 'aws-chunked');
+    if (kept.length > 0) headers['content-encoding'] = kept.join(',').trim();
+    else delete headers['content-encoding'];
+  }
+  const metadata: Record<string, string> = {};
+  let metadataBytes = 0;
+  for (const name in request.headers) {
+    if (!name.startsWith(metadataPrefix)) continue;
+    const value = header(request, name) ?? '';
+    // Node reads header bytes as Latin-1: one character is one byte.
+    metadataBytes += name.length - metadataPrefix.length + value.length;
+    metadata[name.slice(metadataPrefix.length)] = value;
+  }
+  if (metadataBytes > metadataBytesMax) {
+    const fields = { Size: String(metadataBytes), MaxSizeAllowed: String(metadataBytesMax) };
+    throw new Refusal('MetadataTooLarge', { fields });
+  }
+  return { headers, metadata };
+}
+
+export const standardClass = 'STANDARD';
+const awsClasses = new Set([
+  'REDUCED_REDUNDANCY',
+  'STANDARD_IA',
+  'ONEZONE_IA',
+  'INTELLIGENT_TIERING',
+  'GLACIER',
+  'GLACIER_IR',
+  'DEEP_ARCHIVE',
+  'EXPRESS_ONEZONE',
+]);
+
+/** The storage class asked for. Throws `Refusal` InvalidStorageClass or NotImplemented. */
+export function readClass(request: S3Request): string {
+  const asked = header(request, 'x-amz-storage-class') ?? standardClass;
+  if (asked === standardClass) return asked;
+  if (!awsClasses.has(asked)) throw new Refusal('InvalidStorageClass');
+  throw new Refusal('NotImplemented', { fields: { Header: 'x-amz-storage-class' } });
+}
+
+/** The response headers that give an object's attributes back. */
+export function attributeHeaders(attributes: Attributes): Record<string, string> {
+  const headers: Record<string, string> = { ...attributes.headers };
+  for (const name in attributes.metadata) {
+    headers[metadataPrefix + name] = attributes.metadata[name] as string;
+  }
+  return headers;
+}
+
+/** The response headers of an object's checksum. */
+export function checksumHeaders(attributes: Attributes): Record<string, string> {
+  const { checksum } = attributes;
+  if (!checksum) return {};
+  return {
+    [checksumHeader(checksum.algorithm)]: checksum.value,
+    'x-amz-checksum-type': checksum.type,
+  };
+}

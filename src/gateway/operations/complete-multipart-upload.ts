@@ -1,0 +1,224 @@
+// CompleteMultipartUpload: joins the parts' manifests in one commit; asked twice, it answers the same.
+import { createHash } from 'node:crypto';
+import { type CompletedUpload, listParts, type Part } from '../../catalog/uploads.ts';
+import type { Attributes } from '../../catalog/versions.ts';
+import { Refusal } from '../../core/errors.ts';
+import { objectBytesMax, partBytesMin, partCountMax, xmlBytesMax } from '../../core/limits.ts';
+import {
+  type ChecksumAlgorithm,
+  type CrcAlgorithm,
+  combineCrc,
+  createChecksum,
+} from '../../tiering/checksums.ts';
+import { receiveSmall } from '../body.ts';
+import { checksumElement, checksumHeader } from '../checksum-headers.ts';
+import { writeConditions } from '../conditional.ts';
+import type { Context, Reply } from '../context.ts';
+import { quoted, xmlReply } from '../replies.ts';
+import { header } from '../request.ts';
+import type { Operation } from '../routes.ts';
+import { findNamedUpload, type OpenUpload, type UploadAttributes } from '../upload-attributes.ts';
+import { parseXml, textOf } from '../xml.ts';
+
+export const completeMultipartUpload: Operation = {
+  name: 'CompleteMultipartUpload',
+  action: 's3:PutObject',
+  resource: 'object',
+  bodyBytesMax: xmlBytesMax,
+  run,
+};
+
+/** Parts may be replaced while we compose them; the commit notices, and we compose again. */
+const triesMax = 3;
+
+interface AskedPart {
+  number: number;
+  etag: string;
+  checksum: string | undefined;
+}
+
+async function run(context: Context): Promise<Reply> {
+  // The upload is looked up first: for one that is not there, the list of parts does not matter.
+  await findNamedUpload(context);
+  const body = await receiveSmall(context, xmlBytesMax);
+  for (let tries = 1; ; tries++) {
+    const open = await findNamedUpload(context);
+    const asked = parseParts(body, open.attributes);
+    const fingerprint = createHash('sha256').update(JSON.stringify(asked)).digest('hex');
+    if (open.upload.completed !== null) return repeat(context, open, fingerprint);
+    const stored = await listParts(context.rooms.read, open.upload.id, 0, partCountMax);
+    const parts = matchParts(asked, stored, open.attributes);
+    const result = await commit(context, open, parts, fingerprint);
+    if (result.ok) return describe(context, result.etag, result.attributes);
+    const lost = result.code === 'SlowDown' || result.code === 'NoSuchUpload';
+    if (!lost || tries === triesMax)
+      throw new Refusal(result.code, { fields: result.fields ?? {} });
+  }
+}
+
+async function commit(context: Context, open: OpenUpload, parts: Part[], fingerprint: string) {
+  const { upload } = open;
+  const { bucket, key, request } = context;
+  const attributes = composeAttributes(open.attributes, parts);
+  compareWithHeaders(context, attributes, parts);
+  const etag = compositeTag(parts);
+  const sizeBytes = sumBytes(parts);
+  const result = await context.tryCommit(
+    {
+      kind: 'completeUpload',
+      bucketId: bucket.id,
+      key,
+      uploadId: upload.id,
+      conditions: writeConditions(request),
+      parts: parts.map(({ number, manifest }) => ({ number, manifest })),
+      fingerprint,
+      object: {
+        tenant: bucket.tenant,
+        sizeBytes,
+        etag,
+        sha256: null,
+        class: upload.class,
+        owner: bucket.owner,
+        attributes: JSON.stringify(attributes),
+        manifest: Buffer.concat(parts.map((part) => part.manifest)),
+      },
+    },
+    { sizeBytes, etag, class: upload.class },
+  );
+  return { ...result, etag, attributes };
+}
+
+/** The answer of the first time, if the same was asked then. */
+async function repeat(context: Context, open: OpenUpload, fingerprint: string): Promise<Reply> {
+  const done = JSON.parse(open.upload.completed ?? '') as CompletedUpload;
+  if (done.fingerprint !== fingerprint) {
+    throw new Refusal('NoSuchUpload', { fields: { UploadId: open.upload.id } });
+  }
+  context.detail = { etag: done.etag };
+  return describe(context, done.etag, JSON.parse(done.attributes) as Attributes);
+}
+
+function describe(context: Context, etag: string, attributes: Attributes): Reply {
+  const { bucket, key, request } = context;
+  const host = header(request, 'host') ?? '';
+  const { checksum } = attributes;
+  return xmlReply('CompleteMultipartUploadResult', {
+    Location: `http://${host}/${bucket.name}/${encodeURI(key)}`,
+    Bucket: bucket.name,
+    Key: key,
+    ETag: quoted(etag),
+    ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
+    ChecksumType: checksum?.type,
+  });
+}
+
+function parseParts(body: Buffer, attributes: UploadAttributes): AskedPart[] {
+  if (body.length === 0) throw new Refusal('MalformedXML');
+  const root = parseXml(body, 'CompleteMultipartUpload');
+  const nodes = root.children.filter((child) => child.name === 'Part');
+  if (nodes.length === 0 || nodes.length > partCountMax) throw new Refusal('MalformedXML');
+  const algorithm = attributes.checksum?.algorithm;
+  let before = 0;
+  return nodes.map((node) => {
+    const text = textOf(node, 'PartNumber')?.trim() ?? '';
+    const etag = textOf(node, 'ETag')
+      ?.trim()
+      .replace(/^"(.*)"$/, '$1');
+    if (!/^\d{1,9}$/.test(text) || etag === undefined) throw new Refusal('MalformedXML');
+    const number = Number(text);
+    if (number <= before) throw new Refusal('InvalidPartOrder');
+    before = number;
+    return { number, etag, checksum: algorithm && textOf(node, checksumElement(algorithm)) };
+  });
+}
+
+function matchParts(asked: AskedPart[], stored: Part[], attributes: UploadAttributes): Part[] {
+  const byNumber = new Map(stored.map((part) => [part.number, part]));
+  const parts = asked.map(({ number, etag, checksum }) => {
+    const part = byNumber.get(number);
+    const fits =
+      part?.etag === etag &&
+      (checksum === undefined || part.checksum === null || checksum === part.checksum);
+    if (!part || !fits)
+      throw new Refusal('InvalidPart', { fields: { PartNumber: String(number), ETag: etag } });
+    return part;
+  });
+  for (const part of parts.slice(0, -1)) {
+    if (part.sizeBytes >= partBytesMin) continue;
+    const fields = {
+      ProposedSize: String(part.sizeBytes),
+      MinSizeAllowed: String(partBytesMin),
+      PartNumber: String(part.number),
+      ETag: part.etag,
+    };
+    throw new Refusal('EntityTooSmall', { fields });
+  }
+  const sizeBytes = sumBytes(parts);
+  if (sizeBytes > objectBytesMax) throw new Refusal('EntityTooLarge');
+  if (attributes.checksum && parts.some((part) => part.checksum === null)) {
+    throw new Error('a part of an upload with checksums has none');
+  }
+  return parts;
+}
+
+function sumBytes(parts: readonly Part[]): number {
+  return parts.reduce((sum, part) => sum + part.sizeBytes, 0);
+}
+
+/** S3's ETag of a multipart object: the MD5 of the parts' MD5s, and their number. */
+function compositeTag(parts: readonly Part[]): string {
+  const md5 = createHash('md5');
+  for (const part of parts) md5.update(Buffer.from(part.etag, 'hex'));
+  return `${md5.digest('hex')}-${parts.length}`;
+}
+
+function composeAttributes(upload: UploadAttributes, parts: readonly Part[]): Attributes {
+  const attributes: Attributes = {
+    ...upload.object,
+    partBytes: parts.map((part) => part.sizeBytes),
+  };
+  if (!upload.checksum) return attributes;
+  const { algorithm, type } = upload.checksum;
+  const checksums = parts.map((part) => Buffer.from(part.checksum ?? '', 'base64'));
+  const value =
+    type === 'COMPOSITE'
+      ? compositeChecksum(algorithm, checksums)
+      : joinCrcs(algorithm, checksums, parts);
+  return { ...attributes, checksum: { algorithm, type, value } };
+}
+
+function compositeChecksum(algorithm: ChecksumAlgorithm, checksums: readonly Buffer[]): string {
+  const checksum = createChecksum(algorithm);
+  for (const one of checksums) checksum.update(one);
+  return `${checksum.digest().toString('base64')}-${checksums.length}`;
+}
+
+function joinCrcs(
+  algorithm: ChecksumAlgorithm,
+  checksums: readonly Buffer[],
+  parts: readonly Part[],
+): string {
+  const joined = checksums.reduce((crc, next, i) =>
+    combineCrc(algorithm as CrcAlgorithm, crc, next, (parts[i] as Part).sizeBytes),
+  );
+  return joined.toString('base64');
+}
+
+function compareWithHeaders(
+  context: Context,
+  attributes: Attributes,
+  parts: readonly Part[],
+): void {
+  const { request } = context;
+  const size = header(request, 'x-amz-mp-object-size');
+  if (size !== undefined && size !== String(sumBytes(parts))) {
+    const message = `The provided 'x-amz-mp-object-size' header value ${size} does not match what was computed: ${sumBytes(parts)}`;
+    throw new Refusal('InvalidRequest', { message });
+  }
+  const { checksum } = attributes;
+  if (!checksum) return;
+  const claimed = header(request, checksumHeader(checksum.algorithm));
+  if (claimed === undefined || claimed === checksum.value) return;
+  const message = `The ${checksum.algorithm.toLowerCase()} you specified did not match the calculated checksum.`;
+  throw new Refusal('BadDigest', { message });
+}

@@ -1,0 +1,41 @@
+// CreateBucket. Creating one's own bucket again succeeds, as in S3's us-east-1.
+import { Refusal } from '../../core/errors.ts';
+import { receiveSmall } from '../body.ts';
+import type { Context, Reply } from '../context.ts';
+import { emptyReply } from '../replies.ts';
+import type { Operation } from '../routes.ts';
+import { childOf, parseXml, textOf } from '../xml.ts';
+
+const bodyBytesMax = 64 * 1024;
+
+export const createBucket: Operation = {
+  name: 'CreateBucket',
+  action: 's3:CreateBucket',
+  resource: 'bucketName',
+  bodyBytesMax,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  checkConfiguration(await receiveSmall(context, bodyBytesMax), context.rooms.region);
+  const { tenant, name: owner } = context.who.principal;
+  const name = context.request.bucketName ?? '';
+  const result = await context.tryCommit({ kind: 'createBucket', tenant, name, owner });
+  if (!result.ok && result.code !== 'BucketAlreadyOwnedByYou') {
+    throw new Refusal(result.code, { fields: { BucketName: name } });
+  }
+  return emptyReply(200, { location: `/${name}` });
+}
+
+function checkConfiguration(body: Buffer, region: string): void {
+  if (body.length === 0) return;
+  const configuration = parseXml(body, 'CreateBucketConfiguration');
+  for (const element of ['Location', 'Bucket', 'Tags']) {
+    if (childOf(configuration, element)) {
+      throw new Refusal('NotImplemented', { fields: { Element: element } });
+    }
+  }
+  const location = textOf(configuration, 'LocationConstraint');
+  if (location === undefined || location === '' || location === region) return;
+  throw new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
+}

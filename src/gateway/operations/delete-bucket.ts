@@ -1,0 +1,17 @@
+// DeleteBucket: an empty one only.
+import type { Context, Reply } from '../context.ts';
+import { emptyReply } from '../replies.ts';
+import type { Operation } from '../routes.ts';
+
+export const deleteBucket: Operation = {
+  name: 'DeleteBucket',
+  action: 's3:DeleteBucket',
+  resource: 'bucket',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  await context.commit({ kind: 'deleteBucket', bucketId: context.bucket.id });
+  return emptyReply(204);
+}

@@ -1,0 +1,20 @@
+// DeleteObject. Deleting what is not there succeeds.
+import { writeConditions } from '../conditional.ts';
+import type { Context, Reply } from '../context.ts';
+import { emptyReply } from '../replies.ts';
+import type { Operation } from '../routes.ts';
+
+export const deleteObject: Operation = {
+  name: 'DeleteObject',
+  action: 's3:DeleteObject',
+  resource: 'object',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const { bucket, key, request } = context;
+  const conditions = writeConditions(request);
+  await context.commit({ kind: 'deleteObject', bucketId: bucket.id, key, conditions });
+  return emptyReply(204);
+}

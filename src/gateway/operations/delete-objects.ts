@@ -1,0 +1,85 @@
+// DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, all in one batch.
+import type { WriteConditions } from '../../catalog/conditions.ts';
+import { type ErrorCode, messageOf, Refusal } from '../../core/errors.ts';
+import { deleteKeysMax, xmlBytesMax } from '../../core/limits.ts';
+import { receiveSmall } from '../body.ts';
+import { parseTags } from '../conditional.ts';
+import type { Context, Reply } from '../context.ts';
+import { xmlReply } from '../replies.ts';
+import { checkKeyLength, header } from '../request.ts';
+import type { Operation } from '../routes.ts';
+import { parseXml, textOf, type XmlNode } from '../xml.ts';
+
+export const deleteObjects: Operation = {
+  name: 'DeleteObjects',
+  action: 's3:DeleteObject',
+  resource: 'bucket',
+  bodyBytesMax: xmlBytesMax,
+  run,
+};
+
+interface Target {
+  key: string;
+  versionId: string | undefined;
+  conditions: WriteConditions;
+}
+
+type Deletion = { key: string; refused: { code: ErrorCode; message: string } | null };
+
+async function run(context: Context): Promise<Reply> {
+  demandDigest(context);
+  const { targets, quiet } = parseTargets(await receiveSmall(context, xmlBytesMax));
+  const deletions = await Promise.all(targets.map((target) => deleteOne(context, target)));
+  return xmlReply('DeleteResult', {
+    Deleted: quiet ? [] : deletions.filter((one) => !one.refused).map(({ key }) => ({ Key: key })),
+    Error: deletions.flatMap(({ key, refused }) =>
+      refused ? [{ Key: key, Code: refused.code, Message: refused.message }] : [],
+    ),
+  });
+}
+
+async function deleteOne(context: Context, target: Target): Promise<Deletion> {
+  const { key, conditions, versionId } = target;
+  try {
+    checkKeyLength(key);
+    if (versionId !== undefined && versionId !== 'null') throw new Refusal('NotImplemented');
+    context.authorize('s3:DeleteObject', context.bucket);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { key, refused: error };
+  }
+  const change = { kind: 'deleteObject', bucketId: context.bucket.id, key, conditions } as const;
+  const result = await context.tryCommit(change, { key });
+  if (result.ok) return { key, refused: null };
+  return { key, refused: { code: result.code, message: messageOf(result.code) } };
+}
+
+/** S3 wants the list protected by a digest; a signed payload protects it as well. */
+function demandDigest(context: Context): void {
+  const { request, who } = context;
+  if (who.payload.kind === 'sha256' || who.payload.kind === 'signed-chunks') return;
+  if (header(request, 'content-md5') !== undefined || header(request, 'x-amz-trailer')) return;
+  for (const name in request.headers) if (name.startsWith('x-amz-checksum-')) return;
+  const message = 'Missing required header for this request: Content-MD5';
+  throw new Refusal('InvalidRequest', { message });
+}
+
+function parseTargets(body: Buffer): { targets: Target[]; quiet: boolean } {
+  if (body.length === 0) throw new Refusal('MissingRequestBodyError');
+  const root = parseXml(body, 'Delete');
+  const objects = root.children.filter((child) => child.name === 'Object');
+  if (objects.length === 0 || objects.length > deleteKeysMax) throw new Refusal('MalformedXML');
+  return { targets: objects.map(parseTarget), quiet: textOf(root, 'Quiet')?.trim() === 'true' };
+}
+
+function parseTarget(object: XmlNode): Target {
+  const key = textOf(object, 'Key');
+  if (key === undefined || key === '') throw new Refusal('MalformedXML');
+  for (const name of ['LastModifiedTime', 'Size']) {
+    if (textOf(object, name) !== undefined) {
+      throw new Refusal('NotImplemented', { fields: { Element: name } });
+    }
+  }
+  const conditions = { ifMatch: parseTags(textOf(object, 'ETag')), ifNoneMatch: null };
+  return { key, versionId: textOf(object, 'VersionId'), conditions };
+}

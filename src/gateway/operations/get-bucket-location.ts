@@ -1,0 +1,19 @@
+// GetBucketLocation: the gateway's region; empty for us-east-1, as S3 has it.
+import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../routes.ts';
+import { renderXml } from '../xml.ts';
+
+export const getBucketLocation: Operation = {
+  name: 'GetBucketLocation',
+  action: 's3:GetBucketLocation',
+  resource: 'bucket',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const { region } = context.rooms;
+  const headers = { 'content-type': 'application/xml' };
+  const body = renderXml('LocationConstraint', region === 'us-east-1' ? '' : region);
+  return { status: 200, headers, body };
+}

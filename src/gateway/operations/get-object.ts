@@ -1,0 +1,134 @@
+// GetObject and HeadObject. Small objects come with the row that names them; others stream, each chunk
+// verified before a byte of it is sent.
+
+import { readInlineBody } from '../../catalog/extents.ts';
+import {
+  type Attributes,
+  findCurrent,
+  findCurrentWithBody,
+  type Version,
+  type VersionWithBody,
+} from '../../catalog/versions.ts';
+import { httpTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { decodeManifest, type ExtentRun, inlineStore, sliceRuns } from '../../core/manifest.ts';
+import { checkReadConditions } from '../conditional.ts';
+import type { Context, Reply } from '../context.ts';
+import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';
+import { type ByteRange, parseRange } from '../range.ts';
+import { emptyReply, quoted } from '../replies.ts';
+import { header } from '../request.ts';
+import type { Operation } from '../routes.ts';
+
+export const getObject: Operation = {
+  name: 'GetObject',
+  action: 's3:GetObject',
+  resource: 'object',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const { request, rooms, bucket, key } = context;
+  const isHead = request.method === 'HEAD';
+  const version = isHead
+    ? await findCurrent(rooms.read, bucket.id, key)
+    : await findCurrentWithBody(rooms.read, bucket.id, key);
+  if (!version) throw new Refusal('NoSuchKey', { fields: { Key: key } });
+  const attributes = JSON.parse(version.attributes) as Attributes;
+  const headers: Record<string, string> = {
+    etag: quoted(version.etag),
+    'last-modified': httpTime(version.createdMs),
+  };
+  if (checkReadConditions(request, version) === 'notModified') return emptyReply(304, headers);
+
+  const range = parseRange(header(request, 'range'), version.sizeBytes);
+  describe(context, headers, version, attributes, range);
+  context.detail = { sizeBytes: version.sizeBytes, etag: version.etag, class: version.class };
+  if (version.sha256) context.detail.sha256 = Buffer.from(version.sha256).toString('hex');
+  if (range) context.detail.range = `${range.start}-${range.end - 1}`;
+  const status = range ? 206 : 200;
+  if (isHead) return { status, headers, body: null };
+  return { status, headers, body: await openBody(context, version as VersionWithBody, range) };
+}
+
+function describe(
+  context: Context,
+  headers: Record<string, string>,
+  version: Version,
+  attributes: Attributes,
+  range: ByteRange | null,
+): void {
+  const { request } = context;
+  headers['accept-ranges'] = 'bytes';
+  Object.assign(headers, attributeHeaders(attributes));
+  for (const [name, value] of request.query) {
+    const overridden = overrides.get(name);
+    if (overridden) headers[overridden] = value;
+  }
+  if (range) {
+    headers['content-range'] = `bytes ${range.start}-${range.end - 1}/${version.sizeBytes}`;
+    headers['content-length'] = String(range.end - range.start);
+  } else {
+    headers['content-length'] = String(version.sizeBytes);
+    if (header(request, 'x-amz-checksum-mode')?.toUpperCase() === 'ENABLED') {
+      Object.assign(headers, checksumHeaders(attributes));
+    }
+  }
+}
+
+const overrides: ReadonlyMap<string, string> = new Map(
+  ['type', 'language', 'disposition', 'encoding'].map((name) => [
+    `response-content-${name}`,
+    `content-${name}`,
+  ]),
+)
+  .set('response-cache-control', 'cache-control')
+  .set('response-expires', 'expires');
+
+async function openBody(
+  context: Context,
+  version: VersionWithBody,
+  range: ByteRange | null,
+): Promise<Reply['body']> {
+  const { rooms, bucket } = context;
+  const whole = decodeManifest(version.manifest);
+  const runs = range ? sliceRuns(whole, range.start, range.end) : whole;
+  const [only] = runs;
+  if (!only) return Buffer.alloc(0);
+  if (
+    runs.length === 1 &&
+    only.store === inlineStore &&
+    version.inlineBody &&
+    only.id.equals(firstId(whole))
+  ) {
+    return rooms.reader.openInline(bucket.tenant, only, version.inlineBody);
+  }
+  return streamRuns(context, runs);
+}
+
+function firstId(runs: readonly ExtentRun[]): Uint8Array {
+  return (runs[0] as ExtentRun).id;
+}
+
+/** Verified bytes of `runs`, which the sweeper spares until the stream has ended. */
+export async function* streamRuns(
+  context: Context,
+  runs: readonly ExtentRun[],
+): AsyncGenerator<Buffer, void, void> {
+  const { rooms, bucket } = context;
+  const release = rooms.leases.hold(runs);
+  try {
+    yield* rooms.reader.read({
+      tenant: bucket.tenant,
+      runs,
+      inlineBody: async (id) => {
+        const body = await readInlineBody(rooms.read, id);
+        if (!body) throw new Error('an inline extent is gone while it is being read');
+        return body;
+      },
+    });
+  } finally {
+    release();
+  }
+}

@@ -1,0 +1,65 @@
+// ListMultipartUploads: unfinished ones, by key and then by id.
+import { listUploads } from '../../catalog/listing.ts';
+import { s3Time } from '../../core/clock.ts';
+import { principalId } from '../../core/principal.ts';
+import type { Context, Reply } from '../context.ts';
+import { commonPrefixes, listingParameters, markerPosition, ownerElement } from '../listing-xml.ts';
+import { xmlReply } from '../replies.ts';
+import { parameter } from '../request.ts';
+import type { Operation } from '../routes.ts';
+import type { UploadAttributes } from '../upload-attributes.ts';
+
+export const listMultipartUploads: Operation = {
+  name: 'ListMultipartUploads',
+  action: 's3:ListBucketMultipartUploads',
+  resource: 'bucket',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const { request, bucket, rooms } = context;
+  const { prefix, delimiter, max, encode, encodingType } = listingParameters(
+    request,
+    'max-uploads',
+  );
+  const keyMarker = parameter(request, 'key-marker') ?? '';
+  // Without a key marker the id marker means nothing.
+  const idMarker = keyMarker === '' ? '' : (parameter(request, 'upload-id-marker') ?? '');
+  const listing = await listUploads(rooms.read, {
+    bucketId: bucket.id,
+    prefix,
+    delimiter,
+    max,
+    after: markerPosition(keyMarker, { prefix, delimiter }),
+    afterId: idMarker === '' ? null : idMarker,
+  });
+  const owner = ownerElement(principalId(bucket.tenant, bucket.owner));
+  const { next } = listing;
+  return xmlReply('ListMultipartUploadsResult', {
+    Bucket: bucket.name,
+    KeyMarker: encode(keyMarker),
+    UploadIdMarker: idMarker,
+    NextKeyMarker: next ? encode(next.text) : undefined,
+    NextUploadIdMarker: next?.kind === 'key' ? listing.entries.at(-1)?.id : undefined,
+    Prefix: encode(prefix),
+    Delimiter: delimiter === '' ? undefined : encode(delimiter),
+    EncodingType: encodingType,
+    MaxUploads: max,
+    IsTruncated: next !== null,
+    Upload: listing.entries.map((upload) => {
+      const { checksum } = JSON.parse(upload.attributes) as UploadAttributes;
+      return {
+        Key: encode(upload.key),
+        UploadId: upload.id,
+        Initiator: ownerElement(upload.initiator),
+        Owner: owner,
+        StorageClass: upload.class,
+        Initiated: s3Time(upload.createdMs),
+        ChecksumAlgorithm: checksum?.algorithm,
+        ChecksumType: checksum?.type,
+      };
+    }),
+    CommonPrefixes: commonPrefixes(listing.prefixes, encode),
+  });
+}

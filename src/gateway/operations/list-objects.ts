@@ -1,0 +1,98 @@
+// ListObjects and ListObjectsV2: one listing, two dialects of paging.
+import {
+  type ListedObject,
+  type Position,
+  listObjects as readObjects,
+} from '../../catalog/listing.ts';
+import type { Attributes } from '../../catalog/versions.ts';
+import { s3Time } from '../../core/clock.ts';
+import { principalId } from '../../core/principal.ts';
+import type { Context, Reply } from '../context.ts';
+import {
+  commonPrefixes,
+  decodeToken,
+  encodeToken,
+  type ListingParameters,
+  listingParameters,
+  markerPosition,
+  ownerElement,
+} from '../listing-xml.ts';
+import { quoted, xmlReply } from '../replies.ts';
+import { parameter } from '../request.ts';
+import type { Operation } from '../routes.ts';
+import type { XmlElements } from '../xml.ts';
+
+const common = { action: 's3:ListBucket', resource: 'bucket', bodyBytesMax: 0 } as const;
+
+export const listObjects: Operation = { name: 'ListObjects', ...common, run: runV1 };
+export const listObjectsV2: Operation = { name: 'ListObjectsV2', ...common, run: runV2 };
+
+async function runV1(context: Context): Promise<Reply> {
+  const asked = listingParameters(context.request, 'max-keys');
+  const marker = parameter(context.request, 'marker') ?? '';
+  const listing = await list(context, asked, markerPosition(marker, asked));
+  const { encode } = asked;
+  return xmlReply('ListBucketResult', {
+    Name: context.bucket.name,
+    Prefix: encode(asked.prefix),
+    Marker: encode(marker),
+    NextMarker: listing.next && asked.delimiter !== '' ? encode(listing.next.text) : undefined,
+    MaxKeys: asked.max,
+    Delimiter: asked.delimiter === '' ? undefined : encode(asked.delimiter),
+    EncodingType: asked.encodingType,
+    IsTruncated: listing.next !== null,
+    Contents: listing.entries.map((entry) => contents(context, entry, asked, true)),
+    CommonPrefixes: commonPrefixes(listing.prefixes, encode),
+  });
+}
+
+async function runV2(context: Context): Promise<Reply> {
+  const { request } = context;
+  const asked = listingParameters(request, 'max-keys');
+  const token = parameter(request, 'continuation-token');
+  const startAfter = parameter(request, 'start-after');
+  const position =
+    token === undefined ? markerPosition(startAfter ?? '', asked) : decodeToken(token);
+  const listing = await list(context, asked, position);
+  const { encode } = asked;
+  const withOwner = parameter(request, 'fetch-owner') === 'true';
+  return xmlReply('ListBucketResult', {
+    Name: context.bucket.name,
+    Prefix: encode(asked.prefix),
+    StartAfter: startAfter === undefined ? undefined : encode(startAfter),
+    ContinuationToken: token,
+    NextContinuationToken: listing.next ? encodeToken(listing.next) : undefined,
+    KeyCount: listing.entries.length + listing.prefixes.length,
+    MaxKeys: asked.max,
+    Delimiter: asked.delimiter === '' ? undefined : encode(asked.delimiter),
+    EncodingType: asked.encodingType,
+    IsTruncated: listing.next !== null,
+    Contents: listing.entries.map((entry) => contents(context, entry, asked, withOwner)),
+    CommonPrefixes: commonPrefixes(listing.prefixes, encode),
+  });
+}
+
+function list(context: Context, asked: ListingParameters, after: Position | null) {
+  const { prefix, delimiter, max } = asked;
+  const bucketId = context.bucket.id;
+  return readObjects(context.rooms.read, { bucketId, prefix, delimiter, max, after });
+}
+
+function contents(
+  context: Context,
+  entry: ListedObject,
+  { encode }: ListingParameters,
+  withOwner: boolean,
+): XmlElements {
+  const { checksum } = JSON.parse(entry.attributes) as Attributes;
+  return {
+    Key: encode(entry.key),
+    LastModified: s3Time(entry.createdMs),
+    ETag: quoted(entry.etag),
+    ChecksumAlgorithm: checksum?.algorithm,
+    ChecksumType: checksum?.type,
+    Size: entry.sizeBytes,
+    Owner: withOwner ? ownerElement(principalId(context.bucket.tenant, entry.owner)) : undefined,
+    StorageClass: entry.class,
+  };
+}

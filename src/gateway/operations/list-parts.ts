@@ -1,0 +1,52 @@
+// ListParts.
+import { listParts as readParts } from '../../catalog/uploads.ts';
+import { s3Time } from '../../core/clock.ts';
+import { listKeysMax } from '../../core/limits.ts';
+import { principalId } from '../../core/principal.ts';
+import { checksumElement } from '../checksum-headers.ts';
+import type { Context, Reply } from '../context.ts';
+import { listingParameters, ownerElement, parseCount } from '../listing-xml.ts';
+import { quoted, xmlReply } from '../replies.ts';
+import type { Operation } from '../routes.ts';
+import { findOpenUpload } from '../upload-attributes.ts';
+
+export const listParts: Operation = {
+  name: 'ListParts',
+  action: 's3:ListMultipartUploadParts',
+  resource: 'object',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const { request, rooms, bucket, key } = context;
+  const { upload, attributes } = await findOpenUpload(context);
+  const { encode } = listingParameters(request, 'max-parts');
+  const max = Math.min(parseCount(request, 'max-parts', listKeysMax), listKeysMax);
+  const marker = parseCount(request, 'part-number-marker', 0);
+  const found = await readParts(rooms.read, upload.id, marker, max + 1);
+  const parts = found.slice(0, max);
+  const last = parts.at(-1);
+  const algorithm = attributes.checksum?.algorithm;
+  return xmlReply('ListPartsResult', {
+    Bucket: bucket.name,
+    Key: encode(key),
+    UploadId: upload.id,
+    PartNumberMarker: marker,
+    NextPartNumberMarker: last?.number ?? marker,
+    MaxParts: max,
+    IsTruncated: found.length > max,
+    Part: parts.map((part) => ({
+      PartNumber: part.number,
+      LastModified: s3Time(part.modifiedMs),
+      ETag: quoted(part.etag),
+      Size: part.sizeBytes,
+      ...(algorithm && part.checksum ? { [checksumElement(algorithm)]: part.checksum } : {}),
+    })),
+    Initiator: ownerElement(upload.initiator),
+    Owner: ownerElement(principalId(bucket.tenant, bucket.owner)),
+    StorageClass: upload.class,
+    ChecksumAlgorithm: algorithm,
+    ChecksumType: attributes.checksum?.type,
+  });
+}

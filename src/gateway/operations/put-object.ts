@@ -1,0 +1,88 @@
+// PutObject: the body streams into extents while it is hashed, then one commit makes it an object.
+
+import { checkWriteConditions } from '../../catalog/conditions.ts';
+import type { Attributes } from '../../catalog/versions.ts';
+import { findCurrent } from '../../catalog/versions.ts';
+import { Refusal } from '../../core/errors.ts';
+import { singlePutBytesMax } from '../../core/limits.ts';
+import { encodeManifest, inlineStore } from '../../core/manifest.ts';
+import type { ObjectSink, WriteOptions } from '../../tiering/object-writer.ts';
+import { receiveObject } from '../body.ts';
+import { writeConditions } from '../conditional.ts';
+import type { Context, Reply } from '../context.ts';
+import { checksumHeaders, readAttributes, readClass } from '../object-attributes.ts';
+import { emptyReply, quoted } from '../replies.ts';
+import type { Operation } from '../routes.ts';
+
+export const putObject: Operation = {
+  name: 'PutObject',
+  action: 's3:PutObject',
+  resource: 'object',
+  bodyBytesMax: singlePutBytesMax,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const { request, bucket, key } = context;
+  const attributes: Attributes = readAttributes(request);
+  const storageClass = readClass(request);
+  const conditions = writeConditions(request);
+  if (conditions.ifMatch || conditions.ifNoneMatch) {
+    // Decided for good inside the commit; asked here so that a lost body is not sent at all.
+    const current = await findCurrent(context.rooms.read, bucket.id, key);
+    const refusal = checkWriteConditions(conditions, current?.etag ?? null);
+    if (refusal && !refusal.ok) throw new Refusal(refusal.code, { fields: refusal.fields ?? {} });
+  }
+  const { written, checksum } = await receiveObject(
+    context,
+    (options) => openSink(context, options),
+    singlePutBytesMax,
+    null,
+  );
+  if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
+  const etag = written.md5.toString('hex');
+  const { sizeBytes, sha256 } = written;
+  await context.commit(
+    {
+      kind: 'putObject',
+      bucketId: bucket.id,
+      key,
+      conditions,
+      object: {
+        tenant: bucket.tenant,
+        sizeBytes,
+        etag,
+        sha256,
+        class: storageClass,
+        owner: bucket.owner,
+        attributes: JSON.stringify(attributes),
+        manifest: encodeManifest(written.runs),
+      },
+      extentIds: storedIds(written.runs),
+      inline: written.inline,
+    },
+    { sizeBytes, etag, sha256: sha256.toString('hex'), class: storageClass },
+  );
+  return emptyReply(200, { etag: quoted(etag), ...checksumHeaders(attributes) });
+}
+
+/** Opens a sink in the bucket's tenant whose extents are declared before they are written. */
+export function openSink(
+  context: Context,
+  options: Pick<WriteOptions, 'sizeBytes' | 'checksum'>,
+): Promise<ObjectSink> {
+  const { rooms, bucket } = context;
+  const { tenant } = bucket;
+  return rooms.writer.begin({
+    tenant,
+    ...options,
+    declare: async (ids) => {
+      await rooms.ledger.keepHouse({ kind: 'declareExtents', tenant, ids });
+    },
+  });
+}
+
+/** The ids of the extents that are in a store, as opposed to inline. */
+export function storedIds(runs: readonly { id: Buffer; store: number }[]): Buffer[] {
+  return runs.filter((run) => run.store !== inlineStore).map((run) => run.id);
+}

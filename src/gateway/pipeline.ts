@@ -1,0 +1,105 @@
+// The way of every S3 request, in one function. What follows "decide" costs the client or the store
+// something, so nothing before it reads the body; what follows the commit must succeed.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Authenticator } from '../authz/authenticate.ts';
+import { decide } from '../authz/decide.ts';
+import { type Bucket, findBucket } from '../catalog/buckets.ts';
+import { Refusal } from '../core/errors.ts';
+import type { Reservation } from '../quota/reservations.ts';
+import { IntegrityError } from '../tiering/chunk-format.ts';
+import { ClientGone, declaredBodyBytes } from './body.ts';
+import { checkBucketName } from './bucket-name.ts';
+import { Context, type Rooms } from './context.ts';
+import { sendRefusal, sendReply } from './reply.ts';
+import { beginRequest, parseRequest, type S3Request } from './request.ts';
+import { findOperation, type Operation } from './routes.ts';
+
+export interface Pipeline {
+  rooms: Rooms;
+  authenticator: Authenticator;
+  /** Told of each bug, with the request's id. */
+  onBug: (error: unknown, requestId: string) => void;
+}
+
+/** Answers one S3 request. Never rejects. */
+export async function serveRequest(
+  pipeline: Pipeline,
+  raw: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { rooms, authenticator } = pipeline;
+  const begun = beginRequest(raw);
+  let context: Context | null = null;
+  try {
+    const request = parseRequest(raw, begun, rooms.domains);
+    const who = await authenticator.authenticate(request);
+    if (who === null) throw new Refusal('AccessDenied');
+    context = new Context({ rooms, request, response, who });
+    const operation = findOperation(request);
+    await admit(context, operation);
+    const reservation = reserve(context, operation);
+    try {
+      const reply = await operation.run(context);
+      await sendReply(context, reply);
+      reservation.post();
+      if (context.index === null) await context.record(reply.status, null);
+    } finally {
+      reservation.void();
+    }
+  } catch (error) {
+    await answerFailure(pipeline, { raw, response, requestId: begun.id, context }, error);
+  }
+}
+
+/** May who asks do this, and is there such a bucket? In this order: a stranger learns nothing. */
+async function admit(context: Context, operation: Operation): Promise<void> {
+  const { request, who, rooms } = context;
+  const { tenant } = who.principal;
+  const bucket = await findNamedBucket(rooms, request, tenant);
+  context.concern(operation.action, bucket);
+  const resource = bucket ?? { tenant, owner: null };
+  const decision = decide(who.principal, operation.action, resource);
+  if (!decision.allowed) throw new Refusal('AccessDenied', { cause: decision.reason });
+  if (!bucket && (operation.resource === 'bucket' || operation.resource === 'object')) {
+    throw new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
+  }
+}
+
+async function findNamedBucket(
+  rooms: Rooms,
+  request: S3Request,
+  tenant: string,
+): Promise<Bucket | undefined> {
+  if (request.bucketName === null) return undefined;
+  checkBucketName(request.bucketName);
+  return findBucket(rooms.read, tenant, request.bucketName);
+}
+
+function reserve(context: Context, operation: Operation): Reservation {
+  const ingressBytes = declaredBodyBytes(context.request, operation.bodyBytesMax);
+  return context.rooms.reservations.reserve({ ingressBytes, egressBytes: 0 });
+}
+
+async function answerFailure(
+  pipeline: Pipeline,
+  request: {
+    raw: IncomingMessage;
+    response: ServerResponse;
+    requestId: string;
+    context: Context | null;
+  },
+  error: unknown,
+): Promise<void> {
+  const { context, requestId } = request;
+  const refusal = refusalOf(error);
+  if (refusal.code === 'InternalError') pipeline.onBug(error, requestId);
+  if (context && context.index === null) await context.record(refusal.status, refusal.code);
+  await sendRefusal(request, refusal);
+}
+
+function refusalOf(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  if (error instanceof IntegrityError) return new Refusal('BursarIntegrityError', { cause: error });
+  if (error instanceof ClientGone) return new Refusal('RequestTimeout', { cause: error });
+  return new Refusal('InternalError', { cause: error });
+}

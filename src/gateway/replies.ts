@@ -1,0 +1,19 @@
+// The shapes of reply that operations share.
+import type { Reply } from './context.ts';
+import { renderXml, type XmlElements } from './xml.ts';
+
+/** 200 with an S3 document. */
+export function xmlReply(root: string, content: XmlElements): Reply {
+  const headers = { 'content-type': 'application/xml' };
+  return { status: 200, headers, body: renderXml(root, content) };
+}
+
+/** A status and headers without a body. */
+export function emptyReply(status: number, headers: Record<string, string> = {}): Reply {
+  return { status, headers, body: null };
+}
+
+/** An entity tag as headers and documents have it. */
+export function quoted(etag: string): string {
+  return `"${etag}"`;
+}

@@ -1,0 +1,130 @@
+// Sending answers. A stream's first chunk is verified before the status line goes out, so damage found
+// there is a clean 500; damage found later cuts the connection, so no client takes the body for whole.
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Refusal } from '../core/errors.ts';
+import { ClientGone } from './body.ts';
+import type { Context, Reply } from './context.ts';
+import { renderErrorXml } from './xml.ts';
+
+/** How much of a refused body is read and thrown away, and for how long, so the answer is not lost. */
+const lingerBytesMax = 4 * 1024 * 1024;
+const lingerMs = 3000;
+
+/** Sends a reply to its end; counts the body bytes in the context. Throws when the client is gone. */
+export async function sendReply(context: Context, reply: Reply): Promise<void> {
+  const { request, response } = context;
+  const { headers, body } = reply;
+  headers['x-amz-request-id'] = request.id;
+  if (context.index !== null) headers['x-bursar-receipt'] = String(context.index);
+  const withBody = request.method !== 'HEAD' && body !== null;
+  if (typeof body === 'string' || Buffer.isBuffer(body)) {
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    if (request.method !== 'HEAD') headers['content-length'] = String(bytes.length);
+    response.writeHead(reply.status, headers);
+    response.end(withBody ? bytes : undefined);
+    if (withBody) context.bytesOut += bytes.length;
+    return;
+  }
+  if (!withBody) {
+    if (request.method !== 'HEAD' && reply.status !== 204 && reply.status !== 304) {
+      headers['content-length'] ??= '0';
+    }
+    response.writeHead(reply.status, headers);
+    response.end();
+    return;
+  }
+  await sendStream(context, reply.status, headers, body);
+}
+
+async function sendStream(
+  context: Context,
+  status: number,
+  headers: Record<string, string>,
+  chunks: AsyncGenerator<Buffer, void, void>,
+): Promise<void> {
+  const { response } = context;
+  const gone = once(response, 'close').then(() => {
+    throw new ClientGone('the client closed the connection');
+  });
+  gone.catch(() => undefined);
+  try {
+    let next = await chunks.next();
+    response.writeHead(status, headers);
+    while (!next.done) {
+      await Promise.race([writeChunk(response, next.value), gone]);
+      context.bytesOut += next.value.length;
+      next = await chunks.next();
+    }
+    response.end();
+  } finally {
+    await chunks.return();
+  }
+}
+
+/** Resolves when the kernel has the bytes: until then the buffer is not ours to use again. */
+function writeChunk(response: ServerResponse, chunk: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    response.write(chunk, (error) => {
+      if (error) reject(new ClientGone('the client closed the connection', { cause: error }));
+      else resolve();
+    });
+  });
+}
+
+/** Sends S3's error document, or cuts the connection when an answer has already begun. */
+export async function sendRefusal(
+  request: { raw: IncomingMessage; response: ServerResponse; requestId: string },
+  refusal: Refusal,
+): Promise<void> {
+  const { raw, response, requestId } = request;
+  if (response.headersSent || response.destroyed) {
+    response.destroy();
+    return;
+  }
+  const headers: Record<string, string> = {
+    'x-amz-request-id': requestId,
+    'content-type': 'application/xml',
+  };
+  if (refusal.status === 503) headers['retry-after'] = '1';
+  const document = renderErrorXml({
+    Code: refusal.code,
+    Message: refusal.message,
+    ...refusal.fields,
+    Resource: (raw.url ?? '').split('?', 1)[0],
+    RequestId: requestId,
+  });
+  const body = Buffer.from(raw.method === 'HEAD' ? '' : document);
+  if (raw.method !== 'HEAD') headers['content-length'] = String(body.length);
+  const unread = !raw.complete;
+  if (unread) headers.connection = 'close';
+  response.writeHead(refusal.status, headers);
+  if (!unread) {
+    response.end(body);
+    return;
+  }
+  // The answer is whole once it is written; closing at once would reset the connection under a client
+  // that is still sending, and it would never see why.
+  response.write(body);
+  await linger(raw);
+  response.end();
+}
+
+function linger(raw: IncomingMessage): Promise<void> {
+  return new Promise((resolve) => {
+    let bytes = 0;
+    const timer = setTimeout(resolve, lingerMs);
+    const finish = (): void => {
+      clearTimeout(timer);
+      resolve();
+    };
+    raw.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > lingerBytesMax) finish();
+    });
+    raw.once('end', finish);
+    raw.once('close', finish);
+    raw.once('error', finish);
+    raw.resume();
+  });
+}

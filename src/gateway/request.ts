@@ -1,0 +1,155 @@
+// From an HTTP message to an S3 request: the target is split and decoded once, strictly, and bucket and
+// key are names from here on, never paths. The key that is authorized is byte for byte the key used.
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { Refusal } from '../core/errors.ts';
+import { newRequestId } from '../core/ids.ts';
+import { headerCountMax, keyBytesMax, queryParametersMax, targetBytesMax } from '../core/limits.ts';
+
+export interface S3Request {
+  readonly raw: IncomingMessage;
+  readonly id: string;
+  /** Client address. */
+  readonly source: string;
+  readonly method: string;
+  /** Decoded path, as it was signed. */
+  readonly path: string;
+  readonly query: ReadonlyArray<readonly [string, string]>;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  readonly bucketName: string | null;
+  readonly key: string | null;
+  /** The client waits for `100 Continue` before it sends the body. */
+  readonly expectsContinue: boolean;
+}
+
+/** Messages of which Node told us by `checkContinue`: the interim answer is ours to give. */
+const expecting = new WeakSet<IncomingMessage>();
+
+export function markExpectingContinue(raw: IncomingMessage): void {
+  expecting.add(raw);
+}
+
+/** The id that answers and records of this message carry, and its source, before anything can fail. */
+export function beginRequest(raw: IncomingMessage): { id: string; source: string } {
+  return { id: newRequestId(), source: raw.socket.remoteAddress ?? 'unknown' };
+}
+
+/** Throws `Refusal` InvalidURI, InvalidArgument, KeyTooLongError or RequestHeaderSectionTooLarge. */
+export function parseRequest(
+  raw: IncomingMessage,
+  begun: { id: string; source: string },
+  domains: readonly string[],
+): S3Request {
+  const { method = '', headers, rawHeaders } = raw;
+  if (rawHeaders.length > 2 * headerCountMax) throw new Refusal('RequestHeaderSectionTooLarge');
+  const target = originForm(raw.url ?? '');
+  const mark = target.indexOf('?');
+  const path = decode(mark < 0 ? target : target.slice(0, mark));
+  const query = mark < 0 ? [] : parseQuery(target.slice(mark + 1));
+  const { bucketName, key } = splitPath(path, bucketOfHost(headers.host ?? '', domains));
+  return {
+    raw,
+    ...begun,
+    method,
+    path,
+    query,
+    headers,
+    rawHeaders,
+    bucketName,
+    key,
+    expectsContinue: expecting.has(raw),
+  };
+}
+
+/** The first value of a query parameter; undefined when it is absent. */
+export function parameter(request: S3Request, name: string): string | undefined {
+  for (const [key, value] of request.query) if (key === name) return value;
+  return undefined;
+}
+
+/** A header that must not repeat; undefined when it is absent. */
+export function header(request: S3Request, name: string): string | undefined {
+  const value = request.headers[name];
+  return Array.isArray(value) ? value.join(',') : value;
+}
+
+/** Decodes `key` (and nothing else) of `/bucket/key` out of x-amz-copy-source style names. */
+export function decode(text: string): string {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch (cause) {
+    throw new Refusal('InvalidURI', { cause });
+  }
+}
+
+export function checkKeyLength(key: string): void {
+  // A UTF-16 unit makes at most 3 bytes, so short keys need no counting.
+  if (key.length * 3 <= keyBytesMax) return;
+  const bytes = Buffer.byteLength(key);
+  if (bytes <= keyBytesMax) return;
+  const fields = { Size: String(bytes), MaxSizeAllowed: String(keyBytesMax) };
+  throw new Refusal('KeyTooLongError', { fields });
+}
+
+function originForm(target: string): string {
+  if (target.length > targetBytesMax) throw new Refusal('InvalidURI');
+  for (let i = 0; i < target.length; i++) {
+    const code = target.charCodeAt(i);
+    if (code < 0x21 || code > 0x7e) throw new Refusal('InvalidURI');
+  }
+  if (target.startsWith('/')) return target;
+  // RFC 9112 section 3.2.2: a server accepts the absolute form too.
+  const match = /^https?:\/\/[^/?#]*/i.exec(target);
+  if (!match) throw new Refusal('InvalidURI');
+  const rest = target.slice(match[0].length);
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+function parseQuery(text: string): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (const piece of text.split('&')) {
+    if (piece === '') continue;
+    if (pairs.length === queryParametersMax) {
+      throw new Refusal('InvalidURI', { message: 'Too many query parameters.' });
+    }
+    const equals = piece.indexOf('=');
+    const name = equals < 0 ? piece : piece.slice(0, equals);
+    const value = equals < 0 ? '' : piece.slice(equals + 1);
+    pairs.push([decodeForm(name), decodeForm(value)]);
+  }
+  return pairs;
+}
+
+function decodeForm(text: string): string {
+  return decode(text.includes('+') ? text.replaceAll('+', ' ') : text);
+}
+
+/** The bucket that the host names; null: path style. */
+export function bucketOfHost(host: string, domains: readonly string[]): string | null {
+  if (domains.length === 0) return null;
+  const name = host.replace(/:\d+$/, '').toLowerCase();
+  for (const domain of domains) {
+    if (name.endsWith(`.${domain}`)) return name.slice(0, -domain.length - 1);
+  }
+  return null;
+}
+
+function splitPath(
+  path: string,
+  hostBucket: string | null,
+): { bucketName: string | null; key: string | null } {
+  let bucketName = hostBucket;
+  let key = path.slice(1);
+  if (bucketName === null) {
+    const slash = key.indexOf('/');
+    bucketName = slash < 0 ? key : key.slice(0, slash);
+    key = slash < 0 ? '' : key.slice(slash + 1);
+  }
+  if (bucketName === '') {
+    if (key !== '') throw new Refusal('InvalidBucketName', { fields: { BucketName: '' } });
+    return { bucketName: null, key: null };
+  }
+  checkKeyLength(key);
+  return { bucketName, key: key === '' ? null : key };
+}

@@ -1,0 +1,192 @@
+// Which operation a request asks for: an ordered table, most particular first. A subresource of S3's
+// that is not here yet is named all the same, so that it answers 501 and never something else.
+import type { S3Action } from '../authz/decide.ts';
+import { Refusal } from '../core/errors.ts';
+import type { Context, Reply } from './context.ts';
+import { abortMultipartUpload } from './operations/abort-multipart-upload.ts';
+import { completeMultipartUpload } from './operations/complete-multipart-upload.ts';
+import { copyObject } from './operations/copy-object.ts';
+import { createBucket } from './operations/create-bucket.ts';
+import { createMultipartUpload } from './operations/create-multipart-upload.ts';
+import { deleteBucket } from './operations/delete-bucket.ts';
+import { deleteObject } from './operations/delete-object.ts';
+import { deleteObjects } from './operations/delete-objects.ts';
+import { getBucketLocation } from './operations/get-bucket-location.ts';
+import { getObject } from './operations/get-object.ts';
+import { headBucket } from './operations/head-bucket.ts';
+import { listBuckets } from './operations/list-buckets.ts';
+import { listMultipartUploads } from './operations/list-multipart-uploads.ts';
+import { listObjects, listObjectsV2 } from './operations/list-objects.ts';
+import { listParts } from './operations/list-parts.ts';
+import { putObject } from './operations/put-object.ts';
+import { uploadPart } from './operations/upload-part.ts';
+import { uploadPartCopy } from './operations/upload-part-copy.ts';
+import type { S3Request } from './request.ts';
+
+export interface Operation {
+  name: string;
+  action: S3Action;
+  /** What it is about. `bucketName`: the bucket need not exist. */
+  resource: 'service' | 'bucketName' | 'bucket' | 'object';
+  /** Most body bytes it takes; the pipeline refuses more before any is read. */
+  bodyBytesMax: number;
+  run(context: Context): Promise<Reply>;
+}
+
+interface Route {
+  method: string;
+  resource: 'service' | 'bucket' | 'object';
+  /** Query parameters that must be present; `name=value` demands the value. */
+  query?: readonly string[];
+  /** A header that must be present. */
+  header?: string;
+  operation: Operation;
+}
+
+const routes: readonly Route[] = [
+  { method: 'GET', resource: 'service', operation: listBuckets },
+
+  { method: 'GET', resource: 'bucket', query: ['location'], operation: getBucketLocation },
+  { method: 'GET', resource: 'bucket', query: ['uploads'], operation: listMultipartUploads },
+  { method: 'GET', resource: 'bucket', query: ['list-type=2'], operation: listObjectsV2 },
+  { method: 'GET', resource: 'bucket', operation: listObjects },
+  { method: 'HEAD', resource: 'bucket', operation: headBucket },
+  { method: 'PUT', resource: 'bucket', operation: createBucket },
+  { method: 'DELETE', resource: 'bucket', operation: deleteBucket },
+  { method: 'POST', resource: 'bucket', query: ['delete'], operation: deleteObjects },
+
+  { method: 'GET', resource: 'object', query: ['uploadId'], operation: listParts },
+  { method: 'GET', resource: 'object', operation: getObject },
+  { method: 'HEAD', resource: 'object', operation: getObject },
+  {
+    method: 'PUT',
+    resource: 'object',
+    query: ['partNumber', 'uploadId'],
+    header: 'x-amz-copy-source',
+    operation: uploadPartCopy,
+  },
+  { method: 'PUT', resource: 'object', query: ['partNumber', 'uploadId'], operation: uploadPart },
+  { method: 'PUT', resource: 'object', header: 'x-amz-copy-source', operation: copyObject },
+  { method: 'PUT', resource: 'object', operation: putObject },
+  { method: 'POST', resource: 'object', query: ['uploads'], operation: createMultipartUpload },
+  { method: 'POST', resource: 'object', query: ['uploadId'], operation: completeMultipartUpload },
+  { method: 'DELETE', resource: 'object', query: ['uploadId'], operation: abortMultipartUpload },
+  { method: 'DELETE', resource: 'object', operation: deleteObject },
+];
+
+/** Query parameters that select some other S3 operation; each that has no route answers 501. */
+const subresources = new Set([
+  'accelerate',
+  'acl',
+  'analytics',
+  'attributes',
+  'cors',
+  'encryption',
+  'intelligent-tiering',
+  'inventory',
+  'legal-hold',
+  'lifecycle',
+  'logging',
+  'metadataConfiguration',
+  'metadataTable',
+  'metrics',
+  'notification',
+  'object-lock',
+  'ownershipControls',
+  'partNumber',
+  'policy',
+  'policyStatus',
+  'publicAccessBlock',
+  'replication',
+  'requestPayment',
+  'restore',
+  'retention',
+  'select',
+  'session',
+  'tagging',
+  'torrent',
+  'versioning',
+  'versions',
+  'website',
+  'renameObject',
+]);
+
+/** Request headers whose meaning is not implemented: ignoring them would be a silent lie. */
+const unimplementedHeaders: ReadonlyMap<string, (value: string) => boolean> = new Map([
+  ['x-amz-acl', (value: string) => !['private', 'bucket-owner-full-control'].includes(value)],
+  ['x-amz-grant-full-control', always],
+  ['x-amz-grant-read', always],
+  ['x-amz-grant-read-acp', always],
+  ['x-amz-grant-write', always],
+  ['x-amz-grant-write-acp', always],
+  ['x-amz-bucket-object-lock-enabled', (value: string) => value.toLowerCase() !== 'false'],
+  ['x-amz-object-lock-mode', always],
+  ['x-amz-object-lock-retain-until-date', always],
+  ['x-amz-object-lock-legal-hold', (value: string) => value.toUpperCase() !== 'OFF'],
+  ['x-amz-object-ownership', (value: string) => value !== 'BucketOwnerEnforced'],
+  ['x-amz-server-side-encryption', always],
+  ['x-amz-server-side-encryption-aws-kms-key-id', always],
+  ['x-amz-server-side-encryption-customer-algorithm', always],
+  ['x-amz-server-side-encryption-customer-key', always],
+  ['x-amz-server-side-encryption-customer-key-md5', always],
+  ['x-amz-copy-source-server-side-encryption-customer-algorithm', always],
+  ['x-amz-tagging', always],
+  ['x-amz-tagging-directive', (value: string) => value !== 'COPY'],
+  ['x-amz-website-redirect-location', always],
+  ['x-amz-write-offset-bytes', always],
+  ['x-amz-mfa', always],
+]);
+
+/** Throws `Refusal` NotImplemented or MethodNotAllowed. */
+export function findOperation(request: S3Request): Operation {
+  const resource = resourceOf(request);
+  for (const route of routes) {
+    if (route.method === request.method && route.resource === resource && fits(route, request)) {
+      refuseUnimplemented(request, route);
+      return route.operation;
+    }
+  }
+  if (request.method === 'OPTIONS' || request.method === 'POST')
+    throw new Refusal('NotImplemented');
+  const fields = { Method: request.method, ResourceType: resource.toUpperCase() };
+  throw new Refusal('MethodNotAllowed', { fields });
+}
+
+function resourceOf(request: S3Request): Route['resource'] {
+  if (request.bucketName === null) return 'service';
+  return request.key === null ? 'bucket' : 'object';
+}
+
+function fits(route: Route, request: S3Request): boolean {
+  if (route.header !== undefined && request.headers[route.header] === undefined) return false;
+  if (!route.query) return true;
+  return route.query.every((wanted) => {
+    const equals = wanted.indexOf('=');
+    if (equals < 0) return request.query.some(([name]) => name === wanted);
+    const name = wanted.slice(0, equals);
+    const value = wanted.slice(equals + 1);
+    return request.query.some((pair) => pair[0] === name && pair[1] === value);
+  });
+}
+
+function refuseUnimplemented(request: S3Request, route: Route): void {
+  for (const [name, value] of request.query) {
+    if (subresources.has(name) && !route.query?.includes(name)) {
+      throw new Refusal('NotImplemented', { fields: { Parameter: name } });
+    }
+    if (name === 'versionId' && value !== 'null') {
+      throw new Refusal('NotImplemented', { fields: { Parameter: name } });
+    }
+  }
+  for (const name in request.headers) {
+    if (!name.startsWith('x-amz-')) continue;
+    const isUnimplemented = unimplementedHeaders.get(name);
+    if (isUnimplemented?.(String(request.headers[name]))) {
+      throw new Refusal('NotImplemented', { fields: { Header: name } });
+    }
+  }
+}
+
+function always(): boolean {
+  return true;
+}

@@ -1,0 +1,136 @@
+// The HTTP server. Fastify routes the native API; every other path is S3's, goes to one route, and is
+// answered by the pipeline, which owns the message's body: Fastify must not parse it.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import Fastify, { type FastifyInstance } from 'fastify';
+import { Authenticator } from '../authz/authenticate.ts';
+import type { Directory } from '../authz/directory.ts';
+import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
+import { newRequestId } from '../core/ids.ts';
+import { headerBytesMax } from '../core/limits.ts';
+import type { Sealer } from '../core/sealing.ts';
+import type { Rooms } from './context.ts';
+import { registerNativeApi } from './native/api.ts';
+import { nativeDepsOf } from './native/rooms.ts';
+import { type Pipeline, serveRequest } from './pipeline.ts';
+import { bucketOfHost, markExpectingContinue } from './request.ts';
+import { renderErrorXml } from './xml.ts';
+
+export interface GatewayOptions {
+  rooms: Rooms;
+  directory: Directory;
+  sealer: Sealer;
+  host: string;
+  /** 0: any free port. */
+  port: number;
+  /** A connection on which nothing moves for so long is closed, milliseconds. */
+  stallTimeoutMs: number;
+  connectionsMax: number;
+  logLevel: string;
+  /** What `/_/health` tells besides being ready. */
+  health: () => Promise<{ ready: boolean } & Record<string, unknown>>;
+}
+
+export interface Gateway {
+  /** `http://127.0.0.1:9000` */
+  url: string;
+  /** Stops accepting, lets requests finish for `timeoutMs`, then cuts what is left. */
+  close(timeoutMs: number): Promise<void>;
+}
+
+const s3Path = '/-s3';
+const keepAliveTimeoutMs = 72_000;
+const headersTimeoutMs = 30_000;
+
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const { rooms, directory } = options;
+  const app = Fastify({
+    logger: { level: options.logLevel },
+    disableRequestLogging: true,
+    genReqId: newRequestId,
+    rewriteUrl: (raw) => (isNative(raw, rooms.domains) ? (raw.url ?? '/') : s3Path),
+    clientErrorHandler: answerClientError,
+    connectionTimeout: options.stallTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    forceCloseConnections: 'idle',
+    http: { maxHeaderSize: headerBytesMax, headersTimeout: headersTimeoutMs, requestTimeout: 0 },
+  });
+  app.server.maxConnections = options.connectionsMax;
+  // Headers are bounded in bytes; a count that silently drops the rest would change what was signed.
+  app.server.maxHeadersCount = 0;
+  app.server.on('checkContinue', (raw: IncomingMessage, response: ServerResponse) => {
+    if (isNative(raw, rooms.domains)) response.writeContinue();
+    else markExpectingContinue(raw);
+    app.server.emit('request', raw, response);
+  });
+
+  const authenticator = new Authenticator({ findAccessKey: (id) => directory.findAccessKey(id) });
+  const pipeline: Pipeline = {
+    rooms,
+    authenticator,
+    onBug: (error, requestId) => app.log.error({ err: error, requestId }, 'a request failed'),
+  };
+  routeS3(app, pipeline);
+  const { ledger, read } = rooms;
+  const { sealer, health } = options;
+  const native = nativeDepsOf({ ledger, read, directory, sealer, health, authenticator });
+  await registerNativeApi(app, native);
+  const host = options.host;
+  await app.listen({ host, port: options.port });
+  const { port } = app.server.address() as AddressInfo;
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    close: (timeoutMs) => closeServer(app, timeoutMs),
+  };
+}
+
+/** The native API's paths, unless the host names a bucket: then they are keys like any other. */
+function isNative(raw: IncomingMessage, domains: readonly string[]): boolean {
+  const url = raw.url ?? '';
+  const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
+  return isReserved && bucketOfHost(raw.headers.host ?? '', domains) === null;
+}
+
+function routeS3(app: FastifyInstance, pipeline: Pipeline): void {
+  app.all(
+    s3Path,
+    {
+      // The first hook is the last: what it hijacks never reaches Fastify's body parsing.
+      onRequest: (request, reply, _done) => {
+        reply.hijack();
+        request.raw.url = request.originalUrl;
+        void serveRequest(pipeline, request.raw, reply.raw);
+      },
+    },
+    async () => undefined,
+  );
+}
+
+async function closeServer(app: FastifyInstance, timeoutMs: number): Promise<void> {
+  const timer = setTimeout(() => app.server.closeAllConnections(), timeoutMs);
+  await app.close();
+  clearTimeout(timer);
+}
+
+/** Messages that are not HTTP, or too much of it: answered as S3 does, then cut. */
+function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const code = codeOfClientError(error);
+  const body = renderErrorXml({ Code: code, Message: messageOf(code), RequestId: newRequestId() });
+  const head = [
+    `HTTP/1.1 ${statusOf(code)} ${code}`,
+    'Connection: close',
+    'Content-Type: application/xml',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
+
+function codeOfClientError(error: NodeJS.ErrnoException): ErrorCode {
+  if (error.code === 'HPE_HEADER_OVERFLOW') return 'RequestHeaderSectionTooLarge';
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'RequestTimeout';
+  return 'BadRequest';
+}

@@ -1,0 +1,145 @@
+// S3's XML. Writing: elements from plain values. Reading: a strict, bounded tree of elements and text
+// (saxes); a document type, an entity of its own, depth or size beyond the limits is refused, so there
+// is nothing to expand. XML 1.0, and the S3 API reference for the documents themselves.
+import { SaxesParser } from 'saxes';
+import { Refusal } from '../core/errors.ts';
+import { xmlBytesMax, xmlDepthMax } from '../core/limits.ts';
+
+const namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
+
+/** A value of an element: text, number, nested elements, or several of the same name. */
+export type XmlValue =
+  | string
+  | number
+  | boolean
+  | null
+  | undefined
+  | XmlElements
+  | readonly XmlValue[];
+export interface XmlElements {
+  [name: string]: XmlValue;
+}
+
+/** A whole document with S3's namespace. `null` and `undefined` members are left out. */
+export function renderXml(root: string, content: XmlElements | string): string {
+  const inner = typeof content === 'string' ? escapeXml(content) : elements(content);
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<${root} xmlns="${namespace}">${inner}</${root}>`;
+}
+
+/** S3's error document, which has no namespace. */
+export function renderErrorXml(content: XmlElements): string {
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<Error>${elements(content)}</Error>`;
+}
+
+function elements(content: XmlElements): string {
+  let out = '';
+  for (const name in content) out += element(name, content[name]);
+  return out;
+}
+
+function element(name: string, value: XmlValue): string {
+  if (value === null || value === undefined) return '';
+  if (typeof value === 'string') return `<${name}>${escapeXml(value)}</${name}>`;
+  if (typeof value !== 'object') return `<${name}>${value}</${name}>`;
+  if (isList(value)) {
+    let out = '';
+    for (const one of value) out += element(name, one);
+    return out;
+  }
+  return `<${name}>${elements(value)}</${name}>`;
+}
+
+function isList(value: object): value is readonly XmlValue[] {
+  return Array.isArray(value);
+}
+
+// Control characters become references, as S3 writes them: XML 1.0 cannot hold them otherwise.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const special = /[&<>"\u0000-\u001f\u007f\ufffe\uffff]/g;
+
+export function escapeXml(text: string): string {
+  special.lastIndex = 0;
+  if (!special.test(text)) return text;
+  return text.replace(special, (character) => {
+    switch (character) {
+      case '&':
+        return '&amp;';
+      case '<':
+        return '&lt;';
+      case '>':
+        return '&gt;';
+      case '"':
+        return '&quot;';
+      default:
+        return `&#x${character.charCodeAt(0).toString(16)};`;
+    }
+  });
+}
+
+/** One element read: its local name, its text, its children. */
+export interface XmlNode {
+  name: string;
+  text: string;
+  children: XmlNode[];
+}
+
+/** Throws `Refusal` MalformedXML for anything but one well-formed element `root` within the limits. */
+export function parseXml(bytes: Buffer, root: string): XmlNode {
+  if (bytes.length > xmlBytesMax) throw new Refusal('MaxMessageLengthExceeded');
+  const top: XmlNode = { name: '', text: '', children: [] };
+  const open: XmlNode[] = [top];
+  // XML 1.1 can name control characters by reference, as keys need. But it folds two line ends into
+  // others that 1.0 keeps, so those go in by reference.
+  const text = decodeUtf8(bytes);
+  const folding = /[\u0085\u2028]/.test(text);
+  const parser = new SaxesParser({ defaultXMLVersion: '1.1', forceXMLVersion: true });
+  parser.on('doctype', () => fail('a document type is not allowed'));
+  parser.on('error', (error) => fail(error.message));
+  parser.on('opentag', (tag) => {
+    if (open.length > xmlDepthMax) fail('the document is too deep');
+    const colon = tag.name.indexOf(':');
+    const node = { name: tag.name.slice(colon + 1), text: '', children: [] };
+    open.at(-1)?.children.push(node);
+    open.push(node);
+  });
+  parser.on('closetag', () => void open.pop());
+  const addText = (text: string): void => {
+    const node = open.at(-1);
+    if (node) node.text += text;
+  };
+  parser.on('text', addText);
+  parser.on('cdata', (data) =>
+    folding ? fail('a CDATA section cannot hold this') : addText(data),
+  );
+  parser.write(
+    folding ? text.replaceAll('\u0085', '&#x85;').replaceAll('\u2028', '&#x2028;') : text,
+  );
+  parser.close();
+  const [node] = top.children;
+  if (!node || node.name !== root) throw new Refusal('MalformedXML');
+  return node;
+}
+
+/** The only child of this name; undefined when there is none. Refuses a repeated one. */
+export function childOf(node: XmlNode, name: string): XmlNode | undefined {
+  const found = node.children.filter((child) => child.name === name);
+  if (found.length > 1) throw new Refusal('MalformedXML');
+  return found[0];
+}
+
+/** The text of the only child of this name. */
+export function textOf(node: XmlNode, name: string): string | undefined {
+  return childOf(node, name)?.text;
+}
+
+function decodeUtf8(bytes: Buffer): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new Refusal('MalformedXML', { cause });
+  }
+}
+
+function fail(reason: string): never {
+  throw new Refusal('MalformedXML', { cause: new Error(reason) });
+}

@@ -1,0 +1,94 @@
+// Applies one request to the ledger inside the batch's transaction. Every change checks everything
+// before its first write, so a refusal leaves nothing behind and needs no savepoint.
+import { type RecordSeal } from '../audit/record.ts';
+import { appendRecord } from '../audit/records.ts';
+import { applyIdentityChange } from '../authz/identity-changes.ts';
+import { createBucket, deleteBucket } from '../catalog/buckets.ts';
+import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
+import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
+import {
+  abortUpload,
+  completeUpload,
+  createUpload,
+  forgetCompleted,
+  putPart,
+} from '../catalog/uploads.ts';
+import { copyObject, deleteObject, purgeSuperseded, putObject } from '../catalog/versions.ts';
+import type { Tx } from '../core/database.ts';
+import { statusOf } from '../core/errors.ts';
+import type { UsagePosting } from '../quota/usage.ts';
+import type { Change, Commit, CommitResult, Housekeeping } from './commit.ts';
+
+/** Change, charge and record of one operation. */
+export async function applyCommit(
+  tx: Tx,
+  commit: Commit,
+  moment: Moment,
+  usage: UsagePosting,
+): Promise<CommitResult> {
+  const outcome = await applyChange(tx, commit.change, moment);
+  const storage = outcome.ok ? outcome.storage : noStorage;
+  usage.post(commit.charged, { ...commit.transfer, ...storage });
+  const seal: RecordSeal = { index: moment.seq, timeMs: moment.timeMs, ...storage };
+  if (outcome.ok) {
+    await appendRecord(tx, commit.record, seal);
+    return { ok: true, index: moment.seq, timeMs: moment.timeMs };
+  }
+  const { code, fields } = outcome;
+  await appendRecord(tx, { ...commit.record, status: statusOf(code), error: code }, seal);
+  return fields
+    ? { ok: false, code, fields, index: moment.seq }
+    : { ok: false, code, index: moment.seq };
+}
+
+async function applyChange(tx: Tx, change: Change, moment: Moment): Promise<Outcome<null>> {
+  switch (change.kind) {
+    case 'none':
+      return { ok: true, storage: noStorage, result: null };
+    case 'createBucket':
+      return createBucket(tx, change, moment);
+    case 'deleteBucket':
+      return deleteBucket(tx, change, moment);
+    case 'putObject':
+      return putObject(tx, change, moment);
+    case 'copyObject':
+      return copyObject(tx, change, moment);
+    case 'deleteObject':
+      return deleteObject(tx, change, moment);
+    case 'createUpload':
+      return createUpload(tx, change, moment);
+    case 'putPart':
+      return putPart(tx, change, moment);
+    case 'completeUpload':
+      return completeUpload(tx, change, moment);
+    case 'abortUpload':
+      return abortUpload(tx, change, moment);
+    case 'identity': {
+      const outcome = await applyIdentityChange(tx, change.identity, moment.timeMs);
+      return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
+    }
+  }
+}
+
+/** Gives how many rows were touched. */
+export async function applyHousekeeping(
+  tx: Tx,
+  work: Housekeeping,
+  context: { timeMs: number; process: string },
+): Promise<number> {
+  const { timeMs, process } = context;
+  switch (work.kind) {
+    case 'declareExtents':
+      await declareExtents(tx, { tenant: work.tenant, ids: work.ids, process, timeMs });
+      return work.ids.length;
+    case 'condemnIntents':
+      return condemnIntents(tx, { ...work, process, timeMs });
+    case 'purgeSuperseded':
+      return purgeSuperseded(tx, work.max, timeMs);
+    case 'forgetExtents':
+      await forgetExtents(tx, work.ids);
+      return work.ids.length;
+    case 'forgetCompleted':
+      return forgetCompleted(tx, work.beforeMs, work.max);
+  }
+}

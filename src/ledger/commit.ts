@@ -1,0 +1,68 @@
+// What requests send to the ledger and what they get back. Plain data: it crosses threads, and may one
+// day cross processes.
+
+import type { RecordDraft } from '../audit/record.ts';
+import type { IdentityChange } from '../authz/identity-changes.ts';
+import type { CreateBucket, DeleteBucket } from '../catalog/buckets.ts';
+import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
+import type { CopyObject, DeleteObject, PutObject } from '../catalog/versions.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { Charged } from '../quota/usage.ts';
+
+/** Housekeeping of the gateway itself. Changes no object, charges nobody, makes no record. */
+export type Housekeeping =
+  | { kind: 'declareExtents'; tenant: string; ids: Uint8Array[] }
+  | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
+  | { kind: 'purgeSuperseded'; max: number }
+  | { kind: 'forgetExtents'; ids: Uint8Array[] }
+  | { kind: 'forgetCompleted'; beforeMs: number; max: number };
+
+export type CatalogChange =
+  | CreateBucket
+  | DeleteBucket
+  | PutObject
+  | CopyObject
+  | DeleteObject
+  | CreateUpload
+  | PutPart
+  | CompleteUpload
+  | AbortUpload;
+
+export type Change =
+  | CatalogChange
+  | { kind: 'identity'; identity: IdentityChange }
+  | { kind: 'none' };
+
+export interface Transfer {
+  requests: number;
+  ingressBytes: number;
+  egressBytes: number;
+}
+
+/** One operation: its change, its charge and its record become durable together, or not at all. */
+export interface Commit {
+  change: Change;
+  charged: Charged;
+  transfer: Transfer;
+  record: RecordDraft;
+}
+
+export type CommitResult =
+  | {
+      ok: true;
+      /** Log index of the record. */
+      index: number;
+      timeMs: number;
+    }
+  | {
+      ok: false;
+      code: ErrorCode;
+      fields?: Record<string, string>;
+      /** Of the record of the refusal; null when nothing could be recorded. */
+      index: number | null;
+    };
+
+export type LedgerRequest = { kind: 'commit'; commit: Commit } | Housekeeping;
+
+/** Housekeeping answers how many rows it touched. */
+export type LedgerAnswer = CommitResult | { ok: true; touched: number };

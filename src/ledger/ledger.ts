@@ -1,0 +1,170 @@
+// The requests' end of the ledger. Commits that wait while a batch is being applied go together in the
+// next one, so the more requests there are, the more of them share one fsync. Reads are recorded
+// "promptly": they wait for company, at most `promptMs`, and nobody waits for them.
+import { Worker } from 'node:worker_threads';
+import { Refusal } from '../core/errors.ts';
+import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
+import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
+
+/** How long the record of a read may wait to be written, milliseconds. */
+const promptMs = 50;
+/** Batches under way: one is applied while the next waits in the worker. */
+const batchesMax = 2;
+const batchRequestsMax = 1000;
+/** Records of reads that may wait; beyond it readers wait too, so memory stays bounded. */
+const promptWaitingMax = 20_000;
+
+interface Waiting {
+  request: LedgerRequest;
+  resolve: (answer: LedgerAnswer) => void;
+}
+
+export interface LedgerOptions {
+  /** The database file. */
+  path: string;
+  /** Called once when the ledger cannot go on: the process must stop. */
+  onFatal: (reason: string) => void;
+  /** Called for each request that failed by a bug. */
+  onFailure: (reason: string) => void;
+}
+
+export class Ledger {
+  readonly #worker: Worker;
+  readonly #options: LedgerOptions;
+  #waiting: Waiting[] = [];
+  #prompt: Waiting[] = [];
+  readonly #underWay = new Map<number, Waiting[]>();
+  #nextBatch = 1;
+  #scheduled = false;
+  #promptTimer: NodeJS.Timeout | null = null;
+  #idle: (() => void)[] = [];
+  #closing = false;
+
+  private constructor(worker: Worker, options: LedgerOptions) {
+    this.#worker = worker;
+    this.#options = options;
+  }
+
+  /** Opens or creates the database. Rejects when it cannot be opened. */
+  static async open(options: LedgerOptions): Promise<Ledger> {
+    const workerData: WorkerOptions = { path: options.path };
+    const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData });
+    await new Promise<void>((resolve, reject) => {
+      worker.once('message', () => resolve());
+      worker.once('error', reject);
+    });
+    worker.removeAllListeners('error');
+    const ledger = new Ledger(worker, options);
+    ledger.#listen();
+    return ledger;
+  }
+
+  /** Makes one operation durable. Refusals of the transaction are values: the caller may retry. */
+  async commit(commit: Commit): Promise<CommitResult> {
+    return (await this.#send({ kind: 'commit', commit })) as CommitResult;
+  }
+
+  /** Records something that changed nothing, soon. Resolves at once unless very many are waiting. */
+  record(commit: Commit): Promise<unknown> | null {
+    let recorded: Promise<unknown> | null = null;
+    const waiting: Waiting = { request: { kind: 'commit', commit }, resolve: ignore };
+    if (this.#prompt.length >= promptWaitingMax) {
+      recorded = new Promise((resolve) => {
+        waiting.resolve = resolve;
+      });
+    }
+    this.#prompt.push(waiting);
+    this.#promptTimer ??= setTimeout(() => {
+      this.#promptTimer = null;
+      this.#waiting.push(...this.#prompt.splice(0));
+      this.#flush();
+    }, promptMs);
+    return recorded;
+  }
+
+  /** Housekeeping; gives how many rows it touched. Throws `Refusal` when the disk is full. */
+  async keepHouse(work: Housekeeping): Promise<number> {
+    const answer = await this.#send(work);
+    if (!answer.ok) throw new Refusal(answer.code);
+    return 'touched' in answer ? answer.touched : 0;
+  }
+
+  /** Writes everything that waits, then closes the database. */
+  async close(): Promise<void> {
+    while (this.#prompt.length + this.#waiting.length + this.#underWay.size > 0) {
+      this.#waiting.push(...this.#prompt.splice(0));
+      this.#flush();
+      await new Promise<void>((resolve) => this.#idle.push(resolve));
+    }
+    if (this.#promptTimer) clearTimeout(this.#promptTimer);
+    this.#closing = true;
+    const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
+    this.#post({ close: true }, []);
+    await exited;
+  }
+
+  #send(request: LedgerRequest): Promise<LedgerAnswer> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ request, resolve });
+      if (this.#scheduled) return;
+      this.#scheduled = true;
+      // Requests that arrive in the same turn of the event loop share a message.
+      setImmediate(() => {
+        this.#scheduled = false;
+        this.#flush();
+      });
+    });
+  }
+
+  #flush(): void {
+    while (this.#waiting.length > 0 && this.#underWay.size < batchesMax) {
+      // Reads that wait to be recorded ride along for free.
+      if (this.#waiting.length < batchRequestsMax && this.#prompt.length > 0) {
+        this.#waiting.push(...this.#prompt.splice(0));
+      }
+      const batch = this.#waiting.splice(0, batchRequestsMax);
+      const id = this.#nextBatch++;
+      this.#underWay.set(id, batch);
+      const requests = batch.map((waiting) => waiting.request);
+      this.#post({ batch: id, requests }, requests.flatMap(inlineBuffer));
+    }
+  }
+
+  #post(message: ToWorker, transfer: ArrayBuffer[]): void {
+    this.#worker.postMessage(message, transfer);
+  }
+
+  #listen(): void {
+    this.#worker.on('message', (message: FromWorker) => {
+      if ('answers' in message) this.#answer(message.batch, message.answers);
+      else if ('fatal' in message) this.#options.onFatal(message.fatal);
+      else if ('failed' in message) this.#options.onFailure(message.failed);
+    });
+    this.#worker.on('error', (error) => this.#options.onFatal(error.stack ?? String(error)));
+    this.#worker.on('exit', () => {
+      if (!this.#closing) this.#options.onFatal('the ledger stopped');
+    });
+  }
+
+  #answer(batch: number, answers: LedgerAnswer[]): void {
+    const waiting = this.#underWay.get(batch) ?? [];
+    this.#underWay.delete(batch);
+    waiting.forEach((one, i) => {
+      one.resolve(answers[i] as LedgerAnswer);
+    });
+    this.#flush();
+    if (this.#underWay.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+}
+
+/** The buffer of an inline body, to be handed over instead of copied. It must be the body's own. */
+function inlineBuffer(request: LedgerRequest): ArrayBuffer[] {
+  if (request.kind !== 'commit') return [];
+  const { change } = request.commit;
+  if (change.kind !== 'putObject' && change.kind !== 'putPart') return [];
+  const body = change.inline?.body;
+  if (!body || body.byteLength !== body.buffer.byteLength) return [];
+  return [body.buffer as ArrayBuffer];
+}
+
+function ignore(): void {}

@@ -1,0 +1,138 @@
+// The one writer: a thread that owns the write connection. It takes batches of requests, applies each
+// batch in one transaction with one fsync, and answers all. An answer is sent only after the commit.
+// When the disk fails it stops the process: it must not answer for a state it cannot know.
+import { randomUUID } from 'node:crypto';
+import { parentPort, workerData } from 'node:worker_threads';
+import { type OpenDatabase, openDatabase } from '../core/database.ts';
+import { UsagePosting } from '../quota/usage.ts';
+import { applyCommit, applyHousekeeping } from './apply.ts';
+import type { LedgerAnswer, LedgerRequest } from './commit.ts';
+import { schema, schemaVersion } from './schema.ts';
+
+export interface WorkerOptions {
+  path: string;
+}
+
+export type ToWorker = { batch: number; requests: LedgerRequest[] } | { close: true };
+export type FromWorker =
+  | { ready: true }
+  | { batch: number; answers: LedgerAnswer[] }
+  | { failed: string; batch: number | null }
+  | { fatal: string };
+
+const port = parentPort;
+if (!port) throw new Error('the ledger runs in a worker thread');
+const { path } = workerData as WorkerOptions;
+
+/** Tells this run of the gateway from earlier ones: their intents are orphans. */
+const processId = randomUUID();
+const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
+createSchema(db);
+const usage = new UsagePosting();
+const last = await db.tx.get<{ idx: number | null; timeMs: number | null }>(
+  'SELECT max(idx) AS idx, time_ms AS timeMs FROM records',
+);
+let nextIndex = (last?.idx ?? -1) + 1;
+let lastTimeMs = last?.timeMs ?? 0;
+
+const queue: Extract<ToWorker, { batch: number }>[] = [];
+let running = false;
+let closing = false;
+
+port.on('message', (message: ToWorker) => {
+  if ('close' in message) closing = true;
+  else queue.push(message);
+  if (!running) void drain();
+});
+send({ ready: true });
+
+async function drain(): Promise<void> {
+  running = true;
+  for (let next = queue.shift(); next; next = queue.shift()) {
+    send({ batch: next.batch, answers: await applyBatch(next.requests) });
+  }
+  running = false;
+  if (closing) {
+    db.close();
+    port?.close();
+  }
+}
+
+/** All in one transaction; if one request fails by a bug, each in its own, so that others succeed. */
+async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
+  const index = nextIndex;
+  db.exec('BEGIN IMMEDIATE');
+  const answers: LedgerAnswer[] = [];
+  try {
+    for (const request of requests) answers.push(await applyRequest(request));
+    await usage.flush(db.tx);
+  } catch (cause) {
+    nextIndex = index;
+    usage.discard();
+    rollback();
+    return recover(requests, cause);
+  }
+  try {
+    db.exec('COMMIT');
+  } catch (cause) {
+    stop(cause);
+  }
+  return answers;
+}
+
+async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
+  // Records are in order of time even when the clock is set back.
+  lastTimeMs = Math.max(lastTimeMs, Date.now());
+  if (request.kind === 'commit') {
+    const moment = { seq: nextIndex++, timeMs: lastTimeMs };
+    return applyCommit(db.tx, request.commit, moment, usage);
+  }
+  const context = { timeMs: lastTimeMs, process: processId };
+  return { ok: true, touched: await applyHousekeeping(db.tx, request, context) };
+}
+
+async function recover(requests: LedgerRequest[], cause: unknown): Promise<LedgerAnswer[]> {
+  const [only] = requests;
+  if (requests.length > 1) {
+    const answers: LedgerAnswer[] = [];
+    for (const request of requests) answers.push(...(await applyBatch([request])));
+    return answers;
+  }
+  send({ failed: describe(cause), batch: null });
+  const full = codeOf(cause) === 'SQLITE_FULL';
+  if (only === undefined) return [];
+  return [{ ok: false, code: full ? 'ServiceUnavailable' : 'InternalError', index: null }];
+}
+
+function rollback(): void {
+  try {
+    db.exec('ROLLBACK');
+  } catch (cause) {
+    // SQLite rolls back by itself after some errors; then there is no transaction to end.
+    if (!describe(cause).includes('no transaction')) stop(cause);
+  }
+}
+
+function stop(cause: unknown): never {
+  send({ fatal: describe(cause) });
+  process.exit(1);
+}
+
+function send(message: FromWorker): void {
+  port?.postMessage(message);
+}
+
+function describe(cause: unknown): string {
+  return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+}
+
+function codeOf(cause: unknown): string | undefined {
+  return cause instanceof Error ? (cause as Error & { code?: string }).code : undefined;
+}
+
+function createSchema(database: OpenDatabase): void {
+  const version = database.userVersion();
+  if (version === schemaVersion) return;
+  if (version !== 0) throw new Error(`the catalog has schema ${version}, not ${schemaVersion}`);
+  database.exec(`BEGIN; ${schema} PRAGMA user_version = ${schemaVersion}; COMMIT;`);
+}
