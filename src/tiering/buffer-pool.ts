@@ -1,7 +1,7 @@
-// The chunk buffers of the whole process: one shared arena, cut into slots of a chunk and its tag, so
-// that memory for object data is bounded and worker threads see a slot by its number, without a copy.
-// Invariant: a slot has one owner at a time, and who waited longest gets the next free one.
-// A stream that waits must hold none, or only slots that come free without its help (being hashed or
+// The chunk buffers of the whole process: one shared arena, cut into slots of a chunk and its tag,
+// so that memory for object data is bounded and worker threads see a slot by its number, without a
+// copy. Invariant: a slot has one owner at a time, and who waited longest gets the next free one. A
+// stream that waits must hold none, or only slots that come free without its help (being hashed or
 // written): then the pool cannot lock up. Read-ahead uses `tryAcquire` and never waits.
 
 import { Refusal } from '../core/errors.ts';

@@ -1,5 +1,5 @@
-// The checksums that S3 clients may ask for ("Checking object integrity", S3 user guide), incremental
-// and one-shot, and the joining of CRCs for full-object checksums of multipart uploads.
+// The checksums that S3 clients may ask for ("Checking object integrity", S3 user guide),
+// incremental and one-shot, and the joining of CRCs for full-object checksums of multipart uploads.
 // Invariant: every digest is big-endian, as the `x-amz-checksum-*` headers have it.
 import { createHash, hash } from 'node:crypto';
 import { crc32, crc32c } from '@node-rs/crc32';
@@ -72,10 +72,10 @@ export function computeChecksum(algorithm: ChecksumAlgorithm, bytes: Uint8Array)
   return checksum.digest();
 }
 
-// Joining CRCs: crc(A ‖ B) = crc(A) · x^(8·|B|) mod P, plus crc(B), in GF(2)[x]; the ones that a CRC
-// starts and ends with cancel out. Polynomials are held bit-reflected, x^0 in the highest bit, as two
-// 32-bit words. A 32-bit CRC is held as crc·x^32 modulo P·x^32, which only moves it to the low word:
-// so the same 64-bit arithmetic serves all three.
+// Joining CRCs: crc(A ‖ B) = crc(A) · x^(8·|B|) mod P, plus crc(B), in GF(2)[x]; the ones that a
+// CRC starts and ends with cancel out. Polynomials are held bit-reflected, x^0 in the highest bit,
+// as two 32-bit words. A 32-bit CRC is held as crc·x^32 modulo P·x^32, which only moves it to the
+// low word: so the same 64-bit arithmetic serves all three.
 const polynomials: Record<CrcAlgorithm, readonly [number, number]> = {
   CRC32: [0, 0xedb88320 | 0],
   CRC32C: [0, 0x82f63b78 | 0],

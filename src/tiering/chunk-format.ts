@@ -1,6 +1,7 @@
-// The sealed form of an extent, docs/formats/extent.md (DESIGN section 7): chunks of 256 KiB, each with
-// an HMAC behind it that binds its bytes to extent, place, length and end. Invariant: `verifyChunk`
-// gives out bytes only when their tag is right, and neither function copies or allocates chunk data.
+// The sealed form of an extent, docs/formats/extent.md (DESIGN section 7): chunks of 256 KiB, each
+// with an HMAC behind it that binds its bytes to extent, place, length and end. Invariant:
+// `verifyChunk` gives out bytes only when their tag is right, and neither function copies or
+// allocates chunk data.
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { chunkBytes, tagBytes } from '../core/limits.ts';
@@ -44,8 +45,8 @@ export interface ExtentSeal {
 const extentInfo = Buffer.from('bursar/extent/v1\x01');
 
 /**
- * HKDF-SHA256 (RFC 5869) with the extent's id as salt; one block, so extract and expand are one HMAC
- * each. node's own hkdfSync costs twice as much as these two.
+ * HKDF-SHA256 (RFC 5869) with the extent's id as salt; one block, so extract and expand are one
+ * HMAC each. node's own hkdfSync costs twice as much as these two.
  */
 export function deriveExtentKey(dataKey: Buffer, extentId: Buffer): Buffer {
   const pseudorandomKey = createHmac('sha256', extentId).update(dataKey).digest();
@@ -72,8 +73,8 @@ export function sealedBytes(plainBytes: number): number {
   return plainBytes + chunkCount(plainBytes) * tagBytes;
 }
 
-// The tag's message: algorithm 1 | last 1 | chunk size 4 | extent id 16 | index 4 | length 4 | digest 32.
-// One scratch buffer serves a whole thread, since nothing here waits.
+// The tag's message: algorithm 1 | last 1 | chunk size 4 | extent id 16 | index 4 | length 4 |
+// digest 32. One scratch buffer serves a whole thread, since nothing here waits.
 const message = Buffer.alloc(62);
 
 function computeTag(extent: ExtentSeal, index: number, data: Buffer): Buffer {
@@ -106,7 +107,9 @@ export function sealChunk(extent: ExtentSeal, index: number, sealed: Buffer): vo
   sealed.set(computeTag(extent, index, sealed.subarray(0, length)), length);
 }
 
-/** The data of chunk `index`, a view of `sealed`. Throws IntegrityError when anything was changed. */
+/**
+ * The data of chunk `index`, a view of `sealed`. Throws IntegrityError when anything was changed.
+ */
 export function verifyChunk(extent: ExtentSeal, index: number, sealed: Buffer): Buffer {
   const length = chunkLength(extent.extentBytes, index);
   if (length > 0 && sealed.length === length + tagBytes) {

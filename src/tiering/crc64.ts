@@ -1,6 +1,6 @@
 // CRC-64/NVME (NVM Express base specification, 64-bit CRC; the default of newer S3 clients), table
-// driven, eight bytes a step. @aws-sdk/crc64-nvme does the same, but gives its result only through a
-// promise, and a small PUT is hashed synchronously; the tests hold the two against each other.
+// driven, eight bytes a step. @aws-sdk/crc64-nvme does the same, but gives its result only through
+// a promise, and a small PUT is hashed synchronously; the tests hold the two against each other.
 // Invariant: the state is two words, high then low, before the final inversion.
 
 const polynomialHigh = 0x9a6c9329 | 0;

@@ -1,6 +1,6 @@
-// The digest threads. MD5 for the ETag is the largest cost of a large PUT, so it runs beside the main
-// thread. Invariant: a stream stays on one thread, so its chunks are hashed in order; and when a thread
-// dies, everything that waits for it fails, and the next stream gets a new thread.
+// The digest threads. MD5 for the ETag is the largest cost of a large PUT, so it runs beside the
+// main thread. Invariant: a stream stays on one thread, so its chunks are hashed in order; and when
+// a thread dies, everything that waits for it fails, and the next stream gets a new thread.
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
@@ -19,7 +19,9 @@ export interface DigestPoolOptions {
 export interface DigestStream {
   /** The chunks that follow belong to this extent. */
   beginExtent(extent: ExtentSeal): void;
-  /** Hashes the chunk and writes its tag behind it, in place. The slot is the thread's until then. */
+  /**
+   * Hashes the chunk and writes its tag behind it, in place. The slot is the thread's until then.
+   */
   seal(buffer: ChunkBuffer, index: number): Promise<void>;
   /** The digests of all chunks, in the order of the calls of `seal`. */
   finish(): Promise<Digests>;

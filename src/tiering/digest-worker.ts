@@ -1,6 +1,7 @@
-// A digest thread: hashes chunks for the ETag (MD5), the record (SHA-256) and the asked checksum, and
-// seals them where they lie in the shared arena, so that the main thread only moves bytes.
-// Invariant: after an error a stream answers nothing but errors: no digest with a hole in it gets out.
+// A digest thread: hashes chunks for the ETag (MD5), the record (SHA-256) and the asked checksum,
+// and seals them where they lie in the shared arena, so that the main thread only moves bytes.
+// Invariant: after an error a stream answers nothing but errors: no digest with a hole in it gets
+// out.
 
 import type { Hash } from 'node:crypto';
 import { createHash } from 'node:crypto';

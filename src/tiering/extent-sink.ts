@@ -1,7 +1,8 @@
-// The way of a large object's bytes: copied once into pooled chunk buffers, hashed and sealed there by a
-// digest thread, written to their extents' files. Invariant: a stream holds at most four buffers, and
-// while it waits for another, all that it holds are on their way out; so memory is bounded, a slow disk
-// stops the client, and streams cannot lock each other up. Nothing is written before it is declared.
+// The way of a large object's bytes: copied once into pooled chunk buffers, hashed and sealed there
+// by a digest thread, written to their extents' files. Invariant: a stream holds at most four
+// buffers, and while it waits for another, all that it holds are on their way out; so memory is
+// bounded, a slow disk stops the client, and streams cannot lock each other up. Nothing is written
+// before it is declared.
 import { Refusal } from '../core/errors.ts';
 import { newExtentId } from '../core/ids.ts';
 import { extentBytesMax, tagBytes } from '../core/limits.ts';
@@ -35,7 +36,9 @@ export interface ExtentSinkOptions extends WriteOptions {
 interface Extent {
   seal: ExtentSeal;
   chunksLeft: number;
-  /** Resolves to the open file once the intents are declared. Null until its first chunk is full. */
+  /**
+   * Resolves to the open file once the intents are declared. Null until its first chunk is full.
+   */
   file: Promise<ExtentFile> | null;
   finished: Promise<void> | null;
   durable: boolean;

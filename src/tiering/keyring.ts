@@ -1,6 +1,6 @@
-// The tenants' data keys, which authenticate stored bytes (DESIGN section 7). Each is unsealed once and
-// kept. Invariant: a key leaves here only under the tenant and the epoch that its seal was bound to,
-// because both are in the associated data that `open` authenticates.
+// The tenants' data keys, which authenticate stored bytes (DESIGN section 7). Each is unsealed once
+// and kept. Invariant: a key leaves here only under the tenant and the epoch that its seal was
+// bound to, because both are in the associated data that `open` authenticates.
 import type { Reader } from '../core/database.ts';
 
 export interface DataKey {
@@ -23,6 +23,10 @@ interface KeyRow {
   epoch: number;
   sealed_key: Uint8Array;
 }
+
+const selectOne = 'SELECT epoch, sealed_key FROM tenant_keys WHERE tenant = ? AND epoch = ?';
+const selectCurrent = `SELECT epoch, sealed_key FROM tenant_keys WHERE tenant = ?
+  ORDER BY epoch DESC LIMIT 1`;
 
 const dataKeyBytes = 32;
 
@@ -73,15 +77,8 @@ export class Keyring {
     const { read, open } = this.#options;
     const row =
       epoch === null
-        ? await read.get<KeyRow>(
-            'SELECT epoch, sealed_key FROM tenant_keys WHERE tenant = ? ORDER BY epoch DESC LIMIT 1',
-            tenant,
-          )
-        : await read.get<KeyRow>(
-            'SELECT epoch, sealed_key FROM tenant_keys WHERE tenant = ? AND epoch = ?',
-            tenant,
-            epoch,
-          );
+        ? await read.get<KeyRow>(selectCurrent, tenant)
+        : await read.get<KeyRow>(selectOne, tenant, epoch);
     if (!row) throw new Error(`tenant ${tenant} has no data key of epoch ${epoch ?? '(any)'}`);
     const key = open(row.sealed_key, tenantKeyContext(tenant, row.epoch));
     if (key.length !== dataKeyBytes) throw new Error(`data key of ${key.length} bytes`);

@@ -1,5 +1,5 @@
-// Reads objects back (DESIGN sections 4 and 7). Invariant: a byte is given out only after the tag of
-// its whole chunk was found right.
+// Reads objects back (DESIGN sections 4 and 7). Invariant: a byte is given out only after the tag
+// of its whole chunk was found right.
 import type { ExtentRun } from '../core/manifest.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { IntegrityError, sealedBytes, verifyChunk } from './chunk-format.ts';
@@ -30,9 +30,10 @@ export class ObjectReader {
   }
 
   /**
-   * Verified plaintext in order, a chunk or less at a time; the next ones are read ahead meanwhile. A
-   * buffer is the caller's until the next call of `next`. Throws IntegrityError, before any byte of the
-   * chunk, when something stored is not what was written. `return` gives all buffers and files back.
+   * Verified plaintext in order, a chunk or less at a time; the next ones are read ahead meanwhile.
+   * A buffer is the caller's until the next call of `next`. Throws IntegrityError, before any byte
+   * of the chunk, when something stored is not what was written. `return` gives all buffers and
+   * files back.
    */
   async *read(options: ReadOptions): AsyncGenerator<Buffer, void, void> {
     const stream = new ChunkStream({
@@ -49,8 +50,8 @@ export class ObjectReader {
   }
 
   /**
-   * The run's part of one small inline extent: a verified view of `body`. Without a promise once the
-   * tenant's key is cached. Throws, or rejects with, IntegrityError.
+   * The run's part of one small inline extent: a verified view of `body`. Without a promise once
+   * the tenant's key is cached. Throws, or rejects with, IntegrityError.
    */
   openInline(tenant: string, run: ExtentRun, body: Uint8Array): Promise<Buffer> | Buffer {
     const dataKey = this.#options.keyring.at(tenant, run.epoch);

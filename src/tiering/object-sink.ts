@@ -10,7 +10,9 @@ export interface WrittenObject {
   /** Of the asked algorithm, big-endian; null when none was asked for. */
   checksum: Buffer | null;
   runs: ExtentRun[];
-  /** The sealed bytes of a small object, alone in their ArrayBuffer so that they can be transferred. */
+  /**
+   * The sealed bytes of a small object, alone in their ArrayBuffer so that they can be transferred.
+   */
   inline: { id: Buffer; body: Uint8Array } | null;
 }
 
@@ -26,16 +28,16 @@ export interface WriteOptions {
 /** Where an object's bytes are pushed, in order. */
 export interface ObjectSink {
   /**
-   * Takes the next bytes. Null: go on at once. A promise: call nothing but `abort` until it resolves,
-   * and leave `bytes` unchanged until then; it rejects when the write has failed.
-   * Refusal IncompleteBody when more than `sizeBytes` come.
+   * Takes the next bytes. Null: go on at once. A promise: call nothing but `abort` until it
+   * resolves, and leave `bytes` unchanged until then; it rejects when the write has failed. Refusal
+   * IncompleteBody when more than `sizeBytes` come.
    */
   write(bytes: Buffer): Promise<void> | null;
   /** Waits until all is durable. Refusal IncompleteBody when fewer than `sizeBytes` came. */
   finish(): Promise<WrittenObject>;
   /**
-   * Removes what was written and gives all back. Safe at any time and twice; after `finish` only while
-   * it is certain that no catalog row names the extents.
+   * Removes what was written and gives all back. Safe at any time and twice; after `finish` only
+   * while it is certain that no catalog row names the extents.
    */
   abort(): Promise<void>;
 }

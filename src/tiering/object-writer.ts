@@ -1,7 +1,7 @@
 // Takes an object's bytes and makes them extents (DESIGN sections 4.7, 5 and 7). Small objects are
 // hashed and sealed here and go inline with their catalog row; large ones go through ExtentSink.
-// Invariant: `finish` resolves only for exactly `sizeBytes` bytes, all durable or, if inline, sealed
-// and ready for the ledger's transaction. An empty object has no extent at all.
+// Invariant: `finish` resolves only for exactly `sizeBytes` bytes, all durable or, if inline,
+// sealed and ready for the ledger's transaction. An empty object has no extent at all.
 import { hash } from 'node:crypto';
 import { Refusal } from '../core/errors.ts';
 import { newExtentId } from '../core/ids.ts';

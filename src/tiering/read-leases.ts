@@ -1,12 +1,15 @@
-// Which extents this process is reading, so that the sweeper spares them (DESIGN section 6: condemn,
-// wait, check again). Invariant: an extent is held as long as one hold of it is not yet released.
+// Which extents this process is reading, so that the sweeper spares them (DESIGN section 6:
+// condemn, wait, check again). Invariant: an extent is held as long as one hold of it is not yet
+// released.
 import type { ExtentRun } from '../core/manifest.ts';
 
 export class ReadLeases {
   /** Readers by extent id; a Latin-1 string of the id's bytes is the cheapest key. */
   readonly #readers = new Map<string, number>();
 
-  /** Holds the runs' extents until the returned function is called; calling it again does nothing. */
+  /**
+   * Holds the runs' extents until the returned function is called; calling it again does nothing.
+   */
   hold(runs: readonly ExtentRun[]): () => void {
     const ids = runs.map((run) => run.id.toString('latin1'));
     for (const id of ids) this.#readers.set(id, (this.#readers.get(id) ?? 0) + 1);

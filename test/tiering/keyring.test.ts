@@ -3,7 +3,9 @@ import { expect, it } from 'vitest';
 import type { Reader } from '#bursar/core/database.js';
 import { Keyring, tenantKeyContext } from '#bursar/tiering/keyring.js';
 
-/** Rows as the database gives them; a sealed key here is its context's name and the byte to fill. */
+/**
+ * Rows as the database gives them; a sealed key here is its context's name and the byte to fill.
+ */
 function makeKeyring(rows: { tenant: string; epoch: number }[]) {
   const opened: string[] = [];
   const read: Reader = {

@@ -97,7 +97,11 @@ export async function makeRig(options: RigOptions = {}) {
 }
 
 export type Rig = Awaited<ReturnType<typeof makeRig>>;
-type Parts = Pick<Rig, 'writer' | 'reader'>;
+
+interface Parts {
+  writer: ObjectWriter;
+  reader: ObjectReader;
+}
 
 export interface PutOptions {
   checksum?: ChecksumAlgorithm | null;

@@ -1,6 +1,6 @@
-// Makes the entries of a folder durable: fsync of the folder (fsync(2): "also an explicit fsync() on a
-// file descriptor for the directory is needed"). Invariant: `sync` resolves only after an fsync that
-// began after the call, so calls that come while one runs share the next one.
+// Makes the entries of a folder durable: fsync of the folder (fsync(2): "also an explicit fsync()
+// on a file descriptor for the directory is needed"). Invariant: `sync` resolves only after an
+// fsync that began after the call, so calls that come while one runs share the next one.
 import { open } from 'node:fs/promises';
 
 interface Round {

@@ -1,8 +1,8 @@
-// Extents as files of the data folder, opaque and sealed: `<2 hex>/<2 hex>/<32 hex>`, the folders from
-// the id's last two bytes, which are random (ids begin with the time and would fill one folder after
-// the other). Invariant: under its final name a file is whole and durable: it is written under a
-// temporary name, fsynced, renamed, and the folder fsynced (DESIGN section 5). After a failed fsync
-// nobody knows what is on the disk, so the process stops; it is never tried again.
+// Extents as files of the data folder, opaque and sealed: `<2 hex>/<2 hex>/<32 hex>`, the folders
+// from the id's last two bytes, which are random (ids begin with the time and would fill one folder
+// after the other). Invariant: under its final name a file is whole and durable: it is written
+// under a temporary name, fsynced, renamed, and the folder fsynced (DESIGN section 5). After a
+// failed fsync nobody knows what is on the disk, so the process stops; it is never tried again.
 import fs from 'node:fs';
 import { mkdir, readdir, rename, rm, unlink } from 'node:fs/promises';
 import path from 'node:path';
@@ -28,7 +28,9 @@ export interface ExtentSource {
 }
 
 export interface LocalStoreOptions {
-  /** Gets the error of an fsync and must end the process. Default: says so on stderr and exits 1. */
+  /**
+   * Gets the error of an fsync and must end the process. Default: says so on stderr and exits 1.
+   */
   onFatal?: (error: unknown) => never;
 }
 
@@ -96,8 +98,9 @@ export class LocalStore {
   /** Folders made in each first-level folder by this process. */
   readonly #made = new Map<string, number>();
   /**
-   * The count in `#made` up to which a first-level folder's entries, and its own, are durable. Absent
-   * at first: an earlier process may have made folders and been killed before they were durable.
+   * The count in `#made` up to which a first-level folder's entries, and its own, are durable.
+   * Absent at first: an earlier process may have made folders and been killed before they were
+   * durable.
    */
   readonly #settled = new Map<string, number>();
 
@@ -190,8 +193,8 @@ export class LocalStore {
   }
 
   /**
-   * Removes what a killed process left unfinished, and says how many files that were. Only at start,
-   * while nobody writes.
+   * Removes what a killed process left unfinished, and says how many files that were. Only at
+   * start, while nobody writes.
    */
   async removeTemporary(): Promise<number> {
     const folder = path.join(this.#dir, temporaryFolder);
