@@ -373,6 +373,16 @@ describe('headers outside the signature', () => {
     expect(code).toBe('SignatureDoesNotMatch');
   });
 
+  it('an unsigned x-amz-content-sha256 cannot contradict a presigned URL', async () => {
+    const query = [['X-Amz-Content-Sha256', 'UNSIGNED-PAYLOAD']];
+    for (const word of ['STREAMING-UNSIGNED-PAYLOAD-TRAILER', emptySha256]) {
+      const changed = presignedGet({ query }, { 'x-amz-content-sha256': word });
+      const { code, fields } = await refusal(exampleAuthenticator().authenticate(changed));
+      expect(code).toBe('AccessDenied');
+      expect(fields).toEqual({ HeadersNotSigned: 'x-amz-content-sha256' });
+    }
+  });
+
   it('an x-amz-content-sha256 that says what a presigned URL says anyway is let be', async () => {
     const unsigned = presignedGet({}, { 'x-amz-content-sha256': 'UNSIGNED-PAYLOAD' });
     expect(await exampleAuthenticator().authenticate(unsigned)).toMatchObject({

@@ -1,5 +1,6 @@
 import { S3Client } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
+import { canonicalQuery } from '#bursar/authz/canonical-request.js';
 import {
   deriveSigningKey,
   emptySha256,
@@ -186,6 +187,42 @@ function escape(text: string): string {
     (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`,
   );
 }
+
+describe('the canonical query', () => {
+  it.each([
+    [
+      'names before values, also where one name begins another',
+      [
+        ['a b', '1'],
+        ['a-b', '2'],
+        ['a', '3'],
+      ],
+      'a=3&a%20b=1&a-b=2',
+    ],
+    [
+      'values of one name',
+      [
+        ['a', '2'],
+        ['a', ''],
+        ['a', '10'],
+      ],
+      'a=&a=10&a=2',
+    ],
+    [
+      'encoded forms, not the characters',
+      [
+        ['é', '1'],
+        ['z', '2'],
+        ['A', '3'],
+        ['_', '4'],
+      ],
+      '%C3%A9=1&A=3&_=4&z=2',
+    ],
+  ] as const)('sorts %s', (_title, query, expected) => {
+    expect(canonicalQuery(query)).toBe(expected);
+    expect(canonicalQuery([...query].reverse())).toBe(expected);
+  });
+});
 
 describe('signing', () => {
   it('refuses to sign a request without a host', () => {
