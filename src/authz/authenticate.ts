@@ -1,8 +1,10 @@
 // Who sent this request: the verification of Signature V4 in headers and in presigned URLs.
-// Invariant: an identity is returned only when the key's secret signed the method, the path, the whole
-// query, `host`, every x-amz-* header, and the word or digest that stands for the body. An x-amz-*
-// header outside the signature could make the signer copy or publish what they never meant to.
-// Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference.
+// Invariant: an identity is returned only when the key's secret signed the method, the path, the
+// whole query, `host`, every x-amz-* header, and the word or digest that stands for the body. An
+// x-amz-* header outside the signature could make the signer copy or publish what they never meant
+// to.
+// Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
+// reference.
 import { Buffer } from 'node:buffer';
 import { Refusal } from '../core/errors.ts';
 import { clockSkewMsMax } from '../core/limits.ts';
@@ -118,7 +120,9 @@ export class Authenticator {
     throw wrongRegion(claim, expected);
   }
 
-  /** The signing key, if the claim's signature is the secret's. One digest and one HMAC in any case. */
+  /**
+   * The signing key, if the claim's signature is the secret's. One digest and one HMAC in any case.
+   */
   #verify(
     claim: Claim,
     canonical: string,

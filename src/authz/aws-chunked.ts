@@ -1,5 +1,5 @@
-// The aws-chunked body: framed chunks, each with a signature chained to the one before it, or without
-// signatures, and trailing headers after the last.
+// The aws-chunked body: framed chunks, each with a signature chained to the one before it, or
+// without signatures, and trailing headers after the last.
 // Invariant: any split of the body into pushes gives the same data, the same trailers and the same
 // refusal; no data byte is copied; work is linear in the body. Data is emitted before its chunk's
 // signature has come, so nothing may be committed before `finish` has returned.
@@ -77,8 +77,8 @@ export class AwsChunkedDecoder {
   }
 
   /**
-   * Feeds raw body bytes, which the caller must not change while it uses what was emitted. Calls `emit`
-   * with slices of `bytes`. Throws a Refusal, and the same one again on each later call.
+   * Feeds raw body bytes, which the caller must not change while it uses what was emitted. Calls
+   * `emit` with slices of `bytes`. Throws a Refusal, and the same one again on each later call.
    */
   push(bytes: Buffer, emit: (data: Buffer) => void): void {
     if (this.#failure !== null) throw this.#failure;
@@ -88,10 +88,13 @@ export class AwsChunkedDecoder {
     }
   }
 
-  /** Call at the end of the raw body. Throws IncompleteBody if the last chunk or trailer is missing. */
+  /**
+   * Call at the end of the raw body. Throws IncompleteBody if the last chunk or trailer is missing.
+   */
   finish(): void {
     if (this.#failure !== null) throw this.#failure;
-    // Some clients leave out the empty line that ends the trailer; its lines are whole nevertheless.
+    // Some clients leave out the empty line that ends the trailer; its lines are whole
+    // nevertheless.
     if (this.#place === 'trailer' && this.#lineBytes === 0 && this.#trailerIsWhole()) {
       this.#endTrailer();
     }
@@ -290,8 +293,8 @@ function hexDigit(code: number): number {
 }
 
 /**
- * The length of the decoded body, bytes. Throws MissingContentLength if x-amz-decoded-content-length
- * is absent, InvalidArgument if it is not a whole number.
+ * The length of the decoded body, bytes. Throws MissingContentLength if
+ * x-amz-decoded-content-length is absent, InvalidArgument if it is not a whole number.
  */
 export function decodedLength(headers: IncomingHttpHeaders): number {
   const text = headers['x-amz-decoded-content-length'];

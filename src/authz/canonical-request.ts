@@ -1,9 +1,9 @@
 // The canonical form of a request that Signature V4 signs, shared by verifying and signing.
 // Invariant: the text holds only the characters U+0000 to U+00FF and stands for its Latin-1 bytes;
-// paths and queries are percent-encoded, and header values are Latin-1 because Node reads and writes
-// header bytes so. What is hashed are therefore exactly the bytes that went over the wire.
-// Specification: "Signature Calculations for the Authorization Header" of the Amazon S3 API reference;
-// for S3 a path is encoded once and never normalized.
+// paths and queries are percent-encoded, and header values are Latin-1 because Node reads and
+// writes header bytes so. What is hashed are therefore exactly the bytes that went over the wire.
+// Specification: "Signature Calculations for the Authorization Header" of the Amazon S3 API
+// reference; for S3 a path is encoded once and never normalized.
 import { Buffer } from 'node:buffer';
 import { hash } from 'node:crypto';
 
@@ -36,8 +36,8 @@ for (let byte = 0; byte < 256; byte++) {
 const slash = 0x2f;
 
 /**
- * Percent-encodes the UTF-8 bytes of `text`, all but A-Z a-z 0-9 - . _ ~ and, where `keepSlash`, '/'.
- * A lone surrogate counts as U+FFFD, as everywhere in UTF-8.
+ * Percent-encodes the UTF-8 bytes of `text`, all but A-Z a-z 0-9 - . _ ~ and, where `keepSlash`,
+ * '/'. A lone surrogate counts as U+FFFD, as everywhere in UTF-8.
  */
 export function percentEncode(text: string, keepSlash: boolean): string {
   for (let i = 0; i < text.length; i++) {

@@ -26,7 +26,9 @@ export interface Claim {
   scope: Scope;
   /** The scope as the signature has it. */
   scopeLine: string;
-  /** Sorted, lower-case, without repetition; `host` is among them or the request is refused later. */
+  /**
+   * Sorted, lower-case, without repetition; `host` is among them or the request is refused later.
+   */
   signedHeaders: string[];
   signature: string;
   /** `YYYYMMDDTHHMMSSZ`. */
@@ -48,7 +50,9 @@ export function headerOf(headers: Headers, name: string): string | undefined {
   return Array.isArray(value) ? value.join(',') : undefined;
 }
 
-/** The claim of a request, null if it carries no credentials. Throws a Refusal if it is malformed. */
+/**
+ * The claim of a request, null if it carries no credentials. Throws a Refusal if it is malformed.
+ */
 export function readClaim(headers: Headers, query: QueryPairs): Claim | null {
   const authorization = headerOf(headers, 'authorization');
   const inQuery = hasQueryClaim(query);
@@ -57,8 +61,8 @@ export function readClaim(headers: Headers, query: QueryPairs): Claim | null {
   }
   if (inQuery) {
     const message =
-      'Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query ' +
-      'string parameter or the Authorization header should be specified';
+      'Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature ' +
+      'query string parameter or the Authorization header should be specified';
     throw invalidArgument('Authorization', authorization, message);
   }
   return readHeaderClaim(authorization, headers);
@@ -168,7 +172,9 @@ function readComponents(text: string): Components {
   return { credential, signedHeaders, signature };
 }
 
-/** x-amz-date, or else Date. Throws AccessDenied, as S3 does, if neither is there and well-formed. */
+/**
+ * x-amz-date, or else Date. Throws AccessDenied, as S3 does, if neither is there and well-formed.
+ */
 function readHeaderTime(headers: Headers): { amzDate: string; signedAtMs: number } {
   const amzDate = headerOf(headers, 'x-amz-date');
   const text = amzDate ?? headerOf(headers, 'date') ?? '';
@@ -300,7 +306,8 @@ function readCredential(
   }
   if (!isScopeDate(date)) {
     throw malformed(
-      `incorrect date format "${date}". This date in the credential must be in the format "yyyyMMdd".`,
+      `incorrect date format "${date}". This date in the credential must be in the format ` +
+        '"yyyyMMdd".',
     );
   }
   if (region === '' || region.length > regionLengthMax) {

@@ -26,8 +26,8 @@ const signedChunksTrailer = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER';
 const unsignedChunksTrailer = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';
 
 /**
- * What a value of x-amz-content-sha256 means. `seed` is null where no secret key signed the request.
- * Throws NotImplemented for other STREAMING- words, InvalidArgument for any other word.
+ * What a value of x-amz-content-sha256 means. `seed` is null where no secret key signed the
+ * request. Throws NotImplemented for other STREAMING- words, InvalidArgument for any other word.
  */
 export function readPayload(word: string, seed: ChunkSeed | null): Payload {
   switch (word) {
@@ -54,7 +54,9 @@ export function readPayload(word: string, seed: ChunkSeed | null): Payload {
   );
 }
 
-/** The payload of a request without credentials: nothing in it is signed. Throws as `readPayload`. */
+/**
+ * The payload of a request without credentials: nothing in it is signed. Throws as `readPayload`.
+ */
 export function readAnonymousPayload(headers: IncomingHttpHeaders): Payload {
   const word = headers[contentSha256];
   return typeof word === 'string' ? readPayload(word, null) : { kind: 'unsigned' };

@@ -1,8 +1,10 @@
-// AWS Signature Version 4 for S3: signing keys, signatures, and the signing of our own requests (the
-// command line, the bench, the S3 driver). Verifying, in authenticate.ts, uses the same functions.
-// Invariant: a signature depends on the canonical request and the scope alone, so that whatever this
-// file signs, authenticate.ts accepts.
-// Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference.
+// AWS Signature Version 4 for S3: signing keys, signatures, and the signing of our own requests
+// (the command line, the bench, the S3 driver). Verifying, in authenticate.ts, uses the same
+// functions.
+// Invariant: a signature depends on the canonical request and the scope alone, so that whatever
+// this file signs, authenticate.ts accepts.
+// Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
+// reference.
 import { Buffer } from 'node:buffer';
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import {
@@ -58,7 +60,8 @@ const theirs = Buffer.alloc(signatureLength);
 
 /** Compares a signature of ours with a client's, in a time that does not tell where they differ. */
 export function equalSignatures(expected: string, provided: string): boolean {
-  // 64 characters in 64 bytes of UTF-8 are all ASCII, so that writing them as Latin-1 loses nothing.
+  // 64 characters in 64 bytes of UTF-8 are all ASCII, so that writing them as Latin-1 loses
+  // nothing.
   if (provided.length !== signatureLength || Buffer.byteLength(provided) !== signatureLength) {
     return false;
   }
@@ -73,9 +76,9 @@ interface KeptKey {
 }
 
 /**
- * The signing keys used lately. Bounded: at most two generations of `generationSize` keys, the older
- * of which is dropped when the younger is full; a key in use is carried over, so what goes is what was
- * used least recently, and a hit costs one look-up and no reordering.
+ * The signing keys used lately. Bounded: at most two generations of `generationSize` keys, the
+ * older of which is dropped when the younger is full; a key in use is carried over, so what goes is
+ * what was used least recently, and a hit costs one look-up and no reordering.
  */
 export class SigningKeys {
   readonly #generationSize: number;
@@ -121,7 +124,8 @@ export function isScopeDate(text: string): boolean {
 /** `20130524T000000Z`. */
 export function formatAmzDate(timeMs: number): string {
   const iso = new Date(timeMs).toISOString();
-  return `${iso.slice(0, 4)}${iso.slice(5, 7)}${iso.slice(8, 13)}${iso.slice(14, 16)}${iso.slice(17, 19)}Z`;
+  const date = iso.slice(0, 4) + iso.slice(5, 7) + iso.slice(8, 10);
+  return `${date}T${iso.slice(11, 13)}${iso.slice(14, 16)}${iso.slice(17, 19)}Z`;
 }
 
 const basicDate = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/;
@@ -244,14 +248,15 @@ export function signRequest(request: RequestToSign): Record<string, string> {
   });
   const key = ownSigningKey(request, scope, scopeLine);
   const signature = signText(key, stringToSign(amzDate, scopeLine, canonical));
-  const credential = `Credential=${request.accessKeyId}/${scopeLine}`;
-  return {
-    ...added,
-    authorization: `${algorithm} ${credential}, SignedHeaders=${names.join(';')}, Signature=${signature}`,
-  };
+  const authorization =
+    `${algorithm} Credential=${request.accessKeyId}/${scopeLine}, ` +
+    `SignedHeaders=${names.join(';')}, Signature=${signature}`;
+  return { ...added, authorization };
 }
 
-/** A URL that anyone can use until it expires. Its body is not signed. Throws as `signRequest` does. */
+/**
+ * A URL that anyone can use until it expires. Its body is not signed. Throws as `signRequest` does.
+ */
 export function presignUrl(request: UrlToSign): string {
   const { method, origin, path, timeMs } = request;
   const amzDate = formatAmzDate(timeMs);

@@ -1,57 +1,25 @@
-import { createHash, createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { Authenticator, type SignedRequest } from '#bursar/authz/authenticate.js';
+import { Authenticator } from '#bursar/authz/authenticate.js';
 import { readAnonymousPayload } from '#bursar/authz/payload.js';
-import { emptySha256, presignUrl, signRequest } from '#bursar/authz/sigv4.js';
+import { emptySha256 } from '#bursar/authz/sigv4.js';
 import {
   accessKeyId,
   alice,
   exampleAuthenticator,
   exampleMs,
+  handSigned,
+  host,
+  presignedGet,
   refusal,
-  region,
   request,
   secret,
+  signedGet,
+  withAuthorization,
   withHeaders,
+  withQuery,
 } from './requests.ts';
 
-const host = 'examplebucket.s3.amazonaws.com';
-const credentials = { accessKeyId, secret, region, timeMs: exampleMs };
 const minuteMs = 60_000;
-
-/** A GET signed by our own signer, with further headers signed. */
-function signedGet(headers: Record<string, string> = {}, more: object = {}): SignedRequest {
-  const all = { host, ...headers };
-  const added = signRequest({ ...credentials, method: 'GET', path: '/k', headers: all, ...more });
-  return request('GET', '/k', Object.entries({ ...all, ...added }));
-}
-
-/** A presigned request, as a client that knows nothing but the URL sends it. */
-function presignedGet(more: object = {}, headers: Record<string, string> = {}): SignedRequest {
-  const url = presignUrl({
-    ...credentials,
-    method: 'GET',
-    origin: `https://${host}`,
-    path: '/k',
-    expiresSeconds: 600,
-    ...more,
-  });
-  return request('GET', url.slice(`https://${host}`.length), Object.entries({ host, ...headers }));
-}
-
-/** The request with some of its query parameters changed, removed (null), or added. */
-function withQuery(original: SignedRequest, changes: Record<string, string | null>): SignedRequest {
-  const query = original.query.flatMap(([name, value]): Array<readonly [string, string]> => {
-    const changed = changes[name];
-    return changed === null ? [] : [[name, changed ?? value]];
-  });
-  return { ...original, query };
-}
-
-function withAuthorization(change: (authorization: string) => string): SignedRequest {
-  const original = signedGet();
-  return withHeaders(original, { authorization: change(String(original.headers.authorization)) });
-}
 
 describe("AWS's published S3 examples", () => {
   const authorization = (signedHeaders: string, signature: string) =>
@@ -106,9 +74,9 @@ describe("AWS's published S3 examples", () => {
 
   it('the documented presigned GET authenticates with an unsigned payload', async () => {
     const target =
-      '/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524' +
-      '%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400' +
-      '&X-Amz-SignedHeaders=host' +
+      '/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE' +
+      '%2F20130524%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z' +
+      '&X-Amz-Expires=86400&X-Amz-SignedHeaders=host' +
       '&X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404';
     const identity = await exampleAuthenticator().authenticate(
       request('GET', target, [['Host', host]]),
@@ -217,7 +185,7 @@ describe('the signature', () => {
     },
   );
 
-  it('a mismatch shows the client what we computed from its request, and no signature', async () => {
+  it('a mismatch shows what we computed from the request, and no signature of ours', async () => {
     const changed = withHeaders(signedGet(), { host: 'other' });
     const { fields } = await refusal(exampleAuthenticator().authenticate(changed));
     expect(Object.keys(fields).sort()).toEqual([
@@ -313,22 +281,6 @@ describe('the signature', () => {
   });
 });
 
-/** The Authorization header for a canonical request, made with nothing of Bursar's. */
-function handSigned(canonical: string): string {
-  const hmac = (key: string | Buffer, text: string) =>
-    createHmac('sha256', key).update(text).digest();
-  const scope = ['20130524', region, 's3', 'aws4_request'];
-  const key = scope.reduce<string | Buffer>(hmac, `AWS4${secret}`);
-  const digest = createHash('sha256').update(canonical).digest('hex');
-  const text = `AWS4-HMAC-SHA256\n20130524T000000Z\n${scope.join('/')}\n${digest}`;
-  const names = canonical.split('\n').at(-2);
-  const signature = hmac(key, text).toString('hex');
-  return (
-    `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope.join('/')}, ` +
-    `SignedHeaders=${names}, Signature=${signature}`
-  );
-}
-
 describe('headers outside the signature', () => {
   it('an unsigned x-amz- header is refused and named', async () => {
     const changed = withHeaders(signedGet(), { 'x-amz-copy-source': '/secret/key' });
@@ -357,7 +309,7 @@ describe('headers outside the signature', () => {
     expect(await exampleAuthenticator().authenticate(changed)).toMatchObject({ accessKeyId });
   });
 
-  it('a presigned URL made with signed x-amz- headers authenticates with exactly these', async () => {
+  it('a presigned URL with signed x-amz- headers authenticates with exactly these', async () => {
     const headers = { 'x-amz-acl': 'private' };
     const signed = presignedGet({ headers }, headers);
     expect(await exampleAuthenticator().authenticate(signed)).toMatchObject({ presigned: true });
@@ -463,162 +415,6 @@ describe('time', () => {
       'AccessDenied',
       'AWS authentication requires a valid Date or x-amz-date header',
     ]);
-  });
-});
-
-describe('malformed credentials', () => {
-  const damages: ReadonlyArray<readonly [string, (text: string) => string, string]> = [
-    ['AWS4-HMAC-SHA256', (_: string) => 'AWS4-HMAC-SHA256', 'AuthorizationHeaderMalformed'],
-    [
-      'no Signature',
-      (text: string) => text.replace(/, Signature.*/, ''),
-      'AuthorizationHeaderMalformed',
-    ],
-    ['two Signatures', (text: string) => `${text}, Signature=00`, 'AuthorizationHeaderMalformed'],
-    ['an unknown part', (text: string) => `${text}, Extra=1`, 'AuthorizationHeaderMalformed'],
-    [
-      'a short credential',
-      (text: string) => text.replace('/s3/', '/'),
-      'AuthorizationHeaderMalformed',
-    ],
-    [
-      'another service',
-      (text: string) => text.replace('/s3/', '/sts/'),
-      'AuthorizationHeaderMalformed',
-    ],
-    [
-      'another end',
-      (text: string) => text.replace('aws4_request', 'aws5'),
-      'AuthorizationHeaderMalformed',
-    ],
-    [
-      'another day',
-      (text: string) => text.replace('20130524', '20130525'),
-      'AuthorizationHeaderMalformed',
-    ],
-    ['no day', (text: string) => text.replace('20130524', 'today'), 'AuthorizationHeaderMalformed'],
-    [
-      'unsorted headers',
-      (text: string) => text.replace('host;', 'zzz;host;'),
-      'AuthorizationHeaderMalformed',
-    ],
-    [
-      'a header twice',
-      (text: string) => text.replace('host;', 'host;host;'),
-      'AuthorizationHeaderMalformed',
-    ],
-    [
-      'upper-case headers',
-      (text: string) => text.replace('host;', 'Host;'),
-      'AuthorizationHeaderMalformed',
-    ],
-    [
-      'empty headers',
-      (text: string) => text.replace('host;', ';host;'),
-      'AuthorizationHeaderMalformed',
-    ],
-    [
-      'a thousand headers',
-      (text: string) =>
-        text.replace(
-          'host;',
-          `${Array.from({ length: 1000 }, (_, i) => `a${1000 + i}`).join(';')};host;`,
-        ),
-      'AuthorizationHeaderMalformed',
-    ],
-    [
-      'Signature V2',
-      (_: string) => 'AWS AKIAIOSFODNN7EXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg=',
-      'InvalidRequest',
-    ],
-    [
-      'an asymmetric signature',
-      (text: string) => text.replace('HMAC-SHA256', 'ECDSA-P256-SHA256'),
-      'NotImplemented',
-    ],
-    ['a bearer token', (_: string) => 'Bearer abc', 'NotImplemented'],
-    ['a password', (_: string) => 'Basic YTpi', 'InvalidArgument'],
-    ['nothing', (_: string) => '', 'InvalidArgument'],
-  ];
-
-  it.each(damages)(
-    'an Authorization header with %s is refused',
-    async (_title, change, expected) => {
-      const { code } = await refusal(
-        exampleAuthenticator().authenticate(withAuthorization(change)),
-      );
-      expect(code).toBe(expected);
-    },
-  );
-
-  it.each([
-    ['X-Amz-Algorithm', null],
-    ['X-Amz-Algorithm', 'AWS4-HMAC-SHA1'],
-    ['X-Amz-Credential', 'AKIA/us-east-1/s3/aws4_request'],
-    ['X-Amz-Credential', null],
-    ['X-Amz-Date', '2013-05-24'],
-    ['X-Amz-Date', null],
-    ['X-Amz-Date', '20130525T000000Z'],
-    ['X-Amz-Expires', null],
-    ['X-Amz-SignedHeaders', ''],
-    ['X-Amz-SignedHeaders', 'Host'],
-    ['X-Amz-Signature', null],
-  ])('a presigned URL with %s=%s is refused', async (name, value) => {
-    const changed = withQuery(presignedGet(), { [name]: value });
-    const { code } = await refusal(exampleAuthenticator().authenticate(changed));
-    expect(code).toBe('AuthorizationQueryParametersError');
-  });
-
-  it.each([
-    'X-Amz-Algorithm',
-    'X-Amz-Credential',
-    'X-Amz-Date',
-    'X-Amz-Expires',
-    'X-Amz-Signature',
-    'X-Amz-SignedHeaders',
-  ])('a presigned URL that gives %s twice is refused', async (name) => {
-    const original = presignedGet();
-    const pair = original.query.find(([n]) => n === name) as readonly [string, string];
-    const { code } = await refusal(
-      exampleAuthenticator().authenticate({ ...original, query: [...original.query, pair] }),
-    );
-    expect(code).toBe('AuthorizationQueryParametersError');
-  });
-
-  it('a presigned URL of Signature V2 is refused with the reason', async () => {
-    const old = request('GET', '/k?AWSAccessKeyId=a&Expires=1&Signature=b', [['Host', host]]);
-    const { code, message } = await refusal(exampleAuthenticator().authenticate(old));
-    expect(code).toBe('InvalidRequest');
-    expect(message).toContain('Please use AWS4-HMAC-SHA256');
-  });
-
-  it('two mechanisms at once are refused', async () => {
-    const both = withHeaders(presignedGet(), signedGet().headers as Record<string, string>);
-    const { code, message } = await refusal(exampleAuthenticator().authenticate(both));
-    expect(code).toBe('InvalidArgument');
-    expect(message).toContain('Only one auth mechanism allowed');
-  });
-
-  it('a session token is refused, since no key has one', async () => {
-    const inHeader = signedGet({ 'x-amz-security-token': 'token' });
-    const inQuery = presignedGet({ query: [['X-Amz-Security-Token', 'token']] });
-    for (const withToken of [inHeader, inQuery]) {
-      const { code } = await refusal(exampleAuthenticator().authenticate(withToken));
-      expect(code).toBe('InvalidToken');
-    }
-  });
-
-  it('a gateway with a region accepts that one and names it to the others', async () => {
-    const authenticator = exampleAuthenticator(exampleMs, 'eu-central-1, eu-west-1');
-    for (const accepted of ['eu-central-1', 'eu-west-1']) {
-      expect(await authenticator.authenticate(signedGet({}, { region: accepted }))).not.toBeNull();
-    }
-    const inHeader = await refusal(authenticator.authenticate(signedGet()));
-    expect(inHeader.code).toBe('AuthorizationHeaderMalformed');
-    expect(inHeader.fields).toEqual({ Region: 'eu-central-1' });
-    const inQuery = await refusal(authenticator.authenticate(presignedGet()));
-    expect(inQuery.code).toBe('AuthorizationQueryParametersError');
-    expect(inQuery.fields).toEqual({ Region: 'eu-central-1' });
   });
 });
 

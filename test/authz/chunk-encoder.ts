@@ -1,5 +1,5 @@
-// aws-chunked bodies for the tests, made straight from the text of the specification and without any
-// code of Bursar's, so that encoder and decoder cannot share a mistake.
+// aws-chunked bodies for the tests, made straight from the text of the specification and without
+// any code of Bursar's, so that encoder and decoder cannot share a mistake.
 import { createHash, createHmac } from 'node:crypto';
 import type { ChunkSeed } from '#bursar/authz/aws-chunked.js';
 

@@ -1,6 +1,8 @@
-// Requests and keys for the tests of authz: AWS's documented credentials, and the way from a request
-// line and headers to what the gateway hands to the authenticator.
+// Requests and keys for the tests of authz: AWS's documented credentials, and the way from a
+// request line and headers to what the gateway hands to the authenticator.
+import { createHash, createHmac } from 'node:crypto';
 import { Authenticator, type SignedRequest } from '#bursar/authz/authenticate.js';
+import { presignUrl, signRequest } from '#bursar/authz/sigv4.js';
 import type { Principal } from '#bursar/core/principal.js';
 
 export const accessKeyId = 'AKIAIOSFODNN7EXAMPLE';
@@ -8,6 +10,10 @@ export const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
 export const region = 'us-east-1';
 /** 2013-05-24T00:00:00Z, the time of all of AWS's examples. */
 export const exampleMs = Date.UTC(2013, 4, 24);
+
+export const host = 'examplebucket.s3.amazonaws.com';
+
+const credentials = { accessKeyId, secret, region, timeMs: exampleMs };
 
 export const alice: Principal = {
   tenant: 'default',
@@ -81,4 +87,60 @@ export async function refusal(
     return { code, message, fields };
   }
   throw outcome;
+}
+
+/** A GET signed by our own signer, with further headers signed. */
+export function signedGet(headers: Record<string, string> = {}, more: object = {}): SignedRequest {
+  const all = { host, ...headers };
+  const added = signRequest({ ...credentials, method: 'GET', path: '/k', headers: all, ...more });
+  return request('GET', '/k', Object.entries({ ...all, ...added }));
+}
+
+/** A presigned request, as a client that knows nothing but the URL sends it. */
+export function presignedGet(
+  more: object = {},
+  headers: Record<string, string> = {},
+): SignedRequest {
+  const url = presignUrl({
+    ...credentials,
+    method: 'GET',
+    origin: `https://${host}`,
+    path: '/k',
+    expiresSeconds: 600,
+    ...more,
+  });
+  return request('GET', url.slice(`https://${host}`.length), Object.entries({ host, ...headers }));
+}
+
+/** The request with some of its query parameters changed, removed (null), or added. */
+export function withQuery(
+  original: SignedRequest,
+  changes: Record<string, string | null>,
+): SignedRequest {
+  const query = original.query.flatMap(([name, value]): Array<readonly [string, string]> => {
+    const changed = changes[name];
+    return changed === null ? [] : [[name, changed ?? value]];
+  });
+  return { ...original, query };
+}
+
+export function withAuthorization(change: (authorization: string) => string): SignedRequest {
+  const original = signedGet();
+  return withHeaders(original, { authorization: change(String(original.headers.authorization)) });
+}
+
+/** The Authorization header for a canonical request, made with nothing of Bursar's. */
+export function handSigned(canonical: string): string {
+  const hmac = (key: string | Buffer, text: string) =>
+    createHmac('sha256', key).update(text).digest();
+  const scope = ['20130524', region, 's3', 'aws4_request'];
+  const key = scope.reduce<string | Buffer>(hmac, `AWS4${secret}`);
+  const digest = createHash('sha256').update(canonical).digest('hex');
+  const text = `AWS4-HMAC-SHA256\n20130524T000000Z\n${scope.join('/')}\n${digest}`;
+  const names = canonical.split('\n').at(-2);
+  const signature = hmac(key, text).toString('hex');
+  return (
+    `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope.join('/')}, ` +
+    `SignedHeaders=${names}, Signature=${signature}`
+  );
 }

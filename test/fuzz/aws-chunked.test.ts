@@ -1,5 +1,5 @@
-// The decoder against a reader that has the whole body before it and follows the specification line by
-// line, with bodies damaged at random and pushed in random pieces.
+// The decoder against a reader that has the whole body before it and follows the specification line
+// by line, with bodies damaged at random and pushed in random pieces.
 import { createHash, createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { AwsChunkedDecoder, type ChunkSeed } from '#bursar/authz/aws-chunked.js';

@@ -1,4 +1,5 @@
-// Randomness that repeats: a fuzz test that fails names the seed, and the seed alone fails it again.
+// Randomness that repeats: a fuzz test that fails names the seed, and the seed alone fails it
+// again.
 // Invariant: the same seed gives the same numbers on every machine. The generator is mulberry32.
 
 /** Uniform numbers in [0, 1), the same for the same 32-bit seed. */
