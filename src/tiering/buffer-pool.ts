@@ -61,9 +61,14 @@ export class BufferPool {
     return this.#waiters.size;
   }
 
-  /** A free slot, or null when there is none or others have waited longer. Never waits. */
+  /**
+   * A free slot, or null. Never waits, and never overtakes: while others wait no slot is free, since
+   * `release` hands it straight on.
+   */
   tryAcquire(): ChunkBuffer | null {
-    return this.#waiters.size > 0 ? null : this.#take();
+    const buffer = this.#free.pop() ?? this.#touch();
+    if (buffer) this.#taken[buffer.slot] = 1;
+    return buffer;
   }
 
   /** The next free slot, first come, first served. Throws Refusal SlowDown after `waitMsMax`. */
@@ -95,12 +100,6 @@ export class BufferPool {
     }
     this.#taken[buffer.slot] = 0;
     this.#free.push(buffer);
-  }
-
-  #take(): ChunkBuffer | null {
-    const buffer = this.#free.pop() ?? this.#touch();
-    if (buffer) this.#taken[buffer.slot] = 1;
-    return buffer;
   }
 
   #touch(): ChunkBuffer | null {

@@ -33,7 +33,10 @@ export interface ObjectSink {
    * IncompleteBody when more than `sizeBytes` come.
    */
   write(bytes: Buffer): Promise<void> | null;
-  /** Waits until all is durable. Refusal IncompleteBody when fewer than `sizeBytes` came. */
+  /**
+   * Waits until all is durable. Refusal IncompleteBody when fewer than `sizeBytes` came. When it
+   * rejects, `abort` is still to be called.
+   */
   finish(): Promise<WrittenObject>;
   /**
    * Removes what was written and gives all back. Safe at any time and twice; after `finish` only
