@@ -1,0 +1,118 @@
+// `bursar usage` and `bursar records`: what accounts used, and what happened.
+import { type Command, InvalidArgumentError } from 'commander';
+import { type Connection, callApi } from './api-client.ts';
+import { connect } from './command-arguments.ts';
+import { print, printTable } from './output.ts';
+
+interface Usage {
+  account: string;
+  requests: number;
+  ingressBytes: number;
+  egressBytes: number;
+  storedBytes: number;
+  storedObjects: number;
+}
+
+interface AuditRecord {
+  index: number;
+  time: string;
+  tenant: string;
+  principal: string;
+  action: string;
+  bucket?: string;
+  key?: string;
+  target?: string;
+  status: number;
+  error?: string;
+}
+
+interface RecordFlags {
+  from?: string;
+  to?: string;
+  tenant?: string;
+  principal?: string;
+  bucket?: string;
+  prefix?: string;
+  action?: string;
+  limit?: number;
+}
+
+const pageMax = 1000;
+
+export function addUsageCommand(program: Command): void {
+  program
+    .command('usage [account]')
+    .description(
+      'usage counters of one account (tenant:cms, principal:cms/alice, bucket:cms/raw) or all',
+    )
+    .action(async (account: string | undefined, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = account === undefined ? ['usage'] : ['usage', account];
+      const { json } = await callApi(connection, { method: 'GET', path });
+      const rows = account === undefined ? (json as { usage: Usage[] }).usage : [json as Usage];
+      printTable(flags.json, {
+        json: account === undefined ? rows : json,
+        heading: ['ACCOUNT', 'REQUESTS', 'BYTES IN', 'BYTES OUT', 'BYTES STORED', 'OBJECTS'],
+        rows: rows.map((row) => [
+          row.account,
+          ...[row.requests, row.ingressBytes, row.egressBytes].map(String),
+          ...[row.storedBytes, row.storedObjects].map(String),
+        ]),
+      });
+    });
+}
+
+export function addRecordsCommand(program: Command): void {
+  program
+    .command('records')
+    .description('audit records, in the order of the log; with --json one canonical record a line')
+    .option('--from <time>', 'not before this time (RFC 3339)')
+    .option('--to <time>', 'before this time')
+    .option('--tenant <name>', 'of principals of this tenant')
+    .option('--principal <name>', 'of this principal (alice or cms/alice)')
+    .option('--bucket <name>', 'about this bucket')
+    .option('--prefix <text>', 'about keys that begin so')
+    .option('--action <name>', 'of this action (s3:PutObject, bursar:CreateTenant)')
+    .option('--limit <count>', 'at most so many records (default: all)', parseLimit)
+    .action(async (given: RecordFlags, command: Command) => {
+      const { connection, flags } = connect(command);
+      for await (const page of readRecords(connection, given)) {
+        for (const record of page) print(flags.json ? JSON.stringify(record) : lineOf(record));
+      }
+    });
+}
+
+/** Pages of records. JSON.stringify gives the canonical text back: members keep their order. */
+async function* readRecords(
+  connection: Connection,
+  { limit, ...filters }: RecordFlags,
+): AsyncGenerator<AuditRecord[]> {
+  let left = limit ?? Number.POSITIVE_INFINITY;
+  let cursor: string | undefined;
+  do {
+    const query = { ...filters, cursor, limit: String(Math.min(left, pageMax)) };
+    const { json } = await callApi(connection, { method: 'GET', path: ['records'], query });
+    const page = json as { records: AuditRecord[]; next: string | null };
+    yield page.records;
+    left -= page.records.length;
+    cursor = page.next ?? undefined;
+  } while (cursor !== undefined && left > 0);
+}
+
+function lineOf(record: AuditRecord): string {
+  const object = record.bucket === undefined ? undefined : [record.bucket, record.key];
+  const subject = record.target ?? object?.filter((part) => part !== undefined).join('/') ?? '';
+  const outcome = record.error ?? String(record.status);
+  const who = `${record.tenant}/${record.principal}`;
+  // A key is a client's text: quoted, it cannot move the terminal's cursor.
+  const shown = /[\p{Cc}\p{Zl}\p{Zp}]/u.test(subject) ? JSON.stringify(subject) : subject;
+  return `${record.index}  ${record.time}  ${who}  ${record.action}  ${outcome}  ${shown}`.trimEnd();
+}
+
+function parseLimit(value: string): number {
+  const limit = Number(value);
+  if (!/^\d+$/.test(value) || limit < 1 || !Number.isSafeInteger(limit)) {
+    throw new InvalidArgumentError('Must be a whole number from 1 on.');
+  }
+  return limit;
+}

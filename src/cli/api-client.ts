@@ -1,0 +1,186 @@
+// The administration commands' side of the native API: signed HTTP requests, problem documents made
+// into one line, pages read to their end.
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { signRequest } from '../authz/sigv4.ts';
+import { readClientEnvironment } from './config.ts';
+import { profileDefault, readCredentials } from './credentials-file.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import { parseUrl } from './quantities.ts';
+
+export interface Connection {
+  endpoint: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+  region: string;
+}
+
+/** Global flags of the administration commands. */
+export interface ConnectionFlags {
+  endpoint?: string;
+  credentials?: string;
+  profile?: string;
+}
+
+const endpointDefault = 'http://127.0.0.1:9000';
+const regionDefault = 'us-east-1';
+
+/**
+ * Where to and as whom: from flags, else the environment, else the credentials file. Throws
+ * `CommandFailure` that says what is missing and where it was looked for.
+ */
+export function findConnection(flags: ConnectionFlags): Connection {
+  const environment = readClientEnvironment();
+  const profile = flags.profile ?? environment.profile ?? profileDefault;
+  const file =
+    flags.credentials ?? environment.credentialsFile ?? join(environment.data, 'credentials');
+  const { accessKeyId, secretAccessKey } = environment;
+  if ((accessKeyId === undefined) !== (secretAccessKey === undefined)) {
+    const names = 'BURSAR_ACCESS_KEY_ID and BURSAR_SECRET_ACCESS_KEY';
+    throw new CommandFailure('usage', `${names} must be given both or not at all`);
+  }
+  const stored = readProfile(file, profile);
+  const endpoint = flags.endpoint ?? environment.endpoint ?? stored?.endpoint_url;
+  const id = accessKeyId ?? stored?.aws_access_key_id;
+  const secret = secretAccessKey ?? stored?.aws_secret_access_key;
+  if (id === undefined || secret === undefined) {
+    throw new CommandFailure(
+      'usage',
+      `no credentials: set BURSAR_ACCESS_KEY_ID and BURSAR_SECRET_ACCESS_KEY, or run this where ` +
+        `${file} has a profile [${profile}] (--credentials, --profile)`,
+    );
+  }
+  return {
+    endpoint: checkEndpoint(endpoint ?? endpointDefault),
+    accessKeyId: id,
+    secretAccessKey: secret,
+    region: stored?.region ?? regionDefault,
+  };
+}
+
+export interface ApiRequest {
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  /** Decoded segments after `/_/v1/`. */
+  path: readonly string[];
+  query?: Readonly<Record<string, string | undefined>>;
+  body?: object;
+}
+
+export interface ApiAnswer {
+  /** As received; empty for a status without content. */
+  text: string;
+  json: unknown;
+}
+
+/** Makes one call. Throws `CommandFailure` with the gateway's own words when it is refused. */
+export async function callApi(connection: Connection, request: ApiRequest): Promise<ApiAnswer> {
+  const { status, text } = await send(connection, request);
+  const json = parseAnswer(text);
+  if (status >= 200 && status < 300) return { text, json };
+  throw new CommandFailure('failed', explain(connection, status, json));
+}
+
+/** Reads all pages of a listing. */
+export async function listAll<T>(
+  connection: Connection,
+  path: readonly string[],
+  member: string,
+): Promise<T[]> {
+  const entries: T[] = [];
+  let after: string | undefined;
+  do {
+    const { json } = await callApi(connection, { method: 'GET', path, query: { after } });
+    const page = json as Record<string, T[]> & { next: string | null };
+    entries.push(...(page[member] ?? []));
+    after = page.next ?? undefined;
+  } while (after !== undefined);
+  return entries;
+}
+
+async function send(
+  connection: Connection,
+  request: ApiRequest,
+): Promise<{ status: number; text: string }> {
+  const { endpoint, region, accessKeyId, secretAccessKey } = connection;
+  const given = Object.entries(request.query ?? {});
+  const query = given.filter((pair): pair is [string, string] => pair[1] !== undefined);
+  const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+  const headers: Record<string, string> = { host: new URL(endpoint).host };
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  const signed = signRequest({
+    method: request.method,
+    path: `/_/v1/${request.path.join('/')}`,
+    query,
+    headers,
+    accessKeyId,
+    secret: secretAccessKey,
+    region,
+    service: 's3',
+    payloadHash: createHash('sha256')
+      .update(body ?? '')
+      .digest('hex'),
+    timeMs: Date.now(),
+  });
+  const target = `/_/v1/${request.path.map(encode).join('/')}`;
+  const search = query.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&');
+  const url = `${endpoint}${target}${search && `?${search}`}`;
+  try {
+    const answer = await fetch(url, {
+      method: request.method,
+      headers: { ...headers, ...signed },
+      redirect: 'error',
+      ...(body === undefined ? {} : { body }),
+    });
+    return { status: answer.status, text: await answer.text() };
+  } catch (error) {
+    const cause = (error as Error).cause ?? error;
+    const reason = (cause as NodeJS.ErrnoException).code ?? messageOfFailure(cause);
+    throw new CommandFailure(
+      'failed',
+      `cannot reach the gateway at ${endpoint} (${reason})`,
+      error,
+    );
+  }
+}
+
+/** As RFC 3986 has it: only unreserved characters stay. */
+function encode(text: string): string {
+  return encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+function readProfile(file: string, profile: string) {
+  try {
+    return readCredentials(file, profile);
+  } catch (error) {
+    throw new CommandFailure('failed', messageOfFailure(error), error);
+  }
+}
+
+function checkEndpoint(endpoint: string): string {
+  try {
+    return parseUrl(endpoint);
+  } catch (error) {
+    throw new CommandFailure('usage', `endpoint ${endpoint} ${messageOfFailure(error)}`);
+  }
+}
+
+function parseAnswer(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // An empty answer, or one that some other server gave; its status says the rest.
+    return undefined;
+  }
+}
+
+function explain(connection: Connection, status: number, json: unknown): string {
+  const problem = json as { detail?: unknown; code?: unknown; requestId?: unknown } | undefined;
+  if (typeof problem?.detail !== 'string') {
+    return `${connection.endpoint} answered ${status}, which is not an answer of Bursar`;
+  }
+  const id = status >= 500 ? `, request ${String(problem.requestId)}` : '';
+  return `${problem.detail} (${String(problem.code)}${id})`;
+}

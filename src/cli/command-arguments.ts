@@ -1,0 +1,37 @@
+// What the administration commands share: their global flags and the forms of their arguments.
+import { type Command, InvalidArgumentError } from 'commander';
+import { type Connection, type ConnectionFlags, findConnection } from './api-client.ts';
+import { CommandFailure } from './failure.ts';
+
+export interface CommandFlags extends ConnectionFlags {
+  json?: boolean;
+}
+
+/** The flags of a command and of the program around it, and the gateway that they lead to. */
+export function connect(command: Command): { connection: Connection; flags: CommandFlags } {
+  const flags = command.optsWithGlobals<CommandFlags>();
+  return { connection: findConnection(flags), flags };
+}
+
+/** The two names of `cms/alice`. */
+export function splitId(id: string): [tenant: string, name: string] {
+  const [tenant, name, ...rest] = id.split('/');
+  if (!tenant || !name || rest.length > 0) {
+    throw new CommandFailure('usage', `${id} must be TENANT/NAME, such as cms/alice`);
+  }
+  return [tenant, name];
+}
+
+/** A parser of flags that takes one of some words. */
+export function choice(words: readonly string[]) {
+  return (value: string): string => {
+    if (words.includes(value)) return value;
+    throw new InvalidArgumentError(`Must be one of ${words.join(', ')}.`);
+  };
+}
+
+export function parseBoolean(value: string): boolean {
+  if (value === 'yes' || value === 'true') return true;
+  if (value === 'no' || value === 'false') return false;
+  throw new InvalidArgumentError('Must be yes or no.');
+}

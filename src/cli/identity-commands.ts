@@ -1,0 +1,272 @@
+// `bursar tenant|principal|group|key`: who there is. Principals are written TENANT/NAME.
+import type { Command } from 'commander';
+import { principalKinds, roles } from '../core/principal.ts';
+import { type Connection, callApi, listAll } from './api-client.ts';
+import { type CommandFlags, choice, connect, parseBoolean, splitId } from './command-arguments.ts';
+import { print, printJson, printTable } from './output.ts';
+
+interface Tenant {
+  name: string;
+  membersCreateBuckets: boolean;
+  createdAt: string;
+}
+
+interface Principal {
+  tenant: string;
+  name: string;
+  kind: string;
+  role: string;
+  groups: string[];
+  createdAt: string;
+}
+
+interface Group {
+  tenant: string;
+  name: string;
+  members?: string[];
+  createdAt: string;
+}
+
+interface AccessKey {
+  accessKeyId: string;
+  secretAccessKey?: string;
+  createdAt: string;
+}
+
+const membersFlag = '--members-create-buckets <yes|no>';
+const membersHelp = 'may members create buckets?';
+
+export function addTenantCommands(program: Command): void {
+  const tenant = program.command('tenant').description('tenants: collaborations that own buckets');
+  tenant
+    .command('create <name>')
+    .description('create a tenant')
+    .option(membersFlag, `${membersHelp} (default: yes)`, parseBoolean)
+    .action(async (name: string, given: { membersCreateBuckets?: boolean }, command: Command) => {
+      const { connection, flags } = connect(command);
+      const body = { name, ...given };
+      const { json } = await callApi(connection, { method: 'POST', path: ['tenants'], body });
+      showTenants(flags, json, [json as Tenant]);
+    });
+  tenant
+    .command('list')
+    .description('list tenants')
+    .action(async (_given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const tenants = await listAll<Tenant>(connection, ['tenants'], 'tenants');
+      showTenants(flags, tenants, tenants);
+    });
+  tenant
+    .command('show <name>')
+    .description('show a tenant')
+    .action(async (name: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const { json } = await callApi(connection, { method: 'GET', path: ['tenants', name] });
+      showTenants(flags, json, [json as Tenant]);
+    });
+  tenant
+    .command('update <name>')
+    .description("change a tenant's settings")
+    .requiredOption(membersFlag, membersHelp, parseBoolean)
+    .action(async (name: string, body: { membersCreateBuckets: boolean }, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = ['tenants', name];
+      const { json } = await callApi(connection, { method: 'PATCH', path, body });
+      showTenants(flags, json, [json as Tenant]);
+    });
+  tenant
+    .command('delete <name>')
+    .description('delete a tenant that owns no bucket; its name is not given again')
+    .action(async (name: string, _given: object, command: Command) => {
+      await remove(command, ['tenants', name]);
+    });
+}
+
+export function addPrincipalCommands(program: Command): void {
+  const principal = program
+    .command('principal')
+    .description('principals: the people and robots of a tenant');
+  principal
+    .command('create <tenant/name>')
+    .description('create a principal')
+    .option(
+      '--kind <kind>',
+      `${principalKinds.join(' or ')} (default: person)`,
+      choice(principalKinds),
+    )
+    .option('--role <role>', `${roles.join(', ')} (default: member)`, choice(roles))
+    .option('--group <name...>', 'groups to be in')
+    .action(async (id: string, given: PrincipalFlags, command: Command) => {
+      const { connection, flags } = connect(command);
+      const [tenant, name] = splitId(id);
+      const body = { name, ...principalBody(given) };
+      const path = ['tenants', tenant, 'principals'];
+      const { json } = await callApi(connection, { method: 'POST', path, body });
+      showPrincipals(flags, json, [json as Principal]);
+    });
+  principal
+    .command('list <tenant>')
+    .description("list a tenant's principals")
+    .action(async (tenant: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = ['tenants', tenant, 'principals'];
+      const principals = await listAll<Principal>(connection, path, 'principals');
+      showPrincipals(flags, principals, principals);
+    });
+  principal
+    .command('show <tenant/name>')
+    .description('show a principal')
+    .action(async (id: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const { json } = await callApi(connection, { method: 'GET', path: principalPath(id) });
+      showPrincipals(flags, json, [json as Principal]);
+    });
+  principal
+    .command('update <tenant/name>')
+    .description("change a principal's role or replace its groups")
+    .option('--role <role>', roles.join(', '), choice(roles))
+    .option('--group <name...>', 'groups to be in from now on')
+    .option('--no-group', 'be in no group from now on')
+    .action(async (id: string, given: PrincipalFlags, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = principalPath(id);
+      const body = principalBody(given);
+      const { json } = await callApi(connection, { method: 'PATCH', path, body });
+      showPrincipals(flags, json, [json as Principal]);
+    });
+  principal
+    .command('delete <tenant/name>')
+    .description('delete a principal that owns no bucket, with its access keys')
+    .action(async (id: string, _given: object, command: Command) => {
+      await remove(command, principalPath(id));
+    });
+}
+
+export function addGroupCommands(program: Command): void {
+  const group = program.command('group').description('groups: named sets of principals');
+  group
+    .command('create <tenant/name>')
+    .description('create a group')
+    .action(async (id: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const [tenant, name] = splitId(id);
+      const path = ['tenants', tenant, 'groups'];
+      const { json } = await callApi(connection, { method: 'POST', path, body: { name } });
+      showGroups(flags, json, [json as Group]);
+    });
+  group
+    .command('list <tenant>')
+    .description("list a tenant's groups")
+    .action(async (tenant: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const groups = await listAll<Group>(connection, ['tenants', tenant, 'groups'], 'groups');
+      showGroups(flags, groups, groups);
+    });
+  group
+    .command('show <tenant/name>')
+    .description('show a group and its members')
+    .action(async (id: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const { json } = await callApi(connection, { method: 'GET', path: groupPath(id) });
+      showGroups(flags, json, [json as Group]);
+    });
+  group
+    .command('delete <tenant/name>')
+    .description('delete a group; its members stay')
+    .action(async (id: string, _given: object, command: Command) => {
+      await remove(command, groupPath(id));
+    });
+}
+
+export function addKeyCommands(program: Command): void {
+  const key = program.command('key').description('access keys of principals');
+  key
+    .command('create <tenant/name>')
+    .description('create an access key; its secret is shown only now')
+    .action(async (id: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = [...principalPath(id), 'access-keys'];
+      const { json } = await callApi(connection, { method: 'POST', path, body: {} });
+      if (flags.json) return printJson(json);
+      const made = json as AccessKey;
+      print(`aws_access_key_id = ${made.accessKeyId}`);
+      print(`aws_secret_access_key = ${made.secretAccessKey}`);
+    });
+  key
+    .command('list <tenant/name>')
+    .description("list a principal's access keys, without secrets")
+    .action(async (id: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = [...principalPath(id), 'access-keys'];
+      const keys = await listAll<AccessKey>(connection, path, 'accessKeys');
+      const rows = keys.map((one) => [one.accessKeyId, one.createdAt]);
+      printTable(flags.json, { json: keys, heading: ['ACCESS KEY', 'CREATED'], rows });
+    });
+  key
+    .command('delete <tenant/name> <id>')
+    .description('delete an access key; it stops working at once')
+    .action(async (id: string, keyId: string, _given: object, command: Command) => {
+      await remove(command, [...principalPath(id), 'access-keys', keyId]);
+    });
+}
+
+interface PrincipalFlags {
+  kind?: string;
+  role?: string;
+  /** False: --no-group. */
+  group?: string[] | boolean;
+}
+
+function principalBody({ kind, role, group }: PrincipalFlags): object {
+  const groups = group === false ? [] : group;
+  return { kind, role, ...(Array.isArray(groups) ? { groups } : {}) };
+}
+
+function principalPath(id: string): string[] {
+  const [tenant, name] = splitId(id);
+  return ['tenants', tenant, 'principals', name];
+}
+
+function groupPath(id: string): string[] {
+  const [tenant, name] = splitId(id);
+  return ['tenants', tenant, 'groups', name];
+}
+
+async function remove(command: Command, path: string[]): Promise<void> {
+  const { connection }: { connection: Connection } = connect(command);
+  await callApi(connection, { method: 'DELETE', path });
+}
+
+function showTenants(flags: CommandFlags, json: unknown, tenants: readonly Tenant[]): void {
+  printTable(flags.json, {
+    json,
+    heading: ['TENANT', 'MEMBERS CREATE BUCKETS', 'CREATED'],
+    rows: tenants.map((one) => [one.name, one.membersCreateBuckets ? 'yes' : 'no', one.createdAt]),
+  });
+}
+
+function showPrincipals(flags: CommandFlags, json: unknown, entries: readonly Principal[]): void {
+  printTable(flags.json, {
+    json,
+    heading: ['PRINCIPAL', 'KIND', 'ROLE', 'GROUPS', 'CREATED'],
+    rows: entries.map((one) => [
+      `${one.tenant}/${one.name}`,
+      one.kind,
+      one.role,
+      one.groups.join(','),
+      one.createdAt,
+    ]),
+  });
+}
+
+function showGroups(flags: CommandFlags, json: unknown, groups: readonly Group[]): void {
+  printTable(flags.json, {
+    json,
+    heading: ['GROUP', 'MEMBERS', 'CREATED'],
+    rows: groups.map((one) => [
+      `${one.tenant}/${one.name}`,
+      one.members?.join(',') ?? '',
+      one.createdAt,
+    ]),
+  });
+}

@@ -1,0 +1,64 @@
+// `bursar serve`: takes the data folder, starts the gateway, says how to use it, and on SIGTERM or
+// SIGINT lets requests finish, writes what is pending and ends with exit code 0.
+import { resolve } from 'node:path';
+import type { Config } from './config.ts';
+import { profileDefault } from './credentials-file.ts';
+import { openDataFolder } from './data-folder.ts';
+import { wire } from './wiring.ts';
+
+/** Resolves when the gateway has stopped after a signal. Throws `CommandFailure`. */
+export async function serve(config: Config): Promise<void> {
+  // Also where the folder was made by somebody else, nothing in it is for other users' eyes.
+  process.umask(0o077);
+  const folder = openDataFolder(config.data);
+  const stopping = nextSignal();
+  try {
+    const gateway = await wire(config, folder);
+    process.stdout.write(welcome(config, gateway.endpoint, folder.credentialsFile));
+    const signal = await stopping;
+    process.stderr.write(`bursar: ${signal}: finishing what is under way\n`);
+    await gateway.close();
+  } finally {
+    folder.release();
+  }
+}
+
+/** The first signal asks to stop; a second one does not wait. */
+function nextSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolveSignal) => {
+    let asked = false;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(1);
+        asked = true;
+        resolveSignal(signal);
+      });
+    }
+  });
+}
+
+/** What to paste next. Never shows a secret: terminals and service logs are kept. */
+function welcome(config: Config, endpoint: string, credentialsFile: string): string {
+  const credentials = quote(resolve(credentialsFile));
+  const session = `boto3.Session(profile_name="${profileDefault}")`;
+  return `Bursar serves ${endpoint} (data in ${resolve(config.data)})
+
+AWS CLI:
+  export AWS_SHARED_CREDENTIALS_FILE=${credentials} AWS_PROFILE=${profileDefault}
+  aws --endpoint-url ${endpoint} s3 mb s3://first
+  aws --endpoint-url ${endpoint} s3 ls
+
+Python, in the same shell:
+  import boto3
+  s3 = ${session}.client("s3", endpoint_url="${endpoint}")
+  s3.put_object(Bucket="first", Key="hello.txt", Body=b"hello")
+
+Administration, in this folder:
+  npx bursar tenant list
+`;
+}
+
+/** For a POSIX shell. */
+function quote(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
+}

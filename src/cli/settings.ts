@@ -1,0 +1,217 @@
+// Every setting of `bursar serve`, in one table. Flags, environment variables, the keys of the YAML
+// file and the help are all derived from it, so they cannot disagree.
+import { inlineBytesMax } from '../core/limits.ts';
+import { parseCount, parseDuration, parseListen, parseSize, parseUrl } from './quantities.ts';
+
+export interface Setting<T> {
+  /** Key in the YAML file; the flag and the variable are made from it. */
+  key: string;
+  /** What the help shows for the value. */
+  placeholder: string;
+  description: string;
+  /** As it would be given; absent: there is no value unless one is given. */
+  default?: string;
+  /** Neither a flag (other users of the machine can read those) nor echoed in errors. */
+  secret?: true;
+  /** Only where it makes sense: the config file cannot name itself. */
+  notInFile?: true;
+  /** The value of a text. Throws an Error that says what would have fitted. */
+  parse(text: string): T;
+}
+
+/** A setting that always has a value. */
+type DefaultSetting<T> = Setting<T> & { default: string };
+
+const setting = <T>(one: DefaultSetting<T>): DefaultSetting<T> => one;
+const optional = <T>(one: Setting<T>): Setting<T> => one;
+const text = (value: string): string => {
+  if (value === '') throw new Error('must not be empty');
+  return value;
+};
+
+export const logLevels = ['silent', 'error', 'warn', 'info'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** Properties of `Config`, units last. */
+export const settings = {
+  data: setting({
+    key: 'data',
+    placeholder: 'DIR',
+    description: 'folder for everything that is kept',
+    default: './bursar-data',
+    parse: text,
+  }),
+  listen: setting({
+    key: 'listen',
+    placeholder: 'HOST:PORT',
+    description: 'address to listen on; port 0 takes a free one',
+    default: '127.0.0.1:9000',
+    parse: parseListen,
+  }),
+  config: optional({
+    key: 'config',
+    placeholder: 'FILE',
+    description: 'YAML file with any of these settings',
+    notInFile: true,
+    parse: text,
+  }),
+  domains: optional({
+    key: 'domain',
+    placeholder: 'NAME',
+    description: 'base of virtual-host-style names, BUCKET.NAME; comma-separated if several',
+    parse: parseDomains,
+  }),
+  publicUrl: optional({
+    key: 'publicUrl',
+    placeholder: 'URL',
+    description: 'how clients reach the gateway, where that is not the listening address',
+    parse: parseUrl,
+  }),
+  region: setting({
+    key: 'region',
+    placeholder: 'NAME',
+    description: 'region that requests are signed for',
+    default: 'us-east-1',
+    parse: parseRegion,
+  }),
+  rootAccessKey: optional({
+    key: 'rootAccessKey',
+    placeholder: 'ID',
+    description: "the operator's access key id, instead of a generated one",
+    secret: true,
+    parse: parseAccessKeyId,
+  }),
+  rootSecretKey: optional({
+    key: 'rootSecretKey',
+    placeholder: 'SECRET',
+    description: "the operator's secret access key; both or none",
+    secret: true,
+    parse: parseSecret,
+  }),
+  stallTimeoutMs: setting({
+    key: 'stallTimeout',
+    placeholder: 'DURATION',
+    description: 'cut a client that neither sends nor reads for this long',
+    default: '30s',
+    parse: atLeast(parseDuration, 1, '1ms'),
+  }),
+  shutdownTimeoutMs: setting({
+    key: 'shutdownTimeout',
+    placeholder: 'DURATION',
+    description: 'let requests finish for this long when stopping',
+    default: '30s',
+    parse: parseDuration,
+  }),
+  sweepIntervalMs: setting({
+    key: 'sweepInterval',
+    placeholder: 'DURATION',
+    description: 'look for what failed uploads left behind this often',
+    default: '60s',
+    parse: atLeast(parseDuration, 100, '100ms'),
+  }),
+  sweepGraceMs: setting({
+    key: 'sweepGrace',
+    placeholder: 'DURATION',
+    description: 'leave what no object holds alone for this long',
+    default: '1h',
+    parse: parseDuration,
+  }),
+  inlineBytes: setting({
+    key: 'inlineBytes',
+    placeholder: 'SIZE',
+    description: 'keep objects up to this size in the database, at most 64KiB',
+    default: String(inlineBytesMax),
+    parse: parseInlineBytes,
+  }),
+  connectionsMax: setting({
+    key: 'connectionsMax',
+    placeholder: 'COUNT',
+    description: 'client connections at a time',
+    default: '4096',
+    parse: atLeast(parseCount, 1, '1'),
+  }),
+  logLevel: setting({
+    key: 'logLevel',
+    placeholder: 'LEVEL',
+    description: `how much to log: ${logLevels.join(', ')}`,
+    default: 'warn',
+    parse: parseLogLevel,
+  }),
+};
+
+type Settings = typeof settings;
+type Value<S> = S extends Setting<infer T> ? T : never;
+
+/** What `bursar serve` runs with. Milliseconds and bytes. */
+export type Config = {
+  [K in keyof Settings]: Settings[K] extends { default: string }
+    ? Value<Settings[K]>
+    : Value<Settings[K]> | undefined;
+};
+
+/** `--stall-timeout` */
+export function flagOf(one: Setting<unknown>): string {
+  return `--${words(one.key).join('-')}`;
+}
+
+/** `BURSAR_STALL_TIMEOUT` */
+export function variableOf(one: Setting<unknown>): string {
+  return `BURSAR_${words(one.key).join('_').toUpperCase()}`;
+}
+
+function words(key: string): string[] {
+  return key.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
+}
+
+function atLeast(parse: (value: string) => number, min: number, shown: string) {
+  return (value: string): number => {
+    const parsed = parse(value);
+    if (parsed < min) throw new Error(`must be at least ${shown}`);
+    return parsed;
+  };
+}
+
+function parseInlineBytes(value: string): number {
+  const parsed = parseSize(value);
+  if (parsed > inlineBytesMax) throw new Error(`must be at most ${inlineBytesMax}`);
+  return parsed;
+}
+
+function parseDomains(value: string): string[] {
+  const domains = value.split(',').map((domain) => domain.trim().toLowerCase());
+  const label = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?';
+  const pattern = new RegExp(`^${label}(?:\\.${label})*$`);
+  if (!domains.every((domain) => pattern.test(domain))) {
+    throw new Error('must be host names such as s3.example.org');
+  }
+  return domains;
+}
+
+function parseRegion(value: string): string {
+  if (!/^[a-z0-9-]{1,64}$/.test(value)) {
+    throw new Error('must be a region name such as us-east-1');
+  }
+  return value;
+}
+
+function parseAccessKeyId(value: string): string {
+  // `/` and `,` separate the parts of a signature's credential.
+  if (!/^[A-Za-z0-9._-]{3,128}$/.test(value)) {
+    throw new Error('must be 3 to 128 letters, digits, dots, underscores or hyphens');
+  }
+  return value;
+}
+
+function parseSecret(value: string): string {
+  // A short secret can be found by trial from any one signature that is overheard.
+  if (!/^[\x21-\x7e]{8,256}$/.test(value)) {
+    throw new Error('must be 8 to 256 printable ASCII characters without spaces');
+  }
+  return value;
+}
+
+function parseLogLevel(value: string): LogLevel {
+  const level = logLevels.find((one) => one === value);
+  if (!level) throw new Error(`must be one of ${logLevels.join(', ')}`);
+  return level;
+}

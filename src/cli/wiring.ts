@@ -1,0 +1,230 @@
+// The rooms, put together. What is opened here is closed in reverse order, whether the start fails
+// half-way or the gateway stops: requests end first, then what they write to.
+import { statfsSync } from 'node:fs';
+import { Directory } from '../authz/directory.ts';
+import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/identity-changes.ts';
+import { monotonicMs } from '../core/clock.ts';
+import { openDatabase, type Reader } from '../core/database.ts';
+import { Refusal } from '../core/errors.ts';
+import { newRequestId } from '../core/ids.ts';
+import type { Rooms } from '../gateway/context.ts';
+import { type Gateway, startGateway } from '../gateway/server.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import { Sweeper } from '../ledger/sweeper.ts';
+import { Reservations } from '../quota/reservations.ts';
+import { BufferPool } from '../tiering/buffer-pool.ts';
+import { DigestPool } from '../tiering/digest-pool.ts';
+import { Keyring } from '../tiering/keyring.ts';
+import { ObjectReader } from '../tiering/object-reader.ts';
+import { ObjectWriter } from '../tiering/object-writer.ts';
+import { ReadLeases } from '../tiering/read-leases.ts';
+import { LocalStore } from '../tiering/stores/local-store.ts';
+import type { Config } from './config.ts';
+import type { DataFolder } from './data-folder.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
+
+export interface WiredGateway {
+  /** How clients on this machine reach it, or the public URL. */
+  endpoint: string;
+  /** Lets requests finish, writes what is pending, closes everything. */
+  close(): Promise<void>;
+}
+
+type Closers = (() => void | Promise<void>)[];
+
+const readCacheKib = 64 * 1024;
+
+/** Opens and starts everything. Throws `CommandFailure`, and has then closed what it had opened. */
+export async function wire(config: Config, folder: DataFolder): Promise<WiredGateway> {
+  const closers: Closers = [];
+  try {
+    return await start(config, folder, closers);
+  } catch (error) {
+    await closeAll(closers);
+    if (error instanceof CommandFailure) throw error;
+    throw new CommandFailure('failed', `cannot start: ${messageOfFailure(error)}`, error);
+  }
+}
+
+async function start(config: Config, folder: DataFolder, closers: Closers): Promise<WiredGateway> {
+  const ledger = await openLedger(folder, closers);
+  const { tx: read } = opened(
+    closers,
+    openDatabase(folder.databaseFile, { readonly: true, cacheKib: readCacheKib }),
+  );
+  const { sealer } = folder;
+  const directory = new Directory({ read, sealer });
+  const rootKey: RootKeyOptions = {
+    config,
+    directory,
+    sealer,
+    credentialsFile: folder.credentialsFile,
+    commit: (change) => commitRootKey(ledger, change),
+  };
+  await ensureRootKey(rootKey);
+
+  const store = await LocalStore.open(folder.storeFolder);
+  await store.removeTemporary();
+  const rooms = furnish(config, { folder, ledger, read, store, closers });
+  startSweeper(config, rooms, store, closers);
+  const gateway = await listen(config, rooms, { directory, folder, closers });
+  const endpoint = config.publicUrl ?? reachable(gateway.url);
+  await announceEndpoint(rootKey, endpoint);
+  return { endpoint, close: () => closeAll(closers) };
+}
+
+async function openLedger(folder: DataFolder, closers: Closers): Promise<Ledger> {
+  const ledger = await Ledger.open({
+    path: folder.databaseFile,
+    onFatal: (reason) => {
+      // Nothing can be answered for any more: what was not acknowledged may or may not be stored.
+      process.stderr.write(`bursar: the ledger cannot go on, stopping: ${reason}\n`);
+      process.exit(1);
+    },
+    onFailure: (reason) => process.stderr.write(`bursar: a commit failed: ${reason}\n`),
+  });
+  closers.push(() => ledger.close());
+  return ledger;
+}
+
+interface Parts {
+  folder: DataFolder;
+  ledger: Ledger;
+  read: Reader;
+  store: LocalStore;
+  closers: Closers;
+}
+
+function furnish(config: Config, { folder, ledger, read, store, closers }: Parts): Rooms {
+  const { sealer } = folder;
+  const keyring = new Keyring({ read, open: (sealed, context) => sealer.open(sealed, context) });
+  const buffers = new BufferPool();
+  const digests = opened(closers, new DigestPool({ buffers }));
+  return {
+    read,
+    ledger,
+    writer: new ObjectWriter({
+      keyring,
+      store,
+      digests,
+      buffers,
+      inlineBytesMax: config.inlineBytes,
+    }),
+    reader: new ObjectReader({ keyring, store, buffers }),
+    leases: new ReadLeases(),
+    reservations: new Reservations(freeBytesOf(folder.storeFolder)),
+    region: config.region,
+    domains: config.domains ?? [],
+  };
+}
+
+function startSweeper(config: Config, rooms: Rooms, store: LocalStore, closers: Closers): void {
+  const { read, ledger, leases } = rooms;
+  const sweeper = new Sweeper({
+    read,
+    ledger,
+    store,
+    leases,
+    intervalMs: config.sweepIntervalMs,
+    graceMs: config.sweepGraceMs,
+    onError: (error) => process.stderr.write(`bursar: a sweep ended: ${String(error)}\n`),
+  });
+  closers.push(() => sweeper.stop());
+  sweeper.start();
+}
+
+async function listen(
+  config: Config,
+  rooms: Rooms,
+  { directory, folder, closers }: { directory: Directory; folder: DataFolder; closers: Closers },
+): Promise<Gateway> {
+  const { host, port } = config.listen;
+  let stopping = false;
+  try {
+    const gateway = await startGateway({
+      rooms,
+      directory,
+      sealer: folder.sealer,
+      host,
+      port,
+      stallTimeoutMs: config.stallTimeoutMs,
+      connectionsMax: config.connectionsMax,
+      logLevel: config.logLevel,
+      health: async () => ({ ready: !stopping, stores: { local: storeState(folder) } }),
+    });
+    closers.push(() => {
+      stopping = true;
+      return gateway.close(config.shutdownTimeoutMs);
+    });
+    return gateway;
+  } catch (error) {
+    const reason = messageOfFailure(error);
+    throw new CommandFailure('failed', `cannot listen on ${host} port ${port}: ${reason}`, error);
+  }
+}
+
+/** The gateway itself commits its operator's key; the record says so by naming no access key. */
+async function commitRootKey(ledger: Ledger, change: IdentityChange): Promise<void> {
+  const result = await ledger.commit({
+    change: { kind: 'identity', identity: change },
+    charged: { tenant: defaultTenant, principal: rootPrincipal, bucket: null },
+    transfer: { requests: 0, ingressBytes: 0, egressBytes: 0 },
+    record: {
+      action: 'bursar:PutRootKey',
+      tenant: defaultTenant,
+      principal: rootPrincipal,
+      accessKeyId: null,
+      evidence: 'none',
+      bucket: null,
+      key: null,
+      target: `tenants/${defaultTenant}/principals/${rootPrincipal}`,
+      bytesIn: 0,
+      bytesOut: 0,
+      sizeBytes: null,
+      etag: null,
+      sha256: null,
+      class: null,
+      range: null,
+      requestId: newRequestId(),
+      source: 'bursar serve',
+      status: 200,
+      error: null,
+    },
+  });
+  if (!result.ok) throw new Refusal(result.code);
+}
+
+/** What the store can still take, asked at most once a second. */
+function freeBytesOf(path: string): () => number {
+  let askedMs = Number.NEGATIVE_INFINITY;
+  let freeBytes = 0;
+  return () => {
+    const now = monotonicMs();
+    if (now - askedMs > 1000) {
+      const { bavail, bsize } = statfsSync(path);
+      freeBytes = bavail * bsize;
+      askedMs = now;
+    }
+    return freeBytes;
+  };
+}
+
+function storeState(folder: DataFolder): { ready: boolean; freeBytes: number } {
+  const { bavail, bsize } = statfsSync(folder.storeFolder);
+  return { ready: true, freeBytes: bavail * bsize };
+}
+
+/** An address that stands for all of the machine's is no address to connect to. */
+function reachable(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+}
+
+function opened<T extends { close(): void | Promise<void> }>(closers: Closers, resource: T): T {
+  closers.push(() => resource.close());
+  return resource;
+}
+
+async function closeAll(closers: Closers): Promise<void> {
+  for (let close = closers.pop(); close; close = closers.pop()) await close();
+}
