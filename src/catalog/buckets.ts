@@ -36,14 +36,17 @@ export async function listBuckets(
   read: Reader,
   wanted: { tenant: string; owner: string | null; prefix: string; after: string; max: number },
 ): Promise<Bucket[]> {
+  const { tenant, after, owner, prefix, max } = wanted;
   return read.all<Bucket>(
-    `SELECT ${columns} FROM buckets WHERE tenant = ?1 AND name > ?2 AND (?3 IS NULL OR owner = ?3)
-       AND substr(name, 1, length(?4)) = ?4 ORDER BY name LIMIT ?5`,
-    wanted.tenant,
-    wanted.after,
-    wanted.owner,
-    wanted.prefix,
-    wanted.max,
+    `SELECT ${columns} FROM buckets WHERE tenant = ? AND name > ? AND (? IS NULL OR owner = ?)
+       AND substr(name, 1, length(?)) = ? ORDER BY name LIMIT ?`,
+    tenant,
+    after,
+    owner,
+    owner,
+    prefix,
+    prefix,
+    max,
   );
 }
 

@@ -83,13 +83,14 @@ export async function listUploads(
   const columns = 'key, id, initiator, created_ms AS createdMs, class, attributes';
   return foldKeys<ListedUpload>(query, ({ from, exclusive, tail }, below, max) =>
     read.all<ListedUpload>(
-      `SELECT ${columns} FROM uploads WHERE bucket_id = ?1
-         AND (key > ?2 OR (key = ?2 AND (?3 = 0 OR (?4 IS NOT NULL AND id > ?4))))
-         AND (?5 IS NULL OR key < ?5) AND completed IS NULL ORDER BY key, id LIMIT ?6`,
+      `SELECT ${columns} FROM uploads WHERE bucket_id = ? AND (key > ? OR (key = ? AND id > ?))
+         AND (? IS NULL OR key < ?) AND completed IS NULL ORDER BY key, id LIMIT ?`,
       bucketId,
       from,
-      exclusive ? 1 : 0,
-      tail?.id ?? afterId,
+      from,
+      // Ids are ASCII: nothing is before the empty text, nothing behind a tilde.
+      exclusive ? (tail?.id ?? afterId ?? '~') : '',
+      below,
       below,
       max,
     ),

@@ -83,12 +83,19 @@ export async function receiveObject(
   }
 }
 
-/** A small body, whole, with its digests compared. */
-export async function receiveSmall(context: Context, bodyBytesMax: number): Promise<Buffer> {
+/**
+ * A small body, whole, with its digests compared. `about: 'object'`: the request's checksum is of the
+ * object that the body speaks of, not of the body.
+ */
+export async function receiveSmall(
+  context: Context,
+  bodyBytesMax: number,
+  about: 'body' | 'object' = 'body',
+): Promise<Buffer> {
   const { request } = context;
   const sizeBytes = declaredBodyBytes(request, bodyBytesMax);
   const md5 = claimedMd5(request);
-  const claimed = claimedChecksum(request);
+  const claimed = about === 'body' ? claimedChecksum(request) : null;
   const pieces: Buffer[] = [];
   const trailers = await receive(context, sizeBytes, (data) => {
     pieces.push(Buffer.from(data));

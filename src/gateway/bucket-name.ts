@@ -10,7 +10,7 @@ const suffixes = ['-s3alias', '--ol-s3', '.mrap', '--x-s3', '--table-s3'];
 export function checkBucketName(name: string): void {
   const fits =
     shape.test(name) &&
-    !name.includes('..') &&
+    !/\.[.-]|-\./.test(name) &&
     !address.test(name) &&
     !prefixes.some((prefix) => name.startsWith(prefix)) &&
     !suffixes.some((suffix) => name.endsWith(suffix));

@@ -33,7 +33,11 @@ export async function serveRequest(
   try {
     const request = parseRequest(raw, begun, rooms.domains);
     const who = await authenticator.authenticate(request);
-    if (who === null) throw new Refusal('AccessDenied');
+    if (who === null) {
+      // Says so where it is the gateway that lacks something, not the client.
+      findOperation(request);
+      throw new Refusal('AccessDenied');
+    }
     context = new Context({ rooms, request, response, who });
     const operation = findOperation(request);
     await admit(context, operation);

@@ -2,7 +2,7 @@
 // answered by the pipeline, which owns the message's body: Fastify must not parse it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import Fastify, { type FastifyInstance } from 'fastify';
+import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { Authenticator } from '../authz/authenticate.ts';
 import type { Directory } from '../authz/directory.ts';
 import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
@@ -46,7 +46,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory } = options;
   const app = Fastify({
     logger: { level: options.logLevel },
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     genReqId: newRequestId,
     rewriteUrl: (raw) => (isNative(raw, rooms.domains) ? (raw.url ?? '/') : s3Path),
     clientErrorHandler: answerClientError,

@@ -109,11 +109,12 @@ export async function listUsage(read: Reader, tenant: string | null): Promise<Us
   if (tenant === null) {
     return read.all<UsageRow>(`SELECT ${columns} FROM usage ORDER BY account`);
   }
+  const within = (kind: string): [string, string] => [`${kind}:${tenant}/`, `${kind}:${tenant}0`];
   return read.all<UsageRow>(
-    `SELECT ${columns} FROM usage WHERE account = 'tenant:' || ?1
-       OR (account > 'principal:' || ?1 || '/' AND account < 'principal:' || ?1 || '0')
-       OR (account > 'bucket:' || ?1 || '/' AND account < 'bucket:' || ?1 || '0')
-     ORDER BY account`,
-    tenant,
+    `SELECT ${columns} FROM usage WHERE account = ? OR (account > ? AND account < ?)
+       OR (account > ? AND account < ?) ORDER BY account`,
+    `tenant:${tenant}`,
+    ...within('principal'),
+    ...within('bucket'),
   );
 }

@@ -40,7 +40,7 @@ interface AskedPart {
 async function run(context: Context): Promise<Reply> {
   // The upload is looked up first: for one that is not there, the list of parts does not matter.
   await findNamedUpload(context);
-  const body = await receiveSmall(context, xmlBytesMax);
+  const body = await receiveSmall(context, xmlBytesMax, 'object');
   for (let tries = 1; ; tries++) {
     const open = await findNamedUpload(context);
     const asked = parseParts(body, open.attributes);

@@ -34,7 +34,8 @@ async function runV1(context: Context): Promise<Reply> {
   const { encode } = asked;
   return xmlReply('ListBucketResult', {
     Name: context.bucket.name,
-    Prefix: encode(asked.prefix),
+    // As on S3, this version alone gives the prefix as it is: its clients do not decode it.
+    Prefix: asked.prefix,
     Marker: encode(marker),
     NextMarker: listing.next && asked.delimiter !== '' ? encode(listing.next.text) : undefined,
     MaxKeys: asked.max,
