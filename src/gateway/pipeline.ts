@@ -10,9 +10,10 @@ import { IntegrityError } from '../tiering/chunk-format.ts';
 import { ClientGone, declaredBodyBytes } from './body.ts';
 import { checkBucketName } from './bucket-name.ts';
 import { Context, type Rooms } from './context.ts';
+import type { Operation } from './operation.ts';
 import { sendRefusal, sendReply } from './reply.ts';
 import { beginRequest, parseRequest, type S3Request } from './request.ts';
-import { findOperation, type Operation } from './routes.ts';
+import { findOperation } from './routes.ts';
 
 export interface Pipeline {
   rooms: Rooms;

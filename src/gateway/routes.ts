@@ -1,8 +1,7 @@
 // Which operation a request asks for: an ordered table, most particular first. A subresource of S3's
 // that is not here yet is named all the same, so that it answers 501 and never something else.
-import type { S3Action } from '../authz/decide.ts';
 import { Refusal } from '../core/errors.ts';
-import type { Context, Reply } from './context.ts';
+import type { Operation } from './operation.ts';
 import { abortMultipartUpload } from './operations/abort-multipart-upload.ts';
 import { completeMultipartUpload } from './operations/complete-multipart-upload.ts';
 import { copyObject } from './operations/copy-object.ts';
@@ -22,16 +21,6 @@ import { putObject } from './operations/put-object.ts';
 import { uploadPart } from './operations/upload-part.ts';
 import { uploadPartCopy } from './operations/upload-part-copy.ts';
 import type { S3Request } from './request.ts';
-
-export interface Operation {
-  name: string;
-  action: S3Action;
-  /** What it is about. `bucketName`: the bucket need not exist. */
-  resource: 'service' | 'bucketName' | 'bucket' | 'object';
-  /** Most body bytes it takes; the pipeline refuses more before any is read. */
-  bodyBytesMax: number;
-  run(context: Context): Promise<Reply>;
-}
 
 interface Route {
   method: string;

@@ -12,6 +12,7 @@ import type { Sealer } from '../core/sealing.ts';
 import type { Rooms } from './context.ts';
 import { registerNativeApi } from './native/api.ts';
 import { nativeDepsOf } from './native/rooms.ts';
+import { nativeServerOptions } from './native/server-options.ts';
 import { type Pipeline, serveRequest } from './pipeline.ts';
 import { bucketOfHost, markExpectingContinue } from './request.ts';
 import { renderErrorXml } from './xml.ts';
@@ -45,6 +46,7 @@ const headersTimeoutMs = 30_000;
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory } = options;
   const app = Fastify({
+    ...nativeServerOptions,
     logger: { level: options.logLevel },
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: newRequestId,

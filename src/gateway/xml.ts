@@ -54,6 +54,7 @@ function isList(value: object): value is readonly XmlValue[] {
 }
 
 // Control characters become references, as S3 writes them: XML 1.0 cannot hold them otherwise.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const special = /[&<>"\u0000-\u001f\u007f\ufffe\uffff]/g;
 
 export function escapeXml(text: string): string {

@@ -1,6 +1,6 @@
 // Applies one request to the ledger inside the batch's transaction. Every change checks everything
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
-import { type RecordSeal } from '../audit/record.ts';
+import type { RecordSeal } from '../audit/record.ts';
 import { appendRecord } from '../audit/records.ts';
 import { applyIdentityChange } from '../authz/identity-changes.ts';
 import { createBucket, deleteBucket } from '../catalog/buckets.ts';

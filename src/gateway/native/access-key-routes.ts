@@ -29,6 +29,7 @@ export const accessKeyRoutes: NativeRoute[] = [
       const sealedSecret = call.deps.sealer.seal(Buffer.from(secret, 'utf8'), context);
       return {
         change: { type: 'createAccessKey', tenant, principal, id, sealedSecret },
+        target: `tenants/${tenant}/principals/${principal}/access-keys/${id}`,
         answer: async () => ({
           ...(await showAccessKey(call.deps, tenant, principal, id)),
           secretAccessKey: secret,

@@ -43,7 +43,7 @@ declare module 'fastify' {
 }
 
 /**
- * Adds the native API to `app`, whose Ajv must have `nativeAjvOptions`. It brings its own body
+ * Adds the native API to `app`, which was made with `nativeServerOptions`. It brings its own body
  * parser, error answers and 404 for everything under `/_/`; nothing of these reaches other routes.
  */
 export async function registerNativeApi(app: FastifyInstance, deps: NativeDeps): Promise<void> {
@@ -89,6 +89,7 @@ function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
   };
   native.all('/_', hidden, refuse);
   native.all('/_/*', hidden, refuse);
+  native.all('/.well-known/*', hidden, refuse);
 }
 
 /** Authenticates, decides, and only then parses the body. */
@@ -174,7 +175,9 @@ async function commit(
   const change = 'change' in outcome ? outcome.change : null;
   const { status } = state.route;
   try {
-    const { index } = await deps.commit({ ...entryOf(request, state), status, change });
+    const entry = { ...entryOf(request, state), status, change };
+    if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
+    const { index } = await deps.commit(entry);
     reply.header('x-bursar-receipt', String(index));
   } finally {
     // Also after a failure, of which nobody knows what it changed.

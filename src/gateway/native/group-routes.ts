@@ -24,6 +24,7 @@ export const groupRoutes: NativeRoute[] = [
       const { name: groupName } = call.body as { name: string };
       return {
         change: { type: 'createGroup', tenant, name: groupName },
+        target: `tenants/${tenant}/groups/${groupName}`,
         answer: () => showGroup(call.deps, tenant, groupName),
       };
     },

@@ -51,6 +51,7 @@ export const principalRoutes: NativeRoute[] = [
       checkGivenRole(call.who, wanted.role);
       return {
         change: { type: 'createPrincipal', tenant, ...wanted },
+        target: `tenants/${tenant}/principals/${wanted.name}`,
         answer: () => showPrincipal(call.deps, tenant, wanted.name),
       };
     },

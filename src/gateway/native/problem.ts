@@ -82,6 +82,9 @@ function invalidInput(violation: Violation, context: string, cause: unknown): Re
     const allowed = (params.allowedValues as unknown[]).join(', ');
     return refuseField(at, `${at} must be one of: ${allowed}`, cause);
   }
+  if (keyword === 'minProperties') {
+    return refuseField(at, `${at} must have at least one member`, cause);
+  }
   return refuseField(at, `${at} ${message ?? 'does not fit'}`, cause);
 }
 

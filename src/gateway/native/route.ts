@@ -21,7 +21,12 @@ export interface Call {
 /** What to answer; for a change, what to commit first. A string is JSON already. */
 export type Outcome =
   | { answer: object | string }
-  | { change: IdentityChange; answer: () => Promise<object | null> };
+  | {
+      change: IdentityChange;
+      /** What is being made, for the record; absent: what the path names. */
+      target?: string;
+      answer: () => Promise<object | null>;
+    };
 
 export interface NativeRoute {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';

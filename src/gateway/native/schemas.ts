@@ -3,14 +3,6 @@
 import { groupsPerPrincipalMax, nativeListMax } from '../../core/limits.ts';
 import { principalKinds, roles } from '../../core/principal.ts';
 
-/** Ajv's part: nothing is dropped or converted silently; the first violation is enough. */
-export const nativeAjvOptions = {
-  removeAdditional: false,
-  coerceTypes: false,
-  useDefaults: true,
-  allErrors: false,
-} as const;
-
 export const name = {
   type: 'string',
   pattern: '^[a-z0-9][a-z0-9._-]{0,62}$',

@@ -32,6 +32,7 @@ export const tenantRoutes: NativeRoute[] = [
       const sealedDataKey = sealNewDataKey(deps.sealer, wanted.name);
       return {
         change: { type: 'createTenant', ...wanted, sealedDataKey },
+        target: `tenants/${wanted.name}`,
         answer: () => showTenant(deps, wanted.name),
       };
     },

@@ -1,7 +1,7 @@
 // AbortMultipartUpload: its parts are let go of in one commit.
 import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
-import type { Operation } from '../routes.ts';
 import { findOpenUpload } from '../upload-attributes.ts';
 
 export const abortMultipartUpload: Operation = {

@@ -14,9 +14,9 @@ import { receiveSmall } from '../body.ts';
 import { checksumElement, checksumHeader } from '../checksum-headers.ts';
 import { writeConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
-import type { Operation } from '../routes.ts';
 import { findNamedUpload, type OpenUpload, type UploadAttributes } from '../upload-attributes.ts';
 import { parseXml, textOf } from '../xml.ts';
 

@@ -8,9 +8,9 @@ import { writeConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { type CopySource, digestRuns, findCopySource } from '../copy-source.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
+import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
-import type { Operation } from '../routes.ts';
 
 export const copyObject: Operation = {
   name: 'CopyObject',

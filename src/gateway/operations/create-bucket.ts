@@ -2,8 +2,8 @@
 import { Refusal } from '../../core/errors.ts';
 import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
-import type { Operation } from '../routes.ts';
 import { childOf, parseXml, textOf } from '../xml.ts';
 
 const bodyBytesMax = 64 * 1024;

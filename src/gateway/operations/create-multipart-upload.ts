@@ -2,8 +2,8 @@
 import { newUploadId } from '../../core/ids.ts';
 import type { Context, Reply } from '../context.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
+import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
-import type { Operation } from '../routes.ts';
 import { readUploadChecksum, type UploadAttributes } from '../upload-attributes.ts';
 
 export const createMultipartUpload: Operation = {

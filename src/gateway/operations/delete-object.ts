@@ -1,8 +1,8 @@
 // DeleteObject. Deleting what is not there succeeds.
 import { writeConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
-import type { Operation } from '../routes.ts';
 
 export const deleteObject: Operation = {
   name: 'DeleteObject',

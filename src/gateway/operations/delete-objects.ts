@@ -5,9 +5,9 @@ import { deleteKeysMax, xmlBytesMax } from '../../core/limits.ts';
 import { receiveSmall } from '../body.ts';
 import { parseTags } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
 import { checkKeyLength, header } from '../request.ts';
-import type { Operation } from '../routes.ts';
 import { parseXml, textOf, type XmlNode } from '../xml.ts';
 
 export const deleteObjects: Operation = {

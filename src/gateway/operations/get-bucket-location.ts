@@ -1,6 +1,6 @@
 // GetBucketLocation: the gateway's region; empty for us-east-1, as S3 has it.
 import type { Context, Reply } from '../context.ts';
-import type { Operation } from '../routes.ts';
+import type { Operation } from '../operation.ts';
 import { renderXml } from '../xml.ts';
 
 export const getBucketLocation: Operation = {

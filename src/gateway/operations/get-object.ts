@@ -15,10 +15,10 @@ import { decodeManifest, type ExtentRun, inlineStore, sliceRuns } from '../../co
 import { checkReadConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';
+import type { Operation } from '../operation.ts';
 import { type ByteRange, parseRange } from '../range.ts';
 import { emptyReply, quoted } from '../replies.ts';
 import { header } from '../request.ts';
-import type { Operation } from '../routes.ts';
 
 export const getObject: Operation = {
   name: 'GetObject',

@@ -1,7 +1,7 @@
 // HeadBucket.
 import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
-import type { Operation } from '../routes.ts';
 
 export const headBucket: Operation = {
   name: 'HeadBucket',

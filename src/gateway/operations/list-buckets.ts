@@ -5,9 +5,9 @@ import { invalidArgument } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
 import type { Context, Reply } from '../context.ts';
 import { decodeToken, encodeToken, ownerElement, parseCount } from '../listing-xml.ts';
+import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
 import { parameter } from '../request.ts';
-import type { Operation } from '../routes.ts';
 
 const bucketsMax = 10_000;
 

@@ -4,9 +4,9 @@ import { s3Time } from '../../core/clock.ts';
 import { principalId } from '../../core/principal.ts';
 import type { Context, Reply } from '../context.ts';
 import { commonPrefixes, listingParameters, markerPosition, ownerElement } from '../listing-xml.ts';
+import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
 import { parameter } from '../request.ts';
-import type { Operation } from '../routes.ts';
 import type { UploadAttributes } from '../upload-attributes.ts';
 
 export const listMultipartUploads: Operation = {

@@ -17,9 +17,9 @@ import {
   markerPosition,
   ownerElement,
 } from '../listing-xml.ts';
+import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { parameter } from '../request.ts';
-import type { Operation } from '../routes.ts';
 import type { XmlElements } from '../xml.ts';
 
 const common = { action: 's3:ListBucket', resource: 'bucket', bodyBytesMax: 0 } as const;

@@ -6,8 +6,8 @@ import { principalId } from '../../core/principal.ts';
 import { checksumElement } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
 import { listingParameters, ownerElement, parseCount } from '../listing-xml.ts';
+import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
-import type { Operation } from '../routes.ts';
 import { findOpenUpload } from '../upload-attributes.ts';
 
 export const listParts: Operation = {

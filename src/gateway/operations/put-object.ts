@@ -11,8 +11,8 @@ import { receiveObject } from '../body.ts';
 import { writeConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { checksumHeaders, readAttributes, readClass } from '../object-attributes.ts';
+import type { Operation } from '../operation.ts';
 import { emptyReply, quoted } from '../replies.ts';
-import type { Operation } from '../routes.ts';
 
 export const putObject: Operation = {
   name: 'PutObject',

@@ -7,10 +7,10 @@ import { decodeManifest, encodeManifest, sliceRuns } from '../../core/manifest.t
 import { checksumElement } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
 import { digestRuns, findCopySource } from '../copy-source.ts';
+import type { Operation } from '../operation.ts';
 import { parseCopyRange } from '../range.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
-import type { Operation } from '../routes.ts';
 import { findOpenUpload, partNumberOf } from '../upload-attributes.ts';
 
 export const uploadPartCopy: Operation = {

@@ -5,8 +5,8 @@ import { encodeManifest } from '../../core/manifest.ts';
 import { receiveObject } from '../body.ts';
 import { checksumHeader, claimedChecksum } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
 import { emptyReply, quoted } from '../replies.ts';
-import type { Operation } from '../routes.ts';
 import { findOpenUpload, partNumberOf, type UploadAttributes } from '../upload-attributes.ts';
 import { openSink, storedIds } from './put-object.ts';
 
