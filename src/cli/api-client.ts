@@ -1,6 +1,9 @@
 // The administration commands' side of the native API: signed HTTP requests, problem documents made
 // into one line, pages read to their end.
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
 import { join } from 'node:path';
 import { signRequest } from '../authz/sigv4.ts';
 import { readClientEnvironment } from './config.ts';
@@ -24,6 +27,8 @@ export interface ConnectionFlags {
 
 const endpointDefault = 'http://127.0.0.1:9000';
 const regionDefault = 'us-east-1';
+/** A gateway that says nothing for so long is taken for gone. */
+const silenceMsMax = 60_000;
 
 /**
  * Where to and as whom: from flags, else the environment, else the credentials file. Throws
@@ -106,7 +111,10 @@ async function send(
   const query = given.filter((pair): pair is [string, string] => pair[1] !== undefined);
   const body = request.body === undefined ? undefined : JSON.stringify(request.body);
   const headers: Record<string, string> = { host: new URL(endpoint).host };
-  if (body !== undefined) headers['content-type'] = 'application/json';
+  if (body !== undefined) {
+    headers['content-type'] = 'application/json';
+    headers['content-length'] = String(Buffer.byteLength(body));
+  }
   const signed = signRequest({
     method: request.method,
     path: `/_/v1/${request.path.join('/')}`,
@@ -125,22 +133,32 @@ async function send(
   const search = query.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&');
   const url = `${endpoint}${target}${search && `?${search}`}`;
   try {
-    const answer = await fetch(url, {
-      method: request.method,
-      headers: { ...headers, ...signed },
-      redirect: 'error',
-      ...(body === undefined ? {} : { body }),
-    });
-    return { status: answer.status, text: await answer.text() };
+    return await exchange(url, request.method, { ...headers, ...signed }, body);
   } catch (error) {
-    const cause = (error as Error).cause ?? error;
-    const reason = (cause as NodeJS.ErrnoException).code ?? messageOfFailure(cause);
+    const reason = (error as NodeJS.ErrnoException).code ?? messageOfFailure(error);
     throw new CommandFailure(
       'failed',
       `cannot reach the gateway at ${endpoint} (${reason})`,
       error,
     );
   }
+}
+
+/** One HTTP exchange. Not `fetch`: that refuses ports on which a gateway may well listen. */
+async function exchange(
+  url: string,
+  method: string,
+  headers: Record<string, string>,
+  body: string | undefined,
+): Promise<{ status: number; text: string }> {
+  const begin = url.startsWith('https:') ? https.request : http.request;
+  const message = begin(url, { method, headers, timeout: silenceMsMax });
+  message.on('timeout', () => message.destroy(new Error('no answer')));
+  message.end(body);
+  const [answer] = (await once(message, 'response')) as [http.IncomingMessage];
+  const pieces: Buffer[] = [];
+  for await (const piece of answer) pieces.push(piece as Buffer);
+  return { status: answer.statusCode ?? 0, text: Buffer.concat(pieces).toString('utf8') };
 }
 
 /** As RFC 3986 has it: only unreserved characters stay. */

@@ -14,7 +14,7 @@ import { principalId, type Role } from '#bursar/core/principal.js';
 import { Sealer } from '#bursar/core/sealing.js';
 import { registerNativeApi } from '#bursar/gateway/native/api.js';
 import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
-import { nativeAjvOptions } from '#bursar/gateway/native/schemas.js';
+import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { UsagePosting } from '#bursar/quota/usage.js';
 
@@ -102,7 +102,7 @@ export async function openFixture(): Promise<Fixture> {
   }
 
   const app = Fastify({
-    ajv: { customOptions: nativeAjvOptions },
+    ...nativeServerOptions,
     genReqId: newRequestId,
     exposeHeadRoutes: false,
   });

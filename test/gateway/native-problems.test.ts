@@ -40,6 +40,14 @@ describe('a problem document', () => {
     },
   );
 
+  test('answers a path that cannot be decoded', async () => {
+    expect(await api.inject({ method: 'GET', url: `${tenants}/%zz` })).toMatchObject({
+      status: 400,
+      type: 'application/problem+json; charset=utf-8',
+      json: { code: 'InvalidURI' },
+    });
+  });
+
   test('leaves the S3 side alone', async () => {
     expect((await api.inject({ method: 'GET', url: '/bucket/_/v1/tenants' })).text).toBe(
       'the S3 side',
@@ -146,7 +154,14 @@ describe('bad input', () => {
   });
 
   test('names with NUL, slashes and quotes in the path are just unknown', async () => {
-    for (const name of ['%00', 'a%2Fb', "'%20OR%201=1--", '%F0%9F%90%99', '..%2f..']) {
+    for (const name of [
+      'a'.repeat(1000),
+      '%00',
+      'a%2Fb',
+      "'%20OR%201=1--",
+      '%F0%9F%90%99',
+      '..%2f..',
+    ]) {
       expect(await api.call('ROOT', 'GET', `${tenants}/${name}`)).toMatchObject({ status: 404 });
     }
   });

@@ -233,11 +233,11 @@ describe('records and usage', () => {
         change?.type,
       ]),
     ).toEqual([
-      ['bursar:CreateTenant', 'tenants', undefined, 'createTenant'],
+      ['bursar:CreateTenant', 'tenants/lhcb', undefined, 'createTenant'],
       ['bursar:GetPrincipal', 'tenants/cms/principals/alice', undefined, undefined],
       ['bursar:DeleteTenant', 'tenants/cms', 'AccessDenied', undefined],
       ['bursar:CreateTenant', 'tenants', 'InvalidInput', undefined],
-      ['bursar:CreateTenant', 'tenants', undefined, 'createTenant'],
+      ['bursar:CreateTenant', 'tenants/cms', undefined, 'createTenant'],
     ]);
     expect([made, read, denied, invalid].map((answer) => answer.receipt)).toEqual([
       '0',
