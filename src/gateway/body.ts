@@ -59,8 +59,11 @@ export async function receiveObject(
   fallback: ChecksumAlgorithm | null,
 ): Promise<ReceivedObject> {
   const { request } = context;
-  const length = header(request, 'content-length');
-  if (length === undefined) throw new Refusal('MissingContentLength');
+  // The frames of aws-chunked may come in HTTP chunks: then only the decoded length is known, which is
+  // how the AWS SDK for JavaScript sends a stream.
+  if (header(request, 'content-length') === undefined && !isChunked(request)) {
+    throw new Refusal('MissingContentLength');
+  }
   const sizeBytes = declaredBodyBytes(request, bodyBytesMax);
   const md5 = claimedMd5(request);
   const claimed = claimedChecksum(request);
