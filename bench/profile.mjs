@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const shownFunctions = 25;
+const shownFunctions = 30;
 const dir = process.argv[2];
 if (dir === undefined) throw new Error('usage: node bench/profile.mjs DIR');
 
@@ -13,13 +13,14 @@ for (const file of readdirSync(dir).filter((name) => name.endsWith('.cpuprofile'
   const busyMs = totalMs - idleMs;
   console.log(`\n${file}: ${ms(totalMs)}, busy ${ms(busyMs)} (${share(busyMs, totalMs)})`);
   for (const [name, selfMs] of functions.slice(0, shownFunctions)) {
+    if (selfMs < busyMs / 200) break;
     console.log(`  ${share(selfMs, busyMs).padStart(6)}  ${name}`);
   }
 }
 
 /** Adds up the samples of each function; `(idle)` is kept apart. */
 function selfTimes({ nodes, samples, timeDeltas }) {
-  const names = new Map(nodes.map((node) => [node.id, nameOf(node.callFrame)]));
+  const names = nameNodes(nodes);
   const times = new Map();
   let totalMs = 0;
   samples.forEach((id, index) => {
@@ -33,10 +34,29 @@ function selfTimes({ nodes, samples, timeDeltas }) {
   return { totalMs, idleMs, functions: [...times].sort((a, b) => b[1] - a[1]) };
 }
 
+/** A function of Node itself is named together with the nearest caller that is not. */
+function nameNodes(nodes) {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const names = new Map();
+  const visit = (node, owner) => {
+    const name = nameOf(node.callFrame);
+    const foreign = /^(file:|\/)/.test(node.callFrame.url);
+    names.set(node.id, foreign || owner === '' ? name : `${name} <- ${owner}`);
+    for (const id of node.children ?? []) visit(byId.get(id), foreign ? name : owner);
+  };
+  visit(nodes[0], '');
+  return names;
+}
+
 function nameOf({ functionName, url, lineNumber }) {
   const place = url.replace(/^.*?(node_modules|dist)\//, '$1/');
   return place ? `${functionName || '(anonymous)'} ${place}:${lineNumber + 1}` : functionName;
 }
 
-const ms = (value) => `${Math.round(value)} ms`;
-const share = (part, whole) => `${((part / whole) * 100).toFixed(1)}%`;
+function ms(value) {
+  return `${Math.round(value)} ms`;
+}
+
+function share(part, whole) {
+  return `${((part / whole) * 100).toFixed(1)}%`;
+}

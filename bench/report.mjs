@@ -96,7 +96,7 @@ function introduction({ rounds, seconds, listKeys }) {
     'All servers run on the same machine and disk, each on a fresh data folder, and are driven by',
     'the same load tool with the same signed requests over loopback. They take turns',
     `(${rounds} ${rounds === 1 ? 'round' : 'rounds'} of ${seconds} s each); the others are paused`,
-    'meanwhile, and the disk is synced before each turn. Numbers are medians of the rounds; ratios',
+    'meanwhile, and the disk is synced before each turn; each was warmed up first. Numbers are medians of the rounds; ratios',
     'are medians of the ratios within a round, with the lowest and highest in brackets. The load',
     'tool shares the cores with the server. Each GET is checked for its status and length, a sample',
     `of them by digest; listings ask for 1,000 of ${listKeys.toLocaleString('en')} keys.`,
