@@ -85,9 +85,11 @@ export function addRecordsCommand(program: Command): void {
 /** Pages of records. JSON.stringify gives the canonical text back: members keep their order. */
 async function* readRecords(
   connection: Connection,
-  { limit, ...filters }: RecordFlags,
+  given: RecordFlags,
 ): AsyncGenerator<AuditRecord[]> {
-  let left = limit ?? Number.POSITIVE_INFINITY;
+  const { from, to, tenant, principal, bucket, prefix, action } = given;
+  const filters = { from, to, tenant, principal, bucket, prefix, action };
+  let left = given.limit ?? Number.POSITIVE_INFINITY;
   let cursor: string | undefined;
   do {
     const query = { ...filters, cursor, limit: String(Math.min(left, pageMax)) };

@@ -34,12 +34,14 @@ export function loadConfig(flags: Flags, environment: Environment = process.env)
   const config: Record<string, unknown> = {};
   for (const [property, one] of all) {
     const variable = variableOf(one);
-    config[property] =
-      parseGiven(one, flagOf(one), flags[property]) ??
-      // An empty variable is how compose files and shells write "not set".
-      parseGiven(one, variable, environment[variable] || undefined) ??
-      parseGiven(one, `${file.name}: ${one.key}`, file.values.get(one.key)) ??
-      (one.default === undefined ? undefined : one.parse(one.default));
+    // An empty variable is how compose files and shells write "not set".
+    const given = [
+      parseGiven(one, flagOf(one), flags[property]),
+      parseGiven(one, variable, environment[variable] || undefined),
+      parseGiven(one, `${file.name}: ${one.key}`, file.values.get(one.key)),
+    ];
+    const fallback = one.default === undefined ? undefined : one.parse(one.default);
+    config[property] = given.find((value) => value !== undefined) ?? fallback;
   }
   const complete = config as Config;
   if ((complete.rootAccessKey === undefined) !== (complete.rootSecretKey === undefined)) {

@@ -44,7 +44,7 @@ export function addTenantCommands(program: Command): void {
     .option(membersFlag, `${membersHelp} (default: yes)`, parseBoolean)
     .action(async (name: string, given: { membersCreateBuckets?: boolean }, command: Command) => {
       const { connection, flags } = connect(command);
-      const body = { name, ...given };
+      const body = { name, membersCreateBuckets: given.membersCreateBuckets };
       const { json } = await callApi(connection, { method: 'POST', path: ['tenants'], body });
       showTenants(flags, json, [json as Tenant]);
     });
@@ -68,9 +68,10 @@ export function addTenantCommands(program: Command): void {
     .command('update <name>')
     .description("change a tenant's settings")
     .requiredOption(membersFlag, membersHelp, parseBoolean)
-    .action(async (name: string, body: { membersCreateBuckets: boolean }, command: Command) => {
+    .action(async (name: string, given: { membersCreateBuckets: boolean }, command: Command) => {
       const { connection, flags } = connect(command);
       const path = ['tenants', name];
+      const body = { membersCreateBuckets: given.membersCreateBuckets };
       const { json } = await callApi(connection, { method: 'PATCH', path, body });
       showTenants(flags, json, [json as Tenant]);
     });

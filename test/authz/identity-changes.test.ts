@@ -54,8 +54,8 @@ function tenant(name: string): IdentityChange {
 }
 
 function principal(tenantName: string, name: string, extra: object = {}): IdentityChange {
-  const base = { kind: 'person', role: 'member', groups: [] } as const;
-  return { type: 'createPrincipal', tenant: tenantName, name, ...base, ...extra };
+  const base = { type: 'createPrincipal', kind: 'person', role: 'member' } as const;
+  return { ...base, groups: [], tenant: tenantName, name, ...extra };
 }
 
 function accessKey(tenantName: string, name: string, id: string): IdentityChange {

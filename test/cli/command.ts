@@ -1,0 +1,111 @@
+// Runs the built `bursar` command as its users do: in a folder of its own, with a clean environment.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+const main = resolve('dist/cli/main.js');
+
+export interface Outcome {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export interface Served {
+  process: ChildProcess;
+  endpoint: string;
+  /** All of stdout so far. */
+  stdout(): string;
+  /** Sends SIGTERM and waits until the gateway says that it is stopping. */
+  beginStop(): Promise<void>;
+  /** The exit code, or the signal that ended the process. */
+  ended(): Promise<number | NodeJS.Signals | null>;
+  /** Sends the signal and waits for the end. */
+  stop(signal?: NodeJS.Signals): Promise<number | NodeJS.Signals | null>;
+}
+
+export type Environment = Record<string, string>;
+
+export class Workplace {
+  readonly folder = mkdtempSync(join(tmpdir(), 'bursar-cli-'));
+  readonly data = join(this.folder, 'bursar-data');
+  readonly #running = new Set<ChildProcess>();
+
+  /** Runs a command to its end. */
+  async run(args: readonly string[], environment: Environment = {}): Promise<Outcome> {
+    const child = this.#start(args, environment);
+    const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
+    const [code] = (await once(child, 'close')) as [number | null];
+    return { code, stdout: stdout(), stderr: stderr() };
+  }
+
+  /** Serves until it is stopped; resolves when it says that it serves. Rejects when it ends. */
+  async serve(args: readonly string[] = [], environment: Environment = {}): Promise<Served> {
+    const listen = args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
+    const child = this.#start(['serve', ...listen, ...args], environment);
+    const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
+    const ended = once(child, 'close');
+    const endpoint = await new Promise<string>((ready, fail) => {
+      child.stdout?.on('data', () => {
+        const match = /^Bursar serves (\S+)[\s\S]*tenant list\n/.exec(stdout());
+        if (match?.[1]) ready(match[1]);
+      });
+      child.on('close', (code) => fail(new Error(`serve ended with ${code}: ${stderr()}`)));
+    });
+    return {
+      process: child,
+      endpoint,
+      stdout,
+      beginStop: async () => {
+        const told = new Promise<void>((done) => {
+          child.stderr?.on('data', () => {
+            if (stderr().includes('SIGTERM: finishing')) done();
+          });
+        });
+        child.kill('SIGTERM');
+        await told;
+      },
+      ended: async () => {
+        const [code, killedBy] = (await ended) as [number | null, NodeJS.Signals | null];
+        return code ?? killedBy;
+      },
+      stop: async (signal = 'SIGTERM') => {
+        child.kill(signal);
+        const [code, killedBy] = (await ended) as [number | null, NodeJS.Signals | null];
+        return code ?? killedBy;
+      },
+    };
+  }
+
+  killAll(): void {
+    for (const child of this.#running) child.kill('SIGKILL');
+  }
+
+  async remove(): Promise<void> {
+    const ends = [...this.#running].map((child) => once(child, 'exit'));
+    this.killAll();
+    await Promise.all(ends);
+    rmSync(this.folder, { recursive: true });
+  }
+
+  #start(args: readonly string[], environment: Environment): ChildProcess {
+    const child = spawn(process.execPath, [main, ...args], {
+      cwd: this.folder,
+      env: { PATH: process.env.PATH ?? '', ...environment },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#running.add(child);
+    child.on('exit', () => this.#running.delete(child));
+    return child;
+  }
+}
+
+function collect(stream: ChildProcess['stdout']): () => string {
+  let text = '';
+  stream?.setEncoding('utf8').on('data', (piece: string) => {
+    text += piece;
+  });
+  return () => text;
+}

@@ -1,0 +1,274 @@
+// `bursar serve`: the first start, the operator's key, the lock, and the end.
+
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { acquireLock } from '#bursar/core/database.js';
+import { Workplace } from './command.ts';
+
+// Each step is a process of its own, and the machine may be busy.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+let place: Workplace;
+let credentials: string;
+
+beforeEach(() => {
+  place = new Workplace();
+  credentials = join(place.data, 'credentials');
+});
+
+afterEach(() => place.remove());
+
+const rootA = { BURSAR_ROOT_ACCESS_KEY: 'ROOTKEYA', BURSAR_ROOT_SECRET_KEY: 'root-secret' };
+const rootB = { BURSAR_ROOT_ACCESS_KEY: 'ROOTKEYB', BURSAR_ROOT_SECRET_KEY: 'other-secret' };
+
+/** The environment of an administration command that signs with this key. */
+function signWith(root: typeof rootA, endpoint: string) {
+  return {
+    BURSAR_ACCESS_KEY_ID: root.BURSAR_ROOT_ACCESS_KEY,
+    BURSAR_SECRET_ACCESS_KEY: root.BURSAR_ROOT_SECRET_KEY,
+    BURSAR_ENDPOINT: endpoint,
+  };
+}
+
+describe('the first start', () => {
+  test('makes all that is needed for the next command to work, for its owner alone', async () => {
+    const served = await place.serve();
+    expect(statSync(place.data).mode & 0o777).toBe(0o700);
+    expect(statSync(credentials).mode & 0o777).toBe(0o600);
+    const text = readFileSync(credentials, 'utf8');
+    expect(text).toMatch(/^\[bursar\]$/m);
+    expect(text).toMatch(/^aws_access_key_id = [A-Z2-7]{20}$/m);
+    expect(text).toMatch(/^aws_secret_access_key = \S{40}$/m);
+    expect(text).toMatch(/^region = us-east-1$/m);
+    expect(text).toContain(`endpoint_url = ${served.endpoint}\n`);
+
+    const { code, stdout } = await place.run(['tenant', 'list', '--json']);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject([{ name: 'default', membersCreateBuckets: true }]);
+    const { stdout: principals } = await place.run(['principal', 'list', 'default', '--json']);
+    expect(JSON.parse(principals)).toMatchObject([{ name: 'admin', role: 'operator' }]);
+  });
+
+  test('says what to paste, and no secret', async () => {
+    const served = await place.serve();
+    const secret = /^aws_secret_access_key = (\S+)$/m.exec(readFileSync(credentials, 'utf8'))?.[1];
+    const said = served.stdout();
+    expect(said).toContain(`export AWS_SHARED_CREDENTIALS_FILE=${credentials} AWS_PROFILE=bursar`);
+    expect(said).toContain(`aws --endpoint-url ${served.endpoint} s3 mb s3://first`);
+    expect(said).toContain('boto3.Session(profile_name="bursar")');
+    expect(said).not.toContain(String(secret));
+  });
+
+  test('that was cut short after the credentials were written is completed with them', async () => {
+    const served = await place.serve();
+    await served.stop();
+    const before = /^aws_access.*\n.*$/m.exec(readFileSync(credentials, 'utf8'))?.[0];
+    for (const name of readdirSync(place.data)) {
+      if (name.startsWith('bursar.db')) rmSync(join(place.data, name));
+    }
+    await place.serve();
+    expect(/^aws_access.*\n.*$/m.exec(readFileSync(credentials, 'utf8'))?.[0]).toBe(before);
+    expect((await place.run(['tenant', 'list'])).code).toBe(0);
+  });
+
+  test.each([40, 150, 250, 350, 500, 800])(
+    'killed about %i ms after it began, is completed by the next',
+    async (delayMs) => {
+      const doomed = place.run(['serve', '--listen', '127.0.0.1:0']);
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
+      place.killAll();
+      await doomed;
+      await place.serve();
+      expect((await place.run(['tenant', 'list'])).code).toBe(0);
+    },
+  );
+});
+
+describe("the operator's key", () => {
+  test('given by the environment works, and is what the credentials file says', async () => {
+    const served = await place.serve([], rootA);
+    const listed = await place.run(['tenant', 'list'], signWith(rootA, served.endpoint));
+    expect(listed.code).toBe(0);
+    expect(readFileSync(credentials, 'utf8')).toContain('aws_access_key_id = ROOTKEYA\n');
+    expect((await place.run(['tenant', 'list'])).code).toBe(0);
+  });
+
+  test('changed at a later start replaces the old one, generated or given', async () => {
+    const first = await place.serve();
+    const old = readFileSync(credentials, 'utf8');
+    await first.stop();
+    writeFileSync(join(place.folder, 'old'), old);
+
+    const second = await place.serve([], rootA);
+    const with1 = ['--credentials', 'old', '--endpoint', second.endpoint];
+    expect(await place.run(['tenant', 'list', ...with1])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('InvalidAccessKeyId'),
+    });
+    await second.stop();
+
+    const third = await place.serve([], rootB);
+    expect((await place.run(['tenant', 'list'], signWith(rootA, third.endpoint))).code).toBe(1);
+    expect((await place.run(['tenant', 'list'], signWith(rootB, third.endpoint))).code).toBe(0);
+    await third.stop();
+
+    // Kept when it is no longer given, and not put again when it did not change.
+    const fourth = await place.serve();
+    expect((await place.run(['tenant', 'list'], signWith(rootB, fourth.endpoint))).code).toBe(0);
+    await fourth.stop();
+    const fifth = await place.serve([], rootB);
+    const puts = await place.run(['records', '--action', 'bursar:PutRootKey', '--json']);
+    expect(puts.stdout.trim().split('\n')).toHaveLength(3);
+    await fifth.stop();
+  });
+
+  test("that is another principal's stops the start", async () => {
+    const served = await place.serve();
+    await place.run(['principal', 'create', 'default/alice']);
+    const made = await place.run(['key', 'create', 'default/alice', '--json']);
+    await served.stop();
+    const { accessKeyId } = JSON.parse(made.stdout);
+    const root = { ...rootA, BURSAR_ROOT_ACCESS_KEY: accessKeyId };
+    expect(await place.run(['serve', '--listen', '127.0.0.1:0'], root)).toMatchObject({
+      code: 1,
+      stderr: 'bursar: BURSAR_ROOT_ACCESS_KEY is the access key of somebody else\n',
+    });
+  });
+
+  test('is not written again where somebody removed the file', async () => {
+    await (await place.serve()).stop();
+    rmSync(credentials);
+    await (await place.serve()).stop();
+    expect(existsSync(credentials)).toBe(false);
+  });
+});
+
+describe('a second process', () => {
+  test('on the same folder is refused with one line, and the first goes on', async () => {
+    await place.serve();
+    expect(await place.run(['serve', '--listen', '127.0.0.1:0'])).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'bursar: ./bursar-data is in use by another bursar process\n',
+    });
+    expect((await place.run(['tenant', 'list'])).code).toBe(0);
+  });
+
+  test('may start after the first was killed', async () => {
+    const first = await place.serve();
+    expect(await first.stop('SIGKILL')).toBe('SIGKILL');
+    await place.serve();
+    expect((await place.run(['tenant', 'list'])).code).toBe(0);
+  });
+
+  test('wins or loses whole when many start at once', async () => {
+    const starts = await Promise.allSettled([1, 2, 3, 4].map(() => place.serve()));
+    expect(starts.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    for (const start of starts) {
+      if (start.status === 'rejected') expect(String(start.reason)).toContain('is in use');
+    }
+    expect((await place.run(['tenant', 'list'])).code).toBe(0);
+  });
+});
+
+describe('the lock', () => {
+  test('is held by one, and free again when released', () => {
+    const path = join(place.folder, 'lock.db');
+    const release = acquireLock(path);
+    expect(release).toBeDefined();
+    expect(acquireLock(path)).toBeUndefined();
+    release?.();
+    const again = acquireLock(path);
+    expect(again).toBeDefined();
+    again?.();
+  });
+
+  test('of something that is no database is an error, not a free pass', () => {
+    const path = join(place.folder, 'lock.db');
+    writeFileSync(path, 'x'.repeat(4096));
+    expect(() => acquireLock(path)).toThrow();
+  });
+});
+
+describe('a start that cannot be', () => {
+  test('says in one line that the port is taken, and lets the folder go', async () => {
+    const served = await place.serve();
+    const listen = served.endpoint.replace('http://', '');
+    const other = ['serve', '--data', 'other', '--listen'];
+    const refused = await place.run([...other, listen]);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(
+      /^bursar: cannot listen on 127\.0\.0\.1 [^\n]*EADDRINUSE[^\n]*\n$/,
+    );
+    const again = await place.serve(['--data', 'other']);
+    expect(await again.stop()).toBe(0);
+  });
+
+  test('refuses a database whose key file is gone, and makes no new one', async () => {
+    await (await place.serve()).stop();
+    const keyFile = join(place.data, 'keys', 'master.key');
+    rmSync(keyFile);
+    const refused = await place.run(['serve', '--listen', '127.0.0.1:0']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(/^bursar: [^\n]*master\.key is missing[^\n]*\n$/);
+    expect(existsSync(keyFile)).toBe(false);
+  });
+
+  test('refuses a data folder that is a file', async () => {
+    writeFileSync(join(place.folder, 'file'), '');
+    const refused = await place.run(['serve', '--data', 'file', '--listen', '127.0.0.1:0']);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toMatch(/^bursar: cannot use file: [^\n]*\n$/);
+  });
+});
+
+describe('the end', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)('by %s comes with exit code 0', async (signal) => {
+    const served = await place.serve();
+    expect(await served.stop(signal)).toBe(0);
+  });
+
+  /** Begins a request whose body lacks its last byte, and makes sure that the server has it. */
+  async function beginRequest(endpoint: string) {
+    const { hostname, port } = new URL(endpoint);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => undefined);
+    let answer = '';
+    socket.setEncoding('utf8').on('data', (piece: string) => {
+      answer += piece;
+    });
+    const head = 'POST /_/v1/tenants HTTP/1.1\r\nHost: x\r\nConnection: close\r\n';
+    socket.write(`${head}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n`);
+    await once(socket, 'data');
+    expect(answer).toMatch(/^HTTP\/1\.1 100 /);
+    answer = '';
+    socket.write('{');
+    return { socket, answer: () => answer };
+  }
+
+  test('waits for a request that is under way', async () => {
+    const served = await place.serve();
+    const request = await beginRequest(served.endpoint);
+    await served.beginStop();
+    request.socket.write('}');
+    await once(request.socket, 'close');
+    expect(request.answer()).toMatch(/^HTTP\/1\.1 403 /);
+    expect(await served.ended()).toBe(0);
+  });
+
+  test('does not wait longer than it may', async () => {
+    const served = await place.serve(['--shutdown-timeout', '50ms']);
+    await beginRequest(served.endpoint);
+    expect(await served.stop()).toBe(0);
+  });
+
+  test('comes at once by a second signal', async () => {
+    const served = await place.serve();
+    await beginRequest(served.endpoint);
+    await served.beginStop();
+    expect(await served.stop()).toBe(1);
+  });
+});
