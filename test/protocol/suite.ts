@@ -1,0 +1,21 @@
+// The whole protocol suite, as a function of the gateway that it is held against.
+import { afterAll, beforeAll, describe } from 'vitest';
+import { describeBuckets } from './suite/buckets.ts';
+import { describeDigests } from './suite/digests.ts';
+import { describeObjects } from './suite/objects.ts';
+import type { StartTarget, Target } from './target.ts';
+
+/** Describes every S3 operation against one gateway, started once. */
+export function protocolSuite(name: string, startTarget: StartTarget): void {
+  describe(name, () => {
+    let target: Target;
+    beforeAll(async () => {
+      target = await startTarget();
+    }, 60_000);
+    afterAll(() => target?.stop(), 60_000);
+    const targetOf = (): Target => target;
+    describeBuckets(targetOf);
+    describeObjects(targetOf);
+    describeDigests(targetOf);
+  });
+}

@@ -1,0 +1,197 @@
+// Digests that clients send with bodies: Content-MD5, x-amz-content-sha256, and the five checksums in
+// headers and trailers. What does not match stores nothing.
+
+import { createHash } from 'node:crypto';
+import {
+  type ChecksumAlgorithm,
+  GetObjectCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  type S3Client,
+} from '@aws-sdk/client-s3';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { algorithms, base64Checksum } from '../checksums.ts';
+import {
+  type Answer,
+  clientOf,
+  type Message,
+  newBucket,
+  newName,
+  patternOf,
+  refusalOf,
+  send,
+  type Target,
+} from '../target.ts';
+
+/** A body in frames of aws-chunked without signatures, with a checksum behind it. */
+function framed(body: Buffer, trailer: string): string {
+  const half = body.length >> 1;
+  const frames = [body.subarray(0, half), body.subarray(half)]
+    .map((piece) => `${piece.length.toString(16)}\r\n${piece.toString('latin1')}\r\n`)
+    .join('');
+  return `${frames}0\r\n${trailer}\r\n\r\n`;
+}
+
+export function describeDigests(targetOf: () => Target): void {
+  let target: Target;
+  let client: S3Client;
+  let Bucket: string;
+  beforeAll(async () => {
+    target = targetOf();
+    client = clientOf(target);
+    Bucket = await newBucket(client);
+  });
+
+  /** A PUT of `message`, and whether an object is there afterwards. */
+  async function put(message: Partial<Message>): Promise<Answer & { stored: boolean }> {
+    const path = `/${Bucket}/${newName('digest')}`;
+    const answer = await send(target, { method: 'PUT', path, ...message });
+    const head = await send(target, { method: 'HEAD', path });
+    return { ...answer, stored: head.status === 200 };
+  }
+
+  const body = patternOf(5000, 3);
+  const small = Buffer.from('hello');
+
+  describe('Content-MD5', () => {
+    it.each([
+      ['of the body is accepted', createHash('md5').update(body).digest('base64'), 200, undefined],
+      ['of another body is refused', createHash('md5').digest('base64'), 400, 'BadDigest'],
+      ['that is too short is refused', 'AAAA', 400, 'InvalidDigest'],
+      ['that is not base64 is refused', '*'.repeat(24), 400, 'InvalidDigest'],
+      ['that is empty is refused', '', 400, 'InvalidDigest'],
+    ])('%s', async (_title, md5, status, code) => {
+      const answer = await put({ headers: { 'content-md5': md5 }, body });
+      expect([answer.status, answer.code, answer.stored]).toEqual([status, code, status === 200]);
+    });
+  });
+
+  it('a body that is not the signed one stores nothing', async () => {
+    const payload = createHash('sha256').update('another body').digest('hex');
+    const answer = await put({ body, payload });
+    expect([answer.status, answer.code, answer.stored]).toEqual([
+      400,
+      'XAmzContentSHA256Mismatch',
+      false,
+    ]);
+  });
+
+  it('by default the SDK sends a CRC-32, which is kept and given back when asked for', async () => {
+    const stored = await client.send(new PutObjectCommand({ Bucket, Key: 'default', Body: body }));
+    expect(stored.ChecksumCRC32).toBe(base64Checksum('CRC32', body));
+    expect(stored.ChecksumType).toBe('FULL_OBJECT');
+    const asked = { Bucket, Key: 'default', ChecksumMode: 'ENABLED' } as const;
+    const head = await client.send(new HeadObjectCommand(asked));
+    expect([head.ChecksumCRC32, head.ChecksumType]).toEqual([stored.ChecksumCRC32, 'FULL_OBJECT']);
+    const plain = await send(target, { method: 'HEAD', path: `/${Bucket}/default` });
+    expect(plain.headers['x-amz-checksum-crc32']).toBeUndefined();
+  });
+
+  describe.each(algorithms)('the checksum %s', (algorithm) => {
+    const name = `x-amz-checksum-${algorithm.toLowerCase()}`;
+    const right = base64Checksum(algorithm, small);
+    const wrong = base64Checksum(algorithm, body);
+
+    it('that the SDK computes is kept, and the SDK verifies it on the way back', async () => {
+      const Key = `sdk-${algorithm}`;
+      const ChecksumAlgorithm = algorithm as ChecksumAlgorithm;
+      await client.send(new PutObjectCommand({ Bucket, Key, Body: body, ChecksumAlgorithm }));
+      const asked = { Bucket, Key, ChecksumMode: 'ENABLED' } as const;
+      const got = await client.send(new GetObjectCommand(asked));
+      expect(Buffer.from((await got.Body?.transformToByteArray()) ?? []).equals(body)).toBe(true);
+      expect(got[`Checksum${algorithm}`]).toBe(base64Checksum(algorithm, body));
+    });
+
+    it('in a header is compared with the body', async () => {
+      const good = await put({ headers: { [name]: right }, body: small });
+      expect([good.status, good.headers[name], good.stored]).toEqual([200, right, true]);
+      const bad = await put({ headers: { [name]: wrong }, body: small });
+      expect([bad.status, bad.code, bad.stored]).toEqual([400, 'BadDigest', false]);
+    });
+
+    it.each(['', 'AAAA', '!', `${right}=`])('in a header as "%s" is refused', async (text) => {
+      const answer = await put({ headers: { [name]: text }, body: small });
+      expect([answer.status, answer.code, answer.stored]).toEqual([400, 'InvalidRequest', false]);
+    });
+
+    it('in a trailer is compared with the body', async () => {
+      const streamed = (value: string, trailer = name) =>
+        put({
+          headers: {
+            'x-amz-trailer': name,
+            'x-amz-decoded-content-length': String(small.length),
+            'content-encoding': 'aws-chunked',
+          },
+          payload: 'STREAMING-UNSIGNED-PAYLOAD-TRAILER',
+          body: framed(small, `${trailer}:${value}`),
+        });
+      const good = await streamed(right);
+      expect([good.status, good.headers[name], good.stored]).toEqual([200, right, true]);
+      const bad = await streamed(wrong);
+      expect([bad.status, bad.code, bad.stored]).toEqual([400, 'BadDigest', false]);
+      const other = await streamed(right, 'x-amz-checksum-other');
+      expect([other.status, other.stored]).toEqual([400, false]);
+    });
+  });
+
+  describe('contradictory checksums', () => {
+    const crc32 = base64Checksum('CRC32', small);
+    const sha1 = base64Checksum('SHA1', small);
+    it.each([
+      ['two of them', { 'x-amz-checksum-crc32': crc32, 'x-amz-checksum-sha1': sha1 }],
+      [
+        'one as header and trailer',
+        { 'x-amz-checksum-crc32': crc32, 'x-amz-trailer': 'x-amz-checksum-crc32' },
+      ],
+      [
+        'another than the SDK names',
+        { 'x-amz-checksum-crc32': crc32, 'x-amz-sdk-checksum-algorithm': 'SHA256' },
+      ],
+    ])('%s are refused', async (_title, headers) => {
+      const answer = await put({ headers, body: small });
+      expect([answer.status, answer.code, answer.stored]).toEqual([400, 'InvalidRequest', false]);
+    });
+
+    it('an unknown algorithm is refused', async () => {
+      const headers = { 'x-amz-sdk-checksum-algorithm': 'CRC16' };
+      const answer = await put({ headers, body: small });
+      expect([answer.status, answer.code, answer.stored]).toEqual([400, 'InvalidArgument', false]);
+    });
+  });
+
+  describe('aws-chunked frames', () => {
+    const headers = {
+      'x-amz-trailer': 'x-amz-checksum-crc32',
+      'x-amz-decoded-content-length': '5',
+      'content-encoding': 'aws-chunked',
+    };
+    const payload = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';
+    const trailer = `x-amz-checksum-crc32:${base64Checksum('CRC32', small)}`;
+    it.each([
+      ['more than they announced', framed(Buffer.from('hello!'), trailer)],
+      ['less than they announced', framed(Buffer.from('hell'), trailer)],
+      ['an end that never comes', framed(small, trailer).slice(0, -9)],
+      ['no frames at all', 'hello'],
+      ['a size that is none', 'x\r\nhello\r\n0\r\n\r\n'],
+      ['a frame without its end', '5\r\nhello0\r\n\r\n'],
+    ])('with %s store nothing', async (_title, frames) => {
+      const answer = await put({ headers, payload, body: frames });
+      expect([answer.status, answer.stored]).toEqual([400, false]);
+    });
+
+    it('an SDK that signs its body in one piece is told of a changed byte', async () => {
+      const signed = clientOf(target);
+      signed.middlewareStack.add(
+        (next) => (args) => {
+          (args.request as { body: unknown }).body = 'hellO';
+          return next(args);
+        },
+        { step: 'finalizeRequest', priority: 'low', name: 'change the body' },
+      );
+      const attempt = signed.send(new PutObjectCommand({ Bucket, Key: 'changed', Body: small }));
+      expect(await refusalOf(attempt)).toMatchObject({ status: 400 });
+      const head = client.send(new HeadObjectCommand({ Bucket, Key: 'changed' }));
+      expect(await refusalOf(head)).toMatchObject({ status: 404 });
+    });
+  });
+}

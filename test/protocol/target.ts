@@ -1,0 +1,235 @@
+// What the protocol suite runs against: a served gateway and its operator's keys. The suite knows
+// nothing of the store behind it, so each store's gateway is held to the same promises.
+import { createHash, randomBytes } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { CreateBucketCommand, S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import { percentEncode } from '#bursar/authz/canonical-request.js';
+import { signRequest } from '#bursar/authz/sigv4.js';
+import { startServedGateway } from '../tooling/served-gateway.ts';
+
+export interface Keys {
+  accessKeyId: string;
+  secretAccessKey: string;
+}
+
+export interface Target {
+  /** `http://127.0.0.1:PORT` */
+  endpoint: string;
+  /** The operator's. */
+  keys: Keys;
+  /** Where the gateway keeps what it has; empty: on another machine. */
+  dataDir: string;
+  stop(): Promise<void>;
+}
+
+export type StartTarget = () => Promise<Target>;
+
+/** The base of virtual-host-style names that each target is served with. */
+export const domain = 's3.example.test';
+export const region = 'us-east-1';
+
+/** The gateway on its embedded store. */
+export async function startEmbeddedTarget(): Promise<Target> {
+  const gateway = await startServedGateway({ args: ['--domain', domain] });
+  const { endpoint, accessKeyId, secretAccessKey, dataDir, stop } = gateway;
+  return { endpoint, keys: { accessKeyId, secretAccessKey }, dataDir, stop };
+}
+
+/**
+ * The real client, with what it does by default; only retries are off, so that each try shows.
+ * Path style is its choice for an address anyway, but not for bucket names with dots.
+ */
+export function clientOf(target: Target, more: Partial<S3ClientConfig> = {}): S3Client {
+  const { endpoint, keys: credentials } = target;
+  return new S3Client({
+    region,
+    endpoint,
+    credentials,
+    maxAttempts: 1,
+    forcePathStyle: true,
+    ...more,
+  });
+}
+
+/** The same gateway, asked by somebody else. */
+export function as(target: Target, keys: Keys): Target {
+  return { ...target, keys };
+}
+
+let count = 0;
+
+/** A bucket name that no other test uses. */
+export function newName(prefix = 'bucket'): string {
+  return `${prefix}-${++count}-${randomBytes(4).toString('hex')}`;
+}
+
+/** A new, empty bucket. */
+export async function newBucket(client: S3Client): Promise<string> {
+  const Bucket = newName();
+  await client.send(new CreateBucketCommand({ Bucket }));
+  return Bucket;
+}
+
+export interface Message {
+  method: string;
+  /** Decoded, begins with '/'. */
+  path: string;
+  query?: ReadonlyArray<readonly [string, string]>;
+  headers?: Readonly<Record<string, string>>;
+  /** A text stands for its Latin-1 bytes. */
+  body?: Buffer | string;
+  /** UNSIGNED-PAYLOAD and the like; the body's SHA-256 by default. */
+  payload?: string;
+}
+
+export interface Answer {
+  status: number;
+  headers: Record<string, string>;
+  body: Buffer;
+  text: string;
+  /** The error code, where the answer is S3's error document. */
+  code: string | undefined;
+}
+
+/** What `message` is on the wire: the target and all headers, signed. */
+export function signMessage(
+  target: Target,
+  message: Message,
+): { path: string; headers: Record<string, string> } {
+  const { method, path, query = [], body = '', payload } = message;
+  const { accessKeyId, secretAccessKey: secret } = target.keys;
+  const given = { host: new URL(target.endpoint).host, ...message.headers };
+  const payloadHash =
+    payload ??
+    createHash('sha256')
+      .update(Buffer.from(body as string, 'latin1'))
+      .digest('hex');
+  const timeMs = Date.now();
+  const credentials = { accessKeyId, secret, region };
+  const signed = signRequest({
+    ...credentials,
+    method,
+    path,
+    query,
+    headers: given,
+    payloadHash,
+    timeMs,
+  });
+  return { path: targetOf(path, query), headers: { ...given, ...signed } };
+}
+
+/** The request target of a decoded path and query. */
+export function targetOf(path: string, query: Message['query'] = []): string {
+  const pairs = query.map(
+    ([name, value]) => `${percentEncode(name, false)}=${percentEncode(value, false)}`,
+  );
+  const encoded = percentEncode(path, true);
+  return pairs.length === 0 ? encoded : `${encoded}?${pairs.join('&')}`;
+}
+
+/** Signs and sends one message over a connection of its own. */
+export function send(target: Target, message: Message): Promise<Answer> {
+  const { path, headers } = signMessage(target, message);
+  return exchange(target, message.method, path, headers, message.body);
+}
+
+/** Sends one message as it is. */
+export function exchange(
+  target: Target,
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+  body?: Buffer | string,
+): Promise<Answer> {
+  const { hostname, port } = new URL(target.endpoint);
+  return new Promise((resolve, reject) => {
+    const asked = request({ hostname, port, method, path, headers, agent: false }, (response) => {
+      const pieces: Buffer[] = [];
+      response.on('data', (piece: Buffer) => pieces.push(piece));
+      response.on('error', reject);
+      response.on('end', () => {
+        const bytes = Buffer.concat(pieces);
+        const { statusCode = 0 } = response;
+        resolve(answerOf(statusCode, response.headers as Record<string, string>, bytes));
+      });
+    });
+    asked.on('error', reject);
+    // Node would write the header in UTF-8 if it could join it with a text.
+    asked.end(typeof body === 'string' ? Buffer.from(body, 'latin1') : body);
+  });
+}
+
+function answerOf(status: number, headers: Record<string, string>, body: Buffer): Answer {
+  const text = body.toString('utf8');
+  return { status, headers, body, text, code: elementOf(text, 'Code') };
+}
+
+/** The text of the first element of this name, still escaped; undefined: there is none. */
+export function elementOf(xml: string, name: string): string | undefined {
+  return new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1];
+}
+
+/** The texts of all elements of this name, still escaped. */
+export function elementsOf(xml: string, name: string): string[] {
+  return Array.from(xml.matchAll(new RegExp(`<${name}>([^<]*)</${name}>`, 'g')), (m) => m[1] ?? '');
+}
+
+/** Calls the native API, with and for JSON. Throws when the answer is not a success. */
+export async function callNative(
+  target: Target,
+  method: string,
+  path: string,
+  content?: object,
+  query: Message['query'] = [],
+  // biome-ignore lint/suspicious/noExplicitAny: JSON is whatever the schema says.
+): Promise<any> {
+  const body = content === undefined ? '' : JSON.stringify(content);
+  const headers: Record<string, string> =
+    content === undefined ? {} : { 'content-type': 'application/json' };
+  const answer = await send(target, { method, path, query, headers, body });
+  if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+  return answer.text === '' ? undefined : JSON.parse(answer.text);
+}
+
+/** A new principal with an access key. */
+export async function newPrincipal(
+  target: Target,
+  { tenant = 'default', name = newName('person'), role = 'member' } = {},
+): Promise<Keys> {
+  const principals = `/_/v1/tenants/${tenant}/principals`;
+  await callNative(target, 'POST', principals, { name, role });
+  return callNative(target, 'POST', `${principals}/${name}/access-keys`, {});
+}
+
+/** How a promise was refused: the S3 code and the status. Fails if it was not. */
+export async function refusalOf(
+  attempt: Promise<unknown>,
+): Promise<{ code: string; status: number | undefined }> {
+  const outcome = await attempt.then(
+    () => new Error('it was not refused'),
+    (error: unknown) => error as Error & { $metadata?: { httpStatusCode?: number } },
+  );
+  if (!('$metadata' in outcome)) throw outcome;
+  return { code: outcome.name, status: outcome.$metadata?.httpStatusCode };
+}
+
+/** All files that the gateway has, without those that the database makes as it works. */
+export function filesOf(target: Target): string[] {
+  return readdirSync(target.dataDir, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !/-(wal|shm|journal)$/.test(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+}
+
+/** `count` bytes that differ from place to place and repeat with no power of two. */
+export function patternOf(sizeBytes: number, seed = 1): Buffer {
+  const bytes = Buffer.allocUnsafe(sizeBytes);
+  let state = seed;
+  for (let i = 0; i < sizeBytes; i++) {
+    state = (Math.imul(state, 1664525) + 1013904223) | 0;
+    bytes[i] = state >>> 24;
+  }
+  return bytes;
+}
