@@ -3,6 +3,7 @@
 import { statfsSync } from 'node:fs';
 import { Directory } from '../authz/directory.ts';
 import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/identity-changes.ts';
+import { BucketCache } from '../catalog/bucket-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
@@ -103,6 +104,7 @@ function furnish(config: Config, { folder, ledger, read, store, closers }: Parts
   const digests = opened(closers, new DigestPool({ buffers }));
   return {
     read,
+    buckets: new BucketCache(read),
     ledger,
     writer: new ObjectWriter({
       keyring,

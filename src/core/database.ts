@@ -31,6 +31,9 @@ export interface DatabaseOptions {
   cacheKib: number;
 }
 
+/** Beyond this much of the file readers copy pages again. */
+const mappedBytesMax = 1024 * 1024 * 1024;
+
 /**
  * Opens a SQLite file in WAL mode with synchronous=FULL: a committed transaction survives a power cut.
  * Throws when the file cannot be opened or is not a database.
@@ -44,6 +47,8 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
     // A checkpoint stops the writer; a longer log makes it rarer and folds repeated page writes.
     db.pragma('wal_autocheckpoint = 8192');
   }
+  // A reader's own cache is void after each commit of the writer; the mapped file is not.
+  if (options.readonly) db.pragma(`mmap_size = ${mappedBytesMax}`);
   db.pragma(`cache_size = -${options.cacheKib}`);
   db.pragma('temp_store = MEMORY');
 

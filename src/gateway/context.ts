@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import type { RecordDraft } from '../audit/record.ts';
 import type { Identity } from '../authz/authenticate.ts';
 import { decide, type S3Action } from '../authz/decide.ts';
+import type { BucketCache } from '../catalog/bucket-cache.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
@@ -19,6 +20,7 @@ import type { S3Request } from './request.ts';
 export interface Rooms {
   /** Committed state, read-only. */
   read: Reader;
+  buckets: BucketCache;
   ledger: Ledger;
   writer: ObjectWriter;
   reader: ObjectReader;
@@ -122,6 +124,9 @@ export class Context {
       transfer,
       record: this.draft(200, null, transfer, { ...this.detail, ...detail }),
     });
+    if (change.kind === 'createBucket' || change.kind === 'deleteBucket') {
+      this.rooms.buckets.forget();
+    }
     if (result.index !== null) this.index = result.index;
     return result;
   }

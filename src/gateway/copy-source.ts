@@ -1,7 +1,7 @@
 // The source of CopyObject and UploadPartCopy: named, found, authorized, and held to its conditions.
 
 import { createHash } from 'node:crypto';
-import { type Bucket, findBucket } from '../catalog/buckets.ts';
+import type { Bucket } from '../catalog/buckets.ts';
 import { findCurrent, type Version } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import type { ExtentRun } from '../core/manifest.ts';
@@ -23,7 +23,7 @@ export async function findCopySource(context: Context): Promise<CopySource> {
   const { bucketName, key } = parseSource(header(request, 'x-amz-copy-source') ?? '');
   checkBucketName(bucketName);
   checkKeyLength(key);
-  const bucket = await findBucket(rooms.read, who.principal.tenant, bucketName);
+  const bucket = await rooms.buckets.find(who.principal.tenant, bucketName);
   if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: bucketName } });
   context.authorize('s3:GetObject', bucket);
   const version = await findCurrent(rooms.read, bucket.id, key);

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
 import { decide } from '../authz/decide.ts';
-import { type Bucket, findBucket } from '../catalog/buckets.ts';
+import type { Bucket } from '../catalog/buckets.ts';
 import { Refusal } from '../core/errors.ts';
 import type { Reservation } from '../quota/reservations.ts';
 import { IntegrityError } from '../tiering/chunk-format.ts';
@@ -77,7 +77,7 @@ async function findNamedBucket(
 ): Promise<Bucket | undefined> {
   if (request.bucketName === null) return undefined;
   checkBucketName(request.bucketName);
-  return findBucket(rooms.read, tenant, request.bucketName);
+  return rooms.buckets.find(tenant, request.bucketName);
 }
 
 function reserve(context: Context, operation: Operation): Reservation {

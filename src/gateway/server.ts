@@ -42,6 +42,7 @@ export interface Gateway {
 const s3Path = '/-s3';
 const keepAliveTimeoutMs = 72_000;
 const headersTimeoutMs = 30_000;
+const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory } = options;
@@ -109,9 +110,12 @@ function routeS3(app: FastifyInstance, pipeline: Pipeline): void {
 }
 
 async function closeServer(app: FastifyInstance, timeoutMs: number): Promise<void> {
-  const timer = setTimeout(() => app.server.closeAllConnections(), timeoutMs);
+  // A connection that goes idle after the close has begun would otherwise hold it up.
+  const idle = setInterval(() => app.server.closeIdleConnections(), idleCheckMs);
+  const all = setTimeout(() => app.server.closeAllConnections(), timeoutMs);
   await app.close();
-  clearTimeout(timer);
+  clearInterval(idle);
+  clearTimeout(all);
 }
 
 /** Messages that are not HTTP, or too much of it: answered as S3 does, then cut. */

@@ -83,15 +83,18 @@ export interface XmlNode {
   children: XmlNode[];
 }
 
+const onlyInXml10 = /[\u007f-\u009f\u2028]/g;
+
 /** Throws `Refusal` MalformedXML for anything but one well-formed element `root` within the limits. */
 export function parseXml(bytes: Buffer, root: string): XmlNode {
   if (bytes.length > xmlBytesMax) throw new Refusal('MaxMessageLengthExceeded');
   const top: XmlNode = { name: '', text: '', children: [] };
   const open: XmlNode[] = [top];
-  // XML 1.1 can name control characters by reference, as keys need. But it folds two line ends into
-  // others that 1.0 keeps, so those go in by reference.
-  const text = decodeUtf8(bytes);
-  const folding = /[\u0085\u2028]/.test(text);
+  // XML 1.1 can name control characters by reference, as keys need. But some characters that 1.0 takes
+  // as they are it refuses, or folds into other line ends: so those go in by reference.
+  const given = decodeUtf8(bytes);
+  const text = given.replace(onlyInXml10, (one) => `&#x${one.charCodeAt(0).toString(16)};`);
+  const isChanged = text !== given;
   const parser = new SaxesParser({ defaultXMLVersion: '1.1', forceXMLVersion: true });
   parser.on('doctype', () => fail('a document type is not allowed'));
   parser.on('error', (error) => fail(error.message));
@@ -109,11 +112,9 @@ export function parseXml(bytes: Buffer, root: string): XmlNode {
   };
   parser.on('text', addText);
   parser.on('cdata', (data) =>
-    folding ? fail('a CDATA section cannot hold this') : addText(data),
+    isChanged ? fail('a CDATA section cannot hold this') : addText(data),
   );
-  parser.write(
-    folding ? text.replaceAll('\u0085', '&#x85;').replaceAll('\u2028', '&#x2028;') : text,
-  );
+  parser.write(text);
   parser.close();
   const [node] = top.children;
   if (!node || node.name !== root) throw new Refusal('MalformedXML');
