@@ -2,7 +2,7 @@
 // folded into one entry (ListObjects, ListObjectsV2 and ListMultipartUploads of the S3 API reference).
 // A folded prefix is passed by one seek, however many keys it holds.
 import type { Reader } from '../core/database.ts';
-import { textSuccessor } from '../core/text-order.ts';
+import { compareText, textSuccessor } from '../core/text-order.ts';
 
 export interface ListedObject {
   key: string;
@@ -146,13 +146,11 @@ async function foldKeys<T extends { key: string }>(
 
 function startOf<T>(query: ListQuery): Start<T> | null {
   const { prefix, after } = query;
-  if (after === null) return { from: prefix, exclusive: false, tail: null };
-  if (after.kind === 'key') {
-    // A marker before the prefix changes nothing; the comparison is the database's to make.
-    return Buffer.compare(Buffer.from(after.text), Buffer.from(prefix)) < 0
-      ? { from: prefix, exclusive: false, tail: null }
-      : { from: after.text, exclusive: true, tail: null };
-  }
-  const from = textSuccessor(after.text);
-  return from === null ? null : { from, exclusive: false, tail: null };
+  const begin: Start<T> = { from: prefix, exclusive: false, tail: null };
+  if (after === null) return begin;
+  const from = after.kind === 'key' ? after.text : textSuccessor(after.text);
+  if (from === null) return null;
+  // A position before the prefix changes nothing: keys outside the prefix are not asked for.
+  if (compareText(from, prefix) < 0) return begin;
+  return { from, exclusive: after.kind === 'key', tail: null };
 }

@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeBuckets } from './suite/buckets.ts';
 import { describeDigests } from './suite/digests.ts';
+import { describeKeys } from './suite/keys.ts';
+import { describeListing } from './suite/listing.ts';
 import { describeObjects } from './suite/objects.ts';
 import type { StartTarget, Target } from './target.ts';
 
@@ -17,5 +19,7 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describeBuckets(targetOf);
     describeObjects(targetOf);
     describeDigests(targetOf);
+    describeKeys(targetOf);
+    describeListing(targetOf);
   });
 }
