@@ -87,7 +87,7 @@ export class ChunkStream {
     await this.#takeBack();
     await this.#readAhead();
     this.#given = this.#incoming.shift() ?? null;
-    return this.#given && this.#given.data;
+    return this.#given?.data ?? null;
   }
 
   /** Waits until nothing is under way and gives everything back. */

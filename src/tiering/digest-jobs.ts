@@ -14,8 +14,18 @@ export type DigestJob =
   | { kind: 'open'; stream: number; checksum: ChecksumAlgorithm | null }
   /** The chunks that follow belong to this extent. */
   | { kind: 'extent'; stream: number; extent: ExtentTerms }
-  /** Hash the chunk in a slot of the arena, and write its tag behind it. */
-  | { kind: 'chunk'; stream: number; job: number; slot: number; index: number }
+  /**
+   * Hash the chunk in a slot of the arena, put its tag behind it, and write both to the file that is
+   * open as `descriptor`, if there is one yet.
+   */
+  | {
+      kind: 'chunk';
+      stream: number;
+      job: number;
+      slot: number;
+      index: number;
+      descriptor: number | null;
+    }
   | { kind: 'finish'; stream: number; job: number }
   | { kind: 'drop'; stream: number };
 
@@ -31,4 +41,6 @@ export interface DigestReply {
   job: number;
   digests?: { md5: Uint8Array; sha256: Uint8Array; checksum: Uint8Array | null };
   error?: unknown;
+  /** The system's code of the error (`ENOSPC`), which errors lose between threads. */
+  code?: string | undefined;
 }

@@ -20,9 +20,10 @@ export interface DigestStream {
   /** The chunks that follow belong to this extent. */
   beginExtent(extent: ExtentSeal): void;
   /**
-   * Hashes the chunk and writes its tag behind it, in place. The slot is the thread's until then.
+   * Hashes the chunk and puts its tag behind it, in place; writes both to the extent's file when it
+   * is given one, open as `descriptor`. The slot, and the file, are the thread's until then.
    */
-  seal(buffer: ChunkBuffer, index: number): Promise<void>;
+  seal(buffer: ChunkBuffer, index: number, descriptor: number | null): Promise<void>;
   /** The digests of all chunks, in the order of the calls of `seal`. */
   finish(): Promise<Digests>;
   /** Ends the stream, finished or not. Must be called once, and last. */
@@ -92,7 +93,9 @@ class DigestThread {
   #settle(reply: DigestReply): void {
     const pending = this.#pending.get(reply.job);
     this.#pending.delete(reply.job);
-    if (reply.error !== undefined) pending?.reject(reply.error);
+    const { error, code } = reply;
+    if (error !== undefined)
+      pending?.reject(code ? Object.assign(error as Error, { code }) : error);
     else pending?.resolve(reply);
   }
 
@@ -133,8 +136,8 @@ export class DigestPool {
         };
         thread.send({ kind: 'extent', stream, extent });
       },
-      seal: async ({ slot }, index) => {
-        await thread.ask((job) => ({ kind: 'chunk', stream, job, slot, index }));
+      seal: async ({ slot }, index, descriptor) => {
+        await thread.ask((job) => ({ kind: 'chunk', stream, job, slot, index, descriptor }));
       },
       finish: async () => {
         const { digests } = await thread.ask((job) => ({ kind: 'finish', stream, job }));

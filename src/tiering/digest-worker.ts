@@ -1,17 +1,19 @@
 // A digest thread: hashes chunks for the ETag (MD5), the record (SHA-256) and the asked checksum,
-// and seals them where they lie in the shared arena, so that the main thread only moves bytes.
+// seals them where they lie in the shared arena, and writes them to their file while they are warm, so
+// that the main thread only copies bytes in.
 // Invariant: after an error a stream answers nothing but errors: no digest with a hole in it gets
 // out.
 
 import type { Hash } from 'node:crypto';
 import { createHash } from 'node:crypto';
+import { writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { tagBytes } from '../core/limits.ts';
 import { viewSlot } from './buffer-pool.ts';
 import type { Checksum } from './checksums.ts';
 import { createChecksum } from './checksums.ts';
 import type { ExtentSeal } from './chunk-format.ts';
-import { chunkLength, sealChunk } from './chunk-format.ts';
+import { chunkLength, chunkPosition, sealChunk } from './chunk-format.ts';
 import type { DigestJob, DigestReply, ExtentTerms } from './digest-jobs.ts';
 
 interface Stream {
@@ -42,7 +44,8 @@ function openSeal(terms: ExtentTerms): ExtentSeal {
   return { ...terms, id: Buffer.from(terms.id), key: Buffer.from(terms.key) };
 }
 
-function digestChunk(stream: Stream, slot: number, index: number): void {
+function digestChunk(stream: Stream, job: Extract<DigestJob, { kind: 'chunk' }>): void {
+  const { slot, index, descriptor } = job;
   const { extent, checksum } = stream;
   if (!extent) throw new Error('a chunk before its extent');
   const view = views[slot] ?? viewSlot(arena, slot);
@@ -52,7 +55,15 @@ function digestChunk(stream: Stream, slot: number, index: number): void {
   stream.md5.update(data);
   stream.sha256.update(data);
   if (checksum && checksum !== 'sha256') checksum.update(data);
-  sealChunk(extent, index, view.subarray(0, length + tagBytes));
+  const sealed = view.subarray(0, length + tagBytes);
+  sealChunk(extent, index, sealed);
+  if (descriptor !== null) writeFully(descriptor, sealed, chunkPosition(index));
+}
+
+function writeFully(descriptor: number, bytes: Buffer, position: number): void {
+  for (let done = 0; done < bytes.length; ) {
+    done += writeSync(descriptor, bytes, done, bytes.length - done, position + done);
+  }
 }
 
 function finishStream(stream: Stream): DigestReply['digests'] {
@@ -61,7 +72,7 @@ function finishStream(stream: Stream): DigestReply['digests'] {
   return {
     md5: stream.md5.digest(),
     sha256,
-    checksum: checksum === 'sha256' ? sha256 : checksum && checksum.digest(),
+    checksum: checksum === 'sha256' ? sha256 : (checksum?.digest() ?? null),
   };
 }
 
@@ -71,11 +82,11 @@ function answer(job: Extract<DigestJob, { job: number }>): DigestReply {
   if (stream.error !== undefined) return { job: job.job, error: stream.error };
   try {
     if (job.kind === 'finish') return { job: job.job, digests: finishStream(stream) };
-    digestChunk(stream, job.slot, job.index);
+    digestChunk(stream, job);
     return { job: job.job };
   } catch (error) {
     stream.error = error;
-    return { job: job.job, error };
+    return { job: job.job, error, code: (error as NodeJS.ErrnoException).code };
   }
 }
 

@@ -40,6 +40,8 @@ interface Extent {
    * Resolves to the open file once the intents are declared. Null until its first chunk is full.
    */
   file: Promise<ExtentFile> | null;
+  /** The same once it is open: then the digest thread writes to it by itself. */
+  opened: ExtentFile | null;
   finished: Promise<void> | null;
   durable: boolean;
 }
@@ -89,6 +91,7 @@ export class ExtentSink implements ObjectSink {
         seal: { id, key, algorithm: defaultAlgorithm, extentBytes },
         chunksLeft: chunkCount(extentBytes),
         file: null,
+        opened: null,
         finished: null,
         durable: false,
       });
@@ -201,14 +204,17 @@ export class ExtentSink implements ObjectSink {
     await this.#extents[extentIndex - unfinishedExtentsMax]?.finished;
     if (this.#failure) throw this.#failure;
     const extent = this.#extents[extentIndex] as Extent;
-    return this.#options.store.create(extent.seal.id);
+    extent.opened = await this.#options.store.create(extent.seal.id);
+    return extent.opened;
   }
 
   async #store(extent: Extent, buffer: ChunkBuffer, index: number, sealed: Buffer): Promise<void> {
+    const { opened } = extent;
+    const sealing = this.#stream.seal(buffer, index, opened?.descriptor ?? null);
     // Both are awaited even when one fails: the slot is not ours before the digest thread is done.
-    const [, file] = await settleAll(this.#stream.seal(buffer, index), extent.file);
+    const [, file] = await settleAll(sealing, extent.file);
     if (this.#failure || !file) return;
-    await file.write(sealed, chunkPosition(index));
+    if (!opened) await file.write(sealed, chunkPosition(index));
     if (--extent.chunksLeft > 0) return;
     extent.finished = file.finish().then(() => {
       extent.durable = true;

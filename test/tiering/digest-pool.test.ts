@@ -31,7 +31,7 @@ it('streams run at once and each has its own digests and tags', async () => {
     const stream = pool.open('SHA256');
     stream.beginExtent(extent);
     const sent = [0, 1, 2].map((i) => fill(body.subarray(i * C, (i + 1) * C)));
-    await Promise.all(sent.map((buffer, i) => stream.seal(buffer, i)));
+    await Promise.all(sent.map((buffer, i) => stream.seal(buffer, i, null)));
     const digests = await stream.finish();
     stream.close();
     expect(digests.md5).toEqual(createHash('md5').update(body).digest());
@@ -50,9 +50,9 @@ it('a stream that met an error gives no digest any more, and others do', async (
   const good = pool.open(null);
   bad.beginExtent({ id, key, algorithm: 77, extentBytes: 4 });
   good.beginExtent({ id, key, algorithm: 1, extentBytes: 4 });
-  await expect(bad.seal(fill(Buffer.from('abcd')), 0)).rejects.toThrow('algorithm');
+  await expect(bad.seal(fill(Buffer.from('abcd')), 0, null)).rejects.toThrow('algorithm');
   await expect(bad.finish()).rejects.toThrow('algorithm');
-  await good.seal(fill(Buffer.from('abcd')), 0);
+  await good.seal(fill(Buffer.from('abcd')), 0, null);
   expect((await good.finish()).md5.toString('hex')).toBe('e2fc714c4727ee9395f324cd2e7f331f');
   bad.close();
   good.close();

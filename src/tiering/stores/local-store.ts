@@ -11,6 +11,8 @@ import { IntegrityError } from '../chunk-format.ts';
 import { FolderSync } from './folder-sync.ts';
 
 export interface ExtentFile {
+  /** The open file, for a thread that writes to it by itself. */
+  readonly descriptor: number;
   /** Writes all of `bytes` at `position` of the sealed extent. */
   write(bytes: Uint8Array, position: number): Promise<void>;
   /** Durable under its id once this resolves. */
@@ -137,6 +139,7 @@ export class LocalStore {
       await closeFile(fd);
     };
     return {
+      descriptor: fd,
       write: (bytes, position) => writeFully(fd, bytes, position),
       finish: async () => {
         await syncFile(fd).catch(this.#onFatal);
