@@ -1,0 +1,249 @@
+// Disks that fill up, refuse writes, or fail to sync, under a served gateway. A full disk is a small
+// tmpfs, which only root can mount; failing syncs need a C compiler. What is missing is skipped
+// loudly, and fails where CI=true.
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { describeWithTool, type Tool } from '../tooling/tools.ts';
+import { type Content, digestOf, KiB, MiB, makeContent, makePieces } from './content.ts';
+import { findStrayExtents, listExtentFiles } from './extents-on-disk.ts';
+import { serveArguments } from './kill-run.ts';
+import { sleep } from './plain-start.ts';
+import { type Answer, S3Client } from './s3-client.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'bursar-disk-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+/** A C compiler that works, and mounts that root may make. */
+const compiler = findTool('a C compiler', 'CC', process.env.CC ?? 'cc', ['--version']);
+const mount = findTool('mount, as root', 'PATH', 'mount', [
+  ...['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', root],
+]);
+if (mount.path !== undefined) execFileSync('umount', [root]);
+
+function findTool(name: string, variable: string, path: string, trial: string[]): Tool {
+  try {
+    execFileSync(path, trial, { stdio: 'ignore' });
+    return { name, variable, path };
+  } catch {
+    return { name, variable, path: undefined };
+  }
+}
+
+let gateway: ServedGateway;
+let client: S3Client;
+let dataDir: string;
+
+async function serve(env: Record<string, string> = {}): Promise<void> {
+  gateway = await startServedGateway({ dataDir, args: serveArguments, env });
+  client = new S3Client(gateway);
+}
+
+async function restart(): Promise<void> {
+  client.close();
+  await gateway.kill();
+  await serve();
+}
+
+function put(key: string, { bytes }: Content): Promise<Answer> {
+  return client.send('PUT', `/full/${key}`, { body: bytes });
+}
+
+/** Null: there is no such object. */
+async function read(key: string) {
+  const { status, ...found } = await client.digest(`/full/${key}`);
+  if (status === 404) return null;
+  expect(status).toBe(200);
+  return found;
+}
+
+function toDigest({ sizeBytes, sha256 }: Content) {
+  return { sizeBytes, sha256 };
+}
+
+describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
+  const kept = makeContent(1, 300 * KiB);
+
+  beforeEach(async () => {
+    dataDir = mkdtempSync(join(root, 'full-'));
+    execFileSync(mountPath, ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', dataDir]);
+    await serve();
+    await client.send('PUT', '/full');
+    expect((await put('kept', kept)).status).toBe(200);
+  });
+
+  afterEach(async () => {
+    client.close();
+    await gateway.kill();
+    execFileSync('umount', [dataDir]);
+  });
+
+  /** Somebody else's file, which takes all the room but `leftBytes`. */
+  function fill(leftBytes: number): void {
+    const { bavail, bsize } = statfsSync(dataDir);
+    writeFileSync(join(dataDir, 'ballast'), Buffer.alloc(Math.max(bavail * bsize - leftBytes, 0)));
+  }
+
+  function empty(): void {
+    rmSync(join(dataDir, 'ballast'), { force: true });
+  }
+
+  it('refuses an upload that cannot fit before a byte of it is sent', async () => {
+    const sizeBytes = 100 * MiB;
+    const headers = { expect: '100-continue' };
+    const request = client.begin('PUT', '/full/huge', { headers, body: { sizeBytes, chunks: [] } });
+    let continued = false;
+    request.on('continue', () => {
+      continued = true;
+    });
+    request.flushHeaders();
+    const status = await new Promise((resolve, reject) => {
+      request.on('response', (response) => resolve(response.statusCode));
+      request.on('error', reject);
+    });
+    request.destroy();
+    expect(status).toBe(503);
+    expect(continued).toBe(false);
+    expect(await findStrayExtents(dataDir)).toEqual([]);
+  });
+
+  it('keeps each upload of many whole or refuses it with 503', async () => {
+    const contents = Array.from({ length: 8 }, (_, i) => makeContent(10 + i, 12 * MiB));
+    const statuses = await Promise.all(
+      contents.map(async (content, i) => (await put(`many${i}`, content)).status),
+    );
+    expect(statuses).toContain(200);
+    expect(statuses).toContain(503);
+    for (const [i, content] of contents.entries()) {
+      const expected = statuses[i] === 200 ? toDigest(content) : null;
+      expect(statuses[i] === 200 || statuses[i] === 503).toBe(true);
+      expect(await read(`many${i}`)).toEqual(expected);
+    }
+    expect(await read('kept')).toEqual(toDigest(kept));
+    await restart();
+    expect(await findStrayExtents(dataDir)).toEqual([]);
+  });
+
+  it('answers 503 when the disk fills up in the middle of a body, and keeps no part', async () => {
+    const sizeBytes = 30 * MiB;
+    async function* chunks() {
+      let sentBytes = 0;
+      for (const piece of makePieces(2, sizeBytes, 256 * KiB)) {
+        yield piece;
+        sentBytes += piece.length;
+        if (sentBytes !== 8 * MiB) continue;
+        await sleep(200);
+        fill(0);
+      }
+    }
+    const answer = await client.send('PUT', '/full/half', {
+      body: { sizeBytes, chunks: chunks() },
+    });
+    expect(`${answer.status} ${answer.body}`).toMatch(/^503 .*<Code>ServiceUnavailable</s);
+    expect(listExtentFiles(dataDir).finished).toHaveLength(1);
+    expect(listExtentFiles(dataDir).temporary).toEqual([]);
+    empty();
+    expect(await read('half')).toBeNull();
+    expect(await read('kept')).toEqual(toDigest(kept));
+  });
+
+  it('refuses what the database has no room for, serves again when there is room', async () => {
+    fill(0);
+    await sleep(1100);
+    const small = makeContent(3, 4 * KiB);
+    const refused = [];
+    for (let i = 0; i < 50; i++) {
+      const { status } = await client.send('DELETE', `/full/nothing${i}`).catch(() => stopped);
+      refused.push(status);
+    }
+    expect(await put('small', small).catch(() => stopped)).toMatchObject({ status: 503 });
+    expect(new Set(refused)).not.toContain(500);
+    expect(await read('kept')).toEqual(toDigest(kept));
+    empty();
+    await sleep(1100);
+    expect((await put('small', small)).status).toBe(200);
+    await restart();
+    expect(await read('small')).toEqual(toDigest(small));
+    expect(await read('kept')).toEqual(toDigest(kept));
+    expect(await findStrayExtents(dataDir)).toEqual([]);
+  });
+
+  it('refuses uploads while its extents are read-only, and takes them again after', async () => {
+    const extents = join(dataDir, 'extents');
+    execFileSync(mountPath, ['--bind', extents, extents]);
+    execFileSync(mountPath, ['-o', 'remount,ro,bind', extents]);
+    try {
+      expect((await put('refused', makeContent(4, 300 * KiB))).status).toBe(500);
+      expect(await read('kept')).toEqual(toDigest(kept));
+    } finally {
+      execFileSync('umount', ['--lazy', extents]);
+    }
+    const later = makeContent(5, 300 * KiB);
+    expect((await put('later', later)).status).toBe(200);
+    expect(await read('refused')).toBeNull();
+    expect(await read('later')).toEqual(toDigest(later));
+  });
+});
+
+const stopped = { status: 0 };
+
+describeWithTool(compiler, 'a gateway whose disk fails to sync', (compilerPath) => {
+  const library = join(root, 'faulty-sync.so');
+  const faultFile = join(root, 'fault');
+  const old = makeContent(6, 300 * KiB);
+
+  beforeAll(() => {
+    const source = join(import.meta.dirname, 'faulty-sync.c');
+    execFileSync(compilerPath, ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
+  });
+
+  beforeEach(async () => {
+    dataDir = mkdtempSync(join(root, 'sync-'));
+    await serve({ LD_PRELOAD: library, FAULT_FILE: faultFile });
+    await client.send('PUT', '/full');
+    expect((await put('old', old)).status).toBe(200);
+  });
+
+  afterEach(async () => {
+    rmSync(faultFile, { force: true });
+    client.close();
+    await gateway.kill();
+    rmSync(dataDir, { recursive: true });
+  });
+
+  it.each([
+    ['an extent', 'extents/temporary/', 300 * KiB],
+    ['a folder of extents', 'extents/', 20 * MiB],
+    ["the database's log, for an inline object", 'bursar.db-wal', 4 * KiB],
+    ["the database's log, for extents", 'bursar.db-wal', 300 * KiB],
+  ])('stops on an fsync error of %s, and acknowledges nothing', async (_, pattern, sizeBytes) => {
+    const content = makeContent(7, sizeBytes);
+    writeFileSync(faultFile, pattern);
+    const answer = await put('old', content).catch(() => stopped);
+    expect(answer.status).not.toBe(200);
+    await expect(gateway.stop()).rejects.toThrow('ended with 1');
+    expect(gateway.output()).toContain('stopping');
+
+    rmSync(faultFile);
+    await restart();
+    const found = await read('old');
+    expect([toDigest(old), toDigest(content)]).toContainEqual(found);
+    expect((await put('after', content)).status).toBe(200);
+    expect(await read('after')).toEqual(toDigest(content));
+    expect(await findStrayExtents(dataDir)).toEqual([]);
+  });
+
+  it('stops when the database cannot be synced for a delete, and the delete is whole', async () => {
+    writeFileSync(faultFile, 'bursar.db-wal');
+    const answer = await client.send('DELETE', '/full/old').catch(() => stopped);
+    expect(answer.status).not.toBe(204);
+    await expect(gateway.stop()).rejects.toThrow('ended with 1');
+    rmSync(faultFile);
+    await restart();
+    expect([null, toDigest(old)]).toContainEqual(await read('old'));
+    expect(await findStrayExtents(dataDir)).toEqual([]);
+  });
+});
