@@ -56,6 +56,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     connectionTimeout: options.stallTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
+    // While draining, a request on an open connection is served, and told to close: Fastify's own 503
+    // is no S3 document.
+    return503OnClosing: false,
     http: { maxHeaderSize: headerBytesMax, headersTimeout: headersTimeoutMs, requestTimeout: 0 },
   });
   app.server.maxConnections = options.connectionsMax;
