@@ -112,7 +112,7 @@ export interface PutPart {
   kind: 'putPart';
   tenant: string;
   uploadId: string;
-  part: Part;
+  part: Omit<Part, 'modifiedMs'>;
   /** Extents written for it; a copied part has none and shares its source's. */
   extentIds: Uint8Array[];
   inline: InlineExtent | null;

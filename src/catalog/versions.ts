@@ -44,6 +44,9 @@ export type VersionWithBody = Version & { inlineBody: Uint8Array | null };
 const columns = `bucket_id AS bucketId, key, seq, size AS sizeBytes, etag, sha256, class, owner,
   created_ms AS createdMs, manifest, attributes`;
 
+/** The newest version of a key, current or not: however many were superseded, one step of the tree. */
+const newest = '(SELECT * FROM versions WHERE bucket_id = ? AND key = ? ORDER BY seq DESC LIMIT 1)';
+
 /** The current version of a key. */
 export async function findCurrent(
   read: Reader,
@@ -51,8 +54,7 @@ export async function findCurrent(
   key: string,
 ): Promise<Version | undefined> {
   return read.get<Version>(
-    `SELECT ${columns} FROM versions
-       WHERE bucket_id = ? AND key = ? AND superseded_seq IS NULL ORDER BY seq DESC LIMIT 1`,
+    `SELECT ${columns} FROM ${newest} WHERE superseded_seq IS NULL`,
     bucketId,
     key,
   );
@@ -67,8 +69,7 @@ export async function findCurrentWithBody(
   return read.get<VersionWithBody>(
     `SELECT ${columns},
          (SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody
-       FROM versions
-       WHERE bucket_id = ? AND key = ? AND superseded_seq IS NULL ORDER BY seq DESC LIMIT 1`,
+       FROM ${newest} WHERE superseded_seq IS NULL`,
     bucketId,
     key,
   );
@@ -178,8 +179,7 @@ export async function openKey(
   const bucket = await tx.get('SELECT 1 FROM buckets WHERE id = ?', bucketId);
   if (!bucket) return refused('NoSuchBucket');
   const current = await tx.get<Current>(
-    `SELECT seq, etag, size AS sizeBytes FROM versions
-       WHERE bucket_id = ? AND key = ? AND superseded_seq IS NULL ORDER BY seq DESC LIMIT 1`,
+    `SELECT seq, etag, size AS sizeBytes FROM ${newest} WHERE superseded_seq IS NULL`,
     bucketId,
     key,
   );

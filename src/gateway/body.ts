@@ -48,15 +48,19 @@ export interface ReceivedObject {
   checksum: { algorithm: ChecksumAlgorithm; value: string } | null;
 }
 
-/**
- * Sends the body into a sink of `open` and compares digests. On any failure the sink is aborted.
- * `fallback` is computed when the client names no checksum of its own.
- */
+export interface ObjectReception {
+  bodyBytesMax: number;
+  /** Computed when the client names no checksum of its own. */
+  fallback: ChecksumAlgorithm | null;
+  open: (options: { sizeBytes: number; checksum: ChecksumAlgorithm | null }) => Promise<ObjectSink>;
+  /** Makes what was received an object or a part. When it rejects, nothing was committed. */
+  commit: (received: ReceivedObject) => Promise<unknown>;
+}
+
+/** Sends the body into a sink, compares digests, commits. On any failure the sink is aborted. */
 export async function receiveObject(
   context: Context,
-  open: (options: { sizeBytes: number; checksum: ChecksumAlgorithm | null }) => Promise<ObjectSink>,
-  bodyBytesMax: number,
-  fallback: ChecksumAlgorithm | null,
+  { bodyBytesMax, fallback, open, commit }: ObjectReception,
 ): Promise<ReceivedObject> {
   const { request } = context;
   // The frames of aws-chunked may come in HTTP chunks: then only the decoded length is known, which is
@@ -79,7 +83,9 @@ export async function receiveObject(
       algorithm && written.checksum
         ? { algorithm, value: written.checksum.toString('base64') }
         : null;
-    return { written, checksum };
+    const received = { written, checksum };
+    await commit(received);
+    return received;
   } catch (error) {
     await sink.abort();
     throw error;

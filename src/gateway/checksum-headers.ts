@@ -50,7 +50,12 @@ export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
   const named = header(request, 'x-amz-sdk-checksum-algorithm');
   if (named === undefined) return claimed;
   const algorithm = parseAlgorithm(named, 'x-amz-sdk-checksum-algorithm');
-  if (claimed && claimed.algorithm !== algorithm) {
+  if (!claimed) {
+    const message =
+      'x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found.';
+    throw new Refusal('InvalidRequest', { message });
+  }
+  if (claimed.algorithm !== algorithm) {
     throw new Refusal('InvalidRequest', {
       message: 'Value for x-amz-sdk-checksum-algorithm header is invalid.',
     });

@@ -9,6 +9,7 @@ import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts'
 import { checkBucketName } from './bucket-name.ts';
 import { checkCopyConditions } from './conditional.ts';
 import type { Context } from './context.ts';
+import { checkExpectedOwner } from './expected-owner.ts';
 import { streamRuns } from './operations/get-object.ts';
 import { checkKeyLength, decode, header } from './request.ts';
 
@@ -26,6 +27,7 @@ export async function findCopySource(context: Context): Promise<CopySource> {
   const bucket = await rooms.buckets.find(who.principal.tenant, bucketName);
   if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: bucketName } });
   context.authorize('s3:GetObject', bucket);
+  checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
   const version = await findCurrent(rooms.read, bucket.id, key);
   if (!version) throw new Refusal('NoSuchKey', { fields: { Key: key } });
   checkCopyConditions(request, version);

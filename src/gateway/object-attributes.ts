@@ -34,7 +34,8 @@ export function readAttributes(request: S3Request): Attributes {
     if (kept.length > 0) headers['content-encoding'] = kept.join(',').trim();
     else delete headers['content-encoding'];
   }
-  const metadata: Record<string, string> = {};
+  // Names are the client's: one of them may be `__proto__`.
+  const metadata: Record<string, string> = Object.create(null);
   let metadataBytes = 0;
   for (const name in request.headers) {
     if (!name.startsWith(metadataPrefix)) continue;

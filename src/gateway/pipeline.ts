@@ -10,6 +10,7 @@ import { IntegrityError } from '../tiering/chunk-format.ts';
 import { ClientGone, declaredBodyBytes } from './body.ts';
 import { checkBucketName } from './bucket-name.ts';
 import { Context, type Rooms } from './context.ts';
+import { checkExpectedOwner } from './expected-owner.ts';
 import type { Operation } from './operation.ts';
 import { sendRefusal, sendReply } from './reply.ts';
 import { beginRequest, parseRequest, type S3Request } from './request.ts';
@@ -65,6 +66,7 @@ async function admit(context: Context, operation: Operation): Promise<void> {
   const resource = bucket ?? { tenant, owner: null };
   const decision = decide(who.principal, operation.action, resource);
   if (!decision.allowed) throw new Refusal('AccessDenied', { cause: decision.reason });
+  if (bucket) checkExpectedOwner(request, 'x-amz-expected-bucket-owner', bucket);
   if (!bucket && (operation.resource === 'bucket' || operation.resource === 'object')) {
     throw new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
   }

@@ -1,6 +1,5 @@
 // Sending answers. A stream's first chunk is verified before the status line goes out, so damage found
 // there is a clean 500; damage found later cuts the connection, so no client takes the body for whole.
-import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Refusal } from '../core/errors.ts';
 import { ClientGone } from './body.ts';
@@ -44,15 +43,12 @@ async function sendStream(
   chunks: AsyncGenerator<Buffer, void, void>,
 ): Promise<void> {
   const { response } = context;
-  const gone = once(response, 'close').then(() => {
-    throw new ClientGone('the client closed the connection');
-  });
-  gone.catch(() => undefined);
+  const socket = new ChunkWriter(response);
   try {
     let next = await chunks.next();
     response.writeHead(status, headers);
     while (!next.done) {
-      await Promise.race([writeChunk(response, next.value), gone]);
+      await socket.write(next.value);
       context.bytesOut += next.value.length;
       next = await chunks.next();
     }
@@ -62,14 +58,28 @@ async function sendStream(
   }
 }
 
-/** Resolves when the kernel has the bytes: until then the buffer is not ours to use again. */
-function writeChunk(response: ServerResponse, chunk: Buffer): Promise<void> {
-  return new Promise((resolve, reject) => {
-    response.write(chunk, (error) => {
-      if (error) reject(new ClientGone('the client closed the connection', { cause: error }));
-      else resolve();
+/** Writes chunk by chunk, and notices a client that is gone while a chunk waits. */
+class ChunkWriter {
+  readonly #response: ServerResponse;
+  #fail: ((error: Error) => void) | null = null;
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+    response.once('close', () => this.#fail?.(new ClientGone('the client closed the connection')));
+  }
+
+  /** Resolves when the kernel has the bytes: until then the buffer is not ours to use again. */
+  write(chunk: Buffer): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#response.destroyed) reject(new ClientGone('the client closed the connection'));
+      this.#fail = reject;
+      this.#response.write(chunk, (error) => {
+        this.#fail = null;
+        if (error) reject(new ClientGone('the client closed the connection', { cause: error }));
+        else resolve();
+      });
     });
-  });
+  }
 }
 
 /** Sends S3's error document, or cuts the connection when an answer has already begun. */

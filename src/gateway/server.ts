@@ -51,6 +51,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     logger: { level: options.logLevel },
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: newRequestId,
+    // One logger: a child for each request would cost each request.
+    childLoggerFactory: (logger) => logger,
     rewriteUrl: (raw) => (isNative(raw, rooms.domains) ? (raw.url ?? '/') : s3Path),
     clientErrorHandler: answerClientError,
     connectionTimeout: options.stallTimeoutMs,

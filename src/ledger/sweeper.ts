@@ -29,7 +29,7 @@ export interface SweepResult {
 /** One transaction's worth, so that requests never wait long for the sweeper. */
 const rowsPerBatch = 200;
 /** Caps a run: what is left waits for the next. */
-const batchesMax = 200;
+const batchesMax = 5000;
 /** Inline bodies are in the database; only a read that is under way can still want one. */
 const inlineGraceMsMax = 5000;
 

@@ -10,7 +10,7 @@ import {
   type VersionWithBody,
 } from '../../catalog/versions.ts';
 import { httpTime } from '../../core/clock.ts';
-import { Refusal } from '../../core/errors.ts';
+import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { decodeManifest, type ExtentRun, inlineStore, sliceRuns } from '../../core/manifest.ts';
 import { checkReadConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
@@ -64,7 +64,9 @@ function describe(
   Object.assign(headers, attributeHeaders(attributes));
   for (const [name, value] of request.query) {
     const overridden = overrides.get(name);
-    if (overridden) headers[overridden] = value;
+    if (!overridden) continue;
+    if (unfitForHeader.test(value)) throw invalidArgument(name, value);
+    headers[overridden] = value;
   }
   if (range) {
     headers['content-range'] = `bytes ${range.start}-${range.end - 1}/${version.sizeBytes}`;
@@ -76,6 +78,9 @@ function describe(
     }
   }
 }
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const unfitForHeader = /[^\t\u0020-\u007e\u0080-\u00ff]/;
 
 const overrides: ReadonlyMap<string, string> = new Map(
   ['type', 'language', 'disposition', 'encoding'].map((name) => [

@@ -1,12 +1,12 @@
 // PutObject: the body streams into extents while it is hashed, then one commit makes it an object.
 
-import { checkWriteConditions } from '../../catalog/conditions.ts';
+import { checkWriteConditions, type WriteConditions } from '../../catalog/conditions.ts';
 import type { Attributes } from '../../catalog/versions.ts';
 import { findCurrent } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import { encodeManifest, inlineStore } from '../../core/manifest.ts';
-import type { ObjectSink, WriteOptions } from '../../tiering/object-writer.ts';
+import type { ObjectSink, WriteOptions, WrittenObject } from '../../tiering/object-writer.ts';
 import { receiveObject } from '../body.ts';
 import { writeConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
@@ -23,47 +23,61 @@ export const putObject: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const { request, bucket, key } = context;
-  const attributes: Attributes = readAttributes(request);
-  const storageClass = readClass(request);
-  const conditions = writeConditions(request);
-  if (conditions.ifMatch || conditions.ifNoneMatch) {
-    // Decided for good inside the commit; asked here so that a lost body is not sent at all.
-    const current = await findCurrent(context.rooms.read, bucket.id, key);
-    const refusal = checkWriteConditions(conditions, current?.etag ?? null);
-    if (refusal && !refusal.ok) throw new Refusal(refusal.code, { fields: refusal.fields ?? {} });
-  }
-  const { written, checksum } = await receiveObject(
-    context,
-    (options) => openSink(context, options),
-    singlePutBytesMax,
-    null,
-  );
-  if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
-  const etag = written.md5.toString('hex');
+  const attributes: Attributes = readAttributes(context.request);
+  const storageClass = readClass(context.request);
+  const conditions = writeConditions(context.request);
+  await checkEarly(context, conditions);
+  const { written } = await receiveObject(context, {
+    bodyBytesMax: singlePutBytesMax,
+    fallback: null,
+    open: (options) => openSink(context, options),
+    commit: (received) => {
+      const { checksum } = received;
+      if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
+      return commit(context, received.written, { attributes, storageClass, conditions });
+    },
+  });
+  const etag = quoted(written.md5.toString('hex'));
+  return emptyReply(200, { etag, ...checksumHeaders(attributes) });
+}
+
+/** Conditions are decided for good in the commit; asked here so that a lost body is not sent at all. */
+async function checkEarly(context: Context, conditions: WriteConditions): Promise<void> {
+  if (!conditions.ifMatch && !conditions.ifNoneMatch) return;
+  const current = await findCurrent(context.rooms.read, context.bucket.id, context.key);
+  const refusal = checkWriteConditions(conditions, current?.etag ?? null);
+  if (refusal && !refusal.ok) throw new Refusal(refusal.code, { fields: refusal.fields ?? {} });
+}
+
+async function commit(
+  context: Context,
+  written: WrittenObject,
+  asked: { attributes: Attributes; storageClass: string; conditions: WriteConditions },
+): Promise<void> {
+  const { bucket, key } = context;
   const { sizeBytes, sha256 } = written;
+  const etag = written.md5.toString('hex');
   await context.commit(
     {
       kind: 'putObject',
       bucketId: bucket.id,
       key,
-      conditions,
+      conditions: asked.conditions,
       object: {
         tenant: bucket.tenant,
         sizeBytes,
         etag,
         sha256,
-        class: storageClass,
+        class: asked.storageClass,
         owner: bucket.owner,
-        attributes: JSON.stringify(attributes),
+        attributes: JSON.stringify(asked.attributes),
         manifest: encodeManifest(written.runs),
       },
       extentIds: storedIds(written.runs),
       inline: written.inline,
     },
-    { sizeBytes, etag, sha256: sha256.toString('hex'), class: storageClass },
+    { sizeBytes, etag, sha256: sha256.toString('hex'), class: asked.storageClass },
   );
-  return emptyReply(200, { etag: quoted(etag), ...checksumHeaders(attributes) });
 }
 
 /** Opens a sink in the bucket's tenant whose extents are declared before they are written. */

@@ -45,7 +45,7 @@ async function run(context: Context): Promise<Reply> {
       kind: 'putPart',
       tenant: bucket.tenant,
       uploadId: upload.id,
-      part: { number, sizeBytes, etag, checksum, modifiedMs: 0, manifest },
+      part: { number, sizeBytes, etag, checksum, manifest },
       extentIds: [],
       inline: null,
       source: { bucketId: version.bucketId, key: version.key, seq: version.seq },

@@ -2,12 +2,17 @@
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import { encodeManifest } from '../../core/manifest.ts';
-import { receiveObject } from '../body.ts';
+import { type ReceivedObject, receiveObject } from '../body.ts';
 import { checksumHeader, claimedChecksum } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply, quoted } from '../replies.ts';
-import { findOpenUpload, partNumberOf, type UploadAttributes } from '../upload-attributes.ts';
+import {
+  findOpenUpload,
+  type OpenUpload,
+  partNumberOf,
+  type UploadAttributes,
+} from '../upload-attributes.ts';
 import { openSink, storedIds } from './put-object.ts';
 
 export const uploadPart: Operation = {
@@ -19,41 +24,46 @@ export const uploadPart: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const { request, bucket } = context;
-  const number = partNumberOf(request);
+  const number = partNumberOf(context.request);
   const { upload, attributes } = await findOpenUpload(context);
   checkAlgorithm(context, attributes);
-  const { written, checksum } = await receiveObject(
-    context,
-    (options) => openSink(context, options),
-    singlePutBytesMax,
-    attributes.checksum?.algorithm ?? null,
-  );
+  const { written, checksum } = await receiveObject(context, {
+    bodyBytesMax: singlePutBytesMax,
+    fallback: attributes.checksum?.algorithm ?? null,
+    open: (options) => openSink(context, options),
+    commit: (received) => commit(context, received, { number, upload, attributes }),
+  });
+  const headers: Record<string, string> = { etag: quoted(written.md5.toString('hex')) };
+  if (checksum) headers[checksumHeader(checksum.algorithm)] = checksum.value;
+  return emptyReply(200, headers);
+}
+
+async function commit(
+  context: Context,
+  { written, checksum }: ReceivedObject,
+  { number, upload, attributes }: OpenUpload & { number: number },
+): Promise<void> {
   const etag = written.md5.toString('hex');
   const { sizeBytes } = written;
-  const part = {
-    number,
-    sizeBytes,
-    etag,
-    checksum: attributes.checksum ? (checksum?.value ?? null) : null,
-    modifiedMs: 0,
-    manifest: encodeManifest(written.runs),
-  };
   await context.commit(
     {
       kind: 'putPart',
-      tenant: bucket.tenant,
+      tenant: context.bucket.tenant,
       uploadId: upload.id,
-      part,
+      part: {
+        number,
+        sizeBytes,
+        etag,
+        // A checksum of another algorithm was compared and served its purpose.
+        checksum: attributes.checksum ? (checksum?.value ?? null) : null,
+        manifest: encodeManifest(written.runs),
+      },
       extentIds: storedIds(written.runs),
       inline: written.inline,
       source: null,
     },
     { sizeBytes, etag, sha256: written.sha256.toString('hex') },
   );
-  const headers: Record<string, string> = { etag: quoted(etag) };
-  if (checksum) headers[checksumHeader(checksum.algorithm)] = checksum.value;
-  return emptyReply(200, headers);
 }
 
 function checkAlgorithm(context: Context, attributes: UploadAttributes): void {
