@@ -1,0 +1,144 @@
+// The README's tour, pasted into a shell as a newcomer would: every block, in order, in a copy of the
+// checkout and on a free port.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { awsCli, boto3Python, describeWithTool } from '../tooling/tools.ts';
+import { blocksOf, readPage, root, sectionOf } from './markdown.ts';
+
+const timeoutMs = 240_000;
+const documentedAddress = '127.0.0.1:9000';
+
+describeWithTool(awsCli, "the README's tour", (aws) => {
+  describeWithTool(boto3Python, 'in a fresh copy', (python) => {
+    let copy: string;
+    let address: string;
+    let ended: { code: number | null; stdout: string; stderr: string };
+
+    beforeAll(async () => {
+      copy = copyCheckout();
+      address = `127.0.0.1:${await findFreePort()}`;
+      const tools = join(copy, 'tools');
+      mkdirSync(tools);
+      writeLauncher(join(tools, 'aws'), aws);
+      writeLauncher(join(tools, 'python3'), python);
+      ended = await runBash(tourScript(address), copy, {
+        ...cleanEnvironment(),
+        PATH: [tools, dirname(process.execPath), process.env.PATH].join(':'),
+        BURSAR_LISTEN: address,
+      });
+    }, timeoutMs);
+
+    afterAll(() => rmSync(copy, { recursive: true, force: true }));
+
+    it('runs from its first line to its last', () => {
+      expect(ended).toMatchObject({ code: 0 });
+    });
+
+    it('gives back what it stored, by CLI, by presigned URL and from Python', () => {
+      expect(ended.stdout.match(/^hello from the tour$/gm)).toHaveLength(2);
+      expect(ended.stdout).toMatch(/^hello from boto3 {'kind': 'demo'}$/m);
+      expect(ended.stdout).toMatch(/ notes\/readme\.md$/m);
+    });
+
+    it('refuses a member who would list tenants, and the byte that was changed', () => {
+      expect(ended.stdout.match(/^refused, as it should be$/gm)).toHaveLength(2);
+      expect(ended.stderr).toMatch(/AccessDenied/);
+      expect(ended.stderr).toMatch(/BursarIntegrityError/);
+    });
+
+    it('shows usage and records of both tenants', () => {
+      expect(ended.stdout).toMatch(/^bucket:cms\/first .* 1$/m);
+      expect(ended.stdout).toMatch(/^bucket:default\/first .* 2$/m);
+      expect(ended.stdout).toMatch(/ cms\/alice {2}s3:CreateBucket {2}200 {2}first$/m);
+      expect(ended.stdout).toMatch(/^{"accessKeyId":.*"key":"notes\/readme\.md".*}$/m);
+    });
+
+    it('leaves nothing running', async () => {
+      await expect(fetch(`http://${address}/_/health`)).rejects.toThrow();
+    });
+  });
+});
+
+function tourScript(address: string): string {
+  const tour = sectionOf(readPage('README.md').text, 'A tour');
+  const lines = blocksOf(tour).map((block) => block.code);
+  // Jobs are stopped whole, as in a terminal; and whatever fails, none outlives the test.
+  const guard = ['set -m', "trap 'kill %1 2> /dev/null; wait' EXIT"];
+  return [...guard, ...lines].join('\n').replaceAll(documentedAddress, address);
+}
+
+/** The files of a clone; its dependencies are links, so that nothing can change the real ones. */
+function copyCheckout(): string {
+  const copy = mkdtempSync(join(tmpdir(), 'bursar-tour-'));
+  const files = ['package.json', 'package-lock.json', 'tsconfig.json', 'README.md'];
+  for (const name of [...files, 'scripts', 'src']) {
+    cpSync(join(root, name), join(copy, name), { recursive: true });
+  }
+  mkdirSync(join(copy, 'node_modules'));
+  for (const name of readdirSync(join(root, 'node_modules'))) {
+    if (name === '.bursar-lock') continue;
+    symlinkSync(join(root, 'node_modules', name), join(copy, 'node_modules', name));
+  }
+  // As scripts/prepare.mjs leaves it: the dependencies are there and need not be fetched again.
+  const stamp = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .update(process.versions.modules)
+    .digest('hex');
+  writeFileSync(join(copy, 'node_modules', '.bursar-lock'), stamp);
+  return copy;
+}
+
+/** A link would not do: a virtual environment's Python finds its packages by its own name. */
+function writeLauncher(file: string, path: string): void {
+  writeFileSync(file, `#!/bin/sh\nexec '${path}' "$@"\n`);
+  chmodSync(file, 0o755);
+}
+
+/** Without the developer's own AWS set-up and settings, and without what npm tells its scripts. */
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  const own = /^(AWS_|BURSAR_|npm_|CI$|(https?|all|no)_proxy$)/i;
+  const entries = Object.entries(process.env).filter(([name]) => !own.test(name));
+  return { ...Object.fromEntries(entries), AWS_PAGER: '', NO_PROXY: '*' };
+}
+
+async function findFreePort(): Promise<number> {
+  const server = createServer();
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  return port;
+}
+
+/** Stops at the first command that fails. */
+async function runBash(script: string, cwd: string, env: NodeJS.ProcessEnv) {
+  const child = spawn('bash', ['-e', '-c', script], {
+    cwd,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: timeoutMs - 30_000,
+  });
+  const out = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (piece: string) => {
+      out[name] += piece;
+    });
+  }
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, ...out };
+}
