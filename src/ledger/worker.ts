@@ -58,7 +58,7 @@ async function drain(): Promise<void> {
   }
 }
 
-/** All in one transaction; if one request fails by a bug, each in its own, so that others succeed. */
+/** All in one transaction; if that fails, each in its own, so that one fails without the others. */
 async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
   const index = nextIndex;
   db.exec('BEGIN IMMEDIATE');
@@ -66,18 +66,27 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
   try {
     for (const request of requests) answers.push(await applyRequest(request));
     await usage.flush(db.tx);
+    commit();
   } catch (cause) {
     nextIndex = index;
     usage.discard();
     rollback();
     return recover(requests, cause);
   }
+  return answers;
+}
+
+/**
+ * Throws only when the disk is full: the log's last frame, which makes a transaction one, could not be
+ * written, so there is none. After any other error nobody knows.
+ */
+function commit(): void {
   try {
     db.exec('COMMIT');
   } catch (cause) {
-    stop(cause);
+    if (!isFull(cause)) stop(cause);
+    throw cause;
   }
-  return answers;
 }
 
 async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
@@ -99,9 +108,9 @@ async function recover(requests: LedgerRequest[], cause: unknown): Promise<Ledge
     return answers;
   }
   send({ failed: describe(cause), batch: null });
-  const full = codeOf(cause) === 'SQLITE_FULL';
   if (only === undefined) return [];
-  return [{ ok: false, code: full ? 'ServiceUnavailable' : 'InternalError', index: null }];
+  const code = isFull(cause) ? 'ServiceUnavailable' : 'InternalError';
+  return [{ ok: false, code, index: null }];
 }
 
 function rollback(): void {
@@ -126,8 +135,8 @@ function describe(cause: unknown): string {
   return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
 }
 
-function codeOf(cause: unknown): string | undefined {
-  return cause instanceof Error ? (cause as Error & { code?: string }).code : undefined;
+function isFull(cause: unknown): boolean {
+  return cause instanceof Error && (cause as Error & { code?: string }).code === 'SQLITE_FULL';
 }
 
 function createSchema(database: OpenDatabase): void {

@@ -229,7 +229,9 @@ export class ExtentSink implements ObjectSink {
   }
 
   #fail(error: unknown): void {
-    this.#failure ??= error;
+    this.#failure ??= isDiskFull(error)
+      ? new Refusal('ServiceUnavailable', { message: 'The store is full.', cause: error })
+      : error;
     this.#move();
   }
 
@@ -262,6 +264,12 @@ export class ExtentSink implements ObjectSink {
     if (extent.durable) await this.#options.store.remove(extent.seal.id);
     else await file.abort();
   }
+}
+
+/** What a full disk says, or a quota of the file system's. */
+function isDiskFull(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOSPC' || code === 'EDQUOT';
 }
 
 async function settleAll<A, B>(a: Promise<A>, b: Promise<B> | null): Promise<[A, B | null]> {

@@ -79,7 +79,6 @@ function describe(
   }
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const unfitForHeader = /[^\t\u0020-\u007e\u0080-\u00ff]/;
 
 const overrides: ReadonlyMap<string, string> = new Map(
