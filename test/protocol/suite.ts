@@ -4,7 +4,10 @@ import { describeBuckets } from './suite/buckets.ts';
 import { describeDigests } from './suite/digests.ts';
 import { describeKeys } from './suite/keys.ts';
 import { describeListing } from './suite/listing.ts';
+import { describeMultipart } from './suite/multipart.ts';
+import { describeMultipartChecksums } from './suite/multipart-checksums.ts';
 import { describeObjects } from './suite/objects.ts';
+import { describeRanges } from './suite/ranges.ts';
 import type { StartTarget, Target } from './target.ts';
 
 /** Describes every S3 operation against one gateway, started once. */
@@ -21,5 +24,8 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describeDigests(targetOf);
     describeKeys(targetOf);
     describeListing(targetOf);
+    describeMultipart(targetOf);
+    describeMultipartChecksums(targetOf);
+    describeRanges(targetOf);
   });
 }

@@ -1,0 +1,129 @@
+// Checksums of multipart objects, composite and of the full object, against independent ones.
+import {
+  type CompletedPart,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  ListPartsCommand,
+  type S3Client,
+  UploadPartCommand,
+  UploadPartCopyCommand,
+} from '@aws-sdk/client-s3';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type Algorithm, base64Checksum, compositeChecksum } from '../checksums.ts';
+import { clientOf, newBucket, patternOf, refusalOf, type Target } from '../target.ts';
+import { begin, partBytesMin, type Upload } from './multipart.ts';
+
+type Kind = 'COMPOSITE' | 'FULL_OBJECT';
+
+const kinds: readonly (readonly [Algorithm, Kind])[] = [
+  ['CRC32', 'COMPOSITE'],
+  ['CRC32', 'FULL_OBJECT'],
+  ['CRC32C', 'COMPOSITE'],
+  ['CRC32C', 'FULL_OBJECT'],
+  ['CRC64NVME', 'FULL_OBJECT'],
+  ['SHA1', 'COMPOSITE'],
+  ['SHA256', 'COMPOSITE'],
+];
+
+const bodies = [patternOf(partBytesMin, 21), patternOf(70_001, 22)];
+
+export function describeMultipartChecksums(targetOf: () => Target): void {
+  let client: S3Client;
+  let Bucket: string;
+  beforeAll(async () => {
+    client = clientOf(targetOf());
+    Bucket = await newBucket(client);
+  });
+
+  async function upload(algorithm: Algorithm, kind: Kind) {
+    const checksum = { ChecksumAlgorithm: algorithm, ChecksumType: kind };
+    const begun = await begin(client, Bucket, checksum);
+    const parts: CompletedPart[] = [];
+    for (const [i, Body] of bodies.entries()) {
+      const asked = { ...begun, PartNumber: i + 1, Body, ChecksumAlgorithm: algorithm };
+      const part = await client.send(new UploadPartCommand(asked));
+      const name = `Checksum${algorithm}` as const;
+      parts.push({ PartNumber: i + 1, ETag: part.ETag, [name]: part[name] });
+    }
+    return { begun, parts };
+  }
+
+  function finish(begun: Upload, Parts: CompletedPart[], more: object = {}) {
+    const MultipartUpload = { Parts };
+    return client.send(new CompleteMultipartUploadCommand({ ...begun, MultipartUpload, ...more }));
+  }
+
+  describe.each(kinds)('the %s checksum of type %s', (algorithm, kind) => {
+    const name = `Checksum${algorithm}` as const;
+    const expected =
+      kind === 'COMPOSITE'
+        ? compositeChecksum(algorithm, bodies)
+        : base64Checksum(algorithm, Buffer.concat(bodies));
+
+    it('of parts and object are those of the bytes; a wrong one is refused', async () => {
+      const { begun, parts } = await upload(algorithm, kind);
+      expect(parts.map((part) => part[name])).toEqual(
+        bodies.map((body) => base64Checksum(algorithm, body)),
+      );
+      const listed = await client.send(new ListPartsCommand(begun));
+      expect(listed.Parts?.map((part) => part[name])).toEqual(parts.map((part) => part[name]));
+      expect([listed.ChecksumAlgorithm, listed.ChecksumType]).toEqual([algorithm, kind]);
+
+      const wrong = base64Checksum(algorithm, Buffer.from('another'));
+      const wrongPart = [{ ...parts[0], [name]: wrong }, parts[1] as CompletedPart];
+      expect(await refusalOf(finish(begun, wrongPart))).toMatchObject({ code: 'InvalidPart' });
+      const claimed = { [name]: kind === 'COMPOSITE' ? `${wrong}-2` : wrong };
+      expect(await refusalOf(finish(begun, parts, claimed))).toMatchObject({ code: 'BadDigest' });
+
+      const done = await finish(begun, parts, { [name]: expected });
+      expect([done[name], done.ChecksumType]).toEqual([expected, kind]);
+      const head = await client.send(new HeadObjectCommand({ ...begun, ChecksumMode: 'ENABLED' }));
+      expect([head[name], head.ChecksumType]).toEqual([expected, kind]);
+    });
+  });
+
+  it.each([
+    ['SHA1', 'FULL_OBJECT'],
+    ['SHA256', 'FULL_OBJECT'],
+    ['CRC64NVME', 'COMPOSITE'],
+  ] as const)('%s has no type %s', async (ChecksumAlgorithm, ChecksumType) => {
+    const asked = { Bucket, Key: 'k', ChecksumAlgorithm, ChecksumType };
+    const attempt = client.send(new CreateMultipartUploadCommand(asked));
+    expect(await refusalOf(attempt)).toEqual({ code: 'InvalidRequest', status: 400 });
+  });
+
+  it('a part with another checksum than the upload’s is refused', async () => {
+    const begun = await begin(client, Bucket, { ChecksumAlgorithm: 'SHA256' });
+    const asked = { ...begun, PartNumber: 1, Body: 'x', ChecksumAlgorithm: 'CRC32C' } as const;
+    expect(await refusalOf(client.send(new UploadPartCommand(asked)))).toEqual({
+      code: 'InvalidRequest',
+      status: 400,
+    });
+  });
+
+  it('a copied part has the upload’s checksum too', async () => {
+    const source = await upload('CRC64NVME', 'FULL_OBJECT');
+    await finish(source.begun, source.parts);
+    const begun = await begin(client, Bucket, { ChecksumAlgorithm: 'SHA256' });
+    const CopySource = `${Bucket}/${source.begun.Key}`;
+    const CopySourceRange = 'bytes=5242870-5242889';
+    const { CopyPartResult } = await client.send(
+      new UploadPartCopyCommand({ ...begun, PartNumber: 1, CopySource, CopySourceRange }),
+    );
+    const slice = Buffer.concat(bodies).subarray(5_242_870, 5_242_890);
+    expect(CopyPartResult?.ChecksumSHA256).toBe(base64Checksum('SHA256', slice));
+    const done = await finish(begun, [{ PartNumber: 1, ETag: CopyPartResult?.ETag }]);
+    expect(done.ChecksumSHA256).toBe(compositeChecksum('SHA256', [slice]));
+  });
+
+  it('an object of another size than was announced is refused', async () => {
+    const begun = await begin(client, Bucket);
+    const asked = { ...begun, PartNumber: 1, Body: 'five5' };
+    const { ETag } = await client.send(new UploadPartCommand(asked));
+    const parts = [{ PartNumber: 1, ETag }];
+    const wrong = finish(begun, parts, { MpuObjectSize: 6 });
+    expect(await refusalOf(wrong)).toEqual({ code: 'InvalidRequest', status: 400 });
+    await finish(begun, parts, { MpuObjectSize: 5 });
+  });
+}
