@@ -63,18 +63,23 @@ const routes: readonly Route[] = [
   { method: 'DELETE', resource: 'object', operation: deleteObject },
 ];
 
-/** Query parameters that select some other S3 operation; each that has no route answers 501. */
+/**
+ * Query parameters that select an S3 operation: where the route does not name them the answer is 501,
+ * so that no DELETE of a part of a bucket ever deletes the bucket.
+ */
 const subresources = new Set([
   'accelerate',
   'acl',
   'analytics',
   'attributes',
   'cors',
+  'delete',
   'encryption',
   'intelligent-tiering',
   'inventory',
   'legal-hold',
   'lifecycle',
+  'location',
   'logging',
   'metadataConfiguration',
   'metadataTable',
@@ -94,6 +99,8 @@ const subresources = new Set([
   'session',
   'tagging',
   'torrent',
+  'uploadId',
+  'uploads',
   'versioning',
   'versions',
   'website',
@@ -115,10 +122,16 @@ const unimplementedHeaders: ReadonlyMap<string, (value: string) => boolean> = ne
   ['x-amz-object-ownership', (value: string) => value !== 'BucketOwnerEnforced'],
   ['x-amz-server-side-encryption', always],
   ['x-amz-server-side-encryption-aws-kms-key-id', always],
+  ['x-amz-server-side-encryption-bucket-key-enabled', always],
+  ['x-amz-server-side-encryption-context', always],
   ['x-amz-server-side-encryption-customer-algorithm', always],
   ['x-amz-server-side-encryption-customer-key', always],
   ['x-amz-server-side-encryption-customer-key-md5', always],
   ['x-amz-copy-source-server-side-encryption-customer-algorithm', always],
+  ['x-amz-copy-source-server-side-encryption-customer-key', always],
+  ['x-amz-copy-source-server-side-encryption-customer-key-md5', always],
+  ['x-amz-if-match-last-modified-time', always],
+  ['x-amz-if-match-size', always],
   ['x-amz-tagging', always],
   ['x-amz-tagging-directive', (value: string) => value !== 'COPY'],
   ['x-amz-website-redirect-location', always],

@@ -1,6 +1,6 @@
 // The HTTP server. Fastify routes the native API; every other path is S3's, goes to one route, and is
 // answered by the pipeline, which owns the message's body: Fastify must not parse it.
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingMessage, METHODS, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { Authenticator } from '../authz/authenticate.ts';
@@ -100,6 +100,10 @@ function isNative(raw: IncomingMessage, domains: readonly string[]): boolean {
 }
 
 function routeS3(app: FastifyInstance, pipeline: Pipeline): void {
+  // Methods that Fastify does not know would get its own 404; the pipeline has S3's answer for them.
+  for (const method of METHODS) {
+    if (!app.supportedMethods.includes(method)) app.addHttpMethod(method);
+  }
   app.all(
     s3Path,
     {

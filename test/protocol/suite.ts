@@ -1,11 +1,14 @@
 // The whole protocol suite, as a function of the gateway that it is held against.
 import { afterAll, beforeAll, describe } from 'vitest';
+import { describeAccess } from './suite/access.ts';
 import { describeBuckets } from './suite/buckets.ts';
+import { describeConditions } from './suite/conditions.ts';
 import { describeDigests } from './suite/digests.ts';
 import { describeKeys } from './suite/keys.ts';
 import { describeListing } from './suite/listing.ts';
 import { describeMultipart } from './suite/multipart.ts';
 import { describeMultipartChecksums } from './suite/multipart-checksums.ts';
+import { describeNotImplemented } from './suite/not-implemented.ts';
 import { describeObjects } from './suite/objects.ts';
 import { describeRanges } from './suite/ranges.ts';
 import type { StartTarget, Target } from './target.ts';
@@ -27,5 +30,8 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describeMultipart(targetOf);
     describeMultipartChecksums(targetOf);
     describeRanges(targetOf);
+    describeConditions(targetOf);
+    describeAccess(targetOf);
+    describeNotImplemented(targetOf);
   });
 }

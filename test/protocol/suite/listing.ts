@@ -207,8 +207,10 @@ function describePaging(room: Room): void {
 
     it('of no entries are empty and not truncated, as on S3', async () => {
       const { client, Bucket } = room();
-      for (const command of [ListObjectsCommand, ListObjectsV2Command]) {
-        const page = await client.send(new command({ Bucket, MaxKeys: 0 }) as ListObjectsCommand);
+      const asked = { Bucket, MaxKeys: 0 };
+      const v1 = await client.send(new ListObjectsCommand(asked));
+      const v2 = await client.send(new ListObjectsV2Command(asked));
+      for (const page of [v1, v2]) {
         expect([page.Contents, page.IsTruncated, page.MaxKeys]).toEqual([undefined, false, 0]);
       }
     });
