@@ -1,0 +1,29 @@
+// What the kernel tells of a process (proc(5)).
+import { readdirSync, readFileSync } from 'node:fs';
+
+function figure(pid: number, file: string, name: string): number {
+  const text = readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  const found = new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(text);
+  if (!found) throw new Error(`/proc/${pid}/${file} has no ${name}`);
+  return Number(found[1]);
+}
+
+/** The most memory that the process has had resident so far, bytes. */
+export function peakMemoryBytes(pid: number): number {
+  return figure(pid, 'status', 'VmHWM') * 1024;
+}
+
+/** Memory that is resident now, bytes. */
+export function memoryBytes(pid: number): number {
+  return figure(pid, 'status', 'VmRSS') * 1024;
+}
+
+/** Bytes that the process has asked the system to read so far, from files and sockets. */
+export function readBytes(pid: number): number {
+  return figure(pid, 'io', 'rchar');
+}
+
+/** Descriptors that are open now. */
+export function openFiles(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}
