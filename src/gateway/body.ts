@@ -5,6 +5,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { AwsChunkedDecoder } from '../authz/aws-chunked.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
+import { xmlBytesMax } from '../core/limits.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
 import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
 import type { ClaimedChecksum } from './checksum-headers.ts';
@@ -28,6 +29,7 @@ export function declaredBodyBytes(request: S3Request, bodyBytesMax: number): num
   if (bodyBytesMax === 0 || !hasBody) return 0;
   const bytes = parseLength(isChunked(request) ? decoded : length);
   if (bytes <= bodyBytesMax) return bytes;
+  if (bodyBytesMax <= xmlBytesMax) throw new Refusal('MaxMessageLengthExceeded');
   const fields = { ProposedSize: String(bytes), MaxSizeAllowed: String(bodyBytesMax) };
   throw new Refusal('EntityTooLarge', { fields });
 }

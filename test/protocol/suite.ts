@@ -1,6 +1,7 @@
 // The whole protocol suite, as a function of the gateway that it is held against.
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAccess } from './suite/access.ts';
+import { describeBadInput } from './suite/bad-input.ts';
 import { describeBuckets } from './suite/buckets.ts';
 import { describeConditions } from './suite/conditions.ts';
 import { describeDigests } from './suite/digests.ts';
@@ -11,6 +12,7 @@ import { describeMultipartChecksums } from './suite/multipart-checksums.ts';
 import { describeNotImplemented } from './suite/not-implemented.ts';
 import { describeObjects } from './suite/objects.ts';
 import { describeRanges } from './suite/ranges.ts';
+import { describeTenancy } from './suite/tenancy.ts';
 import type { StartTarget, Target } from './target.ts';
 
 /** Describes every S3 operation against one gateway, started once. */
@@ -33,5 +35,7 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describeConditions(targetOf);
     describeAccess(targetOf);
     describeNotImplemented(targetOf);
+    describeTenancy(targetOf);
+    describeBadInput(targetOf);
   });
 }
