@@ -142,6 +142,11 @@ export class Context {
     });
   }
 
+  /** Ends the connection of a client that is too slow while others wait for what it holds. */
+  cut(): void {
+    this.response.destroy();
+  }
+
   charged(): { tenant: string; principal: string; bucket: Bucket | null } {
     const { tenant, name } = this.who.principal;
     return { tenant, principal: name, bucket: this.#bucket };

@@ -41,7 +41,8 @@ export interface Gateway {
 
 const s3Path = '/-s3';
 const keepAliveTimeoutMs = 72_000;
-const headersTimeoutMs = 30_000;
+const headersTimeoutMsMax = 30_000;
+const headersCheckMs = 1000;
 const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
@@ -61,7 +62,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     // While draining, a request on an open connection is served, and told to close: Fastify's own 503
     // is no S3 document.
     return503OnClosing: false,
-    http: { maxHeaderSize: headerBytesMax, headersTimeout: headersTimeoutMs, requestTimeout: 0 },
+    http: {
+      maxHeaderSize: headerBytesMax,
+      headersTimeout: Math.min(options.stallTimeoutMs, headersTimeoutMsMax),
+      connectionsCheckingInterval: headersCheckMs,
+      requestTimeout: 0,
+    },
   });
   app.server.maxConnections = options.connectionsMax;
   // Headers are bounded in bytes; a count that silently drops the rest would change what was signed.
@@ -111,11 +117,21 @@ function routeS3(app: FastifyInstance, pipeline: Pipeline): void {
       onRequest: (request, reply, _done) => {
         reply.hijack();
         request.raw.url = request.originalUrl;
+        reply.raw.on('timeout', cutIfStalled);
         void serveRequest(pipeline, request.raw, reply.raw);
       },
     },
     async () => undefined,
   );
+}
+
+/** Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway. */
+function cutIfStalled(this: ServerResponse, socket: Socket): void {
+  const { req } = this;
+  const mayRead = socket.writableLength > 0;
+  const maySend = !req.complete && !req.isPaused();
+  if (mayRead || maySend) socket.destroy();
+  else socket.setTimeout(socket.timeout ?? 0);
 }
 
 async function closeServer(app: FastifyInstance, timeoutMs: number): Promise<void> {

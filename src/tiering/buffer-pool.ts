@@ -3,7 +3,10 @@
 // copy. Invariant: a slot has one owner at a time, and who waited longest gets the next free one. A
 // stream that waits must hold none, or only slots that come free without its help (being hashed or
 // written): then the pool cannot lock up. Read-ahead uses `tryAcquire` and never waits.
+// A slot whose owner waits for its client is on loan: when others have waited for a while, the oldest
+// loans are called back, so that clients which crawl or stall cannot keep the rest out.
 
+import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { chunkBytes, tagBytes } from '../core/limits.ts';
 
@@ -18,14 +21,28 @@ export interface ChunkBuffer {
 }
 
 interface Waiter {
+  sinceMs: number;
   grant(buffer: ChunkBuffer): void;
 }
+
+interface Loan {
+  sinceMs: number;
+  recall: () => void;
+}
+
+/** A loan is safe for so long: time for a chunk even at 50 KiB/s. */
+const loanMsMin = 5000;
+/** How long a stream waits before loans are called back for it. */
+const patienceMs = 2000;
+const patrolMs = 500;
 
 export interface BufferPoolOptions {
   /** Default 128 MiB. Memory is taken from the system when a slot is first used. */
   bytesMax?: number;
   /** How long a stream waits for a slot before it is told to slow down. Default 30,000. */
   waitMsMax?: number;
+  /** How long a loan is safe. Default 5,000. */
+  loanMsMin?: number;
 }
 
 /** The view of one slot in an arena: the same bytes in every thread. */
@@ -41,12 +58,19 @@ export class BufferPool {
   readonly #free: ChunkBuffer[] = [];
   readonly #taken: Uint8Array;
   readonly #waiters = new Set<Waiter>();
+  /** By slot, oldest first. */
+  readonly #loans = new Map<number, Loan>();
+  /** Slots that were called back and have not yet come. */
+  readonly #recalled = new Set<number>();
+  readonly #loanMsMin: number;
+  #patrol: NodeJS.Timeout | null = null;
   #touched = 0;
 
   constructor(options: BufferPoolOptions = {}) {
     this.slots = Math.floor((options.bytesMax ?? 128 * 1024 * 1024) / slotBytes);
     if (this.slots < 1) throw new Error('a buffer pool needs room for one chunk');
     this.#waitMsMax = options.waitMsMax ?? 30_000;
+    this.#loanMsMin = options.loanMsMin ?? loanMsMin;
     this.arena = new SharedArrayBuffer(this.slots * slotBytes);
     this.#taken = new Uint8Array(this.slots);
   }
@@ -81,18 +105,35 @@ export class BufferPool {
         reject(new Refusal('SlowDown'));
       }, this.#waitMsMax);
       const waiter: Waiter = {
+        sinceMs: monotonicMs(),
         grant: (granted) => {
           clearTimeout(timer);
           resolve(granted);
         },
       };
       this.#waiters.add(waiter);
+      this.#patrol ??= setInterval(() => this.#callBack(), patrolMs).unref();
     });
+  }
+
+  /**
+   * The slot's owner waits for its client from now until it releases the slot or calls `keep`. The
+   * owner must release it soon after `recall`, which is called at most once.
+   */
+  lend(buffer: ChunkBuffer, recall: () => void): void {
+    this.#loans.set(buffer.slot, { sinceMs: monotonicMs(), recall });
+  }
+
+  /** Ends the slot's loan, if it has one: the client has done its part. */
+  keep(buffer: ChunkBuffer): void {
+    this.#loans.delete(buffer.slot);
   }
 
   /** Gives a slot back. Throws when it had been given back before. */
   release(buffer: ChunkBuffer): void {
     if (this.#taken[buffer.slot] !== 1) throw new Error(`slot ${buffer.slot} released twice`);
+    this.#loans.delete(buffer.slot);
+    this.#recalled.delete(buffer.slot);
     for (const waiter of this.#waiters) {
       this.#waiters.delete(waiter);
       waiter.grant(buffer);
@@ -100,6 +141,27 @@ export class BufferPool {
     }
     this.#taken[buffer.slot] = 0;
     this.#free.push(buffer);
+  }
+
+  /** One slot for each stream that has been patient, from the oldest loans that are old enough. */
+  #callBack(): void {
+    if (this.#waiters.size === 0) {
+      clearInterval(this.#patrol ?? undefined);
+      this.#patrol = null;
+      return;
+    }
+    const nowMs = monotonicMs();
+    let wanted = -this.#recalled.size;
+    for (const { sinceMs } of this.#waiters) {
+      if (nowMs - sinceMs < patienceMs) break;
+      wanted++;
+    }
+    for (const [slot, loan] of this.#loans) {
+      if (wanted-- <= 0 || nowMs - loan.sinceMs < this.#loanMsMin) return;
+      this.#loans.delete(slot);
+      this.#recalled.add(slot);
+      loan.recall();
+    }
   }
 
   #touch(): ChunkBuffer | null {

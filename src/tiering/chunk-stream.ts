@@ -27,6 +27,8 @@ export interface ChunkStreamOptions {
   store: LocalStore;
   buffers: BufferPool;
   openInline: (run: ExtentRun) => Promise<Buffer>;
+  /** Called when others wait for the buffer that was given out: close the stream. */
+  recall?: () => void;
 }
 
 /** The part `[from, to)` of chunk `index` of a run's extent. */
@@ -86,8 +88,13 @@ export class ChunkStream {
   async next(): Promise<Buffer | null> {
     await this.#takeBack();
     await this.#readAhead();
-    this.#given = this.#incoming.shift() ?? null;
-    return this.#given?.data ?? null;
+    const given = this.#incoming.shift() ?? null;
+    this.#given = given;
+    if (!given) return null;
+    const data = await given.data;
+    const { buffers, recall } = this.#options;
+    if (given.buffer && recall) buffers.lend(given.buffer, recall);
+    return data;
   }
 
   /** Waits until nothing is under way and gives everything back. */

@@ -146,7 +146,9 @@ export class ExtentSink implements ObjectSink {
   #take(bytes: Buffer, from: number): number {
     let at = from;
     while (at < bytes.length) {
-      if (this.#inFlight < buffersPerStreamMax) this.#buffer ??= this.#options.buffers.tryAcquire();
+      if (!this.#buffer && this.#inFlight < buffersPerStreamMax) {
+        this.#hold(this.#options.buffers.tryAcquire());
+      }
       if (!this.#buffer) return at;
       at += this.#fill(this.#buffer, bytes, at);
     }
@@ -165,7 +167,14 @@ export class ExtentSink implements ObjectSink {
     const { buffers } = this.#options;
     const buffer = await buffers.acquire();
     if (this.#failure) buffers.release(buffer);
-    else this.#buffer = buffer;
+    else this.#hold(buffer);
+  }
+
+  /** The client fills it, in its own time. */
+  #hold(buffer: ChunkBuffer | null): void {
+    this.#buffer = buffer;
+    const { buffers, recall } = this.#options;
+    if (buffer && recall) buffers.lend(buffer, recall);
   }
 
   /** Copies into the chunk under way, and sends it off when it is full. Says how many bytes. */
@@ -182,6 +191,7 @@ export class ExtentSink implements ObjectSink {
   #sendOff(extent: Extent, buffer: ChunkBuffer): void {
     const index = this.#chunkIndex;
     const sealed = buffer.bytes.subarray(0, this.#filled + tagBytes);
+    this.#options.buffers.keep(buffer);
     this.#buffer = null;
     this.#filled = 0;
     this.#inFlight++;

@@ -14,6 +14,8 @@ export interface ReadOptions {
   runs: readonly ExtentRun[];
   /** The sealed bytes of an inline extent. */
   inlineBody: (id: Buffer) => Promise<Uint8Array>;
+  /** Called when others wait for a buffer that the caller has kept for long: end the read. */
+  recall?: () => void;
 }
 
 export interface ObjectReaderOptions {

@@ -23,6 +23,8 @@ export interface WriteOptions {
   checksum: ChecksumAlgorithm | null;
   /** Records intents for these extent ids durably; no store write begins before it is done. */
   declare: (ids: Buffer[]) => Promise<void>;
+  /** Called when the client is so slow that others wait for the buffer it fills: abort the sink. */
+  recall?: () => void;
 }
 
 /** Where an object's bytes are pushed, in order. */

@@ -131,6 +131,7 @@ export async function* streamRuns(
         if (!body) throw new Error('an inline extent is gone while it is being read');
         return body;
       },
+      recall: () => context.cut(),
     });
   } finally {
     release();

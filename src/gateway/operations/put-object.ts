@@ -93,6 +93,7 @@ export function openSink(
     declare: async (ids) => {
       await rooms.ledger.keepHouse({ kind: 'declareExtents', tenant, ids });
     },
+    recall: () => context.cut(),
   });
 }
 
