@@ -1,0 +1,115 @@
+// What the project's pages refer to is there: files, headings, commands and their flags.
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { anchorOf, blocksOf, type Page, proseOf, readPage, readPages, root } from './markdown.ts';
+
+const pages = readPages();
+
+describe('links', () => {
+  const links = pages.flatMap((page) =>
+    [...proseOf(page.text).matchAll(/\]\(([^)\s]+)\)/g)]
+      .map(([, target]) => String(target))
+      .filter((target) => !/^[a-z]+:/.test(target))
+      .map((target) => ({ page, target, title: `${page.path} to ${target}` })),
+  );
+
+  it.each(links)('leads somewhere: $title', ({ page, target }) => {
+    const [path = '', anchor] = target.split('#', 2);
+    const file = path === '' ? page.path : join(dirname(page.path), path);
+    expect(existsSync(join(root, file))).toBe(true);
+    if (anchor !== undefined) expect(anchorsOf(readPage(file))).toContain(anchor);
+  });
+
+  it('are on more pages than the README', () => {
+    expect(new Set(links.map(({ page }) => page.path)).size).toBeGreaterThan(5);
+  });
+});
+
+function anchorsOf(page: Page): string[] {
+  return [...page.text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => anchorOf(String(heading)));
+}
+
+interface Documented {
+  page: string;
+  line: string;
+  words: string[];
+}
+
+const start = /(?:npx bursar|node dist\/cli\/main\.js|npm start --)((?: +[^ |;&()>]+)*)/g;
+
+/** The `bursar` commands of all shell blocks, one for each time one is called. */
+const commands: Documented[] = pages.flatMap(({ path, text }) =>
+  blocksOf(text)
+    .filter(({ language }) => language === 'sh' || language === 'bash')
+    .flatMap(({ code }) => code.split('\n'))
+    .flatMap((line) => [...line.matchAll(start)])
+    .map(([line, given = '']) => ({
+      page: path,
+      line,
+      words: [
+        ...(line.startsWith('npm start') ? ['serve'] : []),
+        ...given.split(' ').filter((word) => word !== ''),
+      ],
+    })),
+);
+
+describe('documented commands', () => {
+  it('were found', () => {
+    expect(commands.length).toBeGreaterThan(30);
+  });
+
+  it.each(commands)('$page: $line', async ({ words }) => {
+    const known = await helpOf([]);
+    const [first = '', second = ''] = words;
+    expect(known.commands).toContain(first);
+    const group = await helpOf([first]);
+    if (group.commands.length > 0) expect(group.commands).toContain(second);
+    const help = group.commands.length > 0 ? await helpOf([first, second]) : group;
+    const flags = words.filter((word) => word.startsWith('--'));
+    for (const flag of flags) expect(help.flags).toContain(flag);
+  });
+});
+
+interface Help {
+  commands: string[];
+  flags: string[];
+}
+
+const helps = new Map<string, Promise<Help>>();
+
+function helpOf(command: string[]): Promise<Help> {
+  const name = command.join(' ');
+  const help = helps.get(name) ?? askHelp(command);
+  helps.set(name, help);
+  return help;
+}
+
+function askHelp(command: string[]): Promise<Help> {
+  const main = join(root, 'dist/cli/main.js');
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, [main, ...command, '--help'], (error, text) => {
+      if (error) return reject(error);
+      const listed = text.split(/^Commands:$/m)[1] ?? '';
+      const commandNames = [...listed.matchAll(/^ {2}([a-z]+)/gm)].map(([, one]) => String(one));
+      const flags = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, one]) =>
+        String(one),
+      );
+      resolve({ commands: commandNames.filter((one) => one !== 'help'), flags });
+    });
+  });
+}
+
+describe('pages', () => {
+  it('name no path that is not there', () => {
+    const named = pages.flatMap(({ path, text }) =>
+      [...proseOf(text).matchAll(/`((?:src|test|docs|docker|scripts|bench)\/[\w./-]+)`/g)].map(
+        ([, target]) => ({ path, target: String(target) }),
+      ),
+    );
+    expect(named.length).toBeGreaterThan(5);
+    const missing = named.filter(({ target }) => !existsSync(join(root, target)));
+    expect(missing).toEqual([]);
+  });
+});
