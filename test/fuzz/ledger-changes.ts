@@ -1,0 +1,292 @@
+// Random changes of the catalog that mostly make sense, given the model's state: names repeat, so that
+// changes meet; some refer to what is gone, so that refusals happen.
+import { randomUUID } from 'node:crypto';
+import type { RecordDraft } from '#bursar/audit/record.js';
+import type { ObjectDraft } from '#bursar/catalog/versions.js';
+import {
+  decodeManifest,
+  type ExtentRun,
+  encodeManifest,
+  sliceRuns,
+} from '#bursar/core/manifest.js';
+import type { CatalogChange, Transfer } from '#bursar/ledger/commit.js';
+import type { LedgerModel, ModelBucket, ModelUpload } from './ledger-model.ts';
+import { randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
+
+type Random = () => number;
+
+export const tenants = ['one', 'two'];
+export const owners = ['alice', 'bob'];
+const names = ['data', 'logs', 'raw'];
+const letters = ['a', 'b', '/', '-', '%', '\u0001', 'é', '\ud7ff', '\uffff', '\u{10000}'];
+
+export function randomText(random: Random, lengthMax: number): string {
+  let text = '';
+  for (let i = randomBelow(random, lengthMax + 1); i > 0; i--) text += randomOf(random, letters);
+  return text;
+}
+
+interface RandomChange {
+  change: CatalogChange;
+  /** Extents to be declared before. */
+  declare: Buffer[];
+}
+
+export function randomChange(random: Random, model: LedgerModel, seq: number): RandomChange {
+  const make = randomOf(random, [
+    makeBucket,
+    removeBucket,
+    putObject,
+    putObject,
+    putObject,
+    copyObject,
+    deleteObject,
+    deleteObject,
+    createUpload,
+    putPart,
+    putPart,
+    putPart,
+    copyPart,
+    completeUpload,
+    completeUpload,
+    abortUpload,
+  ]);
+  return make(random, model, seq);
+}
+
+function makeBucket(random: Random): RandomChange {
+  const tenant = randomOf(random, tenants);
+  const name = randomOf(random, names);
+  const owner = randomOf(random, owners);
+  return { change: { kind: 'createBucket', tenant, name, owner }, declare: [] };
+}
+
+function removeBucket(random: Random, model: LedgerModel): RandomChange {
+  return { change: { kind: 'deleteBucket', bucketId: bucketOf(random, model).id }, declare: [] };
+}
+
+/** One that is there, or (seldom) one that is not. */
+function bucketOf(random: Random, model: LedgerModel): ModelBucket {
+  const none = { id: 9999, tenant: 'one', name: 'none', owner: 'alice' };
+  if (model.buckets.length === 0 || randomBelow(random, 20) === 0) return none;
+  return randomOf(random, model.buckets);
+}
+
+function keyOf(random: Random, model: LedgerModel, bucketId: number): string {
+  const there = model.currentOf(bucketId);
+  if (there.length > 0 && randomBelow(random, 2) === 0) return randomOf(random, there).key;
+  return `${randomText(random, 3)}k`;
+}
+
+function conditionsOf(random: Random, model: LedgerModel, bucketId: number, key: string) {
+  const etag = model.current(bucketId, key)?.etag ?? 'none';
+  const choices = [null, null, null, null, null, ['*'], [etag], ['other'], ['other', etag]];
+  return { ifMatch: randomOf(random, choices), ifNoneMatch: randomOf(random, choices) };
+}
+
+interface Body {
+  manifest: Buffer;
+  sizeBytes: number;
+  extentIds: Buffer[];
+  inline: { id: Buffer; body: Buffer } | null;
+}
+
+/** Nothing, one inline extent, or some in a store. */
+function bodyOf(random: Random): Body {
+  const kind = randomBelow(random, 5);
+  const isInline = kind === 1 || kind === 2;
+  const count = kind === 0 ? 0 : isInline ? 1 : 1 + randomBelow(random, 3);
+  const runs = Array.from({ length: count }, (): ExtentRun => {
+    const length = 1 + randomBelow(random, 1000);
+    const id = randomBytesOf(random, 16);
+    const store = isInline ? 0 : 1;
+    return { id, store, algorithm: 1, epoch: 1, extentBytes: length, offset: 0, length };
+  });
+  const ids = runs.map(({ id }) => id);
+  const [first] = ids;
+  return {
+    manifest: encodeManifest(runs),
+    sizeBytes: runs.reduce((sum, run) => sum + run.length, 0),
+    extentIds: isInline ? [] : ids,
+    // The id stands for the body, so that a mix-up shows.
+    inline: isInline && first ? { id: first, body: first } : null,
+  };
+}
+
+function objectOf(sizeBytes: number, manifest: Uint8Array, seq: number): ObjectDraft {
+  return {
+    tenant: 'one',
+    sizeBytes,
+    etag: `etag-${seq}`,
+    sha256: null,
+    class: 'STANDARD',
+    owner: 'alice',
+    attributes: '{}',
+    manifest,
+  };
+}
+
+function putObject(random: Random, model: LedgerModel, seq: number): RandomChange {
+  const { id: bucketId } = bucketOf(random, model);
+  const key = keyOf(random, model, bucketId);
+  const { manifest, sizeBytes, extentIds, inline } = bodyOf(random);
+  const conditions = conditionsOf(random, model, bucketId, key);
+  const object = objectOf(sizeBytes, manifest, seq);
+  return {
+    change: { kind: 'putObject', bucketId, key, conditions, object, extentIds, inline },
+    declare: extentIds,
+  };
+}
+
+/** A version that is there, current or not; seldom one that never was. */
+function sourceOf(random: Random, model: LedgerModel) {
+  const none = { bucketId: 1, key: 'none', seq: 999_999 };
+  if (model.versions.length === 0 || randomBelow(random, 10) === 0) {
+    return { source: none, manifest: Buffer.alloc(0), sizeBytes: 0 };
+  }
+  const { bucketId, key, seq, manifest, sizeBytes } = randomOf(random, model.versions);
+  return { source: { bucketId, key, seq }, manifest, sizeBytes };
+}
+
+function copyObject(random: Random, model: LedgerModel, seq: number): RandomChange {
+  const { id: bucketId } = bucketOf(random, model);
+  const key = keyOf(random, model, bucketId);
+  const conditions = conditionsOf(random, model, bucketId, key);
+  const { source, manifest, sizeBytes } = sourceOf(random, model);
+  const object = objectOf(sizeBytes, manifest, seq);
+  return {
+    change: { kind: 'copyObject', bucketId, key, conditions, source, object },
+    declare: [],
+  };
+}
+
+function deleteObject(random: Random, model: LedgerModel): RandomChange {
+  const { id: bucketId } = bucketOf(random, model);
+  const key = keyOf(random, model, bucketId);
+  const conditions = conditionsOf(random, model, bucketId, key);
+  return { change: { kind: 'deleteObject', bucketId, key, conditions }, declare: [] };
+}
+
+function createUpload(random: Random, model: LedgerModel): RandomChange {
+  const { id: bucketId } = bucketOf(random, model);
+  const change = {
+    kind: 'createUpload',
+    id: randomBytesOf(random, 16).toString('base64url'),
+    bucketId,
+    key: keyOf(random, model, bucketId),
+    initiator: 'one/alice',
+    class: 'STANDARD',
+    attributes: '{}',
+  } as const;
+  return { change, declare: [] };
+}
+
+/** Mostly one that is unfinished; seldom one that is finished, or none. */
+function uploadOf(random: Random, model: LedgerModel): ModelUpload {
+  const none = { id: 'none', bucketId: 1, key: 'k', completed: false, parts: new Map() };
+  if (model.uploads.size === 0 || randomBelow(random, 20) === 0) return none;
+  const all = [...model.uploads.values()];
+  const open = all.filter((upload) => !upload.completed);
+  return randomOf(random, open.length > 0 && randomBelow(random, 8) > 0 ? open : all);
+}
+
+function partOf(random: Random, sizeBytes: number, manifest: Uint8Array) {
+  const number = 1 + randomBelow(random, 4);
+  return { number, sizeBytes, etag: 'part', checksum: null, modifiedMs: 0, manifest };
+}
+
+function putPart(random: Random, model: LedgerModel): RandomChange {
+  const { id: uploadId } = uploadOf(random, model);
+  const { manifest, sizeBytes, extentIds, inline } = bodyOf(random);
+  const part = partOf(random, sizeBytes, manifest);
+  return {
+    change: { kind: 'putPart', tenant: 'one', uploadId, part, extentIds, inline, source: null },
+    declare: extentIds,
+  };
+}
+
+/** A random run of a version's bytes. */
+function copyPart(random: Random, model: LedgerModel): RandomChange {
+  const { id: uploadId } = uploadOf(random, model);
+  const { source, manifest, sizeBytes } = sourceOf(random, model);
+  const start = randomBelow(random, sizeBytes + 1);
+  const end = start + randomBelow(random, sizeBytes - start + 1);
+  const sliced = encodeManifest(sliceRuns(decodeManifest(manifest), start, end));
+  const part = partOf(random, end - start, sliced);
+  return {
+    change: {
+      kind: 'putPart',
+      tenant: 'one',
+      uploadId,
+      part,
+      extentIds: [],
+      inline: null,
+      source,
+    },
+    declare: [],
+  };
+}
+
+/** Some of the parts; seldom one that is not there or has changed, or another key. */
+function completeUpload(random: Random, model: LedgerModel, seq: number): RandomChange {
+  const upload = uploadOf(random, model);
+  const parts = [...upload.parts]
+    .filter(() => randomBelow(random, 4) > 0)
+    .sort(([a], [b]) => a - b)
+    .map(([number, { manifest, sizeBytes }]) => ({ number, manifest, sizeBytes }));
+  if (randomBelow(random, 15) === 0) {
+    parts.push({ number: 5, manifest: Buffer.alloc(0), sizeBytes: 0 });
+  }
+  const first = parts[0];
+  if (first && randomBelow(random, 15) === 0) first.manifest = Buffer.alloc(36);
+  const key = randomBelow(random, 15) === 0 ? 'another' : upload.key;
+  const manifest = Buffer.concat(parts.map((part) => part.manifest));
+  const sizeBytes = parts.reduce((sum, part) => sum + part.sizeBytes, 0);
+  return {
+    change: {
+      kind: 'completeUpload',
+      bucketId: upload.bucketId,
+      key,
+      uploadId: upload.id,
+      conditions: conditionsOf(random, model, upload.bucketId, key),
+      parts: parts.map(({ number, manifest: seen }) => ({ number, manifest: seen })),
+      fingerprint: '',
+      object: objectOf(sizeBytes, manifest, seq),
+    },
+    declare: [],
+  };
+}
+
+function abortUpload(random: Random, model: LedgerModel): RandomChange {
+  return { change: { kind: 'abortUpload', uploadId: uploadOf(random, model).id }, declare: [] };
+}
+
+/** A record that names, as its target, the bucket's account. */
+export function draftOf(
+  change: CatalogChange,
+  charged: { tenant: string; principal: string; bucket: ModelBucket | null },
+  transfer: Transfer,
+): RecordDraft {
+  const { bucket } = charged;
+  return {
+    action: change.kind,
+    tenant: charged.tenant,
+    principal: charged.principal,
+    accessKeyId: null,
+    evidence: 'none',
+    bucket: bucket?.name ?? null,
+    key: 'key' in change ? change.key : null,
+    target: bucket ? `bucket:${bucket.tenant}/${bucket.name}` : null,
+    bytesIn: transfer.ingressBytes,
+    bytesOut: transfer.egressBytes,
+    sizeBytes: null,
+    etag: null,
+    sha256: null,
+    class: null,
+    range: null,
+    requestId: randomUUID(),
+    source: 'a test',
+    status: 200,
+    error: null,
+  };
+}

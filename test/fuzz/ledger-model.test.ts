@@ -1,0 +1,331 @@
+// Random sequences of changes, applied by the real ledger to a real SQLite database and by a plain
+// model: outcomes, objects, extents, counters, records and listings must be the same.
+import { describe, expect, it } from 'vitest';
+import { listCondemned } from '#bursar/catalog/extents.js';
+import { listObjects, listUploads, type Position } from '#bursar/catalog/listing.js';
+import { findCurrentWithBody } from '#bursar/catalog/versions.js';
+import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
+import { decodeManifest } from '#bursar/core/manifest.js';
+import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
+import type { CatalogChange, Housekeeping } from '#bursar/ledger/commit.js';
+import { schema } from '#bursar/ledger/schema.js';
+import { listUsage, UsagePosting } from '#bursar/quota/usage.js';
+import { draftOf, owners, randomChange, randomText, tenants } from './ledger-changes.ts';
+import { LedgerModel, type ModelBucket } from './ledger-model.ts';
+import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
+
+type Random = () => number;
+
+/** The gateway's own run; intents of another are orphans. */
+const thisProcess = 'this process';
+
+class Trial {
+  readonly db: OpenDatabase;
+  readonly usage = new UsagePosting();
+  readonly random: Random;
+  model = new LedgerModel();
+  seq = 0;
+
+  constructor(random: Random) {
+    this.random = random;
+    this.db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
+    this.db.exec(schema);
+    for (const tenant of tenants) this.db.exec(`INSERT INTO tenants VALUES ('${tenant}', 0, 1)`);
+  }
+
+  /** Some changes in one transaction, which now and then fails as a whole. */
+  async batch(): Promise<void> {
+    const { random } = this;
+    const before = { model: structuredClone(plain(this.model)), seq: this.seq };
+    this.db.exec('BEGIN IMMEDIATE');
+    for (let i = 1 + randomBelow(random, 5); i > 0; i--) await this.step();
+    if (randomBelow(random, 12) === 0) {
+      this.usage.discard();
+      this.db.exec('ROLLBACK');
+      this.model = Object.assign(new LedgerModel(), before.model);
+      this.seq = before.seq;
+      return;
+    }
+    await this.usage.flush(this.db.tx);
+    this.db.exec('COMMIT');
+  }
+
+  async step(): Promise<void> {
+    const { random, model } = this;
+    if (randomBelow(random, 8) === 0) {
+      await this.keepHouse();
+      return;
+    }
+    const { change, declare } = randomChange(random, model, this.seq);
+    if (declare.length > 0) {
+      const process = randomBelow(random, 5) === 0 ? 'another process' : thisProcess;
+      const work = { kind: 'declareExtents', tenant: 'one', ids: declare } as const;
+      await applyHousekeeping(this.db.tx, work, { timeMs: this.seq, process });
+      model.declare(declare, process);
+      if (randomBelow(random, 4) === 0) await this.housekeeping({ kind: 'condemnIntents' });
+    }
+    await this.commit(change);
+  }
+
+  async commit(change: CatalogChange): Promise<void> {
+    const { random } = this;
+    const seq = this.seq++;
+    const bucket = bucketOf(this.model, change);
+    const transfer = {
+      requests: 1,
+      ingressBytes: randomBelow(random, 100),
+      egressBytes: randomBelow(random, 100),
+    };
+    const charged = {
+      tenant: randomOf(random, tenants),
+      principal: randomOf(random, owners),
+      bucket,
+    };
+    const expected = this.model.apply(structuredClone(change), seq);
+    const record = draftOf(change, charged, transfer);
+    const moment = { seq, timeMs: seq };
+    const commit = { change, charged, transfer, record };
+    const result = await applyCommit(this.db.tx, commit, moment, this.usage);
+    const got = result.ok ? 'ok' : result.code;
+    expect([change.kind, got]).toEqual([change.kind, expected.ok ? 'ok' : expected.code]);
+  }
+
+  async keepHouse(): Promise<void> {
+    const { random } = this;
+    const max = randomBelow(random, 6);
+    switch (randomBelow(random, 3)) {
+      case 0:
+        return this.housekeeping({ kind: 'purgeSuperseded', max });
+      case 1:
+        return this.housekeeping({ kind: 'condemnIntents' });
+      default: {
+        const before = { storedMs: this.seq, inlineMs: this.seq };
+        const found = await listCondemned(this.db.tx, before, max);
+        return this.housekeeping({ kind: 'forgetExtents', ids: found.map(({ id }) => id) });
+      }
+    }
+  }
+
+  async housekeeping(
+    work: Exclude<Housekeeping, { kind: 'condemnIntents' }> | { kind: 'condemnIntents' },
+  ): Promise<void> {
+    const { model } = this;
+    const context = { timeMs: this.seq, process: thisProcess };
+    const whole: Housekeeping =
+      work.kind === 'condemnIntents' ? { ...work, expiredBeforeMs: 0, max: 1000 } : work;
+    await applyHousekeeping(this.db.tx, whole, context);
+    if (work.kind === 'purgeSuperseded') model.purge(work.max);
+    if (work.kind === 'condemnIntents') model.condemnIntents(thisProcess);
+    if (work.kind === 'forgetExtents') model.forget(work.ids);
+  }
+}
+
+/** What `structuredClone` can copy. */
+function plain(model: LedgerModel): object {
+  const { buckets, versions, uploads, extents, bucketsEver } = model;
+  return { buckets, versions, uploads, extents, bucketsEver };
+}
+
+/** The bucket that an operation like `change` would have been admitted to. */
+function bucketOf(model: LedgerModel, change: CatalogChange): ModelBucket | null {
+  const id =
+    'bucketId' in change
+      ? change.bucketId
+      : 'uploadId' in change
+        ? model.uploads.get(change.uploadId)?.bucketId
+        : undefined;
+  return model.buckets.find((one) => one.id === id) ?? null;
+}
+
+async function checkCatalog({ db, model }: Trial): Promise<void> {
+  const rows = await db.tx.all<{ bucketId: number; key: string; seq: number; over: number | null }>(
+    'SELECT bucket_id AS bucketId, key, seq, superseded_seq AS over FROM versions',
+  );
+  const flat = rows.map(({ bucketId, key, seq, over }) => [bucketId, key, seq, over]);
+  const modelled = model.versions.map((one) => [one.bucketId, one.key, one.seq, one.supersededSeq]);
+  expect(sorted(flat)).toEqual(sorted(modelled));
+  for (const version of model.versions) {
+    const { bucketId, key, sizeBytes, etag } = version;
+    if (version.supersededSeq !== null) continue;
+    const found = await findCurrentWithBody(db.tx, bucketId, key);
+    expect(found).toMatchObject({ seq: version.seq, sizeBytes, etag });
+    const [first] = decodeManifest(version.manifest);
+    const body = first && model.extents.get(first.id.toString('hex'))?.isInline ? first.id : null;
+    expect(found?.inlineBody ? Buffer.from(found.inlineBody) : null).toEqual(body);
+  }
+  const parts = await db.tx.all<{ id: string; number: number; size: number }>(
+    'SELECT upload_id AS id, number, size FROM parts',
+  );
+  const modelledParts = [...model.uploads.values()].flatMap((upload) =>
+    [...upload.parts].map(([number, part]) => [upload.id, number, part.sizeBytes]),
+  );
+  expect(sorted(parts.map(({ id, number, size }) => [id, number, size]))).toEqual(
+    sorted(modelledParts),
+  );
+}
+
+const states = ['intent', 'live', 'condemned'] as const;
+
+async function checkExtents({ db, model }: Trial): Promise<void> {
+  const rows = await db.tx.all<{ id: Buffer; state: 0 | 1 | 2; refs: number }>(
+    'SELECT id, state, refs FROM extents',
+  );
+  const found = rows.map(({ id, state, refs }) => [id.toString('hex'), states[state], refs]);
+  const modelled = [...model.extents].map(([id, { state, refs }]) => [id, state, refs]);
+  expect(sorted(found)).toEqual(sorted(modelled));
+
+  // Whatever the model thinks: each manifest's extents are alive, and counted once for each run.
+  const manifests = await db.tx.all<{ manifest: Uint8Array }>(
+    'SELECT manifest FROM versions UNION ALL SELECT manifest FROM parts',
+  );
+  const refs = new Map<string, number>();
+  for (const { manifest } of manifests) {
+    for (const run of decodeManifest(manifest)) {
+      const id = run.id.toString('hex');
+      refs.set(id, (refs.get(id) ?? 0) + 1);
+    }
+  }
+  for (const { id, state, refs: counted } of rows) {
+    const named = refs.get(id.toString('hex')) ?? 0;
+    expect([counted, state === 1]).toEqual([named, named > 0]);
+    refs.delete(id.toString('hex'));
+  }
+  expect([...refs.keys()]).toEqual([]);
+}
+
+async function checkCounters({ db, model }: Trial): Promise<void> {
+  const usage = new Map((await listUsage(db.tx, null)).map((row) => [row.account, row]));
+  const stored = new Map<string, { storedBytes: number; storedObjects: number }>();
+  for (const { id, tenant, name, owner } of model.buckets) {
+    const held = model.storedIn(id);
+    for (const account of [
+      `bucket:${tenant}/${name}`,
+      `principal:${tenant}/${owner}`,
+      `tenant:${tenant}`,
+    ]) {
+      const sum = stored.get(account) ?? { storedBytes: 0, storedObjects: 0 };
+      stored.set(account, {
+        storedBytes: sum.storedBytes + held.storedBytes,
+        storedObjects: sum.storedObjects + held.storedObjects,
+      });
+    }
+  }
+  for (const [account, row] of usage) {
+    const { storedBytes, storedObjects } = row;
+    const held = stored.get(account) ?? { storedBytes: 0, storedObjects: 0 };
+    expect({ account, storedBytes, storedObjects }).toEqual({ account, ...held });
+  }
+
+  // The records alone add up to the counters of the buckets they name.
+  const rows = await db.tx.all<{ idx: number; record: string }>('SELECT idx, record FROM records');
+  const sums = new Map<string, number[]>();
+  for (const { idx, record } of rows) {
+    const { index, target, bytesIn, bytesOut, storedBytes, storedObjects } = JSON.parse(record);
+    expect(index).toBe(idx);
+    if (target === undefined) continue;
+    const sum = sums.get(target) ?? [0, 0, 0, 0, 0];
+    const more = [1, bytesIn, bytesOut, storedBytes, storedObjects] as number[];
+    sums.set(
+      target,
+      sum.map((value, i) => value + (more[i] as number)),
+    );
+  }
+  for (const [account, row] of usage) {
+    if (!account.startsWith('bucket:')) continue;
+    const { requests, ingressBytes, egressBytes, storedBytes, storedObjects } = row;
+    const counted = [requests, ingressBytes, egressBytes, storedBytes, storedObjects];
+    expect([account, counted]).toEqual([account, sums.get(account)]);
+  }
+}
+
+/** What a listing shall say, in one go. */
+function modelListing(keys: string[], prefix: string, delimiter: string): string[] {
+  const entries = keys
+    .filter((key) => key.startsWith(prefix))
+    .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+    .map((key) => {
+      const cut = delimiter === '' ? -1 : key.indexOf(delimiter, prefix.length);
+      return cut < 0 ? `k${key}` : `p${key.slice(0, cut + delimiter.length)}`;
+    });
+  return entries.filter((entry, i) => entry[0] === 'k' || entries.indexOf(entry) === i);
+}
+
+async function checkListings({ db, model, random }: Trial): Promise<void> {
+  for (const { id: bucketId } of model.buckets) {
+    const prefix = randomText(random, 2);
+    const delimiter = randomText(random, 2);
+    const keys = model.currentOf(bucketId).map((version) => version.key);
+    const found: string[] = [];
+    let after: Position | null = null;
+    do {
+      const max = 1 + randomBelow(random, 5);
+      const page = await listObjects(db.tx, { bucketId, prefix, delimiter, max, after });
+      const entries = [
+        ...page.entries.map(({ key }) => `k${key}`),
+        ...page.prefixes.map((folded) => `p${folded}`),
+      ].sort((a, b) => Buffer.compare(Buffer.from(a.slice(1)), Buffer.from(b.slice(1))));
+      found.push(...entries);
+      expect(entries.length <= max && (page.next === null || entries.length === max)).toBe(true);
+      after = page.next;
+    } while (after !== null);
+    expect([prefix, delimiter, found]).toEqual([
+      prefix,
+      delimiter,
+      modelListing(keys, prefix, delimiter),
+    ]);
+    await checkUploadListing(db, model, bucketId, 1 + randomBelow(random, 3));
+  }
+}
+
+async function checkUploadListing(
+  db: OpenDatabase,
+  model: LedgerModel,
+  bucketId: number,
+  max: number,
+): Promise<void> {
+  const found: string[][] = [];
+  let after: Position | null = null;
+  let afterId: string | null = null;
+  do {
+    const query = { bucketId, prefix: '', delimiter: '', max, after, afterId };
+    const page = await listUploads(db.tx, query);
+    found.push(...page.entries.map(({ key, id }) => [key, id]));
+    after = page.next;
+    afterId = page.entries.at(-1)?.id ?? null;
+  } while (after !== null);
+  const modelled = model.openUploadsOf(bucketId).map(({ key, id }) => [key, id]);
+  const order = ([key = '', id = '']: string[]) => Buffer.from(`${key}\u0000\u0000${id}`);
+  expect(found).toHaveLength(modelled.length);
+  expect(sorted(found)).toEqual(sorted(modelled));
+  const pairs = found.slice(1).map((next, i) => [found[i] as string[], next] as const);
+  for (const [one, next] of pairs) {
+    if (one[0] === next[0]) expect((one[1] ?? '') < (next[1] ?? '')).toBe(true);
+    else expect(Buffer.compare(order([one[0] ?? '']), order([next[0] ?? '']))).toBeLessThan(0);
+  }
+}
+
+function sorted<T>(rows: T[]): T[] {
+  const text = (row: T) => JSON.stringify(row);
+  return [...rows].sort((a, b) => (text(a) < text(b) ? -1 : 1));
+}
+
+describe('the ledger', () => {
+  it(
+    'does to the database what the model says, whatever comes',
+    async () => {
+      await fuzz(20_261_120, 1000, async (random) => {
+        const trial = new Trial(random);
+        try {
+          for (let i = 3 + randomBelow(random, 25); i > 0; i--) await trial.batch();
+          await checkCatalog(trial);
+          await checkExtents(trial);
+          await checkCounters(trial);
+          for (let i = 0; i < 3; i++) await checkListings(trial);
+        } finally {
+          trial.db.close();
+        }
+      });
+    },
+    fuzzTimeoutMs,
+  );
+});
