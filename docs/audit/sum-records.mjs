@@ -4,8 +4,8 @@
 //   npx bursar records --json > records.jsonl
 //   node docs/audit/sum-records.mjs usage.json records.jsonl
 //
-// Take the two in this order, as an operator, while nobody else uses the gateway. Exits with 1 when a
-// counter is not what the records say.
+// Take the two in this order, as an operator, while nobody else uses the gateway. Exits with 1 when
+// a counter is not what the records say.
 import { readFileSync } from 'node:fs';
 
 const [, , usageFile, recordsFile] = process.argv;
@@ -34,7 +34,8 @@ const requests = new Set();
 const owners = new Map();
 
 for (const record of records) {
-  const { tenant, principal, action, status, bytesIn, bytesOut, storedBytes, storedObjects } = record;
+  const { tenant, principal, action, status } = record;
+  const { bytesIn, bytesOut, storedBytes, storedObjects } = record;
   const bucket = record.bucket === undefined ? undefined : `${tenant}/${record.bucket}`;
   // What the gateway does by itself is no request; several records of one request count once.
   const isFirst = record.evidence !== 'none' && !requests.has(record.requestId);

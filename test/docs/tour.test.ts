@@ -1,5 +1,5 @@
-// The README's tour, pasted into a shell as a newcomer would: every block, in order, in a copy of the
-// checkout and on a free port.
+// The README's tour, pasted into a shell as a newcomer would: every block, in order, in a copy of
+// the checkout and on a free port.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
