@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { describeWithTool, type Tool } from '../tooling/tools.ts';
 import { type Content, KiB, MiB, makeContent, makePieces } from './content.ts';
@@ -13,6 +13,8 @@ import { findStrayExtents, listExtentFiles } from './extents-on-disk.ts';
 import { serveArguments } from './kill-run.ts';
 import { sleep } from './plain-start.ts';
 import { type Answer, S3Client } from './s3-client.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const root = mkdtempSync(join(tmpdir(), 'bursar-disk-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -125,6 +127,23 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
     expect(await read('kept')).toEqual(toDigest(kept));
     await restart();
     expect(await findStrayExtents(dataDir)).toEqual([]);
+  });
+
+  it('has room again for others once an upload that had stalled is cut', async () => {
+    client.close();
+    await gateway.stop();
+    await serve({ BURSAR_STALL_TIMEOUT: '1s' });
+    const body = { sizeBytes: 40 * MiB, chunks: [] };
+    const stalled = client.begin('PUT', '/full/stalled', { body });
+    const cut = new Promise((resolve) => stalled.once('error', resolve));
+    await new Promise((resolve) => stalled.write(Buffer.alloc(300 * KiB), resolve));
+    await expect.poll(() => listExtentFiles(dataDir).temporary).toHaveLength(1);
+    const other = makeContent(8, 40 * MiB);
+    expect((await put('other', other)).status).toBe(503);
+    await cut;
+    await expect.poll(() => listExtentFiles(dataDir).temporary).toEqual([]);
+    expect((await put('other', other)).status).toBe(200);
+    expect(await read('other')).toEqual(toDigest(other));
   });
 
   it('answers 503 when the disk fills up in the middle of a body, and keeps no part', async () => {

@@ -89,13 +89,13 @@ export class KillRun {
     const load = this.startLoad();
     const { gateway } = this;
     const random = this.#random;
-    await sleep(randomBelow(random, 150));
+    await sleep(randomBelow(random, 400));
     if (kind === 'body' || kind === 'commit') await this.#reachUpload(kind, load);
     else if (kind === 'sweep') await this.#reachSweep(load);
     else if (kind === 'idle') {
       await load.stop();
       await sleep(randomBelow(random, 60));
-    } else await sleep(randomBelow(random, 500));
+    } else await sleep(randomBelow(random, 900));
     load.expectKill();
     await gateway.kill();
     this.kills++;

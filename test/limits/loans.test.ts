@@ -1,7 +1,9 @@
 // Buffers on loan to slow clients: nobody is cut while there is room, and nobody is kept out by them.
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { BufferPool, type ChunkBuffer } from '#bursar/tiering/buffer-pool.js';
 import { KiB } from '../fault/content.ts';
+
+vi.setConfig({ testTimeout: 30_000 });
 
 /** A pool whose slots are all taken. */
 async function makeFullPool(slots: number): Promise<{ pool: BufferPool; held: ChunkBuffer[] }> {

@@ -1,7 +1,10 @@
 // Clients that crawl, stall or leave: they stop the gateway's other end, are cut when they have
 // stalled for long, and keep nobody else out.
+import { mkdtempSync, rmSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { digestOf, KiB, MiB, makePieces } from '../fault/content.ts';
 import { listExtentFiles } from '../fault/extents-on-disk.ts';
 import { sleep } from '../fault/plain-start.ts';
@@ -10,8 +13,9 @@ import { type ServedGateway, startServedGateway } from '../tooling/served-gatewa
 import { memoryBytes, openFiles, readBytes } from './process-figures.ts';
 import { ended, RawClient } from './raw-client.ts';
 
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
 const stallMs = 2000;
-const timeoutMs = 60_000;
 const bigBytes = 100_000_000;
 
 let gateway: ServedGateway;
@@ -19,10 +23,9 @@ let client: S3Client;
 let raw: RawClient;
 let pid: number;
 
-async function serve(args: string[]): Promise<void> {
-  gateway = await startServedGateway({
-    args: [...args, '--sweep-interval', '200ms', '--sweep-grace', '0ms'],
-  });
+async function serve(args: string[], dataDir?: string): Promise<void> {
+  const sweeping = ['--sweep-interval', '200ms', '--sweep-grace', '0ms'];
+  gateway = await startServedGateway({ args: [...args, ...sweeping], dataDir });
   client = new S3Client(gateway);
   raw = new RawClient(gateway);
   pid = gateway.pid as number;
@@ -75,157 +78,145 @@ async function useAsOthersDo(): Promise<void> {
 }
 
 describe('a gateway that cuts clients after two seconds', () => {
-  beforeAll(() => serve(['--stall-timeout', `${stallMs}ms`]), timeoutMs);
+  beforeAll(() => serve(['--stall-timeout', `${stallMs}ms`]));
   afterAll(stop);
 
-  it(
-    'reads no more from its store than a client that stops reading has room for',
-    async () => {
-      await useAsOthersDo();
-      const before = { files: openFiles(pid), memory: memoryBytes(pid), read: readBytes(pid) };
-      const socket = await beginDownload();
-      await sleep(stallMs / 2);
-      // What the system's socket buffers take is out of the gateway's hands, and some megabytes.
-      expect(readBytes(pid) - before.read).toBeLessThan(32 * MiB);
-      expect(memoryBytes(pid) - before.memory).toBeLessThan(32 * MiB);
-      await eventually('the download is cut', () => openFiles(pid) <= before.files);
-      let receivedBytes = 0;
-      socket.on('data', (data) => {
-        receivedBytes += data.length;
-      });
-      socket.resume();
-      await ended(socket);
-      expect(receivedBytes).toBeLessThan(bigBytes);
-      expect(readBytes(pid) - before.read).toBeLessThan(32 * MiB);
-    },
-    timeoutMs,
-  );
+  it('reads no more from its store than a client that stops reading has room for', async () => {
+    await useAsOthersDo();
+    const before = { files: openFiles(pid), memory: memoryBytes(pid), read: readBytes(pid) };
+    const socket = await beginDownload();
+    await sleep(stallMs / 2);
+    // What the system's socket buffers take is out of the gateway's hands, and some megabytes.
+    expect(readBytes(pid) - before.read).toBeLessThan(32 * MiB);
+    expect(memoryBytes(pid) - before.memory).toBeLessThan(32 * MiB);
+    await eventually('the download is cut', () => openFiles(pid) <= before.files);
+    let receivedBytes = 0;
+    socket.on('data', (data) => {
+      receivedBytes += data.length;
+    });
+    socket.resume();
+    await ended(socket);
+    expect(receivedBytes).toBeLessThan(bigBytes);
+    expect(readBytes(pid) - before.read).toBeLessThan(32 * MiB);
+  });
 
-  it(
-    'cuts a client that stops sending, and keeps none of its bytes',
-    async () => {
-      await useAsOthersDo();
-      const before = new Set(listExtentFiles(gateway.dataDir).finished);
-      const countOwn = () => {
-        const { finished, temporary } = listExtentFiles(gateway.dataDir);
-        const own = finished.filter((name) => !before.has(name));
-        return { finished: own.length, temporary: temporary.length };
-      };
-      // More than one extent, so that a whole one is there already.
-      const socket = await beginUpload('stalled', 18 * MiB);
-      await eventually('an extent is written', () => {
-        const { finished, temporary } = countOwn();
-        return finished === 1 && temporary === 1;
-      });
-      await ended(socket);
-      await eventually('its extents are gone', () => {
-        const { finished, temporary } = countOwn();
-        return finished + temporary === 0;
-      });
-      expect((await client.digest('/slow/stalled')).status).toBe(404);
-    },
-    timeoutMs,
-  );
+  it('cuts a client that stops sending, and keeps none of its bytes', async () => {
+    await useAsOthersDo();
+    const before = new Set(listExtentFiles(gateway.dataDir).finished);
+    const countOwn = () => {
+      const { finished, temporary } = listExtentFiles(gateway.dataDir);
+      const own = finished.filter((name) => !before.has(name));
+      return { finished: own.length, temporary: temporary.length };
+    };
+    // More than one extent, so that a whole one is there already.
+    const socket = await beginUpload('stalled', 18 * MiB);
+    await eventually('an extent is written', () => {
+      const { finished, temporary } = countOwn();
+      return finished === 1 && temporary === 1;
+    });
+    await ended(socket);
+    await eventually('its extents are gone', () => {
+      const { finished, temporary } = countOwn();
+      return finished + temporary === 0;
+    });
+    expect((await client.digest('/slow/stalled')).status).toBe(404);
+  });
 
-  it(
-    'keeps a client that pauses for less, however slow it is as a whole',
-    async () => {
-      const sizeBytes = 300 * KiB;
-      async function* chunks() {
-        for (const piece of makePieces(3, sizeBytes, 100 * KiB)) {
-          yield piece;
-          await sleep(stallMs / 2);
-        }
+  it('keeps a client that pauses for less, however slow it is as a whole', async () => {
+    const sizeBytes = 300 * KiB;
+    async function* chunks() {
+      for (const piece of makePieces(3, sizeBytes, 100 * KiB)) {
+        yield piece;
+        await sleep(stallMs / 2);
       }
-      const written = await client.send('PUT', '/slow/steady', {
-        body: { sizeBytes, chunks: chunks() },
-      });
-      expect(written.status).toBe(200);
-      const found = await client.digest('/slow/steady');
-      expect(found).toEqual({ status: 200, ...digestOf(3, sizeBytes) });
-    },
-    timeoutMs,
-  );
+    }
+    const written = await client.send('PUT', '/slow/steady', {
+      body: { sizeBytes, chunks: chunks() },
+    });
+    expect(written.status).toBe(200);
+    const found = await client.digest('/slow/steady');
+    expect(found).toEqual({ status: 200, ...digestOf(3, sizeBytes) });
+  });
 
-  it(
-    'cuts a client whose headers never end, though it sends a byte now and then',
-    async () => {
-      const socket = raw.connect();
-      socket.resume();
-      socket.write('GET /slow/big HTTP/1.1\r\nhost: x\r\nx-slow: ');
-      const drip = setInterval(() => socket.write('a'), 200);
-      await ended(socket);
-      clearInterval(drip);
-    },
-    timeoutMs,
-  );
+  it('cuts a client whose headers never end, though it sends a byte now and then', async () => {
+    const socket = raw.connect();
+    socket.resume();
+    socket.write('GET /slow/big HTTP/1.1\r\nhost: x\r\nx-slow: ');
+    const drip = setInterval(() => socket.write('a'), 200);
+    await ended(socket);
+    clearInterval(drip);
+  });
 
-  it(
-    'serves others while 500 connections are idle',
-    async () => {
-      const sockets = Array.from({ length: 500 }, () => raw.connect());
-      await Promise.all(sockets.map((socket) => new Promise((r) => socket.once('connect', r))));
-      await useAsOthersDo();
-      const cut = sockets.map((socket) => ended(socket.resume()));
-      await Promise.all(cut);
-    },
-    timeoutMs,
-  );
+  it('serves others while 500 connections are idle', async () => {
+    const sockets = Array.from({ length: 500 }, () => raw.connect());
+    await Promise.all(sockets.map((socket) => new Promise((r) => socket.once('connect', r))));
+    await useAsOthersDo();
+    const cut = sockets.map((socket) => ended(socket.resume()));
+    await Promise.all(cut);
+  });
 
-  it(
-    'gives everything back when clients leave in the middle of downloads',
-    async () => {
-      const before = openFiles(pid);
-      for (let round = 0; round < 4; round++) {
-        const sockets = await Promise.all(Array.from({ length: 50 }, beginDownload));
-        for (const socket of sockets) socket.destroy();
-      }
-      await eventually('every descriptor is closed', () => openFiles(pid) <= before);
-      await useAsOthersDo();
-      // What a reader still held, the sweeper would not remove.
-      await client.send('DELETE', '/slow/big');
-      await client.send('DELETE', '/slow/other');
-      await client.send('DELETE', '/slow/steady');
-      await eventually('all extents are swept', () => {
-        return listExtentFiles(gateway.dataDir).finished.length === 0;
-      });
-    },
-    timeoutMs,
-  );
+  it('gives everything back when clients leave in the middle of downloads', async () => {
+    const before = openFiles(pid);
+    for (let round = 0; round < 4; round++) {
+      const sockets = await Promise.all(Array.from({ length: 50 }, beginDownload));
+      for (const socket of sockets) socket.destroy();
+    }
+    await eventually('every descriptor is closed', () => openFiles(pid) <= before);
+    await useAsOthersDo();
+    // What a reader still held, the sweeper would not remove.
+    await client.send('DELETE', '/slow/big');
+    await client.send('DELETE', '/slow/other');
+    await client.send('DELETE', '/slow/steady');
+    await eventually('all extents are swept', () => {
+      return listExtentFiles(gateway.dataDir).finished.length === 0;
+    });
+  });
 });
 
 describe('a gateway under clients that never stall for as long as it allows', () => {
-  beforeAll(() => serve(['--stall-timeout', '60s']), timeoutMs);
+  beforeAll(() => serve(['--stall-timeout', '60s']));
   afterAll(stop);
 
-  it(
-    'lets others read and write while 600 downloads stand still',
-    async () => {
-      for (let i = 0; i < 600; i++) {
-        const socket = raw.connect();
-        socket.write(raw.head('GET', '/slow/big'));
-        socket.pause();
-      }
-      // Until they hold every chunk buffer that there is.
-      await sleep(2000);
-      await useAsOthersDo();
-    },
-    timeoutMs,
-  );
+  it('lets others read and write while 600 downloads stand still', async () => {
+    for (let i = 0; i < 600; i++) {
+      const socket = raw.connect();
+      socket.write(raw.head('GET', '/slow/big'));
+      socket.pause();
+    }
+    // Until they hold every chunk buffer that there is.
+    await sleep(2000);
+    await useAsOthersDo();
+  });
 
-  it(
-    'lets others read and write while 600 uploads send a byte now and then',
-    async () => {
-      const sockets = await Promise.all(
-        Array.from({ length: 600 }, (_, i) => beginUpload(`crawling${i}`, 1000)),
-      );
-      const drip = setInterval(() => {
-        for (const socket of sockets) if (socket.writable) socket.write('x');
-      }, 500);
-      await sleep(2000);
-      await useAsOthersDo();
-      clearInterval(drip);
-    },
-    timeoutMs,
-  );
+  it('lets others read and write while 600 uploads send a byte now and then', async () => {
+    const sockets = await Promise.all(
+      Array.from({ length: 600 }, (_, i) => beginUpload(`crawling${i}`, 1000)),
+    );
+    const drip = setInterval(() => {
+      for (const socket of sockets) if (socket.writable) socket.write('x');
+    }, 500);
+    await sleep(2000);
+    await useAsOthersDo();
+    clearInterval(drip);
+  });
+});
+
+describe('a gateway that allows no stall to speak of', () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'bursar-stall-'));
+  afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+
+  it('does not cut a client that waits while the gateway works', async () => {
+    await serve([], dataDir);
+    await stop();
+    gateway = await startServedGateway({ dataDir, args: ['--stall-timeout', '50ms'] });
+    client = new S3Client(gateway);
+    // All of it is read and hashed before the first byte of the answer.
+    const headers = {
+      'x-amz-copy-source': '/slow/big',
+      'x-amz-checksum-algorithm': 'SHA256',
+    };
+    const copied = await client.send('PUT', '/slow/copy', { headers });
+    expect(`${copied.status}${copied.body}`).toMatch(/^200.*<ChecksumSHA256>/s);
+    await stop();
+  });
 });
