@@ -1,0 +1,83 @@
+// S3's XML: what is written, and what the reader takes and refuses.
+import { describe, expect, it } from 'vitest';
+import { Refusal } from '#bursar/core/errors.js';
+import { childOf, parseXml, renderErrorXml, renderXml, textOf } from '#bursar/gateway/xml.js';
+
+const read = (text: string, root = 'R') => parseXml(Buffer.from(text), root);
+
+function codeOf(run: () => unknown): string {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof Refusal) return error.code;
+    throw error;
+  }
+  return 'none';
+}
+
+describe('a document written', () => {
+  it('has S3’s namespace, elements in order, and nothing for what there is not', () => {
+    const content = { A: 'x', B: null, C: undefined, D: [1, true, 'y'], E: { F: '' }, G: [] };
+    expect(renderXml('R', content)).toBe(
+      '<?xml version="1.0" encoding="UTF-8"?>\n' +
+        '<R xmlns="http://s3.amazonaws.com/doc/2006-03-01/">' +
+        '<A>x</A><D>1</D><D>true</D><D>y</D><E><F></F></E></R>',
+    );
+    expect(renderErrorXml({ Code: 'X' })).toMatch(/<Error><Code>X<\/Code><\/Error>$/);
+  });
+
+  it('escapes markup, and names control characters as S3 does', () => {
+    expect(renderXml('R', `<&>"'\u0001\r\n\t\u007f\uffff`)).toContain(
+      `&lt;&amp;&gt;&quot;'&#x1;&#xd;&#xa;&#x9;&#x7f;&#xffff;</R>`,
+    );
+  });
+});
+
+describe('a document read', () => {
+  it('gives names without prefixes, text in one piece, and children in order', () => {
+    const node = read(
+      '<?xml version="1.0"?><s:R xmlns:s="u"><!-- c --><A> x<![CDATA[<y>]]>&amp;&#122;</A><?p i?><s:B/></s:R>',
+    );
+    expect(node.children).toEqual([
+      { name: 'A', text: ' x<y>&z', children: [] },
+      { name: 'B', text: '', children: [] },
+    ]);
+    expect(textOf(node, 'A')).toBe(' x<y>&z');
+    expect(childOf(node, 'C')).toBeUndefined();
+  });
+
+  it('keeps the characters that XML 1.1 would fold, and takes those that it wants named', () => {
+    const odd = '\u007f\u0080\u0085\u009f\u2028';
+    expect(read(`<R>${odd}</R>`).text).toBe(odd);
+    expect(read('<R>\r\n|\r|&#xd;|&#x1;</R>').text).toBe('\n|\n|\r|\u0001');
+  });
+
+  it('refuses an element that must not repeat', () => {
+    expect(codeOf(() => textOf(read('<R><A/><A/></R>'), 'A'))).toBe('MalformedXML');
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['another root', '<S/>'],
+    ['two roots', '<R/><R/>'],
+    ['text behind the root', '<R/>x'],
+    ['a document type', '<!DOCTYPE R><R/>'],
+    ['an entity', '<R>&nbsp;</R>'],
+    ['NUL', '<R>&#0;</R>'],
+    ['a half of a character', '<R>&#xd800;</R>'],
+    ['an attribute twice', '<R a="1" a="2"/>'],
+    ['an odd character in CDATA', '<R><![CDATA[\u0085]]></R>'],
+  ])('refuses %s', (_title, text) => {
+    expect(codeOf(() => read(text))).toBe('MalformedXML');
+  });
+
+  it('is at most ten levels deep and 4 MiB long', () => {
+    const nested = (levels: number) =>
+      `<R>${'<A>'.repeat(levels - 1)}${'</A>'.repeat(levels - 1)}</R>`;
+    expect(read(nested(10)).name).toBe('R');
+    expect(codeOf(() => read(nested(11)))).toBe('MalformedXML');
+    const sized = (bytes: number) => `<R>${'x'.repeat(bytes - 7)}</R>`;
+    expect(read(sized(4 * 1024 * 1024)).name).toBe('R');
+    expect(codeOf(() => read(sized(4 * 1024 * 1024 + 1)))).toBe('MaxMessageLengthExceeded');
+  });
+});

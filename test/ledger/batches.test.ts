@@ -1,0 +1,146 @@
+// The ledger's batches: what is answered is committed, in one order, and a bug in one request is that
+// request's alone.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { newExtentId } from '#bursar/core/ids.js';
+import { readUsage } from '#bursar/quota/usage.js';
+import { commitOf, deleteOf, type LedgerFixture, openLedger, putOf } from './fixture.ts';
+
+let fixture: LedgerFixture;
+beforeEach(async () => {
+  fixture = await openLedger();
+});
+afterEach(() => fixture.close());
+
+async function indexes(): Promise<number[]> {
+  const rows = await fixture.read.all<{ idx: number }>('SELECT idx FROM records ORDER BY idx');
+  return rows.map(({ idx }) => idx);
+}
+
+async function keys(): Promise<string[]> {
+  const rows = await fixture.read.all<{ key: string }>('SELECT key FROM versions ORDER BY key');
+  return rows.map(({ key }) => key);
+}
+
+describe('a batch', () => {
+  it('answers each commit with its own place in the log, and all are there', async () => {
+    const names = Array.from({ length: 500 }, (_, i) => `k${String(i).padStart(3, '0')}`);
+    const answers = await Promise.all(names.map((key) => fixture.ledger.commit(putOf(key))));
+    expect(answers.map(({ ok }) => ok)).not.toContain(false);
+    // Two records are of the tenant and the bucket.
+    expect(answers.map(({ index }) => index)).toEqual(names.map((_, i) => i + 2));
+    expect(await keys()).toEqual(names);
+    expect(await indexes()).toEqual(Array.from({ length: 502 }, (_, i) => i));
+    expect(await readUsage(fixture.read, 'bucket:one/data')).toMatchObject({
+      requests: 502,
+      storedBytes: 5000,
+      storedObjects: 500,
+    });
+  });
+
+  it('with a request that fails by a bug fails that one alone, and counts nothing of it', async () => {
+    const taken = newExtentId();
+    const commits = Array.from({ length: 20 }, (_, i) =>
+      // The second use of an extent's id is a bug that the database finds.
+      putOf(`k${i}`, { inlineId: i === 5 || i === 11 ? taken : newExtentId() }),
+    );
+    const answers = await Promise.all(commits.map((commit) => fixture.ledger.commit(commit)));
+    const failed = answers.flatMap((answer, i) => (answer.ok ? [] : [[i, answer.code]]));
+    expect(failed).toEqual([[11, 'InternalError']]);
+    expect(answers[11]).toMatchObject({ index: null });
+    expect(fixture.failures.filter((text) => text.includes('UNIQUE'))).toHaveLength(1);
+    expect((await keys()).length).toBe(19);
+    expect(await keys()).not.toContain('k11');
+    // No hole in the log where the failed one would have been.
+    expect(await indexes()).toEqual(Array.from({ length: 21 }, (_, i) => i));
+    expect(await readUsage(fixture.read, 'bucket:one/data')).toMatchObject({
+      requests: 21,
+      storedBytes: 190,
+      storedObjects: 19,
+    });
+    expect(fixture.fatal).toEqual([]);
+  });
+
+  it('of refusals records each, charges its request, and changes nothing', async () => {
+    const { ledger } = fixture;
+    await ledger.commit(putOf('k'));
+    const put = putOf('k');
+    if (put.change.kind === 'putObject') put.change.conditions.ifNoneMatch = ['*'];
+    const answer = await ledger.commit(put);
+    expect(answer).toMatchObject({ ok: false, code: 'PreconditionFailed', index: 3 });
+    const row = await fixture.read.get<{ record: string }>(
+      'SELECT record FROM records WHERE idx = 3',
+    );
+    expect(JSON.parse(row?.record ?? '')).toMatchObject({
+      status: 412,
+      error: 'PreconditionFailed',
+      storedBytes: 0,
+      storedObjects: 0,
+    });
+    const usage = await readUsage(fixture.read, 'bucket:one/data');
+    expect(usage).toMatchObject({ requests: 4, storedBytes: 10, storedObjects: 1 });
+  });
+
+  it('keeps the order in which requests came', async () => {
+    const { ledger } = fixture;
+    const answers = await Promise.all([
+      ledger.commit(putOf('k')),
+      ledger.commit(deleteOf('k')),
+      ledger.commit(putOf('k')),
+      ledger.commit(deleteOf('k')),
+    ]);
+    expect(answers.map(({ index }) => index)).toEqual([2, 3, 4, 5]);
+    const current = await fixture.read.all('SELECT 1 FROM versions WHERE superseded_seq IS NULL');
+    expect(current).toEqual([]);
+  });
+});
+
+describe('the log', () => {
+  it('goes on where it was after the gateway was stopped, and its time never goes back', async () => {
+    await fixture.ledger.commit(putOf('before'));
+    await fixture.reopen();
+    const answer = await fixture.ledger.commit(putOf('after'));
+    expect(answer.index).toBe(3);
+    const rows = await fixture.read.all<{ timeMs: number }>(
+      'SELECT time_ms AS timeMs FROM records ORDER BY idx',
+    );
+    const times = rows.map(({ timeMs }) => timeMs);
+    expect(times).toEqual([...times].sort((a, b) => a - b));
+  });
+
+  it('has every read that was recorded before the ledger was closed', async () => {
+    for (let i = 0; i < 1500; i++) fixture.ledger.record(commitOf({ kind: 'none' }, `read-${i}`));
+    await fixture.reopen();
+    const rows = await fixture.read.all("SELECT 1 FROM records WHERE action = 'none'");
+    expect(rows).toHaveLength(1500);
+  });
+
+  it('records reads soon even when nothing else happens', async () => {
+    fixture.ledger.record(commitOf({ kind: 'none' }, 'alone'));
+    await expect.poll(indexes).toEqual([0, 1, 2]);
+  });
+});
+
+describe('an upload to a store', () => {
+  it('that was declared by a former run of the gateway is refused once it was swept', async () => {
+    const storedId = newExtentId();
+    const declare = { kind: 'declareExtents' as const, tenant: 'one', ids: [storedId] };
+    await fixture.ledger.keepHouse(declare);
+    await fixture.reopen();
+    const sweep = { kind: 'condemnIntents', expiredBeforeMs: 0, max: 10 } as const;
+    expect(await fixture.ledger.keepHouse(sweep)).toBe(1);
+    const answer = await fixture.ledger.commit(putOf('late', { storedId }));
+    expect(answer).toMatchObject({ ok: false, code: 'RequestTimeout' });
+    expect(await keys()).toEqual([]);
+  });
+
+  it('that this run declared is not swept before its time', async () => {
+    const storedId = newExtentId();
+    const declare = { kind: 'declareExtents' as const, tenant: 'one', ids: [storedId] };
+    await fixture.ledger.keepHouse(declare);
+    const sweep = { kind: 'condemnIntents', expiredBeforeMs: 0, max: 10 } as const;
+    expect(await fixture.ledger.keepHouse(sweep)).toBe(0);
+    expect(await fixture.ledger.commit(putOf('in time', { storedId }))).toMatchObject({ ok: true });
+    const late = { ...sweep, expiredBeforeMs: Date.now() + 1000 };
+    expect(await fixture.ledger.keepHouse(late)).toBe(0);
+  });
+});

@@ -1,0 +1,136 @@
+// A ledger on a real database file, with a tenant and a bucket, and ways to ask for changes.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Reader } from '#bursar/core/database.js';
+import { openDatabase } from '#bursar/core/database.js';
+import { newExtentId } from '#bursar/core/ids.js';
+import { encodeManifest } from '#bursar/core/manifest.js';
+import type { Change, Commit } from '#bursar/ledger/commit.js';
+import { Ledger } from '#bursar/ledger/ledger.js';
+
+export interface LedgerFixture {
+  ledger: Ledger;
+  read: Reader;
+  /** What the ledger said of bugs. */
+  failures: string[];
+  fatal: string[];
+  bucketId: number;
+  /** Closes the ledger and opens it again, as another run of the gateway. */
+  reopen(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openLedger(): Promise<LedgerFixture> {
+  const folder = mkdtempSync(join(tmpdir(), 'bursar-ledger-'));
+  const path = join(folder, 'test.db');
+  const failures: string[] = [];
+  const fatal: string[] = [];
+  const open = () =>
+    Ledger.open({
+      path,
+      onFatal: (reason) => fatal.push(reason),
+      onFailure: (reason) => failures.push(reason),
+    });
+  const ledger = await open();
+  const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
+  const fixture: LedgerFixture = {
+    ledger,
+    read: db.tx,
+    failures,
+    fatal,
+    bucketId: 1,
+    reopen: async () => {
+      await fixture.ledger.close();
+      fixture.ledger = await open();
+    },
+    close: async () => {
+      db.close();
+      await fixture.ledger.close();
+      rmSync(folder, { recursive: true });
+    },
+  };
+  const sealedDataKey = new Uint8Array(64);
+  const identity = {
+    type: 'createTenant',
+    name: 'one',
+    membersCreateBuckets: true,
+    sealedDataKey,
+  } as const;
+  await ledger.commit(commitOf({ kind: 'identity', identity }));
+  await ledger.commit(
+    commitOf({ kind: 'createBucket', tenant: 'one', name: 'data', owner: 'alice' }),
+  );
+  return fixture;
+}
+
+/** A commit of the change by alice, on her bucket. */
+export function commitOf(change: Change, key: string | null = null): Commit {
+  return {
+    change,
+    charged: {
+      tenant: 'one',
+      principal: 'alice',
+      bucket: { tenant: 'one', name: 'data', owner: 'alice' },
+    },
+    transfer: { requests: 1, ingressBytes: 0, egressBytes: 0 },
+    record: {
+      action: change.kind,
+      tenant: 'one',
+      principal: 'alice',
+      accessKeyId: null,
+      evidence: 'none',
+      bucket: 'data',
+      key,
+      target: null,
+      bytesIn: 0,
+      bytesOut: 0,
+      sizeBytes: null,
+      etag: null,
+      sha256: null,
+      class: null,
+      range: null,
+      requestId: 'R',
+      source: 'a test',
+      status: 200,
+      error: null,
+    },
+  };
+}
+
+/** A PUT of ten bytes, inline, or in a store under ids that were declared. */
+export function putOf(
+  key: string,
+  extent: { inlineId?: Buffer; storedId?: Buffer } = { inlineId: newExtentId() },
+): Commit {
+  const { inlineId, storedId } = extent;
+  const id = (inlineId ?? storedId) as Buffer;
+  const store = inlineId ? 0 : 1;
+  const run = { id, store, algorithm: 1, epoch: 1, extentBytes: 10, offset: 0, length: 10 };
+  return commitOf(
+    {
+      kind: 'putObject',
+      bucketId: 1,
+      key,
+      conditions: { ifMatch: null, ifNoneMatch: null },
+      object: {
+        tenant: 'one',
+        sizeBytes: 10,
+        etag: 'etag',
+        sha256: null,
+        class: 'STANDARD',
+        owner: 'alice',
+        attributes: '{}',
+        manifest: encodeManifest([run]),
+      },
+      extentIds: storedId ? [storedId] : [],
+      inline: inlineId ? { id: inlineId, body: Buffer.alloc(42) } : null,
+    },
+    key,
+  );
+}
+
+export function deleteOf(key: string): Commit {
+  const conditions = { ifMatch: null, ifNoneMatch: null };
+  return commitOf({ kind: 'deleteObject', bucketId: 1, key, conditions }, key);
+}

@@ -1,0 +1,161 @@
+// The sweeper takes only what the catalog has given up, spares what is read, and stops at an error.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { newExtentId } from '#bursar/core/ids.js';
+import { encodeManifest } from '#bursar/core/manifest.js';
+import { Sweeper } from '#bursar/ledger/sweeper.js';
+import { ReadLeases } from '#bursar/tiering/read-leases.js';
+import { commitOf, deleteOf, type LedgerFixture, openLedger, putOf } from './fixture.ts';
+
+let fixture: LedgerFixture;
+let removed: string[];
+let leases: ReadLeases;
+let failing: boolean;
+
+beforeEach(async () => {
+  fixture = await openLedger();
+  removed = [];
+  leases = new ReadLeases();
+  failing = false;
+});
+afterEach(() => fixture.close());
+
+function sweeper(graceMs = 0): Sweeper {
+  const remove = async (id: Buffer): Promise<void> => {
+    if (failing) throw new Error('the store is away');
+    removed.push(id.toString('hex'));
+  };
+  const { ledger, read } = fixture;
+  const onError = (error: unknown): void => {
+    throw error;
+  };
+  return new Sweeper({
+    read,
+    ledger,
+    store: { remove },
+    leases,
+    intervalMs: 60_000,
+    graceMs,
+    onError,
+  });
+}
+
+async function putStored(key: string): Promise<Buffer> {
+  const storedId = newExtentId();
+  await fixture.ledger.keepHouse({ kind: 'declareExtents', tenant: 'one', ids: [storedId] });
+  await fixture.ledger.commit(putOf(key, { storedId }));
+  return storedId;
+}
+
+async function extents(): Promise<string[]> {
+  const rows = await fixture.read.all<{ id: Buffer }>('SELECT id FROM extents');
+  return rows.map(({ id }) => id.toString('hex')).sort();
+}
+
+const hex = (...ids: Buffer[]): string[] => ids.map((id) => id.toString('hex')).sort();
+
+describe('a sweep', () => {
+  it('removes what deleted and overwritten objects held, and nothing that lives', async () => {
+    const kept = await putStored('kept');
+    const deleted = await putStored('deleted');
+    const overwritten = await putStored('twice');
+    const current = await putStored('twice');
+    await fixture.ledger.commit(deleteOf('deleted'));
+    const result = await sweeper().sweep();
+    expect(result).toEqual({ condemnedIntents: 0, purgedVersions: 2, removedExtents: 2 });
+    expect(removed.sort()).toEqual(hex(deleted, overwritten));
+    expect(await extents()).toEqual(hex(kept, current));
+    expect(await sweeper().sweep()).toMatchObject({ purgedVersions: 0, removedExtents: 0 });
+  });
+
+  it('leaves what a copy still holds', async () => {
+    const shared = await putStored('source');
+    const run = {
+      id: shared,
+      store: 1,
+      algorithm: 1,
+      epoch: 1,
+      extentBytes: 10,
+      offset: 0,
+      length: 10,
+    };
+    const copy = putOf('copy').change;
+    if (copy.kind !== 'putObject') throw new Error('not a PUT');
+    const object = { ...copy.object, manifest: encodeManifest([run]) };
+    const { conditions } = copy;
+    const source = { bucketId: 1, key: 'source', seq: 2 };
+    const change = {
+      kind: 'copyObject',
+      bucketId: 1,
+      key: 'copy',
+      conditions,
+      source,
+      object,
+    } as const;
+    expect(await fixture.ledger.commit(commitOf(change))).toMatchObject({ ok: true });
+    await fixture.ledger.commit(deleteOf('source'));
+    await sweeper().sweep();
+    expect([removed, await extents()]).toEqual([[], hex(shared)]);
+    await fixture.ledger.commit(deleteOf('copy'));
+    await sweeper().sweep();
+    expect([removed, await extents()]).toEqual([hex(shared), []]);
+  });
+
+  it('spares what is being read until the read has ended', async () => {
+    const id = await putStored('read');
+    const release = leases.hold([
+      { id, store: 1, algorithm: 1, epoch: 1, extentBytes: 10, offset: 0, length: 10 },
+    ]);
+    await fixture.ledger.commit(deleteOf('read'));
+    await sweeper().sweep();
+    expect([removed, await extents()]).toEqual([[], hex(id)]);
+    release();
+    await sweeper().sweep();
+    expect([removed, await extents()]).toEqual([hex(id), []]);
+  });
+
+  it('waits for the grace period', async () => {
+    const id = await putStored('young');
+    await fixture.ledger.commit(deleteOf('young'));
+    await sweeper(3_600_000).sweep();
+    expect([removed, await extents()]).toEqual([[], hex(id)]);
+  });
+
+  it('takes inline bodies without asking the store', async () => {
+    await fixture.ledger.commit(putOf('inline'));
+    await fixture.ledger.commit(deleteOf('inline'));
+    expect(await sweeper().sweep()).toMatchObject({ removedExtents: 1 });
+    expect([removed, await extents()]).toEqual([[], []]);
+  });
+
+  it('ends at the first error, and what it could not remove is still known', async () => {
+    const id = await putStored('stuck');
+    await fixture.ledger.commit(deleteOf('stuck'));
+    failing = true;
+    await expect(sweeper().sweep()).rejects.toThrow('the store is away');
+    expect(await extents()).toEqual(hex(id));
+    failing = false;
+    await sweeper().sweep();
+    expect([removed, await extents()]).toEqual([hex(id), []]);
+  });
+
+  it('takes what uploads of a former run left, not what this one is writing', async () => {
+    const [orphan, own] = [newExtentId(), newExtentId()];
+    const { ledger } = fixture;
+    await ledger.keepHouse({ kind: 'declareExtents', tenant: 'one', ids: [orphan] });
+    await fixture.reopen();
+    await fixture.ledger.keepHouse({ kind: 'declareExtents', tenant: 'one', ids: [own] });
+    expect(await sweeper().sweep()).toMatchObject({ condemnedIntents: 1, removedExtents: 1 });
+    expect([removed, await extents()]).toEqual([hex(orphan), hex(own)]);
+  });
+
+  it('of more than a batch removes all', async () => {
+    const names = Array.from({ length: 450 }, (_, i) => `k${i}`);
+    await Promise.all(names.map((key) => fixture.ledger.commit(putOf(key))));
+    await Promise.all(names.map((key) => fixture.ledger.commit(deleteOf(key))));
+    expect(await sweeper().sweep()).toEqual({
+      condemnedIntents: 0,
+      purgedVersions: 450,
+      removedExtents: 450,
+    });
+  });
+});
