@@ -12,6 +12,7 @@ import { describeMultipartChecksums } from './suite/multipart-checksums.ts';
 import { describeNotImplemented } from './suite/not-implemented.ts';
 import { describeObjects } from './suite/objects.ts';
 import { describeRanges } from './suite/ranges.ts';
+import { describeReceipts } from './suite/receipts.ts';
 import { describeTenancy } from './suite/tenancy.ts';
 import type { StartTarget, Target } from './target.ts';
 
@@ -35,6 +36,7 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describeConditions(targetOf);
     describeAccess(targetOf);
     describeNotImplemented(targetOf);
+    describeReceipts(targetOf);
     describeTenancy(targetOf);
     describeBadInput(targetOf);
   });

@@ -1,5 +1,6 @@
 // CompleteMultipartUpload: joins the parts' manifests in one commit; asked twice, it answers the same.
 import { createHash } from 'node:crypto';
+import { percentEncode } from '../../authz/canonical-request.ts';
 import { type CompletedUpload, listParts, type Part } from '../../catalog/uploads.ts';
 import type { Attributes } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
@@ -103,7 +104,8 @@ function describe(context: Context, etag: string, attributes: Attributes): Reply
   const host = header(request, 'host') ?? '';
   const { checksum } = attributes;
   return xmlReply('CompleteMultipartUploadResult', {
-    Location: `http://${host}/${bucket.name}/${encodeURI(key)}`,
+    // The request's own path names the object, with its bucket where the host does not.
+    Location: `http://${host}${percentEncode(request.path, true)}`,
     Bucket: bucket.name,
     Key: key,
     ETag: quoted(etag),

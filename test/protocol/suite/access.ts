@@ -14,6 +14,7 @@ import {
   type Answer,
   clientOf,
   domain,
+  elementOf,
   exchange,
   newBucket,
   newName,
@@ -22,6 +23,7 @@ import {
   type Target,
 } from '../target.ts';
 import { signedHead, Wire } from '../wire.ts';
+import { begin, putPart } from './multipart.ts';
 import { readObject } from './objects.ts';
 
 type Room = () => { target: Target; client: S3Client; Bucket: string };
@@ -178,6 +180,22 @@ function describeHosts(room: Room): void {
       }
       const { Contents } = await hosted.send(new ListObjectsV2Command({ Bucket }));
       expect(Contents).toHaveLength(5);
+    });
+
+    it('is in the place that a completed upload names, just once', async () => {
+      const { target, client, Bucket } = room();
+      const upload = await begin(client, Bucket, { Key: 'a?b c#/ü' });
+      const { ETag } = await putPart(client, upload, 1, 'placed');
+      const part = `<Part><PartNumber>1</PartNumber><ETag>${ETag}</ETag></Part>`;
+      const answer = await send(target, {
+        method: 'POST',
+        path: '/a?b c#/ü',
+        query: [['uploadId', upload.UploadId]],
+        headers: { host: `${Bucket}.${domain}` },
+        body: `<CompleteMultipartUpload>${part}</CompleteMultipartUpload>`,
+      });
+      const place = `http://${Bucket}.${domain}/a%3Fb%20c%23/%C3%BC`;
+      expect(elementOf(answer.text, 'Location')).toBe(place);
     });
 
     it('is not mistaken for a key, with any case and any port in the Host', async () => {

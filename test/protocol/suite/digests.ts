@@ -1,7 +1,7 @@
 // Digests that clients send with bodies: Content-MD5, x-amz-content-sha256, and the five checksums in
 // headers and trailers. What does not match stores nothing.
 
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import {
   type ChecksumAlgorithm,
   GetObjectCommand,
@@ -10,16 +10,21 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { ChunkSeed } from '#bursar/authz/aws-chunked.js';
+import { encodeChunks } from '../../authz/chunk-encoder.ts';
 import { algorithms, base64Checksum } from '../checksums.ts';
 import {
   type Answer,
   clientOf,
+  exchange,
   type Message,
   newBucket,
   newName,
   patternOf,
   refusalOf,
+  region,
   send,
+  signMessage,
   type Target,
 } from '../target.ts';
 
@@ -30,6 +35,28 @@ function framed(body: Buffer, trailer: string): string {
     .map((piece) => `${piece.length.toString(16)}\r\n${piece.toString('latin1')}\r\n`)
     .join('');
   return `${frames}0\r\n${trailer}\r\n\r\n`;
+}
+
+/** The bytes with the last `from` in them changed. */
+function change(bytes: Buffer, from: string, to: string): Buffer {
+  const at = bytes.lastIndexOf(from);
+  if (at < 0) throw new Error(`there is no ${from}`);
+  const end = at + Math.max(from.length, to.length);
+  return Buffer.concat([bytes.subarray(0, at), Buffer.from(to), bytes.subarray(end)]);
+}
+
+/** The seed of a streamed body's signatures, from the signed head. */
+function seedOf(target: Target, headers: Record<string, string>): ChunkSeed {
+  const { authorization = '', 'x-amz-date': amzDate = '' } = headers;
+  const [, scope = ''] = /Credential=[^/]+\/([^,]+),/.exec(authorization) ?? [];
+  const [, signature = ''] = /Signature=(\w+)/.exec(authorization) ?? [];
+  const date = amzDate.slice(0, 8);
+  const { secretAccessKey } = target.keys;
+  const hmac = (key: string | Buffer, text: string) =>
+    createHmac('sha256', key).update(text).digest();
+  const steps = [date, region, 's3', 'aws4_request'];
+  const signingKey = steps.reduce<Buffer | string>(hmac, `AWS4${secretAccessKey}`) as Buffer;
+  return { signingKey, scope, amzDate, signature };
 }
 
 export function describeDigests(targetOf: () => Target): void {
@@ -177,6 +204,37 @@ export function describeDigests(targetOf: () => Target): void {
     ])('with %s store nothing', async (_title, frames) => {
       const answer = await put({ headers, payload, body: frames });
       expect([answer.status, answer.stored]).toEqual([400, false]);
+    });
+
+    it.each([
+      ['as they were signed', 200, (bytes: Buffer) => bytes],
+      ['with a changed byte', 403, (bytes: Buffer) => change(bytes, 'sign me', 'sign mE')],
+      [
+        'with a changed signature',
+        403,
+        (bytes: Buffer) => change(bytes, '-signature=', '-signature=x'),
+      ],
+      ['without the last one', 400, (bytes: Buffer) => bytes.subarray(0, bytes.lastIndexOf('0;'))],
+    ])('signed one by one, %s, are %i', async (_title, status, changed) => {
+      const pieces = [patternOf(70_000, 9), Buffer.from('sign me')];
+      const sum = pieces.reduce((bytes, piece) => bytes + piece.length, 0);
+      const path = `/${Bucket}/${newName('signed')}`;
+      const message = {
+        method: 'PUT',
+        path,
+        payload: 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD',
+        headers: {
+          'x-amz-decoded-content-length': String(sum),
+          'content-encoding': 'aws-chunked',
+        },
+      };
+      const { headers } = signMessage(target, message);
+      const bytes = changed(encodeChunks(pieces, seedOf(target, headers), null).bytes);
+      const answer = await exchange(target, 'PUT', path, headers, bytes);
+      expect(answer.status).toBe(status);
+      const stored = await send(target, { method: 'GET', path });
+      if (status === 200) expect(stored.body.equals(Buffer.concat(pieces))).toBe(true);
+      else expect(stored.status).toBe(404);
     });
 
     it('an SDK that signs its body in one piece is told of a changed byte', async () => {

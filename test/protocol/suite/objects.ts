@@ -12,7 +12,6 @@ import {
 import { beforeAll, describe, expect, it } from 'vitest';
 import { md5Of } from '../checksums.ts';
 import {
-  callNative,
   clientOf,
   elementOf,
   elementsOf,
@@ -44,7 +43,6 @@ export function describeObjects(targetOf: () => Target): void {
   describeAttributes(room);
   describeDeletions(room);
   describeErrors(room);
-  describeReceipts(room);
 }
 
 type Room = () => { target: Target; client: S3Client; Bucket: string };
@@ -323,47 +321,6 @@ function describeErrors(room: Room): void {
       expect(answers.map(({ status, code }) => [status, code])).toEqual([
         [403, 'InvalidAccessKeyId'],
         [403, 'InvalidAccessKeyId'],
-      ]);
-    });
-  });
-}
-
-function describeReceipts(room: Room): void {
-  describe('a receipt', () => {
-    it('names the record of each write, which says who did what to which object', async () => {
-      const { target, Bucket } = room();
-      const path = `/${Bucket}/receipt`;
-      const put = await send(target, { method: 'PUT', path, body: 'recorded' });
-      const removed = await send(target, { method: 'DELETE', path });
-      const indexes = [put, removed].map(({ headers }) => Number(headers['x-bursar-receipt']));
-      const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
-        ['bucket', Bucket],
-        ['prefix', 'receipt'],
-      ]);
-      expect(records).toMatchObject([
-        {
-          index: indexes[0],
-          action: 's3:PutObject',
-          tenant: 'default',
-          principal: 'admin',
-          accessKeyId: target.keys.accessKeyId,
-          bucket: Bucket,
-          key: 'receipt',
-          bytesIn: 8,
-          size: 8,
-          etag: md5Of(Buffer.from('recorded')),
-          requestId: put.headers['x-amz-request-id'],
-          status: 200,
-          storedBytes: 8,
-          storedObjects: 1,
-        },
-        {
-          index: indexes[1],
-          action: 's3:DeleteObject',
-          requestId: removed.headers['x-amz-request-id'],
-          storedBytes: -8,
-          storedObjects: -1,
-        },
       ]);
     });
   });
