@@ -39,7 +39,7 @@ export interface Reply {
 
 /** Details of a record that only the operation knows. */
 export type RecordDetail = Partial<
-  Pick<RecordDraft, 'key' | 'sizeBytes' | 'etag' | 'sha256' | 'class' | 'range'>
+  Pick<RecordDraft, 'key' | 'sizeBytes' | 'etag' | 'sha256' | 'class' | 'range' | 'status'>
 >;
 
 export class Context {
@@ -122,7 +122,7 @@ export class Context {
       change,
       charged: this.charged(),
       transfer,
-      record: this.draft(200, null, transfer, { ...this.detail, ...detail }),
+      record: this.draft(detail.status ?? 200, null, transfer, { ...this.detail, ...detail }),
     });
     if (change.kind === 'createBucket' || change.kind === 'deleteBucket') {
       this.rooms.buckets.forget();

@@ -68,9 +68,11 @@ const routes: readonly Route[] = [
  * so that no DELETE of a part of a bucket ever deletes the bucket.
  */
 const subresources = new Set([
+  'abac',
   'accelerate',
   'acl',
   'analytics',
+  'annotation',
   'attributes',
   'cors',
   'delete',
@@ -81,7 +83,10 @@ const subresources = new Set([
   'lifecycle',
   'location',
   'logging',
+  'metadataAnnotationTable',
   'metadataConfiguration',
+  'metadataInventoryTable',
+  'metadataJournalTable',
   'metadataTable',
   'metrics',
   'notification',

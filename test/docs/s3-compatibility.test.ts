@@ -10,7 +10,7 @@ import { readPage, root, rowsOf, sectionOf } from './markdown.ts';
 const { text } = readPage('docs/users/s3-compatibility.md');
 const works = rowsOf(sectionOf(text, 'Works'));
 const refused = rowsOf(sectionOf(text, 'Answers 501 `NotImplemented`'));
-const mistaken = rowsOf(sectionOf(text, 'Not told apart yet'));
+const mistaken = rowsOf(sectionOf(text, 'Not told apart'));
 const namesOf = (rows: string[][]): string[] => rows.map(([name]) => String(name));
 
 let gateway: ServedGateway;

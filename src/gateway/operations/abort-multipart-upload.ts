@@ -14,6 +14,6 @@ export const abortMultipartUpload: Operation = {
 
 async function run(context: Context): Promise<Reply> {
   const { upload } = await findOpenUpload(context);
-  await context.commit({ kind: 'abortUpload', uploadId: upload.id });
+  await context.commit({ kind: 'abortUpload', uploadId: upload.id }, { status: 204 });
   return emptyReply(204);
 }

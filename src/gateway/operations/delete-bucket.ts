@@ -12,6 +12,6 @@ export const deleteBucket: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  await context.commit({ kind: 'deleteBucket', bucketId: context.bucket.id });
+  await context.commit({ kind: 'deleteBucket', bucketId: context.bucket.id }, { status: 204 });
   return emptyReply(204);
 }

@@ -15,6 +15,9 @@ export const deleteObject: Operation = {
 async function run(context: Context): Promise<Reply> {
   const { bucket, key, request } = context;
   const conditions = writeConditions(request);
-  await context.commit({ kind: 'deleteObject', bucketId: bucket.id, key, conditions });
+  await context.commit(
+    { kind: 'deleteObject', bucketId: bucket.id, key, conditions },
+    { status: 204 },
+  );
   return emptyReply(204);
 }
