@@ -40,14 +40,15 @@ interface AskedPart {
 
 async function run(context: Context): Promise<Reply> {
   // The upload is looked up first: for one that is not there, the list of parts does not matter.
-  await findNamedUpload(context);
+  const { upload } = await findNamedUpload(context);
   const body = await receiveSmall(context, xmlBytesMax, 'object');
   for (let tries = 1; ; tries++) {
+    // Parts first: if the upload is still open after that, they are not those of a completed one.
+    const stored = await listParts(context.rooms.read, upload.id, 0, partCountMax);
     const open = await findNamedUpload(context);
     const asked = parseParts(body, open.attributes);
     const fingerprint = createHash('sha256').update(JSON.stringify(asked)).digest('hex');
     if (open.upload.completed !== null) return repeat(context, open, fingerprint);
-    const stored = await listParts(context.rooms.read, open.upload.id, 0, partCountMax);
     const parts = matchParts(asked, stored, open.attributes);
     const result = await commit(context, open, parts, fingerprint);
     if (result.ok) return describe(context, result.etag, result.attributes);
