@@ -181,11 +181,12 @@ export async function completeUpload(
   change: CompleteUpload,
   moment: Moment,
 ): Promise<Outcome<null>> {
-  const opening = await openKey(tx, change.bucketId, change.key, change.conditions);
-  if (!opening.ok) return opening;
   const { bucketId, key, uploadId: id } = change;
   const upload = await findUpload(tx, { id, bucketId, key });
+  // Before the conditions: they were for the completion that has already been.
   if (!upload || upload.completed !== null) return refused('NoSuchUpload');
+  const opening = await openKey(tx, bucketId, key, change.conditions);
+  if (!opening.ok) return opening;
   const stored = new Map<number, Part>();
   for (const part of await listParts(tx, id, 0, -1)) stored.set(part.number, part);
   for (const { number, manifest } of change.parts) {
