@@ -202,11 +202,11 @@ export class LedgerModel {
   }
 
   #completeUpload(change: Change<'completeUpload'>, seq: number): ModelOutcome {
-    const refusal = this.#checkKey(change);
-    if (refusal) return refusal;
     const upload = this.uploads.get(change.uploadId);
     const fits = upload?.bucketId === change.bucketId && upload.key === change.key;
     if (!upload || !fits || upload.completed) return refused('NoSuchUpload');
+    const refusal = this.#checkKey(change);
+    if (refusal) return refusal;
     for (const { number, manifest } of change.parts) {
       const part = upload.parts.get(number);
       if (!part || !Buffer.from(part.manifest).equals(manifest)) return refused('SlowDown');

@@ -148,15 +148,24 @@ function describeCompleting(room: Room): void {
       expect(await refusalOf(complete(client, upload, [other]))).toMatchObject({ status: 404 });
     });
 
-    it('completed by several at once makes one object, and all are told so', async () => {
-      const { client, Bucket } = room();
-      const upload = await begin(client, Bucket);
-      const part = await putPart(client, upload, 1, 'together');
-      const answers = await Promise.all(
-        Array.from({ length: 8 }, () => complete(client, upload, [part])),
-      );
-      expect(new Set(answers.map(({ ETag }) => ETag)).size).toBe(1);
-    });
+    it.each([
+      ['with no condition', undefined],
+      ['where there must be none yet', '*'],
+    ])(
+      'completed by several at once, %s, makes one object, and all are told so',
+      async (_title, IfNoneMatch) => {
+        const { client, Bucket } = room();
+        for (let i = 0; i < 5; i++) {
+          const upload = await begin(client, Bucket);
+          const Parts = [await putPart(client, upload, 1, 'together')];
+          const asked = { ...upload, MultipartUpload: { Parts }, IfNoneMatch };
+          const answers = await Promise.all(
+            Array.from({ length: 8 }, () => client.send(new CompleteMultipartUploadCommand(asked))),
+          );
+          expect(new Set(answers.map(({ ETag }) => ETag)).size).toBe(1);
+        }
+      },
+    );
 
     it('that races with one of its parts holds the part of before, or is refused', async () => {
       const { client, Bucket } = room();
