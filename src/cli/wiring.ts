@@ -113,7 +113,7 @@ function furnish(config: Config, { folder, ledger, read, store, closers }: Parts
       buffers,
       inlineBytesMax: config.inlineBytes,
     }),
-    reader: new ObjectReader({ keyring, store, buffers }),
+    reader: new ObjectReader({ keyring, store, digests, buffers }),
     leases: new ReadLeases(),
     reservations: new Reservations(freeBytesOf(folder.storeFolder)),
     region: config.region,

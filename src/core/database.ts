@@ -32,7 +32,7 @@ export interface DatabaseOptions {
 }
 
 /** Beyond this much of the file readers copy pages again. */
-const mappedBytesMax = 1024 * 1024 * 1024;
+const mappedBytesMax = 256 * 1024 * 1024;
 
 /**
  * Opens a SQLite file in WAL mode with synchronous=FULL: a committed transaction survives a power cut.

@@ -1,18 +1,13 @@
 // The chunks of an object on their way in: read ahead, verified, given out in order.
 // Invariant: each buffer and each open file is given back once, however the stream is left; and the
 // stream waits for a buffer only while it holds none, so that readers cannot lock each other up.
-import { chunkBytes, tagBytes } from '../core/limits.ts';
+import { chunkBytes } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore } from '../core/manifest.ts';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
 import type { ExtentSeal } from './chunk-format.ts';
-import {
-  chunkLength,
-  chunkPosition,
-  IntegrityError,
-  sealedBytes,
-  verifyChunk,
-} from './chunk-format.ts';
+import { IntegrityError, sealedBytes } from './chunk-format.ts';
+import type { DigestPool } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
 import type { Keyring } from './keyring.ts';
 import type { ExtentSource, LocalStore } from './stores/local-store.ts';
@@ -25,6 +20,7 @@ export interface ChunkStreamOptions {
   runs: readonly ExtentRun[];
   keyring: Keyring;
   store: LocalStore;
+  digests: DigestPool;
   buffers: BufferPool;
   openInline: (run: ExtentRun) => Promise<Buffer>;
   /** Called when others wait for the buffer that was given out: close the stream. */
@@ -138,7 +134,7 @@ export class ChunkStream {
     }
     if (part.first) this.#open = this.#openExtent(part.run);
     const opened = this.#open as Promise<OpenExtent>;
-    const data = readChunk(opened, part, buffer);
+    const data = readChunk(this.#options.digests, opened, part, buffer);
     this.#push({ data, buffer, closes: part.last ? opened : null });
     if (part.last) this.#open = null;
   }
@@ -161,14 +157,14 @@ export class ChunkStream {
 }
 
 async function readChunk(
+  digests: DigestPool,
   opened: Promise<OpenExtent>,
   part: ChunkPart,
   buffer: ChunkBuffer,
 ): Promise<Buffer> {
   const { seal, source } = await opened;
-  const sealed = buffer.bytes.subarray(0, chunkLength(seal.extentBytes, part.index) + tagBytes);
-  const count = await source.read(sealed, chunkPosition(part.index));
-  return verifyChunk(seal, part.index, sealed.subarray(0, count)).subarray(part.from, part.to);
+  await digests.verify(seal, part.index, buffer, source.descriptor);
+  return buffer.bytes.subarray(part.from, part.to);
 }
 
 /** Closes what was opened, if it was. */

@@ -1,5 +1,5 @@
 // What the main thread and the digest threads say to each other: plain data, in batches.
-// Invariant: the jobs of one stream are done in the order in which they were sent.
+// Invariant: the jobs of one thread are done in the order in which they were sent.
 import type { ChecksumAlgorithm } from './checksums.ts';
 
 /** The digests of one object's bytes. */
@@ -27,6 +27,15 @@ export type DigestJob =
       descriptor: number | null;
     }
   | { kind: 'finish'; stream: number; job: number }
+  /** Read chunk `index` of an extent from its open file into a slot, and verify it. Of no stream. */
+  | {
+      kind: 'verify';
+      job: number;
+      slot: number;
+      index: number;
+      descriptor: number;
+      extent: ExtentTerms;
+    }
   | { kind: 'drop'; stream: number };
 
 /** An ExtentSeal as it crosses threads. */
@@ -43,4 +52,6 @@ export interface DigestReply {
   error?: unknown;
   /** The system's code of the error (`ENOSPC`), which errors lose between threads. */
   code?: string | undefined;
+  /** The error is an IntegrityError: errors lose their class too. */
+  isIntegrity?: boolean;
 }

@@ -5,8 +5,8 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
 import type { ChecksumAlgorithm } from './checksums.ts';
-import type { ExtentSeal } from './chunk-format.ts';
-import type { DigestJob, DigestReply, Digests } from './digest-jobs.ts';
+import { type ExtentSeal, IntegrityError } from './chunk-format.ts';
+import type { DigestJob, DigestReply, Digests, ExtentTerms } from './digest-jobs.ts';
 
 export interface DigestPoolOptions {
   /** The pool whose slots the streams name. */
@@ -58,6 +58,11 @@ class DigestThread {
     this.#worker.on('exit', () => this.#fail(new Error('a digest thread has ended')));
   }
 
+  /** Jobs that are not answered yet. */
+  get load(): number {
+    return this.#pending.size;
+  }
+
   /** A process may end while its digest threads idle, but not while they work. */
   enter(): void {
     if (this.streams++ === 0) this.#worker.ref();
@@ -93,10 +98,8 @@ class DigestThread {
   #settle(reply: DigestReply): void {
     const pending = this.#pending.get(reply.job);
     this.#pending.delete(reply.job);
-    const { error, code } = reply;
-    if (error !== undefined)
-      pending?.reject(code ? Object.assign(error as Error, { code }) : error);
-    else pending?.resolve(reply);
+    if (reply.error === undefined) pending?.resolve(reply);
+    else pending?.reject(errorOf(reply));
   }
 
   #fail(error: unknown): void {
@@ -121,21 +124,12 @@ export class DigestPool {
   /** A stream on the thread that has the fewest. */
   open(checksum: ChecksumAlgorithm | null): DigestStream {
     if (this.#closed) throw new Error('the digest pool is closed');
-    const thread = this.#pickThread();
+    const thread = this.#pickThread((one) => one.streams);
     const stream = this.#streams++;
     thread.enter();
     thread.send({ kind: 'open', stream, checksum });
     return {
-      beginExtent: ({ id, key, algorithm, extentBytes }) => {
-        // Copies, because sending a view would send all of the memory that it is a view of.
-        const extent = {
-          id: Uint8Array.from(id),
-          key: Uint8Array.from(key),
-          algorithm,
-          extentBytes,
-        };
-        thread.send({ kind: 'extent', stream, extent });
-      },
+      beginExtent: (seal) => thread.send({ kind: 'extent', stream, extent: termsOf(seal) }),
       seal: async ({ slot }, index, descriptor) => {
         await thread.ask((job) => ({ kind: 'chunk', stream, job, slot, index, descriptor }));
       },
@@ -156,19 +150,52 @@ export class DigestPool {
     };
   }
 
+  /**
+   * Reads chunk `index` of an extent from its open file into the buffer, and verifies it. The slot,
+   * and the file, are the thread's until then. Rejects with IntegrityError when anything was changed.
+   */
+  async verify(
+    extent: ExtentSeal,
+    index: number,
+    { slot }: ChunkBuffer,
+    descriptor: number,
+  ): Promise<void> {
+    if (this.#closed) throw new Error('the digest pool is closed');
+    const terms = termsOf(extent);
+    const thread = this.#pickThread((one) => one.load);
+    thread.enter();
+    try {
+      await thread.ask((job) => ({ kind: 'verify', job, slot, index, descriptor, extent: terms }));
+    } finally {
+      thread.leave();
+    }
+  }
+
   /** Ends the threads. Streams still open fail. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all(this.#threads.map((thread) => thread.terminate()));
   }
 
-  #pickThread(): DigestThread {
-    let best = 0;
-    this.#threads.forEach((thread, i) => {
-      if (thread.failure) this.#threads[i] = new DigestThread(this.#arena);
-      const streams = (this.#threads[i] as DigestThread).streams;
-      if (streams < (this.#threads[best] as DigestThread).streams) best = i;
-    });
-    return this.#threads[best] as DigestThread;
+  /** The thread with the least of something; one that is gone is replaced. */
+  #pickThread(weigh: (thread: DigestThread) => number): DigestThread {
+    let best: DigestThread | null = null;
+    for (let i = 0; i < this.#threads.length; i++) {
+      if (this.#threads[i]?.failure) this.#threads[i] = new DigestThread(this.#arena);
+      const thread = this.#threads[i] as DigestThread;
+      if (!best || weigh(thread) < weigh(best)) best = thread;
+    }
+    return best as DigestThread;
   }
+}
+
+/** Copies, because sending a view would send all of the memory that it is a view of. */
+function termsOf({ id, key, algorithm, extentBytes }: ExtentSeal): ExtentTerms {
+  return { id: Uint8Array.from(id), key: Uint8Array.from(key), algorithm, extentBytes };
+}
+
+/** The error as the thread threw it. */
+function errorOf({ error, code, isIntegrity }: DigestReply): unknown {
+  if (isIntegrity) return new IntegrityError((error as Error).message);
+  return code === undefined ? error : Object.assign(error as Error, { code });
 }

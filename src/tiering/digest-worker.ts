@@ -1,19 +1,26 @@
-// A digest thread: hashes chunks for the ETag (MD5), the record (SHA-256) and the asked checksum,
+// A digest thread. On the way in it hashes chunks for the ETag (MD5), the record (SHA-256) and the asked checksum,
 // seals them where they lie in the shared arena, and writes them to their file while they are warm, so
-// that the main thread only copies bytes in.
+// that the main thread only copies bytes in. On the way out it reads and verifies chunks, so that the
+// main thread only hands them to the socket.
 // Invariant: after an error a stream answers nothing but errors: no digest with a hole in it gets
 // out.
 
 import type { Hash } from 'node:crypto';
 import { createHash } from 'node:crypto';
-import { writeSync } from 'node:fs';
+import { readSync, writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { tagBytes } from '../core/limits.ts';
 import { viewSlot } from './buffer-pool.ts';
 import type { Checksum } from './checksums.ts';
 import { createChecksum } from './checksums.ts';
 import type { ExtentSeal } from './chunk-format.ts';
-import { chunkLength, chunkPosition, sealChunk } from './chunk-format.ts';
+import {
+  chunkLength,
+  chunkPosition,
+  IntegrityError,
+  sealChunk,
+  verifyChunk,
+} from './chunk-format.ts';
 import type { DigestJob, DigestReply, ExtentTerms } from './digest-jobs.ts';
 
 interface Stream {
@@ -44,12 +51,17 @@ function openSeal(terms: ExtentTerms): ExtentSeal {
   return { ...terms, id: Buffer.from(terms.id), key: Buffer.from(terms.key) };
 }
 
+function viewOf(slot: number): Buffer {
+  const view = views[slot] ?? viewSlot(arena, slot);
+  views[slot] = view;
+  return view;
+}
+
 function digestChunk(stream: Stream, job: Extract<DigestJob, { kind: 'chunk' }>): void {
   const { slot, index, descriptor } = job;
   const { extent, checksum } = stream;
   if (!extent) throw new Error('a chunk before its extent');
-  const view = views[slot] ?? viewSlot(arena, slot);
-  views[slot] = view;
+  const view = viewOf(slot);
   const length = chunkLength(extent.extentBytes, index);
   const data = view.subarray(0, length);
   stream.md5.update(data);
@@ -76,7 +88,32 @@ function finishStream(stream: Stream): DigestReply['digests'] {
   };
 }
 
-function answer(job: Extract<DigestJob, { job: number }>): DigestReply {
+function verify(request: Extract<DigestJob, { kind: 'verify' }>): DigestReply {
+  const { job, slot, index, descriptor } = request;
+  const extent = openSeal(request.extent);
+  try {
+    const sealed = viewOf(slot).subarray(0, chunkLength(extent.extentBytes, index) + tagBytes);
+    const count = readFully(descriptor, sealed, chunkPosition(index));
+    verifyChunk(extent, index, sealed.subarray(0, count));
+    return { job };
+  } catch (error) {
+    const isIntegrity = error instanceof IntegrityError;
+    return { job, error, code: (error as NodeJS.ErrnoException).code, isIntegrity };
+  }
+}
+
+/** Fills `into`; says how many bytes there were. */
+function readFully(descriptor: number, into: Buffer, position: number): number {
+  let done = 0;
+  while (done < into.length) {
+    const count = readSync(descriptor, into, done, into.length - done, position + done);
+    if (count === 0) break;
+    done += count;
+  }
+  return done;
+}
+
+function answer(job: Extract<DigestJob, { stream: number; job: number }>): DigestReply {
   const stream = streams.get(job.stream);
   if (!stream) return { job: job.job, error: new Error(`no digest stream ${job.stream}`) };
   if (stream.error !== undefined) return { job: job.job, error: stream.error };
@@ -106,6 +143,8 @@ function perform(job: DigestJob): DigestReply | null {
     case 'chunk':
     case 'finish':
       return answer(job);
+    case 'verify':
+      return verify(job);
   }
 }
 

@@ -4,6 +4,7 @@ import type { ExtentRun } from '../core/manifest.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { IntegrityError, sealedBytes, verifyChunk } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
+import type { DigestPool } from './digest-pool.ts';
 import { isInlineRun, openSeal } from './extent-run.ts';
 import type { DataKey, Keyring } from './keyring.ts';
 import type { LocalStore } from './stores/local-store.ts';
@@ -21,6 +22,7 @@ export interface ReadOptions {
 export interface ObjectReaderOptions {
   keyring: Keyring;
   store: LocalStore;
+  digests: DigestPool;
   buffers: BufferPool;
 }
 

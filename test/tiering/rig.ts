@@ -82,7 +82,7 @@ export async function makeRig(options: RigOptions = {}) {
     open: (sealed) => Buffer.from(sealed),
   });
   const writer = new ObjectWriter({ keyring, store, digests, buffers });
-  const reader = new ObjectReader({ keyring, store, buffers });
+  const reader = new ObjectReader({ keyring, store, digests, buffers });
   const parts = { dir, buffers, digests, store, keyring, writer, reader };
   return {
     ...parts,

@@ -24,8 +24,8 @@ export interface ExtentFile {
 export interface ExtentSource {
   /** Bytes of the whole sealed extent. */
   sizeBytes: number;
-  /** Fills `into` from `position` on; fewer bytes only where the extent ends. */
-  read(into: Uint8Array, position: number): Promise<number>;
+  /** The open file, for the thread that reads it. */
+  readonly descriptor: number;
   close(): Promise<void>;
 }
 
@@ -74,19 +74,6 @@ function writeFully(fd: number, bytes: Uint8Array, position: number): Promise<vo
         if (error) reject(error);
         else if (done + count < bytes.length) go(done + count);
         else resolve();
-      });
-    };
-    go(0);
-  });
-}
-
-function readFully(fd: number, into: Uint8Array, position: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const go = (done: number): void => {
-      fs.read(fd, into, done, into.length - done, position + done, (error, count) => {
-        if (error) reject(error);
-        else if (count > 0 && done + count < into.length) go(done + count);
-        else resolve(done + count);
       });
     };
     go(0);
@@ -169,7 +156,7 @@ export class LocalStore {
     return {
       // The file is open, so its size is in memory: not worth a trip to the thread pool.
       sizeBytes: fs.fstatSync(fd).size,
-      read: (into, position) => readFully(fd, into, position),
+      descriptor: fd,
       close: () => closeFile(fd),
     };
   }
