@@ -9,29 +9,29 @@ export interface RecordDraft {
   tenant: string;
   /** Name in the tenant. */
   principal: string;
-  accessKeyId: string | null;
+  accessKeyId?: string | null;
   /** How well the request can be proven (DESIGN section 8). */
   evidence: 'shared-secret' | 'none';
-  bucket: string | null;
-  key: string | null;
+  bucket?: string | null;
+  key?: string | null;
   /** What an administrative operation was about: `tenants/cms/principals/alice`. */
-  target: string | null;
+  target?: string | null;
   /** Bytes received and sent as body. */
   bytesIn: number;
   bytesOut: number;
   /** The object's size, ETag and SHA-256 (hex) where the operation made or read one. */
-  sizeBytes: number | null;
-  etag: string | null;
-  sha256: string | null;
-  class: string | null;
+  sizeBytes?: number | null;
+  etag?: string | null;
+  sha256?: string | null;
+  class?: string | null;
   /** `0-99` of a range read. */
-  range: string | null;
+  range?: string | null;
   requestId: string;
   /** Client address. */
   source: string;
   status: number;
   /** The error code of a refusal. */
-  error: string | null;
+  error?: string | null;
 }
 
 /** What only the transaction knows. */

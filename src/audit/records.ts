@@ -12,8 +12,8 @@ export async function appendRecord(tx: Tx, draft: RecordDraft, seal: RecordSeal)
     draft.tenant,
     draft.principal,
     draft.action,
-    draft.bucket,
-    draft.key,
+    draft.bucket ?? null,
+    draft.key ?? null,
     renderRecord(draft, seal),
   );
 }

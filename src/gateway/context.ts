@@ -122,7 +122,7 @@ export class Context {
       change,
       charged: this.charged(),
       transfer,
-      record: this.draft(detail.status ?? 200, null, transfer, { ...this.detail, ...detail }),
+      record: this.draft(200, null, transfer, { ...this.detail, ...detail }),
     });
     if (change.kind === 'createBucket' || change.kind === 'deleteBucket') {
       this.rooms.buckets.forget();
@@ -166,19 +166,14 @@ export class Context {
       accessKeyId,
       evidence,
       bucket: this.#bucket?.name ?? this.request.bucketName,
-      key: detail.key ?? this.request.key,
-      target: null,
+      key: this.request.key,
       bytesIn: transfer.ingressBytes,
       bytesOut: transfer.egressBytes,
-      sizeBytes: detail.sizeBytes ?? null,
-      etag: detail.etag ?? null,
-      sha256: detail.sha256 ?? null,
-      class: detail.class ?? null,
-      range: detail.range ?? null,
       requestId: this.request.id,
       source: this.request.source,
       status,
       error,
+      ...detail,
     };
   }
 }
