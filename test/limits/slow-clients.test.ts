@@ -183,8 +183,14 @@ describe('a gateway under clients that never stall for as long as it allows', ()
       socket.write(raw.head('GET', '/slow/big'));
       socket.pause();
     }
-    // Until they hold every chunk buffer that there is.
-    await sleep(2000);
+    // They stand still once the system's socket buffers are full; then they hold every chunk buffer.
+    let before = readBytes(pid);
+    await eventually('nothing is read from the store any more', async () => {
+      await sleep(500);
+      const movedBytes = readBytes(pid) - before;
+      before += movedBytes;
+      return movedBytes < MiB;
+    });
     await useAsOthersDo();
   });
 
