@@ -7,13 +7,15 @@ import { inlineStore } from '../core/manifest.ts';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
 import type { ExtentSeal } from './chunk-format.ts';
 import { IntegrityError, sealedBytes } from './chunk-format.ts';
-import type { DigestPool } from './digest-pool.ts';
+import type { DigestPool, DigestReader } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
 import type { Keyring } from './keyring.ts';
 import type { ExtentSource, LocalStore } from './stores/local-store.ts';
 
-/** Chunks that one stream holds: the one given out and those read ahead of it. */
-const chunksPerStreamMax = 3;
+/** Chunks that one stream reads ahead. */
+const chunksAheadMax = 3;
+/** It asks for so many at a time: waking a thread costs about as much as verifying a chunk. */
+const chunksPerRequest = 2;
 
 export interface ChunkStreamOptions {
   tenant: string;
@@ -67,6 +69,7 @@ export function* planChunks(runs: readonly ExtentRun[]): Generator<ChunkPart, un
 
 export class ChunkStream {
   readonly #options: ChunkStreamOptions;
+  readonly #reader: DigestReader;
   readonly #plan: Iterator<ChunkPart, undefined>;
   #planned: ChunkPart | undefined;
   readonly #incoming: Incoming[] = [];
@@ -76,6 +79,7 @@ export class ChunkStream {
 
   constructor(options: ChunkStreamOptions) {
     this.#options = options;
+    this.#reader = options.digests.openReader();
     this.#plan = planChunks(options.runs);
     this.#planned = this.#plan.next().value;
   }
@@ -102,6 +106,7 @@ export class ChunkStream {
       if (!this.#given) break;
     }
     await closeExtent(this.#open);
+    this.#reader.close();
   }
 
   async #takeBack(): Promise<void> {
@@ -115,7 +120,8 @@ export class ChunkStream {
 
   async #readAhead(): Promise<void> {
     const { buffers } = this.#options;
-    while (this.#planned && this.#incoming.length < chunksPerStreamMax) {
+    if (this.#incoming.length > chunksAheadMax - chunksPerRequest) return;
+    while (this.#planned && this.#incoming.length < chunksAheadMax) {
       let buffer: ChunkBuffer | null = null;
       if (this.#planned.run.store !== inlineStore) {
         buffer = buffers.tryAcquire();
@@ -134,7 +140,7 @@ export class ChunkStream {
     }
     if (part.first) this.#open = this.#openExtent(part.run);
     const opened = this.#open as Promise<OpenExtent>;
-    const data = readChunk(this.#options.digests, opened, part, buffer);
+    const data = readChunk(this.#reader, opened, part, buffer);
     this.#push({ data, buffer, closes: part.last ? opened : null });
     if (part.last) this.#open = null;
   }
@@ -157,13 +163,13 @@ export class ChunkStream {
 }
 
 async function readChunk(
-  digests: DigestPool,
+  reader: DigestReader,
   opened: Promise<OpenExtent>,
   part: ChunkPart,
   buffer: ChunkBuffer,
 ): Promise<Buffer> {
   const { seal, source } = await opened;
-  await digests.verify(seal, part.index, buffer, source.descriptor);
+  await reader.verify(seal, part.index, buffer, source.descriptor);
   return buffer.bytes.subarray(part.from, part.to);
 }
 

@@ -30,6 +30,17 @@ export interface DigestStream {
   close(): void;
 }
 
+/** The checking of one object's bytes. */
+export interface DigestReader {
+  /**
+   * Reads chunk `index` of an extent from its open file into the buffer, and verifies it. The slot,
+   * and the file, are the thread's until then. Rejects with IntegrityError when anything was changed.
+   */
+  verify(extent: ExtentSeal, index: number, buffer: ChunkBuffer, descriptor: number): Promise<void>;
+  /** Must be called once, and last. */
+  close(): void;
+}
+
 interface Pending {
   resolve: (reply: DigestReply) => void;
   reject: (error: unknown) => void;
@@ -40,7 +51,8 @@ function toBuffer(bytes: Uint8Array): Buffer {
 }
 
 class DigestThread {
-  streams = 0;
+  /** Open streams and readers. */
+  users = 0;
   /** Why the thread is gone, once it is. */
   failure: unknown = null;
   readonly #worker: Worker;
@@ -58,18 +70,13 @@ class DigestThread {
     this.#worker.on('exit', () => this.#fail(new Error('a digest thread has ended')));
   }
 
-  /** Jobs that are not answered yet. */
-  get load(): number {
-    return this.#pending.size;
-  }
-
   /** A process may end while its digest threads idle, but not while they work. */
   enter(): void {
-    if (this.streams++ === 0) this.#worker.ref();
+    if (this.users++ === 0) this.#worker.ref();
   }
 
   leave(): void {
-    if (--this.streams === 0) this.#worker.unref();
+    if (--this.users === 0) this.#worker.unref();
   }
 
   /** Sends with all that is sent in the same turn. */
@@ -123,10 +130,8 @@ export class DigestPool {
 
   /** A stream on the thread that has the fewest. */
   open(checksum: ChecksumAlgorithm | null): DigestStream {
-    if (this.#closed) throw new Error('the digest pool is closed');
-    const thread = this.#pickThread((one) => one.streams);
+    const thread = this.#enterThread();
     const stream = this.#streams++;
-    thread.enter();
     thread.send({ kind: 'open', stream, checksum });
     return {
       beginExtent: (seal) => thread.send({ kind: 'extent', stream, extent: termsOf(seal) }),
@@ -150,25 +155,16 @@ export class DigestPool {
     };
   }
 
-  /**
-   * Reads chunk `index` of an extent from its open file into the buffer, and verifies it. The slot,
-   * and the file, are the thread's until then. Rejects with IntegrityError when anything was changed.
-   */
-  async verify(
-    extent: ExtentSeal,
-    index: number,
-    { slot }: ChunkBuffer,
-    descriptor: number,
-  ): Promise<void> {
-    if (this.#closed) throw new Error('the digest pool is closed');
-    const terms = termsOf(extent);
-    const thread = this.#pickThread((one) => one.load);
-    thread.enter();
-    try {
-      await thread.ask((job) => ({ kind: 'verify', job, slot, index, descriptor, extent: terms }));
-    } finally {
-      thread.leave();
-    }
+  /** A reader on the thread that has the fewest streams and readers. */
+  openReader(): DigestReader {
+    const thread = this.#enterThread();
+    return {
+      verify: async (seal, index, { slot }, descriptor) => {
+        const extent = termsOf(seal);
+        await thread.ask((job) => ({ kind: 'verify', job, slot, index, descriptor, extent }));
+      },
+      close: () => thread.leave(),
+    };
   }
 
   /** Ends the threads. Streams still open fail. */
@@ -177,15 +173,18 @@ export class DigestPool {
     await Promise.all(this.#threads.map((thread) => thread.terminate()));
   }
 
-  /** The thread with the least of something; one that is gone is replaced. */
-  #pickThread(weigh: (thread: DigestThread) => number): DigestThread {
+  /** The least used thread; one that is gone is replaced. */
+  #enterThread(): DigestThread {
+    if (this.#closed) throw new Error('the digest pool is closed');
     let best: DigestThread | null = null;
     for (let i = 0; i < this.#threads.length; i++) {
       if (this.#threads[i]?.failure) this.#threads[i] = new DigestThread(this.#arena);
       const thread = this.#threads[i] as DigestThread;
-      if (!best || weigh(thread) < weigh(best)) best = thread;
+      if (!best || thread.users < best.users) best = thread;
     }
-    return best as DigestThread;
+    const chosen = best as DigestThread;
+    chosen.enter();
+    return chosen;
   }
 }
 
