@@ -62,6 +62,13 @@ export async function createBucket(
   change: CreateBucket,
   moment: Moment,
 ): Promise<Outcome<null>> {
+  // Both were there when the request was decided; either may have been deleted since.
+  const owner = await tx.get(
+    'SELECT 1 FROM principals WHERE tenant = ? AND name = ?',
+    change.tenant,
+    change.owner,
+  );
+  if (!owner) return refused('AccessDenied');
   const existing = await findBucket(tx, change.tenant, change.name);
   if (existing) {
     return refused(

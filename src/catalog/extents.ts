@@ -6,6 +6,9 @@ import { decodeManifest } from '../core/manifest.ts';
 
 export const extentState = { intent: 0, live: 1, condemned: 2 } as const;
 
+/** Word for word what the index of these is for; SQLite does not see that `state = 2` implies it. */
+const notLive = 'state <> 1';
+
 export interface InlineExtent {
   id: Uint8Array;
   body: Uint8Array;
@@ -66,21 +69,38 @@ export async function adoptExtents(
 
 /** One more manifest names these runs. They are alive, since the manifest copied from is. */
 export async function addReferences(tx: Tx, manifest: Uint8Array): Promise<void> {
-  for (const run of decodeManifest(manifest)) {
-    await tx.run('UPDATE extents SET refs = refs + 1 WHERE id = ?', run.id);
+  for (const [id, count] of countReferences(manifest)) {
+    await tx.run('UPDATE extents SET refs = refs + ? WHERE id = ?', count, id);
   }
 }
 
 /** A manifest is gone: what nobody names any more is condemned. */
 export async function dropReferences(tx: Tx, manifest: Uint8Array, timeMs: number): Promise<void> {
-  for (const run of decodeManifest(manifest)) {
+  for (const [id, count] of countReferences(manifest)) {
     await tx.run(
-      `UPDATE extents SET refs = refs - 1, changed_ms = ?,
-         state = CASE WHEN refs <= 1 THEN 2 ELSE state END WHERE id = ?`,
+      `UPDATE extents SET refs = refs - ?, changed_ms = ?,
+         state = CASE WHEN refs <= ? THEN 2 ELSE state END WHERE id = ?`,
+      count,
       timeMs,
-      run.id,
+      count,
+      id,
     );
   }
+}
+
+/** How often a manifest names each extent. */
+function countReferences(manifest: Uint8Array): Iterable<[Buffer, number]> {
+  const runs = decodeManifest(manifest);
+  const [only] = runs;
+  if (only && runs.length === 1) return [[only.id, 1]];
+  const counts = new Map<string, [Buffer, number]>();
+  for (const { id } of runs) {
+    const name = id.toString('latin1');
+    const counted = counts.get(name);
+    if (counted) counted[1]++;
+    else counts.set(name, [id, 1]);
+  }
+  return counts.values();
 }
 
 /** Condemns intents of earlier runs of the gateway, and those older than `expiredBeforeMs`. */
@@ -90,7 +110,7 @@ export async function condemnIntents(
 ): Promise<number> {
   const { changes } = await tx.run(
     `UPDATE extents SET state = 2, changed_ms = ? WHERE id IN (
-       SELECT id FROM extents WHERE state = 0 AND (process <> ? OR changed_ms < ?) LIMIT ?)`,
+       SELECT id FROM extents WHERE ${notLive} AND state = 0 AND (process <> ? OR changed_ms < ?) LIMIT ?)`,
     sweep.timeMs,
     sweep.process,
     sweep.expiredBeforeMs,
@@ -112,7 +132,7 @@ export async function listCondemned(
 ): Promise<CondemnedExtent[]> {
   const rows = await read.all<{ id: Buffer; isInline: number }>(
     `SELECT id, body IS NOT NULL AS isInline FROM extents
-       WHERE state = 2 AND changed_ms <= CASE WHEN body IS NULL THEN ? ELSE ? END
+       WHERE ${notLive} AND state = 2 AND changed_ms <= CASE WHEN body IS NULL THEN ? ELSE ? END
        ORDER BY changed_ms LIMIT ?`,
     before.storedMs,
     before.inlineMs,

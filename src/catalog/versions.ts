@@ -229,14 +229,20 @@ async function supersede(
   );
 }
 
-/** Removes up to `max` superseded versions, oldest first, and lets go of their bytes. */
+/**
+ * Removes up to `max` superseded versions, oldest first, and lets go of their bytes; fewer where they
+ * are of very many runs. Gives how many there were.
+ */
 export async function purgeSuperseded(tx: Tx, max: number, timeMs: number): Promise<number> {
   const rows = await tx.all<{ bucketId: number; key: string; seq: number; manifest: Uint8Array }>(
     `SELECT bucket_id AS bucketId, key, seq, manifest FROM versions
        WHERE superseded_seq IS NOT NULL ORDER BY superseded_seq LIMIT ?`,
     max,
   );
+  let manifestBytes = 0;
   for (const row of rows) {
+    if (manifestBytes > purgedManifestBytesMax) break;
+    manifestBytes += row.manifest.length;
     await tx.run(
       'DELETE FROM versions WHERE bucket_id = ? AND key = ? AND seq = ?',
       row.bucketId,
@@ -247,3 +253,6 @@ export async function purgeSuperseded(tx: Tx, max: number, timeMs: number): Prom
   }
   return rows.length;
 }
+
+/** Some 1,000 runs: a few milliseconds in which nobody else can commit. */
+const purgedManifestBytesMax = 36 * 1024;

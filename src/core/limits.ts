@@ -23,6 +23,8 @@ export const headerBytesMax = 32 * KiB;
 export const headerCountMax = 200;
 export const targetBytesMax = 16 * KiB;
 export const queryParametersMax = 100;
+export const rangeHeaderLengthMax = 100;
+export const pipelinedRequestsMax = 32;
 
 // XML request bodies: 10,000 parts with five checksums each fit in 4 MiB.
 export const xmlBytesMax = 4 * MiB;
@@ -38,6 +40,11 @@ export const extentBytesMax = 16 * MiB;
 export const chunkBytes = 256 * KiB;
 export const tagBytes = 32;
 export const inlineBytesMax = 64 * KiB;
+
+/** Runs of extents that an object of this size may have: copies of slices of slices must end. */
+export function manifestRunsMax(sizeBytes: number): number {
+  return 20_000 + 2 * Math.ceil(sizeBytes / extentBytesMax);
+}
 
 // Native API
 export const nativeBodyBytesMax = 64 * KiB;

@@ -68,3 +68,27 @@ export function sliceRuns(runs: readonly ExtentRun[], start: number, end: number
   }
   return out;
 }
+
+/** How many runs an encoded manifest has. */
+export function countRuns(manifest: Uint8Array): number {
+  return manifest.length / runBytes;
+}
+
+/** Bytes that the runs hold together. */
+export function countBytes(runs: readonly ExtentRun[]): number {
+  let bytes = 0;
+  for (const run of runs) bytes += run.length;
+  return bytes;
+}
+
+/** The same bytes in fewer runs, where one goes on in its extent where the one before it ended. */
+export function joinRuns(runs: readonly ExtentRun[]): ExtentRun[] {
+  const joined: ExtentRun[] = [];
+  for (const run of runs) {
+    const last = joined.at(-1);
+    if (last?.id.equals(run.id) && last.offset + last.length === run.offset) {
+      last.length += run.length;
+    } else joined.push({ ...run });
+  }
+  return joined;
+}

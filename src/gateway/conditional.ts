@@ -25,7 +25,22 @@ export function checkReadConditions(
   return notModified ? 'notModified' : 'proceed';
 }
 
-/** The same for the source of a copy, where "not modified" fails as well. */
+/**
+ * Whether `Range` counts: `If-Range` names the version that the client has part of (RFC 9110 section
+ * 13.1.5), by a strong tag or by its exact date.
+ */
+export function rangeApplies(
+  request: S3Request,
+  current: { etag: string; createdMs: number },
+): boolean {
+  const text = header(request, 'if-range')?.trim();
+  if (text === undefined) return true;
+  const timeMs = text.startsWith('"') || text.startsWith('W/') ? null : parseDate(text);
+  if (timeMs !== null) return timeMs === Math.floor(current.createdMs / 1000) * 1000;
+  return text.replace(/^"(.*)"$/, '$1') === current.etag;
+}
+
+/** `checkReadConditions` for the source of a copy, where "not modified" fails as well. */
 export function checkCopyConditions(
   request: S3Request,
   source: { etag: string; createdMs: number },

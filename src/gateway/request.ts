@@ -129,10 +129,15 @@ function decodeForm(text: string): string {
 export function bucketOfHost(host: string, domains: readonly string[]): string | null {
   if (domains.length === 0) return null;
   const name = host.replace(/:\d+$/, '').toLowerCase();
+  if (domains.includes(name)) return null;
+  // One domain may lie in another: the longest that fits is meant.
+  let found: string | null = null;
   for (const domain of domains) {
-    if (name.endsWith(`.${domain}`)) return name.slice(0, -domain.length - 1);
+    if (!name.endsWith(`.${domain}`)) continue;
+    const bucket = name.slice(0, -domain.length - 1);
+    if (found === null || bucket.length < found.length) found = bucket;
   }
-  return null;
+  return found;
 }
 
 function splitPath(

@@ -7,7 +7,7 @@ import { Authenticator } from '../authz/authenticate.ts';
 import type { Directory } from '../authz/directory.ts';
 import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
-import { headerBytesMax } from '../core/limits.ts';
+import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Rooms } from './context.ts';
 import { registerNativeApi } from './native/api.ts';
@@ -118,11 +118,36 @@ function routeS3(app: FastifyInstance, pipeline: Pipeline): void {
         reply.hijack();
         request.raw.url = request.originalUrl;
         reply.raw.on('timeout', cutIfStalled);
-        void serveRequest(pipeline, request.raw, reply.raw);
+        inTurn(reply.raw, () => void serveRequest(pipeline, request.raw, reply.raw));
       },
     },
     async () => undefined,
   );
+}
+
+/** Requests that wait on a connection for the answers before theirs. */
+const waitingByConnection = new WeakMap<Socket, number>();
+
+/**
+ * Runs a request when its answer is the next on its connection. A pipelined one that ran before would
+ * hold buffers for an answer that is told nothing of the connection, not even that it has gone.
+ */
+function inTurn(response: ServerResponse, run: () => void): void {
+  const connection = response.req.socket;
+  if (response.socket) {
+    run();
+    return;
+  }
+  const waiting = (waitingByConnection.get(connection) ?? 0) + 1;
+  if (waiting > pipelinedRequestsMax) {
+    connection.destroy();
+    return;
+  }
+  waitingByConnection.set(connection, waiting);
+  response.once('socket', () => {
+    waitingByConnection.set(connection, (waitingByConnection.get(connection) ?? 1) - 1);
+    run();
+  });
 }
 
 /** Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway. */

@@ -4,7 +4,7 @@
 import { findUpload, type Upload } from '../catalog/uploads.ts';
 import type { Attributes, ChecksumType } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import { partCountMax } from '../core/limits.ts';
+import { manifestRunsMax, partCountMax } from '../core/limits.ts';
 import type { ChecksumAlgorithm } from '../tiering/checksums.ts';
 import { parseAlgorithm } from './checksum-headers.ts';
 import type { Context } from './context.ts';
@@ -75,4 +75,11 @@ export function partNumberOf(request: S3Request): number {
   if (/^\d{1,5}$/.test(text) && number >= 1 && number <= partCountMax) return number;
   const message = `Part number must be an integer between 1 and ${partCountMax}, inclusive`;
   throw invalidArgument('partNumber', text, message);
+}
+
+/** Throws `Refusal` InvalidRequest for bytes in more pieces than their number can need. */
+export function checkRunCount(runCount: number, sizeBytes: number): void {
+  if (runCount <= manifestRunsMax(sizeBytes)) return;
+  const message = 'The source is made of too many small pieces; upload the bytes instead.';
+  throw new Refusal('InvalidRequest', { message });
 }

@@ -103,6 +103,7 @@ CREATE TABLE uploads (
   completed TEXT                   -- JSON: the answer, for idempotent completion
 ) WITHOUT ROWID;
 CREATE INDEX uploads_by_key ON uploads (bucket_id, key, id);
+CREATE INDEX uploads_completed ON uploads (created_ms) WHERE completed IS NOT NULL;
 
 CREATE TABLE parts (
   upload_id TEXT NOT NULL REFERENCES uploads(id),

@@ -71,11 +71,13 @@ export class Sweeper {
     const purgedVersions = await this.#repeat(() =>
       ledger.keepHouse({ kind: 'purgeSuperseded', max }),
     );
-    await ledger.keepHouse({
-      kind: 'forgetCompleted',
-      beforeMs: Date.now() - completedUploadKeptMs,
-      max,
-    });
+    await this.#repeat(() =>
+      ledger.keepHouse({
+        kind: 'forgetCompleted',
+        beforeMs: Date.now() - completedUploadKeptMs,
+        max,
+      }),
+    );
     const removedExtents = await this.#repeat(() => this.#removeCondemned());
     return { condemnedIntents, purgedVersions, removedExtents };
   }

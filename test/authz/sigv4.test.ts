@@ -127,7 +127,7 @@ describe("the AWS SDK's own signer", () => {
         method: 'PUT',
         protocol: 'http:',
         hostname: '127.0.0.1',
-        path: path.split('/').map(escape).join('/'),
+        path: path.split('/').map(escapeRfc3986).join('/'),
         query,
         headers,
       } as never,
@@ -181,7 +181,7 @@ describe("the AWS SDK's own signer", () => {
   });
 });
 
-function escape(text: string): string {
+function escapeRfc3986(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,
     (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`,

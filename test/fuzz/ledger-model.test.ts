@@ -30,7 +30,14 @@ class Trial {
     this.random = random;
     this.db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
     this.db.exec(schema);
-    for (const tenant of tenants) this.db.exec(`INSERT INTO tenants VALUES ('${tenant}', 0, 1)`);
+    for (const tenant of tenants) {
+      this.db.exec(`INSERT INTO tenants VALUES ('${tenant}', 0, 1)`);
+      for (const owner of owners) {
+        this.db.exec(
+          `INSERT INTO principals VALUES ('${tenant}', '${owner}', 'person', 'member', 0)`,
+        );
+      }
+    }
   }
 
   /** Some changes in one transaction, which now and then fails as a whole. */

@@ -41,6 +41,7 @@ export interface Answer {
   receipt: string | undefined;
   text: string;
   /** Parsed, when it is JSON. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of many shapes
   json: any;
 }
 

@@ -26,12 +26,12 @@ describe('a batch', () => {
     const names = Array.from({ length: 500 }, (_, i) => `k${String(i).padStart(3, '0')}`);
     const answers = await Promise.all(names.map((key) => fixture.ledger.commit(putOf(key))));
     expect(answers.map(({ ok }) => ok)).not.toContain(false);
-    // Two records are of the tenant and the bucket.
-    expect(answers.map(({ index }) => index)).toEqual(names.map((_, i) => i + 2));
+    // Three records are of the tenant, its principal and the bucket.
+    expect(answers.map(({ index }) => index)).toEqual(names.map((_, i) => i + 3));
     expect(await keys()).toEqual(names);
-    expect(await indexes()).toEqual(Array.from({ length: 502 }, (_, i) => i));
+    expect(await indexes()).toEqual(Array.from({ length: 503 }, (_, i) => i));
     expect(await readUsage(fixture.read, 'bucket:one/data')).toMatchObject({
-      requests: 502,
+      requests: 503,
       storedBytes: 5000,
       storedObjects: 500,
     });
@@ -51,9 +51,9 @@ describe('a batch', () => {
     expect((await keys()).length).toBe(19);
     expect(await keys()).not.toContain('k11');
     // No hole in the log where the failed one would have been.
-    expect(await indexes()).toEqual(Array.from({ length: 21 }, (_, i) => i));
+    expect(await indexes()).toEqual(Array.from({ length: 22 }, (_, i) => i));
     expect(await readUsage(fixture.read, 'bucket:one/data')).toMatchObject({
-      requests: 21,
+      requests: 22,
       storedBytes: 190,
       storedObjects: 19,
     });
@@ -66,9 +66,9 @@ describe('a batch', () => {
     const put = putOf('k');
     if (put.change.kind === 'putObject') put.change.conditions.ifNoneMatch = ['*'];
     const answer = await ledger.commit(put);
-    expect(answer).toMatchObject({ ok: false, code: 'PreconditionFailed', index: 3 });
+    expect(answer).toMatchObject({ ok: false, code: 'PreconditionFailed', index: 4 });
     const row = await fixture.read.get<{ record: string }>(
-      'SELECT record FROM records WHERE idx = 3',
+      'SELECT record FROM records WHERE idx = 4',
     );
     expect(JSON.parse(row?.record ?? '')).toMatchObject({
       status: 412,
@@ -77,7 +77,7 @@ describe('a batch', () => {
       storedObjects: 0,
     });
     const usage = await readUsage(fixture.read, 'bucket:one/data');
-    expect(usage).toMatchObject({ requests: 4, storedBytes: 10, storedObjects: 1 });
+    expect(usage).toMatchObject({ requests: 5, storedBytes: 10, storedObjects: 1 });
   });
 
   it('keeps the order in which requests came', async () => {
@@ -88,7 +88,7 @@ describe('a batch', () => {
       ledger.commit(putOf('k')),
       ledger.commit(deleteOf('k')),
     ]);
-    expect(answers.map(({ index }) => index)).toEqual([2, 3, 4, 5]);
+    expect(answers.map(({ index }) => index)).toEqual([3, 4, 5, 6]);
     const current = await fixture.read.all('SELECT 1 FROM versions WHERE superseded_seq IS NULL');
     expect(current).toEqual([]);
   });
@@ -99,7 +99,7 @@ describe('the log', () => {
     await fixture.ledger.commit(putOf('before'));
     await fixture.reopen();
     const answer = await fixture.ledger.commit(putOf('after'));
-    expect(answer.index).toBe(3);
+    expect(answer.index).toBe(4);
     const rows = await fixture.read.all<{ timeMs: number }>(
       'SELECT time_ms AS timeMs FROM records ORDER BY idx',
     );

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { IdentityChange } from '#bursar/authz/identity-changes.js';
 import type { Reader } from '#bursar/core/database.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { newExtentId } from '#bursar/core/ids.js';
@@ -58,6 +59,15 @@ export async function openLedger(): Promise<LedgerFixture> {
     sealedDataKey,
   } as const;
   await ledger.commit(commitOf({ kind: 'identity', identity }));
+  const alice = {
+    type: 'createPrincipal',
+    tenant: 'one',
+    name: 'alice',
+    kind: 'person',
+    role: 'member',
+    groups: [],
+  } satisfies IdentityChange;
+  await ledger.commit(commitOf({ kind: 'identity', identity: alice }));
   await ledger.commit(
     commitOf({ kind: 'createBucket', tenant: 'one', name: 'data', owner: 'alice' }),
   );

@@ -82,7 +82,7 @@ describe('a sweep', () => {
     if (copy.kind !== 'putObject') throw new Error('not a PUT');
     const object = { ...copy.object, manifest: encodeManifest([run]) };
     const { conditions } = copy;
-    const source = { bucketId: 1, key: 'source', seq: 2 };
+    const source = { bucketId: 1, key: 'source', seq: 3 };
     const change = {
       kind: 'copyObject',
       bucketId: 1,

@@ -5,6 +5,7 @@ import { type CompletedUpload, listParts, type Part } from '../../catalog/upload
 import type { Attributes } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
 import { objectBytesMax, partBytesMin, partCountMax, xmlBytesMax } from '../../core/limits.ts';
+import { countRuns } from '../../core/manifest.ts';
 import {
   type ChecksumAlgorithm,
   type CrcAlgorithm,
@@ -18,7 +19,12 @@ import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
-import { findNamedUpload, type OpenUpload, type UploadAttributes } from '../upload-attributes.ts';
+import {
+  checkRunCount,
+  findNamedUpload,
+  type OpenUpload,
+  type UploadAttributes,
+} from '../upload-attributes.ts';
 import { parseXml, textOf } from '../xml.ts';
 
 export const completeMultipartUpload: Operation = {
@@ -65,6 +71,8 @@ async function commit(context: Context, open: OpenUpload, parts: Part[], fingerp
   compareWithHeaders(context, attributes, parts);
   const etag = compositeTag(parts);
   const sizeBytes = sumBytes(parts);
+  const manifest = Buffer.concat(parts.map((part) => part.manifest));
+  checkRunCount(countRuns(manifest), sizeBytes);
   const result = await context.tryCommit(
     {
       kind: 'completeUpload',
@@ -82,7 +90,7 @@ async function commit(context: Context, open: OpenUpload, parts: Part[], fingerp
         class: upload.class,
         owner: bucket.owner,
         attributes: JSON.stringify(attributes),
-        manifest: Buffer.concat(parts.map((part) => part.manifest)),
+        manifest,
       },
     },
     { sizeBytes, etag, class: upload.class },

@@ -11,8 +11,15 @@ import {
 } from '../../catalog/versions.ts';
 import { httpTime } from '../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
-import { decodeManifest, type ExtentRun, inlineStore, sliceRuns } from '../../core/manifest.ts';
-import { checkReadConditions } from '../conditional.ts';
+import {
+  countBytes,
+  decodeManifest,
+  type ExtentRun,
+  inlineStore,
+  sliceRuns,
+} from '../../core/manifest.ts';
+import { IntegrityError } from '../../tiering/chunk-format.ts';
+import { checkReadConditions, rangeApplies } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';
 import type { Operation } from '../operation.ts';
@@ -42,7 +49,9 @@ async function run(context: Context): Promise<Reply> {
   };
   if (checkReadConditions(request, version) === 'notModified') return emptyReply(304, headers);
 
-  const range = parseRange(header(request, 'range'), version.sizeBytes);
+  const range = rangeApplies(request, version)
+    ? parseRange(header(request, 'range'), version.sizeBytes)
+    : null;
   describe(context, headers, version, attributes, range);
   context.detail = { sizeBytes: version.sizeBytes, etag: version.etag, class: version.class };
   if (version.sha256) context.detail.sha256 = Buffer.from(version.sha256).toString('hex');
@@ -97,6 +106,11 @@ async function openBody(
 ): Promise<Reply['body']> {
   const { rooms, bucket } = context;
   const whole = decodeManifest(version.manifest);
+  if (countBytes(whole) !== version.sizeBytes) {
+    throw new IntegrityError(
+      `a version of ${version.sizeBytes} bytes has extents of other lengths`,
+    );
+  }
   const runs = range ? sliceRuns(whole, range.start, range.end) : whole;
   const [only] = runs;
   if (!only) return Buffer.alloc(0);

@@ -3,7 +3,7 @@
 import { s3Time } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
-import { decodeManifest, encodeManifest, sliceRuns } from '../../core/manifest.ts';
+import { decodeManifest, encodeManifest, joinRuns, sliceRuns } from '../../core/manifest.ts';
 import { checksumElement } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
 import { digestRuns, findCopySource } from '../copy-source.ts';
@@ -11,7 +11,7 @@ import type { Operation } from '../operation.ts';
 import { parseCopyRange } from '../range.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
-import { findOpenUpload, partNumberOf } from '../upload-attributes.ts';
+import { checkRunCount, findOpenUpload, partNumberOf } from '../upload-attributes.ts';
 
 export const uploadPartCopy: Operation = {
   name: 'UploadPartCopy',
@@ -36,7 +36,8 @@ async function run(context: Context): Promise<Reply> {
     const message = `The specified copy source is larger than the maximum allowable size for a copy source: ${singlePutBytesMax}`;
     throw new Refusal('InvalidRequest', { message });
   }
-  const runs = sliceRuns(decodeManifest(version.manifest), range.start, range.end);
+  const runs = joinRuns(sliceRuns(decodeManifest(version.manifest), range.start, range.end));
+  checkRunCount(runs.length, sizeBytes);
   const algorithm = attributes.checksum?.algorithm ?? null;
   const { md5: etag, checksum } = await digestRuns(context, runs, algorithm);
   const manifest = encodeManifest(runs);
