@@ -155,6 +155,18 @@ describe('a gateway that cuts clients after two seconds', () => {
     await Promise.all(cut);
   });
 
+  it('gives everything back when a client leaves with downloads in its pipeline', async () => {
+    const before = openFiles(pid);
+    for (let round = 0; round < 4; round++) {
+      const socket = raw.connect();
+      socket.write(raw.head('GET', '/slow/big').repeat(20));
+      await new Promise((resolve) => socket.once('data', resolve));
+      socket.destroy();
+    }
+    await eventually('every descriptor is closed', () => openFiles(pid) <= before);
+    await useAsOthersDo();
+  });
+
   it('gives everything back when clients leave in the middle of downloads', async () => {
     const before = openFiles(pid);
     for (let round = 0; round < 4; round++) {

@@ -333,6 +333,44 @@ async function expectGone(client: S3Client, upload: Upload, part: CompletedPart)
 
 function describePartCopies(room: Room): void {
   describe('a part that is a copy', () => {
+    it('of slices of slices ends before it has more pieces than bytes can need', async () => {
+      const { client, Bucket } = room();
+      const copyPart = (upload: Upload, PartNumber: number, CopySource: string, range?: string) =>
+        client
+          .send(
+            new UploadPartCopyCommand({
+              ...upload,
+              PartNumber,
+              CopySource,
+              ...(range ? { CopySourceRange: range } : {}),
+            }),
+          )
+          .then(({ CopyPartResult }) => ({ PartNumber, ETag: CopyPartResult?.ETag }));
+      let source = await begin(client, Bucket);
+      let sizeBytes = partBytesMin + 1;
+      await complete(client, source, [
+        await putPart(client, source, 1, patternOf(partBytesMin, 5)),
+        await putPart(client, source, 2, 'x'),
+      ]);
+      const grow = async () => {
+        for (let step = 0; step < 24; step++) {
+          const CopySource = `${Bucket}/${source.Key}`;
+          const next = await begin(client, Bucket);
+          const tail = `bytes=${partBytesMin}-${sizeBytes - 1}`;
+          await complete(client, next, [
+            await copyPart(next, 1, CopySource),
+            await copyPart(next, 2, CopySource, tail),
+          ]);
+          sizeBytes += sizeBytes - partBytesMin;
+          source = next;
+        }
+      };
+      await expect(grow()).rejects.toMatchObject({ name: 'InvalidRequest' });
+      const body = await readObject(client, Bucket, source.Key);
+      expect(body.length).toBe(sizeBytes);
+      expect(body.subarray(partBytesMin).every((byte) => byte === 'x'.charCodeAt(0))).toBe(true);
+    }, 60_000);
+
     it('holds its source whole, or the range that was asked for', async () => {
       const { client, Bucket } = room();
       const body = patternOf(partBytesMin + 300_000, 11);

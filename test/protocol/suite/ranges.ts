@@ -26,7 +26,35 @@ export function describeRanges(targetOf: () => Target): void {
   const get = (key: string, range: string, method = 'GET') =>
     send(target, { method, path: `/${Bucket}/${key}`, headers: { range } });
 
+  describe('If-Range', () => {
+    const resume = (ifRange: string) =>
+      send(target, {
+        method: 'GET',
+        path: `/${Bucket}/ten`,
+        headers: { range: 'bytes=5-', 'if-range': ifRange },
+      });
+
+    it('with the current tag or date gives the range', async () => {
+      const { headers } = await get('ten', 'bytes=0-0');
+      for (const current of [headers.etag, headers['last-modified']]) {
+        expect(await resume(String(current))).toMatchObject({ status: 206, text: '56789' });
+      }
+    });
+
+    it.each(['"0123456789abcdef0123456789abcdef"', 'Mon, 01 Jan 2001 00:00:00 GMT', 'W/"x"'])(
+      'with %s, which is not current, gives the whole object',
+      async (stale) => {
+        expect(await resume(stale)).toMatchObject({ status: 200, text: '0123456789' });
+      },
+    );
+  });
+
   describe('a range', () => {
+    it('of tens of thousands of characters is no range', async () => {
+      const got = await get('ten', `bytes=${' '.repeat(20_000)}x`);
+      expect([got.status, got.text]).toEqual([200, '0123456789']);
+    });
+
     it.each([
       ['bytes=0-0', '0', '0-0'],
       ['bytes=0-9', '0123456789', '0-9'],
