@@ -1,11 +1,12 @@
 // Receiving a body: de-chunking, back-pressure, and the comparison of every digest that the client sent
 // with what arrived. A body of an object goes to a sink as it comes; nothing holds it whole. The small
-// XML bodies are collected, within a limit.
+// XML bodies are collected, within limits: each body's own, and one for all that come in at a time.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { AwsChunkedDecoder } from '../authz/aws-chunked.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import { xmlBytesMax } from '../core/limits.ts';
+import { FairShare } from '../core/fair-share.ts';
+import { smallBodiesBytesMax, xmlBytesMax } from '../core/limits.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
 import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
 import type { ClaimedChecksum } from './checksum-headers.ts';
@@ -94,9 +95,13 @@ export async function receiveObject(
   }
 }
 
+/** The memory of small bodies that are coming in, however slowly; one for the process. */
+const smallBodies = new FairShare(() => smallBodiesBytesMax);
+
 /**
  * A small body, whole, with its digests compared. `about: 'object'`: the request's checksum is of the
- * object that the body speaks of, not of the body.
+ * object that the body speaks of, not of the body. Refusal SlowDown, before any of it is read, when
+ * there is no memory for it beside the others that are coming in.
  */
 export async function receiveSmall(
   context: Context,
@@ -107,12 +112,7 @@ export async function receiveSmall(
   const sizeBytes = declaredBodyBytes(request, bodyBytesMax);
   const md5 = claimedMd5(request);
   const claimed = about === 'body' ? claimedChecksum(request) : null;
-  const pieces: Buffer[] = [];
-  const trailers = await receive(context, sizeBytes, (data) => {
-    pieces.push(Buffer.from(data));
-    return null;
-  });
-  const body = Buffer.concat(pieces);
+  const { body, trailers } = await collect(context, sizeBytes);
   if (md5) compareMd5(md5, createHash('md5').update(body).digest());
   comparePayload(context, () => createHash('sha256').update(body).digest());
   if (claimed) {
@@ -121,6 +121,26 @@ export async function receiveSmall(
     compareChecksum(claimed, trailers, checksum.digest());
   }
   return body;
+}
+
+async function collect(
+  context: Context,
+  sizeBytes: number,
+): Promise<{ body: Buffer; trailers: ReadonlyMap<string, string> }> {
+  const { requester } = context;
+  if (smallBodies.take(requester, sizeBytes) !== 'taken') throw new Refusal('SlowDown');
+  try {
+    const body = Buffer.allocUnsafeSlow(sizeBytes);
+    let filled = 0;
+    const trailers = await receive(context, sizeBytes, (data) => {
+      if (filled + data.length > sizeBytes) throw new Refusal('IncompleteBody');
+      filled += data.copy(body, filled);
+      return null;
+    });
+    return { body, trailers };
+  } finally {
+    smallBodies.give(requester, sizeBytes);
+  }
 }
 
 /** Lets the client send, and feeds what it sends. Resolves with the verified trailers. */

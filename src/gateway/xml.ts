@@ -1,9 +1,9 @@
 // S3's XML. Writing: elements from plain values. Reading: a strict, bounded tree of elements and text
-// (saxes); a document type, an entity of its own, depth or size beyond the limits is refused, so there
+// (saxes); a document type, an entity of its own, depth, size or number beyond the limits is refused, so there
 // is nothing to expand. XML 1.0, and the S3 API reference for the documents themselves.
 import { SaxesParser } from 'saxes';
 import { Refusal } from '../core/errors.ts';
-import { xmlBytesMax, xmlDepthMax } from '../core/limits.ts';
+import { xmlBytesMax, xmlDepthMax, xmlNodesMax } from '../core/limits.ts';
 
 const namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
 
@@ -98,7 +98,13 @@ export function parseXml(bytes: Buffer, root: string): XmlNode {
   const parser = new SaxesParser({ defaultXMLVersion: '1.1', forceXMLVersion: true });
   parser.on('doctype', () => fail('a document type is not allowed'));
   parser.on('error', (error) => fail(error.message));
+  let nodes = 0;
+  const count = (): void => {
+    if (++nodes > xmlNodesMax) fail('the document has too many elements');
+  };
+  parser.on('attribute', count);
   parser.on('opentag', (tag) => {
+    count();
     if (open.length > xmlDepthMax) fail('the document is too deep');
     const colon = tag.name.indexOf(':');
     const node = { name: tag.name.slice(colon + 1), text: '', children: [] };

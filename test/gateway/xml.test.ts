@@ -71,6 +71,23 @@ describe('a document read', () => {
     expect(codeOf(() => read(text))).toBe('MalformedXML');
   });
 
+  it('has at most 100,000 elements and attributes', () => {
+    const many = (elements: number) => `<R>${'<A/>'.repeat(elements - 1)}</R>`;
+    expect(read(many(100_000)).children).toHaveLength(99_999);
+    expect(codeOf(() => read(many(100_001)))).toBe('MalformedXML');
+    const attributes = Array.from({ length: 100_000 }, (_, i) => `a${i}=""`).join(' ');
+    expect(codeOf(() => read(`<R ${attributes}/>`))).toBe('MalformedXML');
+  });
+
+  it('has room for 10,000 parts with all their checksums', () => {
+    const part = ['PartNumber', 'ETag', 'ChecksumCRC32', 'ChecksumCRC32C', 'ChecksumCRC64NVME']
+      .concat(['ChecksumSHA1', 'ChecksumSHA256'])
+      .map((name) => `<${name}>0</${name}>`)
+      .join('');
+    const parts = `<Part>${part}</Part>`.repeat(10_000);
+    expect(read(`<R xmlns="u">${parts}</R>`).children).toHaveLength(10_000);
+  });
+
   it('is at most ten levels deep and 4 MiB long', () => {
     const nested = (levels: number) =>
       `<R>${'<A>'.repeat(levels - 1)}${'</A>'.repeat(levels - 1)}</R>`;

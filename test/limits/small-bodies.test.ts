@@ -67,7 +67,8 @@ function stall(): Stalled {
 
 async function deleteOne(client: S3Client, bucket: string): Promise<number> {
   const body = Buffer.from('<Delete><Object><Key>k</Key></Object></Delete>');
-  return (await client.send('POST', bucket, { query, body })).status;
+  const headers = { 'content-md5': hash('md5', body, 'base64') };
+  return (await client.send('POST', bucket, { query, headers, body })).status;
 }
 
 it('100 stalled lists of keys take bounded memory, and others still delete', async () => {

@@ -1,7 +1,7 @@
 // DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, all in one batch.
 import type { WriteConditions } from '../../catalog/conditions.ts';
 import { type ErrorCode, messageOf, Refusal } from '../../core/errors.ts';
-import { deleteKeysMax, xmlBytesMax } from '../../core/limits.ts';
+import { deleteBodyBytesMax, deleteKeysMax } from '../../core/limits.ts';
 import { receiveSmall } from '../body.ts';
 import { parseTags } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
@@ -14,7 +14,7 @@ export const deleteObjects: Operation = {
   name: 'DeleteObjects',
   action: 's3:DeleteObject',
   resource: 'bucket',
-  bodyBytesMax: xmlBytesMax,
+  bodyBytesMax: deleteBodyBytesMax,
   run,
 };
 
@@ -28,7 +28,7 @@ type Deletion = { key: string; refused: { code: ErrorCode; message: string } | n
 
 async function run(context: Context): Promise<Reply> {
   demandDigest(context);
-  const { targets, quiet } = parseTargets(await receiveSmall(context, xmlBytesMax));
+  const { targets, quiet } = parseTargets(await receiveSmall(context, deleteBodyBytesMax));
   const deletions = await Promise.all(targets.map((target) => deleteOne(context, target)));
   return xmlReply('DeleteResult', {
     Deleted: quiet ? [] : deletions.filter((one) => !one.refused).map(({ key }) => ({ Key: key })),
