@@ -84,7 +84,7 @@ async function findNamedBucket(
 
 function reserve(context: Context, operation: Operation): Reservation {
   const ingressBytes = declaredBodyBytes(context.request, operation.bodyBytesMax);
-  return context.rooms.reservations.reserve({ ingressBytes, egressBytes: 0 });
+  return context.rooms.reservations.reserve(context.requester, { ingressBytes, egressBytes: 0 });
 }
 
 async function answerFailure(

@@ -2,7 +2,9 @@
 // the most it may use before its body moves, and the reservation is resolved exactly once, by a post
 // (the ledger charges what was used) or a void. What is reserved and not yet resolved counts against
 // the disk, the one limit that every gateway has: an upload that cannot fit is refused before its body.
+// No principal gets it all: see `FairShare`.
 import { Refusal } from '../core/errors.ts';
+import { FairShare } from '../core/fair-share.ts';
 
 export interface Estimate {
   ingressBytes: number;
@@ -18,13 +20,12 @@ export interface Reservation {
 }
 
 export class Reservations {
-  readonly #storeFreeBytes: () => number;
-  #ingressBytes = 0;
+  readonly #disk: FairShare;
   #count = 0;
 
   /** `storeFreeBytes` tells what the store can still take, not counting reservations. */
   constructor(storeFreeBytes: () => number) {
-    this.#storeFreeBytes = storeFreeBytes;
+    this.#disk = new FairShare(storeFreeBytes);
   }
 
   /** How many reservations are open. */
@@ -32,18 +33,27 @@ export class Reservations {
     return this.#count;
   }
 
-  /** Sets `estimate` aside. Throws `Refusal` ServiceUnavailable when the store has no room for it. */
-  reserve(estimate: Estimate): Reservation {
+  /**
+   * Sets `estimate` aside for a principal (`cms/alice`). Throws `Refusal` ServiceUnavailable when the
+   * store has no room for it; SlowDown when beside the principal's other open uploads it would be more
+   * than half of what the others leave.
+   */
+  reserve(principal: string, estimate: Estimate): Reservation {
     const { ingressBytes } = estimate;
-    if (ingressBytes > 0 && this.#ingressBytes + ingressBytes > this.#storeFreeBytes()) {
+    const outcome = this.#disk.take(principal, ingressBytes);
+    if (outcome === 'noRoom') {
       throw new Refusal('ServiceUnavailable', { message: 'The store has no room for this body.' });
     }
-    this.#ingressBytes += ingressBytes;
+    if (outcome === 'tooMuch') {
+      const message =
+        'Your open uploads take too much of the room that is left. Finish them first.';
+      throw new Refusal('SlowDown', { message });
+    }
     this.#count += 1;
     let resolved = false;
     const resolve = (): void => {
       resolved = true;
-      this.#ingressBytes -= ingressBytes;
+      this.#disk.give(principal, ingressBytes);
       this.#count -= 1;
     };
     return {

@@ -2,7 +2,8 @@
 // by a digest thread, written to their extents' files. Invariant: a stream holds at most four
 // buffers, and while it waits for another, all that it holds are on their way out; so memory is
 // bounded, a slow disk stops the client, and streams cannot lock each other up. Nothing is written
-// before it is declared.
+// before it is declared, and only a little is declared before it comes: what a client announces and
+// never sends costs the catalog next to nothing.
 import { Refusal } from '../core/errors.ts';
 import { newExtentId } from '../core/ids.ts';
 import { extentBytesMax, tagBytes } from '../core/limits.ts';
@@ -25,6 +26,8 @@ import type { ExtentFile, LocalStore } from './stores/local-store.ts';
 const buffersPerStreamMax = 4;
 /** Extents of one stream that may wait for their fsync while the next one is filled. */
 const unfinishedExtentsMax = 2;
+/** Extents declared ahead of the one being filled, so that a fast client waits for no commit. */
+const extentsAhead = 2;
 
 export interface ExtentSinkOptions extends WriteOptions {
   dataKey: DataKey;
@@ -36,8 +39,10 @@ export interface ExtentSinkOptions extends WriteOptions {
 interface Extent {
   seal: ExtentSeal;
   chunksLeft: number;
+  /** Resolves once its intent is durable. */
+  declared: Promise<void>;
   /**
-   * Resolves to the open file once the intents are declared. Null until its first chunk is full.
+   * Resolves to the open file once the intent is declared. Null until its first chunk is full.
    */
   file: Promise<ExtentFile> | null;
   /** The same once it is open: then the digest thread writes to it by itself. */
@@ -63,7 +68,6 @@ function createSignal(): Signal {
 export class ExtentSink implements ObjectSink {
   readonly #options: ExtentSinkOptions;
   readonly #extents: Extent[] = [];
-  readonly #declared: Promise<void>;
   readonly #stream: DigestStream;
   #received = 0;
 
@@ -82,23 +86,8 @@ export class ExtentSink implements ObjectSink {
 
   constructor(options: ExtentSinkOptions) {
     this.#options = options;
-    const { sizeBytes, dataKey } = options;
-    for (let at = 0; at < sizeBytes; at += extentBytesMax) {
-      const id = newExtentId();
-      const extentBytes = Math.min(extentBytesMax, sizeBytes - at);
-      const key = deriveExtentKey(dataKey.key, id);
-      this.#extents.push({
-        seal: { id, key, algorithm: defaultAlgorithm, extentBytes },
-        chunksLeft: chunkCount(extentBytes),
-        file: null,
-        opened: null,
-        finished: null,
-        durable: false,
-      });
-    }
     // Intents are made durable while the first chunk comes in.
-    this.#declared = options.declare(this.#extents.map((extent) => extent.seal.id));
-    this.#declared.catch((error: unknown) => this.#fail(error));
+    this.#declareNext(1 + extentsAhead);
     this.#stream = options.digests.open(options.checksum);
     this.#stream.beginExtent((this.#extents[0] as Extent).seal);
   }
@@ -140,6 +129,31 @@ export class ExtentSink implements ObjectSink {
     await this.#drain();
     this.#close();
     await Promise.all(this.#extents.map((extent) => this.#removeExtent(extent)));
+  }
+
+  /** Makes and declares so many more extents, as far as the object goes. */
+  #declareNext(count: number): void {
+    const { sizeBytes, dataKey, declare } = this.#options;
+    const first = this.#extents.length;
+    const end = Math.min(first + count, Math.ceil(sizeBytes / extentBytesMax));
+    if (first === end) return;
+    const ids = Array.from({ length: end - first }, () => newExtentId());
+    const declared = declare(ids);
+    declared.catch((error: unknown) => this.#fail(error));
+    for (const id of ids) {
+      const before = this.#extents.length * extentBytesMax;
+      const extentBytes = Math.min(extentBytesMax, sizeBytes - before);
+      const key = deriveExtentKey(dataKey.key, id);
+      this.#extents.push({
+        seal: { id, key, algorithm: defaultAlgorithm, extentBytes },
+        chunksLeft: chunkCount(extentBytes),
+        declared,
+        file: null,
+        opened: null,
+        finished: null,
+        durable: false,
+      });
+    }
   }
 
   /** Copies what finds room without waiting; says how many bytes are taken by then. */
@@ -204,16 +218,17 @@ export class ExtentSink implements ObjectSink {
     if (this.#chunkIndex < chunkCount(extent.seal.extentBytes)) return;
     this.#chunkIndex = 0;
     this.#extentIndex++;
+    this.#declareNext(1);
     const next = this.#extents[this.#extentIndex];
     if (next) this.#stream.beginExtent(next.seal);
   }
 
   async #openFile(extentIndex: number): Promise<ExtentFile> {
-    await this.#declared;
+    const extent = this.#extents[extentIndex] as Extent;
+    await extent.declared;
     // Else a fast client would fill the page cache while the disk is still at earlier extents.
     await this.#extents[extentIndex - unfinishedExtentsMax]?.finished;
     if (this.#failure) throw this.#failure;
-    const extent = this.#extents[extentIndex] as Extent;
     extent.opened = await this.#options.store.create(extent.seal.id);
     return extent.opened;
   }

@@ -21,7 +21,10 @@ export interface WriteOptions {
   /** The exact size to come, bytes. */
   sizeBytes: number;
   checksum: ChecksumAlgorithm | null;
-  /** Records intents for these extent ids durably; no store write begins before it is done. */
+  /**
+   * Records intents for these extent ids durably; no store write begins before it is done. Called
+   * again and again while a long object comes in.
+   */
   declare: (ids: Buffer[]) => Promise<void>;
   /** Called when the client is so slow that others wait for the buffer it fills: abort the sink. */
   recall?: () => void;

@@ -13,6 +13,7 @@ import {
   makeBytes,
   makeRandom,
   makeRig,
+  pushAll,
   type Rig,
 } from './rig.ts';
 
@@ -215,6 +216,35 @@ describe('intents', () => {
     }
     const { runs } = await sink.finish();
     expect(runs.map((run) => run.id)).toEqual(ids);
+  });
+
+  it('are declared two extents ahead of the one being filled, however long the object', async () => {
+    const ids: Buffer[] = [];
+    const sizeBytes = 6 * E;
+    const sink = await begin(sizeBytes, async (asked) => void ids.push(...asked));
+    expect(ids).toHaveLength(3);
+    const counts: number[] = [];
+    const chunk = makeBytes(C);
+    for (let at = 0; at < sizeBytes; at += C) {
+      await sink.write(chunk);
+      if ((at + C) % E === 0) counts.push(ids.length);
+    }
+    expect(counts).toEqual([4, 5, 6, 6, 6, 6]);
+    const { runs } = await sink.finish();
+    expect(runs.map((run) => run.id)).toEqual(ids);
+    await sink.abort();
+  });
+
+  it('that cannot be declared later end the write too', async () => {
+    let declarations = 0;
+    const before = listFiles(rig.dir);
+    const sink = await begin(4 * E, async () => {
+      if (++declarations > 1) throw new Error('the ledger is closed');
+    });
+    await expect(pushAll(sink, makeBytes(4 * E), C)).rejects.toThrow('the ledger is closed');
+    await sink.abort();
+    expect(listFiles(rig.dir)).toEqual(before);
+    expect(rig.buffers.inUse).toBe(0);
   });
 
   it('when they cannot be declared nothing is stored and the write says why', async () => {
