@@ -31,7 +31,8 @@ async function serve(args: string[], dataDir?: string): Promise<void> {
   pid = gateway.pid as number;
   await client.send('PUT', '/slow');
   const body = { sizeBytes: bigBytes, chunks: makePieces(1, bigBytes) };
-  expect((await client.send('PUT', '/slow/big', { body })).status).toBe(200);
+  const { status } = await client.send('PUT', '/slow/big', { body });
+  expect(status, gateway.output()).toBe(200);
 }
 
 async function stop(): Promise<void> {
