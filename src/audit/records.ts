@@ -33,13 +33,25 @@ export interface RecordQuery {
   limit: number;
 }
 
-/** Records in log order, and the index to go on from when there may be more. */
+/**
+ * Records that one call looks at, fitting or not: on the thread that serves everybody this takes some
+ * milliseconds, however long the log is and however little fits.
+ */
+const examinedMax = 10_000;
+
+/**
+ * Records in log order, and the index to go on from when there may be more. A page can be empty and
+ * still have one to go on from: then nothing fitted among the records that were looked at.
+ */
 export async function searchRecords(
   read: Reader,
   query: RecordQuery,
 ): Promise<{ records: string[]; nextIndex: number | null }> {
-  const where = ['idx > ?'];
-  const values: SqlValue[] = [query.afterIndex ?? -1];
+  const span = await spanOf(read, query);
+  if (span.after >= span.last) return { records: [], nextIndex: null };
+  const end = await endOfStep(read, query.tenant, span);
+  const where = ['idx > ?', 'idx <= ?'];
+  const values: SqlValue[] = [span.after, end];
   const demand = (condition: string, value: SqlValue | undefined | null): void => {
     if (value === undefined || value === null) return;
     where.push(condition);
@@ -49,8 +61,6 @@ export async function searchRecords(
   demand('principal = ?', query.principal);
   demand('bucket = ?', query.bucket);
   demand('action = ?', query.action);
-  demand('time_ms >= ?', query.fromMs);
-  demand('time_ms < ?', query.toMs);
   if (query.prefix) {
     demand('key >= ?', query.prefix);
     demand('key < ?', textSuccessor(query.prefix));
@@ -58,9 +68,56 @@ export async function searchRecords(
   // The set of texts is finite (one per combination of filters), so statements can be kept.
   const sql = `SELECT idx, record FROM records WHERE ${where.join(' AND ')} ORDER BY idx LIMIT ?`;
   const rows = await read.all<{ idx: number; record: string }>(sql, ...values, query.limit);
-  const last = rows.at(-1);
+  const last = rows.length === query.limit ? (rows.at(-1)?.idx ?? end) : end;
   return {
     records: rows.map((row) => row.record),
-    nextIndex: last && rows.length === query.limit ? last.idx : null,
+    nextIndex: last < span.last ? last : null,
   };
+}
+
+/** Log indexes that are asked for: `after` exclusive, `last` inclusive. */
+interface Span {
+  after: number;
+  last: number;
+}
+
+async function spanOf(read: Reader, query: RecordQuery): Promise<Span> {
+  const newest = await read.get<{ idx: number | null }>('SELECT max(idx) AS idx FROM records');
+  const span = { after: query.afterIndex ?? -1, last: newest?.idx ?? -1 };
+  const { fromMs, toMs } = query;
+  if (fromMs !== undefined) {
+    span.after = Math.max(span.after, (await firstSince(read, fromMs, span.last)) - 1);
+  }
+  if (toMs !== undefined) span.last = (await firstSince(read, toMs, span.last)) - 1;
+  return span;
+}
+
+/** The first index whose record is not before `timeMs`; times never go backwards in the log. */
+async function firstSince(read: Reader, timeMs: number, last: number): Promise<number> {
+  let low = 0;
+  let high = last + 1;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const found = await read.get<{ timeMs: number }>(
+      'SELECT time_ms AS timeMs FROM records WHERE idx >= ? ORDER BY idx LIMIT 1',
+      middle,
+    );
+    if (found && found.timeMs < timeMs) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** How far one call looks. Other tenants' records do not count: an index leads past them. */
+async function endOfStep(read: Reader, tenant: string | null, span: Span): Promise<number> {
+  const { after, last } = span;
+  if (tenant === null) return Math.min(after + examinedMax, last);
+  const found = await read.get<{ idx: number }>(
+    'SELECT idx FROM records WHERE tenant = ? AND idx > ? AND idx <= ? ORDER BY idx LIMIT 1 OFFSET ?',
+    tenant,
+    after,
+    last,
+    examinedMax - 1,
+  );
+  return found?.idx ?? last;
 }

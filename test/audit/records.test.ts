@@ -34,6 +34,16 @@ async function append(index: number, more: Partial<RecordDraft> = {}): Promise<v
   await appendRecord(db.tx, draft, seal);
 }
 
+/** Records without content, as the table has them. */
+async function appendMany(first: number, count: number, tenant: string): Promise<void> {
+  const sql = "INSERT INTO records VALUES (?, ?, ?, 'alice', 's3:GetObject', 'data', 'k', '{}')";
+  db.exec('BEGIN');
+  for (let index = first; index < first + count; index++) {
+    await db.tx.run(sql, index, 1000 * index, tenant);
+  }
+  db.exec('COMMIT');
+}
+
 async function search(query: Partial<RecordQuery>): Promise<number[]> {
   const { records } = await searchRecords(db.tx, { tenant: 'one', limit: 100, ...query });
   return records.map((record) => JSON.parse(record).index);
@@ -82,6 +92,38 @@ describe('the records', () => {
       afterIndex = page.nextIndex;
     }
     expect(found).toEqual([0, 2, 3, 4, 5]);
+  });
+
+  it('are looked at 10,000 at a time, of the asked tenant: a page can be empty and not the last', async () => {
+    await appendMany(6, 10_000, 'two');
+    await appendMany(10_006, 10_000, 'one');
+    await append(20_006, { bucket: 'rare' });
+
+    const rare = { tenant: 'one', bucket: 'rare', limit: 100 };
+    const first = await searchRecords(db.tx, rare);
+    // Five of the asked tenant come before the many.
+    expect(first).toEqual({ records: [], nextIndex: 10_006 + 9_994 });
+    const second = await searchRecords(db.tx, { ...rare, afterIndex: Number(first.nextIndex) });
+    expect(second.records.map((record) => JSON.parse(record).index)).toEqual([20_006]);
+    expect(second.nextIndex).toBeNull();
+
+    const all = { ...rare, tenant: null };
+    expect(await searchRecords(db.tx, all)).toEqual({ records: [], nextIndex: 9_999 });
+    expect((await searchRecords(db.tx, { ...all, afterIndex: 9_999 })).nextIndex).toBe(19_999);
+    expect((await searchRecords(db.tx, { ...all, afterIndex: 10_006 })).nextIndex).toBeNull();
+  });
+
+  it('of a time are found at once, wherever they are in the log', async () => {
+    await appendMany(6, 30_000, 'two');
+    await append(30_006, { bucket: 'late' });
+    const late = { tenant: null, bucket: 'late', limit: 100 };
+    const since = await searchRecords(db.tx, { ...late, fromMs: 30_006_000 });
+    expect(since.records).toHaveLength(1);
+    expect(since.nextIndex).toBeNull();
+    const before = await searchRecords(db.tx, { ...late, fromMs: 6000, toMs: 9_000_000 });
+    expect(before).toEqual({ records: [], nextIndex: null });
+    expect(await search({ fromMs: 40_000_000 })).toEqual([]);
+    expect(await search({ toMs: 0 })).toEqual([]);
   });
 
   it('have one place in the log each', async () => {

@@ -11,7 +11,9 @@ export const recordRoutes: NativeRoute[] = [
     method: 'GET',
     url: '/_/v1/records',
     action: 'bursar:SearchRecords',
-    summary: 'Search the audit records that the caller may see, in the order of the log.',
+    summary:
+      'Search the audit records that the caller may see, in the order of the log. ' +
+      'A page may be empty and still have a `next`: the search goes on there until it is null.',
     status: 200,
     query: {
       from: { ...time, description: 'Not before this time (RFC 3339).' },

@@ -1,0 +1,46 @@
+// `bursar records` on a log that is long, and on names that are made to deceive who reads them.
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { openDatabase } from '#bursar/core/database.js';
+import { Workplace } from './command.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+const place = new Workplace();
+
+/** More records than one call looks at, each about nothing, and a few that somebody looks for. */
+const many = 25_000;
+const names = ['\u202egpj.exe', 'c\u009b31mred', 'esc\u001b[2Jcleared', 'zero\u200bwidth'];
+
+beforeAll(async () => {
+  await (await place.serve()).stop();
+  const db = openDatabase(join(place.data, 'bursar.db'), { readonly: false, cacheKib: 1024 });
+  const last = await db.tx.get<{ idx: number }>('SELECT max(idx) AS idx FROM records');
+  let index = (last?.idx ?? 0) + 1;
+  const append = async (principal: string, key: string) => {
+    const time = '2026-01-01T00:00:00.000Z';
+    const bucket = 'data';
+    const action = 's3:PutObject';
+    const about = { action, bucket, index, key, principal, status: 200, tenant: 'default', time };
+    const sql = 'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)';
+    const values = [index++, Date.parse(time), 'default', principal, action, bucket, key];
+    await db.tx.run(sql, ...values, JSON.stringify(about));
+  };
+  db.exec('BEGIN');
+  for (let i = 0; i < many; i++) await append('busy', 'k');
+  for (const name of names) await append('rare', name);
+  db.exec('COMMIT');
+  db.close();
+  await place.serve();
+});
+afterAll(() => place.remove());
+
+test('finds what is behind many records that do not fit', async () => {
+  const { stdout, code } = await place.run(['records', '--principal', 'default/rare', '--json']);
+  expect(code).toBe(0);
+  const keys = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).key);
+  expect(keys).toEqual(names);
+});
