@@ -168,6 +168,27 @@ describe('a gateway that cuts clients after two seconds', () => {
     await useAsOthersDo();
   });
 
+  it('stops hashing what is to be copied when the client has left, and copies nothing', async () => {
+    const before = readBytes(pid);
+    const socket = raw.connect();
+    const head = raw.head('PUT', '/slow/left', {
+      'content-length': '0',
+      'x-amz-checksum-algorithm': 'SHA256',
+      'x-amz-copy-source': '/slow/big',
+    });
+    socket.write(head, () => socket.destroy());
+    const query: [string, string][] = [['prefix', 'left']];
+    let records: { status: number; error?: string }[] = [];
+    await eventually('it is recorded', async () => {
+      const { body } = await client.send('GET', '/_/v1/records', { query });
+      records = JSON.parse(body.toString()).records;
+      return records.length > 0;
+    });
+    expect(records).toMatchObject([{ status: 400, error: 'RequestTimeout' }]);
+    expect(readBytes(pid) - before).toBeLessThan(bigBytes / 2);
+    expect((await client.send('HEAD', '/slow/left')).status).toBe(404);
+  });
+
   it('gives everything back when clients leave in the middle of downloads', async () => {
     const before = openFiles(pid);
     for (let round = 0; round < 4; round++) {
