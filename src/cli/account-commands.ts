@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
-import { print, printTable } from './output.ts';
+import { print, printable, printTable } from './output.ts';
 
 interface Usage {
   account: string;
@@ -106,8 +106,8 @@ function lineOf(record: AuditRecord): string {
   const subject = record.target ?? object?.filter((part) => part !== undefined).join('/') ?? '';
   const outcome = record.error ?? String(record.status);
   const who = `${record.tenant}/${record.principal}`;
-  // A key is a client's text: quoted, it cannot move the terminal's cursor.
-  const shown = /[\p{Cc}\p{Zl}\p{Zp}]/u.test(subject) ? JSON.stringify(subject) : subject;
+  // Quoted where it is not shown as it is, so that nobody takes an escape for the key's own text.
+  const shown = printable(subject) === subject ? subject : printable(JSON.stringify(subject));
   return `${record.index}  ${record.time}  ${who}  ${record.action}  ${outcome}  ${shown}`.trimEnd();
 }
 

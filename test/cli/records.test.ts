@@ -1,6 +1,7 @@
 // `bursar records` on a log that is long, and on names that are made to deceive who reads them.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { printable } from '#bursar/cli/output.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { Workplace } from './command.ts';
 
@@ -43,4 +44,21 @@ test('finds what is behind many records that do not fit', async () => {
     .split('\n')
     .map((line) => JSON.parse(line).key);
   expect(keys).toEqual(names);
+});
+
+test('shows names without what would command the terminal or deceive who reads', async () => {
+  const { stdout } = await place.run(['records', '--principal', 'default/rare']);
+  const lines = stdout.trimEnd().split('\n');
+  expect(lines.map((line) => line.split('  ').at(-1))).toEqual([
+    '"data/\\u202egpj.exe"',
+    '"data/c\\u009b31mred"',
+    '"data/esc\\u001b[2Jcleared"',
+    '"data/zero\\u200bwidth"',
+  ]);
+});
+
+test('writes each such character, also one of two units, so that it can be told', () => {
+  expect(printable('a\u{e0041}\u2028\tb\ufeff é\u{1f600}')).toBe(
+    'a\\udb40\\udc41\\u2028\\tb\\ufeff é\u{1f600}',
+  );
 });
