@@ -1,6 +1,12 @@
 // The one place that knows better-sqlite3. Rooms write their SQL against the asynchronous `Tx`, so
 // that the same code can run on a database server; on SQLite each call completes before it returns.
-import Database from 'better-sqlite3';
+import { createRequire } from 'node:module';
+import type Database from 'better-sqlite3';
+
+// Two releases of the same library, one API: 13 needs Node-API 10, and 12 is unsafe on Nodes that have
+// it (docs/decisions/0001-database.md).
+const release = Number(process.versions.napi) >= 10 ? 'better-sqlite3-napi' : 'better-sqlite3';
+const Sqlite = createRequire(import.meta.url)(release) as typeof Database;
 
 export type SqlValue = string | number | bigint | null | Uint8Array;
 export type Row = Record<string, SqlValue>;
@@ -39,7 +45,7 @@ const mappedBytesMax = 256 * 1024 * 1024;
  * Throws when the file cannot be opened or is not a database.
  */
 export function openDatabase(path: string, options: DatabaseOptions): OpenDatabase {
-  const db = new Database(path, { readonly: options.readonly, timeout: 10_000 });
+  const db = new Sqlite(path, { readonly: options.readonly, timeout: 10_000 });
   if (!options.readonly) {
     db.pragma('journal_mode = WAL');
     db.pragma('synchronous = FULL');
@@ -85,7 +91,7 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
  * the file, so that no journal is left behind by a killed process.
  */
 export function acquireLock(path: string): (() => void) | undefined {
-  const db = new Database(path, { timeout: 0 });
+  const db = new Sqlite(path, { timeout: 0 });
   try {
     db.exec('BEGIN EXCLUSIVE');
   } catch (error) {

@@ -1,6 +1,6 @@
-// The HTTP server. Fastify routes the native API; every other path is S3's, goes to one route, and is
-// answered by the pipeline, which owns the message's body: Fastify must not parse it.
-import { type IncomingMessage, METHODS, type ServerResponse } from 'node:http';
+// The HTTP server. Fastify owns it and answers the native API; every other path is S3's and goes
+// straight to the pipeline, which owns the message's body: nothing of Fastify's touches it.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { Authenticator } from '../authz/authenticate.ts';
@@ -39,63 +39,77 @@ export interface Gateway {
   close(timeoutMs: number): Promise<void>;
 }
 
-const s3Path = '/-s3';
 const keepAliveTimeoutMs = 72_000;
 const headersTimeoutMsMax = 30_000;
 const headersCheckMs = 1000;
 const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { rooms, directory } = options;
-  const app = Fastify({
-    ...nativeServerOptions,
-    logger: { level: options.logLevel },
-    logController: new LogController({ disableRequestLogging: true }),
-    genReqId: newRequestId,
-    // One logger: a child for each request would cost each request.
-    childLoggerFactory: (logger) => logger,
-    rewriteUrl: (raw) => (isNative(raw, rooms.domains) ? (raw.url ?? '/') : s3Path),
-    clientErrorHandler: answerClientError,
-    connectionTimeout: options.stallTimeoutMs,
-    keepAliveTimeout: keepAliveTimeoutMs,
-    forceCloseConnections: 'idle',
-    // While draining, a request on an open connection is served, and told to close: Fastify's own 503
-    // is no S3 document.
-    return503OnClosing: false,
-    http: {
-      maxHeaderSize: headerBytesMax,
-      headersTimeout: Math.min(options.stallTimeoutMs, headersTimeoutMsMax),
-      connectionsCheckingInterval: headersCheckMs,
-      requestTimeout: 0,
-    },
-  });
-  app.server.maxConnections = options.connectionsMax;
-  // Headers are bounded in bytes; a count that silently drops the rest would change what was signed.
-  app.server.maxHeadersCount = 0;
-  app.server.on('checkContinue', (raw: IncomingMessage, response: ServerResponse) => {
-    if (isNative(raw, rooms.domains)) response.writeContinue();
-    else markExpectingContinue(raw);
-    app.server.emit('request', raw, response);
-  });
-
+  const { rooms, directory, sealer, health, host } = options;
   const authenticator = new Authenticator({ findAccessKey: (id) => directory.findAccessKey(id) });
+  const state = { closing: false };
   const pipeline: Pipeline = {
     rooms,
     authenticator,
     onBug: (error, requestId) => app.log.error({ err: error, requestId }, 'a request failed'),
   };
-  routeS3(app, pipeline);
+  const app = Fastify({
+    ...nativeServerOptions,
+    logger: { level: options.logLevel },
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: newRequestId,
+    clientErrorHandler: answerClientError,
+    // While draining, a request on an open connection is served, and told to close.
+    return503OnClosing: false,
+    serverFactory: (answerNative) =>
+      createHttpServer(options, answerNative, (raw, response) => {
+        response.shouldKeepAlive &&= !state.closing;
+        response.on('timeout', cutIfStalled);
+        inTurn(response, () => void serveRequest(pipeline, raw, response));
+      }),
+  });
   const { ledger, read } = rooms;
-  const { sealer, health } = options;
   const native = nativeDepsOf({ ledger, read, directory, sealer, health, authenticator });
   await registerNativeApi(app, native);
-  const host = options.host;
   await app.listen({ host, port: options.port });
   const { port } = app.server.address() as AddressInfo;
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
-    close: (timeoutMs) => closeServer(app, timeoutMs),
+    close: (timeoutMs) => {
+      state.closing = true;
+      return closeServer(app, timeoutMs);
+    },
   };
+}
+
+type Answer = (raw: IncomingMessage, response: ServerResponse) => void;
+
+/** One server for both: the path, and the host, tell whose a request is. */
+function createHttpServer(options: GatewayOptions, answerNative: Answer, answerS3: Answer): Server {
+  const { domains } = options.rooms;
+  const server = createServer(
+    {
+      maxHeaderSize: headerBytesMax,
+      headersTimeout: Math.min(options.stallTimeoutMs, headersTimeoutMsMax),
+      connectionsCheckingInterval: headersCheckMs,
+      requestTimeout: 0,
+      keepAliveTimeout: keepAliveTimeoutMs,
+    },
+    (raw, response) => {
+      if (isNative(raw, domains)) answerNative(raw, response);
+      else answerS3(raw, response);
+    },
+  );
+  server.setTimeout(options.stallTimeoutMs);
+  server.maxConnections = options.connectionsMax;
+  // Headers are bounded in bytes; a count that silently drops the rest would change what was signed.
+  server.maxHeadersCount = 0;
+  server.on('checkContinue', (raw: IncomingMessage, response: ServerResponse) => {
+    if (isNative(raw, domains)) response.writeContinue();
+    else markExpectingContinue(raw);
+    server.emit('request', raw, response);
+  });
+  return server;
 }
 
 /** The native API's paths, unless the host names a bucket: then they are keys like any other. */
@@ -103,26 +117,6 @@ function isNative(raw: IncomingMessage, domains: readonly string[]): boolean {
   const url = raw.url ?? '';
   const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
   return isReserved && bucketOfHost(raw.headers.host ?? '', domains) === null;
-}
-
-function routeS3(app: FastifyInstance, pipeline: Pipeline): void {
-  // Methods that Fastify does not know would get its own 404; the pipeline has S3's answer for them.
-  for (const method of METHODS) {
-    if (!app.supportedMethods.includes(method)) app.addHttpMethod(method);
-  }
-  app.all(
-    s3Path,
-    {
-      // The first hook is the last: what it hijacks never reaches Fastify's body parsing.
-      onRequest: (request, reply, _done) => {
-        reply.hijack();
-        request.raw.url = request.originalUrl;
-        reply.raw.on('timeout', cutIfStalled);
-        inTurn(reply.raw, () => void serveRequest(pipeline, request.raw, reply.raw));
-      },
-    },
-    async () => undefined,
-  );
 }
 
 /** Requests that wait on a connection for the answers before theirs. */

@@ -13,9 +13,9 @@ import type { Keyring } from './keyring.ts';
 import type { ExtentSource, LocalStore } from './stores/local-store.ts';
 
 /** Chunks that one stream reads ahead. */
-const chunksAheadMax = 3;
+const chunksAheadMax = 8;
 /** It asks for so many at a time: waking a thread costs about as much as verifying a chunk. */
-const chunksPerRequest = 2;
+const chunksPerRequest = 4;
 
 export interface ChunkStreamOptions {
   tenant: string;

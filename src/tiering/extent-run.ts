@@ -18,5 +18,26 @@ export function openSeal(run: ExtentRun, dataKey: DataKey): ExtentSeal {
   if (extentBytes > extentBytesMax || length < 1 || offset < 0 || offset + length > extentBytes) {
     throw new IntegrityError(`no extent of ${extentBytes} bytes has ${length} bytes at ${offset}`);
   }
-  return { id, algorithm, extentBytes, key: deriveExtentKey(dataKey.key, id) };
+  return { id, algorithm, extentBytes, key: keptKey(dataKey.key, id) };
+}
+
+/** By tenant key, so that an extent's id in another tenant's manifest never meets its own key. */
+const keptKeys = new WeakMap<Buffer, Map<string, Buffer>>();
+/** For each tenant key; beyond it the map begins again. */
+const keptKeysMax = 8192;
+
+/** The extent's key, derived once for what is read again and again. */
+function keptKey(dataKey: Buffer, id: Buffer): Buffer {
+  let keys = keptKeys.get(dataKey);
+  if (!keys || keys.size >= keptKeysMax) {
+    keys = new Map();
+    keptKeys.set(dataKey, keys);
+  }
+  const name = id.toString('latin1');
+  let key = keys.get(name);
+  if (!key) {
+    key = deriveExtentKey(dataKey, id);
+    keys.set(name, key);
+  }
+  return key;
 }
