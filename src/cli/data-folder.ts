@@ -1,16 +1,19 @@
 // The folder that a gateway keeps everything in, taken by one process at a time. Invariants: two
 // processes never have it open together; a killed one leaves no lock behind; and a database is never
-// opened with a new key file, under which none of its secrets would open.
+// served with another key file than its own, under which none of its secrets would open.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { acquireLock } from '../core/database.ts';
+import { acquireLock, type Reader } from '../core/database.ts';
 import { makeFolderDurably } from '../core/durable-file.ts';
 import { Sealer } from '../core/sealing.ts';
+import { tenantKeyContext } from '../tiering/keyring.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 
 export interface DataFolder {
   path: string;
   databaseFile: string;
+  /** What the secrets in the database are sealed under. */
+  keyFile: string;
   /** Of the local store. */
   storeFolder: string;
   credentialsFile: string;
@@ -24,17 +27,37 @@ export function openDataFolder(path: string): DataFolder {
   const release = lock(path);
   try {
     const databaseFile = join(path, 'bursar.db');
+    const keyFile = join(path, 'keys', 'master.key');
     return {
       path,
       databaseFile,
+      keyFile,
       storeFolder: join(path, 'extents'),
       credentialsFile: join(path, 'credentials'),
-      sealer: openSealer(join(path, 'keys', 'master.key'), databaseFile),
+      sealer: openSealer(keyFile, databaseFile),
       release,
     };
   } catch (error) {
     release();
     throw new CommandFailure('failed', messageOfFailure(error), error);
+  }
+}
+
+/**
+ * Opens one of the database's secrets, if it has any yet. Throws `CommandFailure` when the key file is
+ * not the one that it was sealed under: every request would fail.
+ */
+export async function checkKeyFile(folder: DataFolder, read: Reader): Promise<void> {
+  const row = await read.get<{ tenant: string; epoch: number; sealed: Uint8Array }>(
+    'SELECT tenant, epoch, sealed_key AS sealed FROM tenant_keys LIMIT 1',
+  );
+  if (!row) return;
+  try {
+    folder.sealer.open(row.sealed, tenantKeyContext(row.tenant, row.epoch));
+  } catch (error) {
+    const { keyFile, databaseFile } = folder;
+    const message = `${keyFile} is not the key that the secrets in ${databaseFile} are sealed under`;
+    throw new CommandFailure('failed', message, error);
   }
 }
 

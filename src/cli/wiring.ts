@@ -21,7 +21,7 @@ import { ObjectWriter } from '../tiering/object-writer.ts';
 import { ReadLeases } from '../tiering/read-leases.ts';
 import { LocalStore } from '../tiering/stores/local-store.ts';
 import type { Config } from './config.ts';
-import type { DataFolder } from './data-folder.ts';
+import { checkKeyFile, type DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 
@@ -54,6 +54,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     closers,
     openDatabase(folder.databaseFile, { readonly: true, cacheKib: readCacheKib }),
   );
+  await checkKeyFile(folder, read);
   const { sealer } = folder;
   const directory = new Directory({ read, sealer });
   const rootKey: RootKeyOptions = {

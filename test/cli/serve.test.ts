@@ -217,6 +217,27 @@ describe('a start that cannot be', () => {
     expect(existsSync(keyFile)).toBe(false);
   });
 
+  test.each([
+    {},
+    { BURSAR_ROOT_ACCESS_KEY: 'ROOT', BURSAR_ROOT_SECRET_KEY: 'a-secret-of-the-root' },
+  ])(
+    'refuses a key file that is another database’s, and changes nothing, with %j',
+    async (environment) => {
+      await (await place.serve()).stop();
+      const keyFile = join(place.data, 'keys', 'master.key');
+      const own = readFileSync(keyFile);
+      writeFileSync(keyFile, Buffer.alloc(own.length, 7));
+      const refused = await place.run(['serve', '--listen', '127.0.0.1:0'], environment);
+      expect(refused).toMatchObject({ code: 1, stdout: '' });
+      expect(refused.stderr).toMatch(
+        /^bursar: [^\n]*master\.key is not the key that [^\n]*bursar\.db are sealed under\n$/,
+      );
+      writeFileSync(keyFile, own);
+      await place.serve();
+      expect((await place.run(['tenant', 'list'])).code).toBe(0);
+    },
+  );
+
   test('refuses a data folder that is a file', async () => {
     writeFileSync(join(place.folder, 'file'), '');
     const refused = await place.run(['serve', '--data', 'file', '--listen', '127.0.0.1:0']);
