@@ -70,7 +70,7 @@ export const settings = {
   region: setting({
     key: 'region',
     placeholder: 'NAME',
-    description: 'region that requests are signed for',
+    description: 'region that buckets are said to be in (any is taken in signatures)',
     default: 'us-east-1',
     parse: parseRegion,
   }),
