@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { acquireLock } from '#bursar/core/database.js';
-import { Workplace } from './command.ts';
+import { type Environment, Workplace } from './command.ts';
 
 // Each step is a process of its own, and the machine may be busy.
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -217,7 +217,7 @@ describe('a start that cannot be', () => {
     expect(existsSync(keyFile)).toBe(false);
   });
 
-  test.each([
+  test.each<Environment>([
     {},
     { BURSAR_ROOT_ACCESS_KEY: 'ROOT', BURSAR_ROOT_SECRET_KEY: 'a-secret-of-the-root' },
   ])(
