@@ -10,7 +10,7 @@ import { Refusal } from '../core/errors.ts';
 import { clockSkewMsMax } from '../core/limits.ts';
 import type { Principal } from '../core/principal.ts';
 import { canonicalHeaderValue, canonicalRequest, type QueryPairs } from './canonical-request.ts';
-import { type Claim, type Headers, headerOf, readClaim, wrongRegion } from './claim.ts';
+import { type Claim, type Headers, headerOf, readClaim } from './claim.ts';
 import { contentSha256, type Payload, readPayload } from './payload.ts';
 import {
   deriveSigningKey,
@@ -54,8 +54,6 @@ export interface Identity {
 
 export interface AuthenticatorOptions {
   findAccessKey: FindAccessKey;
-  /** The accepted regions, comma-separated; absent or empty: any region. */
-  regions?: string | undefined;
   nowMs?: () => number;
 }
 
@@ -63,7 +61,6 @@ const keptKeys = 10_000;
 
 export class Authenticator {
   readonly #findAccessKey: FindAccessKey;
-  readonly #regions: readonly string[];
   readonly #nowMs: () => number;
   readonly #keys = new SigningKeys(keptKeys);
   /** Signs for keys that do not exist, so that these cost what the others cost. */
@@ -71,10 +68,6 @@ export class Authenticator {
 
   constructor(options: AuthenticatorOptions) {
     this.#findAccessKey = options.findAccessKey;
-    this.#regions = (options.regions ?? '')
-      .split(',')
-      .map((region) => region.trim())
-      .filter((region) => region !== '');
     this.#nowMs = options.nowMs ?? Date.now;
   }
 
@@ -82,7 +75,6 @@ export class Authenticator {
   async authenticate(request: SignedRequest): Promise<Identity | null> {
     const claim = readClaim(request.headers, request.query);
     if (claim === null) return null;
-    this.#checkRegion(claim);
     checkTime(claim, this.#nowMs());
     const payloadWord =
       claim.where === 'header'
@@ -112,12 +104,6 @@ export class Authenticator {
       }),
       presigned: claim.where === 'query',
     };
-  }
-
-  #checkRegion(claim: Claim): void {
-    const [expected] = this.#regions;
-    if (expected === undefined || this.#regions.includes(claim.scope.region)) return;
-    throw wrongRegion(claim, expected);
   }
 
   /**

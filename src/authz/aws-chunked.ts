@@ -8,7 +8,7 @@
 import { Buffer } from 'node:buffer';
 import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { invalidArgument, Refusal } from '../core/errors.ts';
+import { Refusal } from '../core/errors.ts';
 import { chunkBytesMax, chunkHeaderBytesMax, trailerBytesMax } from '../core/limits.ts';
 import { digestLatin1 } from './canonical-request.ts';
 import { emptySha256, equalSignatures, signText } from './sigv4.ts';
@@ -290,17 +290,6 @@ function hexDigit(code: number): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30;
   const lower = code | 0x20;
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
-}
-
-/**
- * The length of the decoded body, bytes. Throws MissingContentLength if
- * x-amz-decoded-content-length is absent, InvalidArgument if it is not a whole number.
- */
-export function decodedLength(headers: IncomingHttpHeaders): number {
-  const text = headers['x-amz-decoded-content-length'];
-  if (typeof text !== 'string' || text === '') throw new Refusal('MissingContentLength');
-  if (!/^\d{1,15}$/.test(text)) throw invalidArgument('x-amz-decoded-content-length', text);
-  return Number(text);
 }
 
 /** The lower-case names that x-amz-trailer announces, in order. */

@@ -330,11 +330,3 @@ function readSignedHeaders(text: string, malformed: Malformed): string[] {
   }
   return names;
 }
-
-/** The refusal of a region that is not one of the gateway's. */
-export function wrongRegion(claim: Claim, expected: string): Refusal {
-  const malformed = claim.where === 'header' ? malformedHeader : malformedCredentialParameter;
-  return malformed(`the region '${claim.scope.region}' is wrong; expecting '${expected}'`, {
-    Region: expected,
-  });
-}

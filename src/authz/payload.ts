@@ -3,7 +3,6 @@
 // Specification: "Authenticating Requests: Using the Authorization Header" of the Amazon S3 API
 // reference, overview, the values of x-amz-content-sha256.
 import { Buffer } from 'node:buffer';
-import type { IncomingHttpHeaders } from 'node:http';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import type { ChunkSeed } from './aws-chunked.ts';
 import { unsignedPayload } from './sigv4.ts';
@@ -26,10 +25,10 @@ const signedChunksTrailer = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER';
 const unsignedChunksTrailer = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';
 
 /**
- * What a value of x-amz-content-sha256 means. `seed` is null where no secret key signed the
- * request. Throws NotImplemented for other STREAMING- words, InvalidArgument for any other word.
+ * What a value of x-amz-content-sha256 means. `seed` is what the request's own
+ * signature seeds those of its chunks with. Throws NotImplemented for other STREAMING- words, InvalidArgument for any other word.
  */
-export function readPayload(word: string, seed: ChunkSeed | null): Payload {
+export function readPayload(word: string, seed: ChunkSeed): Payload {
   switch (word) {
     case unsignedPayload:
       return { kind: 'unsigned' };
@@ -37,9 +36,6 @@ export function readPayload(word: string, seed: ChunkSeed | null): Payload {
       return { kind: 'unsigned-chunks' };
     case signedChunks:
     case signedChunksTrailer:
-      if (seed === null) {
-        throw new Refusal('InvalidRequest', { message: 'Signed chunks need a signed request.' });
-      }
       return { kind: 'signed-chunks', trailer: word === signedChunksTrailer, seed };
   }
   if (hexDigest.test(word)) return { kind: 'sha256', sha256: Buffer.from(word, 'hex') };
@@ -52,12 +48,4 @@ export function readPayload(word: string, seed: ChunkSeed | null): Payload {
     'x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, ' +
       `${signedChunks}, ${signedChunksTrailer}, or a valid sha256 value.`,
   );
-}
-
-/**
- * The payload of a request without credentials: nothing in it is signed. Throws as `readPayload`.
- */
-export function readAnonymousPayload(headers: IncomingHttpHeaders): Payload {
-  const word = headers[contentSha256];
-  return typeof word === 'string' ? readPayload(word, null) : { kind: 'unsigned' };
 }

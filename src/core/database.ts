@@ -9,7 +9,6 @@ const release = Number(process.versions.napi) >= 10 ? 'better-sqlite3-napi' : 'b
 const Sqlite = createRequire(import.meta.url)(release) as typeof Database;
 
 export type SqlValue = string | number | bigint | null | Uint8Array;
-export type Row = Record<string, SqlValue>;
 
 /** Reads. `sql` must be a constant text: statements are prepared once per text and kept. */
 export interface Reader {

@@ -112,11 +112,6 @@ export function messageOf(code: ErrorCode): string {
   return table[code][1];
 }
 
-/** Whether a string from elsewhere (a column, a message) is one of our codes. */
-export function isErrorCode(code: string): code is ErrorCode {
-  return Object.hasOwn(table, code);
-}
-
 export interface RefusalDetail {
   /** Replaces the table's message. */
   message?: string;

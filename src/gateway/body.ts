@@ -3,7 +3,7 @@
 // XML bodies are collected, within limits: each body's own, and one for all that come in at a time.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { AwsChunkedDecoder } from '../authz/aws-chunked.ts';
+import { AwsChunkedDecoder, trailerNames } from '../authz/aws-chunked.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { FairShare } from '../core/fair-share.ts';
 import { smallBodiesBytesMax, xmlBytesMax } from '../core/limits.ts';
@@ -178,15 +178,11 @@ function createDecoder(context: Context, decodedBytes: number): AwsChunkedDecode
   const { payload } = context.who;
   if (payload.kind !== 'signed-chunks' && payload.kind !== 'unsigned-chunks') return null;
   const signed = payload.kind === 'signed-chunks';
-  const trailerNames = (header(context.request, 'x-amz-trailer') ?? '')
-    .split(',')
-    .map((name) => name.trim().toLowerCase())
-    .filter((name) => name !== '');
   return new AwsChunkedDecoder({
     decodedBytes,
     seed: signed ? payload.seed : null,
     trailer: signed ? payload.trailer : true,
-    trailerNames,
+    trailerNames: trailerNames(context.request.headers),
   });
 }
 

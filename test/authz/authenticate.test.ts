@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { Authenticator } from '#bursar/authz/authenticate.js';
-import { readAnonymousPayload } from '#bursar/authz/payload.js';
 import { emptySha256 } from '#bursar/authz/sigv4.js';
 import {
   accessKeyId,
@@ -451,16 +450,5 @@ describe('the payload', () => {
     );
     expect(code).toBe('InvalidRequest');
     expect(message).toBe('Missing required header for this request: x-amz-content-sha256');
-  });
-
-  it('an anonymous body may be framed but not signed', () => {
-    const header = 'x-amz-content-sha256';
-    expect(readAnonymousPayload({})).toEqual({ kind: 'unsigned' });
-    expect(readAnonymousPayload({ [header]: 'STREAMING-UNSIGNED-PAYLOAD-TRAILER' })).toEqual({
-      kind: 'unsigned-chunks',
-    });
-    expect(() => readAnonymousPayload({ [header]: 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD' })).toThrow(
-      'Signed chunks need a signed request',
-    );
   });
 });

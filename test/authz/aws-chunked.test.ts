@@ -3,7 +3,6 @@ import {
   AwsChunkedDecoder,
   type AwsChunkedOptions,
   type ChunkSeed,
-  decodedLength,
   trailerNames,
 } from '#bursar/authz/aws-chunked.js';
 import { deriveSigningKey } from '#bursar/authz/sigv4.js';
@@ -248,19 +247,6 @@ describe('unsigned chunks with trailers', () => {
 });
 
 describe('the headers of a chunked body', () => {
-  it('the decoded length is required and a whole number', () => {
-    const name = 'x-amz-decoded-content-length';
-    expect(decodedLength({ [name]: '66560' })).toBe(66_560);
-    expect(() => decodedLength({})).toThrow(
-      expect.objectContaining({ code: 'MissingContentLength' }),
-    );
-    for (const text of ['-1', '1e3', '1.5', '0x10', '12, 12', '9'.repeat(16)]) {
-      expect(() => decodedLength({ [name]: text })).toThrow(
-        expect.objectContaining({ code: 'InvalidArgument' }),
-      );
-    }
-  });
-
   it('announced trailers are read as a list of lower-case names', () => {
     expect(trailerNames({})).toEqual([]);
     expect(trailerNames({ 'x-amz-trailer': 'X-Amz-Checksum-CRC32, b,' })).toEqual([

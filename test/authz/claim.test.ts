@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
   exampleAuthenticator,
-  exampleMs,
   host,
   presignedGet,
   refusal,
@@ -152,18 +151,5 @@ describe('malformed credentials', () => {
       const { code } = await refusal(exampleAuthenticator().authenticate(withToken));
       expect(code).toBe('InvalidToken');
     }
-  });
-
-  it('a gateway with a region accepts that one and names it to the others', async () => {
-    const authenticator = exampleAuthenticator(exampleMs, 'eu-central-1, eu-west-1');
-    for (const accepted of ['eu-central-1', 'eu-west-1']) {
-      expect(await authenticator.authenticate(signedGet({}, { region: accepted }))).not.toBeNull();
-    }
-    const inHeader = await refusal(authenticator.authenticate(signedGet()));
-    expect(inHeader.code).toBe('AuthorizationHeaderMalformed');
-    expect(inHeader.fields).toEqual({ Region: 'eu-central-1' });
-    const inQuery = await refusal(authenticator.authenticate(presignedGet()));
-    expect(inQuery.code).toBe('AuthorizationQueryParametersError');
-    expect(inQuery.fields).toEqual({ Region: 'eu-central-1' });
   });
 });

@@ -24,11 +24,10 @@ export const alice: Principal = {
   membersCreateBuckets: true,
 };
 
-export function exampleAuthenticator(nowMs = exampleMs, regions?: string): Authenticator {
+export function exampleAuthenticator(nowMs = exampleMs): Authenticator {
   return new Authenticator({
     findAccessKey: async (id) =>
       id === accessKeyId ? { id, secret, principal: alice } : undefined,
-    regions,
     nowMs: () => nowMs,
   });
 }
