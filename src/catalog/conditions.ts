@@ -8,8 +8,6 @@ export interface WriteConditions {
   ifNoneMatch: readonly string[] | null;
 }
 
-export const unconditional: WriteConditions = { ifMatch: null, ifNoneMatch: null };
-
 /** Whether one of the tags of a header names `etag`. */
 export function matchesTag(tags: readonly string[], etag: string): boolean {
   return tags.includes('*') || tags.includes(etag);

@@ -5,6 +5,7 @@ import type { Authenticator } from '../authz/authenticate.ts';
 import { decide } from '../authz/decide.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import { Refusal } from '../core/errors.ts';
+import { xmlBytesMax } from '../core/limits.ts';
 import type { Reservation } from '../quota/reservations.ts';
 import { IntegrityError } from '../tiering/chunk-format.ts';
 import { ClientGone, declaredBodyBytes } from './body.ts';
@@ -83,7 +84,9 @@ async function findNamedBucket(
 }
 
 function reserve(context: Context, operation: Operation): Reservation {
-  const ingressBytes = declaredBodyBytes(context.request, operation.bodyBytesMax);
+  const bodyBytes = declaredBodyBytes(context.request, operation.bodyBytesMax);
+  // Documents are not stored: a full disk must still take the one that empties it.
+  const ingressBytes = operation.bodyBytesMax > xmlBytesMax ? bodyBytes : 0;
   return context.rooms.reservations.reserve(context.requester, { ingressBytes, egressBytes: 0 });
 }
 
