@@ -1,6 +1,7 @@
-// The audit record of one operation: canonical JSON (RFC 8785), kept verbatim. The members below are
-// written in code-unit order and JSON.stringify serializes strings and integers as RFC 8785 does, so
-// its output is canonical as it is; a test holds that against an independent canonicalizer.
+// The audit record of one operation: canonical JSON (RFC 8785), kept verbatim. The members below
+// are written in code-unit order and JSON.stringify serializes strings and integers as RFC 8785
+// does, so its output is canonical as it is; a test holds that against an independent
+// canonicalizer.
 
 /** What the gateway knows of an operation before it is committed. */
 export interface RecordDraft {

@@ -34,8 +34,8 @@ export interface RecordQuery {
 }
 
 /**
- * Records that one call looks at, fitting or not: on the thread that serves everybody this takes some
- * milliseconds, however long the log is and however little fits.
+ * Records that one call looks at, fitting or not: on the thread that serves everybody this takes
+ * some milliseconds, however long the log is and however little fits.
  */
 const examinedMax = 10_000;
 

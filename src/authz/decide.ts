@@ -1,5 +1,6 @@
-// May this principal do this? Pure. Until finer grants exist: a principal owns its buckets, admins and
-// operators hold all rights in their tenant, auditors have no data. What is not allowed is denied.
+// May this principal do this? Pure. Until finer grants exist: a principal owns its buckets, admins
+// and operators hold all rights in their tenant, auditors have no data. What is not allowed is
+// denied.
 import type { Principal } from '../core/principal.ts';
 
 export type S3Action =
@@ -25,7 +26,9 @@ export type Decision = { allowed: true } | { allowed: false; reason: string };
 
 const allowed: Decision = { allowed: true };
 
-/** Allows or denies `action` on `resource`. Never reveals whether a resource of another tenant is. */
+/**
+ * Allows or denies `action` on `resource`. Never reveals whether a resource of another tenant is.
+ */
 export function decide(who: Principal, action: S3Action, resource: Resource): Decision {
   if (resource.tenant !== who.tenant) return denied('another tenant');
   switch (who.role) {

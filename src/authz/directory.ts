@@ -1,6 +1,6 @@
-// Who there is: reads of tenants, principals, groups and access keys.
-// Invariant: nothing here gives out a secret except `findAccessKey`, and none of its answers outlives
-// `forget()`, which is called after every identity change.
+// Who there is: reads of tenants, principals, groups and access keys. Invariant: nothing here gives
+// out a secret except `findAccessKey`, and none of its answers outlives `forget()`, which is called
+// after every identity change.
 import type { Reader } from '../core/database.ts';
 import type { PrincipalKind, Role } from '../core/principal.ts';
 import { principalId } from '../core/principal.ts';

@@ -25,8 +25,9 @@ const signedChunksTrailer = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER';
 const unsignedChunksTrailer = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';
 
 /**
- * What a value of x-amz-content-sha256 means. `seed` is what the request's own
- * signature seeds those of its chunks with. Throws NotImplemented for other STREAMING- words, InvalidArgument for any other word.
+ * What a value of x-amz-content-sha256 means. `seed` is what the request's own signature seeds
+ * those of its chunks with. Throws NotImplemented for other STREAMING- words, InvalidArgument for
+ * any other word.
  */
 export function readPayload(word: string, seed: ChunkSeed): Payload {
   switch (word) {

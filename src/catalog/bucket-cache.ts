@@ -1,5 +1,6 @@
-// Buckets by name, kept in memory: every request needs one, and they change seldom. The gateway forgets
-// them all whenever a commit of its own creates or deletes a bucket, before it answers that request.
+// Buckets by name, kept in memory: every request needs one, and they change seldom. The gateway
+// forgets them all whenever a commit of its own creates or deletes a bucket, before it answers that
+// request.
 import type { Reader } from '../core/database.ts';
 import { type Bucket, findBucket } from './buckets.ts';
 

@@ -1,5 +1,6 @@
 // Preconditions on writes (RFC 9110 section 13.1, as S3 restricts it): the entity tag that must, or
-// must not, be current. Decided inside the ledger's transaction, the one place where order is known.
+// must not, be current. Decided inside the ledger's transaction, the one place where order is
+// known.
 import { type Outcome, refused } from './outcome.ts';
 
 export interface WriteConditions {

@@ -1,12 +1,15 @@
-// The extents' table: the one truth about which stored bytes are alive. An extent begins as an intent,
-// written before any byte goes to a store; becomes live in the commit that first names it; is condemned
-// when the last manifest that named it is gone. The sweeper removes condemned and abandoned ones.
+// The extents' table: the one truth about which stored bytes are alive. An extent begins as an
+// intent, written before any byte goes to a store; becomes live in the commit that first names it;
+// is condemned when the last manifest that named it is gone. The sweeper removes condemned and
+// abandoned ones.
 import type { Reader, Tx } from '../core/database.ts';
 import { decodeManifest } from '../core/manifest.ts';
 
 export const extentState = { intent: 0, live: 1, condemned: 2 } as const;
 
-/** Word for word what the index of these is for; SQLite does not see that `state = 2` implies it. */
+/**
+ * Word for word what the index of these is for; SQLite does not see that `state = 2` implies it.
+ */
 const notLive = 'state <> 1';
 
 export interface InlineExtent {

@@ -1,6 +1,6 @@
 // Listing keys in the order of their UTF-8 bytes, with keys that share a prefix up to a delimiter
-// folded into one entry (ListObjects, ListObjectsV2 and ListMultipartUploads of the S3 API reference).
-// A folded prefix is passed by one seek, however many keys it holds.
+// folded into one entry (ListObjects, ListObjectsV2 and ListMultipartUploads of the S3 API
+// reference). A folded prefix is passed by one seek, however many keys it holds.
 import type { Reader } from '../core/database.ts';
 import { compareText, textSuccessor } from '../core/text-order.ts';
 
@@ -46,7 +46,10 @@ export interface Listing<T> {
   next: Position | null;
 }
 
-/** Where a batch begins: at `from`, or behind it; `tail` is the row that the batch before ended with. */
+/**
+ * Where a batch begins: at `from`, or behind it; `tail` is the row that the batch before ended
+ * with.
+ */
 interface Start<T> {
   from: string;
   exclusive: boolean;
@@ -74,7 +77,9 @@ export async function listObjects(read: Reader, query: ListQuery): Promise<Listi
   );
 }
 
-/** Unfinished uploads, by key and then id; `after.text` may be continued inside a key by `afterId`. */
+/**
+ * Unfinished uploads, by key and then id; `after.text` may be continued inside a key by `afterId`.
+ */
 export async function listUploads(
   read: Reader,
   query: ListQuery & { afterId: string | null },

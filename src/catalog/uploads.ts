@@ -1,5 +1,6 @@
 // Multipart uploads. Parts are manifests of their own; completing joins them and moves no data. A
-// completed upload's row stays for a while with its answer, so that completing twice answers the same.
+// completed upload's row stays for a while with its answer, so that completing twice answers the
+// same.
 import type { Reader, Tx } from '../core/database.ts';
 import type { WriteConditions } from './conditions.ts';
 import {

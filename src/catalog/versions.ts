@@ -44,7 +44,9 @@ export type VersionWithBody = Version & { inlineBody: Uint8Array | null };
 const columns = `bucket_id AS bucketId, key, seq, size AS sizeBytes, etag, sha256, class, owner,
   created_ms AS createdMs, manifest, attributes`;
 
-/** The newest version of a key, current or not: however many were superseded, one step of the tree. */
+/**
+ * The newest version of a key, current or not: however many were superseded, one step of the tree.
+ */
 const newest = '(SELECT * FROM versions WHERE bucket_id = ? AND key = ? ORDER BY seq DESC LIMIT 1)';
 
 /** The current version of a key. */
@@ -60,7 +62,9 @@ export async function findCurrent(
   );
 }
 
-/** The same, with the sealed bytes of its first extent where those are inline: one read for a GET. */
+/**
+ * The same, with the sealed bytes of its first extent where those are inline: one read for a GET.
+ */
 export async function findCurrentWithBody(
   read: Reader,
   bucketId: number,
@@ -169,7 +173,9 @@ interface Current {
   sizeBytes: number;
 }
 
-/** The bucket is there and the conditions hold: gives the current version, null when there is none. */
+/**
+ * The bucket is there and the conditions hold: gives the current version, null when there is none.
+ */
 export async function openKey(
   tx: Tx,
   bucketId: number,
@@ -230,8 +236,8 @@ async function supersede(
 }
 
 /**
- * Removes up to `max` superseded versions, oldest first, and lets go of their bytes; fewer where they
- * are of very many runs. Gives how many there were.
+ * Removes up to `max` superseded versions, oldest first, and lets go of their bytes; fewer where
+ * they are of very many runs. Gives how many there were.
  */
 export async function purgeSuperseded(tx: Tx, max: number, timeMs: number): Promise<number> {
   const rows = await tx.all<{ bucketId: number; key: string; seq: number; manifest: Uint8Array }>(

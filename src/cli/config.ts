@@ -1,6 +1,7 @@
 // Where settings come from: a flag, else the environment, else the YAML file, else the default. The
-// only file that reads the environment. Invariant: nothing that is given and not understood is passed
-// over: an unknown key, an unknown BURSAR_ variable and a bad value name themselves and stop the start.
+// only file that reads the environment. Invariant: nothing that is given and not understood is
+// passed over: an unknown key, an unknown BURSAR_ variable and a bad value name themselves and stop
+// the start.
 import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import { CommandFailure, messageOfFailure } from './failure.ts';

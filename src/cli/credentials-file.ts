@@ -32,7 +32,8 @@ export function writeCredentials(path: string, credentials: Credentials): void {
     `aws_secret_access_key = ${secretAccessKey}`,
     `region = ${region}`,
     ...(endpoint === undefined ? [] : [`endpoint_url = ${endpoint}`]),
-    // Else AWS CLI 1 and boto3 presign URLs by the old Signature V2 for an endpoint that is not AWS's.
+    // Else AWS CLI 1 and boto3 presign URLs by the old Signature V2 for an endpoint that is not
+    // AWS's.
     's3 =',
     '    signature_version = s3v4',
   ];

@@ -1,6 +1,6 @@
 // The folder that a gateway keeps everything in, taken by one process at a time. Invariants: two
-// processes never have it open together; a killed one leaves no lock behind; and a database is never
-// served with another key file than its own, under which none of its secrets would open.
+// processes never have it open together; a killed one leaves no lock behind; and a database is
+// never served with another key file than its own, under which none of its secrets would open.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { acquireLock, type Reader } from '../core/database.ts';
@@ -44,8 +44,8 @@ export function openDataFolder(path: string): DataFolder {
 }
 
 /**
- * Opens one of the database's secrets, if it has any yet. Throws `CommandFailure` when the key file is
- * not the one that it was sealed under: every request would fail.
+ * Opens one of the database's secrets, if it has any yet. Throws `CommandFailure` when the key file
+ * is not the one that it was sealed under: every request would fail.
  */
 export async function checkKeyFile(folder: DataFolder, read: Reader): Promise<void> {
   const row = await read.get<{ tenant: string; epoch: number; sealed: Uint8Array }>(

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The `bursar` command. Exit codes: 0 done, 1 could not be done, 2 asked for wrongly; a failure is one
-// line on stderr that says what to change.
+// The `bursar` command. Exit codes: 0 done, 1 could not be done, 2 asked for wrongly; a failure is
+// one line on stderr that says what to change.
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { addRecordsCommand, addUsageCommand } from './account-commands.ts';

@@ -1,8 +1,8 @@
-// The first operator, `default/admin`, and its access key: given by BURSAR_ROOT_*, or generated when
-// the gateway has no operator yet. Invariant: killed at any point, the next start completes the work,
-// and a secret that was written to the credentials file is the one that works. So a generated key is
-// written to the file first and committed from there; a given one is committed first, as the start
-// that gave it may be the last that knows it.
+// The first operator, `default/admin`, and its access key: given by BURSAR_ROOT_*, or generated
+// when the gateway has no operator yet. Invariant: killed at any point, the next start completes
+// the work, and a secret that was written to the credentials file is the one that works. So a
+// generated key is written to the file first and committed from there; a given one is committed
+// first, as the start that gave it may be the last that knows it.
 import { accessKeyContext, type Directory } from '../authz/directory.ts';
 import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/identity-changes.ts';
 import { newAccessKeyId, newSecretAccessKey } from '../core/ids.ts';

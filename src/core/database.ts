@@ -3,8 +3,8 @@
 import { createRequire } from 'node:module';
 import type Database from 'better-sqlite3';
 
-// Two releases of the same library, one API: 13 needs Node-API 10, and 12 is unsafe on Nodes that have
-// it (docs/decisions/0001-database.md).
+// Two releases of the same library, one API: 13 needs Node-API 10, and 12 is unsafe on Nodes that
+// have it (docs/decisions/0001-database.md).
 const release = Number(process.versions.napi) >= 10 ? 'better-sqlite3-napi' : 'better-sqlite3';
 const Sqlite = createRequire(import.meta.url)(release) as typeof Database;
 
@@ -40,8 +40,8 @@ export interface DatabaseOptions {
 const mappedBytesMax = 256 * 1024 * 1024;
 
 /**
- * Opens a SQLite file in WAL mode with synchronous=FULL: a committed transaction survives a power cut.
- * Throws when the file cannot be opened or is not a database.
+ * Opens a SQLite file in WAL mode with synchronous=FULL: a committed transaction survives a power
+ * cut. Throws when the file cannot be opened or is not a database.
  */
 export function openDatabase(path: string, options: DatabaseOptions): OpenDatabase {
   const db = new Sqlite(path, { readonly: options.readonly, timeout: 10_000 });

@@ -20,7 +20,9 @@ export interface DurableFileOptions {
   ifExists: 'replace' | 'keep';
 }
 
-/** Writes `content` to `path` durably. Throws the system's error; the old file then still stands. */
+/**
+ * Writes `content` to `path` durably. Throws the system's error; the old file then still stands.
+ */
 export function writeFileDurably(
   path: string,
   content: string | Uint8Array,

@@ -1,7 +1,7 @@
 // Every refusal Bursar can give, in one table: the S3 error code, its HTTP status and its message.
-// Codes, statuses and wording of the S3 ones follow the "Error responses" page of the S3 API reference.
-// A refusal is thrown as `Refusal` and becomes an answer in one place, the gateway's pipeline;
-// anything else that is thrown is a bug and becomes 500 InternalError.
+// Codes, statuses and wording of the S3 ones follow the "Error responses" page of the S3 API
+// reference. A refusal is thrown as `Refusal` and becomes an answer in one place, the gateway's
+// pipeline; anything else that is thrown is a bug and becomes 500 InternalError.
 
 const table = {
   AccessDenied: [403, 'Access Denied'],

@@ -1,7 +1,8 @@
-// A room of bytes that several principals fill: memory, or what the disk can still take. Invariants:
-// what is held never exceeds the capacity that was known when it was taken; and beyond one claim no
-// principal holds more than half of what the others leave, so whoever comes next finds room. One
-// claim alone may have all there is: nobody could ever store what is larger than the half otherwise.
+// A room of bytes that several principals fill: memory, or what the disk can still take.
+// Invariants: what is held never exceeds the capacity that was known when it was taken; and beyond
+// one claim no principal holds more than half of what the others leave, so whoever comes next finds
+// room. One claim alone may have all there is: nobody could ever store what is larger than the half
+// otherwise.
 
 /** Why not: there is no room for it, or whoever asks has too much of the room already. */
 export type ClaimOutcome = 'taken' | 'noRoom' | 'tooMuch';

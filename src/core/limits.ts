@@ -29,7 +29,8 @@ export const pipelinedRequestsMax = 32;
 // XML request bodies: 10,000 parts with five checksums each fit in 4 MiB.
 export const xmlBytesMax = 4 * MiB;
 export const xmlDepthMax = 10;
-// Elements and attributes together: 10,000 parts with a number, an ETag and five checksums are 80,001.
+// Elements and attributes together: 10,000 parts with a number, an ETag and five checksums are
+// 80,001.
 export const xmlNodesMax = 100_000;
 // 1,000 keys of 1,024 bytes with version ids and ETags are 1.2 MiB; the rest is for escapes.
 export const deleteBodyBytesMax = 2 * MiB;

@@ -1,5 +1,5 @@
-// S3 lists keys in the order of their UTF-8 bytes, which is the order of code points. JavaScript's own
-// string comparison orders UTF-16 units instead, so it must never decide between two keys.
+// S3 lists keys in the order of their UTF-8 bytes, which is the order of code points. JavaScript's
+// own string comparison orders UTF-16 units instead, so it must never decide between two keys.
 
 /** The least text greater than every text that begins with `text`; null when there is none. */
 export function textSuccessor(text: string): string | null {

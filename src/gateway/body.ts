@@ -1,6 +1,7 @@
-// Receiving a body: de-chunking, back-pressure, and the comparison of every digest that the client sent
-// with what arrived. A body of an object goes to a sink as it comes; nothing holds it whole. The small
-// XML bodies are collected, within limits: each body's own, and one for all that come in at a time.
+// Receiving a body: de-chunking, back-pressure, and the comparison of every digest that the client
+// sent with what arrived. A body of an object goes to a sink as it comes; nothing holds it whole.
+// The small XML bodies are collected, within limits: each body's own, and one for all that come in
+// at a time.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { AwsChunkedDecoder, trailerNames } from '../authz/aws-chunked.ts';
@@ -66,8 +67,8 @@ export async function receiveObject(
   { bodyBytesMax, fallback, open, commit }: ObjectReception,
 ): Promise<ReceivedObject> {
   const { request } = context;
-  // The frames of aws-chunked may come in HTTP chunks: then only the decoded length is known, which is
-  // how the AWS SDK for JavaScript sends a stream.
+  // The frames of aws-chunked may come in HTTP chunks: then only the decoded length is known, which
+  // is how the AWS SDK for JavaScript sends a stream.
   if (header(request, 'content-length') === undefined && !isChunked(request)) {
     throw new Refusal('MissingContentLength');
   }
@@ -99,9 +100,9 @@ export async function receiveObject(
 const smallBodies = new FairShare(() => smallBodiesBytesMax);
 
 /**
- * A small body, whole, with its digests compared. `about: 'object'`: the request's checksum is of the
- * object that the body speaks of, not of the body. Refusal SlowDown, before any of it is read, when
- * there is no memory for it beside the others that are coming in.
+ * A small body, whole, with its digests compared. `about: 'object'`: the request's checksum is of
+ * the object that the body speaks of, not of the body. Refusal SlowDown, before any of it is read,
+ * when there is no memory for it beside the others that are coming in.
  */
 export async function receiveSmall(
   context: Context,

@@ -29,7 +29,9 @@ export function checksumElement(algorithm: string): string {
   return `Checksum${algorithm}`;
 }
 
-/** The one checksum that the request carries or announces. Throws `Refusal` for two, or a bad one. */
+/**
+ * The one checksum that the request carries or announces. Throws `Refusal` for two, or a bad one.
+ */
 export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
   const announced = (header(request, 'x-amz-trailer') ?? '').toLowerCase();
   let claimed: ClaimedChecksum | null = null;

@@ -1,5 +1,5 @@
-// Conditional headers: RFC 9110 section 13, in its order of precedence, as S3 applies them to reads,
-// to writes, and with the prefix `x-amz-copy-source-` to the source of a copy.
+// Conditional headers: RFC 9110 section 13, in its order of precedence, as S3 applies them to
+// reads, to writes, and with the prefix `x-amz-copy-source-` to the source of a copy.
 import type { WriteConditions } from '../catalog/conditions.ts';
 import { matchesTag } from '../catalog/conditions.ts';
 import { Refusal } from '../core/errors.ts';
@@ -26,8 +26,8 @@ export function checkReadConditions(
 }
 
 /**
- * Whether `Range` counts: `If-Range` names the version that the client has part of (RFC 9110 section
- * 13.1.5), by a strong tag or by its exact date.
+ * Whether `Range` counts: `If-Range` names the version that the client has part of (RFC 9110
+ * section 13.1.5), by a strong tag or by its exact date.
  */
 export function rangeApplies(
   request: S3Request,

@@ -1,5 +1,5 @@
-// What an operation sees: the request, who asks, the bucket, the gateway's rooms, and the one way to
-// make a change. An operation returns its reply as a value; the pipeline sends it.
+// What an operation sees: the request, who asks, the bucket, the gateway's rooms, and the one way
+// to make a change. An operation returns its reply as a value; the pipeline sends it.
 import type { ServerResponse } from 'node:http';
 import type { RecordDraft } from '../audit/record.ts';
 import type { Identity } from '../authz/authenticate.ts';

@@ -1,4 +1,5 @@
-// The source of CopyObject and UploadPartCopy: named, found, authorized, and held to its conditions.
+// The source of CopyObject and UploadPartCopy: named, found, authorized, and held to its
+// conditions.
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Bucket } from '../catalog/buckets.ts';
@@ -52,12 +53,15 @@ function parseSource(text: string): { bucketName: string; key: string } {
   return { bucketName: path.slice(0, slash), key: path.slice(slash + 1) };
 }
 
-/** Chunks hashed before others get their turn: inline runs come without ever waiting for anything. */
+/**
+ * Chunks hashed before others get their turn: inline runs come without ever waiting for anything.
+ */
 const chunksPerTurn = 4;
 
 /**
- * MD5, and the asked checksum, of what `runs` hold: read and verified, not moved. Throws `ClientGone`
- * when nobody waits for the answer any more: hashing is the most costly thing that a head can ask for.
+ * MD5, and the asked checksum, of what `runs` hold: read and verified, not moved. Throws
+ * `ClientGone` when nobody waits for the answer any more: hashing is the most costly thing that a
+ * head can ask for.
  */
 export async function digestRuns(
   context: Context,

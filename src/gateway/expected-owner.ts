@@ -1,5 +1,5 @@
-// `x-amz-expected-bucket-owner` and its twin for copy sources: the client's safeguard against writing
-// into somebody else's bucket ("Verifying bucket ownership" of the Amazon S3 user guide).
+// `x-amz-expected-bucket-owner` and its twin for copy sources: the client's safeguard against
+// writing into somebody else's bucket ("Verifying bucket ownership" of the Amazon S3 user guide).
 import type { Bucket } from '../catalog/buckets.ts';
 import { Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';

@@ -73,8 +73,8 @@ export function decodeToken(token: string): Position {
 }
 
 /**
- * Where a client's own marker stands: a marker that is a folded prefix passes all keys under it, since
- * that is what the listing before ended with.
+ * Where a client's own marker stands: a marker that is a folded prefix passes all keys under it,
+ * since that is what the listing before ended with.
  */
 export function markerPosition(
   marker: string,

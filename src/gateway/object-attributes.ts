@@ -1,5 +1,5 @@
-// What a client says about an object besides its bytes: system headers, user metadata, class. Kept as
-// it came and given back as it was ("Working with object metadata" of the Amazon S3 user guide).
+// What a client says about an object besides its bytes: system headers, user metadata, class. Kept
+// as it came and given back as it was ("Working with object metadata" of the Amazon S3 user guide).
 import type { Attributes } from '../catalog/versions.ts';
 import { Refusal } from '../core/errors.ts';
 import { metadataBytesMax } from '../core/limits.ts';

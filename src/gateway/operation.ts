@@ -1,5 +1,5 @@
-// What the routes' table demands of every S3 operation: nothing can be added to it without naming its
-// IAM action, what it is about, and how much body it takes.
+// What the routes' table demands of every S3 operation: nothing can be added to it without naming
+// its IAM action, what it is about, and how much body it takes.
 import type { S3Action } from '../authz/decide.ts';
 import type { Context, Reply } from './context.ts';
 

@@ -9,8 +9,8 @@ export interface ByteRange {
 }
 
 /**
- * Null: no range, or one that S3 ignores (another unit, several ranges, bad syntax): the whole object.
- * Throws `Refusal` InvalidRange when no byte of the object is in it.
+ * Null: no range, or one that S3 ignores (another unit, several ranges, bad syntax): the whole
+ * object. Throws `Refusal` InvalidRange when no byte of the object is in it.
  */
 export function parseRange(text: string | undefined, sizeBytes: number): ByteRange | null {
   // The bound comes first: what follows takes time that grows with the square of the length.
@@ -31,7 +31,9 @@ export function parseRange(text: string | undefined, sizeBytes: number): ByteRan
   return { start, end };
 }
 
-/** `x-amz-copy-source-range: bytes=first-last`, where both are demanded and must lie in the source. */
+/**
+ * `x-amz-copy-source-range: bytes=first-last`, where both are demanded and must lie in the source.
+ */
 export function parseCopyRange(text: string | undefined, sizeBytes: number): ByteRange | null {
   if (text === undefined) return null;
   const match = /^bytes=(\d+)-(\d+)$/.exec(text);

@@ -1,16 +1,21 @@
-// Sending answers. A stream's first chunk is verified before the status line goes out, so damage found
-// there is a clean 500; damage found later cuts the connection, so no client takes the body for whole.
+// Sending answers. A stream's first chunk is verified before the status line goes out, so damage
+// found there is a clean 500; damage found later cuts the connection, so no client takes the body
+// for whole.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Refusal } from '../core/errors.ts';
 import { ClientGone } from './body.ts';
 import type { Context, Reply } from './context.ts';
 import { renderErrorXml } from './xml.ts';
 
-/** How much of a refused body is read and thrown away, and for how long, so the answer is not lost. */
+/**
+ * How much of a refused body is read and thrown away, and for how long, so the answer is not lost.
+ */
 const lingerBytesMax = 4 * 1024 * 1024;
 const lingerMs = 3000;
 
-/** Sends a reply to its end; counts the body bytes in the context. Throws when the client is gone. */
+/**
+ * Sends a reply to its end; counts the body bytes in the context. Throws when the client is gone.
+ */
 export async function sendReply(context: Context, reply: Reply): Promise<void> {
   const { request, response } = context;
   const { headers, body } = reply;
@@ -113,8 +118,8 @@ export async function sendRefusal(
     response.end(body);
     return;
   }
-  // The answer is whole once it is written; closing at once would reset the connection under a client
-  // that is still sending, and it would never see why.
+  // The answer is whole once it is written; closing at once would reset the connection under a
+  // client that is still sending, and it would never see why.
   response.write(body);
   await linger(raw);
   response.end();

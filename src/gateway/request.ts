@@ -1,5 +1,6 @@
-// From an HTTP message to an S3 request: the target is split and decoded once, strictly, and bucket and
-// key are names from here on, never paths. The key that is authorized is byte for byte the key used.
+// From an HTTP message to an S3 request: the target is split and decoded once, strictly, and bucket
+// and key are names from here on, never paths. The key that is authorized is byte for byte the key
+// used.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
@@ -29,12 +30,16 @@ export function markExpectingContinue(raw: IncomingMessage): void {
   expecting.add(raw);
 }
 
-/** The id that answers and records of this message carry, and its source, before anything can fail. */
+/**
+ * The id that answers and records of this message carry, and its source, before anything can fail.
+ */
 export function beginRequest(raw: IncomingMessage): { id: string; source: string } {
   return { id: newRequestId(), source: raw.socket.remoteAddress ?? 'unknown' };
 }
 
-/** Throws `Refusal` InvalidURI, InvalidArgument, KeyTooLongError or RequestHeaderSectionTooLarge. */
+/**
+ * Throws `Refusal` InvalidURI, InvalidArgument, KeyTooLongError or RequestHeaderSectionTooLarge.
+ */
 export function parseRequest(
   raw: IncomingMessage,
   begun: { id: string; source: string },

@@ -1,5 +1,5 @@
-// Which operation a request asks for: an ordered table, most particular first. A subresource of S3's
-// that is not here yet is named all the same, so that it answers 501 and never something else.
+// Which operation a request asks for: an ordered table, most particular first. A subresource of
+// S3's that is not here yet is named all the same, so that it answers 501 and never something else.
 import { Refusal } from '../core/errors.ts';
 import type { Operation } from './operation.ts';
 import { abortMultipartUpload } from './operations/abort-multipart-upload.ts';
@@ -64,8 +64,8 @@ const routes: readonly Route[] = [
 ];
 
 /**
- * Query parameters that select an S3 operation: where the route does not name them the answer is 501,
- * so that no DELETE of a part of a bucket ever deletes the bucket.
+ * Query parameters that select an S3 operation: where the route does not name them the answer is
+ * 501, so that no DELETE of a part of a bucket ever deletes the bucket.
  */
 const subresources = new Set([
   'abac',

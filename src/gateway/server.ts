@@ -102,7 +102,8 @@ function createHttpServer(options: GatewayOptions, answerNative: Answer, answerS
   );
   server.setTimeout(options.stallTimeoutMs);
   server.maxConnections = options.connectionsMax;
-  // Headers are bounded in bytes; a count that silently drops the rest would change what was signed.
+  // Headers are bounded in bytes; a count that silently drops the rest would change what was
+  // signed.
   server.maxHeadersCount = 0;
   server.on('checkContinue', (raw: IncomingMessage, response: ServerResponse) => {
     if (isNative(raw, domains)) response.writeContinue();
@@ -123,8 +124,9 @@ function isNative(raw: IncomingMessage, domains: readonly string[]): boolean {
 const waitingByConnection = new WeakMap<Socket, number>();
 
 /**
- * Runs a request when its answer is the next on its connection. A pipelined one that ran before would
- * hold buffers for an answer that is told nothing of the connection, not even that it has gone.
+ * Runs a request when its answer is the next on its connection. A pipelined one that ran before
+ * would hold buffers for an answer that is told nothing of the connection, not even that it has
+ * gone.
  */
 function inTurn(response: ServerResponse, run: () => void): void {
   const connection = response.req.socket;

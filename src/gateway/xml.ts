@@ -1,6 +1,7 @@
-// S3's XML. Writing: elements from plain values. Reading: a strict, bounded tree of elements and text
-// (saxes); a document type, an entity of its own, depth, size or number beyond the limits is refused, so there
-// is nothing to expand. XML 1.0, and the S3 API reference for the documents themselves.
+// S3's XML. Writing: elements from plain values. Reading: a strict, bounded tree of elements and
+// text (saxes); a document type, an entity of its own, depth, size or number beyond the limits is
+// refused, so there is nothing to expand. XML 1.0, and the S3 API reference for the documents
+// themselves.
 import { SaxesParser } from 'saxes';
 import { Refusal } from '../core/errors.ts';
 import { xmlBytesMax, xmlDepthMax, xmlNodesMax } from '../core/limits.ts';
@@ -85,13 +86,15 @@ export interface XmlNode {
 
 const onlyInXml10 = /[\u007f-\u009f\u2028]/g;
 
-/** Throws `Refusal` MalformedXML for anything but one well-formed element `root` within the limits. */
+/**
+ * Throws `Refusal` MalformedXML for anything but one well-formed element `root` within the limits.
+ */
 export function parseXml(bytes: Buffer, root: string): XmlNode {
   if (bytes.length > xmlBytesMax) throw new Refusal('MaxMessageLengthExceeded');
   const top: XmlNode = { name: '', text: '', children: [] };
   const open: XmlNode[] = [top];
-  // XML 1.1 can name control characters by reference, as keys need. But some characters that 1.0 takes
-  // as they are it refuses, or folds into other line ends: so those go in by reference.
+  // XML 1.1 can name control characters by reference, as keys need. But some characters that 1.0
+  // takes as they are it refuses, or folds into other line ends: so those go in by reference.
   const given = decodeUtf8(bytes);
   const text = given.replace(onlyInXml10, (one) => `&#x${one.charCodeAt(0).toString(16)};`);
   const isChanged = text !== given;

@@ -1,5 +1,5 @@
-// What requests send to the ledger and what they get back. Plain data: it crosses threads, and may one
-// day cross processes.
+// What requests send to the ledger and what they get back. Plain data: it crosses threads, and may
+// one day cross processes.
 
 import type { RecordDraft } from '../audit/record.ts';
 import type { IdentityChange } from '../authz/identity-changes.ts';

@@ -1,6 +1,6 @@
-// The requests' end of the ledger. Commits that wait while a batch is being applied go together in the
-// next one, so the more requests there are, the more of them share one fsync. Reads are recorded
-// "promptly": they wait for company, at most `promptMs`, and nobody waits for them.
+// The requests' end of the ledger. Commits that wait while a batch is being applied go together in
+// the next one, so the more requests there are, the more of them share one fsync. Reads are
+// recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for them.
 import { Worker } from 'node:worker_threads';
 import { Refusal } from '../core/errors.ts';
 import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
@@ -64,7 +64,9 @@ export class Ledger {
     return (await this.#send({ kind: 'commit', commit })) as CommitResult;
   }
 
-  /** Records something that changed nothing, soon. Resolves at once unless very many are waiting. */
+  /**
+   * Records something that changed nothing, soon. Resolves at once unless very many are waiting.
+   */
   record(commit: Commit): Promise<unknown> | null {
     let recorded: Promise<unknown> | null = null;
     const waiting: Waiting = { request: { kind: 'commit', commit }, resolve: ignore };

@@ -1,7 +1,7 @@
-// Garbage collection (DESIGN section 6). The catalog alone says what is live. The sweeper touches only
-// extents that the ledger has condemned: intents whose upload died, and what no manifest names any
-// more; it waits, spares what is being read, and any error ends the sweep. It lives here, above the
-// rooms, because it needs the catalog's word and the store's hand.
+// Garbage collection (DESIGN section 6). The catalog alone says what is live. The sweeper touches
+// only extents that the ledger has condemned: intents whose upload died, and what no manifest names
+// any more; it waits, spares what is being read, and any error ends the sweep. It lives here, above
+// the rooms, because it needs the catalog's word and the store's hand.
 import { listCondemned } from '../catalog/extents.ts';
 import type { Reader } from '../core/database.ts';
 import { completedUploadKeptMs, uploadMsMax } from '../core/limits.ts';

@@ -1,6 +1,6 @@
-// The one writer: a thread that owns the write connection. It takes batches of requests, applies each
-// batch in one transaction with one fsync, and answers all. An answer is sent only after the commit.
-// When the disk fails it stops the process: it must not answer for a state it cannot know.
+// The one writer: a thread that owns the write connection. It takes batches of requests, applies
+// each batch in one transaction with one fsync, and answers all. An answer is sent only after the
+// commit. When the disk fails it stops the process: it must not answer for a state it cannot know.
 import { randomUUID } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { type OpenDatabase, openDatabase } from '../core/database.ts';
@@ -77,8 +77,8 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
 }
 
 /**
- * Throws only when the disk is full: the log's last frame, which makes a transaction one, could not be
- * written, so there is none. After any other error nobody knows.
+ * Throws only when the disk is full: the log's last frame, which makes a transaction one, could not
+ * be written, so there is none. After any other error nobody knows.
  */
 function commit(): void {
   try {

@@ -1,8 +1,8 @@
-// Two-phase charging (DESIGN section 9, after TigerBeetle's two-phase transfers): an operation reserves
-// the most it may use before its body moves, and the reservation is resolved exactly once, by a post
-// (the ledger charges what was used) or a void. What is reserved and not yet resolved counts against
-// the disk, the one limit that every gateway has: an upload that cannot fit is refused before its body.
-// No principal gets it all: see `FairShare`.
+// Two-phase charging (DESIGN section 9, after TigerBeetle's two-phase transfers): an operation
+// reserves the most it may use before its body moves, and the reservation is resolved exactly once,
+// by a post (the ledger charges what was used) or a void. What is reserved and not yet resolved
+// counts against the disk, the one limit that every gateway has: an upload that cannot fit is
+// refused before its body. No principal gets it all: see `FairShare`.
 import { Refusal } from '../core/errors.ts';
 import { FairShare } from '../core/fair-share.ts';
 
@@ -34,9 +34,9 @@ export class Reservations {
   }
 
   /**
-   * Sets `estimate` aside for a principal (`cms/alice`). Throws `Refusal` ServiceUnavailable when the
-   * store has no room for it; SlowDown when beside the principal's other open uploads it would be more
-   * than half of what the others leave.
+   * Sets `estimate` aside for a principal (`cms/alice`). Throws `Refusal` ServiceUnavailable when
+   * the store has no room for it; SlowDown when beside the principal's other open uploads it would
+   * be more than half of what the others leave.
    */
   reserve(principal: string, estimate: Estimate): Reservation {
     const { ingressBytes } = estimate;

@@ -1,6 +1,6 @@
-// Usage counters, one row an account. Transfers are charged to whoever asked; storage to the bucket's
-// owner (DESIGN section 9). A batch of commits is added up in memory and written once per account, in
-// the transaction of the commits themselves, so counters never drift from the records.
+// Usage counters, one row an account. Transfers are charged to whoever asked; storage to the
+// bucket's owner (DESIGN section 9). A batch of commits is added up in memory and written once per
+// account, in the transaction of the commits themselves, so counters never drift from the records.
 import type { Reader, Tx } from '../core/database.ts';
 import { principalId } from '../core/principal.ts';
 
@@ -25,7 +25,9 @@ export const nothing: Readonly<Amounts> = {
   storedObjects: 0,
 };
 
-/** Who is charged for an operation: the requester's side and, where a bucket is concerned, its side. */
+/**
+ * Who is charged for an operation: the requester's side and, where a bucket is concerned, its side.
+ */
 export interface Charged {
   tenant: string;
   principal: string;
@@ -37,7 +39,10 @@ export interface Charged {
 export class UsagePosting {
   readonly #accounts = new Map<string, Amounts>();
 
-  /** Charges transfers to requester, requester's tenant and bucket; storage to bucket, owner, tenant. */
+  /**
+   * Charges transfers to requester, requester's tenant and bucket; storage to bucket, owner,
+   * tenant.
+   */
   post(charged: Charged, amounts: Readonly<Amounts>): void {
     const { bucket } = charged;
     const transfer = { ...amounts, storedBytes: 0, storedObjects: 0 };

@@ -2,8 +2,8 @@
 // so that memory for object data is bounded and worker threads see a slot by its number, without a
 // copy. Invariant: a slot has one owner at a time, and who waited longest gets the next free one. A
 // stream that waits must hold none, or only slots that come free without its help (being hashed or
-// written): then the pool cannot lock up. Read-ahead uses `tryAcquire` and never waits.
-// A slot whose owner waits for its client is on loan: when others have waited for a while, the oldest
+// written): then the pool cannot lock up. Read-ahead uses `tryAcquire` and never waits. A slot
+// whose owner waits for its client is on loan: when others have waited for a while, the oldest
 // loans are called back, so that clients which crawl or stall cannot keep the rest out.
 
 import { monotonicMs } from '../core/clock.ts';
@@ -86,8 +86,8 @@ export class BufferPool {
   }
 
   /**
-   * A free slot, or null. Never waits, and never overtakes: while others wait no slot is free, since
-   * `release` hands it straight on.
+   * A free slot, or null. Never waits, and never overtakes: while others wait no slot is free,
+   * since `release` hands it straight on.
    */
   tryAcquire(): ChunkBuffer | null {
     const buffer = this.#free.pop() ?? this.#touch();

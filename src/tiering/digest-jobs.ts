@@ -15,8 +15,8 @@ export type DigestJob =
   /** The chunks that follow belong to this extent. */
   | { kind: 'extent'; stream: number; extent: ExtentTerms }
   /**
-   * Hash the chunk in a slot of the arena, put its tag behind it, and write both to the file that is
-   * open as `descriptor`, if there is one yet.
+   * Hash the chunk in a slot of the arena, put its tag behind it, and write both to the file that
+   * is open as `descriptor`, if there is one yet.
    */
   | {
       kind: 'chunk';
@@ -27,7 +27,9 @@ export type DigestJob =
       descriptor: number | null;
     }
   | { kind: 'finish'; stream: number; job: number }
-  /** Read chunk `index` of an extent from its open file into a slot, and verify it. Of no stream. */
+  /**
+   * Read chunk `index` of an extent from its open file into a slot, and verify it. Of no stream.
+   */
   | {
       kind: 'verify';
       job: number;

@@ -34,7 +34,8 @@ export interface DigestStream {
 export interface DigestReader {
   /**
    * Reads chunk `index` of an extent from its open file into the buffer, and verifies it. The slot,
-   * and the file, are the thread's until then. Rejects with IntegrityError when anything was changed.
+   * and the file, are the thread's until then. Rejects with IntegrityError when anything was
+   * changed.
    */
   verify(extent: ExtentSeal, index: number, buffer: ChunkBuffer, descriptor: number): Promise<void>;
   /** Must be called once, and last. */

@@ -1,4 +1,5 @@
-// What the native API needs from the rest of the gateway, so that it can be tried without an S3 side.
+// What the native API needs from the rest of the gateway, so that it can be tried without an S3
+// side.
 import type { FastifyRequest } from 'fastify';
 import type { Identity as Authenticated } from '../../authz/authenticate.ts';
 import type { Directory } from '../../authz/directory.ts';

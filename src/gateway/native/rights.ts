@@ -1,6 +1,6 @@
-// Who may do what in the native API: one table, one decision. Invariant: what lies in another tenant
-// is answered as if it did not exist, before anything is looked up, so neither the answer nor its
-// time tells whether it does; and nobody but an operator can touch an operator or make one.
+// Who may do what in the native API: one table, one decision. Invariant: what lies in another
+// tenant is answered as if it did not exist, before anything is looked up, so neither the answer
+// nor its time tells whether it does; and nobody but an operator can touch an operator or make one.
 import type { Directory } from '../../authz/directory.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { Principal, Role } from '../../core/principal.ts';

@@ -1,6 +1,6 @@
-// The native API on the gateway's real rooms: signatures are checked as those of S3 requests are, and
-// commits go to the ledger. Invariant: a body is trusted only if its digest was signed, because what
-// it says (a role, a group) is the whole point of the request.
+// The native API on the gateway's real rooms: signatures are checked as those of S3 requests are,
+// and commits go to the ledger. Invariant: a body is trusted only if its digest was signed, because
+// what it says (a role, a group) is the whole point of the request.
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { RecordDraft } from '../../audit/record.ts';

@@ -1,4 +1,5 @@
-// What a route of the native API is: a table row that says its path, action, schemas and what to do.
+// What a route of the native API is: a table row that says its path, action, schemas and what to
+// do.
 
 import type { Page } from '../../authz/directory.ts';
 import type { IdentityChange } from '../../authz/identity-changes.ts';

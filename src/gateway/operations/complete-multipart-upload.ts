@@ -1,4 +1,5 @@
-// CompleteMultipartUpload: joins the parts' manifests in one commit; asked twice, it answers the same.
+// CompleteMultipartUpload: joins the parts' manifests in one commit; asked twice, it answers the
+// same.
 import { createHash } from 'node:crypto';
 import { percentEncode } from '../../authz/canonical-request.ts';
 import { type CompletedUpload, listParts, type Part } from '../../catalog/uploads.ts';

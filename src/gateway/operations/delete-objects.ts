@@ -1,4 +1,5 @@
-// DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, all in one batch.
+// DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, all in one
+// batch.
 import type { WriteConditions } from '../../catalog/conditions.ts';
 import { type ErrorCode, messageOf, Refusal } from '../../core/errors.ts';
 import { deleteBodyBytesMax, deleteKeysMax } from '../../core/limits.ts';

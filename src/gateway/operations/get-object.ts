@@ -1,5 +1,5 @@
-// GetObject and HeadObject. Small objects come with the row that names them; others stream, each chunk
-// verified before a byte of it is sent.
+// GetObject and HeadObject. Small objects come with the row that names them; others stream, each
+// chunk verified before a byte of it is sent.
 
 import { readInlineBody } from '../../catalog/extents.ts';
 import {

@@ -41,7 +41,9 @@ async function run(context: Context): Promise<Reply> {
   return emptyReply(200, { etag, ...checksumHeaders(attributes) });
 }
 
-/** Conditions are decided for good in the commit; asked here so that a lost body is not sent at all. */
+/**
+ * Conditions are decided for good in the commit; asked here so that a lost body is not sent at all.
+ */
 async function checkEarly(context: Context, conditions: WriteConditions): Promise<void> {
   if (!conditions.ifMatch && !conditions.ifNoneMatch) return;
   const current = await findCurrent(context.rooms.read, context.bucket.id, context.key);

@@ -1,5 +1,5 @@
-// UploadPartCopy: the part shares the source's extents. Its ETag is the MD5 of its bytes, as for any
-// part, so they are read and verified once, but not stored again.
+// UploadPartCopy: the part shares the source's extents. Its ETag is the MD5 of its bytes, as for
+// any part, so they are read and verified once, but not stored again.
 import { s3Time } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
