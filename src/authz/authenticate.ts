@@ -6,12 +6,14 @@
 // Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
 // reference.
 import { Buffer } from 'node:buffer';
+import {
+  canonicalHeaderValue,
+  canonicalRequest,
+  type QueryPairs,
+} from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
 import { clockSkewMsMax } from '../core/limits.ts';
 import type { Principal } from '../core/principal.ts';
-import { canonicalHeaderValue, canonicalRequest, type QueryPairs } from './canonical-request.ts';
-import { type Claim, type Headers, headerOf, readClaim } from './claim.ts';
-import { contentSha256, type Payload, readPayload } from './payload.ts';
 import {
   deriveSigningKey,
   equalSignatures,
@@ -19,7 +21,9 @@ import {
   signText,
   stringToSign,
   unsignedPayload,
-} from './sigv4.ts';
+} from '../core/sigv4.ts';
+import { type Claim, type Headers, headerOf, readClaim } from './claim.ts';
+import { contentSha256, type Payload, readPayload } from './payload.ts';
 
 export type { Payload } from './payload.ts';
 

@@ -8,10 +8,10 @@
 import { Buffer } from 'node:buffer';
 import { createHash, type Hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { digestLatin1 } from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
 import { chunkBytesMax, chunkHeaderBytesMax, trailerBytesMax } from '../core/limits.ts';
-import { digestLatin1 } from './canonical-request.ts';
-import { emptySha256, equalSignatures, signText } from './sigv4.ts';
+import { emptySha256, equalSignatures, signText } from '../core/sigv4.ts';
 
 export interface ChunkSeed {
   signingKey: Buffer;

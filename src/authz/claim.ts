@@ -3,9 +3,10 @@
 // where a part is missing, repeated or of the wrong form there is no claim to misread.
 // Specification: "Authenticating Requests: Using the Authorization Header" and "… Using Query
 // Parameters" of the Amazon S3 API reference.
+
+import type { QueryPairs } from '../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { presignSecondsMax } from '../core/limits.ts';
-import type { QueryPairs } from './canonical-request.ts';
 import {
   algorithm,
   formatAmzDate,
@@ -15,7 +16,7 @@ import {
   type Scope,
   scopeText,
   terminator,
-} from './sigv4.ts';
+} from '../core/sigv4.ts';
 
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 

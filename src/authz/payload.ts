@@ -4,8 +4,8 @@
 // reference, overview, the values of x-amz-content-sha256.
 import { Buffer } from 'node:buffer';
 import { invalidArgument, Refusal } from '../core/errors.ts';
+import { unsignedPayload } from '../core/sigv4.ts';
 import type { ChunkSeed } from './aws-chunked.ts';
-import { unsignedPayload } from './sigv4.ts';
 
 export type Payload =
   /** UNSIGNED-PAYLOAD, or presigned without x-amz-content-sha256. */

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import { join } from 'node:path';
-import { signRequest } from '../authz/sigv4.ts';
+import { signRequest } from '../core/sigv4.ts';
 import { readClientEnvironment } from './config.ts';
 import { profileDefault, readCredentials } from './credentials-file.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';

@@ -1,7 +1,7 @@
 // What the listing operations share: their parameters, the url encoding of keys, and continuation.
 
-import { percentEncode } from '../authz/canonical-request.ts';
 import type { Position } from '../catalog/listing.ts';
+import { percentEncode } from '../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { listKeysMax } from '../core/limits.ts';
 import { parameter, type S3Request } from './request.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Authenticator } from '#bursar/authz/authenticate.js';
-import { emptySha256 } from '#bursar/authz/sigv4.js';
+import { emptySha256 } from '#bursar/core/sigv4.js';
 import {
   accessKeyId,
   alice,

@@ -5,8 +5,8 @@ import {
   type ChunkSeed,
   trailerNames,
 } from '#bursar/authz/aws-chunked.js';
-import { deriveSigningKey } from '#bursar/authz/sigv4.js';
 import { chunkBytesMax, chunkHeaderBytesMax, trailerBytesMax } from '#bursar/core/limits.js';
+import { deriveSigningKey } from '#bursar/core/sigv4.js';
 import { encodeChunks } from './chunk-encoder.ts';
 import { region, secret } from './requests.ts';
 

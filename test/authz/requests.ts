@@ -2,8 +2,8 @@
 // request line and headers to what the gateway hands to the authenticator.
 import { createHash, createHmac } from 'node:crypto';
 import { Authenticator, type SignedRequest } from '#bursar/authz/authenticate.js';
-import { presignUrl, signRequest } from '#bursar/authz/sigv4.js';
 import type { Principal } from '#bursar/core/principal.js';
+import { presignUrl, signRequest } from '#bursar/core/sigv4.js';
 
 export const accessKeyId = 'AKIAIOSFODNN7EXAMPLE';
 export const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';

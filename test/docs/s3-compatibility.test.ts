@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as sdk from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { signRequest, unsignedPayload } from '#bursar/authz/sigv4.js';
+import { signRequest, unsignedPayload } from '#bursar/core/sigv4.js';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { readPage, root, rowsOf, sectionOf } from './markdown.ts';
 

@@ -2,7 +2,7 @@
 // decides itself when a byte is sent, when one is read, and when the connection ends.
 import { createHash } from 'node:crypto';
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
-import { signRequest } from '#bursar/authz/sigv4.js';
+import { signRequest } from '#bursar/core/sigv4.js';
 
 export interface Target {
   endpoint: string;

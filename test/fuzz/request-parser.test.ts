@@ -2,7 +2,7 @@
 // is no target at all is refused; nothing but a Refusal is ever thrown.
 import type { IncomingMessage } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import { percentEncode } from '#bursar/authz/canonical-request.js';
+import { percentEncode } from '#bursar/core/canonical-request.js';
 import { Refusal } from '#bursar/core/errors.js';
 import { parseRequest, type S3Request } from '#bursar/gateway/request.js';
 import { findOperation } from '#bursar/gateway/routes.js';

@@ -2,7 +2,7 @@
 // but a Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import type { Identity, SignedRequest } from '#bursar/authz/authenticate.js';
-import { presignUrl, signRequest } from '#bursar/authz/sigv4.js';
+import { presignUrl, signRequest } from '#bursar/core/sigv4.js';
 import {
   accessKeyId,
   exampleAuthenticator,

@@ -1,6 +1,6 @@
 // Signed requests over a plain socket, for clients that behave as no HTTP library lets them.
 import { connect, type Socket } from 'node:net';
-import { signRequest } from '#bursar/authz/sigv4.js';
+import { signRequest } from '#bursar/core/sigv4.js';
 import type { Target } from '../fault/s3-client.ts';
 
 export class RawClient {

@@ -5,8 +5,8 @@ import { readdirSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { CreateBucketCommand, S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
-import { percentEncode } from '#bursar/authz/canonical-request.js';
-import { signRequest } from '#bursar/authz/sigv4.js';
+import { percentEncode } from '#bursar/core/canonical-request.js';
+import { signRequest } from '#bursar/core/sigv4.js';
 import { startServedGateway } from '../tooling/served-gateway.ts';
 
 export interface Keys {

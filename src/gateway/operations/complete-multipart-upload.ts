@@ -1,9 +1,9 @@
 // CompleteMultipartUpload: joins the parts' manifests in one commit; asked twice, it answers the
 // same.
 import { createHash } from 'node:crypto';
-import { percentEncode } from '../../authz/canonical-request.ts';
 import { type CompletedUpload, listParts, type Part } from '../../catalog/uploads.ts';
 import type { Attributes } from '../../catalog/versions.ts';
+import { percentEncode } from '../../core/canonical-request.ts';
 import { Refusal } from '../../core/errors.ts';
 import { objectBytesMax, partBytesMin, partCountMax, xmlBytesMax } from '../../core/limits.ts';
 import { countRuns } from '../../core/manifest.ts';

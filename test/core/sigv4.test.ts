@@ -1,6 +1,6 @@
 import { S3Client } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
-import { canonicalQuery } from '#bursar/authz/canonical-request.js';
+import { canonicalQuery } from '#bursar/core/canonical-request.js';
 import {
   deriveSigningKey,
   emptySha256,
@@ -10,8 +10,8 @@ import {
   presignUrl,
   SigningKeys,
   signRequest,
-} from '#bursar/authz/sigv4.js';
-import { accessKeyId, exampleMs, region, secret } from './requests.ts';
+} from '#bursar/core/sigv4.js';
+import { accessKeyId, exampleMs, region, secret } from '../authz/requests.ts';
 
 const host = 'examplebucket.s3.amazonaws.com';
 const credentials = { accessKeyId, secret, region, timeMs: exampleMs };
