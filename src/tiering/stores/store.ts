@@ -1,0 +1,59 @@
+// What the rest asks of a store of extents (DESIGN section 7): the terms that all drivers keep.
+// Invariant: an extent is written once, under a random id, and never changed; what a driver gives
+// back is not trusted by those who call it, they verify every chunk.
+
+/** What a store must be able to do for extents. Sizes in bytes. */
+export interface ExtentStore {
+  /** Names the store in manifests. */
+  readonly number: number;
+  /** `local`, or as configured. */
+  readonly name: string;
+  /** Removes an extent; one that is absent is fine. */
+  remove(id: Buffer): Promise<void>;
+  /** All finished extents, in no order; the size is that of the stored form. */
+  list(): AsyncIterable<{ id: Buffer; sizeBytes: number }>;
+}
+
+export interface RemoteRead {
+  id: Buffer;
+  /** What the whole stored extent must have, bytes. */
+  sizeBytes: number;
+  /** Where in the stored extent the first piece begins. */
+  position: number;
+  into: readonly Buffer[];
+  /** Called when piece `index` is whole: each once, ascending. */
+  filled?: (index: number) => void;
+  signal?: AbortSignal;
+}
+
+/** A store that takes and gives whole runs of bytes over a network (S3). */
+export interface RemoteStore extends ExtentStore {
+  /** Plaintext bytes of an extent that is written here, at most 16 MiB. */
+  readonly extentBytesMax: number;
+  /**
+   * Stores an extent; `pieces` (views, maybe of shared memory) stay unchanged until it settles.
+   * Retried inside. Durable when it resolves. Rejects with Refusal ServiceUnavailable or SlowDown
+   * when the store cannot.
+   */
+  put(id: Buffer, pieces: readonly Buffer[]): Promise<void>;
+  /**
+   * Reads the bytes from `position` on into the pieces, in order. Retries and hedges inside, going
+   * on after the last whole byte. Throws IntegrityError when the extent is missing or not
+   * `sizeBytes` long in all, Refusal ServiceUnavailable or SlowDown when the store cannot. `signal`
+   * abandons it: it then rejects, and writes to no piece any more.
+   */
+  read(options: RemoteRead): Promise<void>;
+  /** The last `maxBytes` of an extent, or all of it, for repair; undefined when there is none. */
+  readEnd(id: Buffer, maxBytes: number): Promise<{ bytes: Buffer; sizeBytes: number } | undefined>;
+
+  // Small named objects beside the extents (journal, owner marker); names relative to the prefix.
+  getObject(name: string): Promise<Buffer | undefined>;
+  putObject(
+    name: string,
+    bytes: Buffer,
+    options?: { ifAbsent?: boolean },
+  ): Promise<'stored' | 'exists'>;
+  removeObject(name: string): Promise<void>;
+  /** In order of name, after `after`. */
+  listObjects(prefix: string, after?: string): AsyncIterable<{ name: string; sizeBytes: number }>;
+}
