@@ -142,3 +142,11 @@ export function invalidArgument(name: string, value: string, message?: string): 
   const fields = { ArgumentName: name, ArgumentValue: value };
   return new Refusal('InvalidArgument', message === undefined ? { fields } : { message, fields });
 }
+
+/**
+ * What is stored is not what was written: it failed authentication. Nothing of it is sent to a
+ * client, who gets BursarIntegrityError.
+ */
+export class IntegrityError extends Error {
+  override readonly name = 'IntegrityError';
+}

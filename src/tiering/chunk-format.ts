@@ -4,12 +4,8 @@
 // allocates chunk data.
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import { createRequire } from 'node:module';
+import { IntegrityError } from '../core/errors.ts';
 import { chunkBytes, tagBytes } from '../core/limits.ts';
-
-/** Stored bytes are not what was written. Never sent to a client. */
-export class IntegrityError extends Error {
-  override readonly name = 'IntegrityError';
-}
 
 export const sha256Algorithm = 1;
 export const blake3Algorithm = 2;

@@ -1,12 +1,13 @@
 // The chunks of an object on their way in: read ahead, verified, given out in order.
 // Invariant: each buffer and each open file is given back once, however the stream is left; and the
 // stream waits for a buffer only while it holds none, so that readers cannot lock each other up.
+import { IntegrityError } from '../core/errors.ts';
 import { chunkBytes } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore } from '../core/manifest.ts';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
 import type { ExtentSeal } from './chunk-format.ts';
-import { IntegrityError, sealedBytes } from './chunk-format.ts';
+import { sealedBytes } from './chunk-format.ts';
 import type { DigestPool, DigestReader } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
 import type { Keyring } from './keyring.ts';

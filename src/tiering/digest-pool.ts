@@ -3,9 +3,10 @@
 // a thread dies, everything that waits for it fails, and the next stream gets a new thread.
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
+import { IntegrityError } from '../core/errors.ts';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
 import type { ChecksumAlgorithm } from './checksums.ts';
-import { type ExtentSeal, IntegrityError } from './chunk-format.ts';
+import type { ExtentSeal } from './chunk-format.ts';
 import type { DigestJob, DigestReply, Digests, ExtentTerms } from './digest-jobs.ts';
 
 export interface DigestPoolOptions {

@@ -8,18 +8,13 @@ import type { Hash } from 'node:crypto';
 import { createHash } from 'node:crypto';
 import { readSync, writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
+import { IntegrityError } from '../core/errors.ts';
 import { tagBytes } from '../core/limits.ts';
 import { viewSlot } from './buffer-pool.ts';
 import type { Checksum } from './checksums.ts';
 import { createChecksum } from './checksums.ts';
 import type { ExtentSeal } from './chunk-format.ts';
-import {
-  chunkLength,
-  chunkPosition,
-  IntegrityError,
-  sealChunk,
-  verifyChunk,
-} from './chunk-format.ts';
+import { chunkLength, chunkPosition, sealChunk, verifyChunk } from './chunk-format.ts';
 import type { DigestJob, DigestReply, ExtentTerms } from './digest-jobs.ts';
 
 interface Stream {

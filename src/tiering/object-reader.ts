@@ -1,8 +1,9 @@
 // Reads objects back (DESIGN sections 4 and 7). Invariant: a byte is given out only after the tag
 // of its whole chunk was found right.
+import { IntegrityError } from '../core/errors.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import type { BufferPool } from './buffer-pool.ts';
-import { IntegrityError, sealedBytes, verifyChunk } from './chunk-format.ts';
+import { sealedBytes, verifyChunk } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
 import { isInlineRun, openSeal } from './extent-run.ts';

@@ -2,13 +2,13 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { IntegrityError } from '#bursar/core/errors.js';
 import {
   blake3Algorithm,
   chunkLength,
   chunkPosition,
   defaultAlgorithm,
   deriveExtentKey,
-  IntegrityError,
   sealChunk,
   sealedBytes,
   verifyChunk,

@@ -1,8 +1,8 @@
 // What happens to a reader when stored bytes, or what the catalog says of them, were changed.
 import { copyFileSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { IntegrityError } from '#bursar/core/errors.js';
 import type { ExtentRun } from '#bursar/core/manifest.js';
-import { IntegrityError } from '#bursar/tiering/chunk-format.js';
 import type { WrittenObject } from '#bursar/tiering/object-writer.js';
 import { C, E, listOpenFiles, makeBytes, makeRig, type Rig } from './rig.ts';
 

@@ -10,7 +10,7 @@ import {
   type VersionWithBody,
 } from '../../catalog/versions.ts';
 import { httpTime } from '../../core/clock.ts';
-import { invalidArgument, Refusal } from '../../core/errors.ts';
+import { IntegrityError, invalidArgument, Refusal } from '../../core/errors.ts';
 import {
   countBytes,
   decodeManifest,
@@ -18,7 +18,6 @@ import {
   inlineStore,
   sliceRuns,
 } from '../../core/manifest.ts';
-import { IntegrityError } from '../../tiering/chunk-format.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';

@@ -6,8 +6,8 @@
 import fs from 'node:fs';
 import { mkdir, readdir, rename, rm, unlink } from 'node:fs/promises';
 import path from 'node:path';
+import { IntegrityError } from '../../core/errors.ts';
 import { extentIdBytes } from '../../core/ids.ts';
-import { IntegrityError } from '../chunk-format.ts';
 import { FolderSync } from './folder-sync.ts';
 
 export interface ExtentFile {
