@@ -11,9 +11,11 @@ export interface Bucket {
   name: string;
   owner: string;
   createdMs: number;
+  /** Number of the store where all extents of its objects lie. */
+  store: number;
 }
 
-const columns = 'id, tenant, name, owner, created_ms AS createdMs';
+const columns = 'id, tenant, name, owner, created_ms AS createdMs, store';
 
 export async function findBucket(
   read: Reader,
@@ -55,6 +57,7 @@ export interface CreateBucket {
   tenant: string;
   name: string;
   owner: string;
+  store: number;
 }
 
 export async function createBucket(
@@ -81,11 +84,12 @@ export async function createBucket(
   );
   if ((count?.n ?? 0) >= bucketsPerTenantMax) return refused('TooManyBuckets');
   await tx.run(
-    'INSERT INTO buckets (tenant, name, owner, created_ms) VALUES (?, ?, ?, ?)',
+    'INSERT INTO buckets (tenant, name, owner, created_ms, store) VALUES (?, ?, ?, ?, ?)',
     change.tenant,
     change.name,
     change.owner,
     moment.timeMs,
+    change.store,
   );
   return { ok: true, storage: noStorage, result: null };
 }

@@ -6,6 +6,7 @@ import { applyIdentityChange } from '../authz/identity-changes.ts';
 import { createBucket, deleteBucket } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
+import { registerStore } from '../catalog/stores.ts';
 import {
   abortUpload,
   completeUpload,
@@ -83,6 +84,8 @@ export async function applyHousekeeping(
       return work.ids.length;
     case 'condemnIntents':
       return condemnIntents(tx, { ...work, process, timeMs });
+    case 'registerStore':
+      return registerStore(tx, work.name, work.location);
     case 'purgeSuperseded':
       return purgeSuperseded(tx, work.max, timeMs);
     case 'forgetExtents':

@@ -14,6 +14,7 @@ export type Housekeeping =
   | { kind: 'declareExtents'; tenant: string; ids: Uint8Array[] }
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
   | { kind: 'purgeSuperseded'; max: number }
+  | { kind: 'registerStore'; name: string; location: string }
   | { kind: 'forgetExtents'; ids: Uint8Array[] }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number };
 

@@ -8,7 +8,8 @@ export const schema = `
 CREATE TABLE tenants (
   name TEXT PRIMARY KEY,
   created_ms INTEGER NOT NULL,
-  members_create_buckets INTEGER NOT NULL DEFAULT 1
+  members_create_buckets INTEGER NOT NULL DEFAULT 1,
+  default_store TEXT               -- name of a store for new buckets; null: the gateway's default
 ) WITHOUT ROWID;
 
 CREATE TABLE principals (
@@ -55,12 +56,25 @@ CREATE TABLE tenant_keys (         -- the keys that authenticate stored bytes
 ) WITHOUT ROWID;
 
 -- catalog: what is stored ---------------------------------------------------------------------
+CREATE TABLE gateway (             -- what is true of this data folder as a whole
+  instance TEXT NOT NULL           -- random: tells it from every other, in the stores it owns
+);
+INSERT INTO gateway VALUES (lower(hex(randomblob(16))));
+
+CREATE TABLE stores (              -- S3 stores that were ever configured; rows stay for ever
+  number INTEGER PRIMARY KEY,      -- 2 and up, given once: manifests have it
+  name TEXT NOT NULL UNIQUE,
+  location TEXT NOT NULL,          -- s3://bucket/prefix at endpoint
+  generation TEXT                  -- of the journal in it
+);
+
 CREATE TABLE buckets (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   tenant TEXT NOT NULL REFERENCES tenants(name),
   name TEXT NOT NULL,
   owner TEXT NOT NULL,             -- principal name in the tenant
   created_ms INTEGER NOT NULL,
+  store INTEGER NOT NULL DEFAULT 1, -- number of the store where all of its extents lie
   UNIQUE (tenant, name)
 );
 

@@ -58,7 +58,7 @@ function makeBucket(random: Random): RandomChange {
   const tenant = randomOf(random, tenants);
   const name = randomOf(random, names);
   const owner = randomOf(random, owners);
-  return { change: { kind: 'createBucket', tenant, name, owner }, declare: [] };
+  return { change: { kind: 'createBucket', tenant, name, owner, store: 1 }, declare: [] };
 }
 
 function removeBucket(random: Random, model: LedgerModel): RandomChange {

@@ -69,7 +69,7 @@ export async function openLedger(): Promise<LedgerFixture> {
   } satisfies IdentityChange;
   await ledger.commit(commitOf({ kind: 'identity', identity: alice }));
   await ledger.commit(
-    commitOf({ kind: 'createBucket', tenant: 'one', name: 'data', owner: 'alice' }),
+    commitOf({ kind: 'createBucket', tenant: 'one', name: 'data', owner: 'alice', store: 1 }),
   );
   return fixture;
 }

@@ -20,7 +20,7 @@ async function run(context: Context): Promise<Reply> {
   checkConfiguration(await receiveSmall(context, bodyBytesMax), context.rooms.region);
   const { tenant, name: owner } = context.who.principal;
   const name = context.request.bucketName ?? '';
-  const result = await context.tryCommit({ kind: 'createBucket', tenant, name, owner });
+  const result = await context.tryCommit({ kind: 'createBucket', tenant, name, owner, store: 1 });
   if (!result.ok && result.code !== 'BucketAlreadyOwnedByYou') {
     throw new Refusal(result.code, { fields: { BucketName: name } });
   }

@@ -1,0 +1,45 @@
+// Stores by number. Invariant: a number is given to a name once and for ever, since manifests and
+// buckets have it: taking a store out of the configuration leaves its row, and bringing it back
+// finds its old number.
+import type { Reader, Tx } from '../core/database.ts';
+import { localStore } from '../core/manifest.ts';
+
+export interface StoreRow {
+  number: number;
+  name: string;
+  /** Where it was last seen to be ours. */
+  location: string;
+}
+
+/** A manifest has one byte for the number. */
+const numberMax = 255;
+
+/** All S3 stores that were ever configured, in order of number. */
+export async function listStores(read: Reader): Promise<StoreRow[]> {
+  return read.all<StoreRow>('SELECT number, name, location FROM stores ORDER BY number');
+}
+
+/** What tells this data folder from every other. */
+export async function readInstance(read: Reader): Promise<string> {
+  const row = await read.get<{ instance: string }>('SELECT instance FROM gateway');
+  if (!row) throw new Error('the database does not say which gateway it is of');
+  return row.instance;
+}
+
+/**
+ * Gives a store its number, or notes where one that has a number is now. Gives how many rows were
+ * touched: none when no number is left.
+ */
+export async function registerStore(tx: Tx, name: string, location: string): Promise<number> {
+  const moved = await tx.run('UPDATE stores SET location = ? WHERE name = ?', location, name);
+  if (moved.changes > 0) return moved.changes;
+  const added = await tx.run(
+    `INSERT INTO stores (number, name, location)
+       SELECT n, ?, ? FROM (SELECT coalesce(max(number), ?) + 1 AS n FROM stores) WHERE n <= ?`,
+    name,
+    location,
+    localStore,
+    numberMax,
+  );
+  return added.changes;
+}
