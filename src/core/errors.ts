@@ -149,4 +149,21 @@ export function invalidArgument(name: string, value: string, message?: string): 
  */
 export class IntegrityError extends Error {
   override readonly name = 'IntegrityError';
+  readonly kind: IntegrityKind;
+  /** Number of the store that holds what failed; 0, the catalog, until who asked it says more. */
+  store: number;
+
+  constructor(
+    message: string,
+    detail: { kind?: IntegrityKind; store?: number; cause?: unknown } = {},
+  ) {
+    super(message, { cause: detail.cause });
+    this.kind = detail.kind ?? 'row';
+    this.store = detail.store ?? 0;
+  }
 }
+
+/**
+ * What failed: a row of the catalog, or of a stored extent its presence, its length or a chunk.
+ */
+export type IntegrityKind = 'row' | 'missing' | 'length' | 'chunk';
