@@ -114,5 +114,6 @@ export function verifyChunk(extent: ExtentSeal, index: number, sealed: Buffer): 
   }
   throw new IntegrityError(
     `chunk ${index} of extent ${extent.id.toString('hex')} is not authentic`,
+    { kind: 'chunk' },
   );
 }

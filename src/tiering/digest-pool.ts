@@ -197,6 +197,6 @@ function termsOf({ id, key, algorithm, extentBytes }: ExtentSeal): ExtentTerms {
 
 /** The error as the thread threw it. */
 function errorOf({ error, code, isIntegrity }: DigestReply): unknown {
-  if (isIntegrity) return new IntegrityError((error as Error).message);
+  if (isIntegrity) return new IntegrityError((error as Error).message, { kind: 'chunk' });
   return code === undefined ? error : Object.assign(error as Error, { code });
 }

@@ -151,7 +151,10 @@ export class LocalStore {
       fd = await openFile(this.#nameOf(id), fs.constants.O_RDONLY);
     } catch (error) {
       if (!isMissing(error)) throw error;
-      throw new IntegrityError(`extent ${id.toString('hex')} is missing`, { cause: error });
+      throw new IntegrityError(`extent ${id.toString('hex')} is missing`, {
+        kind: 'missing',
+        cause: error,
+      });
     }
     return {
       // The file is open, so its size is in memory: not worth a trip to the thread pool.
