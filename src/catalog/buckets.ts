@@ -2,6 +2,7 @@
 // left behind can never show in a new one of the same name.
 import type { Reader, Tx } from '../core/database.ts';
 import { bucketsPerTenantMax } from '../core/limits.ts';
+import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { discardUploads } from './uploads.ts';
 
@@ -83,7 +84,7 @@ export async function createBucket(
     change.tenant,
   );
   if ((count?.n ?? 0) >= bucketsPerTenantMax) return refused('TooManyBuckets');
-  await tx.run(
+  const { insertedId } = await tx.run(
     'INSERT INTO buckets (tenant, name, owner, created_ms, store) VALUES (?, ?, ?, ?, ?)',
     change.tenant,
     change.name,
@@ -91,6 +92,8 @@ export async function createBucket(
     moment.timeMs,
     change.store,
   );
+  const { store } = change;
+  await noteChange(tx, { store, bucketId: insertedId, key: null }, moment);
   return { ok: true, storage: noStorage, result: null };
 }
 
@@ -105,7 +108,8 @@ export async function deleteBucket(
   change: DeleteBucket,
   moment: Moment,
 ): Promise<Outcome<null>> {
-  if (!(await getBucket(tx, change.bucketId))) return refused('NoSuchBucket');
+  const bucket = await getBucket(tx, change.bucketId);
+  if (!bucket) return refused('NoSuchBucket');
   const object = await tx.get(
     'SELECT 1 FROM versions WHERE bucket_id = ? AND superseded_seq IS NULL LIMIT 1',
     change.bucketId,
@@ -113,5 +117,6 @@ export async function deleteBucket(
   if (object) return refused('BucketNotEmpty');
   const storedBytes = -(await discardUploads(tx, change.bucketId, moment.timeMs));
   await tx.run('DELETE FROM buckets WHERE id = ?', change.bucketId);
+  await noteChange(tx, { store: bucket.store, bucketId: bucket.id, key: null }, moment);
   return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
 }

@@ -9,6 +9,7 @@ import {
   dropReferences,
   type InlineExtent,
 } from './extents.ts';
+import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 
 export type ChecksumType = 'COMPOSITE' | 'FULL_OBJECT';
@@ -157,9 +158,10 @@ export async function deleteObject(
 ): Promise<Outcome<null>> {
   const opening = await openKey(tx, change.bucketId, change.key, change.conditions);
   if (!opening.ok) return opening;
-  const current = opening.result;
+  const { store, current } = opening.result;
   if (!current) return { ok: true, storage: noStorage, result: null };
   await supersede(tx, change, current.seq, moment.seq);
+  await noteChange(tx, { store, bucketId: change.bucketId, key: change.key }, moment);
   return {
     ok: true,
     storage: { storedBytes: -current.sizeBytes, storedObjects: -1 },
@@ -173,16 +175,25 @@ interface Current {
   sizeBytes: number;
 }
 
-/**
- * The bucket is there and the conditions hold: gives the current version, null when there is none.
- */
+/** A key that a change is about to be made of. */
+export interface OpenKey {
+  /** Of the bucket. */
+  store: number;
+  /** Null when there is no current version. */
+  current: Current | null;
+}
+
+/** The bucket is there and the conditions hold: gives what the change begins from. */
 export async function openKey(
   tx: Tx,
   bucketId: number,
   key: string,
   conditions: WriteConditions,
-): Promise<Outcome<Current | null>> {
-  const bucket = await tx.get('SELECT 1 FROM buckets WHERE id = ?', bucketId);
+): Promise<Outcome<OpenKey>> {
+  const bucket = await tx.get<{ store: number }>(
+    'SELECT store FROM buckets WHERE id = ?',
+    bucketId,
+  );
   if (!bucket) return refused('NoSuchBucket');
   const current = await tx.get<Current>(
     `SELECT seq, etag, size AS sizeBytes FROM ${newest} WHERE superseded_seq IS NULL`,
@@ -190,14 +201,16 @@ export async function openKey(
     key,
   );
   const refusal = checkWriteConditions(conditions, current?.etag ?? null);
-  return refusal ?? { ok: true, storage: noStorage, result: current ?? null };
+  if (refusal) return refusal;
+  const result = { store: bucket.store, current: current ?? null };
+  return { ok: true, storage: noStorage, result };
 }
 
-/** Supersedes `current` by the drafted object. After this point the write must succeed. */
+/** Supersedes the current version by the drafted object. After this point the write must succeed. */
 export async function replaceCurrent(
   tx: Tx,
   change: { bucketId: number; key: string; object: ObjectDraft },
-  current: Current | null,
+  { store, current }: OpenKey,
   moment: Moment,
 ): Promise<Outcome<null>> {
   const { object } = change;
@@ -216,6 +229,7 @@ export async function replaceCurrent(
     object.manifest,
     object.attributes,
   );
+  await noteChange(tx, { store, bucketId: change.bucketId, key: change.key }, moment);
   const storedBytes = object.sizeBytes - (current?.sizeBytes ?? 0);
   return { ok: true, storage: { storedBytes, storedObjects: current ? 0 : 1 }, result: null };
 }

@@ -5,6 +5,7 @@ import { appendRecord } from '../audit/records.ts';
 import { applyIdentityChange } from '../authz/identity-changes.ts';
 import { createBucket, deleteBucket } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
+import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
 import { registerStore } from '../catalog/stores.ts';
 import {
@@ -88,6 +89,8 @@ export async function applyHousekeeping(
       return registerStore(tx, work.name, work.location);
     case 'purgeSuperseded':
       return purgeSuperseded(tx, work.max, timeMs);
+    case 'forgetJournaled':
+      return forgetJournaled(tx, work.store, work.lastSeq);
     case 'forgetExtents':
       await forgetExtents(tx, work.ids);
       return work.ids.length;

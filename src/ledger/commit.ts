@@ -15,6 +15,7 @@ export type Housekeeping =
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
   | { kind: 'purgeSuperseded'; max: number }
   | { kind: 'registerStore'; name: string; location: string }
+  | { kind: 'forgetJournaled'; store: number; lastSeq: number }
   | { kind: 'forgetExtents'; ids: Uint8Array[] }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number };
 

@@ -47,12 +47,8 @@ CREATE TABLE access_keys (
 ) WITHOUT ROWID;
 CREATE INDEX access_keys_by_principal ON access_keys (tenant, principal);
 
-CREATE TABLE tenant_keys (         -- the keys that authenticate stored bytes
-  tenant TEXT NOT NULL,
-  epoch INTEGER NOT NULL,
-  sealed_key BLOB NOT NULL,
-  created_ms INTEGER NOT NULL,
-  PRIMARY KEY (tenant, epoch)
+CREATE TABLE retired_tenants (     -- names that are not given again
+  name TEXT PRIMARY KEY
 ) WITHOUT ROWID;
 
 -- catalog: what is stored ---------------------------------------------------------------------
@@ -94,6 +90,15 @@ CREATE TABLE versions (
   PRIMARY KEY (bucket_id, key, seq)
 ) WITHOUT ROWID;
 CREATE INDEX versions_superseded ON versions (superseded_seq) WHERE superseded_seq IS NOT NULL;
+
+CREATE TABLE outbox (              -- changes that the journal in their store does not have yet
+  store INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  time_ms INTEGER NOT NULL,
+  bucket_id INTEGER NOT NULL,
+  key TEXT,                        -- null: the bucket itself
+  PRIMARY KEY (store, seq)
+) WITHOUT ROWID;
 
 CREATE TABLE extents (
   id BLOB PRIMARY KEY,

@@ -1,0 +1,46 @@
+// Changes that the journal in their store does not have yet (docs/formats/journal.md). Invariant: a
+// row is written in the transaction of its change, so no change of a bucket in an S3 store can be
+// missed; it goes when a segment of the journal that tells of it is durable in the store.
+import type { Reader, Tx } from '../core/database.ts';
+import { localStore } from '../core/manifest.ts';
+import type { Moment } from './outcome.ts';
+
+export interface OutboxRow {
+  seq: number;
+  timeMs: number;
+  bucketId: number;
+  /** Null: the bucket itself. */
+  key: string | null;
+}
+
+/** Notes that a key of a bucket, or the bucket, was changed at this moment. */
+export async function noteChange(
+  tx: Tx,
+  changed: { store: number; bucketId: number; key: string | null },
+  moment: Moment,
+): Promise<void> {
+  const { store, bucketId, key } = changed;
+  if (store <= localStore) return;
+  const sql = 'INSERT INTO outbox VALUES (?, ?, ?, ?, ?)';
+  await tx.run(sql, store, moment.seq, moment.timeMs, bucketId, key);
+}
+
+/** The first `max` rows of a store, in order of seq. */
+export async function listOutbox(read: Reader, store: number, max: number): Promise<OutboxRow[]> {
+  return read.all<OutboxRow>(
+    `SELECT seq, time_ms AS timeMs, bucket_id AS bucketId, key FROM outbox
+       WHERE store = ? ORDER BY seq LIMIT ?`,
+    store,
+    max,
+  );
+}
+
+/** Forgets what is in the journal: a store's rows up to `lastSeq`. Gives how many there were. */
+export async function forgetJournaled(tx: Tx, store: number, lastSeq: number): Promise<number> {
+  const { changes } = await tx.run(
+    'DELETE FROM outbox WHERE store = ? AND seq <= ?',
+    store,
+    lastSeq,
+  );
+  return changes;
+}
