@@ -39,7 +39,7 @@ describe('the rooms', () => {
     ['src/core/planted.ts', '../authz/decide.ts'],
     ['src/authz/planted.ts', '../catalog/buckets.ts'],
     ['src/quota/planted.ts', '../audit/records.ts'],
-    ['src/catalog/planted.ts', '../tiering/keyring.ts'],
+    ['src/catalog/planted.ts', '../tiering/chunk-format.ts'],
     ['src/audit/planted.ts', '../quota/usage.ts'],
     ['src/tiering/stores/planted.ts', '../../catalog/extents.ts'],
     ['src/ledger/planted.ts', '../gateway/server.ts'],

@@ -3,7 +3,7 @@
 // `write` changes rows. Invariants: a refused change writes nothing, and after `check` no write can
 // fail on a constraint, because the transaction is shared with other requests' changes; there is
 // always an operator with an access key; the name of a deleted tenant is never given again, since
-// records and usage of the old one carry it (its row in `tenant_keys` stays).
+// records and usage of the old one carry it and its keys are derived from it.
 import type { Tx } from '../core/database.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { accessKeysPerPrincipalMax } from '../core/limits.ts';
@@ -15,13 +15,7 @@ export const defaultTenant = 'default';
 export const rootPrincipal = 'admin';
 
 export type IdentityChange =
-  | {
-      type: 'createTenant';
-      name: string;
-      membersCreateBuckets: boolean;
-      /** Its data key of epoch 1: 32 bytes, sealed for the keyring. */
-      sealedDataKey: Uint8Array;
-    }
+  | { type: 'createTenant'; name: string; membersCreateBuckets: boolean }
   | { type: 'updateTenant'; name: string; membersCreateBuckets: boolean }
   | { type: 'deleteTenant'; name: string }
   | {
@@ -50,8 +44,6 @@ export type IdentityChange =
       type: 'putRootKey';
       id: string;
       sealedSecret: Uint8Array;
-      /** Used only when there is no tenant `default` yet. */
-      sealedDataKey: Uint8Array;
     };
 
 export type Verdict = { ok: true } | { ok: false; code: ErrorCode };
@@ -68,8 +60,8 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
   createTenant: {
     check: async (tx, { name }) =>
       (await tenantNameIsUsed(tx, name)) ? 'AlreadyExists' : undefined,
-    write: (tx, { name, membersCreateBuckets, sealedDataKey }, timeMs) =>
-      insertTenant(tx, name, membersCreateBuckets, sealedDataKey, timeMs),
+    write: (tx, { name, membersCreateBuckets }, timeMs) =>
+      insertTenant(tx, name, membersCreateBuckets, timeMs),
   },
 
   updateTenant: {
@@ -97,6 +89,7 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
       await tx.run('DELETE FROM groups WHERE tenant = ?', name);
       await tx.run('DELETE FROM principals WHERE tenant = ?', name);
       await tx.run('DELETE FROM tenants WHERE name = ?', name);
+      await tx.run('INSERT INTO retired_tenants (name) VALUES (?)', name);
     },
   },
 
@@ -230,7 +223,7 @@ export async function applyIdentityChange(
 
 async function writeRootKey(tx: Tx, change: ChangeOf<'putRootKey'>, timeMs: number): Promise<void> {
   if (!(await tenantExists(tx, defaultTenant))) {
-    await insertTenant(tx, defaultTenant, true, change.sealedDataKey, timeMs);
+    await insertTenant(tx, defaultTenant, true, timeMs);
   }
   if (await roleOf(tx, defaultTenant, rootPrincipal)) {
     await updateRole(tx, defaultTenant, rootPrincipal, 'operator');
@@ -248,7 +241,7 @@ async function tenantExists(tx: Tx, name: string): Promise<boolean> {
 
 async function tenantNameIsUsed(tx: Tx, name: string): Promise<boolean> {
   if (await tenantExists(tx, name)) return true;
-  return (await tx.get('SELECT 1 FROM tenant_keys WHERE tenant = ? LIMIT 1', name)) !== undefined;
+  return (await tx.get('SELECT 1 FROM retired_tenants WHERE name = ?', name)) !== undefined;
 }
 
 /** What is missing: the thing itself or already the tenant around it. */
@@ -299,7 +292,6 @@ async function insertTenant(
   tx: Tx,
   name: string,
   membersCreateBuckets: boolean,
-  sealedDataKey: Uint8Array,
   timeMs: number,
 ): Promise<void> {
   await tx.run(
@@ -307,12 +299,6 @@ async function insertTenant(
     name,
     timeMs,
     Number(membersCreateBuckets),
-  );
-  await tx.run(
-    'INSERT INTO tenant_keys (tenant, epoch, sealed_key, created_ms) VALUES (?, 1, ?, ?)',
-    name,
-    sealedDataKey,
-    timeMs,
   );
 }
 

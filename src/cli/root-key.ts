@@ -8,7 +8,6 @@ import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/iden
 import { newAccessKeyId, newSecretAccessKey } from '../core/ids.ts';
 import { principalId } from '../core/principal.ts';
 import type { Sealer } from '../core/sealing.ts';
-import { sealNewDataKey } from '../gateway/native/tenant-routes.ts';
 import type { Config } from './config.ts';
 import { profileDefault, readCredentials, writeCredentials } from './credentials-file.ts';
 import { CommandFailure } from './failure.ts';
@@ -86,7 +85,6 @@ async function putRootKey(options: RootKeyOptions, key: RootKey): Promise<void> 
     type: 'putRootKey',
     id: key.id,
     sealedSecret: sealer.seal(Buffer.from(key.secret, 'utf8'), context),
-    sealedDataKey: sealNewDataKey(sealer, defaultTenant),
   });
   directory.forget();
 }

@@ -15,7 +15,6 @@ import { Sweeper } from '../ledger/sweeper.ts';
 import { Reservations } from '../quota/reservations.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
 import { DigestPool } from '../tiering/digest-pool.ts';
-import { Keyring } from '../tiering/keyring.ts';
 import { ObjectReader } from '../tiering/object-reader.ts';
 import { ObjectWriter } from '../tiering/object-writer.ts';
 import { ReadLeases } from '../tiering/read-leases.ts';
@@ -99,8 +98,7 @@ interface Parts {
 }
 
 function furnish(config: Config, { folder, ledger, read, store, closers }: Parts): Rooms {
-  const { sealer } = folder;
-  const keyring = new Keyring({ read, open: (sealed, context) => sealer.open(sealed, context) });
+  const { keyring } = folder;
   const buffers = new BufferPool();
   const digests = opened(closers, new DigestPool({ buffers }));
   return {

@@ -2,6 +2,7 @@
 // Invariant: each buffer and each open file is given back once, however the stream is left; and the
 // stream waits for a buffer only while it holds none, so that readers cannot lock each other up.
 import { IntegrityError } from '../core/errors.ts';
+import type { Keyring } from '../core/keyring.ts';
 import { chunkBytes } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore } from '../core/manifest.ts';
@@ -10,7 +11,6 @@ import type { ExtentSeal } from './chunk-format.ts';
 import { sealedBytes } from './chunk-format.ts';
 import type { DigestPool, DigestReader } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
-import type { Keyring } from './keyring.ts';
 import type { ExtentSource, LocalStore } from './stores/local-store.ts';
 
 /** Chunks that one stream reads ahead. */
@@ -154,7 +154,7 @@ export class ChunkStream {
 
   async #openExtent(run: ExtentRun): Promise<OpenExtent> {
     const { keyring, store, tenant } = this.#options;
-    const seal = openSeal(run, await keyring.at(tenant, run.epoch));
+    const seal = openSeal(run, keyring.tenantKey(tenant, run.epoch));
     const source = await store.open(run.id);
     if (source.sizeBytes === sealedBytes(run.extentBytes)) return { seal, source };
     await source.close();

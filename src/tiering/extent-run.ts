@@ -1,12 +1,12 @@
 // What a manifest's run says about its extent, checked before anything is read for it.
 // Invariant: a run that passes lies inside an extent that can exist.
 import { IntegrityError } from '../core/errors.ts';
+import type { DataKey } from '../core/keyring.ts';
 import { chunkBytes, extentBytesMax } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore } from '../core/manifest.ts';
 import type { ExtentSeal } from './chunk-format.ts';
 import { deriveExtentKey } from './chunk-format.ts';
-import type { DataKey } from './keyring.ts';
 
 /** Whether the run's extent is in the database row itself: then it is one chunk. */
 export function isInlineRun(run: ExtentRun): boolean {

@@ -6,6 +6,7 @@
 // never sends costs the catalog next to nothing.
 import { Refusal } from '../core/errors.ts';
 import { newExtentId } from '../core/ids.ts';
+import type { DataKey } from '../core/keyring.ts';
 import { extentBytesMax, tagBytes } from '../core/limits.ts';
 import { localStore } from '../core/manifest.ts';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
@@ -18,7 +19,6 @@ import {
   deriveExtentKey,
 } from './chunk-format.ts';
 import type { DigestPool, DigestStream } from './digest-pool.ts';
-import type { DataKey } from './keyring.ts';
 import type { ObjectSink, WriteOptions, WrittenObject } from './object-sink.ts';
 import type { ExtentFile, LocalStore } from './stores/local-store.ts';
 

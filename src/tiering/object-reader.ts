@@ -1,13 +1,13 @@
 // Reads objects back (DESIGN sections 4 and 7). Invariant: a byte is given out only after the tag
 // of its whole chunk was found right.
 import { IntegrityError } from '../core/errors.ts';
+import type { DataKey, Keyring } from '../core/keyring.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { sealedBytes, verifyChunk } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
 import { isInlineRun, openSeal } from './extent-run.ts';
-import type { DataKey, Keyring } from './keyring.ts';
 import type { LocalStore } from './stores/local-store.ts';
 
 export interface ReadOptions {
@@ -55,13 +55,10 @@ export class ObjectReader {
   }
 
   /**
-   * The run's part of one small inline extent: a verified view of `body`. Without a promise once
-   * the tenant's key is cached. Throws, or rejects with, IntegrityError.
+   * The run's part of one small inline extent: a verified view of `body`. Throws IntegrityError.
    */
-  openInline(tenant: string, run: ExtentRun, body: Uint8Array): Promise<Buffer> | Buffer {
-    const dataKey = this.#options.keyring.at(tenant, run.epoch);
-    if (dataKey instanceof Promise) return dataKey.then((key) => verifyInline(key, run, body));
-    return verifyInline(dataKey, run, body);
+  openInline(tenant: string, run: ExtentRun, body: Uint8Array): Buffer {
+    return verifyInline(this.#options.keyring.tenantKey(tenant, run.epoch), run, body);
   }
 }
 

@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import { Refusal } from '../core/errors.ts';
 import { newExtentId } from '../core/ids.ts';
+import type { DataKey, Keyring } from '../core/keyring.ts';
 import { chunkBytes, inlineBytesMax, tagBytes } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore } from '../core/manifest.ts';
@@ -14,7 +15,6 @@ import { computeChecksum } from './checksums.ts';
 import { defaultAlgorithm, deriveExtentKey, sealChunk } from './chunk-format.ts';
 import type { DigestPool } from './digest-pool.ts';
 import { ExtentSink } from './extent-sink.ts';
-import type { DataKey, Keyring } from './keyring.ts';
 import type { ObjectSink, WriteOptions, WrittenObject } from './object-sink.ts';
 import type { LocalStore } from './stores/local-store.ts';
 
@@ -40,10 +40,10 @@ export class ObjectWriter {
     if (this.#inlineBytesMax > chunkBytes) throw new Error('an inline object is at most one chunk');
   }
 
-  /** Begins an object. Throws when the tenant has no key. */
+  /** Begins an object. */
   async begin(options: WriteOptions): Promise<ObjectSink> {
     const { keyring, store, digests, buffers } = this.#options;
-    const dataKey = await keyring.current(options.tenant);
+    const dataKey = keyring.tenantKey(options.tenant);
     if (options.sizeBytes <= this.#inlineBytesMax) return new InlineSink(options, dataKey);
     return new ExtentSink({ ...options, dataKey, store, digests, buffers });
   }

@@ -209,11 +209,11 @@ describe('a start that cannot be', () => {
 
   test('refuses a database whose key file is gone, and makes no new one', async () => {
     await (await place.serve()).stop();
-    const keyFile = join(place.data, 'keys', 'master.key');
+    const keyFile = join(place.data, 'keys', 'root-keys.json');
     rmSync(keyFile);
     const refused = await place.run(['serve', '--listen', '127.0.0.1:0']);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
-    expect(refused.stderr).toMatch(/^bursar: [^\n]*master\.key is missing[^\n]*\n$/);
+    expect(refused.stderr).toMatch(/^bursar: [^\n]*root-keys\.json is missing[^\n]*\n$/);
     expect(existsSync(keyFile)).toBe(false);
   });
 
@@ -224,13 +224,14 @@ describe('a start that cannot be', () => {
     'refuses a key file that is another database’s, and changes nothing, with %j',
     async (environment) => {
       await (await place.serve()).stop();
-      const keyFile = join(place.data, 'keys', 'master.key');
+      const keyFile = join(place.data, 'keys', 'root-keys.json');
       const own = readFileSync(keyFile);
-      writeFileSync(keyFile, Buffer.alloc(own.length, 7));
+      const other = Buffer.alloc(32, 7).toString('base64');
+      writeFileSync(keyFile, own.toString().replace(/"key": "[^"]*"/, `"key": "${other}"`));
       const refused = await place.run(['serve', '--listen', '127.0.0.1:0'], environment);
       expect(refused).toMatchObject({ code: 1, stdout: '' });
       expect(refused.stderr).toMatch(
-        /^bursar: [^\n]*master\.key is not the key that [^\n]*bursar\.db are sealed under\n$/,
+        /^bursar: [^\n]*root-keys\.json is not the key that [^\n]*bursar\.db are sealed under\n$/,
       );
       writeFileSync(keyFile, own);
       await place.serve();

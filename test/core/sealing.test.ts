@@ -1,6 +1,5 @@
-// Sealed secrets, their key file, and durable files.
+// Sealed secrets, and durable files.
 import {
-  chmodSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -13,44 +12,46 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeFolderDurably, writeFileDurably } from '#bursar/core/durable-file.js';
+import { Keyring } from '#bursar/core/keyring.js';
 import { Sealer } from '#bursar/core/sealing.js';
 
 let folder: string;
-let keyFile: string;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'bursar-sealing-'));
-  keyFile = join(folder, 'keys', 'master.key');
 });
 
 afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
+const rootKey = (epoch: number, fill = epoch) => ({ epoch, key: Buffer.alloc(32, fill) });
+const makeSealer = () => new Sealer(new Keyring([rootKey(1)]));
+
 const secret = Buffer.from('wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY');
 
 describe('a sealed value', () => {
   test('opens under its own key and context', () => {
-    const sealed = Sealer.open(keyFile).seal(secret, 'access-key:cms/alice/A');
+    const sealed = makeSealer().seal(secret, 'access-key:cms/alice/A');
     expect(sealed.includes(secret)).toBe(false);
-    expect(Sealer.open(keyFile).open(sealed, 'access-key:cms/alice/A')).toEqual(secret);
+    expect(makeSealer().open(sealed, 'access-key:cms/alice/A')).toEqual(secret);
   });
 
   test('may be empty', () => {
-    const sealer = Sealer.open(keyFile);
+    const sealer = makeSealer();
     expect(sealer.open(sealer.seal(Buffer.alloc(0), 'c'), 'c')).toHaveLength(0);
   });
 
   test('does not open in another context or under another key', () => {
-    const sealer = Sealer.open(keyFile);
+    const sealer = makeSealer();
     const sealed = sealer.seal(secret, 'access-key:cms/alice/A');
     expect(() => sealer.open(sealed, 'access-key:cms/eve/A')).toThrow('does not open');
-    const other = Sealer.open(join(folder, 'other', 'master.key'));
+    const other = new Sealer(new Keyring([rootKey(1, 9)]));
     expect(() => other.open(sealed, 'access-key:cms/alice/A')).toThrow('does not open');
   });
 
   test('does not open once any of its bytes was altered, or one is missing', () => {
-    const sealer = Sealer.open(keyFile);
+    const sealer = makeSealer();
     const sealed = sealer.seal(secret, 'c');
     for (let i = 0; i < sealed.length; i++) {
       const altered = Buffer.from(sealed);
@@ -60,31 +61,21 @@ describe('a sealed value', () => {
     }
   });
 
+  test('is of the newest epoch, opens after later ones, and not under another of them', () => {
+    const keyring = new Keyring([rootKey(1)]);
+    const sealer = new Sealer(keyring);
+    const first = sealer.seal(secret, 'c');
+    keyring.add(rootKey(2));
+    const second = sealer.seal(secret, 'c');
+    expect([first[2], second[2]]).toEqual([1, 2]);
+    expect(sealer.open(first, 'c')).toEqual(secret);
+    expect(sealer.open(second, 'c')).toEqual(secret);
+    expect(() => makeSealer().open(second, 'c')).toThrow('does not open');
+  });
+
   test('differs each time', () => {
-    const sealer = Sealer.open(keyFile);
+    const sealer = makeSealer();
     expect(sealer.seal(secret, 'c')).not.toEqual(sealer.seal(secret, 'c'));
-  });
-});
-
-describe('the key file', () => {
-  test('is 32 bytes that only its owner reads, in a folder that only its owner enters', () => {
-    Sealer.open(keyFile);
-    expect(readFileSync(keyFile)).toHaveLength(32);
-    expect(statSync(keyFile).mode & 0o777).toBe(0o600);
-    expect(statSync(join(folder, 'keys')).mode & 0o777).toBe(0o700);
-    expect(readdirSync(join(folder, 'keys'))).toEqual(['master.key']);
-  });
-
-  test.each([0o640, 0o604, 0o660])('is refused when others may use it (mode %o)', (mode) => {
-    Sealer.open(keyFile);
-    chmodSync(keyFile, mode);
-    expect(() => Sealer.open(keyFile)).toThrow(`mode ${mode.toString(8)}`);
-  });
-
-  test('is refused when it has another length', () => {
-    mkdirSync(join(folder, 'keys'));
-    writeFileSync(keyFile, Buffer.alloc(31), { mode: 0o600 });
-    expect(() => Sealer.open(keyFile)).toThrow('31 bytes');
   });
 });
 

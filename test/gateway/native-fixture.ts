@@ -10,6 +10,7 @@ import { applyIdentityChange, type IdentityChange } from '#bursar/authz/identity
 import { openDatabase } from '#bursar/core/database.js';
 import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
+import { Keyring } from '#bursar/core/keyring.js';
 import { principalId, type Role } from '#bursar/core/principal.js';
 import { Sealer } from '#bursar/core/sealing.js';
 import { registerNativeApi } from '#bursar/gateway/native/api.js';
@@ -49,7 +50,7 @@ export async function openFixture(): Promise<Fixture> {
   const folder = mkdtempSync(join(tmpdir(), 'bursar-native-'));
   const db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
   db.exec(schema);
-  const sealer = Sealer.open(join(folder, 'keys', 'master.key'));
+  const sealer = new Sealer(new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]));
   const directory = new Directory({ read: db.tx, sealer });
   const entries: NativeEntry[] = [];
   let broken = false;
@@ -189,21 +190,18 @@ export async function openFixture(): Promise<Fixture> {
 
 /** The operator ROOT, and two tenants with an admin, an auditor and two members each. */
 export async function populate(fixture: Fixture): Promise<void> {
-  const sealedDataKey = new Uint8Array(64);
   const seal = (tenant: string, principal: string, id: string) =>
     fixture.sealer.seal(Buffer.from('secret'), accessKeyContext(tenant, principal, id));
   await fixture.apply({
     type: 'putRootKey',
     id: 'ROOT',
     sealedSecret: seal('default', 'admin', 'ROOT'),
-    sealedDataKey,
   });
   for (const tenant of ['cms', 'atlas']) {
     await fixture.apply({
       type: 'createTenant',
       name: tenant,
       membersCreateBuckets: true,
-      sealedDataKey,
     });
     await fixture.apply({ type: 'createGroup', tenant, name: 'muons' });
     const people: [string, Role][] = [

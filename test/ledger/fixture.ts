@@ -51,12 +51,10 @@ export async function openLedger(): Promise<LedgerFixture> {
       rmSync(folder, { recursive: true });
     },
   };
-  const sealedDataKey = new Uint8Array(64);
   const identity = {
     type: 'createTenant',
     name: 'one',
     membersCreateBuckets: true,
-    sealedDataKey,
   } as const;
   await ledger.commit(commitOf({ kind: 'identity', identity }));
   const alice = {

@@ -3,11 +3,10 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Reader } from '#bursar/core/database.js';
+import { Keyring } from '#bursar/core/keyring.js';
 import { type ExtentRun, sliceRuns } from '#bursar/core/manifest.js';
 import { BufferPool } from '#bursar/tiering/buffer-pool.js';
 import { DigestPool } from '#bursar/tiering/digest-pool.js';
-import { Keyring } from '#bursar/tiering/keyring.js';
 import { ObjectReader } from '#bursar/tiering/object-reader.js';
 import {
   type ChecksumAlgorithm,
@@ -50,19 +49,12 @@ export function makeRandom(seed: number): () => number {
   };
 }
 
-/** Tenant keys: tenant and epoch hashed, so that each pair has another key. */
-export function makeKeys(epochs = 1): Reader {
-  const find = (tenant: string, epoch: number) => ({
-    epoch,
-    sealed_key: createHash('sha256').update(`${tenant}/${epoch}`).digest(),
-  });
-  return {
-    get: async <R>(_sql: string, ...values: unknown[]) => {
-      const epoch = (values[1] as number | undefined) ?? epochs;
-      return (epoch <= epochs ? find(values[0] as string, epoch) : undefined) as R | undefined;
-    },
-    all: async () => [],
-  };
+/** Root keys of the epochs from 1: each number hashed. */
+export function makeKeyring(epochs = 1): Keyring {
+  const numbers = Array.from({ length: epochs }, (_, i) => i + 1);
+  return new Keyring(
+    numbers.map((epoch) => ({ epoch, key: createHash('sha256').update(`${epoch}`).digest() })),
+  );
 }
 
 export interface RigOptions {
@@ -77,10 +69,7 @@ export async function makeRig(options: RigOptions = {}) {
   const buffers = new BufferPool(options);
   const digests = new DigestPool({ buffers, threads: options.threads ?? 2 });
   const store = await LocalStore.open(dir);
-  const keyring = new Keyring({
-    read: makeKeys(options.epochs),
-    open: (sealed) => Buffer.from(sealed),
-  });
+  const keyring = makeKeyring(options.epochs);
   const writer = new ObjectWriter({ keyring, store, digests, buffers });
   const reader = new ObjectReader({ keyring, store, digests, buffers });
   const parts = { dir, buffers, digests, store, keyring, writer, reader };

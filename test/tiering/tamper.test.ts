@@ -138,7 +138,7 @@ it('a key epoch that is gone is an error, not a wrong answer', async () => {
   const object = await rig.put(body);
   const run = { ...firstRun(object), epoch: 77 };
   const { error } = await readUntilError({ ...object, runs: [run] });
-  expect(String(error)).toContain('no data key');
+  expect(String(error)).toContain('no root key');
 });
 
 it.each<[string, (sealed: Buffer) => Buffer]>([

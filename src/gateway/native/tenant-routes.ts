@@ -1,10 +1,7 @@
-// Native API: tenants. A tenant is made with its first data key, sealed under the key file.
-import { randomBytes } from 'node:crypto';
+// Native API: tenants.
 import type { TenantEntry } from '../../authz/directory.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
-import type { Sealer } from '../../core/sealing.ts';
-import { tenantKeyContext } from '../../tiering/keyring.ts';
 import type { NativeDeps } from './deps.ts';
 import { type Call, type NativeRoute, nextOf, pageOf, param } from './route.ts';
 import { answerObject, answerPage, closedObject, name, pageQuery, time } from './schemas.ts';
@@ -29,9 +26,8 @@ export const tenantRoutes: NativeRoute[] = [
     answer: tenant,
     run: async ({ body, deps }) => {
       const wanted = body as { name: string; membersCreateBuckets: boolean };
-      const sealedDataKey = sealNewDataKey(deps.sealer, wanted.name);
       return {
-        change: { type: 'createTenant', ...wanted, sealedDataKey },
+        change: { type: 'createTenant', ...wanted },
         target: `tenants/${wanted.name}`,
         answer: () => showTenant(deps, wanted.name),
       };
@@ -89,11 +85,6 @@ export const tenantRoutes: NativeRoute[] = [
     }),
   },
 ];
-
-/** A tenant's first data key, random, sealed as the keyring opens it. */
-export function sealNewDataKey(sealer: Sealer, tenantName: string): Buffer {
-  return sealer.seal(randomBytes(32), tenantKeyContext(tenantName, 1));
-}
 
 async function listVisibleTenants(call: Call): Promise<TenantEntry[]> {
   const page = pageOf(call);

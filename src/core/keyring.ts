@@ -1,0 +1,127 @@
+// All keys of the gateway. Each is derived from the root key of its epoch by HKDF-SHA256 (RFC 5869,
+// empty salt) under a name of its purpose, docs/formats/catalog-macs.md. Invariants: two purposes,
+// tenants or epochs never share a key; a key that was given out stays the same object, so that what
+// is derived from it further can be kept beside it.
+import { hkdfSync } from 'node:crypto';
+import { IntegrityError } from './errors.ts';
+
+export const rootKeyBytes = 32;
+export const epochMax = 0xffff;
+
+/** Plain data, so that it crosses to other threads. */
+export interface RootKey {
+  /** 1 to 65,535. */
+  epoch: number;
+  /** 32 bytes. */
+  key: Uint8Array;
+}
+
+/** What the extents of one tenant are sealed with in one epoch. */
+export interface DataKey {
+  epoch: number;
+  /** 32 bytes. */
+  key: Buffer;
+}
+
+interface TenantKeys {
+  data: DataKey;
+  manifest: Buffer;
+}
+
+interface EpochKeys {
+  epoch: number;
+  tenants: Map<string, TenantKeys>;
+  root: Uint8Array;
+  row: Buffer;
+  extentMetadata: Buffer;
+  journal: Buffer;
+  secrets: Buffer;
+}
+
+export class Keyring {
+  readonly #epochs = new Map<number, EpochKeys>();
+  #current: EpochKeys | null = null;
+
+  constructor(keys: readonly RootKey[]) {
+    for (const key of keys) this.add(key);
+  }
+
+  /** The highest epoch, which everything new is made under. */
+  get currentEpoch(): number {
+    if (!this.#current) throw new Error('the keyring is empty');
+    return this.#current.epoch;
+  }
+
+  /** The key of the tenant's extents. Throws IntegrityError when the epoch is unknown. */
+  tenantKey(tenant: string, epoch: number = this.currentEpoch): DataKey {
+    return this.#tenant(tenant, epoch).data;
+  }
+
+  /** The key of the tenant's manifests. Throws IntegrityError when the epoch is unknown. */
+  manifestKey(tenant: string, epoch: number): Buffer {
+    return this.#tenant(tenant, epoch).manifest;
+  }
+
+  /** The key of the catalog's rows. Throws IntegrityError when the epoch is unknown. */
+  rowKey(epoch: number): Buffer {
+    return this.#at(epoch).row;
+  }
+
+  /** The key of what extents say of themselves. Throws IntegrityError when the epoch is unknown. */
+  extentMetadataKey(epoch: number): Buffer {
+    return this.#at(epoch).extentMetadata;
+  }
+
+  /** The key of the catalog's journal. Throws IntegrityError when the epoch is unknown. */
+  journalKey(epoch: number): Buffer {
+    return this.#at(epoch).journal;
+  }
+
+  /** The key of sealed secrets. Throws IntegrityError when the epoch is unknown. */
+  secretsKey(epoch: number): Buffer {
+    return this.#at(epoch).secrets;
+  }
+
+  /** Adds the root key of another epoch; what is made from now on uses the highest. */
+  add({ epoch, key }: RootKey): void {
+    if (!Number.isInteger(epoch) || epoch < 1 || epoch > epochMax || this.#epochs.has(epoch)) {
+      throw new Error(`a root key of epoch ${epoch} cannot be added`);
+    }
+    if (key.length !== rootKeyBytes) throw new Error(`a root key of ${key.length} bytes`);
+    const keys: EpochKeys = {
+      epoch,
+      tenants: new Map(),
+      root: key,
+      row: deriveKey(key, 'bursar/row/v1'),
+      extentMetadata: deriveKey(key, 'bursar/extent-metadata/v1'),
+      journal: deriveKey(key, 'bursar/journal/v1'),
+      secrets: deriveKey(key, 'bursar/secrets/v1'),
+    };
+    this.#epochs.set(epoch, keys);
+    if (!this.#current || this.#current.epoch < epoch) this.#current = keys;
+  }
+
+  #tenant(tenant: string, epoch: number): TenantKeys {
+    const { tenants, root } = this.#at(epoch);
+    let keys = tenants.get(tenant);
+    if (!keys) {
+      keys = {
+        data: { epoch, key: deriveKey(root, `bursar/tenant/v1\0${tenant}`) },
+        manifest: deriveKey(root, `bursar/manifest/v1\0${tenant}`),
+      };
+      tenants.set(tenant, keys);
+    }
+    return keys;
+  }
+
+  /** What names an epoch that never was cannot be what we wrote. */
+  #at(epoch: number): EpochKeys {
+    const keys = this.#epochs.get(epoch);
+    if (!keys) throw new IntegrityError(`there is no root key of epoch ${epoch}`);
+    return keys;
+  }
+}
+
+function deriveKey(root: Uint8Array, info: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', root, '', info, 32));
+}

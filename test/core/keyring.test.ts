@@ -1,0 +1,73 @@
+// Keys derived from root keys: which is which, and that no two are the same.
+import { hkdfSync } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { IntegrityError } from '#bursar/core/errors.js';
+import { Keyring, type RootKey } from '#bursar/core/keyring.js';
+
+const rootKey = (epoch: number): RootKey => ({ epoch, key: Buffer.alloc(32, epoch) });
+
+/** Every key of a keyring for some tenants and epochs, in hex. */
+function allKeys(keyring: Keyring, epochs: number[], tenants: string[]): string[] {
+  return epochs
+    .flatMap((epoch) => [
+      keyring.rowKey(epoch),
+      keyring.extentMetadataKey(epoch),
+      keyring.journalKey(epoch),
+      keyring.secretsKey(epoch),
+      ...tenants.flatMap((tenant) => [
+        keyring.tenantKey(tenant, epoch).key,
+        keyring.manifestKey(tenant, epoch),
+      ]),
+    ])
+    .map((key) => key.toString('hex'));
+}
+
+it('each key is HKDF of its epoch under the name of its purpose', () => {
+  const keyring = new Keyring([rootKey(1), rootKey(2)]);
+  const derive = (epoch: number, info: string) =>
+    Buffer.from(hkdfSync('sha256', Buffer.alloc(32, epoch), Buffer.alloc(0), info, 32));
+  expect(keyring.tenantKey('cms', 1).key).toEqual(derive(1, 'bursar/tenant/v1\0cms'));
+  expect(keyring.manifestKey('cms', 2)).toEqual(derive(2, 'bursar/manifest/v1\0cms'));
+  expect(keyring.rowKey(2)).toEqual(derive(2, 'bursar/row/v1'));
+  expect(keyring.extentMetadataKey(1)).toEqual(derive(1, 'bursar/extent-metadata/v1'));
+  expect(keyring.journalKey(1)).toEqual(derive(1, 'bursar/journal/v1'));
+  expect(keyring.secretsKey(1)).toEqual(derive(1, 'bursar/secrets/v1'));
+});
+
+it('no two purposes, tenants or epochs share a key', () => {
+  const keyring = new Keyring([rootKey(1), rootKey(2)]);
+  const keys = allKeys(keyring, [1, 2], ['cms', 'cm', 's', '']);
+  expect(new Set(keys).size).toBe(keys.length);
+});
+
+it('new data gets the key of the highest epoch, whatever the order they were added in', () => {
+  const keyring = new Keyring([rootKey(3), rootKey(1)]);
+  expect(keyring.tenantKey('cms').epoch).toBe(3);
+  keyring.add(rootKey(2));
+  expect(keyring.currentEpoch).toBe(3);
+  keyring.add(rootKey(4));
+  expect(keyring.tenantKey('cms')).toEqual(keyring.tenantKey('cms', 4));
+});
+
+it('a key stays the same object, and old ones stay when an epoch is added', () => {
+  const keyring = new Keyring([rootKey(1)]);
+  const { key } = keyring.tenantKey('cms');
+  keyring.add(rootKey(2));
+  expect(keyring.tenantKey('cms', 1).key).toBe(key);
+});
+
+it('an epoch that never was is not authentic', () => {
+  const keyring = new Keyring([rootKey(1)]);
+  expect(() => keyring.tenantKey('cms', 2)).toThrow(IntegrityError);
+  expect(() => keyring.rowKey(0)).toThrow(IntegrityError);
+});
+
+it.each([
+  ['an epoch twice', rootKey(1)],
+  ['epoch 0', rootKey(0)],
+  ['epoch 65,536', rootKey(65_536)],
+  ['half an epoch', rootKey(1.5)],
+  ['a short key', { epoch: 2, key: Buffer.alloc(31) }],
+])('refuses %s', (_, key) => {
+  expect(() => new Keyring([rootKey(1)]).add(key)).toThrow();
+});
