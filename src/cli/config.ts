@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { type Config, flagOf, type Setting, settings, variableOf } from './settings.ts';
+import { chooseStores } from './store-settings.ts';
 
 export type { Config } from './settings.ts';
 
@@ -49,6 +50,7 @@ export function loadConfig(flags: Flags, environment: Environment = process.env)
     const names = [settings.rootAccessKey, settings.rootSecretKey].map(variableOf);
     throw new CommandFailure('usage', `${names.join(' and ')} must be given both or not at all`);
   }
+  chooseStores(complete);
   return complete;
 }
 
@@ -89,8 +91,9 @@ function parseGiven<T>(one: Setting<T>, origin: string, given: string | undefine
   try {
     return one.parse(given);
   } catch (error) {
-    const shown = one.secret ? '' : ` ${JSON.stringify(given)}`;
-    throw new CommandFailure('usage', `${origin}${shown} ${messageOfFailure(error)}`);
+    const shown = one.secret ? ' ' : ` ${JSON.stringify(given)} `;
+    const message = `${origin}${one.isMapping ? '' : shown}${messageOfFailure(error)}`;
+    throw new CommandFailure('usage', message);
   }
 }
 
@@ -109,10 +112,11 @@ function readConfigFile(name: string | undefined): ConfigFile {
   }
   const values = new Map<string, string>();
   for (const [key, value] of Object.entries(content)) {
-    if (!all.some(([, one]) => one.key === key && !one.notInFile)) {
-      throw new CommandFailure('usage', `${name}: unknown key ${key}`);
-    }
-    values.set(key, textOf(name, key, value));
+    const known = all.find(([, one]) => one.key === key && !one.notInFile);
+    if (!known) throw new CommandFailure('usage', `${name}: unknown key ${key}`);
+    // JSON is YAML: a mapping takes the same way as its text in a variable.
+    const isMapping = known[1].isMapping && typeof value === 'object';
+    values.set(key, isMapping ? JSON.stringify(value) : textOf(name, key, value));
   }
   return { name, values };
 }

@@ -64,14 +64,17 @@ function addServeCommand(program: Command): void {
   const command = program.command('serve').description('run the gateway');
   const hidden: Setting<unknown>[] = [];
   for (const [property, one] of Object.entries(settings) as [string, Setting<unknown>][]) {
-    if (one.secret) {
+    if (one.secret || one.isMapping) {
       hidden.push(one);
       continue;
     }
     const fallback = one.default === undefined ? '' : ` (default: ${one.default})`;
     const names = `[${variableOf(one)}${one.notInFile ? '' : `, ${one.key}`}]`;
-    const flags = `${flagOf(one)} <${one.placeholder}>`;
-    const option = new Option(flags, `${one.description}${fallback} ${names}`);
+    const value = one.isSwitch ? `[${one.placeholder}]` : `<${one.placeholder}>`;
+    const option = new Option(
+      `${flagOf(one)} ${value}`,
+      `${one.description}${fallback} ${names}`,
+    ).preset('yes');
     option.attributeName = () => property;
     command.addOption(property === 'domains' ? option.argParser(joinRepeated) : option);
   }

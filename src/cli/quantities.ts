@@ -1,4 +1,4 @@
-// Durations, sizes and addresses as people write them. Each function throws an Error whose message
+// Durations, sizes, switches and addresses as people write them. Each function throws an Error whose message
 // says what would have fitted.
 
 const durationUnitsMs: Record<string, number> = {
@@ -29,6 +29,13 @@ export function parseDuration(text: string): number {
 export function parseSize(text: string): number {
   if (/^\d+$/.test(text)) return parseCount(text);
   return parseQuantity(text, sizeUnits, 'a size such as 65536, 64KiB or 1MiB');
+}
+
+/** `true` or `yes`, `false` or `no`. */
+export function parseSwitch(text: string): boolean {
+  if (text === 'true' || text === 'yes') return true;
+  if (text === 'false' || text === 'no') return false;
+  throw new Error('must be yes or no');
 }
 
 /** A whole number, not negative. */

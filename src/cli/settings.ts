@@ -1,7 +1,20 @@
 // Every setting of `bursar serve`, in one table. Flags, environment variables, the keys of the YAML
 // file and the help are all derived from it, so they cannot disagree.
 import { inlineBytesMax } from '../core/limits.ts';
-import { parseCount, parseDuration, parseListen, parseSize, parseUrl } from './quantities.ts';
+import {
+  parseCount,
+  parseDuration,
+  parseListen,
+  parseSize,
+  parseSwitch,
+  parseUrl,
+} from './quantities.ts';
+import {
+  localStoreName,
+  parseChosenStore,
+  parseStoreRegion,
+  parseStores,
+} from './store-settings.ts';
 
 export interface Setting<T> {
   /** Key in the YAML file; the flag and the variable are made from it. */
@@ -13,6 +26,12 @@ export interface Setting<T> {
   default?: string;
   /** Neither a flag (other users of the machine can read those) nor echoed in errors. */
   secret?: true;
+  /** A flag without a value means yes. */
+  isSwitch?: true;
+  /**
+   * A mapping in the file, its YAML text in the variable, no flag. Errors go on after its name.
+   */
+  isMapping?: true;
   /** Only where it makes sense: the config file cannot name itself. */
   notInFile?: true;
   /** The value of a text. Throws an Error that says what would have fitted. */
@@ -87,6 +106,47 @@ export const settings = {
     description: "the operator's secret access key; both or none",
     secret: true,
     parse: parseSecret,
+  }),
+  store: setting({
+    key: 'store',
+    placeholder: 'STORE',
+    description: 'where new buckets keep their bytes: s3://BUCKET/PREFIX, a named store or local',
+    default: localStoreName,
+    parse: parseChosenStore,
+  }),
+  storeEndpoint: optional({
+    key: 'storeEndpoint',
+    placeholder: 'URL',
+    description: "the S3 server of --store s3://…, if it is not Amazon's",
+    parse: parseUrl,
+  }),
+  storeRegion: optional({
+    key: 'storeRegion',
+    placeholder: 'NAME',
+    description: "the region of --store s3://…, if it is not that of the AWS SDK's settings",
+    parse: parseStoreRegion,
+  }),
+  storePathStyle: setting({
+    key: 'storePathStyle',
+    placeholder: 'yes|no',
+    description: 'ask the server of --store s3://… for /BUCKET/KEY instead of BUCKET.HOST',
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  stores: optional({
+    key: 'stores',
+    placeholder: 'YAML',
+    description: 'S3 stores by name, each with url, endpoint, region and more',
+    isMapping: true,
+    parse: parseStores,
+  }),
+  bufferMemoryBytes: setting({
+    key: 'bufferMemory',
+    placeholder: 'SIZE',
+    description: 'memory for the object data that is on its way, at least 16MiB',
+    default: '128MiB',
+    parse: atLeast(parseSize, 16 * 1024 * 1024, '16MiB'),
   }),
   stallTimeoutMs: setting({
     key: 'stallTimeout',

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Environment, type Flags, loadConfig } from '#bursar/cli/config.js';
 import { CommandFailure } from '#bursar/cli/failure.js';
 import { parseDuration, parseListen, parseSize, parseUrl } from '#bursar/cli/quantities.js';
-import { flagOf, settings, variableOf } from '#bursar/cli/settings.js';
+import { flagOf, type Setting, settings, variableOf } from '#bursar/cli/settings.js';
 import { Workplace } from './command.ts';
 
 // Each step is a process of its own, and the machine may be busy.
@@ -51,6 +51,12 @@ describe('settings', () => {
       region: 'us-east-1',
       rootAccessKey: undefined,
       rootSecretKey: undefined,
+      store: { name: 'local' },
+      storeEndpoint: undefined,
+      storeRegion: undefined,
+      storePathStyle: false,
+      stores: undefined,
+      bufferMemoryBytes: 134_217_728,
       stallTimeoutMs: 30_000,
       shutdownTimeoutMs: 30_000,
       sweepIntervalMs: 60_000,
@@ -79,6 +85,12 @@ describe('settings', () => {
       domains: 'a.example,b.example',
       publicUrl: 'https://s3.example.org',
       region: 'eu-west-3',
+      store: 's3://bucket/prefix',
+      storeEndpoint: 'https://s3.example.org',
+      storeRegion: 'eu-west-3',
+      storePathStyle: 'yes',
+      stores: '{cold: {url: s3://archive}}',
+      bufferMemoryBytes: '70MiB',
       stallTimeoutMs: '7s',
       shutdownTimeoutMs: '7s',
       sweepIntervalMs: '7s',
@@ -187,6 +199,12 @@ describe('what does not fit', () => {
     ['region', ['', 'US', 'a/b', 'x'.repeat(65)]],
     ['publicUrl', ['', 'example.org', 'ftp://x', 'http://x/path', 'http://x?y', 'http://u@x']],
     ['stallTimeoutMs', ['', '0s', '1', '-1s', '1w', '1e3s', 's', '1 2s', '99999999999999d']],
+    [
+      'store',
+      ['', 's3:', 's3://', 's3://ab', 's3://abc//d', 's3://abc/../d', 'http://x', 'A', '-a'],
+    ],
+    ['storePathStyle', ['', 'maybe', '1']],
+    ['bufferMemoryBytes', ['', '15MiB', '-1']],
     ['inlineBytes', ['', '-1', '1.5', '64KiBs', '65537', '1GiB', '0x10']],
     ['connectionsMax', ['', '0', '-1', '1.5', 'many', '99999999999999999999']],
     ['logLevel', ['', 'debug', 'INFO']],
@@ -227,9 +245,9 @@ describe('the command', () => {
   test('lists every setting, by flag, variable and key, in its help', async () => {
     const { code, stdout } = await workplace.run(['serve', '--help']);
     expect(code).toBe(0);
-    for (const one of Object.values(settings)) {
+    for (const one of Object.values(settings) as Setting<unknown>[]) {
       expect(stdout).toContain(variableOf(one));
-      if (!one.secret) expect(stdout).toContain(`${flagOf(one)} <`);
+      if (!one.secret && !one.isMapping) expect(stdout).toContain(`  ${flagOf(one)} `);
     }
     expect(stdout).not.toContain('--root');
   });
