@@ -1,5 +1,5 @@
 // `node bench/profile.mjs DIR`: where the time goes, from the CPU profiles that
-// `npm run bench -- --profile DIR` wrote: one per thread, self time by function.
+// `npm run bench -- --profile DIR` wrote: one per thread and path, self time by function.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -7,7 +7,8 @@ const shownFunctions = 30;
 const dir = process.argv[2];
 if (dir === undefined) throw new Error('usage: node bench/profile.mjs DIR');
 
-for (const file of readdirSync(dir).filter((name) => name.endsWith('.cpuprofile'))) {
+const files = readdirSync(dir, { recursive: true });
+for (const file of files.filter((name) => name.endsWith('.cpuprofile'))) {
   const profile = JSON.parse(readFileSync(join(dir, file), 'utf8'));
   const { totalMs, idleMs, functions } = selfTimes(profile);
   const busyMs = totalMs - idleMs;

@@ -14,8 +14,41 @@ import { join } from 'node:path';
  * @property {number} errors
  * @property {number} loadCpuShare of one core
  * @property {number} serverCpuMs for each request
+ * @property {number} [backendCpuMs] for each request, of the server behind this one
  * @property {number} peakBytes
  */
+
+/**
+ * @typedef {object} Path
+ * @property {'embedded' | 's3'} name
+ * @property {{name: string, version: string}[]} servers
+ * @property {Measurement[]} measurements
+ */
+
+const texts = {
+  embedded: {
+    title: 'On a local disk',
+    introduction: [
+      'Bursar with its defaults, everything in its data folder, beside other servers with theirs.',
+      'Bursar answers a PUT after its bytes, its charge and its audit record are on disk (fsync);',
+      'a GET is verified chunk by chunk, charged and recorded. versitygw does not fsync; it runs',
+      'with --keep-alive and --quiet, which are faster than its defaults.',
+    ],
+  },
+  s3: {
+    title: 'With the bytes in S3',
+    introduction: [
+      'One backend for all, versitygw on a local folder. `direct` is that backend itself. `bursar`',
+      'keeps its extents in it (`--store s3://…`) and its catalog in its data folder.',
+      '`versitygw-proxy` is versitygw’s s3 mode in front of it, with --disable-checksum and',
+      '--disable-data-integrity-check: it is faster so, and over plain HTTP cannot store otherwise.',
+      'The backend, the gateway and the load tool share the cores, so whatever CPU a gateway uses',
+      'the backend has not. Bursar answers a PUT after the backend has taken its bytes and its',
+      'charge and audit record are on disk (fsync); a GET is verified chunk by chunk, charged and',
+      'recorded. The backend does not fsync; the proxy neither records nor verifies.',
+    ],
+  },
+};
 
 export function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
@@ -43,32 +76,33 @@ export function summarize(measurements) {
       errors: rounds.reduce((sum, round) => sum + round.errors, 0),
       loadCpuShare: middle('loadCpuShare'),
       serverCpuMs: middle('serverCpuMs'),
+      backendCpuMs: rounds[0].backendCpuMs === undefined ? undefined : middle('backendCpuMs'),
       peakBytes: Math.max(...rounds.map((round) => round.peakBytes)),
     };
   });
 }
 
 /**
- * The gateway's throughput divided by the peer's, round by round: neighbours in time are compared,
+ * A number of the gateway divided by the peer's, round by round: neighbours in time are compared,
  * so that a slow minute of the machine falls on both.
  */
-export function ratioOf(measurements, { workload, peer }) {
-  const of = (server) =>
+export function ratioOf(measurements, { workload, peer, of }) {
+  const roundsOf = (server) =>
     measurements.filter((one) => one.workload === workload && one.server === server);
-  const ratios = of('bursar').flatMap((ours) => {
-    const theirs = of(peer).find(({ round }) => round === ours.round);
-    return theirs ? [ours.perSecond / theirs.perSecond] : [];
+  const ratios = roundsOf('bursar').flatMap((ours) => {
+    const theirs = roundsOf(peer).find(({ round }) => round === ours.round);
+    return theirs ? [ours[of] / theirs[of]] : [];
   });
   if (ratios.length === 0) return undefined;
   return { median: median(ratios), min: Math.min(...ratios), max: Math.max(...ratios) };
 }
 
 /** The whole report as Markdown. */
-export function formatReport({ results, workloads, notesDir }) {
-  const { machine, options, servers, limits, measurements } = results;
-  const rows = summarize(measurements);
-  const ran = workloads.filter(({ name }) => rows.some(({ workload }) => workload === name));
-  const peers = servers.map(({ name }) => name).filter((name) => name !== 'bursar');
+export function formatReport({ results, workloadsOf, notesDir }) {
+  const { machine, options, paths, limits } = results;
+  const versions = paths.flatMap(({ servers }) =>
+    servers.map(({ name, version }) => `${name} ${version}`),
+  );
   return [
     '# Performance',
     '',
@@ -77,15 +111,12 @@ export function formatReport({ results, workloads, notesDir }) {
     '',
     ...introduction(options),
     '',
-    ...(peers.length > 0 && peers.length < servers.length
-      ? ratioTable({ measurements, workloads: ran, peers })
-      : []),
-    ...rawTable({ rows, workloads: ran }),
+    ...paths.flatMap((path) => formatPath(path, workloadsOf[path.name])),
     ...listOf('The limits of the machine, in the same run', limits.map(limitLine)),
     ...listOf('Machine and versions', [
       `${machine.cpus} × ${machine.cpu}, ${gigabytes(machine.memoryBytes)} of memory, ` +
         `${machine.fileSystem} on ${machine.device}, ${machine.system}, Node ${machine.node}`,
-      ...servers.map(({ name, version }) => `${name} ${version}`),
+      ...new Set(versions),
     ]),
     ...remarks(notesDir),
   ].join('\n');
@@ -96,25 +127,35 @@ function introduction({ rounds, seconds, listKeys }) {
     'All servers run on the same machine and disk, each on a fresh data folder, and are driven by',
     'the same load tool with the same signed requests over loopback. They take turns',
     `(${rounds} ${rounds === 1 ? 'round' : 'rounds'} of ${seconds} s each); the others are paused`,
-    'meanwhile, and the disk is synced before each turn; each was warmed up first. Numbers are medians of the rounds; ratios',
-    'are medians of the ratios within a round, with the lowest and highest in brackets. The load',
-    'tool shares the cores with the server. Each GET is checked for its status and length, a sample',
-    `of them by digest; listings ask for 1,000 of ${listKeys.toLocaleString('en')} keys.`,
-    '',
-    'Bursar answers a PUT after its bytes, its charge and its audit record are on disk (fsync);',
-    'a GET is verified chunk by chunk, charged and recorded. versitygw does not fsync; it runs with',
-    '--keep-alive and --quiet, which are faster than its defaults.',
+    'meanwhile, and the disk is synced before each turn; each was warmed up first. Numbers are',
+    'medians of the rounds; ratios are medians of the ratios within a round, with the lowest and',
+    'highest in brackets. The load tool shares the cores with the server. Each GET is checked for',
+    'its status and length, a sample of them by digest; listings ask for 1,000 of',
+    `${listKeys.toLocaleString('en')} keys.`,
+  ];
+}
+
+function formatPath({ name, servers, measurements }, workloads) {
+  const rows = summarize(measurements);
+  const ran = workloads.filter((workload) => rows.some((row) => row.workload === workload.name));
+  const peers = servers.map((server) => server.name).filter((server) => server !== 'bursar');
+  const { title, introduction } = texts[name];
+  const comparable = peers.length > 0 && peers.length < servers.length;
+  return [
+    ...[`## ${title}`, '', ...introduction, ''],
+    ...(comparable ? ratioTable({ measurements, workloads: ran, peers }) : []),
+    ...(comparable ? latencyTable({ measurements, rows, workloads: ran }) : []),
+    ...rawTable({ rows, workloads: ran }),
   ];
 }
 
 function ratioTable({ measurements, workloads, peers }) {
   const cell = ({ name, goal }, peer) => {
-    const ratio = ratioOf(measurements, { workload: name, peer });
+    const ratio = ratioOf(measurements, { workload: name, peer, of: 'perSecond' });
     if (!ratio) return '–';
-    const wanted = goal[peer] === undefined ? '' : `, goal ${goal[peer]}×`;
-    return `**${times(ratio.median)}** (${times(ratio.min)}–${times(ratio.max)})${wanted}`;
+    return `${spread(ratio)}${goal[peer] === undefined ? '' : `, goal ${goal[peer]}×`}`;
   };
-  return table('Ratios: throughput of Bursar divided by the peer’s', {
+  return table('Throughput of Bursar divided by the peer’s', {
     head: ['Workload', ...peers.map((peer) => `against ${peer}`)],
     rows: workloads.map((workload) => [
       workload.title,
@@ -123,7 +164,28 @@ function ratioTable({ measurements, workloads, peers }) {
   });
 }
 
+/** The workloads whose goal is a latency; nothing if there are none. */
+function latencyTable({ measurements, rows, workloads }) {
+  const lines = workloads.flatMap(({ name, title, p50Goal }) => {
+    if (p50Goal === undefined) return [];
+    const { peer, ratio, plusMs } = p50Goal;
+    const ratioSeen = ratioOf(measurements, { workload: name, peer, of: 'p50Ms' });
+    if (!ratioSeen) return [];
+    const p50Ms = (server) =>
+      rows.find((row) => row.workload === name && row.server === server).p50Ms;
+    const goalMs = ratio * p50Ms(peer) + plusMs;
+    const goal = `at most ${ratio}× + ${plusMs} ms = ${number(goalMs)} ms`;
+    return [[title, peer, `**${number(p50Ms('bursar'))}**`, spread(ratioSeen), goal]];
+  });
+  if (lines.length === 0) return [];
+  return table('Median latency of Bursar beside the peer’s', {
+    head: ['Workload', 'Peer', 'Bursar’s p50 ms', 'divided by the peer’s', 'goal'],
+    rows: lines,
+  });
+}
+
 function rawTable({ rows, workloads }) {
+  const withBackend = rows.some(({ backendCpuMs }) => backendCpuMs !== undefined);
   const lines = workloads.flatMap(({ name, title }) =>
     rows
       .filter(({ workload }) => workload === name)
@@ -135,19 +197,23 @@ function rawTable({ rows, workloads }) {
         number(row.p50Ms),
         number(row.p99Ms),
         number(row.serverCpuMs),
+        ...(withBackend ? [row.backendCpuMs === undefined ? '–' : number(row.backendCpuMs)] : []),
         `${Math.round(row.loadCpuShare * 100)}%`,
         number(row.peakBytes / 1e6),
         String(row.errors),
       ]),
   );
-  const head = ['Workload', 'Server', 'requests/s', 'MB/s', 'p50 ms', 'p99 ms'];
-  const more = ['server CPU ms/request', 'load tool CPU', 'peak RSS MB', 'errors'];
-  return table('Raw numbers', { head: [...head, ...more], rows: lines });
+  const head = [
+    ...['Workload', 'Server', 'requests/s', 'MB/s', 'p50 ms', 'p99 ms', 'server CPU ms/request'],
+    ...(withBackend ? ['backend CPU ms/request'] : []),
+    ...['load tool CPU', 'peak RSS MB', 'errors'],
+  ];
+  return table('Raw numbers', { head, rows: lines });
 }
 
 function table(title, { head, rows }) {
   const line = (cells) => `| ${cells.join(' | ')} |`;
-  return [`## ${title}`, '', line(head), line(head.map(() => '---')), ...rows.map(line), ''];
+  return [`### ${title}`, '', line(head), line(head.map(() => '---')), ...rows.map(line), ''];
 }
 
 function listOf(title, items) {
@@ -164,6 +230,7 @@ function remarks(dir) {
 }
 
 const times = (ratio) => `${ratio.toFixed(2)}×`;
+const spread = ({ median, min, max }) => `**${times(median)}** (${times(min)}–${times(max)})`;
 const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(1)} GB`;
 
 /** Three significant digits, with thousands apart. */

@@ -1,38 +1,31 @@
-// Starts the servers that are compared, each on a fresh data folder and a free loopback port, and
-// reads from /proc what they use. Only processes started here are ever signalled.
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+// Which servers are compared on each path, and how each is started: on a fresh data folder, with
+// the same keys.
+import { execFileSync, spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { delimiter, join, resolve } from 'node:path';
-import { send } from './control.mjs';
+import { makeBucket } from './control.mjs';
+import { accessKeyId, secretAccessKey, start } from './processes.mjs';
 
-const accessKeyId = 'BURSARBENCHACCESSKEY';
-const secretAccessKey = 'bench-secret-0123456789-abcdefghijklmnop';
-const startMsMax = 60_000;
+/** @typedef {import('./processes.mjs').Server} Server */
+
 const gatewayMain = resolve(import.meta.dirname, '../dist/cli/main.js');
+const storeBucket = 'bursar-store';
+/** Where the gateways find the backend's keys, and that they look nowhere else. */
+const backendEnv = {
+  AWS_ACCESS_KEY_ID: accessKeyId,
+  AWS_SECRET_ACCESS_KEY: secretAccessKey,
+  AWS_CONFIG_FILE: '/dev/null',
+  AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
+  AWS_EC2_METADATA_DISABLED: 'true',
+};
 
-/**
- * @typedef {object} Server
- * @property {string} name
- * @property {string} version
- * @property {import('./signing.mjs').Target} target
- * @property {number} pid
- * @property {() => Promise<void>} stop
- */
-
-/** The peers whose binaries are found, as `{name, path}`. */
-export function findPeers() {
-  return [
-    { name: 'versitygw', path: process.env.VERSITYGW || onPath('versitygw') },
-    { name: 'minio', path: process.env.MINIO || onPath('minio') },
-  ].filter(({ path }) => path);
-}
-
-function onPath(command) {
+/** The path of a peer's binary: from the variable of its name, or on PATH; or undefined. */
+export function findBinary(name) {
+  if (process.env[name.toUpperCase()]) return process.env[name.toUpperCase()];
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     try {
-      accessSync(join(folder, command), constants.X_OK);
-      return join(folder, command);
+      accessSync(join(folder, name), constants.X_OK);
+      return join(folder, name);
     } catch {
       // Not in this folder.
     }
@@ -40,51 +33,107 @@ function onPath(command) {
   return undefined;
 }
 
-/** @returns {Promise<Server>} */
-export async function startGateway({ dir, profileDir }) {
+/**
+ * Starts the servers of a path, the gateway first.
+ * @param {'embedded' | 's3'} path
+ * @param {{dir: string, gateway: boolean, peers: boolean, profileDir?: string}} options
+ * @returns {Promise<Server[]>}
+ */
+export function startServers(path, options) {
+  return path === 's3' ? startS3Path(options) : startEmbeddedPath(options);
+}
+
+async function startEmbeddedPath({ dir, gateway, peers, profileDir }) {
+  const servers = gateway ? [await startGateway({ dir, profileDir })] : [];
+  if (peers && findBinary('versitygw')) servers.push(await startVersitygw({ dir }));
+  if (peers && findBinary('minio')) servers.push(await startMinio({ dir }));
+  return servers;
+}
+
+/** One backend for all: it alone, with the gateway before it, with versitygw's proxy before it. */
+async function startS3Path({ dir, gateway, peers, profileDir }) {
+  const backend = await startVersitygw({ dir });
+  const servers = [];
+  if (gateway) servers.push(await startGateway({ dir, profileDir, backend }));
+  if (peers) {
+    const version = `versitygw ${backend.version}`;
+    servers.push({ ...backend, name: 'direct', version, bucketPrefix: 'direct-' });
+    servers.push(await startVersitygwProxy({ backend }));
+  }
+  return servers;
+}
+
+async function startGateway({ dir, profileDir, backend }) {
   const nodeArgs = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(profileDir)}`] : [];
-  const port = await freePort();
-  return start({
+  const storeArgs = [];
+  if (backend) {
+    await makeBucket(backend.target, storeBucket);
+    storeArgs.push('--store', `s3://${storeBucket}`, '--store-region', 'us-east-1');
+    storeArgs.push('--store-endpoint', urlOf(backend), '--store-path-style');
+  }
+  const started = await start({
     name: 'bursar',
     version: gatewayVersion(),
-    port,
     command: process.execPath,
-    args: [
-      ...[...nodeArgs, gatewayMain, 'serve'],
-      ...['--data', join(dir, 'bursar'), '--listen', `127.0.0.1:${port}`],
+    argsFor: (address) => [
+      ...[...nodeArgs, gatewayMain, 'serve', ...storeArgs],
+      ...['--data', join(dir, 'bursar'), '--listen', address],
     ],
-    env: { BURSAR_ROOT_ACCESS_KEY: accessKeyId, BURSAR_ROOT_SECRET_KEY: secretAccessKey },
+    env: {
+      BURSAR_ROOT_ACCESS_KEY: accessKeyId,
+      BURSAR_ROOT_SECRET_KEY: secretAccessKey,
+      ...(backend && backendEnv),
+    },
+    readyPath: '/_/health',
+  });
+  return { ...started, backend };
+}
+
+function startVersitygw({ dir }) {
+  const data = join(dir, 'versitygw', 'data');
+  const versions = join(dir, 'versitygw', 'versions');
+  mkdirSync(data, { recursive: true });
+  mkdirSync(versions);
+  const mode = ['posix', '--versioning-dir', versions, data];
+  return startVersitygwMode({ name: 'versitygw', mode });
+}
+
+async function startVersitygwProxy({ backend }) {
+  const started = await startVersitygwMode({
+    name: 'versitygw-proxy',
+    // Over plain HTTP it can store nothing while it computes checksums of its own.
+    mode: [
+      ...['s3', '--access', accessKeyId, '--secret', secretAccessKey],
+      ...['--endpoint', urlOf(backend), '--use-path-style'],
+      ...['--disable-checksum', '--disable-data-integrity-check'],
+    ],
+    env: backendEnv,
+  });
+  return { ...started, backend, bucketPrefix: 'proxy-' };
+}
+
+function startVersitygwMode({ name, mode, env }) {
+  const path = findBinary('versitygw');
+  return start({
+    name,
+    version: firstMatch(path, /Version\s*:\s*(\S+)/) ?? moduleVersion(path) ?? 'unknown',
+    command: path,
+    // Its default closes each connection after one request and prints each request; neither is
+    // what is to be compared.
+    argsFor: (address) => ['--keep-alive', '--quiet', '--port', address, ...mode],
+    env: { ROOT_ACCESS_KEY: accessKeyId, ROOT_SECRET_KEY: secretAccessKey, ...env },
   });
 }
 
-/** @returns {Promise<Server>} */
-export async function startPeer({ name, path, dir }) {
-  const port = await freePort();
-  const data = join(dir, name, 'data');
+function startMinio({ dir }) {
+  const path = findBinary('minio');
+  const data = join(dir, 'minio', 'data');
   mkdirSync(data, { recursive: true });
-  if (name === 'versitygw') {
-    const versions = join(dir, name, 'versions');
-    mkdirSync(versions);
-    return start({
-      name,
-      version: firstMatch(path, /Version\s*:\s*(\S+)/) ?? moduleVersion(path) ?? 'unknown',
-      port,
-      command: path,
-      // Its default closes each connection after one request and prints each request; neither is
-      // what is to be compared.
-      args: [
-        ...['--keep-alive', '--quiet', '--port', `127.0.0.1:${port}`],
-        ...['posix', '--versioning-dir', versions, data],
-      ],
-      env: { ROOT_ACCESS_KEY: accessKeyId, ROOT_SECRET_KEY: secretAccessKey },
-    });
-  }
   return start({
-    name,
+    name: 'minio',
     version: moduleVersion(path) ?? firstMatch(path, /version (\S+)/) ?? 'unknown',
-    port,
     command: path,
-    args: ['server', '--quiet', '--address', `127.0.0.1:${port}`, data],
+    argsFor: (address) => ['server', '--quiet', '--address', address, data],
     env: {
       MINIO_ROOT_USER: accessKeyId,
       MINIO_ROOT_PASSWORD: secretAccessKey,
@@ -97,89 +146,8 @@ export async function startPeer({ name, path, dir }) {
   });
 }
 
-async function start({ name, version, port, command, args, env }) {
-  let output = '';
-  const child = spawn(command, args, {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text) => {
-      output = (output + text).slice(-4000);
-    });
-  }
-  const ended = new Promise((resolveEnded) => child.once('close', resolveEnded));
-  const target = { host: '127.0.0.1', port, accessKeyId, secretAccessKey };
-  const stop = async () => {
-    child.kill('SIGCONT');
-    child.kill('SIGTERM');
-    const timer = setTimeout(() => child.kill('SIGKILL'), 30_000);
-    await ended;
-    clearTimeout(timer);
-  };
-  const untilMs = Date.now() + startMsMax;
-  for (;;) {
-    if (child.exitCode !== null) throw new Error(`${name} ended at once:\n${output}`);
-    const answer = await send(target, { method: 'GET', path: '/' }).catch(() => undefined);
-    if (answer?.status === 200) break;
-    if (Date.now() > untilMs) {
-      await stop();
-      throw new Error(`${name} did not answer: ${answer?.status} ${answer?.body}\n${output}`);
-    }
-    await new Promise((resolveWait) => setTimeout(resolveWait, 100));
-  }
-  return { name, version, target, pid: child.pid, stop };
-}
-
-/** A stopped server uses no CPU while another one is measured. */
-export function pause(server) {
-  for (const pid of processTree(server.pid)) process.kill(pid, 'SIGSTOP');
-}
-
-export function resume(server) {
-  for (const pid of processTree(server.pid)) process.kill(pid, 'SIGCONT');
-}
-
-/** Seconds of CPU that the server and its children have used. */
-export function cpuSecondsOf(server) {
-  const ticks = processTree(server.pid).map((pid) => {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1].split(' ');
-    return Number(fields[11]) + Number(fields[12]);
-  });
-  return ticks.reduce((sum, count) => sum + count, 0) / 100;
-}
-
-/** Peak resident bytes since the last `resetPeak`, of the server and its children together. */
-export function peakBytesOf(server) {
-  const peaks = processTree(server.pid).map((pid) => {
-    const status = readFileSync(`/proc/${pid}/status`, 'latin1');
-    return Number(/VmHWM:\s+(\d+) kB/.exec(status)[1]) * 1024;
-  });
-  return peaks.reduce((sum, bytes) => sum + bytes, 0);
-}
-
-/** Lets peaks be told apart by workload (proc(5), clear_refs). */
-export function resetPeak(server) {
-  for (const pid of processTree(server.pid)) {
-    // A process's own clear_refs only takes a write without truncation.
-    spawnSync('sh', ['-c', `echo 5 > /proc/${pid}/clear_refs`]);
-  }
-}
-
-function processTree(pid) {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim();
-  return [pid, ...(children ? children.split(' ').flatMap((child) => processTree(+child)) : [])];
-}
-
-function freePort() {
-  return new Promise((resolvePort, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolvePort(port));
-    });
-  });
+function urlOf({ target }) {
+  return `http://${target.host}:${target.port}`;
 }
 
 function gatewayVersion() {

@@ -1,5 +1,5 @@
-// What is measured. `unit` says how the result is best read; `goal` is the least ratio to versitygw
-// and to MinIO that the gateway aims at on two cores.
+// What is measured on each path. Goals are the gateway's, on two cores: `goal` is the least ratio
+// of its throughput to a peer's, `p50Goal` the longest latency of a request, relative to a peer's.
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -13,28 +13,42 @@ const MiB = 1024 * KiB;
  * @property {string} keyPrefix
  * @property {number} sizeBytes
  * @property {number} connections
- * @property {{versitygw?: number, minio?: number}} goal
+ * @property {Record<string, number>} goal by peer
+ * @property {{peer: string, ratio: number, plusMs: number}} [p50Goal] at most ratio × the peer's
+ *   median latency, and plusMs more
  */
 
-/** @type {Workload[]} */
-export const workloads = [
-  small('put', 1, { versitygw: 2, minio: 5 }),
-  small('put', 32, { versitygw: 2, minio: 5 }),
-  small('get', 1, { versitygw: 1 }),
-  small('get', 32, { versitygw: 1 }),
-  large('put', { versitygw: 1 }),
-  large('get', { versitygw: 1 }),
-  {
-    name: 'list-1000',
-    title: 'list 1,000 keys, 4 connections',
-    kind: 'list',
-    bucket: 'bench-list',
-    keyPrefix: 'list',
-    sizeBytes: 16,
-    connections: 4,
-    goal: {},
-  },
-];
+const list = {
+  name: 'list-1000',
+  title: 'list 1,000 keys, 4 connections',
+  kind: 'list',
+  bucket: 'bench-list',
+  keyPrefix: 'list',
+  sizeBytes: 16,
+  connections: 4,
+  goal: {},
+};
+
+/** @type {Record<'embedded' | 's3', Workload[]>} */
+export const workloadsOf = {
+  embedded: [
+    small('put', 1, { versitygw: 2, minio: 5 }),
+    small('put', 32, { versitygw: 2, minio: 5 }),
+    small('get', 1, { versitygw: 1 }),
+    small('get', 32, { versitygw: 1 }),
+    large('put', { versitygw: 1 }),
+    large('get', { versitygw: 1 }),
+    list,
+  ],
+  s3: [
+    small('put', 1, {}),
+    small('put', 32, { 'versitygw-proxy': 1 }),
+    { ...small('get', 1, {}), p50Goal: { peer: 'direct', ratio: 1.5, plusMs: 1 } },
+    small('get', 32, { 'versitygw-proxy': 1 }),
+    large('put', { direct: 0.5, 'versitygw-proxy': 1 }),
+    large('get', { direct: 0.5, 'versitygw-proxy': 1 }),
+  ],
+};
 
 function small(kind, connections, goal) {
   return {
