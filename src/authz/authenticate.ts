@@ -1,8 +1,8 @@
 // Who sent this request: the verification of Signature V4 in headers and in presigned URLs.
 // Invariant: an identity is returned only when the key's secret signed the method, the path, the
-// whole query, `host`, every x-amz-* header, and the word or digest that stands for the body. An
-// x-amz-* header outside the signature could make the signer copy or publish what they never meant
-// to.
+// whole query, `host`, every x-amz-* and x-bursar-* header, and the word or digest that stands for
+// the body. Such a header outside the signature could make the signer copy or publish what they
+// never meant to.
 // Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
 // reference.
 import { Buffer } from 'node:buffer';
@@ -195,8 +195,9 @@ function queryPayloadWord(headers: Headers, query: QueryPairs): string {
   return headerOf(headers, contentSha256) ?? unsignedPayload;
 }
 
-function isAmzHeader(name: string): boolean {
-  return name.startsWith('x-amz-');
+/** Whether a header of this name has a meaning for us. */
+function hasMeaning(name: string): boolean {
+  return name.startsWith('x-amz-') || name.startsWith('x-bursar-');
 }
 
 /** Counting suffices: every signed name that is present is one of the request's. */
@@ -204,16 +205,16 @@ function checkAllSigned(request: SignedRequest, claim: Claim, payloadWord: strin
   const { headers } = request;
   const { signedHeaders } = claim;
   let present = 0;
-  for (const name in headers) if (isAmzHeader(name)) present++;
+  for (const name in headers) if (hasMeaning(name)) present++;
   let signed = 0;
-  for (const name of signedHeaders) if (isAmzHeader(name) && Object.hasOwn(headers, name)) signed++;
+  for (const name of signedHeaders) if (hasMeaning(name) && Object.hasOwn(headers, name)) signed++;
   if (present === signed && signedHeaders.includes('host')) return;
 
   const unsigned = Object.keys(headers).filter((name) => {
     if (signedHeaders.includes(name)) return false;
     // In a presigned request the canonical form's last line may have signed it: see above.
     const bound = claim.where === 'query' && headers[contentSha256] === payloadWord;
-    return isAmzHeader(name) && !(name === contentSha256 && bound);
+    return hasMeaning(name) && !(name === contentSha256 && bound);
   });
   if (!signedHeaders.includes('host')) unsigned.unshift('host');
   if (unsigned.length === 0) return;

@@ -10,6 +10,8 @@ import type { AccessKey } from './authenticate.ts';
 export interface TenantEntry {
   name: string;
   membersCreateBuckets: boolean;
+  /** Name of the store for new buckets; null: the gateway's default. */
+  defaultStore: string | null;
   createdMs: number;
 }
 
@@ -124,7 +126,7 @@ export class Directory {
 
   async readTenant(name: string): Promise<TenantEntry | undefined> {
     const row = await this.#read.get<TenantRow>(
-      `SELECT name, members_create_buckets, created_ms AS createdMs FROM tenants WHERE name = ?`,
+      `SELECT ${tenantColumns} FROM tenants WHERE name = ?`,
       name,
     );
     return row && tenantEntry(row);
@@ -132,7 +134,7 @@ export class Directory {
 
   async listTenants(page: Page): Promise<TenantEntry[]> {
     const rows = await this.#read.all<TenantRow>(
-      `SELECT name, members_create_buckets, created_ms AS createdMs FROM tenants
+      `SELECT ${tenantColumns} FROM tenants
        WHERE name > ? ORDER BY name LIMIT ?`,
       page.after,
       page.limit,
@@ -262,15 +264,14 @@ export class Directory {
   }
 }
 
-interface TenantRow {
-  name: string;
-  members_create_buckets: number;
-  createdMs: number;
-}
+const tenantColumns =
+  'name, members_create_buckets, default_store AS defaultStore, created_ms AS createdMs';
+
+type TenantRow = Omit<TenantEntry, 'membersCreateBuckets'> & { members_create_buckets: number };
 
 function tenantEntry(row: TenantRow): TenantEntry {
-  const membersCreateBuckets = row.members_create_buckets !== 0;
-  return { name: row.name, membersCreateBuckets, createdMs: row.createdMs };
+  const { members_create_buckets, ...rest } = row;
+  return { ...rest, membersCreateBuckets: members_create_buckets !== 0 };
 }
 
 /** Makes room for one more: the oldest entry leaves a collection that is full. */

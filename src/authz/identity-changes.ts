@@ -15,8 +15,19 @@ export const defaultTenant = 'default';
 export const rootPrincipal = 'admin';
 
 export type IdentityChange =
-  | { type: 'createTenant'; name: string; membersCreateBuckets: boolean }
-  | { type: 'updateTenant'; name: string; membersCreateBuckets: boolean }
+  | {
+      type: 'createTenant';
+      name: string;
+      membersCreateBuckets: boolean;
+      defaultStore?: string | null;
+    }
+  | {
+      /** What is undefined stays as it is; a store of null is the gateway's default. */
+      type: 'updateTenant';
+      name: string;
+      membersCreateBuckets?: boolean;
+      defaultStore?: string | null;
+    }
   | { type: 'deleteTenant'; name: string }
   | {
       type: 'createPrincipal';
@@ -60,18 +71,18 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
   createTenant: {
     check: async (tx, { name }) =>
       (await tenantNameIsUsed(tx, name)) ? 'AlreadyExists' : undefined,
-    write: (tx, { name, membersCreateBuckets }, timeMs) =>
-      insertTenant(tx, name, membersCreateBuckets, timeMs),
+    write: (tx, change, timeMs) => insertTenant(tx, change, timeMs),
   },
 
   updateTenant: {
     check: async (tx, { name }) => ((await tenantExists(tx, name)) ? undefined : 'NoSuchTenant'),
-    write: async (tx, { name, membersCreateBuckets }) => {
-      await tx.run(
-        'UPDATE tenants SET members_create_buckets = ? WHERE name = ?',
-        Number(membersCreateBuckets),
-        name,
-      );
+    write: async (tx, { name, membersCreateBuckets, defaultStore }) => {
+      if (membersCreateBuckets !== undefined) {
+        const sql = 'UPDATE tenants SET members_create_buckets = ? WHERE name = ?';
+        await tx.run(sql, Number(membersCreateBuckets), name);
+      }
+      if (defaultStore === undefined) return;
+      await tx.run('UPDATE tenants SET default_store = ? WHERE name = ?', defaultStore, name);
     },
   },
 
@@ -223,7 +234,7 @@ export async function applyIdentityChange(
 
 async function writeRootKey(tx: Tx, change: ChangeOf<'putRootKey'>, timeMs: number): Promise<void> {
   if (!(await tenantExists(tx, defaultTenant))) {
-    await insertTenant(tx, defaultTenant, true, timeMs);
+    await insertTenant(tx, { name: defaultTenant, membersCreateBuckets: true }, timeMs);
   }
   if (await roleOf(tx, defaultTenant, rootPrincipal)) {
     await updateRole(tx, defaultTenant, rootPrincipal, 'operator');
@@ -290,15 +301,16 @@ async function isLastOperatorKey(
 
 async function insertTenant(
   tx: Tx,
-  name: string,
-  membersCreateBuckets: boolean,
+  tenant: Omit<ChangeOf<'createTenant'>, 'type'>,
   timeMs: number,
 ): Promise<void> {
   await tx.run(
-    'INSERT INTO tenants (name, created_ms, members_create_buckets) VALUES (?, ?, ?)',
-    name,
+    `INSERT INTO tenants (name, created_ms, members_create_buckets, default_store)
+       VALUES (?, ?, ?, ?)`,
+    tenant.name,
     timeMs,
-    Number(membersCreateBuckets),
+    Number(tenant.membersCreateBuckets),
+    tenant.defaultStore ?? null,
   );
 }
 

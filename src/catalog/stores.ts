@@ -19,6 +19,13 @@ export async function listStores(read: Reader): Promise<StoreRow[]> {
   return read.all<StoreRow>('SELECT number, name, location FROM stores ORDER BY number');
 }
 
+/** The name of the store for a tenant's new buckets; null: it has none of its own. */
+export async function findDefaultStore(read: Reader, tenant: string): Promise<string | null> {
+  const sql = 'SELECT default_store AS name FROM tenants WHERE name = ?';
+  const row = await read.get<{ name: string | null }>(sql, tenant);
+  return row?.name ?? null;
+}
+
 /** What tells this data folder from every other. */
 export async function readInstance(read: Reader): Promise<string> {
   const row = await read.get<{ instance: string }>('SELECT instance FROM gateway');

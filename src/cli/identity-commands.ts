@@ -3,12 +3,20 @@ import type { Command } from 'commander';
 import { principalKinds, roles } from '../core/principal.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
 import { type CommandFlags, choice, connect, parseBoolean, splitId } from './command-arguments.ts';
+import { CommandFailure } from './failure.ts';
 import { print, printJson, printTable } from './output.ts';
 
 interface Tenant {
   name: string;
   membersCreateBuckets: boolean;
+  defaultStore: string | null;
   createdAt: string;
+}
+
+interface TenantFlags {
+  membersCreateBuckets?: boolean;
+  /** False: --no-store. */
+  store?: string | boolean;
 }
 
 interface Principal {
@@ -35,6 +43,8 @@ interface AccessKey {
 
 const membersFlag = '--members-create-buckets <yes|no>';
 const membersHelp = 'may members create buckets?';
+const storeFlag = '--store <name>';
+const storeHelp = 'store of new buckets that name none';
 
 export function addTenantCommands(program: Command): void {
   const tenant = program.command('tenant').description('tenants: collaborations that own buckets');
@@ -42,9 +52,10 @@ export function addTenantCommands(program: Command): void {
     .command('create <name>')
     .description('create a tenant')
     .option(membersFlag, `${membersHelp} (default: yes)`, parseBoolean)
-    .action(async (name: string, given: { membersCreateBuckets?: boolean }, command: Command) => {
+    .option(storeFlag, `${storeHelp} (default: the gateway's)`)
+    .action(async (name: string, given: TenantFlags, command: Command) => {
       const { connection, flags } = connect(command);
-      const body = { name, membersCreateBuckets: given.membersCreateBuckets };
+      const body = { name, ...tenantBody(given) };
       const { json } = await callApi(connection, { method: 'POST', path: ['tenants'], body });
       showTenants(flags, json, [json as Tenant]);
     });
@@ -67,11 +78,16 @@ export function addTenantCommands(program: Command): void {
   tenant
     .command('update <name>')
     .description("change a tenant's settings")
-    .requiredOption(membersFlag, membersHelp, parseBoolean)
-    .action(async (name: string, given: { membersCreateBuckets: boolean }, command: Command) => {
+    .option(membersFlag, membersHelp, parseBoolean)
+    .option(storeFlag, storeHelp)
+    .option('--no-store', "leave the store of new buckets to the gateway's default")
+    .action(async (name: string, given: TenantFlags, command: Command) => {
       const { connection, flags } = connect(command);
       const path = ['tenants', name];
-      const body = { membersCreateBuckets: given.membersCreateBuckets };
+      const body = tenantBody(given);
+      if (Object.values(body).every((value) => value === undefined)) {
+        throw new CommandFailure('usage', `give ${membersFlag}, ${storeFlag} or --no-store`);
+      }
       const { json } = await callApi(connection, { method: 'PATCH', path, body });
       showTenants(flags, json, [json as Tenant]);
     });
@@ -211,6 +227,10 @@ export function addKeyCommands(program: Command): void {
     });
 }
 
+function tenantBody({ membersCreateBuckets, store }: TenantFlags) {
+  return { membersCreateBuckets, defaultStore: store === false ? null : store };
+}
+
 interface PrincipalFlags {
   kind?: string;
   role?: string;
@@ -241,8 +261,13 @@ async function remove(command: Command, path: string[]): Promise<void> {
 function showTenants(flags: CommandFlags, json: unknown, tenants: readonly Tenant[]): void {
   printTable(flags.json, {
     json,
-    heading: ['TENANT', 'MEMBERS CREATE BUCKETS', 'CREATED'],
-    rows: tenants.map((one) => [one.name, one.membersCreateBuckets ? 'yes' : 'no', one.createdAt]),
+    heading: ['TENANT', 'MEMBERS CREATE BUCKETS', 'STORE', 'CREATED'],
+    rows: tenants.map((one) => [
+      one.name,
+      one.membersCreateBuckets ? 'yes' : 'no',
+      one.defaultStore ?? '',
+      one.createdAt,
+    ]),
   });
 }
 

@@ -14,6 +14,7 @@ import {
 } from './identity-commands.ts';
 import { serve } from './serve.ts';
 import { flagOf, type Setting, settings, variableOf } from './settings.ts';
+import { addStoreCommands } from './store-commands.ts';
 
 function readVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
@@ -33,6 +34,7 @@ function makeProgram(): Command {
     addPrincipalCommands,
     addGroupCommands,
     addKeyCommands,
+    addStoreCommands,
     addUsageCommand,
     addRecordsCommand,
   ]) {

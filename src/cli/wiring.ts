@@ -114,6 +114,12 @@ function furnish(config: Config, { folder, ledger, read, store, closers }: Parts
     }),
     reader: new ObjectReader({ keyring, store, digests, buffers }),
     leases: new ReadLeases(),
+    stores: {
+      defaultName: 'local',
+      all: () => [],
+      numberOf: (name) => (name === 'local' ? 1 : undefined),
+      nameOf: () => 'local',
+    },
     reservations: new Reservations(freeBytesOf(folder.storeFolder)),
     region: config.region,
     domains: config.domains ?? [],

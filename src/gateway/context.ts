@@ -15,6 +15,7 @@ import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { S3Request } from './request.ts';
+import type { StoreList } from './store-list.ts';
 
 /** The rooms as the S3 operations use them. */
 export interface Rooms {
@@ -26,6 +27,7 @@ export interface Rooms {
   reader: ObjectReader;
   leases: ReadLeases;
   reservations: Reservations;
+  stores: StoreList;
   region: string;
   domains: readonly string[];
 }

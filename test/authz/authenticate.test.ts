@@ -289,6 +289,13 @@ describe('headers outside the signature', () => {
     expect(fields).toEqual({ HeadersNotSigned: 'x-amz-copy-source' });
   });
 
+  it('an unsigned x-bursar- header is refused and named', async () => {
+    const changed = withHeaders(signedGet(), { 'x-bursar-store': 'cold' });
+    const { code, fields } = await refusal(exampleAuthenticator().authenticate(changed));
+    expect(code).toBe('AccessDenied');
+    expect(fields).toEqual({ HeadersNotSigned: 'x-bursar-store' });
+  });
+
   it('an unsigned x-amz- header on a presigned URL is refused and named', async () => {
     const changed = presignedGet({}, { 'x-amz-copy-source': '/secret/key' });
     const { code, fields } = await refusal(exampleAuthenticator().authenticate(changed));

@@ -16,6 +16,7 @@ import { Sealer } from '#bursar/core/sealing.js';
 import { registerNativeApi } from '#bursar/gateway/native/api.js';
 import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
+import type { StoreView } from '#bursar/gateway/store-list.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { UsagePosting } from '#bursar/quota/usage.js';
 
@@ -46,6 +47,18 @@ export interface Answer {
   json: any;
 }
 
+function viewOf(number: number, name: string, isConfigured: boolean): StoreView {
+  const reason = isConfigured ? null : 'it is not configured';
+  const location = name === 'local' ? 'local' : `s3://${name}`;
+  return {
+    ...{ number, name, location, isConfigured, ready: isConfigured, reason },
+    health: { breaker: 'closed' },
+    detail: { requests: 7 },
+  };
+}
+
+const views = [viewOf(1, 'local', true), viewOf(2, 'cold', true), viewOf(3, 'gone', false)];
+
 export async function openFixture(): Promise<Fixture> {
   const folder = mkdtempSync(join(tmpdir(), 'bursar-native-'));
   const db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
@@ -61,6 +74,12 @@ export async function openFixture(): Promise<Fixture> {
     directory,
     sealer,
     read: db.tx,
+    stores: {
+      defaultName: 'local',
+      all: () => views,
+      numberOf: (name) => views.find((view) => view.name === name && view.isConfigured)?.number,
+      nameOf: (number) => views.find((view) => view.number === number)?.name ?? '',
+    },
     async authenticate(request) {
       const id = String(request.headers['x-test-key'] ?? '');
       const key = await directory.findAccessKey(id);

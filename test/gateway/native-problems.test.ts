@@ -189,6 +189,7 @@ describe('the description', () => {
     expect(json.openapi).toMatch(/^3\.1\./);
     expect(Object.keys(json.paths).sort()).toEqual([
       '/_/v1/records',
+      '/_/v1/stores',
       '/_/v1/tenants',
       '/_/v1/tenants/{t}',
       '/_/v1/tenants/{t}/groups',

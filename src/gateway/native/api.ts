@@ -14,6 +14,7 @@ import { pathOf, refusalOf, sendProblem } from './problem.ts';
 import { recordRoutes } from './record-routes.ts';
 import { decide, protectOperators, type Reach } from './rights.ts';
 import type { Call, NativeRoute, Outcome } from './route.ts';
+import { storeRoutes } from './store-routes.ts';
 import { tenantRoutes } from './tenant-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 
@@ -25,6 +26,8 @@ const routes: readonly NativeRoute[] = [
   ...recordRoutes,
   ...usageRoutes,
 ];
+  ...verifyRoutes,
+  ...storeRoutes,
 
 /** What is known of a call from its authentication on. */
 interface CallState {

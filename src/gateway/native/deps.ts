@@ -7,6 +7,8 @@ import type { IdentityChange } from '../../authz/identity-changes.ts';
 import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { Sealer } from '../../core/sealing.ts';
+import type { DataVerifier, Finding } from '../data-verifier.ts';
+import type { StoreList } from '../store-list.ts';
 
 /** Who a request was authenticated as, and how. */
 export type Identity = Pick<Authenticated, 'principal' | 'accessKeyId' | 'evidence'>;
@@ -34,6 +36,7 @@ export interface NativeDeps {
   directory: Directory;
   sealer: Sealer;
   read: Reader;
+  stores: StoreList;
   /** Authenticates a request whose whole body is `body`. Throws `Refusal`. */
   authenticate(request: FastifyRequest, body: Buffer): Promise<Identity>;
   /**

@@ -28,6 +28,7 @@ const table = {
   'bursar:ListAccessKeys': /*   */ ['all', 'tenant', 'self', 'self'],
   'bursar:GetAccessKey': /*     */ ['all', 'tenant', 'self', 'self'],
   'bursar:DeleteAccessKey': /*  */ ['all', 'tenant', 'self', 'self'],
+  'bursar:ListStores': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:ListUsage': /*        */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:GetUsage': /*         */ ['all', 'tenant', 'tenant', 'self'],

@@ -11,7 +11,13 @@ const membersCreateBuckets = {
   description: 'May members create buckets?',
 } as const;
 
-const tenant = answerObject({ name, membersCreateBuckets, createdAt: time });
+const defaultStore = {
+  type: ['string', 'null'],
+  maxLength: 63,
+  description: "The store for new buckets; null: the gateway's default.",
+} as const;
+
+const tenant = answerObject({ name, membersCreateBuckets, defaultStore, createdAt: time });
 
 export const tenantRoutes: NativeRoute[] = [
   {
@@ -20,12 +26,14 @@ export const tenantRoutes: NativeRoute[] = [
     action: 'bursar:CreateTenant',
     summary: 'Create a tenant. The name of a deleted tenant is not given again.',
     status: 201,
-    body: closedObject({ name, membersCreateBuckets: { ...membersCreateBuckets, default: true } }, [
-      'name',
-    ]),
+    body: closedObject(
+      { name, membersCreateBuckets: { ...membersCreateBuckets, default: true }, defaultStore },
+      ['name'],
+    ),
     answer: tenant,
     run: async ({ body, deps }) => {
-      const wanted = body as { name: string; membersCreateBuckets: boolean };
+      const wanted = body as { name: string; membersCreateBuckets: boolean } & Placement;
+      checkStore(deps, wanted);
       return {
         change: { type: 'createTenant', ...wanted },
         target: `tenants/${wanted.name}`,
@@ -62,10 +70,11 @@ export const tenantRoutes: NativeRoute[] = [
     action: 'bursar:UpdateTenant',
     summary: "Change a tenant's settings.",
     status: 200,
-    body: closedObject({ membersCreateBuckets }, ['membersCreateBuckets']),
+    body: { ...closedObject({ membersCreateBuckets, defaultStore }), minProperties: 1 },
     answer: tenant,
     run: async (call) => {
-      const settings = call.body as { membersCreateBuckets: boolean };
+      const settings = call.body as { membersCreateBuckets?: boolean } & Placement;
+      checkStore(call.deps, settings);
       const tenantName = param(call, 't');
       return {
         change: { type: 'updateTenant', name: tenantName, ...settings },
@@ -85,6 +94,19 @@ export const tenantRoutes: NativeRoute[] = [
     }),
   },
 ];
+
+interface Placement {
+  defaultStore?: string | null;
+}
+
+/** Throws `InvalidInput` for a store that new buckets could not be put in. */
+function checkStore({ stores }: NativeDeps, { defaultStore: asked }: Placement): void {
+  if (asked === undefined || asked === null || stores.numberOf(asked) !== undefined) return;
+  throw new Refusal('InvalidInput', {
+    message: 'There is no store of this name.',
+    fields: { field: 'body.defaultStore' },
+  });
+}
 
 async function listVisibleTenants(call: Call): Promise<TenantEntry[]> {
   const page = pageOf(call);

@@ -1,9 +1,14 @@
-// CreateBucket. Creating one's own bucket again succeeds, as in S3's us-east-1.
+// CreateBucket. Creating one's own bucket again succeeds, as in S3's us-east-1, unless it is asked
+// for in another store: a bucket's bytes stay in the store that it was made in.
+import { findBucket } from '../../catalog/buckets.ts';
+import { findDefaultStore } from '../../catalog/stores.ts';
 import { Refusal } from '../../core/errors.ts';
 import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
+import { header } from '../request.ts';
+import { chooseStore, storeHeader } from '../store-list.ts';
 import { childOf, parseXml, textOf } from '../xml.ts';
 
 const bodyBytesMax = 64 * 1024;
@@ -20,11 +25,19 @@ async function run(context: Context): Promise<Reply> {
   checkConfiguration(await receiveSmall(context, bodyBytesMax), context.rooms.region);
   const { tenant, name: owner } = context.who.principal;
   const name = context.request.bucketName ?? '';
-  const result = await context.tryCommit({ kind: 'createBucket', tenant, name, owner, store: 1 });
-  if (!result.ok && result.code !== 'BucketAlreadyOwnedByYou') {
-    throw new Refusal(result.code, { fields: { BucketName: name } });
+  const { read, stores } = context.rooms;
+  const asked = header(context.request, storeHeader);
+  const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));
+  const result = await context.tryCommit({ kind: 'createBucket', tenant, name, owner, store });
+  let made: number | undefined = store;
+  if (!result.ok) {
+    const isOwn = result.code === 'BucketAlreadyOwnedByYou';
+    made = isOwn ? (await findBucket(read, tenant, name))?.store : undefined;
+    if (made === undefined || (asked !== undefined && made !== store)) {
+      throw new Refusal(result.code, { fields: { BucketName: name } });
+    }
   }
-  return emptyReply(200, { location: `/${name}` });
+  return emptyReply(200, { location: `/${name}`, [storeHeader]: stores.nameOf(made) });
 }
 
 function checkConfiguration(body: Buffer, region: string): void {

@@ -2,6 +2,7 @@
 import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
+import { storeHeader } from '../store-list.ts';
 
 export const headBucket: Operation = {
   name: 'HeadBucket',
@@ -12,8 +13,10 @@ export const headBucket: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
+  const { region, stores } = context.rooms;
   return emptyReply(200, {
-    'x-amz-bucket-region': context.rooms.region,
+    [storeHeader]: stores.nameOf(context.bucket.store),
+    'x-amz-bucket-region': region,
     'x-amz-access-point-alias': 'false',
     'content-type': 'application/xml',
   });

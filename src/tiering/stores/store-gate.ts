@@ -1,0 +1,99 @@
+// The door before a store over a network: shut until the store was probed and found to be ours, and
+// shut again when it is no more. Invariant: while it is shut nothing is read from the store or
+// written to it; who asks is refused at once with ServiceUnavailable. A store that buckets use and
+// that is not configured any more is a door that stays shut.
+import { Refusal } from '../../core/errors.ts';
+import type { RemoteRead, RemoteStore } from './store.ts';
+
+export class StoreGate implements RemoteStore {
+  readonly number: number;
+  readonly name: string;
+  #store: RemoteStore | null = null;
+  #reason: string;
+
+  constructor(options: { number: number; name: string; reason: string }) {
+    this.number = options.number;
+    this.name = options.name;
+    this.#reason = options.reason;
+  }
+
+  /** Why the door is shut; null: it is open. */
+  get reason(): string | null {
+    return this.#store ? null : this.#reason;
+  }
+
+  open(store: RemoteStore): void {
+    this.#store = store;
+  }
+
+  shut(reason: string): void {
+    this.#store = null;
+    this.#reason = reason;
+  }
+
+  /** Throws Refusal ServiceUnavailable while the door is shut, so that no body is asked for. */
+  get extentBytesMax(): number {
+    return this.#inside().extentBytesMax;
+  }
+
+  // The plain `async` ones of these would cost hot reads and writes another promise.
+  put(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
+    return this.#store?.put(id, pieces) ?? this.#refuse();
+  }
+
+  read(options: RemoteRead): Promise<void> {
+    return this.#store?.read(options) ?? this.#refuse();
+  }
+
+  async remove(id: Buffer): Promise<void> {
+    await this.#inside().remove(id);
+  }
+
+  async *list(): AsyncGenerator<{ id: Buffer; sizeBytes: number }> {
+    yield* this.#inside().list();
+  }
+
+  async readEnd(
+    id: Buffer,
+    maxBytes: number,
+  ): Promise<{ bytes: Buffer; sizeBytes: number } | undefined> {
+    return this.#inside().readEnd(id, maxBytes);
+  }
+
+  async getObject(name: string): Promise<Buffer | undefined> {
+    return this.#inside().getObject(name);
+  }
+
+  async putObject(
+    name: string,
+    bytes: Buffer,
+    options?: { ifAbsent?: boolean },
+  ): Promise<'stored' | 'exists'> {
+    return this.#inside().putObject(name, bytes, options);
+  }
+
+  async removeObject(name: string): Promise<void> {
+    await this.#inside().removeObject(name);
+  }
+
+  async *listObjects(
+    prefix: string,
+    after?: string,
+  ): AsyncGenerator<{ name: string; sizeBytes: number }> {
+    yield* this.#inside().listObjects(prefix, after);
+  }
+
+  #inside(): RemoteStore {
+    if (this.#store) return this.#store;
+    throw this.#refusal();
+  }
+
+  #refuse(): Promise<never> {
+    return Promise.reject(this.#refusal());
+  }
+
+  #refusal(): Refusal {
+    const message = 'The store of this bucket is not available.';
+    return new Refusal('ServiceUnavailable', { message, cause: new Error(this.#reason) });
+  }
+}
