@@ -77,12 +77,22 @@ export interface ApiAnswer {
   json: unknown;
 }
 
-/** Makes one call. Throws `CommandFailure` with the gateway's own words when it is refused. */
+/** The gateway answered, and not with what was asked for. */
+export class ApiRefusal extends CommandFailure {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super('failed', message);
+    this.status = status;
+  }
+}
+
+/** Makes one call. Throws `ApiRefusal` with the gateway's own words when it is refused. */
 export async function callApi(connection: Connection, request: ApiRequest): Promise<ApiAnswer> {
   const { status, text } = await send(connection, request);
   const json = parseAnswer(text);
   if (status >= 200 && status < 300) return { text, json };
-  throw new CommandFailure('failed', explain(connection, status, json));
+  throw new ApiRefusal(status, explain(connection, status, json));
 }
 
 /** Reads all pages of a listing. */

@@ -15,6 +15,7 @@ import {
 import { serve } from './serve.ts';
 import { flagOf, type Setting, settings, variableOf } from './settings.ts';
 import { addStoreCommands } from './store-commands.ts';
+import { addVerifyCommands } from './verify-commands.ts';
 
 function readVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
@@ -37,6 +38,7 @@ function makeProgram(): Command {
     addStoreCommands,
     addUsageCommand,
     addRecordsCommand,
+    addVerifyCommands,
   ]) {
     add(program);
   }

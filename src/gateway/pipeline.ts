@@ -21,6 +21,8 @@ export interface Pipeline {
   authenticator: Authenticator;
   /** Told of each bug, with the request's id. */
   onBug: (error: unknown, requestId: string) => void;
+  /** Told of each request that ends because what is stored is not what was written. */
+  onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
 }
 
 /** Answers one S3 request. Never rejects. */
@@ -102,6 +104,7 @@ async function answerFailure(
   const { context, requestId } = request;
   const refusal = refusalOf(error);
   if (refusal.code === 'InternalError') pipeline.onBug(error, requestId);
+  if (error instanceof IntegrityError) pipeline.onIntegrityFailure(error, requestId);
   if (context && context.index === null) await context.record(refusal.status, refusal.code);
   await sendRefusal(request, refusal);
 }

@@ -10,6 +10,8 @@ import { newRequestId } from '../core/ids.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Rooms } from './context.ts';
+import { DataVerifier } from './data-verifier.ts';
+import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import { nativeDepsOf } from './native/rooms.ts';
 import { nativeServerOptions } from './native/server-options.ts';
@@ -48,10 +50,16 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory, sealer, health, host } = options;
   const authenticator = new Authenticator({ findAccessKey: (id) => directory.findAccessKey(id) });
   const state = { closing: false };
+  const integrity = new IntegrityCounter();
   const pipeline: Pipeline = {
     rooms,
     authenticator,
     onBug: (error, requestId) => app.log.error({ err: error, requestId }, 'a request failed'),
+    onIntegrityFailure: (error, requestId) => {
+      integrity.count(error);
+      const { kind, store } = error;
+      app.log.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
+    },
   };
   const app = Fastify({
     ...nativeServerOptions,
@@ -68,8 +76,21 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         inTurn(response, () => void serveRequest(pipeline, raw, response));
       }),
   });
-  const { ledger, read } = rooms;
-  const native = nativeDepsOf({ ledger, read, directory, sealer, health, authenticator });
+  const { ledger, read, stores } = rooms;
+  const native = nativeDepsOf({
+    ledger,
+    read,
+    stores,
+    directory,
+    sealer,
+    health: async () => ({
+      ...(await health()),
+      integrityFailures: integrity.summarize((store) => stores.nameOf(store)),
+    }),
+    authenticator,
+    verifier: new DataVerifier(rooms),
+    onIntegrityFailure: pipeline.onIntegrityFailure,
+  });
   await registerNativeApi(app, native);
   await app.listen({ host, port: options.port });
   const { port } = app.server.address() as AddressInfo;

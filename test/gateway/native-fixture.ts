@@ -13,6 +13,7 @@ import { newRequestId } from '#bursar/core/ids.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { principalId, type Role } from '#bursar/core/principal.js';
 import { Sealer } from '#bursar/core/sealing.js';
+import type { VerifyRequest } from '#bursar/gateway/data-verifier.js';
 import { registerNativeApi } from '#bursar/gateway/native/api.js';
 import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
@@ -26,6 +27,8 @@ export interface Fixture {
   sealer: Sealer;
   /** All that was committed, in order. */
   entries: NativeEntry[];
+  /** What was asked of the verifier, which finds nothing. */
+  verifications: VerifyRequest[];
   /** Makes the next commit fail as a bug would. */
   breakNextCommit(): void;
   setReady(ready: boolean): void;
@@ -66,6 +69,7 @@ export async function openFixture(): Promise<Fixture> {
   const sealer = new Sealer(new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]));
   const directory = new Directory({ read: db.tx, sealer });
   const entries: NativeEntry[] = [];
+  const verifications: VerifyRequest[] = [];
   let broken = false;
   let ready = true;
   let index = 0;
@@ -94,6 +98,13 @@ export async function openFixture(): Promise<Fixture> {
       entries.push(entry);
       return commit(entry);
     },
+    verifier: {
+      async verify(request) {
+        verifications.push(request);
+        return { position: null, rows: 0, bytes: 0, findings: [] };
+      },
+    },
+    commitFindings: async () => {},
     health: async () => ({ ready, stores: { local: ready ? 'ready' : 'failed' } }),
   };
 
@@ -148,6 +159,7 @@ export async function openFixture(): Promise<Fixture> {
     directory,
     sealer,
     entries,
+    verifications,
     breakNextCommit: () => {
       broken = true;
     },

@@ -17,6 +17,7 @@ import type { Call, NativeRoute, Outcome } from './route.ts';
 import { storeRoutes } from './store-routes.ts';
 import { tenantRoutes } from './tenant-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
+import { verifyRoutes } from './verify-routes.ts';
 
 const routes: readonly NativeRoute[] = [
   ...tenantRoutes,
@@ -25,9 +26,9 @@ const routes: readonly NativeRoute[] = [
   ...accessKeyRoutes,
   ...recordRoutes,
   ...usageRoutes,
-];
   ...verifyRoutes,
   ...storeRoutes,
+];
 
 /** What is known of a call from its authentication on. */
 interface CallState {
@@ -182,6 +183,7 @@ async function commit(
     if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
     const { index } = await deps.commit(entry);
     reply.header('x-bursar-receipt', String(index));
+    if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
   } finally {
     // Also after a failure, of which nobody knows what it changed.
     if (change) deps.directory.forget();

@@ -44,6 +44,9 @@ export interface NativeDeps {
    * change is refused inside the transaction, and has then recorded that refusal.
    */
   commit(entry: NativeEntry): Promise<{ index: number }>;
+  verifier: Pick<DataVerifier, 'verify'>;
+  /** Records and counts what the call of `entry` found damaged. Throws `Refusal`. */
+  commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;
   /** The state of the gateway's parts. */
   health(): Promise<{ ready: boolean } & Record<string, unknown>>;
 }

@@ -32,6 +32,7 @@ const table = {
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:ListUsage': /*        */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:GetUsage': /*         */ ['all', 'tenant', 'tenant', 'self'],
+  'bursar:VerifyData': /*       */ ['all', 'tenant', 'none', 'none'],
 } as const satisfies Record<string, readonly [Reach, Reach, Reach, Reach]>;
 
 export type NativeAction = keyof typeof table;

@@ -5,19 +5,22 @@ import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { RecordDraft } from '../../audit/record.ts';
 import type { Authenticator, Payload } from '../../authz/authenticate.ts';
-import { Refusal } from '../../core/errors.ts';
+import { type IntegrityError, Refusal } from '../../core/errors.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
+import type { Finding } from '../data-verifier.ts';
 import { beginRequest, parseRequest } from '../request.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 
-export interface NativeRooms extends Omit<NativeDeps, 'authenticate' | 'commit'> {
+export interface NativeRooms
+  extends Omit<NativeDeps, 'authenticate' | 'commit' | 'commitFindings'> {
   ledger: Ledger;
   authenticator: Authenticator;
+  onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
 }
 
 /** What `registerNativeApi` needs, from the rooms. */
 export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
-  const { ledger, authenticator, ...rest } = rooms;
+  const { ledger, authenticator, onIntegrityFailure, ...rest } = rooms;
   return {
     ...rest,
     authenticate: async (request, body) => {
@@ -27,6 +30,10 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
       return who;
     },
     commit: (entry) => commitEntry(ledger, entry),
+    commitFindings: async (entry, findings) => {
+      for (const { error } of findings) onIntegrityFailure(error, entry.requestId);
+      await Promise.all(findings.map((finding) => commitFinding(ledger, entry, finding)));
+    },
   };
 }
 
@@ -76,4 +83,38 @@ function draftOf(entry: NativeEntry): RecordDraft {
     status: entry.status,
     error: entry.refused ?? null,
   };
+}
+
+/**
+ * Nobody asked for a finding's bytes, so its record names no access key; it is in the name of the
+ * bucket's owner, whose tenant's admins are to see it.
+ */
+async function commitFinding(
+  ledger: Ledger,
+  entry: NativeEntry,
+  { bucket, place }: Finding,
+): Promise<void> {
+  const { tenant, owner, name } = bucket;
+  const isPart = 'uploadId' in place;
+  const result = await ledger.commit({
+    change: { kind: 'none' },
+    charged: { tenant, principal: owner, bucket },
+    transfer: { requests: 0, ingressBytes: 0, egressBytes: 0 },
+    record: {
+      action: 'bursar:IntegrityFailure',
+      tenant,
+      principal: owner,
+      evidence: 'none',
+      bucket: name,
+      key: place.key,
+      target: isPart ? `uploads/${place.uploadId}/parts/${place.number}` : `versions/${place.seq}`,
+      bytesIn: 0,
+      bytesOut: 0,
+      requestId: entry.requestId,
+      source: entry.source,
+      status: 500,
+      error: 'BursarIntegrityError',
+    },
+  });
+  if (!result.ok) throw new Refusal(result.code);
 }

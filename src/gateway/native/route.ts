@@ -5,6 +5,7 @@ import type { Page } from '../../authz/directory.ts';
 import type { IdentityChange } from '../../authz/identity-changes.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import type { Principal } from '../../core/principal.ts';
+import type { Finding } from '../data-verifier.ts';
 import type { NativeDeps } from './deps.ts';
 import type { NativeAction, Reach } from './rights.ts';
 
@@ -22,6 +23,8 @@ export interface Call {
 /** What to answer; for a change, what to commit first. A string is JSON already. */
 export type Outcome =
   | { answer: object | string }
+  /** Stored data that is damaged: each finding is recorded behind the call. */
+  | { answer: object; findings: readonly Finding[] }
   | {
       change: IdentityChange;
       /** What is being made, for the record; absent: what the path names. */

@@ -1,0 +1,171 @@
+// Walks over all that the catalog has stored: versions, current and superseded, and the parts of
+// unfinished uploads. Invariant: every row that is there from the beginning of a walk to its end is
+// met once, however long it takes and whatever is written meanwhile; each step is a few seeks in
+// indexes, so a walk of any length holds up nobody.
+import type { Reader, SqlValue } from '../core/database.ts';
+import { textSuccessor } from '../core/text-order.ts';
+import { extentState } from './extents.ts';
+
+/** What is walked over. Nulls: everything. */
+export interface ScrubScope {
+  tenant: string | null;
+  /** A name in `tenant`. */
+  bucket: string | null;
+  /** Of keys. */
+  prefix: string;
+}
+
+/** Names one row, and with it a place in the walk. */
+export type ScrubPlace =
+  | { bucketId: number; key: string; seq: number }
+  | { bucketId: number; key: string; uploadId: string; number: number };
+
+export interface ScrubBucket {
+  id: number;
+  tenant: string;
+  name: string;
+  owner: string;
+}
+
+export interface ScrubRow {
+  sizeBytes: number;
+  manifest: Uint8Array;
+}
+
+/** What is at a place; undefined when it is there no more. */
+export async function readScrubRow(read: Reader, place: ScrubPlace): Promise<ScrubRow | undefined> {
+  if ('uploadId' in place) {
+    return read.get<ScrubRow>(
+      'SELECT size AS sizeBytes, manifest FROM parts WHERE upload_id = ? AND number = ?',
+      place.uploadId,
+      place.number,
+    );
+  }
+  return read.get<ScrubRow>(
+    `SELECT size AS sizeBytes, manifest FROM versions WHERE bucket_id = ? AND key = ? AND seq = ?`,
+    place.bucketId,
+    place.key,
+    place.seq,
+  );
+}
+
+/** Whether an extent of this store is alive: the sweeper spares it. */
+export async function isExtentAlive(
+  read: Reader,
+  extent: { id: Uint8Array; store: number },
+): Promise<boolean> {
+  const row = await read.get<{ state: number; store: number }>(
+    'SELECT state, store FROM extents WHERE id = ?',
+    extent.id,
+  );
+  return row?.state === extentState.live && row.store === extent.store;
+}
+
+/** The bucket of this id, if it is in the scope. */
+export async function findScrubBucket(
+  read: Reader,
+  scope: ScrubScope,
+  bucketId: number,
+): Promise<ScrubBucket | undefined> {
+  return read.get<ScrubBucket>(
+    `SELECT id, tenant, name, owner FROM buckets
+       WHERE id = ? AND (? IS NULL OR tenant = ?) AND (? IS NULL OR name = ?)`,
+    bucketId,
+    scope.tenant,
+    scope.tenant,
+    scope.bucket,
+    scope.bucket,
+  );
+}
+
+/** The row after `place`, or the first one; undefined at the end. */
+export async function findNextRow(
+  read: Reader,
+  scope: ScrubScope,
+  place: ScrubPlace | null,
+): Promise<{ bucket: ScrubBucket; place: ScrubPlace } | undefined> {
+  let after = place;
+  let bucket = after ? await findScrubBucket(read, scope, after.bucketId) : undefined;
+  for (;;) {
+    if (bucket) {
+      const next = await findNextInBucket(read, { ...scope, bucketId: bucket.id }, after);
+      if (next) return { bucket, place: next };
+    }
+    bucket = await findNextBucket(read, scope, bucket?.id ?? after?.bucketId ?? 0);
+    after = null;
+    if (!bucket) return undefined;
+  }
+}
+
+/** The next bucket that has something in the scope. */
+async function findNextBucket(
+  read: Reader,
+  { tenant, bucket, prefix }: ScrubScope,
+  afterId: number,
+): Promise<ScrubBucket | undefined> {
+  const below = endOf(prefix);
+  return read.get<ScrubBucket>(
+    `SELECT id, tenant, name, owner FROM buckets AS b
+       WHERE id > ? AND (? IS NULL OR tenant = ?) AND (? IS NULL OR name = ?) AND (
+         EXISTS (SELECT 1 FROM versions WHERE bucket_id = b.id AND key >= ? AND key < ?) OR
+         EXISTS (SELECT 1 FROM uploads WHERE bucket_id = b.id AND key >= ? AND key < ?))
+       ORDER BY id LIMIT 1`,
+    afterId,
+    tenant,
+    tenant,
+    bucket,
+    bucket,
+    prefix,
+    below,
+    prefix,
+    below,
+  );
+}
+
+/** A bucket's versions come first, then its parts. */
+async function findNextInBucket(
+  read: Reader,
+  within: { bucketId: number; prefix: string },
+  after: ScrubPlace | null,
+): Promise<ScrubPlace | undefined> {
+  if (after && 'uploadId' in after) return findNextPart(read, within, after);
+  const { bucketId, prefix } = within;
+  const from = after ?? { key: prefix, seq: -1 };
+  const version = await read.get<{ key: string; seq: number }>(
+    `SELECT key, seq FROM versions WHERE bucket_id = ? AND (key, seq) > (?, ?) AND key < ?
+       ORDER BY key, seq LIMIT 1`,
+    bucketId,
+    from.key,
+    from.seq,
+    endOf(prefix),
+  );
+  if (version) return { bucketId, ...version };
+  return findNextPart(read, within, { key: prefix, uploadId: '', number: 0 });
+}
+
+async function findNextPart(
+  read: Reader,
+  { bucketId, prefix }: { bucketId: number; prefix: string },
+  after: { key: string; uploadId: string; number: number },
+): Promise<ScrubPlace | undefined> {
+  const { key, uploadId } = after;
+  const select = 'SELECT number FROM parts WHERE upload_id = ? AND number > ? ORDER BY number';
+  const part = await read.get<{ number: number }>(`${select} LIMIT 1`, uploadId, after.number);
+  if (part) return { bucketId, key, uploadId, number: part.number };
+  const upload = await read.get<{ key: string; uploadId: string; number: number }>(
+    `SELECT key, id AS uploadId, (SELECT min(number) FROM parts WHERE upload_id = u.id) AS number
+       FROM uploads AS u WHERE bucket_id = ? AND (key, id) > (?, ?) AND key < ?
+         AND EXISTS (SELECT 1 FROM parts WHERE upload_id = u.id)
+       ORDER BY key, id LIMIT 1`,
+    bucketId,
+    key,
+    uploadId,
+    endOf(prefix),
+  );
+  return upload && { bucketId, ...upload };
+}
+
+/** Where the keys with a prefix end. SQLite orders every blob behind every text. */
+function endOf(prefix: string): SqlValue {
+  return textSuccessor(prefix) ?? Buffer.of(0xff);
+}

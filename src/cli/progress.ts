@@ -1,0 +1,81 @@
+// How far a long command has come, on stderr: on a terminal a bar that is drawn anew, elsewhere a
+// plain line now and then, so that a log stays short.
+import type { WriteStream } from 'node:tty';
+import { monotonicMs } from '../core/clock.ts';
+
+export interface Work {
+  versions: number;
+  bytes: number;
+}
+
+const lineEveryMs = 10_000;
+const barLength = 24;
+
+export class Progress {
+  readonly #stream: WriteStream;
+  readonly #begunMs = monotonicMs();
+  readonly #begunBytes: number;
+  #shownMs = monotonicMs();
+
+  /** `begunBytes`: what an earlier run had done. */
+  constructor(stream: WriteStream, begunBytes: number) {
+    this.#stream = stream;
+    this.#begunBytes = begunBytes;
+  }
+
+  /** `total` is an estimate, null where there is none. */
+  show(done: Work, total: Work | null): void {
+    const { isTTY, columns } = this.#stream;
+    if (isTTY) {
+      const line = `${drawBar(done, total)}${this.#describe(done, total)}`;
+      this.#stream.write(`\r\x1b[K${line.slice(0, columns - 1)}`);
+      return;
+    }
+    if (monotonicMs() - this.#shownMs < lineEveryMs) return;
+    this.#shownMs = monotonicMs();
+    this.#stream.write(`${this.#describe(done, total)}\n`);
+  }
+
+  /** Makes room for other output. */
+  clear(): void {
+    if (this.#stream.isTTY) this.#stream.write('\r\x1b[K');
+  }
+
+  #describe(done: Work, total: Work | null): string {
+    const seconds = (monotonicMs() - this.#begunMs) / 1000;
+    const speed = formatBytes((done.bytes - this.#begunBytes) / Math.max(seconds, 0.001));
+    const of = (part: string, whole: string | undefined) => (whole ? `${part} of ${whole}` : part);
+    const bytes = of(formatBytes(done.bytes), total ? formatBytes(total.bytes) : undefined);
+    const versions = of(
+      formatCount(done.versions),
+      total ? formatCount(total.versions) : undefined,
+    );
+    return `${bytes}, ${versions} versions, ${speed}/s`;
+  }
+}
+
+/** Empty where the whole is not known. Full only at the end, which an estimate may well miss. */
+function drawBar(done: Work, total: Work | null): string {
+  if (!total) return '';
+  const [part, whole] =
+    total.bytes > 0 ? [done.bytes, total.bytes] : [done.versions, total.versions];
+  const share = Math.min(part / Math.max(whole, 1), 0.99);
+  const filled = Math.round(share * barLength);
+  const percent = String(Math.floor(share * 100)).padStart(2);
+  return `[${'#'.repeat(filled)}${'-'.repeat(barLength - filled)}] ${percent}%  `;
+}
+
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
+
+/** `1.5 GiB`: at least one digit, at most one decimal. */
+export function formatBytes(bytes: number): string {
+  let unit = 0;
+  let value = bytes;
+  for (; value >= 1024 && unit < units.length - 1; unit++) value /= 1024;
+  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** `1,234,567` */
+export function formatCount(count: number): string {
+  return count.toLocaleString('en-US');
+}

@@ -1,0 +1,220 @@
+// `bursar verify data`: reads all stored data through the gateway's verification and reports what is
+// damaged. Invariant: the position is on the disk before the next slice is asked for, so a run that
+// ends in any way goes on where it was; a finding is printed before the position passes it.
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
+import { type Command, InvalidArgumentError } from 'commander';
+import { monotonicMs } from '../core/clock.ts';
+import { writeFileDurably } from '../core/durable-file.ts';
+import { ApiRefusal, type Connection, callApi } from './api-client.ts';
+import { connect } from './command-arguments.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import { print, printable } from './output.ts';
+import { formatBytes, formatCount, Progress, type Work } from './progress.ts';
+import { parseSize } from './quantities.ts';
+
+interface VerifyFlags {
+  tenant?: string;
+  bucket?: string;
+  prefix?: string;
+  rate: number;
+  /** True: `--resume` without a file. */
+  resume?: string | true;
+}
+
+interface Finding {
+  tenant: string;
+  bucket: string;
+  key: string;
+  seq: number | null;
+  uploadId: string | null;
+  partNumber: number | null;
+  kind: string;
+  message: string;
+}
+
+interface Slice extends Work {
+  cursor: string | null;
+  findings: Finding[];
+  estimate: Work | null;
+}
+
+/** What the position file holds. */
+interface Run extends Work {
+  version: 1;
+  endpoint: string;
+  tenant?: string;
+  bucket?: string;
+  prefix?: string;
+  cursor: string | null;
+  findings: number;
+}
+
+const positionFileDefault = './bursar-verify.json';
+const MiB = 1024 * 1024;
+const rateDefault = 50 * MiB;
+const sliceBytesMax = 64 * MiB;
+/** How often in a row a store may be out of reach, a second apart. */
+const triesMax = 60;
+
+export function addVerifyCommands(program: Command): void {
+  const verify = program
+    .command('verify')
+    .description('check that what is stored is what was written');
+  verify
+    .command('data')
+    .description('read and verify stored data; exit code 1 when some of it is damaged')
+    .option(
+      '--tenant <name>',
+      'of this tenant (default: all that you may see; with --bucket, your own)',
+    )
+    .option('--bucket <name>', 'of this bucket')
+    .option('--prefix <text>', 'of keys that begin so')
+    .option(
+      '--rate <size>',
+      'read at most so much a second (default: 50MiB/s)',
+      parseRate,
+      rateDefault,
+    )
+    .option(
+      '--resume [file]',
+      `go on where the run that kept its position in this file stopped (default: ${positionFileDefault})`,
+    )
+    .action(async (given: VerifyFlags, command: Command) => {
+      const { connection, flags } = connect(command);
+      await verifyData(connection, given, flags.json === true);
+    });
+}
+
+async function verifyData(
+  connection: Connection,
+  given: VerifyFlags,
+  asJson: boolean,
+): Promise<void> {
+  const file = typeof given.resume === 'string' ? given.resume : positionFileDefault;
+  const run = (given.resume && resumeRun(file, connection, given)) || beginRun(connection, given);
+  const progress = new Progress(process.stderr, run.bytes);
+  const pace = new Pace(given.rate);
+  try {
+    do {
+      const slice = await verifySlice(connection, run, Math.min(given.rate, sliceBytesMax));
+      progress.clear();
+      for (const finding of slice.findings)
+        print(asJson ? JSON.stringify(finding) : lineOf(finding));
+      run.cursor = slice.cursor;
+      run.versions += slice.versions;
+      run.bytes += slice.bytes;
+      run.findings += slice.findings.length;
+      if (run.cursor !== null) save(file, run);
+      progress.show(run, slice.estimate);
+      await pace.wait(slice.bytes);
+    } while (run.cursor !== null);
+  } catch (error) {
+    progress.clear();
+    if (!(error instanceof CommandFailure) || !existsSync(file)) throw error;
+    throw new CommandFailure(
+      'failed',
+      `${error.message}; --resume ${file} goes on from here`,
+      error,
+    );
+  }
+  progress.clear();
+  rmSync(file, { force: true });
+  conclude(run, asJson);
+}
+
+/** One slice; a store that is out of reach for a while is waited for. */
+async function verifySlice(connection: Connection, run: Run, bytesMax: number): Promise<Slice> {
+  const { tenant, bucket, prefix, cursor } = run;
+  const body = { tenant, bucket, prefix, cursor: cursor ?? undefined, bytesMax };
+  for (let tries = 1; ; tries++) {
+    try {
+      const path = ['verifications'];
+      const { json } = await callApi(connection, { method: 'POST', path, body });
+      return json as Slice;
+    } catch (error) {
+      const isBusy = error instanceof ApiRefusal && error.status === 503;
+      if (!isBusy || tries === triesMax) throw error;
+    }
+    await setTimeout(1000);
+  }
+}
+
+function beginRun({ endpoint }: Connection, { tenant, bucket, prefix }: VerifyFlags): Run {
+  const done = { versions: 0, bytes: 0, findings: 0 };
+  return { version: 1, endpoint, tenant, bucket, prefix, cursor: null, ...done };
+}
+
+/** Undefined when there is no file. Throws `CommandFailure` when it is of another run. */
+function resumeRun(file: string, { endpoint }: Connection, given: VerifyFlags): Run | undefined {
+  if (!existsSync(file)) return undefined;
+  const run = readRun(file);
+  const { tenant, bucket, prefix } = given;
+  for (const [name, value] of Object.entries({ endpoint, tenant, bucket, prefix })) {
+    const kept = run[name as 'endpoint'];
+    if (value === undefined || value === kept) continue;
+    const without = kept === undefined ? `has no ${name}` : `has the ${name} ${kept}`;
+    throw new CommandFailure('usage', `the run in ${file} ${without}, not ${value}`);
+  }
+  return run;
+}
+
+function readRun(file: string): Run {
+  try {
+    const run = JSON.parse(readFileSync(file, 'utf8')) as Run;
+    if (run.version === 1) return run;
+  } catch (error) {
+    throw new CommandFailure('usage', `${file}: ${messageOfFailure(error)}`, error);
+  }
+  throw new CommandFailure('usage', `${file} keeps no position of a run`);
+}
+
+function save(file: string, run: Run): void {
+  writeFileDurably(file, `${JSON.stringify(run)}\n`, { mode: 0o600, ifExists: 'replace' });
+}
+
+function conclude(run: Run, asJson: boolean): void {
+  const { versions, bytes, findings } = run;
+  if (asJson) print(JSON.stringify({ versions, bytes, findings }));
+  else print(`verified ${formatCount(versions)} versions, ${formatBytes(bytes)}`);
+  if (findings === 0) return;
+  const damaged = `${formatCount(findings)} of ${formatCount(versions)} versions`;
+  throw new CommandFailure('failed', `${damaged} are not what was written`);
+}
+
+function lineOf(finding: Finding): string {
+  const { tenant, bucket, key, seq, uploadId, partNumber, kind, message } = finding;
+  const place = seq === null ? `part ${partNumber} of upload ${uploadId}` : `version ${seq}`;
+  const name = `${tenant}/${bucket}/${key}`;
+  // Quoted where it is not shown as it is, so that nobody takes an escape for the key's own text.
+  const shown = printable(name) === name ? name : printable(JSON.stringify(name));
+  return `${shown}  ${place}  ${kind}: ${printable(message)}`;
+}
+
+function parseRate(text: string): number {
+  try {
+    const rate = parseSize(text.replace(/\/s$/, ''));
+    if (rate > 0) return rate;
+  } catch {
+    // Said below.
+  }
+  throw new InvalidArgumentError('Must be bytes a second such as 50MiB/s.');
+}
+
+/** Spreads bytes over time, so that they never come faster than `bytesPerSecond` on average. */
+class Pace {
+  readonly #bytesPerSecond: number;
+  #freeMs = monotonicMs();
+
+  constructor(bytesPerSecond: number) {
+    this.#bytesPerSecond = bytesPerSecond;
+  }
+
+  /** Waits until more may come after these bytes. Time that was not used is lost. */
+  async wait(bytes: number): Promise<void> {
+    this.#freeMs += (bytes / this.#bytesPerSecond) * 1000;
+    const now = monotonicMs();
+    if (this.#freeMs > now) await setTimeout(this.#freeMs - now);
+    else this.#freeMs = now;
+  }
+}

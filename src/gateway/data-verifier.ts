@@ -1,0 +1,178 @@
+// Reads stored data as a client would, to find what is damaged before a client does (DESIGN
+// section 7). It goes on in slices, each bounded in time, rows and bytes; where the next one begins
+// is the caller's to keep. Invariants: one slice at a time in the process, and requests get their
+// turn after every chunk, so that verifying never holds up serving; and what is deleted while it is
+// being read is no finding.
+import { setImmediate } from 'node:timers/promises';
+import { readInlineBody } from '../catalog/extents.ts';
+import {
+  findNextRow,
+  findScrubBucket,
+  isExtentAlive,
+  readScrubRow,
+  type ScrubBucket,
+  type ScrubPlace,
+  type ScrubRow,
+  type ScrubScope,
+} from '../catalog/scrub.ts';
+import { monotonicMs } from '../core/clock.ts';
+import type { Reader } from '../core/database.ts';
+import { IntegrityError } from '../core/errors.ts';
+import { countBytes, decodeManifest, type ExtentRun, sliceRuns } from '../core/manifest.ts';
+import type { Rooms } from './context.ts';
+
+/** A row, and where in it the next slice begins: null when all of it is verified. */
+export interface VerifyPosition {
+  place: ScrubPlace;
+  offsetBytes: number | null;
+}
+
+export interface Finding {
+  bucket: ScrubBucket;
+  place: ScrubPlace;
+  error: IntegrityError;
+}
+
+export interface VerifiedSlice {
+  /** Null: the walk is at its end. */
+  position: VerifyPosition | null;
+  /** Versions and parts that were finished in this slice. */
+  rows: number;
+  /** Bytes of objects that were read. */
+  bytes: number;
+  findings: Finding[];
+}
+
+export interface VerifyRequest {
+  scope: ScrubScope;
+  /** Where the slice before ended; null: at the beginning. */
+  position: VerifyPosition | null;
+  bytesMax: number;
+}
+
+const sliceMsMax = 2000;
+const sliceRowsMax = 1000;
+const sliceFindingsMax = 100;
+
+export class DataVerifier {
+  readonly #rooms: Pick<Rooms, 'read' | 'reader' | 'leases'>;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(rooms: Pick<Rooms, 'read' | 'reader' | 'leases'>) {
+    this.#rooms = rooms;
+  }
+
+  /**
+   * Verifies from `position` on, for about two seconds once its turn has come. Throws `Refusal`
+   * when a store cannot be read now, which says nothing of the data in it.
+   */
+  verify(request: VerifyRequest): Promise<VerifiedSlice> {
+    const verified = this.#last.then(() => this.#verifySlice(request));
+    this.#last = verified.catch(() => null);
+    return verified;
+  }
+
+  async #verifySlice({ scope, position, bytesMax }: VerifyRequest): Promise<VerifiedSlice> {
+    const slice = new Slice(bytesMax);
+    let at = position;
+    do {
+      await setImmediate();
+      at = await this.#verifyNext(scope, at, slice);
+    } while (at && !slice.isFull);
+    const { rows, bytes, findings } = slice;
+    return { position: at, rows, bytes, findings };
+  }
+
+  /** Verifies the rest of a row that was begun, or the next one; gives how far it came. */
+  async #verifyNext(
+    scope: ScrubScope,
+    at: VerifyPosition | null,
+    slice: Slice,
+  ): Promise<VerifyPosition | null> {
+    const { read } = this.#rooms;
+    const begun = at?.offsetBytes ?? 0;
+    const found =
+      at && at.offsetBytes !== null
+        ? { place: at.place, bucket: await findScrubBucket(read, scope, at.place.bucketId) }
+        : await findNextRow(read, scope, at?.place ?? null);
+    if (!found) return null;
+    const { bucket, place } = found;
+    const row = bucket && (await readScrubRow(read, place));
+    if (!row) return { place, offsetBytes: null };
+    try {
+      const offsetBytes = await this.#verifyRow(bucket, row, begun, slice);
+      if (offsetBytes < row.sizeBytes) return { place, offsetBytes };
+    } catch (error) {
+      if (!(error instanceof IntegrityError)) throw error;
+      if (await isStillThere(read, place, row)) slice.findings.push({ bucket, place, error });
+    }
+    slice.rows++;
+    return { place, offsetBytes: null };
+  }
+
+  /** Gives the offset in the object up to which it is verified. */
+  async #verifyRow(
+    { tenant }: ScrubBucket,
+    row: ScrubRow,
+    begun: number,
+    slice: Slice,
+  ): Promise<number> {
+    const runs = decodeManifest(row.manifest);
+    if (countBytes(runs) !== row.sizeBytes) {
+      throw new IntegrityError(`${row.sizeBytes} bytes have extents of other lengths`);
+    }
+    let offsetBytes = begun;
+    for (const run of sliceRuns(runs, begun, row.sizeBytes)) {
+      if (slice.isFull) break;
+      offsetBytes += await this.#verifyRun(tenant, run, slice);
+    }
+    return offsetBytes;
+  }
+
+  /** Gives the bytes that were verified: all of the run's, unless the slice is full. */
+  async #verifyRun(tenant: string, run: ExtentRun, slice: Slice): Promise<number> {
+    const { read, reader, leases } = this.#rooms;
+    if (!(await isExtentAlive(read, run))) {
+      const message = `extent ${run.id.toString('hex')} is not alive in the catalog`;
+      throw new IntegrityError(message, { kind: 'missing', store: run.store });
+    }
+    const inlineBody = async (id: Buffer) => (await readInlineBody(read, id)) ?? Buffer.alloc(0);
+    const release = leases.hold([run]);
+    let bytes = 0;
+    try {
+      for await (const chunk of reader.read({ tenant, runs: [run], inlineBody })) {
+        bytes += chunk.length;
+        slice.bytes += chunk.length;
+        await setImmediate();
+        if (slice.isFull) break;
+      }
+    } finally {
+      release();
+    }
+    return bytes;
+  }
+}
+
+/** What one slice has done, and whether it may do more. */
+class Slice {
+  rows = 0;
+  bytes = 0;
+  readonly findings: Finding[] = [];
+  readonly #bytesMax: number;
+  readonly #endMs = monotonicMs() + sliceMsMax;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get isFull(): boolean {
+    const isOver = this.bytes >= this.#bytesMax || this.rows >= sliceRowsMax;
+    return isOver || this.findings.length >= sliceFindingsMax || monotonicMs() >= this.#endMs;
+  }
+}
+
+/** Otherwise the sweeper may have been at its bytes. */
+async function isStillThere(read: Reader, place: ScrubPlace, row: ScrubRow): Promise<boolean> {
+  const now = await readScrubRow(read, place);
+  return now !== undefined && Buffer.compare(now.manifest, row.manifest) === 0;
+}

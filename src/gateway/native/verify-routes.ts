@@ -1,0 +1,179 @@
+// Native API: verifying stored data, slice by slice. Invariant: the gateway keeps nothing between
+// two slices; the cursor names a place only, and whose data may be read is decided anew each time.
+import { findBucket } from '../../catalog/buckets.ts';
+import type { ScrubScope } from '../../catalog/scrub.ts';
+import { Refusal } from '../../core/errors.ts';
+import { listUsage, readUsage } from '../../quota/usage.ts';
+import type { Finding, VerifyPosition } from '../data-verifier.ts';
+import type { Call, NativeRoute } from './route.ts';
+import { answerObject, closedObject, name } from './schemas.ts';
+
+const MiB = 1024 * 1024;
+const bytesMaxDefault = 64 * MiB;
+const cursorLengthMax = 16_384;
+
+interface VerifyBody {
+  tenant?: string;
+  bucket?: string;
+  prefix: string;
+  cursor?: string;
+  bytesMax: number;
+}
+
+const finding = answerObject({
+  tenant: { type: 'string' },
+  bucket: { type: 'string' },
+  key: { type: 'string' },
+  seq: { type: ['integer', 'null'], description: 'Of a version: the index of its record.' },
+  uploadId: { type: ['string', 'null'], description: 'Of a part of an unfinished upload.' },
+  partNumber: { type: ['integer', 'null'] },
+  kind: {
+    type: 'string',
+    description: 'What failed: `row`, or of an extent `missing`, `length` or `chunk`.',
+  },
+  message: { type: 'string' },
+});
+
+export const verifyRoutes: NativeRoute[] = [
+  {
+    method: 'POST',
+    url: '/_/v1/verifications',
+    action: 'bursar:VerifyData',
+    summary:
+      'Verify a slice of the stored data that the caller administers: some two seconds of it. ' +
+      'The next slice begins at `cursor`, until it is null.',
+    status: 200,
+    body: closedObject({
+      tenant: { ...name, description: 'Of this tenant only.' },
+      bucket: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 63,
+        description: "A bucket of this tenant; without one, of the caller's.",
+      },
+      prefix: { type: 'string', default: '', maxLength: 1024, description: 'Of object keys.' },
+      cursor: {
+        type: 'string',
+        maxLength: cursorLengthMax,
+        description: 'Of the slice before, whose other members were the same.',
+      },
+      bytesMax: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 1024 * MiB,
+        default: bytesMaxDefault,
+        description: 'The slice ends with the chunk that reaches so many bytes of objects.',
+      },
+    }),
+    answer: answerObject({
+      cursor: { type: ['string', 'null'], description: 'Where the next slice begins.' },
+      versions: { type: 'integer', description: 'Versions and parts finished in this slice.' },
+      bytes: { type: 'integer', description: 'Bytes of objects read in this slice.' },
+      findings: { type: 'array', items: finding },
+      estimate: {
+        type: ['object', 'null'],
+        description: 'What there is to verify, by the usage counters; null where they do not say.',
+        required: ['versions', 'bytes'],
+        properties: { versions: { type: 'integer' }, bytes: { type: 'integer' } },
+      },
+    }),
+    run: async (call) => {
+      const { prefix, cursor, bytesMax } = call.body as VerifyBody;
+      const scope = await findScope(call);
+      const position = cursor === undefined ? null : decodeCursor(cursor);
+      const slice = await call.deps.verifier.verify({ scope, position, bytesMax });
+      return {
+        findings: slice.findings,
+        answer: {
+          cursor: slice.position && encodeCursor(slice.position),
+          versions: slice.rows,
+          bytes: slice.bytes,
+          findings: slice.findings.map(show),
+          estimate: prefix === '' ? await estimate(call, scope) : null,
+        },
+      };
+    },
+  },
+];
+
+/** What is asked for, within what the caller may see. Refusal NoSuchTenant, NoSuchBucket. */
+async function findScope({ who, reach, body, deps }: Call): Promise<ScrubScope> {
+  const { prefix, bucket = null, ...asked } = body as VerifyBody;
+  const isWhole = reach === 'all' && bucket === null;
+  const tenant = asked.tenant ?? (isWhole ? null : who.tenant);
+  if (tenant !== null) {
+    const isVisible = reach === 'all' || tenant === who.tenant;
+    if (!isVisible || !(await deps.directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
+    if (bucket !== null && !(await findBucket(deps.read, tenant, bucket))) {
+      throw new Refusal('NoSuchBucket');
+    }
+  }
+  return { tenant, bucket, prefix };
+}
+
+async function estimate({ deps }: Call, { tenant, bucket }: ScrubScope): Promise<object> {
+  const account = bucket === null ? `tenant:${tenant}` : `bucket:${tenant}/${bucket}`;
+  const accounts =
+    tenant === null
+      ? (await listUsage(deps.read, null)).filter((one) => one.account.startsWith('tenant:'))
+      : [await readUsage(deps.read, account)];
+  return {
+    versions: accounts.reduce((sum, { storedObjects }) => sum + storedObjects, 0),
+    bytes: accounts.reduce((sum, { storedBytes }) => sum + storedBytes, 0),
+  };
+}
+
+function show({ bucket, place, error }: Finding): object {
+  const isPart = 'uploadId' in place;
+  return {
+    tenant: bucket.tenant,
+    bucket: bucket.name,
+    key: place.key,
+    seq: isPart ? null : place.seq,
+    uploadId: isPart ? place.uploadId : null,
+    partNumber: isPart ? place.number : null,
+    kind: error.kind,
+    message: error.message,
+  };
+}
+
+/** Base64url of a JSON array: bucket id, key, `seq` or upload id and part number, offset. */
+function encodeCursor({ place, offsetBytes }: VerifyPosition): string {
+  const { bucketId, key } = place;
+  const row = 'uploadId' in place ? [place.uploadId, place.number] : [place.seq];
+  return Buffer.from(JSON.stringify([bucketId, key, ...row, offsetBytes])).toString('base64url');
+}
+
+/** Throws `InvalidInput`. */
+function decodeCursor(cursor: string): VerifyPosition {
+  const members = parseArray(Buffer.from(cursor, 'base64url').toString());
+  const [bucketId, key, row, number] = members;
+  const offsetBytes = members.at(-1);
+  if (
+    isCount(bucketId) &&
+    typeof key === 'string' &&
+    (offsetBytes === null || isCount(offsetBytes))
+  ) {
+    if (members.length === 4 && isCount(row)) {
+      return { place: { bucketId, key, seq: row }, offsetBytes };
+    }
+    if (members.length === 5 && typeof row === 'string' && isCount(number)) {
+      return { place: { bucketId, key, uploadId: row, number }, offsetBytes };
+    }
+  }
+  const message = 'body.cursor is not one that a slice answered';
+  throw new Refusal('InvalidInput', { message, fields: { field: 'body.cursor' } });
+}
+
+function parseArray(text: string): unknown[] {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return Array.isArray(parsed) ? parsed : [];
+  } catch {
+    return [];
+  }
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
