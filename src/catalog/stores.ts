@@ -50,3 +50,15 @@ export async function registerStore(tx: Tx, name: string, location: string): Pro
   );
   return added.changes;
 }
+
+/** The journal that this database writes in a store; null: it has begun none. */
+export async function readGeneration(read: Reader, store: number): Promise<string | null> {
+  const sql = 'SELECT generation FROM stores WHERE number = ?';
+  const row = await read.get<{ generation: string | null }>(sql, store);
+  return row?.generation ?? null;
+}
+
+export async function beginGeneration(tx: Tx, store: number, generation: string): Promise<number> {
+  const sql = 'UPDATE stores SET generation = ? WHERE number = ?';
+  return (await tx.run(sql, generation, store)).changes;
+}

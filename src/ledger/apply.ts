@@ -7,7 +7,7 @@ import { createBucket, deleteBucket } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
-import { registerStore } from '../catalog/stores.ts';
+import { beginGeneration, registerStore } from '../catalog/stores.ts';
 import {
   abortUpload,
   completeUpload,
@@ -20,6 +20,7 @@ import type { Tx } from '../core/database.ts';
 import { statusOf } from '../core/errors.ts';
 import type { UsagePosting } from '../quota/usage.ts';
 import type { Change, Commit, CommitResult, Housekeeping } from './commit.ts';
+import { addRootKey } from './key-epochs.ts';
 
 /** Change, charge and record of one operation. */
 export async function applyCommit(
@@ -65,6 +66,9 @@ async function applyChange(tx: Tx, change: Change, moment: Moment): Promise<Outc
       return completeUpload(tx, change, moment);
     case 'abortUpload':
       return abortUpload(tx, change, moment);
+    case 'addRootKey':
+      await addRootKey(tx, moment.keyring, change.key);
+      return { ok: true, storage: noStorage, result: null };
     case 'identity': {
       const outcome = await applyIdentityChange(tx, change.identity, moment.timeMs);
       return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
@@ -81,7 +85,7 @@ export async function applyHousekeeping(
   const { timeMs, process } = context;
   switch (work.kind) {
     case 'declareExtents':
-      await declareExtents(tx, { tenant: work.tenant, ids: work.ids, process, timeMs });
+      await declareExtents(tx, { store: work.store, ids: work.ids, process, timeMs });
       return work.ids.length;
     case 'condemnIntents':
       return condemnIntents(tx, { ...work, process, timeMs });
@@ -89,6 +93,8 @@ export async function applyHousekeeping(
       return registerStore(tx, work.name, work.location);
     case 'purgeSuperseded':
       return purgeSuperseded(tx, work.max, timeMs);
+    case 'beginGeneration':
+      return beginGeneration(tx, work.store, work.generation);
     case 'forgetJournaled':
       return forgetJournaled(tx, work.store, work.lastSeq);
     case 'forgetExtents':

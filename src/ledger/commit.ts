@@ -7,14 +7,16 @@ import type { CreateBucket, DeleteBucket } from '../catalog/buckets.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
 import type { CopyObject, DeleteObject, PutObject } from '../catalog/versions.ts';
 import type { ErrorCode } from '../core/errors.ts';
+import type { RootKey } from '../core/keyring.ts';
 import type { Charged } from '../quota/usage.ts';
 
 /** Housekeeping of the gateway itself. Changes no object, charges nobody, makes no record. */
 export type Housekeeping =
-  | { kind: 'declareExtents'; tenant: string; ids: Uint8Array[] }
+  | { kind: 'declareExtents'; store: number; ids: Uint8Array[] }
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
   | { kind: 'purgeSuperseded'; max: number }
   | { kind: 'registerStore'; name: string; location: string }
+  | { kind: 'beginGeneration'; store: number; generation: string }
   | { kind: 'forgetJournaled'; store: number; lastSeq: number }
   | { kind: 'forgetExtents'; ids: Uint8Array[] }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number };
@@ -33,6 +35,8 @@ export type CatalogChange =
 export type Change =
   | CatalogChange
   | { kind: 'identity'; identity: IdentityChange }
+  /** A key that is durable in its file. */
+  | { kind: 'addRootKey'; key: RootKey }
   | { kind: 'none' };
 
 export interface Transfer {

@@ -1,0 +1,61 @@
+// Everything of one S3 store that a snapshot of its journal has to tell, in pages: its buckets, their
+// current versions (catalog/versions.ts), and the extents in it that belong to nothing any more.
+import type { Reader } from '../core/database.ts';
+import { decodeManifest } from '../core/manifest.ts';
+import type { Bucket } from './buckets.ts';
+
+/** Buckets of a store in order of id, after `afterId`. */
+export async function listStoreBuckets(
+  read: Reader,
+  wanted: { store: number; afterId: number; max: number },
+): Promise<Bucket[]> {
+  return read.all<Bucket>(
+    `SELECT id, tenant, name, owner, created_ms AS createdMs, store FROM buckets
+       WHERE store = ? AND id > ? ORDER BY id LIMIT ?`,
+    wanted.store,
+    wanted.afterId,
+    wanted.max,
+  );
+}
+
+/**
+ * Extents of a store that may still be in it and belong to nothing: condemned ones, and the last
+ * ones of superseded versions, which make a plain write known. In pages of hexadecimal ids.
+ */
+export async function* listGarbage(
+  read: Reader,
+  store: number,
+  max: number,
+): AsyncGenerator<string[]> {
+  for (let after = { changedMs: -1, rowId: -1 }; ; ) {
+    const rows = await read.all<{ id: Buffer; changedMs: number; rowId: number }>(
+      `SELECT id, changed_ms AS changedMs, rowid AS rowId FROM extents
+         WHERE state <> 1 AND state = 2 AND store = ? AND (changed_ms, rowid) > (?, ?)
+         ORDER BY changed_ms, rowid LIMIT ?`,
+      store,
+      after.changedMs,
+      after.rowId,
+      max,
+    );
+    const last = rows.at(-1);
+    if (!last) break;
+    yield rows.map(({ id }) => id.toString('hex'));
+    after = last;
+  }
+  for (let afterSeq = -1; ; ) {
+    const rows = await read.all<{ seq: number; end: Uint8Array }>(
+      `SELECT superseded_seq AS seq, substr(manifest, -36) AS end FROM versions
+         WHERE superseded_seq IS NOT NULL AND superseded_seq > ? ORDER BY superseded_seq LIMIT ?`,
+      afterSeq,
+      max,
+    );
+    const last = rows.at(-1);
+    if (!last) return;
+    const ids = rows.flatMap(({ end }) => {
+      const run = decodeManifest(end).at(-1);
+      return run?.store === store ? [run.id.toString('hex')] : [];
+    });
+    if (ids.length > 0) yield ids;
+    afterSeq = last.seq;
+  }
+}

@@ -1,0 +1,237 @@
+// The journal's objects, docs/formats/journal.md: lines of JSON under AES-256-GCM (NIST SP 800-38D)
+// with the journal key of an epoch, bound to generation and name. Invariant: what `openObject` gives
+// was written by a gateway with these keys under this very name, and each field has its type. They
+// are not compressed: the length of what several tenants' texts are squeezed into tells about them.
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { IntegrityError } from '../../core/errors.ts';
+import type { Keyring } from '../../core/keyring.ts';
+
+/** What an object of the journal is, its first line. Times are milliseconds since the epoch. */
+export type Head =
+  /** The generation counts: it is the journal of the store of this number, in this database. */
+  | { kind: 'begin'; store: number; name: string; instance: string; timeMs: number }
+  /** Changes up to `lastSeq`; `previous` is the segment that was written before it. */
+  | { kind: 'segment'; previous: string | null; lastSeq: number; timeMs: number }
+  /** A page of a snapshot that tells of all changes before `beginSeq`, begun at `timeMs`. */
+  | { kind: 'page'; beginSeq: number; timeMs: number }
+  /** The snapshot has so many pages. */
+  | { kind: 'complete'; beginSeq: number; pages: number; timeMs: number };
+
+export interface BucketEntry {
+  kind: 'bucket';
+  id: number;
+  tenant: string;
+  name: string;
+  owner: string;
+  createdMs: number;
+}
+
+/** There is no bucket of this id any more, nor will there be. */
+export interface BucketGoneEntry {
+  kind: 'bucketGone';
+  id: number;
+}
+
+/** The current version of a key. Its row was authentic; who restores it makes MACs anew. */
+export interface VersionEntry {
+  kind: 'version';
+  bucketId: number;
+  key: string;
+  seq: number;
+  createdMs: number;
+  sizeBytes: number;
+  etag: string;
+  /** Hex. */
+  sha256: string | null;
+  class: string;
+  owner: string;
+  /** JSON, as in the catalog. */
+  attributes: string;
+  /** Base64. */
+  manifest: string;
+}
+
+/** There is no object under a key, since this moment or an earlier one. */
+export interface GoneEntry {
+  kind: 'gone';
+  bucketId: number;
+  key: string;
+  seq: number;
+  timeMs: number;
+}
+
+/** Extents, hex, that may still be in the store and belong to nothing. */
+export interface GarbageEntry {
+  kind: 'garbage';
+  ids: string[];
+}
+
+export type Entry = BucketEntry | BucketGoneEntry | VersionEntry | GoneEntry | GarbageEntry;
+
+export interface JournalObject {
+  head: Head;
+  entries: Entry[];
+}
+
+/** Where an object is: its name without the generation's folder is `name`. */
+export interface Place {
+  generation: string;
+  name: string;
+}
+
+export const journalFolder = 'journal/';
+export const beginName = 'begin';
+/** Nothing larger is read; the entry of the largest object that there can be fits twice. */
+export const objectBytesMax = 64 * 1024 * 1024;
+
+const magic = Buffer.from('BSJ1');
+const nonceBytes = 12;
+const tagBytes = 16;
+/** magic 4 | epoch 2 | nonce 12 | tag 16 */
+const headBytes = magic.length + 2 + nonceBytes + tagBytes;
+/** The length of what is padded to this says little about a single key. */
+const paddingBytes = 256;
+
+export function objectName({ generation, name }: Place): string {
+  return `${journalFolder}${generation}/${name}`;
+}
+
+/** Names that sort as their numbers do. */
+export function segmentName(firstSeq: number, lastSeq: number): string {
+  return `${digits(firstSeq)}-${digits(lastSeq)}`;
+}
+
+/** The last seq that a segment's name says; null when it is no segment's name. */
+export function lastSeqOf(name: string): number | null {
+  const found = /^\d{20}-(\d{20})$/.exec(name);
+  return found ? Number(found[1]) : null;
+}
+
+export const snapshotPrefix = 'snapshot-';
+
+export function pageName(beginSeq: number, page: number): string {
+  return `${snapshotPrefix}${digits(beginSeq)}-${digits(page)}`;
+}
+
+export function completeName(beginSeq: number): string {
+  return `${snapshotPrefix}${digits(beginSeq)}-complete`;
+}
+
+/** Which snapshot an object belongs to, and whether it completes it; null: to none. */
+export function snapshotOf(name: string): { beginSeq: number; isComplete: boolean } | null {
+  const found = /^snapshot-(\d{20})-(\d{20}|complete)$/.exec(name);
+  return found ? { beginSeq: Number(found[1]), isComplete: found[2] === 'complete' } : null;
+}
+
+function digits(value: number): string {
+  return String(value).padStart(20, '0');
+}
+
+/** The sealed form of `lines`, each the JSON of a head or an entry. */
+export function sealObject(keyring: Keyring, place: Place, lines: readonly string[]): Buffer {
+  const text = lines.join('\n');
+  const plainBytes = Buffer.byteLength(text);
+  const bodyBytes = Math.ceil(plainBytes / paddingBytes) * paddingBytes;
+  const sealed = Buffer.allocUnsafe(headBytes + bodyBytes);
+  sealed.write(text, headBytes);
+  sealed.fill('\n', headBytes + plainBytes);
+  const epoch = keyring.currentEpoch;
+  const nonce = randomBytes(nonceBytes);
+  const cipher = createCipheriv('aes-256-gcm', keyring.journalKey(epoch), nonce);
+  cipher.setAAD(contextOf(place));
+  cipher.update(sealed.subarray(headBytes)).copy(sealed, headBytes);
+  cipher.final();
+  magic.copy(sealed);
+  sealed.writeUInt16BE(epoch, magic.length);
+  nonce.copy(sealed, magic.length + 2);
+  cipher.getAuthTag().copy(sealed, magic.length + 2 + nonceBytes);
+  return sealed;
+}
+
+/** Throws IntegrityError when the bytes are not what a gateway with these keys put there. */
+export function openObject(keyring: Keyring, place: Place, sealed: Buffer): JournalObject {
+  const shown = objectName(place);
+  if (sealed.length < headBytes || !sealed.subarray(0, magic.length).equals(magic)) {
+    throw new IntegrityError(`${shown} is not of a journal`);
+  }
+  const key = keyring.journalKey(sealed.readUInt16BE(magic.length));
+  const nonceAt = magic.length + 2;
+  const nonce = sealed.subarray(nonceAt, nonceAt + nonceBytes);
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes });
+  decipher.setAAD(contextOf(place));
+  decipher.setAuthTag(sealed.subarray(nonceAt + nonceBytes, headBytes));
+  let text: string;
+  try {
+    text = decipher.update(sealed.subarray(headBytes)).toString();
+    decipher.final();
+  } catch (cause) {
+    throw new IntegrityError(`${shown} is not authentic`, { cause });
+  }
+  return parseObject(shown, text);
+}
+
+function contextOf({ generation, name }: Place): Buffer {
+  return Buffer.from(`bursar/journal/v1\0${generation}\0${name}`);
+}
+
+function parseObject(shown: string, text: string): JournalObject {
+  const [first, ...rest] = text.split('\n').filter((line) => line !== '');
+  try {
+    return {
+      head: readFields<Head>(heads, JSON.parse(first ?? 'null')),
+      entries: rest.map((line) => readFields<Entry>(entryKinds, JSON.parse(line))),
+    };
+  } catch (cause) {
+    throw new IntegrityError(`${shown} is of another version`, { cause });
+  }
+}
+
+type Check = (value: unknown) => boolean;
+
+const isText: Check = (value) => typeof value === 'string';
+const isTextOrNull: Check = (value) => value === null || isText(value);
+const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isIds: Check = (value) =>
+  Array.isArray(value) && value.every((id) => isText(id) && /^[0-9a-f]{32}$/.test(id));
+
+const heads: Record<Head['kind'], Record<string, Check>> = {
+  begin: { store: isCount, name: isText, instance: isText, timeMs: isCount },
+  segment: { previous: isTextOrNull, lastSeq: isCount, timeMs: isCount },
+  page: { beginSeq: isCount, timeMs: isCount },
+  complete: { beginSeq: isCount, pages: isCount, timeMs: isCount },
+};
+
+const entryKinds: Record<Entry['kind'], Record<string, Check>> = {
+  bucket: { id: isCount, tenant: isText, name: isText, owner: isText, createdMs: isCount },
+  bucketGone: { id: isCount },
+  version: {
+    bucketId: isCount,
+    key: isText,
+    seq: isCount,
+    createdMs: isCount,
+    sizeBytes: isCount,
+    etag: isText,
+    sha256: isTextOrNull,
+    class: isText,
+    owner: isText,
+    attributes: isText,
+    manifest: isText,
+  },
+  gone: { bucketId: isCount, key: isText, seq: isCount, timeMs: isCount },
+  garbage: { ids: isIds },
+};
+
+function readFields<T extends { kind: string }>(
+  kinds: Record<T['kind'], Record<string, Check>>,
+  value: unknown,
+): T {
+  const { kind } = (value ?? {}) as { kind?: unknown };
+  if (typeof kind !== 'string' || !Object.hasOwn(kinds, kind)) {
+    throw new Error(`nothing is called ${kind}`);
+  }
+  for (const [name, check] of Object.entries<Check>(kinds[kind as T['kind']])) {
+    const field = (value as Record<string, unknown>)[name];
+    if (!check(field)) throw new Error(`${kind} has an odd ${name}`);
+  }
+  return value as T;
+}

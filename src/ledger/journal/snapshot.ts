@@ -1,0 +1,97 @@
+// A snapshot of what one S3 store holds: all buckets, current versions and known garbage, in pages,
+// then the object that completes it. Read while others write, so a page may know of later changes
+// than the one before it; the segments since its begin bring all to the same moment. Invariant: a
+// snapshot counts only when it is complete, and then it tells of every change before its begin.
+import { verifyCurrent } from '../../catalog/authentic.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
+import { listGarbage, listStoreBuckets } from '../../catalog/store-contents.ts';
+import { listCurrent } from '../../catalog/versions.ts';
+import type { Reader } from '../../core/database.ts';
+import type { Keyring } from '../../core/keyring.ts';
+import type { RemoteStore } from '../../tiering/stores/store.ts';
+import { bucketEntry, nextTurn, versionEntry } from './entries.ts';
+import { completeName, type Entry, type Head, objectName, pageName, sealObject } from './format.ts';
+
+export interface SnapshotOptions {
+  read: Reader;
+  keyring: Keyring;
+  store: RemoteStore;
+  generation: string;
+  /** Every change before it is visible to `read`. */
+  beginSeq: number;
+  /** Asked between pages. */
+  isStopped?: () => boolean;
+}
+
+const pageBytesMax = 4 * 1024 * 1024;
+const rowsPerQuery = 100;
+
+/**
+ * Gives the snapshot's bytes; null when it was stopped. Throws IntegrityError on a row that is not
+ * authentic, and what the store throws: then the snapshot is not complete.
+ */
+export async function writeSnapshot(options: SnapshotOptions): Promise<number | null> {
+  const { store, keyring, generation, beginSeq } = options;
+  const timeMs = Date.now();
+  let storedBytes = 0;
+  const put = async (name: string, head: Head, lines: readonly string[]): Promise<void> => {
+    const place = { generation, name };
+    const sealed = sealObject(keyring, place, [JSON.stringify(head), ...lines]);
+    await store.putObject(objectName(place), sealed);
+    storedBytes += sealed.length;
+  };
+  let pages = 0;
+  let lines: string[] = [];
+  let bytes = 0;
+  const putPage = async (): Promise<void> => {
+    await put(pageName(beginSeq, pages++), { kind: 'page', beginSeq, timeMs }, lines);
+    lines = [];
+    bytes = 0;
+  };
+  for await (const entries of listEntries(options)) {
+    if (options.isStopped?.()) return null;
+    for (const entry of entries) {
+      const line = JSON.stringify(entry);
+      bytes += line.length;
+      lines.push(line);
+      if (bytes > pageBytesMax) await putPage();
+    }
+    await nextTurn();
+  }
+  if (lines.length > 0) await putPage();
+  await put(completeName(beginSeq), { kind: 'complete', beginSeq, pages, timeMs }, []);
+  return storedBytes;
+}
+
+async function* listEntries(options: SnapshotOptions): AsyncGenerator<Entry[]> {
+  const { read, store } = options;
+  for (let afterId = 0; ; ) {
+    const wanted = { store: store.number, afterId, max: rowsPerQuery };
+    const buckets = await listStoreBuckets(read, wanted);
+    const last = buckets.at(-1);
+    if (!last) break;
+    yield buckets.map(bucketEntry);
+    for (const bucket of buckets) yield* listVersions(options, bucket);
+    afterId = last.id;
+  }
+  for await (const ids of listGarbage(read, store.number, rowsPerQuery)) {
+    yield [{ kind: 'garbage', ids }];
+  }
+}
+
+async function* listVersions(
+  { read, keyring }: SnapshotOptions,
+  bucket: Bucket,
+): AsyncGenerator<Entry[]> {
+  for (let afterKey = ''; ; ) {
+    const wanted = { bucketId: bucket.id, afterKey, max: rowsPerQuery };
+    const versions = await listCurrent(read, wanted);
+    const last = versions.at(-1);
+    if (!last) return;
+    yield versions.map((version) => {
+      verifyCurrent(keyring, bucket, version);
+      return versionEntry(version);
+    });
+    afterKey = last.key;
+  }
+}
