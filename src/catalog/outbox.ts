@@ -17,7 +17,7 @@ export interface OutboxRow {
 export async function noteChange(
   tx: Tx,
   changed: { store: number; bucketId: number; key: string | null },
-  moment: Moment,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
 ): Promise<void> {
   const { store, bucketId, key } = changed;
   if (store <= localStore) return;

@@ -1,5 +1,6 @@
 // What a catalog change comes to. Plain data, since it crosses from the ledger's thread.
 import type { ErrorCode } from '../core/errors.ts';
+import type { Keyring } from '../core/keyring.ts';
 
 export interface StorageDelta {
   storedBytes: number;
@@ -16,9 +17,10 @@ export function refused(code: ErrorCode, fields?: Record<string, string>): Outco
   return fields ? { ok: false, code, fields } : { ok: false, code };
 }
 
-/** Where in the log a change is being made. */
+/** Where in the log a change is being made, and the keys that its rows are authenticated with. */
 export interface Moment {
   /** The log index of the change's record. */
   seq: number;
   timeMs: number;
+  keyring: Keyring;
 }

@@ -2,6 +2,13 @@
 // completed upload's row stays for a while with its answer, so that completing twice answers the
 // same.
 import type { Reader, Tx } from '../core/database.ts';
+import {
+  type BucketName,
+  computeUploadMac,
+  isAuthentic,
+  verifyPart,
+  verifyUpload,
+} from './authentic.ts';
 import type { WriteConditions } from './conditions.ts';
 import {
   addReferences,
@@ -11,7 +18,7 @@ import {
   type InlineExtent,
 } from './extents.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
-import { type ObjectDraft, openKey, replaceCurrent } from './versions.ts';
+import { type Catalog, type ObjectDraft, openKey, replaceCurrent } from './versions.ts';
 
 export interface Upload {
   id: string;
@@ -25,6 +32,9 @@ export interface Upload {
   attributes: string;
   /** JSON of `CompletedUpload` once completed. */
   completed: string | null;
+  /** Of the root key that its MAC is made under. */
+  epoch: number;
+  mac: Uint8Array;
 }
 
 export interface Part {
@@ -36,6 +46,9 @@ export interface Part {
   checksum: string | null;
   modifiedMs: number;
   manifest: Uint8Array;
+  epoch: number;
+  /** From `sealPart`. */
+  mac: Uint8Array;
 }
 
 export interface CompletedUpload {
@@ -47,25 +60,48 @@ export interface CompletedUpload {
 }
 
 const columns = `id, bucket_id AS bucketId, key, initiator, created_ms AS createdMs, class,
-  attributes, completed`;
+  attributes, completed, epoch, mac`;
 const partColumns =
-  'number, size AS sizeBytes, etag, checksum, modified_ms AS modifiedMs, manifest';
+  'number, size AS sizeBytes, etag, checksum, modified_ms AS modifiedMs, manifest, epoch, mac';
 
-/** The upload of this id, if it belongs to this bucket and key. */
+/**
+ * The upload of this id, if it belongs to this bucket and key. Throws IntegrityError when its row is
+ * not authentic.
+ */
 export async function findUpload(
-  read: Reader,
-  wanted: { id: string; bucketId: number; key: string },
+  { read, keyring }: Catalog,
+  bucket: BucketName,
+  wanted: { id: string; key: string },
 ): Promise<Upload | undefined> {
-  return read.get<Upload>(
-    `SELECT ${columns} FROM uploads WHERE id = ? AND bucket_id = ? AND key = ?`,
-    wanted.id,
-    wanted.bucketId,
-    wanted.key,
-  );
+  const upload = await readUpload(read, bucket.id, wanted);
+  if (upload) verifyUpload(keyring, bucket, upload);
+  return upload;
 }
 
-/** Parts in order of number, after `afterNumber`. */
+function readUpload(
+  read: Reader,
+  bucketId: number,
+  { id, key }: { id: string; key: string },
+): Promise<Upload | undefined> {
+  const sql = `SELECT ${columns} FROM uploads WHERE id = ? AND bucket_id = ? AND key = ?`;
+  return read.get<Upload>(sql, id, bucketId, key);
+}
+
+/**
+ * Parts in order of number, after `afterNumber`. Throws IntegrityError when one is not authentic.
+ */
 export async function listParts(
+  { read, keyring }: Catalog,
+  upload: { tenant: string; uploadId: string },
+  afterNumber: number,
+  max: number,
+): Promise<Part[]> {
+  const parts = await readParts(read, upload.uploadId, afterNumber, max);
+  for (const part of parts) verifyPart(keyring, upload, part);
+  return parts;
+}
+
+async function readParts(
   read: Reader,
   uploadId: string,
   afterNumber: number,
@@ -94,17 +130,24 @@ export async function createUpload(
   change: CreateUpload,
   moment: Moment,
 ): Promise<Outcome<null>> {
-  const bucket = await tx.get('SELECT 1 FROM buckets WHERE id = ?', change.bucketId);
+  const { keyring, timeMs: createdMs } = moment;
+  const bucket = await tx.get<BucketName>(
+    'SELECT id, tenant, name FROM buckets WHERE id = ?',
+    change.bucketId,
+  );
   if (!bucket) return refused('NoSuchBucket');
+  const epoch = keyring.currentEpoch;
   await tx.run(
-    'INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?, ?, NULL)',
+    'INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)',
     change.id,
     change.bucketId,
     change.key,
     change.initiator,
-    moment.timeMs,
+    createdMs,
     change.class,
     change.attributes,
+    epoch,
+    computeUploadMac(keyring, bucket, { ...change, createdMs, completed: null, epoch }),
   );
   return { ok: true, storage: noStorage, result: null };
 }
@@ -151,7 +194,7 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
   );
   if (replaced) await dropReferences(tx, replaced.manifest, moment.timeMs);
   await tx.run(
-    'INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?, ?, ?, ?)',
+    'INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
     change.uploadId,
     part.number,
     part.sizeBytes,
@@ -159,6 +202,8 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
     part.checksum,
     moment.timeMs,
     part.manifest,
+    part.epoch,
+    part.mac,
   );
   const storedBytes = part.sizeBytes - (replaced?.sizeBytes ?? 0);
   return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
@@ -183,13 +228,18 @@ export async function completeUpload(
   moment: Moment,
 ): Promise<Outcome<null>> {
   const { bucketId, key, uploadId: id } = change;
-  const upload = await findUpload(tx, { id, bucketId, key });
+  const upload = await readUpload(tx, bucketId, { id, key });
   // Before the conditions: they were for the completion that has already been.
   if (!upload || upload.completed !== null) return refused('NoSuchUpload');
-  const opening = await openKey(tx, bucketId, key, change.conditions);
+  const opening = await openKey(tx, change, moment);
   if (!opening.ok) return opening;
+  const { bucket } = opening.result;
+  const { keyring } = moment;
+  if (!isAuthentic(() => verifyUpload(keyring, bucket, upload))) {
+    return refused('BursarIntegrityError');
+  }
   const stored = new Map<number, Part>();
-  for (const part of await listParts(tx, id, 0, -1)) stored.set(part.number, part);
+  for (const part of await readParts(tx, id, 0, -1)) stored.set(part.number, part);
   for (const { number, manifest } of change.parts) {
     const part = stored.get(number);
     if (!part || Buffer.compare(part.manifest, manifest) !== 0) return refused('SlowDown');
@@ -205,7 +255,9 @@ export async function completeUpload(
     fingerprint: change.fingerprint,
     attributes: change.object.attributes,
   };
-  await tx.run('UPDATE uploads SET completed = ? WHERE id = ?', JSON.stringify(done), id);
+  const completed = JSON.stringify(done);
+  const mac = computeUploadMac(keyring, bucket, { ...upload, completed });
+  await tx.run('UPDATE uploads SET completed = ?, mac = ? WHERE id = ?', completed, mac, id);
   const outcome = await replaceCurrent(tx, change, opening.result, moment);
   if (outcome.ok) outcome.storage.storedBytes -= partBytes;
   return outcome;
@@ -254,7 +306,7 @@ export async function forgetCompleted(tx: Tx, beforeMs: number, max: number): Pr
 
 async function discardUpload(tx: Tx, id: string, timeMs: number): Promise<number> {
   let bytes = 0;
-  for (const part of await listParts(tx, id, 0, -1)) {
+  for (const part of await readParts(tx, id, 0, -1)) {
     bytes += part.sizeBytes;
     await dropReferences(tx, part.manifest, timeMs);
   }

@@ -1,6 +1,8 @@
 // Versions: immutable states of objects. The current one of a key has no `superseded_seq`. Writing
 // never changes a version: it supersedes the current one and adds another, in one transaction.
 import type { Reader, Tx } from '../core/database.ts';
+import type { Keyring } from '../core/keyring.ts';
+import { type BucketName, computeRowMac, isAuthentic, verifyCurrent } from './authentic.ts';
 import { checkWriteConditions, type WriteConditions } from './conditions.ts';
 import {
   addReferences,
@@ -38,45 +40,78 @@ export interface Version {
   manifest: Uint8Array;
   /** JSON of `Attributes`. */
   attributes: string;
+  /** Of the root key that its MACs are made under. */
+  epoch: number;
+  manifestMac: Uint8Array;
+  rowMac: Uint8Array;
+  /** 1 when the catalog remembers that it was superseded. */
+  wasSuperseded: number;
 }
 
 export type VersionWithBody = Version & { inlineBody: Uint8Array | null };
 
 const columns = `bucket_id AS bucketId, key, seq, size AS sizeBytes, etag, sha256, class, owner,
-  created_ms AS createdMs, manifest, attributes`;
+  created_ms AS createdMs, manifest, attributes, epoch, manifest_mac AS manifestMac,
+  row_mac AS rowMac, EXISTS(SELECT 1 FROM superseded AS s WHERE s.seq = versions.seq) AS wasSuperseded`;
 
 /**
  * The newest version of a key, current or not: however many were superseded, one step of the tree.
  */
-const newest = '(SELECT * FROM versions WHERE bucket_id = ? AND key = ? ORDER BY seq DESC LIMIT 1)';
+const newest = `(SELECT * FROM versions WHERE bucket_id = ? AND key = ? ORDER BY seq DESC LIMIT 1)
+  AS versions`;
 
-/** The current version of a key. */
+/** What it takes to read what the catalog says and to believe it. */
+export interface Catalog {
+  read: Reader;
+  keyring: Keyring;
+}
+
+/** The current version of a key. Throws IntegrityError when its row is not authentic. */
 export async function findCurrent(
-  read: Reader,
-  bucketId: number,
+  { read, keyring }: Catalog,
+  bucket: BucketName,
   key: string,
 ): Promise<Version | undefined> {
-  return read.get<Version>(
-    `SELECT ${columns} FROM ${newest} WHERE superseded_seq IS NULL`,
-    bucketId,
-    key,
-  );
+  const version = await readCurrent(read, bucket.id, key);
+  if (version) verifyCurrent(keyring, bucket, version);
+  return version;
+}
+
+function readCurrent(read: Reader, bucketId: number, key: string): Promise<Version | undefined> {
+  const sql = `SELECT ${columns} FROM ${newest} WHERE superseded_seq IS NULL`;
+  return read.get<Version>(sql, bucketId, key);
 }
 
 /**
  * The same, with the sealed bytes of its first extent where those are inline: one read for a GET.
  */
 export async function findCurrentWithBody(
-  read: Reader,
-  bucketId: number,
+  { read, keyring }: Catalog,
+  bucket: BucketName,
   key: string,
 ): Promise<VersionWithBody | undefined> {
-  return read.get<VersionWithBody>(
+  const version = await read.get<VersionWithBody>(
     `SELECT ${columns},
          (SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody
        FROM ${newest} WHERE superseded_seq IS NULL`,
-    bucketId,
+    bucket.id,
     key,
+  );
+  if (version) verifyCurrent(keyring, bucket, version);
+  return version;
+}
+
+/** Current versions of a bucket in order of key, after `afterKey`. */
+export async function listCurrent(
+  read: Reader,
+  wanted: { bucketId: number; afterKey: string; max: number },
+): Promise<Version[]> {
+  return read.all<Version>(
+    `SELECT ${columns} FROM versions
+       WHERE bucket_id = ? AND key > ? AND superseded_seq IS NULL ORDER BY key LIMIT ?`,
+    wanted.bucketId,
+    wanted.afterKey,
+    wanted.max,
   );
 }
 
@@ -90,6 +125,9 @@ export interface ObjectDraft {
   owner: string;
   attributes: string;
   manifest: Uint8Array;
+  epoch: number;
+  /** From `sealObject`. */
+  manifestMac: Uint8Array;
 }
 
 export interface PutObject {
@@ -104,7 +142,7 @@ export interface PutObject {
 }
 
 export async function putObject(tx: Tx, change: PutObject, moment: Moment): Promise<Outcome<null>> {
-  const opening = await openKey(tx, change.bucketId, change.key, change.conditions);
+  const opening = await openKey(tx, change, moment);
   if (!opening.ok) return opening;
   if (!(await areIntents(tx, change.extentIds))) return refused('RequestTimeout');
   const { tenant } = change.object;
@@ -129,7 +167,7 @@ export async function copyObject(
   change: CopyObject,
   moment: Moment,
 ): Promise<Outcome<null>> {
-  const opening = await openKey(tx, change.bucketId, change.key, change.conditions);
+  const opening = await openKey(tx, change, moment);
   if (!opening.ok) return opening;
   const { source } = change;
   const row = await tx.get(
@@ -156,11 +194,12 @@ export async function deleteObject(
   change: DeleteObject,
   moment: Moment,
 ): Promise<Outcome<null>> {
-  const opening = await openKey(tx, change.bucketId, change.key, change.conditions);
+  const opening = await openKey(tx, change, moment);
   if (!opening.ok) return opening;
-  const { store, current } = opening.result;
+  const { bucket, current } = opening.result;
   if (!current) return { ok: true, storage: noStorage, result: null };
-  await supersede(tx, change, current.seq, moment.seq);
+  await supersede(tx, change, current, moment.seq);
+  const { store } = bucket;
   await noteChange(tx, { store, bucketId: change.bucketId, key: change.key }, moment);
   return {
     ok: true,
@@ -171,14 +210,14 @@ export async function deleteObject(
 
 interface Current {
   seq: number;
-  etag: string;
   sizeBytes: number;
+  /** Its row is not authentic. */
+  isDamaged: boolean;
 }
 
 /** A key that a change is about to be made of. */
 export interface OpenKey {
-  /** Of the bucket. */
-  store: number;
+  bucket: BucketName & { store: number };
   /** Null when there is no current version. */
   current: Current | null;
 }
@@ -186,67 +225,80 @@ export interface OpenKey {
 /** The bucket is there and the conditions hold: gives what the change begins from. */
 export async function openKey(
   tx: Tx,
-  bucketId: number,
-  key: string,
-  conditions: WriteConditions,
+  at: { bucketId: number; key: string; conditions: WriteConditions },
+  moment: Moment,
 ): Promise<Outcome<OpenKey>> {
-  const bucket = await tx.get<{ store: number }>(
-    'SELECT store FROM buckets WHERE id = ?',
+  const { bucketId, key, conditions } = at;
+  const bucket = await tx.get<OpenKey['bucket']>(
+    'SELECT id, tenant, name, store FROM buckets WHERE id = ?',
     bucketId,
   );
   if (!bucket) return refused('NoSuchBucket');
-  const current = await tx.get<Current>(
-    `SELECT seq, etag, size AS sizeBytes FROM ${newest} WHERE superseded_seq IS NULL`,
-    bucketId,
-    key,
-  );
-  const refusal = checkWriteConditions(conditions, current?.etag ?? null);
+  const row = await readCurrent(tx, bucketId, key);
+  const isDamaged = row && !isAuthentic(() => verifyCurrent(moment.keyring, bucket, row));
+  // Without a condition it may be replaced or deleted: that is how damage is cleared away.
+  if (isDamaged && (conditions.ifMatch || conditions.ifNoneMatch)) {
+    return refused('BursarIntegrityError');
+  }
+  const refusal = checkWriteConditions(conditions, row?.etag ?? null);
   if (refusal) return refusal;
-  const result = { store: bucket.store, current: current ?? null };
-  return { ok: true, storage: noStorage, result };
+  const current = row
+    ? { seq: row.seq, sizeBytes: row.sizeBytes, isDamaged: isDamaged === true }
+    : null;
+  return { ok: true, storage: noStorage, result: { bucket, current } };
 }
 
 /** Supersedes the current version by the drafted object. After this point the write must succeed. */
 export async function replaceCurrent(
   tx: Tx,
   change: { bucketId: number; key: string; object: ObjectDraft },
-  { store, current }: OpenKey,
-  moment: Moment,
+  { bucket, current }: OpenKey,
+  { seq, timeMs, keyring }: Moment,
 ): Promise<Outcome<null>> {
-  const { object } = change;
-  if (current) await supersede(tx, change, current.seq, moment.seq);
+  const { object, key } = change;
+  const { epoch, manifestMac } = object;
+  if (current) await supersede(tx, change, current, seq);
   await tx.run(
-    'INSERT INTO versions VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?)',
+    'INSERT INTO versions VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
     change.bucketId,
-    change.key,
-    moment.seq,
+    key,
+    seq,
     object.sizeBytes,
     object.etag,
     object.sha256,
     object.class,
     object.owner,
-    moment.timeMs,
+    timeMs,
     object.manifest,
     object.attributes,
+    epoch,
+    manifestMac,
+    computeRowMac(keyring, bucket, { key, seq, createdMs: timeMs, epoch, manifestMac }),
   );
-  await noteChange(tx, { store, bucketId: change.bucketId, key: change.key }, moment);
+  await noteChange(tx, { store: bucket.store, bucketId: change.bucketId, key }, { seq, timeMs });
   const storedBytes = object.sizeBytes - (current?.sizeBytes ?? 0);
   return { ok: true, storage: { storedBytes, storedObjects: current ? 0 : 1 }, result: null };
 }
 
 async function supersede(
   tx: Tx,
-  at: { bucketId: number; key: string },
-  seq: number,
+  { bucketId, key }: { bucketId: number; key: string },
+  { seq, isDamaged }: Current,
   bySeq: number,
 ): Promise<void> {
   await tx.run(
     'UPDATE versions SET superseded_seq = ? WHERE bucket_id = ? AND key = ? AND seq = ?',
     bySeq,
-    at.bucketId,
-    at.key,
+    bucketId,
+    key,
     seq,
   );
+  // It is there already when somebody has put an old row back.
+  await tx.run('INSERT OR IGNORE INTO superseded VALUES (?, ?)', seq, bySeq);
+  if (!isDamaged) return;
+  // What a damaged row names may be the extents of other objects: they are not let go of.
+  const sql = "UPDATE versions SET manifest = x'' WHERE bucket_id = ? AND key = ? AND seq = ?";
+  await tx.run(sql, bucketId, key, seq);
 }
 
 /**

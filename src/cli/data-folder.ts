@@ -3,10 +3,9 @@
 // never served with another key file than its own, under which none of its secrets would open.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { accessKeyContext } from '../authz/directory.ts';
-import { acquireLock, type Reader } from '../core/database.ts';
+import { acquireLock } from '../core/database.ts';
 import { makeFolderDurably } from '../core/durable-file.ts';
-import { Keyring } from '../core/keyring.ts';
+import { Keyring, type RootKey } from '../core/keyring.ts';
 import { openRootKeys } from '../core/root-keys.ts';
 import { Sealer } from '../core/sealing.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
@@ -19,6 +18,7 @@ export interface DataFolder {
   /** Of the local store. */
   storeFolder: string;
   credentialsFile: string;
+  rootKeys: RootKey[];
   keyring: Keyring;
   sealer: Sealer;
   /** Lets another process in. */
@@ -31,13 +31,15 @@ export function openDataFolder(path: string): DataFolder {
   try {
     const databaseFile = join(path, 'bursar.db');
     const keyFile = join(path, 'keys', 'root-keys.json');
-    const keyring = openKeyring(keyFile, databaseFile);
+    const rootKeys = readRootKeys(keyFile, databaseFile);
+    const keyring = new Keyring(rootKeys);
     return {
       path,
       databaseFile,
       keyFile,
       storeFolder: join(path, 'extents'),
       credentialsFile: join(path, 'credentials'),
+      rootKeys,
       keyring,
       sealer: new Sealer(keyring),
       release,
@@ -45,24 +47,6 @@ export function openDataFolder(path: string): DataFolder {
   } catch (error) {
     release();
     throw new CommandFailure('failed', messageOfFailure(error), error);
-  }
-}
-
-/**
- * Opens one of the database's secrets, if it has any yet. Throws `CommandFailure` when the key file
- * is not the one that it was sealed under: every request would fail.
- */
-export async function checkKeyFile(folder: DataFolder, read: Reader): Promise<void> {
-  const row = await read.get<{ id: string; tenant: string; principal: string; sealed: Uint8Array }>(
-    'SELECT id, tenant, principal, sealed_secret AS sealed FROM access_keys LIMIT 1',
-  );
-  if (!row) return;
-  try {
-    folder.sealer.open(row.sealed, accessKeyContext(row.tenant, row.principal, row.id));
-  } catch (error) {
-    const { keyFile, databaseFile } = folder;
-    const message = `${keyFile} is not the key that the secrets in ${databaseFile} are sealed under`;
-    throw new CommandFailure('failed', message, error);
   }
 }
 
@@ -78,11 +62,11 @@ function lock(path: string): () => void {
   throw new CommandFailure('failed', `${path} is in use by another bursar process`);
 }
 
-function openKeyring(keyFile: string, databaseFile: string): Keyring {
+function readRootKeys(keyFile: string, databaseFile: string): RootKey[] {
   // The key file is durable before the database is made, so a start that was cut short never leaves
   // the second without the first.
   if (existsSync(databaseFile) && !existsSync(keyFile)) {
     throw new Error(`${keyFile} is missing, and without it ${databaseFile} cannot be read`);
   }
-  return new Keyring(openRootKeys(keyFile));
+  return openRootKeys(keyFile);
 }

@@ -20,7 +20,7 @@ import { ObjectWriter } from '../tiering/object-writer.ts';
 import { ReadLeases } from '../tiering/read-leases.ts';
 import { LocalStore } from '../tiering/stores/local-store.ts';
 import type { Config } from './config.ts';
-import { checkKeyFile, type DataFolder } from './data-folder.ts';
+import type { DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 
@@ -53,7 +53,6 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     closers,
     openDatabase(folder.databaseFile, { readonly: true, cacheKib: readCacheKib }),
   );
-  await checkKeyFile(folder, read);
   const { sealer } = folder;
   const directory = new Directory({ read, sealer });
   const rootKey: RootKeyOptions = {
@@ -78,6 +77,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
 async function openLedger(folder: DataFolder, closers: Closers): Promise<Ledger> {
   const ledger = await Ledger.open({
     path: folder.databaseFile,
+    rootKeys: folder.rootKeys,
     onFatal: (reason) => {
       // Nothing can be answered for any more: what was not acknowledged may or may not be stored.
       process.stderr.write(`bursar: the ledger cannot go on, stopping: ${reason}\n`);
@@ -103,6 +103,7 @@ function furnish(config: Config, { folder, ledger, read, store, closers }: Parts
   const digests = opened(closers, new DigestPool({ buffers }));
   return {
     read,
+    keyring,
     buckets: new BucketCache(read),
     ledger,
     writer: new ObjectWriter({

@@ -36,6 +36,7 @@ interface EpochKeys {
   extentMetadata: Buffer;
   journal: Buffer;
   secrets: Buffer;
+  proof: Buffer;
 }
 
 export class Keyring {
@@ -82,12 +83,28 @@ export class Keyring {
     return this.#at(epoch).secrets;
   }
 
-  /** Adds the root key of another epoch; what is made from now on uses the highest. */
+  /** Tells root keys apart and is no secret. Throws IntegrityError when the epoch is unknown. */
+  proofKey(epoch: number): Buffer {
+    return this.#at(epoch).proof;
+  }
+
+  /** All that there are, in the order they were added. */
+  get epochs(): number[] {
+    return [...this.#epochs.keys()];
+  }
+
+  /**
+   * Adds the root key of another epoch; what is made from now on uses the highest. The same key
+   * again changes nothing.
+   */
   add({ epoch, key }: RootKey): void {
-    if (!Number.isInteger(epoch) || epoch < 1 || epoch > epochMax || this.#epochs.has(epoch)) {
-      throw new Error(`a root key of epoch ${epoch} cannot be added`);
+    if (!Number.isInteger(epoch) || epoch < 1 || epoch > epochMax) {
+      throw new Error(`there can be no epoch ${epoch}`);
     }
     if (key.length !== rootKeyBytes) throw new Error(`a root key of ${key.length} bytes`);
+    const known = this.#epochs.get(epoch);
+    if (known && Buffer.compare(known.root, key) === 0) return;
+    if (known) throw new Error(`there is another root key of epoch ${epoch} already`);
     const keys: EpochKeys = {
       epoch,
       tenants: new Map(),
@@ -96,6 +113,7 @@ export class Keyring {
       extentMetadata: deriveKey(key, 'bursar/extent-metadata/v1'),
       journal: deriveKey(key, 'bursar/journal/v1'),
       secrets: deriveKey(key, 'bursar/secrets/v1'),
+      proof: deriveKey(key, 'bursar/proof/v1'),
     };
     this.#epochs.set(epoch, keys);
     if (!this.#current || this.#current.epoch < epoch) this.#current = keys;

@@ -8,6 +8,7 @@ import type { BucketCache } from '../catalog/bucket-cache.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
+import type { Keyring } from '../core/keyring.ts';
 import type { Change, CommitResult, Transfer } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Reservations } from '../quota/reservations.ts';
@@ -21,6 +22,7 @@ import type { StoreList } from './store-list.ts';
 export interface Rooms {
   /** Committed state, read-only. */
   read: Reader;
+  keyring: Keyring;
   buckets: BucketCache;
   ledger: Ledger;
   writer: ObjectWriter;

@@ -30,7 +30,7 @@ export async function findCopySource(context: Context): Promise<CopySource> {
   if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: bucketName } });
   context.authorize('s3:GetObject', bucket);
   checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
-  const version = await findCurrent(rooms.read, bucket.id, key);
+  const version = await findCurrent(rooms, bucket, key);
   if (!version) throw new Refusal('NoSuchKey', { fields: { Key: key } });
   checkCopyConditions(request, version);
   return { bucket, version };

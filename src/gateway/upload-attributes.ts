@@ -25,7 +25,7 @@ export interface OpenUpload {
 export async function findNamedUpload(context: Context): Promise<OpenUpload> {
   const id = uploadIdOf(context.request);
   const { bucket, key, rooms } = context;
-  const upload = await findUpload(rooms.read, { id, bucketId: bucket.id, key });
+  const upload = await findUpload(rooms, bucket, { id, key });
   if (!upload) throw new Refusal('NoSuchUpload', { fields: { UploadId: id } });
   return { upload, attributes: JSON.parse(upload.attributes) as UploadAttributes };
 }

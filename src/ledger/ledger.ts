@@ -3,6 +3,7 @@
 // recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for them.
 import { Worker } from 'node:worker_threads';
 import { Refusal } from '../core/errors.ts';
+import type { RootKey } from '../core/keyring.ts';
 import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
 import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
 
@@ -22,6 +23,8 @@ interface Waiting {
 export interface LedgerOptions {
   /** The database file. */
   path: string;
+  /** Of all epochs; `addRootKey` changes add others. */
+  rootKeys: readonly RootKey[];
   /** Called once when the ledger cannot go on: the process must stop. */
   onFatal: (reason: string) => void;
   /** Called for each request that failed by a bug. */
@@ -45,9 +48,9 @@ export class Ledger {
     this.#options = options;
   }
 
-  /** Opens or creates the database. Rejects when it cannot be opened. */
+  /** Opens or creates the database. Rejects when it cannot be, or was written under other keys. */
   static async open(options: LedgerOptions): Promise<Ledger> {
-    const workerData: WorkerOptions = { path: options.path };
+    const workerData: WorkerOptions = { path: options.path, rootKeys: options.rootKeys };
     const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData });
     await new Promise<void>((resolve, reject) => {
       worker.once('message', () => resolve());

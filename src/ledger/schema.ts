@@ -57,6 +57,11 @@ CREATE TABLE gateway (             -- what is true of this data folder as a whol
 );
 INSERT INTO gateway VALUES (lower(hex(randomblob(16))));
 
+CREATE TABLE key_epochs (          -- root keys that something in here may be made under
+  epoch INTEGER PRIMARY KEY,
+  proof BLOB NOT NULL              -- derived from the key, so that another is noticed
+);
+
 CREATE TABLE stores (              -- S3 stores that were ever configured; rows stay for ever
   number INTEGER PRIMARY KEY,      -- 2 and up, given once: manifests have it
   name TEXT NOT NULL UNIQUE,
@@ -87,9 +92,17 @@ CREATE TABLE versions (
   created_ms INTEGER NOT NULL,
   manifest BLOB NOT NULL,
   attributes TEXT NOT NULL,        -- JSON: headers, metadata, checksum, parts
+  epoch INTEGER NOT NULL,          -- of the root key that both MACs are made under
+  manifest_mac BLOB NOT NULL,      -- of what the object is
+  row_mac BLOB NOT NULL,           -- binds that to bucket, key and seq
   PRIMARY KEY (bucket_id, key, seq)
 ) WITHOUT ROWID;
 CREATE INDEX versions_superseded ON versions (superseded_seq) WHERE superseded_seq IS NOT NULL;
+
+CREATE TABLE superseded (          -- every version that was ever replaced or deleted, for ever
+  seq INTEGER PRIMARY KEY,
+  by_seq INTEGER NOT NULL
+);
 
 CREATE TABLE outbox (              -- changes that the journal in their store does not have yet
   store INTEGER NOT NULL,
@@ -102,14 +115,15 @@ CREATE TABLE outbox (              -- changes that the journal in their store do
 
 CREATE TABLE extents (
   id BLOB PRIMARY KEY,
-  tenant TEXT NOT NULL,
+  store INTEGER NOT NULL,          -- number of the store it lies in; 0: inline
+  tenant TEXT,                     -- null: it has been nobody's yet
   state INTEGER NOT NULL,          -- 0 intent, 1 live, 2 condemned
   refs INTEGER NOT NULL,           -- manifests that name it
   changed_ms INTEGER NOT NULL,     -- when the state last changed
   process TEXT,                    -- intent: the run of the gateway that writes it
   body BLOB                        -- sealed bytes of an inline extent, else null
 );
-CREATE INDEX extents_not_live ON extents (state, changed_ms) WHERE state <> 1;
+CREATE INDEX extents_not_live ON extents (state, store, changed_ms) WHERE state <> 1;
 
 CREATE TABLE uploads (
   id TEXT PRIMARY KEY,
@@ -119,7 +133,9 @@ CREATE TABLE uploads (
   created_ms INTEGER NOT NULL,
   class TEXT NOT NULL,
   attributes TEXT NOT NULL,        -- JSON: headers, metadata, checksum algorithm and type
-  completed TEXT                   -- JSON: the answer, for idempotent completion
+  completed TEXT,                  -- JSON: the answer, for idempotent completion
+  epoch INTEGER NOT NULL,
+  mac BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX uploads_by_key ON uploads (bucket_id, key, id);
 CREATE INDEX uploads_completed ON uploads (created_ms) WHERE completed IS NOT NULL;
@@ -132,6 +148,8 @@ CREATE TABLE parts (
   checksum TEXT,                   -- base64
   modified_ms INTEGER NOT NULL,
   manifest BLOB NOT NULL,
+  epoch INTEGER NOT NULL,
+  mac BLOB NOT NULL,
   PRIMARY KEY (upload_id, number)
 ) WITHOUT ROWID;
 

@@ -4,13 +4,17 @@
 import { randomUUID } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { type OpenDatabase, openDatabase } from '../core/database.ts';
+import { Keyring, type RootKey } from '../core/keyring.ts';
 import { UsagePosting } from '../quota/usage.ts';
 import { applyCommit, applyHousekeeping } from './apply.ts';
 import type { LedgerAnswer, LedgerRequest } from './commit.ts';
+import { claimEpochs } from './key-epochs.ts';
 import { schema, schemaVersion } from './schema.ts';
 
 export interface WorkerOptions {
   path: string;
+  /** Of all epochs. */
+  rootKeys: readonly RootKey[];
 }
 
 export type ToWorker = { batch: number; requests: LedgerRequest[] } | { close: true };
@@ -22,12 +26,14 @@ export type FromWorker =
 
 const port = parentPort;
 if (!port) throw new Error('the ledger runs in a worker thread');
-const { path } = workerData as WorkerOptions;
+const { path, rootKeys } = workerData as WorkerOptions;
 
 /** Tells this run of the gateway from earlier ones: their intents are orphans. */
 const processId = randomUUID();
 const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
 createSchema(db);
+const keyring = new Keyring(rootKeys);
+await claimEpochs(db.tx, keyring);
 const usage = new UsagePosting();
 const last = await db.tx.get<{ idx: number | null; timeMs: number | null }>(
   'SELECT max(idx) AS idx, time_ms AS timeMs FROM records',
@@ -93,7 +99,7 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   // Records are in order of time even when the clock is set back.
   lastTimeMs = Math.max(lastTimeMs, Date.now());
   if (request.kind === 'commit') {
-    const moment = { seq: nextIndex++, timeMs: lastTimeMs };
+    const moment = { seq: nextIndex++, timeMs: lastTimeMs, keyring };
     return applyCommit(db.tx, request.commit, moment, usage);
   }
   const context = { timeMs: lastTimeMs, process: processId };

@@ -3,12 +3,18 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { IdentityChange } from '#bursar/authz/identity-changes.js';
+import { sealObject } from '#bursar/catalog/authentic.js';
 import type { Reader } from '#bursar/core/database.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { newExtentId } from '#bursar/core/ids.js';
+import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
 import type { Change, Commit } from '#bursar/ledger/commit.js';
 import { Ledger } from '#bursar/ledger/ledger.js';
+
+/** What the fixture's rows are authenticated with. */
+export const rootKey: RootKey = { epoch: 1, key: Buffer.alloc(32, 7) };
+export const keyring = new Keyring([rootKey]);
 
 export interface LedgerFixture {
   ledger: Ledger;
@@ -30,6 +36,7 @@ export async function openLedger(): Promise<LedgerFixture> {
   const open = () =>
     Ledger.open({
       path,
+      rootKeys: [rootKey],
       onFatal: (reason) => fatal.push(reason),
       onFailure: (reason) => failures.push(reason),
     });
@@ -121,7 +128,7 @@ export function putOf(
       bucketId: 1,
       key,
       conditions: { ifMatch: null, ifNoneMatch: null },
-      object: {
+      object: sealObject(keyring, {
         tenant: 'one',
         sizeBytes: 10,
         etag: 'etag',
@@ -130,7 +137,7 @@ export function putOf(
         owner: 'alice',
         attributes: '{}',
         manifest: encodeManifest([run]),
-      },
+      }),
       extentIds: storedId ? [storedId] : [],
       inline: inlineId ? { id: inlineId, body: Buffer.alloc(42) } : null,
     },

@@ -1,6 +1,7 @@
 // CompleteMultipartUpload: joins the parts' manifests in one commit; asked twice, it answers the
 // same.
 import { createHash } from 'node:crypto';
+import { sealObject } from '../../catalog/authentic.ts';
 import { type CompletedUpload, listParts, type Part } from '../../catalog/uploads.ts';
 import type { Attributes } from '../../catalog/versions.ts';
 import { percentEncode } from '../../core/canonical-request.ts';
@@ -48,10 +49,11 @@ interface AskedPart {
 async function run(context: Context): Promise<Reply> {
   // The upload is looked up first: for one that is not there, the list of parts does not matter.
   const { upload } = await findNamedUpload(context);
+  const place = { tenant: context.bucket.tenant, uploadId: upload.id };
   const body = await receiveSmall(context, xmlBytesMax, 'object');
   for (let tries = 1; ; tries++) {
     // Parts first: if the upload is still open after that, they are not those of a completed one.
-    const stored = await listParts(context.rooms.read, upload.id, 0, partCountMax);
+    const stored = await listParts(context.rooms, place, 0, partCountMax);
     const open = await findNamedUpload(context);
     const asked = parseParts(body, open.attributes);
     const fingerprint = createHash('sha256').update(JSON.stringify(asked)).digest('hex');
@@ -67,7 +69,7 @@ async function run(context: Context): Promise<Reply> {
 
 async function commit(context: Context, open: OpenUpload, parts: Part[], fingerprint: string) {
   const { upload } = open;
-  const { bucket, key, request } = context;
+  const { bucket, key, request, rooms } = context;
   const attributes = composeAttributes(open.attributes, parts);
   compareWithHeaders(context, attributes, parts);
   const etag = compositeTag(parts);
@@ -83,7 +85,7 @@ async function commit(context: Context, open: OpenUpload, parts: Part[], fingerp
       conditions: writeConditions(request),
       parts: parts.map(({ number, manifest }) => ({ number, manifest })),
       fingerprint,
-      object: {
+      object: sealObject(rooms.keyring, {
         tenant: bucket.tenant,
         sizeBytes,
         etag,
@@ -92,7 +94,7 @@ async function commit(context: Context, open: OpenUpload, parts: Part[], fingerp
         owner: bucket.owner,
         attributes: JSON.stringify(attributes),
         manifest,
-      },
+      }),
     },
     { sizeBytes, etag, class: upload.class },
   );

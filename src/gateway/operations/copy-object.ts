@@ -1,4 +1,5 @@
 // CopyObject: a row that shares the source's extents. No data moves, whatever the size.
+import { sealObject } from '../../catalog/authentic.ts';
 import type { Attributes } from '../../catalog/versions.ts';
 import { s3Time } from '../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
@@ -34,7 +35,7 @@ async function run(context: Context): Promise<Reply> {
       key,
       conditions: writeConditions(request),
       source: { bucketId: version.bucketId, key: version.key, seq: version.seq },
-      object: {
+      object: sealObject(context.rooms.keyring, {
         tenant: bucket.tenant,
         sizeBytes: version.sizeBytes,
         etag: version.etag,
@@ -43,7 +44,7 @@ async function run(context: Context): Promise<Reply> {
         owner: bucket.owner,
         attributes: JSON.stringify(attributes),
         manifest: version.manifest,
-      },
+      }),
     },
     {
       sizeBytes: version.sizeBytes,

@@ -38,8 +38,8 @@ async function run(context: Context): Promise<Reply> {
   const { request, rooms, bucket, key } = context;
   const isHead = request.method === 'HEAD';
   const version = isHead
-    ? await findCurrent(rooms.read, bucket.id, key)
-    : await findCurrentWithBody(rooms.read, bucket.id, key);
+    ? await findCurrent(rooms, bucket, key)
+    : await findCurrentWithBody(rooms, bucket, key);
   if (!version) throw new Refusal('NoSuchKey', { fields: { Key: key } });
   const attributes = JSON.parse(version.attributes) as Attributes;
   const headers: Record<string, string> = {

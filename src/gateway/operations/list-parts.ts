@@ -24,7 +24,8 @@ async function run(context: Context): Promise<Reply> {
   const { encode } = listingParameters(request, 'max-parts');
   const max = Math.min(parseCount(request, 'max-parts', listKeysMax), listKeysMax);
   const marker = parseCount(request, 'part-number-marker', 0);
-  const found = await readParts(rooms.read, upload.id, marker, max + 1);
+  const place = { tenant: bucket.tenant, uploadId: upload.id };
+  const found = await readParts(rooms, place, marker, max + 1);
   const parts = found.slice(0, max);
   const last = parts.at(-1);
   const algorithm = attributes.checksum?.algorithm;

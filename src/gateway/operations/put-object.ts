@@ -1,5 +1,6 @@
 // PutObject: the body streams into extents while it is hashed, then one commit makes it an object.
 
+import { sealObject } from '../../catalog/authentic.ts';
 import { checkWriteConditions, type WriteConditions } from '../../catalog/conditions.ts';
 import type { Attributes } from '../../catalog/versions.ts';
 import { findCurrent } from '../../catalog/versions.ts';
@@ -46,7 +47,7 @@ async function run(context: Context): Promise<Reply> {
  */
 async function checkEarly(context: Context, conditions: WriteConditions): Promise<void> {
   if (!conditions.ifMatch && !conditions.ifNoneMatch) return;
-  const current = await findCurrent(context.rooms.read, context.bucket.id, context.key);
+  const current = await findCurrent(context.rooms, context.bucket, context.key);
   const refusal = checkWriteConditions(conditions, current?.etag ?? null);
   if (refusal && !refusal.ok) throw new Refusal(refusal.code, { fields: refusal.fields ?? {} });
 }
@@ -65,7 +66,7 @@ async function commit(
       bucketId: bucket.id,
       key,
       conditions: asked.conditions,
-      object: {
+      object: sealObject(context.rooms.keyring, {
         tenant: bucket.tenant,
         sizeBytes,
         etag,
@@ -74,7 +75,7 @@ async function commit(
         owner: bucket.owner,
         attributes: JSON.stringify(asked.attributes),
         manifest: encodeManifest(written.runs),
-      },
+      }),
       extentIds: storedIds(written.runs),
       inline: written.inline,
     },

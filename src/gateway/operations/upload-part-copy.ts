@@ -1,5 +1,6 @@
 // UploadPartCopy: the part shares the source's extents. Its ETag is the MD5 of its bytes, as for
 // any part, so they are read and verified once, but not stored again.
+import { sealPart } from '../../catalog/authentic.ts';
 import { s3Time } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
@@ -22,7 +23,7 @@ export const uploadPartCopy: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const { request, bucket } = context;
+  const { request, bucket, rooms } = context;
   const number = partNumberOf(request);
   const { upload, attributes } = await findOpenUpload(context);
   const { version } = await findCopySource(context);
@@ -41,12 +42,12 @@ async function run(context: Context): Promise<Reply> {
   const algorithm = attributes.checksum?.algorithm ?? null;
   const { md5: etag, checksum } = await digestRuns(context, runs, algorithm);
   const manifest = encodeManifest(runs);
+  const place = { tenant: bucket.tenant, uploadId: upload.id };
   const { timeMs } = await context.commit(
     {
       kind: 'putPart',
-      tenant: bucket.tenant,
-      uploadId: upload.id,
-      part: { number, sizeBytes, etag, checksum, manifest },
+      ...place,
+      part: sealPart(rooms.keyring, place, { number, sizeBytes, etag, checksum, manifest }),
       extentIds: [],
       inline: null,
       source: { bucketId: version.bucketId, key: version.key, seq: version.seq },

@@ -1,4 +1,5 @@
 // UploadPart: a PUT whose extents wait in a part for the upload's completion.
+import { sealPart } from '../../catalog/authentic.ts';
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import { encodeManifest } from '../../core/manifest.ts';
@@ -45,19 +46,20 @@ async function commit(
 ): Promise<void> {
   const etag = written.md5.toString('hex');
   const { sizeBytes } = written;
+  const { rooms, bucket } = context;
+  const place = { tenant: bucket.tenant, uploadId: upload.id };
   await context.commit(
     {
       kind: 'putPart',
-      tenant: context.bucket.tenant,
-      uploadId: upload.id,
-      part: {
+      ...place,
+      part: sealPart(rooms.keyring, place, {
         number,
         sizeBytes,
         etag,
         // A checksum of another algorithm was compared and served its purpose.
         checksum: attributes.checksum ? (checksum?.value ?? null) : null,
         manifest: encodeManifest(written.runs),
-      },
+      }),
       extentIds: storedIds(written.runs),
       inline: written.inline,
       source: null,

@@ -1,0 +1,174 @@
+// What the catalog says of objects, authenticated (docs/formats/catalog-macs.md): who edits the
+// database behind the gateway's back changes nothing unseen. Each version has a MAC over what it is,
+// made when it is drafted, and one over its row, which binds that to its place: bucket, key and
+// `seq`. Parts and unfinished uploads have one each. Invariant: nothing of a row is used before
+// these were found right; and a row that was put back after it had been superseded is not authentic
+// either, since `superseded` remembers its `seq`.
+import { IntegrityError } from '../core/errors.ts';
+import { KeyedMessage } from '../core/keyed-message.ts';
+import type { Keyring } from '../core/keyring.ts';
+import type { Part, Upload } from './uploads.ts';
+import type { ObjectDraft, Version } from './versions.ts';
+
+/** The names that a row's place is bound to. */
+export interface BucketName {
+  id: number;
+  tenant: string;
+  name: string;
+}
+
+/** One for the thread, since nothing here waits. */
+const message = new KeyedMessage();
+
+/** Completes the draft of an object with its MAC, under the newest epoch. */
+export function sealObject(
+  keyring: Keyring,
+  draft: Omit<ObjectDraft, 'epoch' | 'manifestMac'>,
+): ObjectDraft {
+  const epoch = keyring.currentEpoch;
+  const object = { ...draft, epoch };
+  return { ...object, manifestMac: describeObject(keyring, draft.tenant, object).mac() };
+}
+
+/** The MAC of a version's row. */
+export function computeRowMac(
+  keyring: Keyring,
+  bucket: BucketName,
+  row: Pick<Version, 'key' | 'seq' | 'createdMs' | 'epoch' | 'manifestMac'>,
+): Buffer {
+  return describeRow(keyring, bucket, row).mac();
+}
+
+/** Throws IntegrityError unless the version is what the gateway wrote at this place. */
+export function verifyVersion(keyring: Keyring, bucket: BucketName, version: Version): void {
+  if (
+    !describeObject(keyring, bucket.tenant, version).matches(version.manifestMac) ||
+    !describeRow(keyring, bucket, version).matches(version.rowMac)
+  ) {
+    throw new IntegrityError(`version ${version.seq} is not authentic`);
+  }
+}
+
+/** Throws IntegrityError unless a version that its row calls the current one can be. */
+export function verifyCurrent(keyring: Keyring, bucket: BucketName, version: Version): void {
+  verifyVersion(keyring, bucket, version);
+  if (version.wasSuperseded) {
+    throw new IntegrityError(`version ${version.seq} was superseded and is back`);
+  }
+}
+
+/** Completes a part with its MAC, under the newest epoch. */
+export function sealPart(
+  keyring: Keyring,
+  upload: PartPlace,
+  draft: Omit<Part, 'modifiedMs' | 'epoch' | 'mac'>,
+): Omit<Part, 'modifiedMs'> {
+  const part = { ...draft, epoch: keyring.currentEpoch };
+  return { ...part, mac: describePart(keyring, upload, part).mac() };
+}
+
+/** Throws IntegrityError unless the part is what was uploaded for this upload under its number. */
+export function verifyPart(keyring: Keyring, upload: PartPlace, part: Part): void {
+  if (describePart(keyring, upload, part).matches(part.mac)) return;
+  throw new IntegrityError(`part ${part.number} of an upload is not authentic`);
+}
+
+/** The upload that a part belongs to. */
+export interface PartPlace {
+  tenant: string;
+  uploadId: string;
+}
+
+/** The MAC of an upload's row. */
+export function computeUploadMac(
+  keyring: Keyring,
+  bucket: BucketName,
+  upload: Omit<Upload, 'mac'>,
+): Buffer {
+  return describeUpload(keyring, bucket, upload).mac();
+}
+
+/** Throws IntegrityError unless the upload is what was begun, or completed, at this place. */
+export function verifyUpload(keyring: Keyring, bucket: BucketName, upload: Upload): void {
+  if (describeUpload(keyring, bucket, upload).matches(upload.mac)) return;
+  throw new IntegrityError('a multipart upload is not authentic');
+}
+
+/** Whether a verification passes, for who answers a damaged row with a value. */
+export function isAuthentic(verify: () => void): boolean {
+  try {
+    verify();
+    return true;
+  } catch (error) {
+    if (error instanceof IntegrityError) return false;
+    throw error;
+  }
+}
+
+function describeObject(
+  keyring: Keyring,
+  tenant: string,
+  object: Omit<ObjectDraft, 'tenant' | 'manifestMac'>,
+): KeyedMessage {
+  return message
+    .begin(keyring.manifestKey(tenant, object.epoch), 'bursar/manifest/v1')
+    .number(object.sizeBytes)
+    .text(object.etag)
+    .bytes(object.sha256)
+    .text(object.class)
+    .text(object.owner)
+    .text(object.attributes)
+    .number(object.epoch)
+    .bytes(object.manifest);
+}
+
+function describeRow(
+  keyring: Keyring,
+  bucket: BucketName,
+  row: Pick<Version, 'key' | 'seq' | 'createdMs' | 'epoch' | 'manifestMac'>,
+): KeyedMessage {
+  return message
+    .begin(keyring.rowKey(row.epoch), 'bursar/row/v1')
+    .text(bucket.tenant)
+    .number(bucket.id)
+    .text(bucket.name)
+    .text(row.key)
+    .number(row.seq)
+    .number(row.createdMs)
+    .bytes(row.manifestMac);
+}
+
+function describePart(
+  keyring: Keyring,
+  { tenant, uploadId }: PartPlace,
+  part: Omit<Part, 'modifiedMs' | 'mac'>,
+): KeyedMessage {
+  return message
+    .begin(keyring.manifestKey(tenant, part.epoch), 'bursar/part/v1')
+    .text(uploadId)
+    .number(part.number)
+    .number(part.sizeBytes)
+    .text(part.etag)
+    .text(part.checksum)
+    .number(part.epoch)
+    .bytes(part.manifest);
+}
+
+function describeUpload(
+  keyring: Keyring,
+  bucket: BucketName,
+  upload: Omit<Upload, 'mac'>,
+): KeyedMessage {
+  return message
+    .begin(keyring.rowKey(upload.epoch), 'bursar/upload/v1')
+    .text(bucket.tenant)
+    .number(bucket.id)
+    .text(bucket.name)
+    .text(upload.key)
+    .text(upload.id)
+    .text(upload.initiator)
+    .number(upload.createdMs)
+    .text(upload.class)
+    .text(upload.attributes)
+    .text(upload.completed);
+}

@@ -1,0 +1,32 @@
+// Which root keys the database was written under, so that it is never served with others: with a
+// key file of another gateway, or with an older copy that lacks an epoch. Invariant: an epoch is
+// noted before anything is written under it, and nothing is noted beside a key that does not fit.
+import type { Tx } from '../core/database.ts';
+import type { Keyring, RootKey } from '../core/keyring.ts';
+
+/** Throws when the database was written under a key that the keyring has not; else notes all. */
+export async function claimEpochs(tx: Tx, keyring: Keyring): Promise<void> {
+  const noted = await tx.all<{ epoch: number; proof: Buffer }>(
+    'SELECT epoch, proof FROM key_epochs',
+  );
+  for (const { epoch, proof } of noted) {
+    if (!keyring.epochs.includes(epoch)) {
+      throw new Error(`the key file lacks the root key of epoch ${epoch}, which is in use`);
+    }
+    if (!keyring.proofKey(epoch).equals(proof)) {
+      throw new Error(`the key file has another root key of epoch ${epoch} than the one in use`);
+    }
+  }
+  for (const epoch of keyring.epochs) await noteEpoch(tx, keyring, epoch);
+}
+
+/** Adds the root key of another epoch, which is durable in its file already. */
+export async function addRootKey(tx: Tx, keyring: Keyring, key: RootKey): Promise<void> {
+  keyring.add(key);
+  await noteEpoch(tx, keyring, key.epoch);
+}
+
+async function noteEpoch(tx: Tx, keyring: Keyring, epoch: number): Promise<void> {
+  const sql = 'INSERT OR IGNORE INTO key_epochs VALUES (?, ?)';
+  await tx.run(sql, epoch, keyring.proofKey(epoch));
+}
