@@ -1,0 +1,105 @@
+// Where a store is: from its settings to the origin and the path of its requests, and the client of
+// the AWS SDK for the same place. Invariant: the place follows from the settings and AWS's own
+// rules; no variable of the environment moves it to another server.
+// Specification: "Virtual hosting of general purpose buckets", Amazon S3 user guide.
+import { S3Client } from '@aws-sdk/client-s3';
+import type { Timeouts } from './connection.ts';
+import type { S3StoreOptions } from './s3-store.ts';
+
+export interface StoreAddress {
+  bucket: string;
+  /** Of all names of the store in the bucket: empty, or with a slash at its end. */
+  prefix: string;
+  /** `https://bucket.s3.eu-west-1.amazonaws.com`: scheme and authority. */
+  origin: string;
+  /** As in the Host header. */
+  host: string;
+  /** What precedes a name in a request's path, decoded: begins and ends with a slash. */
+  pathStart: string;
+  region: string;
+}
+
+export interface OpenedAddress {
+  address: StoreAddress;
+  /** Sends one try of a request, and no more. */
+  client: S3Client;
+}
+
+const defaultRegion = 'us-east-1';
+const urlPattern = /^s3:\/\/([^/]+)(?:\/(.*?))?\/?$/s;
+
+/** Throws an Error that says what is wrong with the settings. */
+export async function openAddress(
+  options: S3StoreOptions,
+  timeouts: Timeouts,
+): Promise<OpenedAddress> {
+  const match = urlPattern.exec(options.url);
+  if (!match) throw new Error(`a store's place must be s3://BUCKET/PREFIX, not ${options.url}`);
+  const bucket = match[1] as string;
+  const prefix = match[2] ? `${match[2]}/` : '';
+  const region = options.region ?? (await configuredRegion(options.profile));
+  const client = createClient(options, region, timeouts);
+  const { config } = client;
+  const { url, properties } = config.endpointProvider({
+    Bucket: bucket,
+    Region: region,
+    Endpoint: options.endpoint,
+    ForcePathStyle: options.pathStyle ?? false,
+    UseFIPS: await config.useFipsEndpoint(),
+    UseDualStack: await config.useDualstackEndpoint(),
+  });
+  const [scheme] = (properties?.authSchemes ?? []) as SigningScheme[];
+  if (scheme?.name !== 'sigv4' || scheme.signingName !== 's3') {
+    throw new Error(`${options.url}: only general purpose buckets can be a store`);
+  }
+  const path = decodeURIComponent(url.pathname).replace(/\/$/, '');
+  const address: StoreAddress = {
+    bucket,
+    prefix,
+    origin: url.origin,
+    host: url.host,
+    pathStart: `${path}/${prefix}`,
+    region: scheme.signingRegion ?? region,
+  };
+  return { address, client };
+}
+
+interface SigningScheme {
+  name?: string;
+  signingName?: string;
+  signingRegion?: string;
+}
+
+/** Of the environment or the AWS configuration files. */
+async function configuredRegion(profile: string | undefined): Promise<string> {
+  const client = new S3Client({ profile });
+  try {
+    return await client.config.region();
+  } catch {
+    // None is configured. Servers that are not AWS's seldom mind.
+    return defaultRegion;
+  } finally {
+    client.destroy();
+  }
+}
+
+function createClient(options: S3StoreOptions, region: string, timeouts: Timeouts): S3Client {
+  const { endpoint, pathStyle, profile, credentials } = options;
+  return new S3Client({
+    region,
+    profile,
+    endpoint,
+    ignoreConfiguredEndpointUrls: true,
+    forcePathStyle: pathStyle ?? false,
+    credentials,
+    maxAttempts: 1,
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    requestHandler: {
+      connectionTimeout: timeouts.connectMs,
+      socketTimeout: timeouts.stallMs,
+      requestTimeout: timeouts.firstByteMs,
+      throwOnRequestTimeout: true,
+    },
+  });
+}

@@ -1,0 +1,204 @@
+// One try of one request on its way: undici's callbacks, turned into one outcome. Invariant: the
+// outcome comes once; after it, nothing of the answer is looked at any more, so that who abandons a
+// try can give its buffers to another.
+// Specification: RFC 9110 and 9112; "Error responses" of the Amazon S3 API reference.
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
+import { AttemptFailure, errorElement, failureOfAnswer, failureOfError } from './failure.ts';
+
+/** Takes the bytes of a success. What its functions throw becomes the outcome of the try. */
+export interface AnswerBody {
+  /** The head of a success. Throws when it is not what was asked for. */
+  begin(status: number, headers: IncomingHttpHeaders): void;
+  /** The next bytes; they are the callee's only during the call. */
+  take(bytes: Buffer): void;
+  /** All bytes have come that the head announced. */
+  end(): void;
+}
+
+/** A success, or a refusal that has a meaning: 404 of a key, 412, 416. */
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+}
+
+/** What a try waits for. */
+export type Phase = 'connect' | 'send' | 'firstByte' | 'body';
+
+export interface AttemptOptions {
+  method: string;
+  /** What is sent. */
+  pieces?: readonly Buffer[];
+  body?: AnswerBody;
+  /** Called once, before `done` settles. */
+  onSettled: (attempt: Attempt, outcome: Outcome) => void;
+}
+
+/** `answered`: properly, whatever it was; `abandoned`: by us, so that nobody knows. */
+export type Outcome = AttemptFailure | 'answered' | 'abandoned';
+
+/** Of an error document. */
+const textBytesMax = 64 * 1024;
+/** A body in at most so many bytes is handed over whole. */
+const wholeBodyBytesMax = 64 * 1024;
+
+export class Attempt implements Dispatcher.DispatchHandler {
+  readonly done: Promise<Answer>;
+  /** What undici sends. */
+  readonly requestBody: Buffer | Iterable<Buffer> | null;
+  /** Ticks of the patrol since something moved. */
+  idleTicks = 0;
+  readonly #options: AttemptOptions;
+  #phase: Phase = 'connect';
+  #controller: Dispatcher.DispatchController | null = null;
+  #answer: Answer | null = null;
+  #text: Buffer[] = [];
+  #textBytes = 0;
+  #isSettled = false;
+  #resolve: (answer: Answer) => void = () => {};
+  #reject: (error: unknown) => void = () => {};
+
+  constructor(options: AttemptOptions) {
+    this.#options = options;
+    this.done = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    const { pieces = [] } = options;
+    const whole = pieces.length === 1 && (pieces[0] as Buffer).length <= wholeBodyBytesMax;
+    if (whole) this.requestBody = pieces[0] as Buffer;
+    else this.requestBody = pieces.length > 0 ? { [Symbol.iterator]: () => this.#send() } : null;
+  }
+
+  get phase(): Phase {
+    return this.#phase;
+  }
+
+  /** Ends the try, if it has not ended: its answer is of no use any more. */
+  abandon(error: unknown): void {
+    this.#stop('abandoned', error);
+  }
+
+  /** Ends the try as a failure, if it has not ended. */
+  fail(failure: AttemptFailure): void {
+    this.#stop(failure, failure);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#isSettled) {
+      controller.abort(new Error('the try was abandoned before it was sent'));
+      return;
+    }
+    const streamed = this.requestBody !== null && !Buffer.isBuffer(this.requestBody);
+    this.#enter(streamed ? 'send' : 'firstByte');
+  }
+
+  onResponseStart(_: unknown, status: number, headers: IncomingHttpHeaders): void {
+    this.idleTicks = 0;
+    if (this.#isSettled || status < 200) return;
+    if (this.#phase === 'send' && status < 300) {
+      this.fail(new AttemptFailure('early-answer', `HTTP ${status} before the body was sent`));
+      return;
+    }
+    this.#phase = 'body';
+    this.#answer = { status, headers };
+    if (status < 300) this.#guard(() => this.#options.body?.begin(status, headers));
+  }
+
+  onResponseData(_: unknown, bytes: Buffer): void {
+    this.idleTicks = 0;
+    if (this.#isSettled) return;
+    const { body } = this.#options;
+    if (body && (this.#answer as Answer).status < 300) {
+      this.#guard(() => body.take(bytes));
+      return;
+    }
+    this.#textBytes += bytes.length;
+    if (this.#textBytes <= textBytesMax) this.#text.push(bytes);
+  }
+
+  onResponseEnd(): void {
+    if (this.#isSettled) return;
+    const answer = this.#answer as Answer;
+    if (answer.status < 300 && this.#options.body) {
+      if (!this.#guard(() => this.#options.body?.end())) return;
+    } else {
+      const failure = this.#judge(answer);
+      if (failure) {
+        this.#settle(failure, failure);
+        return;
+      }
+    }
+    this.#isSettled = true;
+    this.#options.onSettled(this, 'answered');
+    this.#resolve(answer);
+  }
+
+  onResponseError(_: unknown, error: Error): void {
+    if (this.#isSettled) return;
+    let failure = failureOfError(error);
+    // The head had come: what broke off was the body.
+    if (failure.reason === 'reset' && this.#phase === 'body') {
+      failure = new AttemptFailure('truncated', failure.message, { cause: error });
+    }
+    this.#settle(failure, failure);
+  }
+
+  /** What an answer without data means, by its status and its error document. */
+  #judge({ status }: Answer): AttemptFailure | undefined {
+    const text = Buffer.concat(this.#text).toString('utf8');
+    const code = errorElement(text, 'Code');
+    if (status < 300) {
+      if (!text.includes('<Error')) return undefined;
+      const message = `HTTP ${status} with the error ${code}`;
+      return new AttemptFailure('error-in-200', message, { code });
+    }
+    if (status === 412 || status === 416) return undefined;
+    if (status === 404) {
+      // Something that is no S3 server says 404 too: that must not be taken for a missing key.
+      if (code === 'NoSuchKey' || this.#options.method === 'HEAD') return undefined;
+    }
+    return failureOfAnswer(status, code, errorElement(text, 'Message') ?? '');
+  }
+
+  *#send(): Generator<Buffer, void, void> {
+    for (const piece of this.#options.pieces as readonly Buffer[]) {
+      this.idleTicks = 0;
+      yield piece;
+    }
+    if (this.#phase === 'send') this.#enter('firstByte');
+  }
+
+  #enter(phase: Phase): void {
+    this.#phase = phase;
+    this.idleTicks = 0;
+  }
+
+  /** Whether `step` did not throw; else that is the outcome. */
+  #guard(step: () => void): boolean {
+    try {
+      step();
+      return true;
+    } catch (error) {
+      this.#stop(error instanceof AttemptFailure ? error : 'answered', error);
+      return false;
+    }
+  }
+
+  #stop(outcome: Outcome, error: unknown): void {
+    this.#settle(outcome, error);
+    this.#controller?.abort(asError(error));
+  }
+
+  #settle(outcome: Outcome, error: unknown): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    this.#options.onSettled(this, outcome);
+    this.#reject(error);
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error('abandoned', { cause: error });
+}

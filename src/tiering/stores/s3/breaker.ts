@@ -1,0 +1,97 @@
+// The circuit breaker of a store: after some failures in a row all requests are refused at once, and
+// one trial request, repeated after growing pauses, finds out when the server is back. Invariant:
+// while it is not closed, at most one request is under way that began after it opened: the trial.
+import { Refusal } from '../../../core/errors.ts';
+import type { AttemptFailure } from './failure.ts';
+
+export type BreakerState = 'closed' | 'open' | 'half-open';
+
+export interface BreakerOptions {
+  /** Failures in a row that open it. */
+  failuresMax: number;
+  /** The pause before the first trial; each failed one doubles it. */
+  pauseMsMin: number;
+  pauseMsMax: number;
+  /** Asks the server for something small. Rejects when it does not answer properly. */
+  trial: () => Promise<void>;
+  onChange: (state: BreakerState, failure?: AttemptFailure) => void;
+}
+
+export class Breaker {
+  readonly #options: BreakerOptions;
+  #state: BreakerState = 'closed';
+  #failures = 0;
+  #last: AttemptFailure | undefined;
+  #pauseMs: number;
+  #timer: NodeJS.Timeout | null = null;
+  #closed = false;
+
+  constructor(options: BreakerOptions) {
+    this.#options = options;
+    this.#pauseMs = options.pauseMsMin;
+  }
+
+  get state(): BreakerState {
+    return this.#state;
+  }
+
+  /** Throws Refusal ServiceUnavailable or SlowDown while the server is taken for down. */
+  admit(): void {
+    if (this.#state !== 'closed') throw this.refusal();
+  }
+
+  /** What callers are told: by the last failure. */
+  refusal(): Refusal {
+    return refusalOf(this.#last);
+  }
+
+  /** A request was answered properly. */
+  succeed(): void {
+    this.#failures = 0;
+    if (this.#state === 'closed') this.#pauseMs = this.#options.pauseMsMin;
+  }
+
+  /** A request failed by the server's fault. */
+  fail(failure: AttemptFailure): void {
+    this.#last = failure;
+    this.#failures++;
+    if (this.#state === 'closed' && this.#failures >= this.#options.failuresMax) this.open(failure);
+  }
+
+  /** Refuses everything until a trial succeeds. */
+  open(failure: AttemptFailure | undefined): void {
+    if (this.#closed) return;
+    this.#last = failure;
+    this.#change('open');
+    this.#timer = setTimeout(() => void this.#try(), this.#pauseMs).unref();
+    this.#pauseMs = Math.min(this.#pauseMs * 2, this.#options.pauseMsMax);
+  }
+
+  /** Ends the trials. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer ?? undefined);
+  }
+
+  async #try(): Promise<void> {
+    this.#change('half-open');
+    try {
+      await this.#options.trial();
+    } catch (error) {
+      this.open(error as AttemptFailure);
+      return;
+    }
+    this.#failures = 0;
+    if (!this.#closed) this.#change('closed');
+  }
+
+  #change(state: BreakerState): void {
+    this.#state = state;
+    this.#options.onChange(state, this.#last);
+  }
+}
+
+/** What a client is told when the store cannot: its own details stay in the cause. */
+export function refusalOf(failure: AttemptFailure | undefined): Refusal {
+  return new Refusal(failure?.slowDown ? 'SlowDown' : 'ServiceUnavailable', { cause: failure });
+}

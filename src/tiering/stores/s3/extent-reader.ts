@@ -1,0 +1,179 @@
+// Reads of extents out of an S3 store, straight into the caller's buffers. Invariant: bytes are
+// written to a piece in order and each once; a piece that was said to be filled is not written to
+// again, and after the read has settled none is. A try that breaks off is gone on with after its
+// last byte; a small read that is slow is asked a second time, into a buffer of its own, and the
+// first good answer wins (DESIGN section 7).
+
+import { monotonicMs } from '../../../core/clock.ts';
+import { IntegrityError } from '../../../core/errors.ts';
+import type { RemoteRead } from '../store.ts';
+import type { Answer, Attempt } from './attempt.ts';
+import { type Connection, countBytes } from './connection.ts';
+import type { Credentials } from './credentials.ts';
+import type { HedgeBudget } from './hedge-budget.ts';
+import { RangeAnswer } from './range-answer.ts';
+
+export interface ExtentReaderOptions {
+  connection: Connection;
+  hedges: HedgeBudget;
+  /** Number of the store, for errors. */
+  store: number;
+}
+
+/** Where a read is: in which piece and how far. */
+class PieceCursor {
+  /** Bytes written. */
+  done = 0;
+  readonly #pieces: readonly Buffer[];
+  readonly #filled: ((index: number) => void) | undefined;
+  #index = 0;
+  #offset = 0;
+
+  constructor(pieces: readonly Buffer[], filled?: (index: number) => void) {
+    if (pieces.some((piece) => piece.length === 0)) throw new Error('an empty piece to read into');
+    this.#pieces = pieces;
+    this.#filled = filled;
+  }
+
+  write(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; ) {
+      const piece = this.#pieces[this.#index] as Buffer;
+      const count = bytes.copy(piece, this.#offset, at);
+      at += count;
+      this.done += count;
+      this.#offset += count;
+      if (this.#offset === piece.length) this.#next();
+    }
+  }
+
+  #next(): void {
+    const index = this.#index++;
+    this.#offset = 0;
+    this.#filled?.(index);
+  }
+}
+
+interface Reading {
+  name: string;
+  what: string;
+  sizeBytes: number;
+  position: number;
+  totalBytes: number;
+  cursor: PieceCursor;
+  signal: AbortSignal | undefined;
+}
+
+export class ExtentReader {
+  readonly #options: ExtentReaderOptions;
+
+  constructor(options: ExtentReaderOptions) {
+    this.#options = options;
+  }
+
+  /** As `RemoteStore.read`; `name` is the extent's. */
+  async read(name: string, options: RemoteRead): Promise<void> {
+    const { id, sizeBytes, position, into, filled, signal } = options;
+    const reading: Reading = {
+      name,
+      what: `extent ${id.toString('hex')}`,
+      sizeBytes,
+      position,
+      totalBytes: countBytes(into),
+      cursor: new PieceCursor(into, filled),
+      signal,
+    };
+    if (reading.totalBytes === 0) return;
+    await this.#options.connection.persist(() => this.#try(reading), signal);
+  }
+
+  async #try(reading: Reading): Promise<void> {
+    const { connection, hedges } = this.#options;
+    const credentials = await connection.admit(reading);
+    const { cursor, totalBytes } = reading;
+    const lengthBytes = totalBytes - cursor.done;
+    const startMs = monotonicMs();
+    const first = this.#begin(reading, credentials, (bytes) => cursor.write(bytes));
+    const delayMs = hedges.delayMs(lengthBytes);
+    const answer = await (delayMs === undefined
+      ? first.done
+      : this.#race(reading, first, credentials, delayMs));
+    this.#check(reading, answer);
+    hedges.record(lengthBytes, monotonicMs() - startMs);
+  }
+
+  #begin(
+    { name, what, sizeBytes, position, totalBytes, cursor, signal }: Reading,
+    credentials: Credentials,
+    take: (bytes: Buffer) => void,
+  ): Attempt {
+    const from = position + cursor.done;
+    const to = position + totalBytes - 1;
+    const { connection, store } = this.#options;
+    const wanted = { what, store, position: from, lengthBytes: to - from + 1, sizeBytes };
+    const body = new RangeAnswer(wanted, take);
+    const headers = { range: `bytes=${from}-${to}` };
+    return connection.begin({ method: 'GET', name, headers, body, signal }, credentials);
+  }
+
+  /** The first good answer; when there is none, the error of the first try. */
+  async #race(
+    reading: Reading,
+    first: Attempt,
+    credentials: Credentials,
+    delayMs: number,
+  ): Promise<Answer> {
+    if (!(await isSlow(first, delayMs))) return first.done;
+    const { connection, hedges } = this.#options;
+    if (!hedges.mayTake() || !connection.slots.tryTake()) return first.done;
+    hedges.take();
+    const { cursor } = reading;
+    const from = cursor.done;
+    const scratch = Buffer.allocUnsafeSlow(reading.totalBytes - from);
+    let got = 0;
+    const second = this.#begin(reading, credentials, (bytes) => {
+      got += bytes.copy(scratch, got);
+    });
+    try {
+      const winner = await Promise.any([answered(first), answered(second)]);
+      const loser = winner === first ? second : first;
+      loser.abandon(new Error('another request for the same bytes was answered first'));
+      if (winner === second) {
+        hedges.won++;
+        cursor.write(scratch.subarray(cursor.done - from, got));
+      } else {
+        hedges.lost++;
+      }
+      return await winner.done;
+    } catch (error) {
+      if (!(error instanceof AggregateError)) throw error;
+      hedges.lost++;
+      throw error.errors[0];
+    }
+  }
+
+  /** A success has been checked as it came; what is left are refusals. */
+  #check({ what, sizeBytes }: Reading, { status }: Answer): void {
+    if (status < 300) return;
+    const { store } = this.#options;
+    if (status === 404) throw new IntegrityError(`${what} is missing`, { kind: 'missing', store });
+    const message = `${what} has fewer than ${sizeBytes} bytes`;
+    throw new IntegrityError(message, { kind: 'length', store });
+  }
+}
+
+async function answered(attempt: Attempt): Promise<Attempt> {
+  await attempt.done;
+  return attempt;
+}
+
+/** Whether it has no outcome yet after `delayMs`. */
+function isSlow(attempt: Attempt, delayMs: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, delayMs, true);
+    const settled = (): void => {
+      clearTimeout(timer);
+      resolve(false);
+    };
+    attempt.done.then(settled, settled);
+  });
+}

@@ -1,0 +1,176 @@
+// Why one try of a request to an S3 server failed, in one class: by it failures are counted, tried
+// again or not, and held against the server or not. Invariant: what is counted has one of the fixed
+// names below, so that metrics stay few.
+// Specification: "Error responses" of the Amazon S3 API reference.
+
+export const failureCauses = [
+  'refused',
+  'unreachable',
+  'reset',
+  'timeout-connect',
+  'timeout-first-byte',
+  'stall',
+  'truncated',
+  'http-500',
+  'http-502',
+  'http-503',
+  'http-504',
+  'http-other',
+  'error-in-200',
+  'early-answer',
+  'wrong-length',
+  'wrong-range',
+  'wrong-body',
+  'conflict',
+  'credentials',
+  'denied',
+  'no-bucket',
+  'misled',
+] as const;
+export type FailureCause = (typeof failureCauses)[number];
+
+/** How often each cause occurred. */
+export type FailureCounts = Record<FailureCause, number>;
+
+export function createFailureCounts(): FailureCounts {
+  return Object.fromEntries(failureCauses.map((cause) => [cause, 0])) as FailureCounts;
+}
+
+/** The same request will fail again: the configuration is wrong, or the rights. */
+const lasting: ReadonlySet<FailureCause> = new Set(['denied', 'no-bucket', 'misled']);
+/** The server answered, and properly. */
+const proper: ReadonlySet<FailureCause> = new Set([...lasting, 'conflict', 'wrong-body']);
+
+/** One try failed. Not for clients, who get a Refusal with this as its cause. */
+export class AttemptFailure extends Error {
+  override readonly name = 'AttemptFailure';
+  readonly reason: FailureCause;
+  /** The server asks for fewer requests. */
+  readonly slowDown: boolean;
+  /** The server's error code, where it gave one. */
+  readonly code: string | undefined;
+
+  constructor(
+    reason: FailureCause,
+    message: string,
+    detail: { slowDown?: boolean; code?: string; cause?: unknown } = {},
+  ) {
+    super(message, { cause: detail.cause });
+    this.reason = reason;
+    this.slowDown = detail.slowDown ?? false;
+    this.code = detail.code;
+  }
+
+  /** Whether another try may succeed. */
+  get passing(): boolean {
+    return !lasting.has(this.reason);
+  }
+
+  /** Whether the server is at fault, which opens the circuit breaker. */
+  get serverFault(): boolean {
+    return !proper.has(this.reason);
+  }
+}
+
+const slowDownCodes: ReadonlySet<string> = new Set([
+  'SlowDown',
+  'RequestLimitExceeded',
+  'ThrottlingException',
+  'TooManyRequests',
+]);
+const damagedCodes: ReadonlySet<string> = new Set([
+  'BadDigest',
+  'InvalidDigest',
+  'XAmzContentChecksumMismatch',
+  'XAmzContentSHA256Mismatch',
+]);
+const conflictCodes: ReadonlySet<string> = new Set([
+  'ConditionalRequestConflict',
+  'OperationAborted',
+]);
+const credentialCodes: ReadonlySet<string> = new Set([
+  'ExpiredToken',
+  'ExpiredTokenException',
+  'TokenRefreshRequired',
+]);
+const statusCauses = new Map<number, FailureCause>([
+  [429, 'http-503'],
+  [500, 'http-500'],
+  [502, 'http-502'],
+  [503, 'http-503'],
+  [504, 'http-504'],
+]);
+
+/** The failure that an HTTP answer stands for which is neither a success nor one of the expected. */
+export function failureOfAnswer(
+  status: number,
+  code: string | undefined,
+  text: string,
+): AttemptFailure {
+  const slowDown = status === 429 || (code !== undefined && slowDownCodes.has(code));
+  const message = `HTTP ${status}${code === undefined ? '' : ` ${code}`}${text && `: ${text}`}`;
+  return new AttemptFailure(causeOfAnswer(status, code), message, { slowDown, code });
+}
+
+function causeOfAnswer(status: number, code: string | undefined): FailureCause {
+  const known = statusCauses.get(status);
+  if (known !== undefined) return known;
+  if (code !== undefined) {
+    if (code === 'NoSuchBucket') return 'no-bucket';
+    if (damagedCodes.has(code)) return 'wrong-body';
+    if (conflictCodes.has(code)) return 'conflict';
+    if (credentialCodes.has(code)) return 'credentials';
+    // S3 gives up on a request whose bytes come too slowly.
+    if (code === 'RequestTimeout') return 'stall';
+  }
+  if (status >= 500 && status !== 501) return 'http-other';
+  if (status === 401 || status === 403) return 'denied';
+  return 'misled';
+}
+
+/** The failure that an error of the network, of HTTP's parser or of the SDK stands for. */
+export function failureOfError(error: unknown): AttemptFailure {
+  if (error instanceof AttemptFailure) return error;
+  const { name = '', message = '', code = '', $metadata } = error as SdkError;
+  const status = $metadata?.httpStatusCode;
+  if (status !== undefined && status >= 300) return failureOfAnswer(status, name, message);
+  return new AttemptFailure(causeOfError(name, String(code)), `${code || name} ${message}`, {
+    cause: error,
+  });
+}
+
+interface SdkError extends NodeJS.ErrnoException {
+  $metadata?: { httpStatusCode?: number };
+}
+
+function causeOfError(name: string, code: string): FailureCause {
+  switch (code) {
+    case 'ECONNREFUSED':
+      return 'refused';
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+    case 'EADDRNOTAVAIL':
+      return 'unreachable';
+    case 'UND_ERR_CONNECT_TIMEOUT':
+    case 'ETIMEDOUT':
+      return 'timeout-connect';
+    case 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH':
+      return 'truncated';
+    case 'ECONNRESET':
+    case 'EPIPE':
+    case 'UND_ERR_SOCKET':
+      return 'reset';
+  }
+  if (name === 'CredentialsProviderError') return 'credentials';
+  if (name === 'TimeoutError') return 'timeout-first-byte';
+  if (code.startsWith('ERR_TLS') || code.includes('CERT')) return 'unreachable';
+  // Bytes that are no HTTP or no XML.
+  return 'wrong-body';
+}
+
+/** The text of an element of an error document; undefined when there is none. */
+export function errorElement(document: string, name: 'Code' | 'Message'): string | undefined {
+  return new RegExp(`<${name}>([^<]*)</${name}>`).exec(document)?.[1];
+}

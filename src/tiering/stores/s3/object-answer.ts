@@ -1,0 +1,81 @@
+// Answers to GETs of whole objects and of the ends of objects, into buffers of their own.
+// Invariant: bytes are given only when all have come that the head announced.
+import type { IncomingHttpHeaders } from 'node:http';
+import type { AnswerBody } from './attempt.ts';
+import { AttemptFailure } from './failure.ts';
+import { checkIsData, checkLength, parseContentRange } from './range-answer.ts';
+
+/** Larger ones are not kept as single objects beside the extents. */
+const objectBytesMax = 64 * 1024 * 1024;
+
+/** An object of whatever size. */
+export class ObjectAnswer implements AnswerBody {
+  bytes: Buffer = Buffer.alloc(0);
+  #got = 0;
+
+  begin(status: number, headers: IncomingHttpHeaders): void {
+    checkIsData(headers);
+    if (status !== 200) throw new AttemptFailure('wrong-range', `HTTP ${status} to a whole GET`);
+    this.allocate(headers, Number(headers['content-length']));
+  }
+
+  protected allocate(headers: IncomingHttpHeaders, sizeBytes: number): void {
+    checkLength(headers, sizeBytes);
+    if (sizeBytes > objectBytesMax) throw new Error(`an object of ${sizeBytes} bytes`);
+    this.bytes = Buffer.allocUnsafeSlow(sizeBytes);
+  }
+
+  take(bytes: Buffer): void {
+    if (this.#got + bytes.length > this.bytes.length) {
+      throw new AttemptFailure('wrong-length', 'more bytes than announced');
+    }
+    this.#got += bytes.copy(this.bytes, this.#got);
+  }
+
+  end(): void {
+    const missing = this.bytes.length - this.#got;
+    if (missing > 0) throw new AttemptFailure('truncated', `${missing} bytes are missing`);
+  }
+
+  /** Whether it is these pieces, joined. */
+  equals(pieces: readonly Buffer[]): boolean {
+    let at = 0;
+    for (const piece of pieces) {
+      if (!this.bytes.subarray(at, at + piece.length).equals(piece)) return false;
+      at += piece.length;
+    }
+    return at === this.bytes.length;
+  }
+}
+
+/** The last bytes of an object, or all of it. */
+export class EndAnswer extends ObjectAnswer {
+  /** Of the whole object. */
+  sizeBytes = 0;
+  readonly #maxBytes: number;
+
+  constructor(maxBytes: number) {
+    super();
+    this.#maxBytes = maxBytes;
+  }
+
+  override begin(status: number, headers: IncomingHttpHeaders): void {
+    checkIsData(headers);
+    if (status === 206) {
+      const text = headers['content-range'];
+      const range = parseContentRange(text);
+      const first = range && Math.max(0, range.total - this.#maxBytes);
+      if (!range || range.first !== first || range.last !== range.total - 1) {
+        throw new AttemptFailure('wrong-range', `${text} instead of the last ${this.#maxBytes}`);
+      }
+      this.sizeBytes = range.total;
+      this.allocate(headers, range.total - first);
+      return;
+    }
+    this.sizeBytes = Number(headers['content-length']);
+    if (this.sizeBytes > this.#maxBytes) {
+      throw new AttemptFailure('wrong-range', `HTTP ${status} to a range`);
+    }
+    this.allocate(headers, this.sizeBytes);
+  }
+}

@@ -1,0 +1,188 @@
+// What a server really does, found out by doing it: it is asked whether it can be reached, written
+// to, read from in ranges, listed and deleted from, and whether it honours conditions, even in a
+// race. Invariant: a capability is used only where it was found; what a store cannot do without
+// must be found, or the store is refused; what a probe writes, it removes.
+import { randomBytes } from 'node:crypto';
+import { monotonicMs } from '../../../core/clock.ts';
+import type { Connection } from './connection.ts';
+import { AttemptFailure } from './failure.ts';
+import { ObjectAnswer } from './object-answer.ts';
+import { RangeAnswer } from './range-answer.ts';
+
+export type Capability = 'write' | 'read' | 'range' | 'list' | 'condition' | 'race' | 'delete';
+
+export interface Finding {
+  capability: Capability;
+  ok: boolean;
+  /** What was found, for people. */
+  detail: string;
+  latencyMs: number;
+}
+
+const sizeBytes = 1000;
+const rangeFrom = 123;
+const rangeTo = 876;
+const racers = 8;
+
+type ListNames = (prefix: string) => Promise<{ objects: { name: string; sizeBytes: number }[] }>;
+
+export class Prober {
+  findings: Finding[] = [];
+  readonly #connection: Connection;
+  readonly #listNames: ListNames;
+  readonly #written = new Set<string>();
+
+  constructor(connection: Connection, listNames: ListNames) {
+    this.#connection = connection;
+    this.#listNames = listNames;
+  }
+
+  /**
+   * Probes once. Throws the AttemptFailure by which the server could not be reached or denied
+   * access, or an Error that says which promise it does not keep.
+   */
+  async run(): Promise<{ honoursConditions: boolean }> {
+    this.findings = [];
+    const folder = `probe/${randomBytes(16).toString('hex')}/`;
+    const name = `${folder}object`;
+    const bytes = randomBytes(sizeBytes);
+    try {
+      await this.#need('write', () => this.#write(name, bytes));
+      await this.#need('read', () => this.#read(name, bytes));
+      await this.#need('range', () => this.#readRange(name, bytes));
+      await this.#need('list', () => this.#list(folder, name));
+      const honours = await this.#find('condition', () => this.#writeOver(name, bytes));
+      const honoursConditions = honours && (await this.#find('race', () => this.#race(folder)));
+      await this.#need('delete', () => this.#delete(name));
+      return { honoursConditions };
+    } finally {
+      await this.#tidy();
+    }
+  }
+
+  /** Notes what `step` finds. Throws when it fails. */
+  async #need(capability: Capability, step: () => Promise<string>): Promise<void> {
+    const startMs = monotonicMs();
+    const note = (ok: boolean, detail: string): void => {
+      this.findings.push({ capability, ok, detail, latencyMs: monotonicMs() - startMs });
+    };
+    try {
+      note(true, await this.#connection.retry(step));
+    } catch (error) {
+      note(false, (error as Error).message);
+      throw error;
+    }
+  }
+
+  /** Whether the server has what `step` looks for. Throws when that could not be found out. */
+  async #find(capability: Capability, step: () => Promise<string>): Promise<boolean> {
+    try {
+      await this.#need(capability, step);
+      return true;
+    } catch (error) {
+      if (error instanceof AttemptFailure && error.reason !== 'misled') throw error;
+      return false;
+    }
+  }
+
+  async #write(name: string, bytes: Buffer): Promise<string> {
+    const status = await this.#put(name, bytes);
+    if (status >= 300) throw new Error(`HTTP ${status} to a PUT of an object`);
+    return 'an object was stored';
+  }
+
+  async #read(name: string, bytes: Buffer): Promise<string> {
+    if (!(await this.#get(name))?.equals(bytes)) {
+      throw new Error('a GET does not give what was stored');
+    }
+    return 'the stored bytes were read';
+  }
+
+  async #readRange(name: string, bytes: Buffer): Promise<string> {
+    const got: Buffer[] = [];
+    const body = new RangeAnswer(
+      {
+        what: 'the probe object',
+        store: 0,
+        position: rangeFrom,
+        lengthBytes: rangeTo - rangeFrom + 1,
+        sizeBytes,
+      },
+      (piece) => got.push(Buffer.from(piece)),
+    );
+    const headers = { range: `bytes=${rangeFrom}-${rangeTo}` };
+    await this.#connection.exchange({ method: 'GET', name, headers, body, isTrial: true });
+    if (!Buffer.concat(got).equals(bytes.subarray(rangeFrom, rangeTo + 1))) {
+      throw new Error('a GET of a range gives other bytes than those');
+    }
+    return 'exactly the range was read';
+  }
+
+  async #list(folder: string, name: string): Promise<string> {
+    const { objects } = await this.#listNames(folder);
+    const found = objects.find((object) => object.name === name);
+    if (found?.sizeBytes !== sizeBytes) throw new Error('the list lacks a stored object');
+    return 'the stored object is listed';
+  }
+
+  async #writeOver(name: string, bytes: Buffer): Promise<string> {
+    const status = await this.#put(name, randomBytes(sizeBytes), true);
+    if (status !== 412)
+      throw new Error(`HTTP ${status} to a PUT over an object with If-None-Match`);
+    if (!(await this.#get(name))?.equals(bytes))
+      throw new Error('it was written over all the same');
+    return 'If-None-Match kept an object';
+  }
+
+  /** Of several that write one new name at once, one wins, and its bytes are those that stay. */
+  async #race(folder: string): Promise<string> {
+    const name = `${folder}race-${randomBytes(4).toString('hex')}`;
+    const bodies = Array.from({ length: racers }, () => randomBytes(sizeBytes));
+    const statuses = await Promise.all(
+      bodies.map((bytes) => this.#put(name, bytes, true).catch(statusOfConflict)),
+    );
+    const winners = bodies.filter((_, index) => (statuses[index] as number) < 300);
+    if (winners.length !== 1) {
+      throw new Error(`${winners.length} of ${racers} won the race for one new name`);
+    }
+    if (!(await this.#get(name))?.equals(winners[0] as Buffer)) {
+      throw new Error('a loser of the race was stored');
+    }
+    return `one of ${racers} won the race for one new name`;
+  }
+
+  async #delete(name: string): Promise<string> {
+    await this.#connection.exchange({ method: 'DELETE', name, isTrial: true });
+    if (await this.#get(name)) throw new Error('a deleted object can still be read');
+    return 'a deleted object is gone';
+  }
+
+  /** What is left costs little; what cannot be removed must not hide what was found. */
+  async #tidy(): Promise<void> {
+    const names = [...this.#written];
+    this.#written.clear();
+    const request = { method: 'DELETE' as const, isTrial: true };
+    await Promise.allSettled(names.map((name) => this.#connection.exchange({ ...request, name })));
+  }
+
+  async #put(name: string, bytes: Buffer, ifAbsent = false): Promise<number> {
+    const headers: Record<string, string> = ifAbsent ? { 'if-none-match': '*' } : {};
+    const request = { method: 'PUT' as const, name, headers, pieces: [bytes], isTrial: true };
+    const { status } = await this.#connection.exchange(request);
+    if (status < 300) this.#written.add(name);
+    return status;
+  }
+
+  async #get(name: string): Promise<Buffer | undefined> {
+    const body = new ObjectAnswer();
+    const request = { method: 'GET' as const, name, body, isTrial: true };
+    const { status } = await this.#connection.exchange(request);
+    return status === 404 ? undefined : body.bytes;
+  }
+}
+
+/** A server may tell a loser of a race to try again: then it has not won. */
+function statusOfConflict(error: unknown): number {
+  if (error instanceof AttemptFailure && error.reason === 'conflict') return 409;
+  throw error;
+}

@@ -1,0 +1,335 @@
+// Extents, and small named objects beside them, in a bucket of an S3 server. Under the store's
+// prefix: `extents/<2 hex>/<32 hex>`, the folder being the last byte of the id, which is random (ids
+// begin with the time), so that the load spreads over the bucket's partitions. Invariant: what is
+// called stored was acknowledged by the server whole; what is read is what was asked for, in place
+// and length. Whether the bytes are the written ones is for the caller to verify.
+// Specification: DESIGN section 7; the Amazon S3 API reference.
+import { ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
+import { crc32c } from '@node-rs/crc32';
+import { extentIdBytes } from '../../../core/ids.ts';
+import { extentBytesMax } from '../../../core/limits.ts';
+import type { RemoteRead, RemoteStore } from '../store.ts';
+import { openAddress, type StoreAddress } from './address.ts';
+import type { BreakerState } from './breaker.ts';
+import { Connection, type StoreRequest, type Timeouts } from './connection.ts';
+import type { Credentials } from './credentials.ts';
+import { ExtentReader } from './extent-reader.ts';
+import { AttemptFailure, type FailureCounts } from './failure.ts';
+import { HedgeBudget } from './hedge-budget.ts';
+import { EndAnswer, ObjectAnswer } from './object-answer.ts';
+import { type Finding, Prober } from './probe.ts';
+import { defaultRetryPolicy, type RetryPolicy } from './retry.ts';
+
+export interface S3StoreOptions {
+  number: number;
+  name: string;
+  /** `s3://bucket` or `s3://bucket/prefix`. */
+  url: string;
+  /** Default: AWS's for the region. */
+  endpoint?: string;
+  /** Default: as the AWS configuration says, else us-east-1. */
+  region?: string;
+  /** Default: the bucket in the host name, except where the host or the bucket cannot do that. */
+  pathStyle?: boolean;
+  /** Of the AWS configuration files. */
+  profile?: string;
+  /** Default: the SDK's chain. */
+  credentials?: Credentials;
+  /** Default 8 MiB. */
+  extentBytesMax?: number;
+  /** Requests under way at once; default 64. */
+  connectionsMax?: number;
+  /** Default 2,000. */
+  connectTimeoutMs?: number;
+  /** Default 10,000. */
+  firstByteTimeoutMs?: number;
+  /** Default 10,000. */
+  stallTimeoutMs?: number;
+  retryPolicy?: RetryPolicy;
+  /** Failures in a row, and the pauses between trials. Default: 10; 100 ms to 10 s. */
+  breaker?: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
+  onEvent?: (event: StoreEvent) => void;
+}
+
+/** For the log. */
+export type StoreEvent =
+  | { kind: 'breaker'; state: BreakerState; failure?: AttemptFailure }
+  | { kind: 'probed'; findings: readonly Finding[] };
+
+/** For `/_/health` and the metrics. */
+export interface StoreState {
+  /** It was probed and is not taken for down. */
+  ready: boolean;
+  breaker: BreakerState;
+  /** Of the last probe; empty: it was not reached yet. */
+  findings: readonly Finding[];
+  /** Further tries, by the cause of the failure before. */
+  retries: FailureCounts;
+  /** Failed tries, by cause. */
+  failures: FailureCounts;
+  hedges: { sent: number; won: number; lost: number };
+  inFlight: number;
+  waiting: number;
+  requests: number;
+  lastFailure: { reason: string; message: string; timeMs: number } | undefined;
+}
+
+const defaultExtentBytesMax = 8 * 1024 * 1024;
+const defaultConnectionsMax = 64;
+const defaultBreaker = { failuresMax: 10, pauseMsMin: 100, pauseMsMax: 10_000 };
+const namePattern = /^extents\/[0-9a-f]{2}\/([0-9a-f]{32})$/;
+
+export class S3Store implements RemoteStore {
+  readonly number: number;
+  readonly name: string;
+  readonly extentBytesMax: number;
+  readonly #address: StoreAddress;
+  readonly #client: S3Client;
+  readonly #connection: Connection;
+  readonly #hedges = new HedgeBudget();
+  readonly #reader: ExtentReader;
+  readonly #prober: Prober;
+  readonly #onEvent: (event: StoreEvent) => void;
+  #findings: readonly Finding[] = [];
+  #probed = false;
+  #honoursConditions = false;
+
+  /** Use `S3Store.open`. */
+  private constructor(options: S3StoreOptions, address: StoreAddress, client: S3Client) {
+    const { number, name, retryPolicy = defaultRetryPolicy, breaker = defaultBreaker } = options;
+    this.number = number;
+    this.name = name;
+    this.extentBytesMax = options.extentBytesMax ?? defaultExtentBytesMax;
+    this.#address = address;
+    this.#client = client;
+    this.#onEvent = options.onEvent ?? (() => {});
+    this.#connection = new Connection({
+      address,
+      client,
+      connectionsMax: options.connectionsMax ?? defaultConnectionsMax,
+      timeouts: timeoutsOf(options),
+      retryPolicy,
+      breaker,
+      trial: () => this.#try(),
+      onBreaker: (state, failure) => this.#onEvent({ kind: 'breaker', state, failure }),
+    });
+    this.#reader = new ExtentReader({
+      connection: this.#connection,
+      hedges: this.#hedges,
+      store: number,
+    });
+    this.#prober = new Prober(this.#connection, (prefix) =>
+      this.#listPage(prefix, { isTrial: true }),
+    );
+  }
+
+  /**
+   * Opens and probes the store. Throws an Error that says why when the settings are wrong, access
+   * is denied, or the server cannot serve as a store. A server that does not answer is no error:
+   * the store is then not ready, refuses requests, and is probed until it is.
+   */
+  static async open(options: S3StoreOptions): Promise<S3Store> {
+    const bytesMax = options.extentBytesMax ?? defaultExtentBytesMax;
+    if (bytesMax > extentBytesMax) throw new Error(`extents of ${bytesMax} bytes are too large`);
+    const { address, client } = await openAddress(options, timeoutsOf(options));
+    const store = new S3Store(options, address, client);
+    try {
+      await store.#probe();
+    } catch (error) {
+      if (!(error instanceof AttemptFailure && error.passing)) {
+        await store.close();
+        throw error;
+      }
+      store.#connection.breaker.open(error);
+    }
+    return store;
+  }
+
+  async put(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
+    const name = nameOf(id);
+    const outcome = await this.#put(name, pieces, this.#honoursConditions);
+    if (outcome === 'exists') throw new Error(`${name} exists in the store ${this.name}`);
+  }
+
+  read(options: RemoteRead): Promise<void> {
+    return this.#reader.read(nameOf(options.id), options);
+  }
+
+  readEnd(id: Buffer, maxBytes: number): Promise<{ bytes: Buffer; sizeBytes: number } | undefined> {
+    const name = nameOf(id);
+    return this.#connection.persist(async () => {
+      const body = new EndAnswer(maxBytes);
+      const headers = { range: `bytes=-${maxBytes}` };
+      const { status } = await this.#connection.exchange({ method: 'GET', name, headers, body });
+      if (status === 404) return undefined;
+      // No bytes can be asked for of what has none.
+      if (status === 416) return { bytes: Buffer.alloc(0), sizeBytes: 0 };
+      return { bytes: body.bytes, sizeBytes: body.sizeBytes };
+    });
+  }
+
+  remove(id: Buffer): Promise<void> {
+    return this.removeObject(nameOf(id));
+  }
+
+  async *list(): AsyncIterable<{ id: Buffer; sizeBytes: number }> {
+    for await (const { name, sizeBytes } of this.listObjects('extents/')) {
+      const id = namePattern.exec(name)?.[1];
+      if (id !== undefined) yield { id: Buffer.from(id, 'hex'), sizeBytes };
+    }
+  }
+
+  getObject(name: string): Promise<Buffer | undefined> {
+    return this.#connection.persist(async () => {
+      const body = new ObjectAnswer();
+      const { status } = await this.#connection.exchange({ method: 'GET', name, body });
+      return status === 404 ? undefined : body.bytes;
+    });
+  }
+
+  async putObject(
+    name: string,
+    bytes: Buffer,
+    options: { ifAbsent?: boolean } = {},
+  ): Promise<'stored' | 'exists'> {
+    const ifAbsent = options.ifAbsent ?? false;
+    // A server that ignores conditions leaves the best that can be done: to look first.
+    if (ifAbsent && !this.#honoursConditions && (await this.getObject(name))) return 'exists';
+    return this.#put(name, [bytes], ifAbsent && this.#honoursConditions);
+  }
+
+  async removeObject(name: string): Promise<void> {
+    await this.#connection.persist(() => this.#connection.exchange({ method: 'DELETE', name }));
+  }
+
+  async *listObjects(
+    prefix: string,
+    after?: string,
+  ): AsyncIterable<{ name: string; sizeBytes: number }> {
+    for (let last = after; ; ) {
+      const page = await this.#connection.persist(() => this.#listPage(prefix, { after: last }));
+      yield* page.objects;
+      last = page.objects.at(-1)?.name;
+      if (!page.isTruncated) return;
+    }
+  }
+
+  state(): StoreState {
+    const { retries, failures, slots, breaker, requests, lastFailure } = this.#connection;
+    const { sent, won, lost } = this.#hedges;
+    return {
+      ready: this.#probed && breaker.state === 'closed',
+      breaker: breaker.state,
+      findings: this.#findings,
+      retries: { ...retries },
+      failures: { ...failures },
+      hedges: { sent, won, lost },
+      inFlight: slots.inFlight,
+      waiting: slots.waiting,
+      requests,
+      lastFailure,
+    };
+  }
+
+  /** Ends what is under way, as failed. */
+  async close(): Promise<void> {
+    await this.#connection.close();
+    this.#client.destroy();
+  }
+
+  /** Stores an object whole. Where `ifAbsent`, over nothing that is there. */
+  #put(name: string, pieces: readonly Buffer[], ifAbsent: boolean): Promise<'stored' | 'exists'> {
+    const headers: Record<string, string> = { 'x-amz-checksum-crc32c': checksumOf(pieces) };
+    if (ifAbsent) headers['if-none-match'] = '*';
+    const request: StoreRequest = { method: 'PUT', name, headers, pieces };
+    return this.#connection.persist(async (earlierTries) => {
+      const { status } = await this.#connection.exchange(request);
+      if (status < 300) return 'stored';
+      if (status !== 412) throw new AttemptFailure('misled', `HTTP ${status} to a PUT`);
+      // An earlier try of ours may have done it, unheard.
+      if (earlierTries > 0 && (await this.#holds(name, pieces))) return 'stored';
+      return 'exists';
+    });
+  }
+
+  /** Whether an object has these bytes. */
+  async #holds(name: string, pieces: readonly Buffer[]): Promise<boolean> {
+    const body = new ObjectAnswer();
+    const { status } = await this.#connection.exchange({ method: 'GET', name, body });
+    return status < 300 && body.equals(pieces);
+  }
+
+  /** One page of a listing. Rejects with AttemptFailure. */
+  #listPage(prefix: string, options: { after?: string; isTrial?: boolean }): Promise<ListedPage> {
+    const { bucket, prefix: base } = this.#address;
+    const { after, isTrial } = options;
+    return this.#connection.send({ isTrial }, async () => {
+      const page = await this.#client.send(
+        new ListObjectsV2Command({
+          Bucket: bucket,
+          Prefix: base + prefix,
+          StartAfter: after === undefined ? undefined : base + after,
+        }),
+      );
+      // An error document, or any other, would be read as an empty list.
+      if (page.Name !== bucket) throw new AttemptFailure('error-in-200', 'a list that is none');
+      const objects = (page.Contents ?? []).map(({ Key, Size }) => {
+        if (!Key?.startsWith(base) || Size === undefined) {
+          throw new AttemptFailure('wrong-body', `the list has ${Key} of ${Size} bytes`);
+        }
+        return { name: Key.slice(base.length), sizeBytes: Size };
+      });
+      return { objects, isTruncated: page.IsTruncated ?? false };
+    });
+  }
+
+  async #probe(): Promise<void> {
+    this.#findings = [];
+    try {
+      const { honoursConditions } = await this.#prober.run();
+      this.#honoursConditions = honoursConditions;
+      this.#probed = true;
+    } finally {
+      this.#findings = this.#prober.findings;
+      this.#onEvent({ kind: 'probed', findings: this.#findings });
+    }
+  }
+
+  /** The breaker's trial: something small; or the probe, where the server was never reached. */
+  async #try(): Promise<void> {
+    if (!this.#probed) {
+      await this.#probe();
+      return;
+    }
+    await this.#connection.exchange({ method: 'HEAD', name: 'owner', isTrial: true });
+  }
+}
+
+interface ListedPage {
+  objects: { name: string; sizeBytes: number }[];
+  isTruncated: boolean;
+}
+
+function timeoutsOf(options: S3StoreOptions): Timeouts {
+  const { connectTimeoutMs, firstByteTimeoutMs, stallTimeoutMs } = options;
+  return {
+    connectMs: connectTimeoutMs ?? 2000,
+    firstByteMs: firstByteTimeoutMs ?? 10_000,
+    stallMs: stallTimeoutMs ?? 10_000,
+  };
+}
+
+function nameOf(id: Buffer): string {
+  if (id.length !== extentIdBytes) throw new Error(`an extent id of ${id.length} bytes`);
+  const name = id.toString('hex');
+  return `extents/${name.slice(30)}/${name}`;
+}
+
+/** With it the server finds what was damaged on the way. */
+function checksumOf(pieces: readonly Buffer[]): string {
+  let state = 0;
+  for (const piece of pieces) state = crc32c(piece, state);
+  const bytes = Buffer.allocUnsafe(4);
+  bytes.writeUInt32BE(state);
+  return bytes.toString('base64');
+}
