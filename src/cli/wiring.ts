@@ -10,6 +10,7 @@ import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import type { Rooms } from '../gateway/context.ts';
 import { type Gateway, startGateway } from '../gateway/server.ts';
+import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { Reservations } from '../quota/reservations.ts';
@@ -106,6 +107,7 @@ function furnish(config: Config, { folder, ledger, read, store, closers }: Parts
     keyring,
     buckets: new BucketCache(read),
     ledger,
+    journals: new Journals(new Map()),
     writer: new ObjectWriter({
       keyring,
       store,

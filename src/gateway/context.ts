@@ -10,6 +10,7 @@ import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Change, CommitResult, Transfer } from '../ledger/commit.ts';
+import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Reservations } from '../quota/reservations.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
@@ -25,6 +26,7 @@ export interface Rooms {
   keyring: Keyring;
   buckets: BucketCache;
   ledger: Ledger;
+  journals: Journals;
   writer: ObjectWriter;
   reader: ObjectReader;
   leases: ReadLeases;
@@ -55,6 +57,8 @@ export class Context {
   action: S3Action | 's3:Unknown' = 's3:Unknown';
   #bucket: Bucket | null = null;
   #isCharged = false;
+  /** Until these resolve, what was committed is not yet safe in its store. */
+  readonly #unconfirmed: Promise<void>[] = [];
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
   /** Body bytes received so far. */
@@ -122,6 +126,8 @@ export class Context {
       ingressBytes: first ? this.bytesIn : 0,
       egressBytes: 0,
     };
+    const store = change.kind === 'createBucket' ? change.store : this.#bucket?.store;
+    if (store !== undefined) this.rooms.journals.admit(store, change);
     const result = await this.rooms.ledger.commit({
       change,
       charged: this.charged(),
@@ -132,7 +138,24 @@ export class Context {
       this.rooms.buckets.forget();
     }
     if (result.index !== null) this.index = result.index;
+    if (result.ok && store !== undefined) this.#confirm(store, change, result.index);
     return result;
+  }
+
+  /**
+   * Resolves when what was committed is safe in its store, and may be answered for. Throws `Refusal`
+   * ServiceUnavailable: it was committed, and the client does not know.
+   */
+  async confirmed(): Promise<void> {
+    await Promise.all(this.#unconfirmed);
+  }
+
+  #confirm(store: number, change: Change, seq: number): void {
+    const confirmed = this.rooms.journals.confirm(store, change, seq);
+    if (!confirmed) return;
+    // It is awaited at the end, and may fail before that.
+    confirmed.catch(() => {});
+    this.#unconfirmed.push(confirmed);
   }
 
   /** Records an operation that changed nothing: a read, or a refusal. */

@@ -1,0 +1,62 @@
+// The journals of all S3 stores, as those who commit changes need them. Invariant: a change that no
+// extent tells of is answered for only when the journal has it in the store; a plain write need not
+// wait, since the metadata of its last extent says all of it (tiering/extent-metadata.ts).
+import type { Change } from '../commit.ts';
+import type { Journal, JournalState } from './journal.ts';
+
+export class Journals {
+  readonly #journals: ReadonlyMap<number, Journal>;
+
+  /** By number of the store. */
+  constructor(journals: ReadonlyMap<number, Journal>) {
+    this.#journals = journals;
+  }
+
+  /**
+   * Throws Refusal ServiceUnavailable for a change in this store that would have to wait for a
+   * journal that cannot be written: before it is committed.
+   */
+  admit(store: number, change: Change): void {
+    if (needsJournal(change)) this.#journals.get(store)?.admit();
+  }
+
+  /**
+   * Tells the store's journal of a committed change. A promise: the change is safe when it resolves;
+   * it rejects with Refusal ServiceUnavailable. Null: it is safe already.
+   */
+  confirm(store: number, change: Change, seq: number): Promise<void> | null {
+    const journal = this.#journals.get(store);
+    if (!journal) return null;
+    if (needsJournal(change)) return journal.flushed(seq);
+    if (change.kind === 'putObject') journal.note(seq);
+    return null;
+  }
+
+  /** By number of the store. */
+  state(store: number): JournalState | undefined {
+    return this.#journals.get(store)?.state();
+  }
+
+  /** Writes what is still to be written. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#journals.values()].map((journal) => journal.close()));
+  }
+}
+
+/** Whether no extent's metadata tells of a change, or not enough to restore it by that alone. */
+function needsJournal(change: Change): boolean {
+  switch (change.kind) {
+    case 'putObject': {
+      const { ifMatch, ifNoneMatch } = change.conditions;
+      return change.extentIds.length === 0 || ifMatch !== null || ifNoneMatch !== null;
+    }
+    case 'copyObject':
+    case 'completeUpload':
+    case 'deleteObject':
+    case 'createBucket':
+    case 'deleteBucket':
+      return true;
+    default:
+      return false;
+  }
+}
