@@ -7,7 +7,7 @@ import { localStore } from '../core/manifest.ts';
 export interface StoreRow {
   number: number;
   name: string;
-  /** Where it was last seen to be ours. */
+  /** Where it was last seen to be ours; '' before it ever was. */
   location: string;
 }
 
@@ -17,6 +17,11 @@ const numberMax = 255;
 /** All S3 stores that were ever configured, in order of number. */
 export async function listStores(read: Reader): Promise<StoreRow[]> {
   return read.all<StoreRow>('SELECT number, name, location FROM stores ORDER BY number');
+}
+
+/** Whether any bucket is in the store. */
+export async function isStoreUsed(read: Reader, number: number): Promise<boolean> {
+  return (await read.get('SELECT 1 FROM buckets WHERE store = ? LIMIT 1', number)) !== undefined;
 }
 
 /** The name of the store for a tenant's new buckets; null: it has none of its own. */

@@ -1,0 +1,284 @@
+// The S3 stores of a running gateway: each gets its number, is probed and found to be ours, and only
+// then its door is opened. Invariants: nothing is written under a prefix before its owner marker
+// says that it is this data folder's; a store that cannot be reached keeps its door shut and is
+// tried again, without keeping the gateway from its other buckets; a prefix that was taken over is
+// left alone within a minute.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isStoreUsed, listStores, readInstance, type StoreRow } from '../catalog/stores.ts';
+import type { Reader } from '../core/database.ts';
+import { localStore } from '../core/manifest.ts';
+import type { Sealer } from '../core/sealing.ts';
+import type { StoreList, StoreView } from '../gateway/store-list.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { RemoteStore } from '../tiering/stores/store.ts';
+import { StoreGate } from '../tiering/stores/store-gate.ts';
+import { claimStore, findOwner, type Owner } from '../tiering/stores/store-owner.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import {
+  localStoreName,
+  locationOf,
+  type StoreChoice,
+  type StoreSettings,
+} from './store-settings.ts';
+
+/** What the gateway needs of a driver besides keeping extents. */
+export interface StoreDriver extends RemoteStore {
+  /** Finds out what the store can do. Rejects when it cannot be used, for now or at all. */
+  probe(): Promise<void>;
+  /** `ready`: the last requests were answered. Neither part holds a secret. */
+  state(): { ready: boolean; health: Record<string, unknown>; detail: Record<string, unknown> };
+  close(): Promise<void>;
+}
+
+export interface RemoteStoresOptions {
+  choice: StoreChoice;
+  read: Reader;
+  ledger: Pick<Ledger, 'keepHouse'>;
+  sealer: Sealer;
+  openDriver: (settings: StoreSettings & { number: number }) => StoreDriver;
+  localState: () => { ready: boolean; freeBytes: number };
+  log: (line: string) => void;
+  /** How long a start waits for the stores, and the pauses between later looks. Milliseconds. */
+  timing?: Partial<Timing>;
+}
+
+interface Timing {
+  startMsMax: number;
+  retryMsMin: number;
+  retryMsMax: number;
+  watchMs: number;
+}
+
+const defaultTiming: Timing = {
+  startMsMax: 15_000,
+  retryMsMin: 1000,
+  retryMsMax: 30_000,
+  watchMs: 60_000,
+};
+
+/** It will not pass by itself: somebody has to change the configuration or the store. */
+class StoreProblem extends Error {
+  override readonly name = 'StoreProblem';
+}
+
+interface Door {
+  number: number;
+  name: string;
+  location: string;
+  gate: StoreGate;
+  /** Null: the store is not configured. */
+  driver: StoreDriver | null;
+}
+
+export class RemoteStores implements StoreList {
+  readonly defaultName: string;
+  readonly #options: RemoteStoresOptions;
+  readonly #timing: Timing;
+  readonly #doors: Door[] = [];
+  readonly #closing = new AbortController();
+  readonly #watches: Promise<void>[] = [];
+
+  private constructor(options: RemoteStoresOptions) {
+    this.#options = options;
+    this.#timing = { ...defaultTiming, ...options.timing };
+    this.defaultName = options.choice.defaultStore;
+  }
+
+  /**
+   * Opens what is configured. Throws `CommandFailure` when a store is not to be used as configured;
+   * one that only cannot be reached is tried again later.
+   */
+  static async open(options: RemoteStoresOptions): Promise<RemoteStores> {
+    const stores = new RemoteStores(options);
+    try {
+      await stores.#makeDoors();
+      await stores.#openDoors();
+    } catch (error) {
+      await stores.close();
+      throw error;
+    }
+    return stores;
+  }
+
+  /** All doors, those of stores that are not configured among them. */
+  get gates(): RemoteStore[] {
+    return this.#doors.map(({ gate }) => gate);
+  }
+
+  all(): StoreView[] {
+    return [this.#viewLocal(), ...this.#doors.map(view)];
+  }
+
+  numberOf(name: string): number | undefined {
+    if (name === localStoreName) return localStore;
+    return this.#doors.find((door) => door.name === name && door.driver)?.number;
+  }
+
+  nameOf(number: number): string {
+    if (number === localStore) return localStoreName;
+    return this.#doors.find((door) => door.number === number)?.name ?? String(number);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.all(this.#doors.map(({ driver }) => driver?.close()));
+    await Promise.all(this.#watches);
+  }
+
+  async #makeDoors(): Promise<void> {
+    const { read, ledger, choice, openDriver } = this.#options;
+    const known = new Set((await listStores(read)).map(({ name }) => name));
+    for (const { name } of choice.stores) {
+      if (known.has(name)) continue;
+      // Its location is noted when it is found to be ours.
+      if ((await ledger.keepHouse({ kind: 'registerStore', name, location: '' })) > 0) continue;
+      throw new CommandFailure('failed', `no number is left for the store ${name}`);
+    }
+    for (const row of await listStores(read)) {
+      const { number, name } = row;
+      const settings = choice.stores.find((one) => one.name === name);
+      if (!settings && !(await isStoreUsed(read, number))) continue;
+      const reason = settings ? 'it was not reached yet' : 'it is not configured any more';
+      this.#doors.push({
+        number,
+        name,
+        location: settings ? locationOf(settings) : row.location,
+        gate: new StoreGate({ number, name, reason }),
+        driver: settings ? openDriver({ ...settings, number }) : null,
+      });
+      if (!settings) this.#log(name, `is not configured, but buckets are in it (${row.location})`);
+    }
+  }
+
+  async #openDoors(): Promise<void> {
+    const { startMsMax, retryMsMin } = this.#timing;
+    await Promise.all(
+      this.#doors.map(async (door) => {
+        if (!door.driver) return;
+        const attempt = this.#tryAdmit(door);
+        const late = sleep(startMsMax, null, { signal: this.#closing.signal, ref: false });
+        const problem = await Promise.race([attempt, late]);
+        if (problem instanceof StoreProblem) {
+          throw new CommandFailure('failed', `store ${door.name}: ${problem.message}`, problem);
+        }
+        this.#watches.push(attempt.then(() => this.#watch(door, retryMsMin)));
+      }),
+    );
+  }
+
+  /** Looks after a store until the end: admits it when it can be, and notices when it is not ours. */
+  async #watch(door: Door, firstPauseMs: number): Promise<void> {
+    const { watchMs, retryMsMin, retryMsMax } = this.#timing;
+    const { signal } = this.#closing;
+    for (let pauseMs = firstPauseMs; !signal.aborted; ) {
+      const isOpen = door.gate.reason === null;
+      await sleep(isOpen ? watchMs : pauseMs, null, { signal, ref: false }).catch(() => null);
+      if (signal.aborted) return;
+      if (isOpen) await this.#checkOwner(door);
+      else await this.#tryAdmit(door);
+      pauseMs = isOpen ? retryMsMin : Math.min(pauseMs * 2, retryMsMax);
+    }
+  }
+
+  /** Opens the door or says why not. Never rejects. */
+  async #tryAdmit(door: Door): Promise<Error | null> {
+    try {
+      await this.#admit(door);
+      return null;
+    } catch (error) {
+      const reason = reasonOf(error);
+      if (!this.#closing.signal.aborted && door.gate.reason !== reason) {
+        this.#log(door.name, `is not available: ${reason} (${door.location})`);
+      }
+      door.gate.shut(reason);
+      return error as Error;
+    }
+  }
+
+  async #admit(door: Door): Promise<void> {
+    const driver = door.driver as StoreDriver;
+    await driver.probe();
+    await this.#own(door, driver);
+    door.gate.open(driver);
+    this.#log(door.name, `is ready: ${describe(driver)} (${door.location})`);
+  }
+
+  /** Makes sure that the prefix is ours. Throws `StoreProblem` when it is not to be. */
+  async #own(door: Door, driver: StoreDriver): Promise<void> {
+    const { read, sealer, ledger } = this.#options;
+    const { number, name, location } = door;
+    const claim = { instance: await readInstance(read), store: number };
+    const row = (await listStores(read)).find((one) => one.number === number) as StoreRow;
+    const hasMoved = row.location !== location;
+    let owner = await findOwner(driver, sealer, claim);
+    if (owner === 'nobody') {
+      if (hasMoved && (await isStoreUsed(read, number))) {
+        throw new StoreProblem(`it was at ${row.location}; ${location} has none of its data`);
+      }
+      if (!hasMoved) this.#log(name, `has lost the mark of its owner, which is set again`);
+      owner = await claimStore(driver, sealer, claim);
+    }
+    if (owner !== 'us') throw new StoreProblem(explain(owner, location));
+    if (!hasMoved) return;
+    if (row.location !== '') this.#log(name, `has moved from ${row.location} to ${location}`);
+    await ledger.keepHouse({ kind: 'registerStore', name, location });
+  }
+
+  /** Shuts the door of a prefix that somebody has taken over. */
+  async #checkOwner(door: Door): Promise<void> {
+    const { read, sealer } = this.#options;
+    const claim = { instance: await readInstance(read), store: door.number };
+    // While the store cannot say, its requests are refused by the driver.
+    const owner = await findOwner(door.driver as StoreDriver, sealer, claim).catch(() => 'us');
+    if (owner === 'us' || owner === 'nobody') return;
+    const reason = explain(owner as Owner, door.location);
+    door.gate.shut(reason);
+    this.#log(door.name, `is not available: ${reason}`);
+  }
+
+  #viewLocal(): StoreView {
+    const { ready, freeBytes } = this.#options.localState();
+    return {
+      number: localStore,
+      name: localStoreName,
+      location: localStoreName,
+      isConfigured: true,
+      ready,
+      reason: null,
+      health: { freeBytes },
+      detail: {},
+    };
+  }
+
+  #log(name: string, text: string): void {
+    this.#options.log(`store ${name} ${text}`);
+  }
+}
+
+function view({ number, name, location, gate, driver }: Door): StoreView {
+  const { ready, health, detail } = driver?.state() ?? { ready: false, health: {}, detail: {} };
+  const reason = gate.reason ?? (ready ? null : 'it does not answer');
+  const isConfigured = driver !== null;
+  return { number, name, location, isConfigured, ready: reason === null, reason, health, detail };
+}
+
+function explain(owner: Owner, location: string): string {
+  switch (owner) {
+    case 'otherStore':
+      return `${location} is the place of another store of this gateway`;
+    case 'former':
+      return `${location} belongs to another data folder with the same keys; if that one is lost, run bursar rebuild`;
+    default:
+      return `${location} belongs to another gateway, which would destroy what this one writes there`;
+  }
+}
+
+/** The driver's own reason, where a refusal only says that there is one. */
+function reasonOf(error: unknown): string {
+  const { cause } = error as Error;
+  return messageOfFailure(cause instanceof Error ? cause : error);
+}
+
+function describe(driver: StoreDriver): string {
+  return JSON.stringify(driver.state().health);
+}
