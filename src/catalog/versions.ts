@@ -256,11 +256,25 @@ export async function replaceCurrent(
   { seq, timeMs, keyring }: Moment,
 ): Promise<Outcome<null>> {
   const { object, key } = change;
-  const { epoch, manifestMac } = object;
   if (current) await supersede(tx, change, current, seq);
+  await insertVersion(tx, keyring, bucket, { key, seq, createdMs: timeMs, object });
+  await noteChange(tx, { store: bucket.store, bucketId: change.bucketId, key }, { seq, timeMs });
+  const storedBytes = object.sizeBytes - (current?.sizeBytes ?? 0);
+  return { ok: true, storage: { storedBytes, storedObjects: current ? 0 : 1 }, result: null };
+}
+
+/** Adds a current version, and its row's MAC. There must be none of the key. */
+export async function insertVersion(
+  tx: Tx,
+  keyring: Keyring,
+  bucket: BucketName,
+  version: { key: string; seq: number; createdMs: number; object: ObjectDraft },
+): Promise<void> {
+  const { key, seq, createdMs, object } = version;
+  const { epoch, manifestMac } = object;
   await tx.run(
     'INSERT INTO versions VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-    change.bucketId,
+    bucket.id,
     key,
     seq,
     object.sizeBytes,
@@ -268,16 +282,13 @@ export async function replaceCurrent(
     object.sha256,
     object.class,
     object.owner,
-    timeMs,
+    createdMs,
     object.manifest,
     object.attributes,
     epoch,
     manifestMac,
-    computeRowMac(keyring, bucket, { key, seq, createdMs: timeMs, epoch, manifestMac }),
+    computeRowMac(keyring, bucket, { key, seq, createdMs, epoch, manifestMac }),
   );
-  await noteChange(tx, { store: bucket.store, bucketId: change.bucketId, key }, { seq, timeMs });
-  const storedBytes = object.sizeBytes - (current?.sizeBytes ?? 0);
-  return { ok: true, storage: { storedBytes, storedObjects: current ? 0 : 1 }, result: null };
 }
 
 async function supersede(

@@ -7,6 +7,7 @@ import { createBucket, deleteBucket } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
+import { condemnUnknown, restoreBucket, restoreObject } from '../catalog/restore.ts';
 import { beginGeneration, registerStore } from '../catalog/stores.ts';
 import {
   abortUpload,
@@ -66,6 +67,10 @@ async function applyChange(tx: Tx, change: Change, moment: Moment): Promise<Outc
       return completeUpload(tx, change, moment);
     case 'abortUpload':
       return abortUpload(tx, change, moment);
+    case 'restoreBucket':
+      return restoreBucket(tx, change);
+    case 'restoreObject':
+      return restoreObject(tx, change, moment);
     case 'addRootKey':
       await addRootKey(tx, moment.keyring, change.key);
       return { ok: true, storage: noStorage, result: null };
@@ -97,6 +102,8 @@ export async function applyHousekeeping(
       return beginGeneration(tx, work.store, work.generation);
     case 'forgetJournaled':
       return forgetJournaled(tx, work.store, work.lastSeq);
+    case 'condemnUnknown':
+      return condemnUnknown(tx, work.store, work.ids, timeMs);
     case 'forgetExtents':
       await forgetExtents(tx, work.ids);
       return work.ids.length;

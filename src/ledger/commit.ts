@@ -4,6 +4,7 @@
 import type { RecordDraft } from '../audit/record.ts';
 import type { IdentityChange } from '../authz/identity-changes.ts';
 import type { CreateBucket, DeleteBucket } from '../catalog/buckets.ts';
+import type { RestoreBucket, RestoreObject } from '../catalog/restore.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
 import type { CopyObject, DeleteObject, PutObject } from '../catalog/versions.ts';
 import type { ErrorCode } from '../core/errors.ts';
@@ -18,6 +19,7 @@ export type Housekeeping =
   | { kind: 'registerStore'; name: string; location: string }
   | { kind: 'beginGeneration'; store: number; generation: string }
   | { kind: 'forgetJournaled'; store: number; lastSeq: number }
+  | { kind: 'condemnUnknown'; store: number; ids: Uint8Array[] }
   | { kind: 'forgetExtents'; ids: Uint8Array[] }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number };
 
@@ -30,7 +32,9 @@ export type CatalogChange =
   | CreateUpload
   | PutPart
   | CompleteUpload
-  | AbortUpload;
+  | AbortUpload
+  | RestoreBucket
+  | RestoreObject;
 
 export type Change =
   | CatalogChange

@@ -1,0 +1,92 @@
+// Puts back what the journal of an S3 store says (ledger/rebuild): buckets under their own ids,
+// current versions with their own times, extents that are in the store already. Only into a new
+// database, where nothing else is. Invariant: as with any write, version, extents, counters and
+// record are one transaction, and the row's MAC is made where its seq is known.
+import type { Tx } from '../core/database.ts';
+import { type Bucket, findBucket, getBucket } from './buckets.ts';
+import { countReferences } from './extents.ts';
+import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
+import { insertVersion, type ObjectDraft, openKey } from './versions.ts';
+
+export interface RestoreBucket {
+  kind: 'restoreBucket';
+  bucket: Bucket;
+}
+
+/** Refuses AlreadyExists when its id or its name is taken. */
+export async function restoreBucket(tx: Tx, { bucket }: RestoreBucket): Promise<Outcome<null>> {
+  const { id, tenant, name, owner, createdMs, store } = bucket;
+  if ((await getBucket(tx, id)) || (await findBucket(tx, tenant, name))) {
+    return refused('AlreadyExists');
+  }
+  await tx.run(
+    'INSERT INTO buckets (id, tenant, name, owner, created_ms, store) VALUES (?, ?, ?, ?, ?, ?)',
+    id,
+    tenant,
+    name,
+    owner,
+    createdMs,
+    store,
+  );
+  return { ok: true, storage: noStorage, result: null };
+}
+
+export interface RestoreObject {
+  kind: 'restoreObject';
+  bucketId: number;
+  key: string;
+  createdMs: number;
+  /** Its extents are in the bucket's store. */
+  object: ObjectDraft;
+}
+
+/** Refuses AlreadyExists when there is an object under the key. */
+export async function restoreObject(
+  tx: Tx,
+  change: RestoreObject,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const { bucketId, key, createdMs, object } = change;
+  const conditions = { ifMatch: null, ifNoneMatch: null };
+  const opening = await openKey(tx, { bucketId, key, conditions }, moment);
+  if (!opening.ok) return opening;
+  const { bucket, current } = opening.result;
+  if (current) return refused('AlreadyExists');
+  const { seq, timeMs, keyring } = moment;
+  for (const [id, count] of countReferences(object.manifest)) {
+    await tx.run(
+      `INSERT INTO extents (id, store, tenant, state, refs, changed_ms) VALUES (?, ?, ?, 1, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET refs = refs + excluded.refs`,
+      id,
+      bucket.store,
+      bucket.tenant,
+      count,
+      timeMs,
+    );
+  }
+  await insertVersion(tx, keyring, bucket, { key, seq, createdMs, object });
+  return { ok: true, storage: { storedBytes: object.sizeBytes, storedObjects: 1 }, result: null };
+}
+
+/**
+ * Condemns extents that lie in a store and that nothing restored names. Gives how many there were.
+ */
+export async function condemnUnknown(
+  tx: Tx,
+  store: number,
+  ids: readonly Uint8Array[],
+  timeMs: number,
+): Promise<number> {
+  let condemned = 0;
+  for (const id of ids) {
+    const { changes } = await tx.run(
+      `INSERT INTO extents (id, store, state, refs, changed_ms) VALUES (?, ?, 2, 0, ?)
+         ON CONFLICT (id) DO NOTHING`,
+      id,
+      store,
+      timeMs,
+    );
+    condemned += changes;
+  }
+  return condemned;
+}
