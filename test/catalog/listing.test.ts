@@ -14,13 +14,13 @@ beforeEach(() => {
 afterEach(() => db.close());
 
 async function addObject(key: string, supersededSeq: number | null = null): Promise<void> {
-  const sql = `INSERT INTO versions SELECT 1, ?, 1 + count(*), ?, 0, '', NULL, '', '', 0, '', '{}'
-    FROM versions`;
+  const sql = `INSERT INTO versions SELECT 1, ?, 1 + count(*), ?, 0, '', NULL, '', '', 0, '', '{}',
+    1, x'', x'' FROM versions`;
   await db.tx.run(sql, key, supersededSeq);
 }
 
 async function addUpload(key: string, id: string, completed: string | null = null): Promise<void> {
-  const sql = "INSERT INTO uploads VALUES (?, 1, ?, 'one/alice', 0, 'STANDARD', '{}', ?)";
+  const sql = "INSERT INTO uploads VALUES (?, 1, ?, 'one/alice', 0, 'STANDARD', '{}', ?, 1, x'')";
   await db.tx.run(sql, id, key, completed);
 }
 

@@ -62,8 +62,15 @@ it('an epoch that never was is not authentic', () => {
   expect(() => keyring.rowKey(0)).toThrow(IntegrityError);
 });
 
+it('the same key again changes nothing', () => {
+  const keyring = new Keyring([rootKey(1), rootKey(2)]);
+  const key = keyring.rowKey(1);
+  keyring.add(rootKey(1));
+  expect([keyring.rowKey(1), keyring.epochs]).toEqual([key, [1, 2]]);
+});
+
 it.each([
-  ['an epoch twice', rootKey(1)],
+  ['another key of an epoch', { epoch: 1, key: Buffer.alloc(32, 9) }],
   ['epoch 0', rootKey(0)],
   ['epoch 65,536', rootKey(65_536)],
   ['half an epoch', rootKey(1.5)],

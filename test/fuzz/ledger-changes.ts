@@ -2,7 +2,9 @@
 // changes meet; some refer to what is gone, so that refusals happen.
 import { randomUUID } from 'node:crypto';
 import type { RecordDraft } from '#bursar/audit/record.js';
+import { sealObject, sealPart } from '#bursar/catalog/authentic.js';
 import type { ObjectDraft } from '#bursar/catalog/versions.js';
+import { Keyring } from '#bursar/core/keyring.js';
 import {
   decodeManifest,
   type ExtentRun,
@@ -15,6 +17,7 @@ import { randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 
 type Random = () => number;
 
+export const keyring = new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]);
 export const tenants = ['one', 'two'];
 export const owners = ['alice', 'bob'];
 const names = ['data', 'logs', 'raw'];
@@ -113,9 +116,14 @@ function bodyOf(random: Random): Body {
   };
 }
 
-function objectOf(sizeBytes: number, manifest: Uint8Array, seq: number): ObjectDraft {
-  return {
-    tenant: 'one',
+function objectOf(
+  tenant: string,
+  sizeBytes: number,
+  manifest: Uint8Array,
+  seq: number,
+): ObjectDraft {
+  return sealObject(keyring, {
+    tenant,
     sizeBytes,
     etag: `etag-${seq}`,
     sha256: null,
@@ -123,15 +131,15 @@ function objectOf(sizeBytes: number, manifest: Uint8Array, seq: number): ObjectD
     owner: 'alice',
     attributes: '{}',
     manifest,
-  };
+  });
 }
 
 function putObject(random: Random, model: LedgerModel, seq: number): RandomChange {
-  const { id: bucketId } = bucketOf(random, model);
+  const { id: bucketId, tenant } = bucketOf(random, model);
   const key = keyOf(random, model, bucketId);
   const { manifest, sizeBytes, extentIds, inline } = bodyOf(random);
   const conditions = conditionsOf(random, model, bucketId, key);
-  const object = objectOf(sizeBytes, manifest, seq);
+  const object = objectOf(tenant, sizeBytes, manifest, seq);
   return {
     change: { kind: 'putObject', bucketId, key, conditions, object, extentIds, inline },
     declare: extentIds,
@@ -149,11 +157,11 @@ function sourceOf(random: Random, model: LedgerModel) {
 }
 
 function copyObject(random: Random, model: LedgerModel, seq: number): RandomChange {
-  const { id: bucketId } = bucketOf(random, model);
+  const { id: bucketId, tenant } = bucketOf(random, model);
   const key = keyOf(random, model, bucketId);
   const conditions = conditionsOf(random, model, bucketId, key);
   const { source, manifest, sizeBytes } = sourceOf(random, model);
-  const object = objectOf(sizeBytes, manifest, seq);
+  const object = objectOf(tenant, sizeBytes, manifest, seq);
   return {
     change: { kind: 'copyObject', bucketId, key, conditions, source, object },
     declare: [],
@@ -190,15 +198,16 @@ function uploadOf(random: Random, model: LedgerModel): ModelUpload {
   return randomOf(random, open.length > 0 && randomBelow(random, 8) > 0 ? open : all);
 }
 
-function partOf(random: Random, sizeBytes: number, manifest: Uint8Array) {
+function partOf(random: Random, uploadId: string, sizeBytes: number, manifest: Uint8Array) {
   const number = 1 + randomBelow(random, 4);
-  return { number, sizeBytes, etag: 'part', checksum: null, modifiedMs: 0, manifest };
+  const part = { number, sizeBytes, etag: 'part', checksum: null, manifest };
+  return sealPart(keyring, { tenant: 'one', uploadId }, part);
 }
 
 function putPart(random: Random, model: LedgerModel): RandomChange {
   const { id: uploadId } = uploadOf(random, model);
   const { manifest, sizeBytes, extentIds, inline } = bodyOf(random);
-  const part = partOf(random, sizeBytes, manifest);
+  const part = partOf(random, uploadId, sizeBytes, manifest);
   return {
     change: { kind: 'putPart', tenant: 'one', uploadId, part, extentIds, inline, source: null },
     declare: extentIds,
@@ -212,7 +221,7 @@ function copyPart(random: Random, model: LedgerModel): RandomChange {
   const start = randomBelow(random, sizeBytes + 1);
   const end = start + randomBelow(random, sizeBytes - start + 1);
   const sliced = encodeManifest(sliceRuns(decodeManifest(manifest), start, end));
-  const part = partOf(random, end - start, sliced);
+  const part = partOf(random, uploadId, end - start, sliced);
   return {
     change: {
       kind: 'putPart',
@@ -242,6 +251,7 @@ function completeUpload(random: Random, model: LedgerModel, seq: number): Random
   const key = randomBelow(random, 15) === 0 ? 'another' : upload.key;
   const manifest = Buffer.concat(parts.map((part) => part.manifest));
   const sizeBytes = parts.reduce((sum, part) => sum + part.sizeBytes, 0);
+  const tenant = model.buckets.find(({ id }) => id === upload.bucketId)?.tenant ?? 'one';
   return {
     change: {
       kind: 'completeUpload',
@@ -251,7 +261,7 @@ function completeUpload(random: Random, model: LedgerModel, seq: number): Random
       conditions: conditionsOf(random, model, upload.bucketId, key),
       parts: parts.map(({ number, manifest: seen }) => ({ number, manifest: seen })),
       fingerprint: '',
-      object: objectOf(sizeBytes, manifest, seq),
+      object: objectOf(tenant, sizeBytes, manifest, seq),
     },
     declare: [],
   };

@@ -10,7 +10,7 @@ import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
 import type { CatalogChange, Housekeeping } from '#bursar/ledger/commit.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { listUsage, UsagePosting } from '#bursar/quota/usage.js';
-import { draftOf, owners, randomChange, randomText, tenants } from './ledger-changes.ts';
+import { draftOf, keyring, owners, randomChange, randomText, tenants } from './ledger-changes.ts';
 import { LedgerModel, type ModelBucket } from './ledger-model.ts';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
@@ -31,7 +31,7 @@ class Trial {
     this.db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
     this.db.exec(schema);
     for (const tenant of tenants) {
-      this.db.exec(`INSERT INTO tenants VALUES ('${tenant}', 0, 1)`);
+      this.db.exec(`INSERT INTO tenants (name, created_ms) VALUES ('${tenant}', 0)`);
       for (const owner of owners) {
         this.db.exec(
           `INSERT INTO principals VALUES ('${tenant}', '${owner}', 'person', 'member', 0)`,
@@ -90,7 +90,7 @@ class Trial {
     };
     const expected = this.model.apply(structuredClone(change), seq);
     const record = draftOf(change, charged, transfer);
-    const moment = { seq, timeMs: seq };
+    const moment = { seq, timeMs: seq, keyring };
     const commit = { change, charged, transfer, record };
     const result = await applyCommit(this.db.tx, commit, moment, this.usage);
     const got = result.ok ? 'ok' : result.code;
@@ -154,7 +154,8 @@ async function checkCatalog({ db, model }: Trial): Promise<void> {
   for (const version of model.versions) {
     const { bucketId, key, sizeBytes, etag } = version;
     if (version.supersededSeq !== null) continue;
-    const found = await findCurrentWithBody(db.tx, bucketId, key);
+    const bucket = model.buckets.find(({ id }) => id === bucketId) as ModelBucket;
+    const found = await findCurrentWithBody({ read: db.tx, keyring }, bucket, key);
     expect(found).toMatchObject({ seq: version.seq, sizeBytes, etag });
     const [first] = decodeManifest(version.manifest);
     const body = first && model.extents.get(first.id.toString('hex'))?.isInline ? first.id : null;

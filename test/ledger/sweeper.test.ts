@@ -1,10 +1,11 @@
 // The sweeper takes only what the catalog has given up, spares what is read, and stops at an error.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { sealObject } from '#bursar/catalog/authentic.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
 import { Sweeper } from '#bursar/ledger/sweeper.js';
 import { ReadLeases } from '#bursar/tiering/read-leases.js';
-import { commitOf, deleteOf, type LedgerFixture, openLedger, putOf } from './fixture.ts';
+import { commitOf, deleteOf, keyring, type LedgerFixture, openLedger, putOf } from './fixture.ts';
 
 let fixture: LedgerFixture;
 let removed: string[];
@@ -31,7 +32,7 @@ function sweeper(graceMs = 0): Sweeper {
   return new Sweeper({
     read,
     ledger,
-    store: { remove },
+    stores: { get: () => ({ remove }) },
     leases,
     intervalMs: 60_000,
     graceMs,
@@ -41,7 +42,7 @@ function sweeper(graceMs = 0): Sweeper {
 
 async function putStored(key: string): Promise<Buffer> {
   const storedId = newExtentId();
-  await fixture.ledger.keepHouse({ kind: 'declareExtents', tenant: 'one', ids: [storedId] });
+  await fixture.ledger.keepHouse({ kind: 'declareExtents', store: 1, ids: [storedId] });
   await fixture.ledger.commit(putOf(key, { storedId }));
   return storedId;
 }
@@ -77,10 +78,11 @@ describe('a sweep', () => {
       extentBytes: 10,
       offset: 0,
       length: 10,
+      trailerBytes: 0,
     };
     const copy = putOf('copy').change;
     if (copy.kind !== 'putObject') throw new Error('not a PUT');
-    const object = { ...copy.object, manifest: encodeManifest([run]) };
+    const object = sealObject(keyring, { ...copy.object, manifest: encodeManifest([run]) });
     const { conditions } = copy;
     const source = { bucketId: 1, key: 'source', seq: 3 };
     const change = {
@@ -103,7 +105,16 @@ describe('a sweep', () => {
   it('spares what is being read until the read has ended', async () => {
     const id = await putStored('read');
     const release = leases.hold([
-      { id, store: 1, algorithm: 1, epoch: 1, extentBytes: 10, offset: 0, length: 10 },
+      {
+        id,
+        store: 1,
+        algorithm: 1,
+        epoch: 1,
+        extentBytes: 10,
+        offset: 0,
+        length: 10,
+        trailerBytes: 0,
+      },
     ]);
     await fixture.ledger.commit(deleteOf('read'));
     await sweeper().sweep();
@@ -141,9 +152,9 @@ describe('a sweep', () => {
   it('takes what uploads of a former run left, not what this one is writing', async () => {
     const [orphan, own] = [newExtentId(), newExtentId()];
     const { ledger } = fixture;
-    await ledger.keepHouse({ kind: 'declareExtents', tenant: 'one', ids: [orphan] });
+    await ledger.keepHouse({ kind: 'declareExtents', store: 1, ids: [orphan] });
     await fixture.reopen();
-    await fixture.ledger.keepHouse({ kind: 'declareExtents', tenant: 'one', ids: [own] });
+    await fixture.ledger.keepHouse({ kind: 'declareExtents', store: 1, ids: [own] });
     expect(await sweeper().sweep()).toMatchObject({ condemnedIntents: 1, removedExtents: 1 });
     expect([removed, await extents()]).toEqual([hex(orphan), hex(own)]);
   });
