@@ -10,6 +10,7 @@ import { localStore } from '../core/manifest.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { StoreList, StoreView } from '../gateway/store-list.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { S3Store, S3StoreOptions, StoreEvent } from '../tiering/stores/s3/s3-store.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import { StoreGate } from '../tiering/stores/store-gate.ts';
 import { claimStore, findOwner, type Owner } from '../tiering/stores/store-owner.ts';
@@ -21,21 +22,18 @@ import {
   type StoreSettings,
 } from './store-settings.ts';
 
-/** What the gateway needs of a driver besides keeping extents. */
-export interface StoreDriver extends RemoteStore {
-  /** Finds out what the store can do. Rejects when it cannot be used, for now or at all. */
-  probe(): Promise<void>;
-  /** `ready`: the last requests were answered. Neither part holds a secret. */
-  state(): { ready: boolean; health: Record<string, unknown>; detail: Record<string, unknown> };
-  close(): Promise<void>;
-}
+/** What the gateway needs of a driver. */
+export type StoreDriver = RemoteStore & Pick<S3Store, 'state' | 'close'>;
 
 export interface RemoteStoresOptions {
   choice: StoreChoice;
   read: Reader;
   ledger: Pick<Ledger, 'keepHouse'>;
   sealer: Sealer;
-  openDriver: (settings: StoreSettings & { number: number }) => StoreDriver;
+  /** `S3Store.open`, in so many words. */
+  openDriver: (
+    options: StoreSettings & Pick<S3StoreOptions, 'number' | 'onEvent'>,
+  ) => Promise<StoreDriver>;
   localState: () => { ready: boolean; freeBytes: number };
   log: (line: string) => void;
   /** How long a start waits for the stores, and the pauses between later looks. Milliseconds. */
@@ -56,7 +54,7 @@ const defaultTiming: Timing = {
   watchMs: 60_000,
 };
 
-/** It will not pass by itself: somebody has to change the configuration or the store. */
+/** It will not pass by itself: somebody has to change the configuration. */
 class StoreProblem extends Error {
   override readonly name = 'StoreProblem';
 }
@@ -67,7 +65,11 @@ interface Door {
   location: string;
   gate: StoreGate;
   /** Null: the store is not configured. */
+  settings: StoreSettings | null;
+  /** Null: it was not opened yet. */
   driver: StoreDriver | null;
+  /** Its server was taken for down, and the log says so. */
+  isDown: boolean;
 }
 
 export class RemoteStores implements StoreList {
@@ -111,7 +113,7 @@ export class RemoteStores implements StoreList {
 
   numberOf(name: string): number | undefined {
     if (name === localStoreName) return localStore;
-    return this.#doors.find((door) => door.name === name && door.driver)?.number;
+    return this.#doors.find((door) => door.name === name && door.settings)?.number;
   }
 
   nameOf(number: number): string {
@@ -126,7 +128,7 @@ export class RemoteStores implements StoreList {
   }
 
   async #makeDoors(): Promise<void> {
-    const { read, ledger, choice, openDriver } = this.#options;
+    const { read, ledger, choice } = this.#options;
     const known = new Set((await listStores(read)).map(({ name }) => name));
     for (const { name } of choice.stores) {
       if (known.has(name)) continue;
@@ -136,7 +138,7 @@ export class RemoteStores implements StoreList {
     }
     for (const row of await listStores(read)) {
       const { number, name } = row;
-      const settings = choice.stores.find((one) => one.name === name);
+      const settings = choice.stores.find((one) => one.name === name) ?? null;
       if (!settings && !(await isStoreUsed(read, number))) continue;
       const reason = settings ? 'it was not reached yet' : 'it is not configured any more';
       this.#doors.push({
@@ -144,7 +146,9 @@ export class RemoteStores implements StoreList {
         name,
         location: settings ? locationOf(settings) : row.location,
         gate: new StoreGate({ number, name, reason }),
-        driver: settings ? openDriver({ ...settings, number }) : null,
+        settings,
+        driver: null,
+        isDown: false,
       });
       if (!settings) this.#log(name, `is not configured, but buckets are in it (${row.location})`);
     }
@@ -154,7 +158,7 @@ export class RemoteStores implements StoreList {
     const { startMsMax, retryMsMin } = this.#timing;
     await Promise.all(
       this.#doors.map(async (door) => {
-        if (!door.driver) return;
+        if (!door.settings) return;
         const attempt = this.#tryAdmit(door);
         const late = sleep(startMsMax, null, { signal: this.#closing.signal, ref: false });
         const problem = await Promise.race([attempt, late]);
@@ -196,11 +200,42 @@ export class RemoteStores implements StoreList {
   }
 
   async #admit(door: Door): Promise<void> {
-    const driver = door.driver as StoreDriver;
-    await driver.probe();
+    const driver = await this.#openDriver(door);
+    const { ready, lastFailure } = driver.state();
+    if (!ready) throw new Error(lastFailure?.message ?? 'it does not answer');
     await this.#own(door, driver);
     door.gate.open(driver);
-    this.#log(door.name, `is ready: ${describe(driver)} (${door.location})`);
+    this.#log(door.name, `is ready: ${describeFindings(driver)} (${door.location})`);
+  }
+
+  async #openDriver(door: Door): Promise<StoreDriver> {
+    if (door.driver) return door.driver;
+    const { number, location } = door;
+    try {
+      door.driver = await this.#options.openDriver({
+        ...(door.settings as StoreSettings),
+        number,
+        onEvent: (event) => this.#hear(door, event),
+      });
+    } catch (cause) {
+      const message = `${location} cannot be used: ${messageOfFailure(cause)}`;
+      // One that has our data is waited for, whatever it is: the others are to be served.
+      const rows = await listStores(this.#options.read);
+      const isOurs = rows.some((row) => row.number === number && row.location === location);
+      throw isOurs ? new Error(message, { cause }) : new StoreProblem(message, { cause });
+    }
+    if (this.#closing.signal.aborted) await door.driver.close();
+    return door.driver;
+  }
+
+  /** Says once that the server of a store that was in use is down, and once that it is back. */
+  #hear(door: Door, event: StoreEvent): void {
+    if (event.kind !== 'breaker' || event.state === 'half-open') return;
+    const isDown = event.state === 'open' && door.gate.reason === null;
+    if (isDown === door.isDown) return;
+    door.isDown = isDown;
+    const text = isDown ? `is taken for down: ${event.failure?.message}` : 'answers again';
+    this.#log(door.name, text);
   }
 
   /** Makes sure that the prefix is ours. Throws `StoreProblem` when it is not to be. */
@@ -255,11 +290,21 @@ export class RemoteStores implements StoreList {
   }
 }
 
-function view({ number, name, location, gate, driver }: Door): StoreView {
-  const { ready, health, detail } = driver?.state() ?? { ready: false, health: {}, detail: {} };
-  const reason = gate.reason ?? (ready ? null : 'it does not answer');
-  const isConfigured = driver !== null;
-  return { number, name, location, isConfigured, ready: reason === null, reason, health, detail };
+function view({ number, name, location, gate, settings, driver }: Door): StoreView {
+  const state = driver?.state();
+  const reason = gate.reason ?? (state?.ready ? null : (state?.lastFailure?.message ?? 'unknown'));
+  const { ready: _, breaker, findings = [], ...detail } = state ?? {};
+  const capabilities = Object.fromEntries(findings.map((one) => [one.capability, one.ok]));
+  return {
+    number,
+    name,
+    location,
+    isConfigured: settings !== null,
+    ready: reason === null,
+    reason,
+    health: state ? { breaker, capabilities } : {},
+    detail: state ? { findings, ...detail } : {},
+  };
 }
 
 function explain(owner: Owner, location: string): string {
@@ -279,6 +324,12 @@ function reasonOf(error: unknown): string {
   return messageOfFailure(cause instanceof Error ? cause : error);
 }
 
-function describe(driver: StoreDriver): string {
-  return JSON.stringify(driver.state().health);
+/** What the probe found, and what the store is used without. */
+function describeFindings(driver: StoreDriver): string {
+  const { findings } = driver.state();
+  const found = findings.filter(({ ok }) => ok).map(({ capability }) => capability);
+  const lacking = findings
+    .filter(({ ok }) => !ok)
+    .map(({ capability, detail }) => `; used without ${capability}: ${detail}`);
+  return `${found.join(', ')}${lacking.join('')}`;
 }

@@ -15,12 +15,15 @@ import { Refusal } from '#bursar/core/errors.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { Sealer } from '#bursar/core/sealing.js';
 import { schema } from '#bursar/ledger/schema.js';
+import { AttemptFailure } from '#bursar/tiering/stores/s3/failure.js';
+import type { StoreEvent, StoreState } from '#bursar/tiering/stores/s3/s3-store.js';
 import type { RemoteStore } from '#bursar/tiering/stores/store.js';
 import { claimStore } from '#bursar/tiering/stores/store-owner.js';
 
-/** What is stored at each place, and the places that cannot be reached. */
+/** What is stored at each place, the places that cannot be reached, and those that are closed. */
 const places = new Map<string, Map<string, Buffer>>();
 const away = new Set<string>();
+const denied = new Set<string>();
 
 class MapDriver implements StoreDriver {
   readonly number: number;
@@ -35,12 +38,24 @@ class MapDriver implements StoreDriver {
     this.#url = url;
   }
 
-  async probe(): Promise<void> {
-    this.#objects();
-  }
-
-  state() {
-    return { ready: !away.has(this.#url), health: { breaker: 'closed' }, detail: {} };
+  state(): StoreState {
+    const isAway = away.has(this.#url);
+    const counts = {} as StoreState['retries'];
+    return {
+      ready: !isAway,
+      breaker: isAway ? 'open' : 'closed',
+      findings: [
+        { capability: 'write', ok: true, detail: 'stored', latencyMs: 1 },
+        { capability: 'condition', ok: false, detail: 'HTTP 200', latencyMs: 1 },
+      ],
+      retries: counts,
+      failures: counts,
+      hedges: { sent: 0, won: 0, lost: 0 },
+      inFlight: 0,
+      waiting: 0,
+      requests: 7,
+      lastFailure: isAway ? { reason: 'refused', message: 'away', timeMs: 0 } : undefined,
+    };
   }
 
   async close(): Promise<void> {
@@ -92,6 +107,8 @@ class Folder {
   readonly sealer: Sealer;
   readonly lines: string[] = [];
   readonly drivers: MapDriver[] = [];
+  /** Of the driver that was opened last. */
+  onEvent: ((event: StoreEvent) => void) | undefined;
   #stores: RemoteStores | undefined;
 
   constructor(key: number) {
@@ -114,9 +131,11 @@ class Folder {
         },
       },
       sealer: this.sealer,
-      openDriver: (one) => {
+      openDriver: async (one) => {
+        if (denied.has(one.url)) throw new Error('HTTP 403 AccessDenied');
         const driver = new MapDriver(one);
         this.drivers.push(driver);
+        this.onEvent = one.onEvent;
         return driver;
       },
       localState: () => ({ ready: true, freeBytes: 7 }),
@@ -147,6 +166,7 @@ let other: Folder;
 beforeEach(() => {
   places.clear();
   away.clear();
+  denied.clear();
   folder = new Folder(1);
   other = new Folder(2);
 });
@@ -214,11 +234,13 @@ describe('a store', () => {
         isConfigured: true,
         ready: true,
         reason: null,
-        health: { breaker: 'closed' },
-        detail: {},
+        health: { breaker: 'closed', capabilities: { write: true, condition: false } },
+        detail: expect.objectContaining({ requests: 7 }),
       },
     ]);
-    expect(folder.lines).toEqual([expect.stringMatching(/^store cold is ready: /)]);
+    expect(folder.lines).toEqual([
+      'store cold is ready: write; used without condition: HTTP 200 (s3://cold)',
+    ]);
     expect(stores.defaultName).toBe('cold');
   });
 
@@ -352,6 +374,39 @@ describe('a store that is away', () => {
     away.clear();
     await expect.poll(() => stores.all()[1]?.reason).toMatch(/belongs to another gateway/);
     await expect(write(stores, 2)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+  });
+});
+
+describe('a store that cannot be used', () => {
+  test('is refused at its first start, and waited for once it has our data', async () => {
+    denied.add('s3://cold');
+    expect(await refusalOf(folder.start({ cold: 's3://cold' }))).toBe(
+      'store cold: s3://cold cannot be used: HTTP 403 AccessDenied',
+    );
+    denied.clear();
+    await folder.start({ cold: 's3://cold' });
+    denied.add('s3://cold');
+    const stores = await folder.start({ cold: 's3://cold' });
+    expect(stores.all()[1]).toMatchObject({ ready: false, isConfigured: true, health: {} });
+    await expect(write(stores, 2)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+    denied.clear();
+    await expect.poll(() => stores.all()[1]?.ready).toBe(true);
+    await write(stores, 2);
+  });
+});
+
+describe('a server that goes down', () => {
+  test('is said to be down once, and once to be back', async () => {
+    await folder.start({ cold: 's3://cold' });
+    folder.lines.length = 0;
+    const failure = new AttemptFailure('refused', 'no connection');
+    for (const state of ['open', 'half-open', 'open', 'half-open', 'closed'] as const) {
+      folder.onEvent?.({ kind: 'breaker', state, failure });
+    }
+    expect(folder.lines).toEqual([
+      'store cold is taken for down: no connection',
+      'store cold answers again',
+    ]);
   });
 });
 
