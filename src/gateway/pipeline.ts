@@ -6,6 +6,7 @@ import { decide } from '../authz/decide.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import { xmlBytesMax } from '../core/limits.ts';
+import { localStore } from '../core/manifest.ts';
 import type { Reservation } from '../quota/reservations.ts';
 import { ClientGone, declaredBodyBytes } from './body.ts';
 import { checkBucketName } from './bucket-name.ts';
@@ -87,8 +88,10 @@ async function findNamedBucket(
 
 function reserve(context: Context, operation: Operation): Reservation {
   const bodyBytes = declaredBodyBytes(context.request, operation.bodyBytesMax);
-  // Documents are not stored: a full disk must still take the one that empties it.
-  const ingressBytes = operation.bodyBytesMax > xmlBytesMax ? bodyBytes : 0;
+  // Documents are not stored: a full disk must still take the one that empties it. Neither does what
+  // goes to a store over a network take its room.
+  const isStored = operation.bodyBytesMax > xmlBytesMax && context.bucket.store === localStore;
+  const ingressBytes = isStored ? bodyBytes : 0;
   return context.rooms.reservations.reserve(context.requester, { ingressBytes, egressBytes: 0 });
 }
 
