@@ -57,6 +57,14 @@ export function verifyCurrent(keyring: Keyring, bucket: BucketName, version: Ver
   }
 }
 
+/** Throws IntegrityError unless a version that its row calls superseded can be. */
+export function verifySuperseded(keyring: Keyring, bucket: BucketName, version: Version): void {
+  verifyVersion(keyring, bucket, version);
+  if (!version.wasSuperseded) {
+    throw new IntegrityError(`version ${version.seq} was never superseded`);
+  }
+}
+
 /** Completes a part with its MAC, under the newest epoch. */
 export function sealPart(
   keyring: Keyring,

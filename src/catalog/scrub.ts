@@ -5,6 +5,8 @@
 import type { Reader, SqlValue } from '../core/database.ts';
 import { textSuccessor } from '../core/text-order.ts';
 import { extentState } from './extents.ts';
+import { findUpload, listParts } from './uploads.ts';
+import { type Catalog, findVersion, type Version } from './versions.ts';
 
 /** What is walked over. Nulls: everything. */
 export interface ScrubScope {
@@ -27,26 +29,48 @@ export interface ScrubBucket {
   owner: string;
 }
 
-export interface ScrubRow {
-  sizeBytes: number;
-  manifest: Uint8Array;
+export type ScrubRow = Pick<Version, 'sizeBytes' | 'manifest'>;
+
+/**
+ * What is at a place; undefined when it is there no more. Throws IntegrityError when it is not
+ * authentic.
+ */
+export async function readScrubRow(
+  catalog: Catalog,
+  bucket: ScrubBucket,
+  place: ScrubPlace,
+): Promise<ScrubRow | undefined> {
+  if (!('uploadId' in place)) return findVersion(catalog, bucket, place);
+  const { uploadId: id, key, number } = place;
+  const upload = await findUpload(catalog, bucket, { id, key });
+  if (!upload) return undefined;
+  const ofUpload = { tenant: bucket.tenant, uploadId: id };
+  const [part] = await listParts(catalog, ofUpload, number - 1, 1);
+  return part?.number === number ? part : undefined;
 }
 
-/** What is at a place; undefined when it is there no more. */
-export async function readScrubRow(read: Reader, place: ScrubPlace): Promise<ScrubRow | undefined> {
-  if ('uploadId' in place) {
-    return read.get<ScrubRow>(
-      'SELECT size AS sizeBytes, manifest FROM parts WHERE upload_id = ? AND number = ?',
-      place.uploadId,
-      place.number,
-    );
-  }
-  return read.get<ScrubRow>(
-    `SELECT size AS sizeBytes, manifest FROM versions WHERE bucket_id = ? AND key = ? AND seq = ?`,
-    place.bucketId,
-    place.key,
-    place.seq,
-  );
+/** Whether a row still is what was read: otherwise its extents may be gone, and rightly so. */
+export async function isUnchanged(
+  read: Reader,
+  place: ScrubPlace,
+  { manifest }: ScrubRow,
+): Promise<boolean> {
+  const row =
+    'uploadId' in place
+      ? await read.get(
+          'SELECT 1 FROM parts WHERE upload_id = ? AND number = ? AND manifest = ?',
+          place.uploadId,
+          place.number,
+          manifest,
+        )
+      : await read.get(
+          'SELECT 1 FROM versions WHERE bucket_id = ? AND key = ? AND seq = ? AND manifest = ?',
+          place.bucketId,
+          place.key,
+          place.seq,
+          manifest,
+        );
+  return row !== undefined;
 }
 
 /** Whether an extent of this store is alive: the sweeper spares it. */

@@ -2,7 +2,13 @@
 // never changes a version: it supersedes the current one and adds another, in one transaction.
 import type { Reader, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
-import { type BucketName, computeRowMac, isAuthentic, verifyCurrent } from './authentic.ts';
+import {
+  type BucketName,
+  computeRowMac,
+  isAuthentic,
+  verifyCurrent,
+  verifySuperseded,
+} from './authentic.ts';
 import { checkWriteConditions, type WriteConditions } from './conditions.ts';
 import {
   addReferences,
@@ -98,6 +104,27 @@ export async function findCurrentWithBody(
     key,
   );
   if (version) verifyCurrent(keyring, bucket, version);
+  return version;
+}
+
+/**
+ * One version, current or not. Throws IntegrityError when its row is not authentic, or says that it
+ * was superseded and the catalog does not remember it.
+ */
+export async function findVersion(
+  { read, keyring }: Catalog,
+  bucket: BucketName,
+  { key, seq }: { key: string; seq: number },
+): Promise<Version | undefined> {
+  const version = await read.get<Version & { isCurrent: number }>(
+    `SELECT ${columns}, superseded_seq IS NULL AS isCurrent FROM versions
+       WHERE bucket_id = ? AND key = ? AND seq = ?`,
+    bucket.id,
+    key,
+    seq,
+  );
+  if (version?.isCurrent) verifyCurrent(keyring, bucket, version);
+  else if (version) verifySuperseded(keyring, bucket, version);
   return version;
 }
 

@@ -9,6 +9,7 @@ import {
   findNextRow,
   findScrubBucket,
   isExtentAlive,
+  isUnchanged,
   readScrubRow,
   type ScrubBucket,
   type ScrubPlace,
@@ -16,7 +17,6 @@ import {
   type ScrubScope,
 } from '../catalog/scrub.ts';
 import { monotonicMs } from '../core/clock.ts';
-import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { countBytes, decodeManifest, type ExtentRun, sliceRuns } from '../core/manifest.ts';
 import type { Rooms } from './context.ts';
@@ -50,15 +50,17 @@ export interface VerifyRequest {
   bytesMax: number;
 }
 
+export type VerifierRooms = Pick<Rooms, 'read' | 'keyring' | 'reader' | 'leases'>;
+
 const sliceMsMax = 2000;
 const sliceRowsMax = 1000;
 const sliceFindingsMax = 100;
 
 export class DataVerifier {
-  readonly #rooms: Pick<Rooms, 'read' | 'reader' | 'leases'>;
+  readonly #rooms: VerifierRooms;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(rooms: Pick<Rooms, 'read' | 'reader' | 'leases'>) {
+  constructor(rooms: VerifierRooms) {
     this.#rooms = rooms;
   }
 
@@ -97,14 +99,17 @@ export class DataVerifier {
         : await findNextRow(read, scope, at?.place ?? null);
     if (!found) return null;
     const { bucket, place } = found;
-    const row = bucket && (await readScrubRow(read, place));
-    if (!row) return { place, offsetBytes: null };
+    if (!bucket) return { place, offsetBytes: null };
+    let row: ScrubRow | undefined;
     try {
+      row = await readScrubRow(this.#rooms, bucket, place);
+      if (!row) return { place, offsetBytes: null };
       const offsetBytes = await this.#verifyRow(bucket, row, begun, slice);
       if (offsetBytes < row.sizeBytes) return { place, offsetBytes };
     } catch (error) {
       if (!(error instanceof IntegrityError)) throw error;
-      if (await isStillThere(read, place, row)) slice.findings.push({ bucket, place, error });
+      const isDamage = !row || (await isUnchanged(read, place, row));
+      if (isDamage) slice.findings.push({ bucket, place, error });
     }
     slice.rows++;
     return { place, offsetBytes: null };
@@ -169,10 +174,4 @@ class Slice {
     const isOver = this.bytes >= this.#bytesMax || this.rows >= sliceRowsMax;
     return isOver || this.findings.length >= sliceFindingsMax || monotonicMs() >= this.#endMs;
   }
-}
-
-/** Otherwise the sweeper may have been at its bytes. */
-async function isStillThere(read: Reader, place: ScrubPlace, row: ScrubRow): Promise<boolean> {
-  const now = await readScrubRow(read, place);
-  return now !== undefined && Buffer.compare(now.manifest, row.manifest) === 0;
 }
