@@ -3,7 +3,7 @@
 // is condemned when the last manifest that named it is gone. The sweeper removes condemned and
 // abandoned ones.
 import type { Reader, Tx } from '../core/database.ts';
-import { decodeManifest } from '../core/manifest.ts';
+import { decodeManifest, inlineStore } from '../core/manifest.ts';
 
 export const extentState = { intent: 0, live: 1, condemned: 2 } as const;
 
@@ -17,16 +17,16 @@ export interface InlineExtent {
   body: Uint8Array;
 }
 
-/** Records that the gateway run `process` is about to write these extents. */
+/** Records that the gateway run `process` may write extents of these ids to a store. */
 export async function declareExtents(
   tx: Tx,
-  intents: { tenant: string; ids: readonly Uint8Array[]; process: string; timeMs: number },
+  intents: { store: number; ids: readonly Uint8Array[]; process: string; timeMs: number },
 ): Promise<void> {
   for (const id of intents.ids) {
     await tx.run(
-      'INSERT INTO extents VALUES (?, ?, 0, 0, ?, ?, NULL)',
+      'INSERT INTO extents VALUES (?, ?, NULL, 0, 0, ?, ?, NULL)',
       id,
-      intents.tenant,
+      intents.store,
       intents.timeMs,
       intents.process,
     );
@@ -54,15 +54,18 @@ export async function adoptExtents(
 ): Promise<void> {
   for (const id of adopted.ids) {
     await tx.run(
-      'UPDATE extents SET state = 1, refs = 1, changed_ms = ?, process = NULL WHERE id = ?',
+      `UPDATE extents SET tenant = ?, state = 1, refs = 1, changed_ms = ?, process = NULL
+         WHERE id = ?`,
+      adopted.tenant,
       adopted.timeMs,
       id,
     );
   }
   if (adopted.inline) {
     await tx.run(
-      'INSERT INTO extents VALUES (?, ?, 1, 1, ?, NULL, ?)',
+      'INSERT INTO extents VALUES (?, ?, ?, 1, 1, ?, NULL, ?)',
       adopted.inline.id,
+      inlineStore,
       adopted.tenant,
       adopted.timeMs,
       adopted.inline.body,
@@ -92,7 +95,7 @@ export async function dropReferences(tx: Tx, manifest: Uint8Array, timeMs: numbe
 }
 
 /** How often a manifest names each extent. */
-function countReferences(manifest: Uint8Array): Iterable<[Buffer, number]> {
+export function countReferences(manifest: Uint8Array): Iterable<[Buffer, number]> {
   const runs = decodeManifest(manifest);
   const [only] = runs;
   if (only && runs.length === 1) return [[only.id, 1]];
@@ -122,26 +125,27 @@ export async function condemnIntents(
   return changes;
 }
 
-export interface CondemnedExtent {
-  id: Buffer;
-  isInline: boolean;
+/** The stores that have condemned extents. */
+export async function listStoresToSweep(read: Reader): Promise<number[]> {
+  const rows = await read.all<{ store: number }>(
+    `SELECT DISTINCT store FROM extents WHERE ${notLive} AND state = 2 ORDER BY store`,
+  );
+  return rows.map(({ store }) => store);
 }
 
-/** Extents condemned before these times, oldest first. */
+/** Ids of a store's extents that were condemned before `beforeMs`, oldest first. */
 export async function listCondemned(
   read: Reader,
-  before: { storedMs: number; inlineMs: number },
-  max: number,
-): Promise<CondemnedExtent[]> {
-  const rows = await read.all<{ id: Buffer; isInline: number }>(
-    `SELECT id, body IS NOT NULL AS isInline FROM extents
-       WHERE ${notLive} AND state = 2 AND changed_ms <= CASE WHEN body IS NULL THEN ? ELSE ? END
+  wanted: { store: number; beforeMs: number; max: number },
+): Promise<Buffer[]> {
+  const rows = await read.all<{ id: Buffer }>(
+    `SELECT id FROM extents WHERE ${notLive} AND state = 2 AND store = ? AND changed_ms <= ?
        ORDER BY changed_ms LIMIT ?`,
-    before.storedMs,
-    before.inlineMs,
-    max,
+    wanted.store,
+    wanted.beforeMs,
+    wanted.max,
   );
-  return rows.map(({ id, isInline }) => ({ id, isInline: isInline === 1 }));
+  return rows.map(({ id }) => id);
 }
 
 /** Forgets extents whose bytes are gone; only those still condemned. */

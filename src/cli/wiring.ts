@@ -11,6 +11,7 @@ import { newRequestId } from '../core/ids.ts';
 import type { Rooms } from '../gateway/context.ts';
 import { type Gateway, startGateway } from '../gateway/server.ts';
 import { Journals } from '../ledger/journal/journals.ts';
+import { IntentPool } from '../ledger/intent-pool.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { Reservations } from '../quota/reservations.ts';
@@ -20,6 +21,7 @@ import { ObjectReader } from '../tiering/object-reader.ts';
 import { ObjectWriter } from '../tiering/object-writer.ts';
 import { ReadLeases } from '../tiering/read-leases.ts';
 import { LocalStore } from '../tiering/stores/local-store.ts';
+import { Stores } from '../tiering/stores/stores.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
@@ -100,6 +102,7 @@ interface Parts {
 
 function furnish(config: Config, { folder, ledger, read, store, closers }: Parts): Rooms {
   const { keyring } = folder;
+  const stores = new Stores(store);
   const buffers = new BufferPool();
   const digests = opened(closers, new DigestPool({ buffers }));
   return {
@@ -108,14 +111,15 @@ function furnish(config: Config, { folder, ledger, read, store, closers }: Parts
     buckets: new BucketCache(read),
     ledger,
     journals: new Journals(new Map()),
+    intents: new IntentPool(ledger),
     writer: new ObjectWriter({
       keyring,
-      store,
+      stores,
       digests,
       buffers,
       inlineBytesMax: config.inlineBytes,
     }),
-    reader: new ObjectReader({ keyring, store, digests, buffers }),
+    reader: new ObjectReader({ keyring, stores, digests, buffers }),
     leases: new ReadLeases(),
     stores: {
       defaultName: 'local',
@@ -134,7 +138,7 @@ function startSweeper(config: Config, rooms: Rooms, store: LocalStore, closers: 
   const sweeper = new Sweeper({
     read,
     ledger,
-    store,
+    stores: new Stores(store),
     leases,
     intervalMs: config.sweepIntervalMs,
     graceMs: config.sweepGraceMs,

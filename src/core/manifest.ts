@@ -1,7 +1,8 @@
 // A manifest: the ordered extents that make an object's bytes, 36 bytes each, big-endian:
-//   id 16 | store 1 | algorithm 1 | epoch 2 | extent length 4 | offset 4 | length 4 | reserved 4
+//   id 16 | store 1 | algorithm 1 | epoch 2 | extent length 4 | offset 4 | length 4 | trailer 4
 // `extent length` is the plaintext length of the whole extent (the chunk tags depend on it);
-// `offset` and `length` name the run of it that this object uses. Joining manifests moves no data.
+// `offset` and `length` name the run of it that this object uses; `trailer` counts the bytes that
+// the store has behind the sealed chunks. Joining manifests moves no data.
 
 /** One run of one extent's plaintext. Lengths and offsets in bytes. */
 export interface ExtentRun {
@@ -12,6 +13,8 @@ export interface ExtentRun {
   extentBytes: number;
   offset: number;
   length: number;
+  /** Behind the sealed chunks: what the extent says of itself, in a remote store. */
+  trailerBytes: number;
 }
 
 /** `store` of an extent whose sealed bytes are in the database row itself. */
@@ -32,6 +35,7 @@ export function encodeManifest(runs: readonly ExtentRun[]): Buffer {
     out.writeUInt32BE(run.extentBytes, at + 20);
     out.writeUInt32BE(run.offset, at + 24);
     out.writeUInt32BE(run.length, at + 28);
+    out.writeUInt32BE(run.trailerBytes, at + 32);
   });
   return out;
 }
@@ -50,6 +54,7 @@ export function decodeManifest(bytes: Uint8Array): ExtentRun[] {
       extentBytes: view.readUInt32BE(at + 20),
       offset: view.readUInt32BE(at + 24),
       length: view.readUInt32BE(at + 28),
+      trailerBytes: view.readUInt32BE(at + 32),
     });
   }
   return runs;

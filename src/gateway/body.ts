@@ -9,7 +9,12 @@ import { invalidArgument, Refusal } from '../core/errors.ts';
 import { FairShare } from '../core/fair-share.ts';
 import { smallBodiesBytesMax, xmlBytesMax } from '../core/limits.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
-import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
+import type {
+  Digests,
+  ObjectDescription,
+  ObjectSink,
+  WrittenObject,
+} from '../tiering/object-writer.ts';
 import type { ClaimedChecksum } from './checksum-headers.ts';
 import { claimedChecksum, decodeChecksum } from './checksum-headers.ts';
 import type { Context } from './context.ts';
@@ -47,9 +52,10 @@ function parseLength(text: string | undefined): number {
   return Number(text);
 }
 
-export interface ReceivedObject {
-  written: WrittenObject;
-  checksum: { algorithm: ChecksumAlgorithm; value: string } | null;
+/** A checksum of what came, base64: the client's, or the fallback. */
+export interface ReceivedChecksum {
+  algorithm: ChecksumAlgorithm;
+  value: string;
 }
 
 export interface ObjectReception {
@@ -57,15 +63,17 @@ export interface ObjectReception {
   /** Computed when the client names no checksum of its own. */
   fallback: ChecksumAlgorithm | null;
   open: (options: { sizeBytes: number; checksum: ChecksumAlgorithm | null }) => Promise<ObjectSink>;
+  /** What the bytes are, once their digests were found right; null when a part of something. */
+  describe: (digests: Digests, checksum: ReceivedChecksum | null) => ObjectDescription | null;
   /** Makes what was received an object or a part. When it rejects, nothing was committed. */
-  commit: (received: ReceivedObject) => Promise<unknown>;
+  commit: (written: WrittenObject) => Promise<unknown>;
 }
 
 /** Sends the body into a sink, compares digests, commits. On any failure the sink is aborted. */
 export async function receiveObject(
   context: Context,
-  { bodyBytesMax, fallback, open, commit }: ObjectReception,
-): Promise<ReceivedObject> {
+  { bodyBytesMax, fallback, open, describe, commit }: ObjectReception,
+): Promise<WrittenObject> {
   const { request } = context;
   // The frames of aws-chunked may come in HTTP chunks: then only the decoded length is known, which
   // is how the AWS SDK for JavaScript sends a stream.
@@ -79,17 +87,15 @@ export async function receiveObject(
   const sink = await open({ sizeBytes, checksum: algorithm });
   try {
     const trailers = await receive(context, sizeBytes, (data) => sink.write(data));
-    const written = await sink.finish();
-    compareMd5(md5, written.md5);
-    comparePayload(context, () => written.sha256);
-    if (claimed) compareChecksum(claimed, trailers, written.checksum);
-    const checksum =
-      algorithm && written.checksum
-        ? { algorithm, value: written.checksum.toString('base64') }
-        : null;
-    const received = { written, checksum };
-    await commit(received);
-    return received;
+    const written = await sink.finish((digests) => {
+      compareMd5(md5, digests.md5);
+      comparePayload(context, () => digests.sha256);
+      if (claimed) compareChecksum(claimed, trailers, digests.checksum);
+      const value = digests.checksum?.toString('base64');
+      return describe(digests, algorithm && value ? { algorithm, value } : null);
+    });
+    await commit(written);
+    return written;
   } catch (error) {
     await sink.abort();
     throw error;

@@ -10,6 +10,7 @@ import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Change, CommitResult, Transfer } from '../ledger/commit.ts';
+import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Reservations } from '../quota/reservations.ts';
@@ -27,6 +28,8 @@ export interface Rooms {
   buckets: BucketCache;
   ledger: Ledger;
   journals: Journals;
+  /** Ids for extents that are about to be written. */
+  intents: IntentPool;
   writer: ObjectWriter;
   reader: ObjectReader;
   leases: ReadLeases;

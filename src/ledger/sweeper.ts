@@ -1,17 +1,20 @@
 // Garbage collection (DESIGN section 6). The catalog alone says what is live. The sweeper touches
 // only extents that the ledger has condemned: intents whose upload died, and what no manifest names
-// any more; it waits, spares what is being read, and any error ends the sweep. It lives here, above
-// the rooms, because it needs the catalog's word and the store's hand.
-import { listCondemned } from '../catalog/extents.ts';
+// any more; it waits, spares what is being read, and any error ends the sweep of the store that it
+// came from: the others are swept none the less. It lives here, above the rooms, because it needs the
+// catalog's word and the stores' hands.
+import { listCondemned, listStoresToSweep } from '../catalog/extents.ts';
 import type { Reader } from '../core/database.ts';
 import { completedUploadKeptMs, uploadMsMax } from '../core/limits.ts';
+import { inlineStore } from '../core/manifest.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
+import type { ExtentStore } from '../tiering/stores/store.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface SweeperOptions {
   read: Reader;
   ledger: Ledger;
-  store: { remove(id: Buffer): Promise<void> };
+  stores: { get(number: number): Pick<ExtentStore, 'remove'> };
   leases: ReadLeases;
   /** Pause between sweeps, milliseconds. */
   intervalMs: number;
@@ -32,6 +35,8 @@ const rowsPerBatch = 200;
 const batchesMax = 5000;
 /** Inline bodies are in the database; only a read that is under way can still want one. */
 const inlineGraceMsMax = 5000;
+/** Removals under way in one store: a remote one takes its time for each. */
+const removalsMax = 8;
 
 export class Sweeper {
   readonly #options: SweeperOptions;
@@ -61,7 +66,7 @@ export class Sweeper {
     await this.#running;
   }
 
-  /** One sweep. Rejects on the first error. */
+  /** One sweep. Rejects, when it is through, with what went wrong in a store. */
   async sweep(): Promise<SweepResult> {
     const { ledger } = this.#options;
     const max = rowsPerBatch;
@@ -78,21 +83,44 @@ export class Sweeper {
         max,
       }),
     );
-    const removedExtents = await this.#repeat(() => this.#removeCondemned());
+    const removedExtents = await this.#removeAllCondemned();
     return { condemnedIntents, purgedVersions, removedExtents };
   }
 
-  async #removeCondemned(): Promise<number> {
-    const { read, ledger, store, leases, graceMs } = this.#options;
-    const now = Date.now();
-    const before = { storedMs: now - graceMs, inlineMs: now - Math.min(graceMs, inlineGraceMsMax) };
-    const found = await listCondemned(read, before, rowsPerBatch);
-    const free = found.filter(({ id }) => !leases.isHeld(id));
-    for (const { id, isInline } of free) if (!isInline) await store.remove(id);
-    if (free.length > 0) {
-      await ledger.keepHouse({ kind: 'forgetExtents', ids: free.map(({ id }) => id) });
+  async #removeAllCondemned(): Promise<number> {
+    const errors: unknown[] = [];
+    let removed = 0;
+    for (const store of await listStoresToSweep(this.#options.read)) {
+      try {
+        removed += await this.#repeat(() => this.#removeCondemned(store));
+      } catch (error) {
+        errors.push(error);
+      }
     }
-    return free.length;
+    if (errors.length > 1) throw new AggregateError(errors, 'several stores could not be swept');
+    if (errors.length === 1) throw errors[0];
+    return removed;
+  }
+
+  async #removeCondemned(store: number): Promise<number> {
+    const { read, ledger, leases, graceMs } = this.#options;
+    const ownGraceMs = store === inlineStore ? Math.min(graceMs, inlineGraceMsMax) : graceMs;
+    const beforeMs = Date.now() - ownGraceMs;
+    const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });
+    const ids = found.filter((id) => !leases.isHeld(id));
+    if (store !== inlineStore) await this.#removeExtents(store, ids);
+    if (ids.length > 0) await ledger.keepHouse({ kind: 'forgetExtents', ids });
+    return ids.length;
+  }
+
+  async #removeExtents(store: number, ids: readonly Buffer[]): Promise<void> {
+    const from = this.#options.stores.get(store);
+    const waiting = ids.values();
+    const remove = async (): Promise<void> => {
+      for (const id of waiting) await from.remove(id);
+    };
+    const removals = await Promise.allSettled(Array.from({ length: removalsMax }, remove));
+    for (const removal of removals) if (removal.status === 'rejected') throw removal.reason;
   }
 
   /** Runs `work` until it has less than a batch to do, or the cap is reached. */

@@ -27,15 +27,26 @@ const blake3 = loadBlake3();
 /** What new extents are sealed with on this machine. */
 export const defaultAlgorithm = blake3 ? blake3Algorithm : sha256Algorithm;
 
-/** What the tags of one extent depend on, apart from its bytes. */
-export interface ExtentSeal {
+/** What the chunks of one extent are sealed with. */
+export interface ExtentKey {
   /** 16 bytes. */
   id: Buffer;
   /** From `deriveExtentKey`. */
   key: Buffer;
   algorithm: number;
+}
+
+/** What they are verified with. */
+export interface ExtentSeal extends ExtentKey {
   /** Plaintext bytes of the whole extent, 1 to 16 MiB. */
   extentBytes: number;
+}
+
+export interface ChunkPlace {
+  /** From 0. */
+  index: number;
+  /** The extent ends with it. */
+  last: boolean;
 }
 
 const extentInfo = Buffer.from('bursar/extent/v1\x01');
@@ -73,12 +84,12 @@ export function sealedBytes(plainBytes: number): number {
 // digest 32. One scratch buffer serves a whole thread, since nothing here waits.
 const message = Buffer.alloc(62);
 
-function computeTag(extent: ExtentSeal, index: number, data: Buffer): Buffer {
+function computeTag(extent: ExtentKey, place: ChunkPlace, data: Buffer): Buffer {
   message[0] = extent.algorithm;
-  message[1] = index === chunkCount(extent.extentBytes) - 1 ? 1 : 0;
+  message[1] = place.last ? 1 : 0;
   message.writeUInt32BE(chunkBytes, 2);
   message.set(extent.id, 6);
-  message.writeUInt32BE(index, 22);
+  message.writeUInt32BE(place.index, 22);
   message.writeUInt32BE(data.length, 26);
   message.set(digestOf(extent.algorithm, data), 30);
   return createHmac('sha256', extent.key).update(message).digest();
@@ -94,13 +105,13 @@ function digestOf(algorithm: number, data: Buffer): Uint8Array {
   throw new IntegrityError(`unknown chunk algorithm ${algorithm}`);
 }
 
-/** Writes the tag of chunk `index` behind its data: `sealed` is the data and 32 bytes to fill. */
-export function sealChunk(extent: ExtentSeal, index: number, sealed: Buffer): void {
-  const length = chunkLength(extent.extentBytes, index);
-  if (length <= 0 || sealed.length !== length + tagBytes) {
-    throw new Error(`chunk ${index} of ${sealed.length} sealed bytes does not fit its extent`);
+/** Writes the tag of a chunk behind its data: `sealed` is the data and 32 bytes to fill. */
+export function sealChunk(extent: ExtentKey, place: ChunkPlace, sealed: Buffer): void {
+  const length = sealed.length - tagBytes;
+  if (length < 1 || length > chunkBytes || (length < chunkBytes && !place.last)) {
+    throw new Error(`a chunk of ${length} bytes where its extent cannot have one`);
   }
-  sealed.set(computeTag(extent, index, sealed.subarray(0, length)), length);
+  sealed.set(computeTag(extent, place, sealed.subarray(0, length)), length);
 }
 
 /**
@@ -110,7 +121,8 @@ export function verifyChunk(extent: ExtentSeal, index: number, sealed: Buffer): 
   const length = chunkLength(extent.extentBytes, index);
   if (length > 0 && sealed.length === length + tagBytes) {
     const data = sealed.subarray(0, length);
-    if (timingSafeEqual(computeTag(extent, index, data), sealed.subarray(length))) return data;
+    const place = { index, last: index === chunkCount(extent.extentBytes) - 1 };
+    if (timingSafeEqual(computeTag(extent, place, data), sealed.subarray(length))) return data;
   }
   throw new IntegrityError(
     `chunk ${index} of extent ${extent.id.toString('hex')} is not authentic`,

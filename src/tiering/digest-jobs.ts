@@ -1,6 +1,7 @@
 // What the main thread and the digest threads say to each other: plain data, in batches.
 // Invariant: the jobs of one thread are done in the order in which they were sent.
 import type { ChecksumAlgorithm } from './checksums.ts';
+import type { ChunkPlace } from './chunk-format.ts';
 
 /** The digests of one object's bytes. */
 export interface Digests {
@@ -12,39 +13,44 @@ export interface Digests {
 
 export type DigestJob =
   | { kind: 'open'; stream: number; checksum: ChecksumAlgorithm | null }
-  /** The chunks that follow belong to this extent. */
-  | { kind: 'extent'; stream: number; extent: ExtentTerms }
   /**
-   * Hash the chunk in a slot of the arena, put its tag behind it, and write both to the file that
-   * is open as `descriptor`, if there is one yet.
+   * Hash the `length` bytes of the chunk in a slot of the arena, put its tag behind it, and write
+   * both to the file that is open as `descriptor`, if there is one.
    */
   | {
       kind: 'chunk';
       stream: number;
       job: number;
       slot: number;
-      index: number;
+      length: number;
+      place: ChunkPlace;
+      extent: KeyTerms;
       descriptor: number | null;
     }
   | { kind: 'finish'; stream: number; job: number }
   /**
-   * Read chunk `index` of an extent from its open file into a slot, and verify it. Of no stream.
+   * Verify chunk `index` of an extent in a slot; read it there first from the file that is open as
+   * `descriptor`, if there is one. Of no stream.
    */
   | {
       kind: 'verify';
       job: number;
       slot: number;
       index: number;
-      descriptor: number;
-      extent: ExtentTerms;
+      descriptor: number | null;
+      extent: SealTerms;
     }
   | { kind: 'drop'; stream: number };
 
-/** An ExtentSeal as it crosses threads. */
-export interface ExtentTerms {
+/** An ExtentKey as it crosses threads. */
+export interface KeyTerms {
   id: Uint8Array;
   key: Uint8Array;
   algorithm: number;
+}
+
+/** An ExtentSeal as it crosses threads. */
+export interface SealTerms extends KeyTerms {
   extentBytes: number;
 }
 

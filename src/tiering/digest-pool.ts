@@ -6,8 +6,8 @@ import { Worker } from 'node:worker_threads';
 import { IntegrityError } from '../core/errors.ts';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
 import type { ChecksumAlgorithm } from './checksums.ts';
-import type { ExtentSeal } from './chunk-format.ts';
-import type { DigestJob, DigestReply, Digests, ExtentTerms } from './digest-jobs.ts';
+import type { ChunkPlace, ExtentKey, ExtentSeal } from './chunk-format.ts';
+import type { DigestJob, DigestReply, Digests, KeyTerms } from './digest-jobs.ts';
 
 export interface DigestPoolOptions {
   /** The pool whose slots the streams name. */
@@ -16,15 +16,20 @@ export interface DigestPoolOptions {
   threads?: number;
 }
 
+/** A chunk in its slot: the slot, and the file, are the digest thread's until it has answered. */
+export interface ChunkToSeal extends ChunkPlace {
+  extent: ExtentKey;
+  buffer: ChunkBuffer;
+  /** Bytes of data in the slot. */
+  length: number;
+  /** The extent's open file, to be written to as well. */
+  descriptor: number | null;
+}
+
 /** The hashing of one object's bytes. */
 export interface DigestStream {
-  /** The chunks that follow belong to this extent. */
-  beginExtent(extent: ExtentSeal): void;
-  /**
-   * Hashes the chunk and puts its tag behind it, in place; writes both to the extent's file when it
-   * is given one, open as `descriptor`. The slot, and the file, are the thread's until then.
-   */
-  seal(buffer: ChunkBuffer, index: number, descriptor: number | null): Promise<void>;
+  /** Hashes the chunk and puts its tag behind it, in place; writes both to the file, if any. */
+  seal(chunk: ChunkToSeal): Promise<void>;
   /** The digests of all chunks, in the order of the calls of `seal`. */
   finish(): Promise<Digests>;
   /** Ends the stream, finished or not. Must be called once, and last. */
@@ -34,11 +39,16 @@ export interface DigestStream {
 /** The checking of one object's bytes. */
 export interface DigestReader {
   /**
-   * Reads chunk `index` of an extent from its open file into the buffer, and verifies it. The slot,
-   * and the file, are the thread's until then. Rejects with IntegrityError when anything was
-   * changed.
+   * Verifies chunk `index` of an extent in the buffer; reads it there first from the open file, if
+   * there is one. The slot, and the file, are the thread's until then. Rejects with IntegrityError
+   * when anything was changed.
    */
-  verify(extent: ExtentSeal, index: number, buffer: ChunkBuffer, descriptor: number): Promise<void>;
+  verify(
+    extent: ExtentSeal,
+    index: number,
+    buffer: ChunkBuffer,
+    descriptor: number | null,
+  ): Promise<void>;
   /** Must be called once, and last. */
   close(): void;
 }
@@ -136,9 +146,19 @@ export class DigestPool {
     const stream = this.#streams++;
     thread.send({ kind: 'open', stream, checksum });
     return {
-      beginExtent: (seal) => thread.send({ kind: 'extent', stream, extent: termsOf(seal) }),
-      seal: async ({ slot }, index, descriptor) => {
-        await thread.ask((job) => ({ kind: 'chunk', stream, job, slot, index, descriptor }));
+      seal: async ({ extent: key, buffer: { slot }, length, index, last, descriptor }) => {
+        const place = { index, last };
+        const extent = termsOf(key);
+        await thread.ask((job) => ({
+          kind: 'chunk',
+          stream,
+          job,
+          slot,
+          length,
+          place,
+          extent,
+          descriptor,
+        }));
       },
       finish: async () => {
         const { digests } = await thread.ask((job) => ({ kind: 'finish', stream, job }));
@@ -162,7 +182,7 @@ export class DigestPool {
     const thread = this.#enterThread();
     return {
       verify: async (seal, index, { slot }, descriptor) => {
-        const extent = termsOf(seal);
+        const extent = { ...termsOf(seal), extentBytes: seal.extentBytes };
         await thread.ask((job) => ({ kind: 'verify', job, slot, index, descriptor, extent }));
       },
       close: () => thread.leave(),
@@ -191,8 +211,8 @@ export class DigestPool {
 }
 
 /** Copies, because sending a view would send all of the memory that it is a view of. */
-function termsOf({ id, key, algorithm, extentBytes }: ExtentSeal): ExtentTerms {
-  return { id: Uint8Array.from(id), key: Uint8Array.from(key), algorithm, extentBytes };
+function termsOf({ id, key, algorithm }: ExtentKey): KeyTerms {
+  return { id: Uint8Array.from(id), key: Uint8Array.from(key), algorithm };
 }
 
 /** The error as the thread threw it. */

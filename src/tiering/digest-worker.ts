@@ -1,7 +1,7 @@
 // A digest thread. On the way in it hashes chunks for the ETag (MD5), the record (SHA-256) and the
-// asked checksum, seals them where they lie in the shared arena, and writes them to their file
-// while they are warm, so that the main thread only copies bytes in. On the way out it reads and
-// verifies chunks, so that the main thread only hands them to the socket. Invariant: after an error
+// asked checksum, seals them where they lie in the shared arena, and writes those of local extents to
+// their file while they are warm, so that the main thread only copies bytes in. On the way out it
+// reads and verifies chunks, so that the main thread only hands them to the socket. Invariant: after an error
 // a stream answers nothing but errors: no digest with a hole in it gets out.
 
 import type { Hash } from 'node:crypto';
@@ -13,16 +13,15 @@ import { tagBytes } from '../core/limits.ts';
 import { viewSlot } from './buffer-pool.ts';
 import type { Checksum } from './checksums.ts';
 import { createChecksum } from './checksums.ts';
-import type { ExtentSeal } from './chunk-format.ts';
+import type { ExtentKey } from './chunk-format.ts';
 import { chunkLength, chunkPosition, sealChunk, verifyChunk } from './chunk-format.ts';
-import type { DigestJob, DigestReply, ExtentTerms } from './digest-jobs.ts';
+import type { DigestJob, DigestReply, KeyTerms } from './digest-jobs.ts';
 
 interface Stream {
   md5: Hash;
   sha256: Hash;
   /** `sha256`: asked for, but computed anyway. */
   checksum: Checksum | 'sha256' | null;
-  extent: ExtentSeal | null;
   error: unknown;
 }
 
@@ -36,12 +35,11 @@ function openStream(job: Extract<DigestJob, { kind: 'open' }>): void {
     md5: createHash('md5'),
     sha256: createHash('sha256'),
     checksum: checksum === 'SHA256' ? 'sha256' : checksum && createChecksum(checksum),
-    extent: null,
     error: undefined,
   });
 }
 
-function openSeal(terms: ExtentTerms): ExtentSeal {
+function openKey<T extends KeyTerms>(terms: T): T & ExtentKey {
   return { ...terms, id: Buffer.from(terms.id), key: Buffer.from(terms.key) };
 }
 
@@ -52,18 +50,16 @@ function viewOf(slot: number): Buffer {
 }
 
 function digestChunk(stream: Stream, job: Extract<DigestJob, { kind: 'chunk' }>): void {
-  const { slot, index, descriptor } = job;
-  const { extent, checksum } = stream;
-  if (!extent) throw new Error('a chunk before its extent');
+  const { slot, length, place, descriptor } = job;
+  const { checksum } = stream;
   const view = viewOf(slot);
-  const length = chunkLength(extent.extentBytes, index);
   const data = view.subarray(0, length);
   stream.md5.update(data);
   stream.sha256.update(data);
   if (checksum && checksum !== 'sha256') checksum.update(data);
   const sealed = view.subarray(0, length + tagBytes);
-  sealChunk(extent, index, sealed);
-  if (descriptor !== null) writeFully(descriptor, sealed, chunkPosition(index));
+  sealChunk(openKey(job.extent), place, sealed);
+  if (descriptor !== null) writeFully(descriptor, sealed, chunkPosition(place.index));
 }
 
 function writeFully(descriptor: number, bytes: Buffer, position: number): void {
@@ -84,11 +80,13 @@ function finishStream(stream: Stream): DigestReply['digests'] {
 
 function verify(request: Extract<DigestJob, { kind: 'verify' }>): DigestReply {
   const { job, slot, index, descriptor } = request;
-  const extent = openSeal(request.extent);
+  const extent = openKey(request.extent);
   try {
-    const sealed = viewOf(slot).subarray(0, chunkLength(extent.extentBytes, index) + tagBytes);
-    const count = readFully(descriptor, sealed, chunkPosition(index));
-    verifyChunk(extent, index, sealed.subarray(0, count));
+    let sealed = viewOf(slot).subarray(0, chunkLength(extent.extentBytes, index) + tagBytes);
+    if (descriptor !== null) {
+      sealed = sealed.subarray(0, readFully(descriptor, sealed, chunkPosition(index)));
+    }
+    verifyChunk(extent, index, sealed);
     return { job };
   } catch (error) {
     const isIntegrity = error instanceof IntegrityError;
@@ -126,11 +124,6 @@ function perform(job: DigestJob): DigestReply | null {
     case 'open':
       openStream(job);
       return null;
-    case 'extent': {
-      const stream = streams.get(job.stream);
-      if (stream) stream.extent = openSeal(job.extent);
-      return null;
-    }
     case 'drop':
       streams.delete(job.stream);
       return null;

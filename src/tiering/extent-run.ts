@@ -2,16 +2,10 @@
 // Invariant: a run that passes lies inside an extent that can exist.
 import { IntegrityError } from '../core/errors.ts';
 import type { DataKey } from '../core/keyring.ts';
-import { chunkBytes, extentBytesMax } from '../core/limits.ts';
+import { extentBytesMax } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
-import { inlineStore } from '../core/manifest.ts';
 import type { ExtentSeal } from './chunk-format.ts';
 import { deriveExtentKey } from './chunk-format.ts';
-
-/** Whether the run's extent is in the database row itself: then it is one chunk. */
-export function isInlineRun(run: ExtentRun): boolean {
-  return run.store === inlineStore && run.extentBytes <= chunkBytes;
-}
 
 /** What the run's chunks are verified with. Throws IntegrityError when the run cannot be. */
 export function openSeal(run: ExtentRun, dataKey: DataKey): ExtentSeal {

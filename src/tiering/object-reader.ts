@@ -1,14 +1,15 @@
 // Reads objects back (DESIGN sections 4 and 7). Invariant: a byte is given out only after the tag
 // of its whole chunk was found right.
 import { IntegrityError } from '../core/errors.ts';
-import type { DataKey, Keyring } from '../core/keyring.ts';
-import type { ExtentRun } from '../core/manifest.ts';
+import type { Keyring } from '../core/keyring.ts';
+import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
+import { type ExtentRun, inlineStore, localStore } from '../core/manifest.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { sealedBytes, verifyChunk } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
-import { isInlineRun, openSeal } from './extent-run.ts';
-import type { LocalStore } from './stores/local-store.ts';
+import { openSeal } from './extent-run.ts';
+import type { Stores } from './stores/stores.ts';
 
 export interface ReadOptions {
   tenant: string;
@@ -18,11 +19,13 @@ export interface ReadOptions {
   inlineBody: (id: Buffer) => Promise<Uint8Array>;
   /** Called when others wait for a buffer that the caller has kept for long: end the read. */
   recall?: () => void;
+  /** Ends a read that waits for a remote store, which then throws the signal's reason. */
+  signal?: AbortSignal;
 }
 
 export interface ObjectReaderOptions {
   keyring: Keyring;
-  store: LocalStore;
+  stores: Stores;
   digests: DigestPool;
   buffers: BufferPool;
 }
@@ -37,8 +40,8 @@ export class ObjectReader {
   /**
    * Verified plaintext in order, a chunk or less at a time; the next ones are read ahead meanwhile.
    * A buffer is the caller's until the next call of `next`. Throws IntegrityError, before any byte
-   * of the chunk, when something stored is not what was written. `return` gives all buffers and
-   * files back.
+   * of the chunk, when something stored is not what was written, and Refusal ServiceUnavailable or
+   * SlowDown when a store cannot. `return` gives all buffers and files back.
    */
   async *read(options: ReadOptions): AsyncGenerator<Buffer, void, void> {
     const stream = new ChunkStream({
@@ -58,15 +61,34 @@ export class ObjectReader {
    * The run's part of one small inline extent: a verified view of `body`. Throws IntegrityError.
    */
   openInline(tenant: string, run: ExtentRun, body: Uint8Array): Buffer {
-    return verifyInline(this.#options.keyring.tenantKey(tenant, run.epoch), run, body);
+    if (run.store !== inlineStore || run.extentBytes > chunkBytes) {
+      throw new IntegrityError(`extent ${run.id.toString('hex')} is not inline`);
+    }
+    return this.#verifyWhole(tenant, run, Buffer.from(body.buffer, body.byteOffset, body.length));
   }
-}
 
-function verifyInline(dataKey: DataKey, run: ExtentRun, body: Uint8Array): Buffer {
-  const seal = openSeal(run, dataKey);
-  if (!isInlineRun(run) || body.length !== sealedBytes(run.extentBytes)) {
-    throw new IntegrityError(`inline extent ${run.id.toString('hex')} of ${body.length} bytes`);
+  /** Whether `openRemote` may be asked for the run: it needs memory that is not the pool's. */
+  isSmallRemote(run: ExtentRun): boolean {
+    return run.store > localStore && run.extentBytes <= inlineBytesMax;
   }
-  const sealed = Buffer.from(body.buffer, body.byteOffset, body.length);
-  return verifyChunk(seal, 0, sealed).subarray(run.offset, run.offset + run.length);
+
+  /** The run's part of one small extent in a remote store, verified. Throws as `read` does. */
+  async openRemote(tenant: string, run: ExtentRun): Promise<Buffer> {
+    const sealed = Buffer.allocUnsafeSlow(sealedBytes(run.extentBytes));
+    try {
+      const sizeBytes = sealed.length + run.trailerBytes;
+      const store = this.#options.stores.remote(run.store);
+      await store.read({ id: run.id, sizeBytes, position: 0, into: [sealed] });
+      return this.#verifyWhole(tenant, run, sealed);
+    } catch (error) {
+      if (error instanceof IntegrityError) error.store = run.store;
+      throw error;
+    }
+  }
+
+  /** The run's part of an extent of one chunk. */
+  #verifyWhole(tenant: string, run: ExtentRun, sealed: Buffer): Buffer {
+    const seal = openSeal(run, this.#options.keyring.tenantKey(tenant, run.epoch));
+    return verifyChunk(seal, 0, sealed).subarray(run.offset, run.offset + run.length);
+  }
 }

@@ -1,14 +1,15 @@
-// What a writer is asked and what it answers: the terms between the gateway and both kinds of sink.
+// What a writer is asked and what it answers: the terms between the gateway and all kinds of sink.
 // Invariant: the sink never asks for memory that grows with the object; `write` tells when to wait.
 import type { ExtentRun } from '../core/manifest.ts';
 import type { ChecksumAlgorithm } from './checksums.ts';
+import type { Digests } from './digest-jobs.ts';
+import type { ObjectDescription, WritePlace } from './extent-metadata.ts';
 
-export interface WrittenObject {
+export type { Digests } from './digest-jobs.ts';
+export type { ObjectDescription, WritePlace } from './extent-metadata.ts';
+
+export interface WrittenObject extends Digests {
   sizeBytes: number;
-  md5: Buffer;
-  sha256: Buffer;
-  /** Of the asked algorithm, big-endian; null when none was asked for. */
-  checksum: Buffer | null;
   runs: ExtentRun[];
   /**
    * The sealed bytes of a small object, alone in their ArrayBuffer so that they can be transferred.
@@ -17,18 +18,23 @@ export interface WrittenObject {
 }
 
 export interface WriteOptions {
-  tenant: string;
+  /** Number of the store that takes the bytes. */
+  store: number;
+  place: WritePlace;
   /** The exact size to come, bytes. */
   sizeBytes: number;
   checksum: ChecksumAlgorithm | null;
-  /**
-   * Records intents for these extent ids durably; no store write begins before it is done. Called
-   * again and again while a long object comes in.
-   */
-  declare: (ids: Buffer[]) => Promise<void>;
+  /** A new extent id whose intent is durable: nothing is written to a store under another. */
+  takeId: () => Buffer | Promise<Buffer>;
   /** Called when the client is so slow that others wait for the buffer it fills: abort the sink. */
   recall?: () => void;
 }
+
+/**
+ * What the bytes are, now that they have come; null when they are no object by themselves. Throws a
+ * `Refusal` when they are not what the client said.
+ */
+export type Describe = (digests: Digests) => ObjectDescription | null;
 
 /** Where an object's bytes are pushed, in order. */
 export interface ObjectSink {
@@ -39,10 +45,10 @@ export interface ObjectSink {
    */
   write(bytes: Buffer): Promise<void> | null;
   /**
-   * Waits until all is durable. Refusal IncompleteBody when fewer than `sizeBytes` came. When it
-   * rejects, `abort` is still to be called.
+   * Asks what the bytes are, and waits until all is durable. Refusal IncompleteBody when fewer than
+   * `sizeBytes` came. When it rejects, `abort` is still to be called.
    */
-  finish(): Promise<WrittenObject>;
+  finish(describe: Describe): Promise<WrittenObject>;
   /**
    * Removes what was written and gives all back. Safe at any time and twice; after `finish` only
    * while it is certain that no catalog row names the extents.

@@ -9,7 +9,7 @@ import {
 
 function run(letter: string, offset: number, length: number, extentBytes = 1000): ExtentRun {
   const id = Buffer.alloc(16, letter);
-  return { id, store: 1, algorithm: 2, epoch: 3, extentBytes, offset, length };
+  return { id, store: 1, algorithm: 2, epoch: 3, extentBytes, offset, length, trailerBytes: 0 };
 }
 
 /** Each byte of the object, as `extent:place`. */
@@ -21,9 +21,10 @@ function bytesOf(runs: readonly ExtentRun[]): string[] {
 
 describe('a manifest', () => {
   it('has the documented form: 36 bytes a run, big-endian', () => {
-    const one = { ...run('a', 0x01020304, 0x05060708, 0x090a0b0c), epoch: 0x0d0e };
+    const lengths = run('a', 0x01020304, 0x05060708, 0x090a0b0c);
+    const one = { ...lengths, epoch: 0x0d0e, trailerBytes: 0x0f101112 };
     expect(encodeManifest([one]).toString('hex')).toBe(
-      `${'61'.repeat(16)}01020d0e090a0b0c010203040506070800000000`,
+      `${'61'.repeat(16)}01020d0e090a0b0c01020304050607080f101112`,
     );
   });
 

@@ -103,7 +103,8 @@ function bodyOf(random: Random): Body {
     const length = 1 + randomBelow(random, 1000);
     const id = randomBytesOf(random, 16);
     const store = isInline ? 0 : 1;
-    return { id, store, algorithm: 1, epoch: 1, extentBytes: length, offset: 0, length };
+    const extent = { id, store, algorithm: 1, epoch: 1, extentBytes: length, trailerBytes: 0 };
+    return { ...extent, offset: 0, length };
   });
   const ids = runs.map(({ id }) => id);
   const [first] = ids;

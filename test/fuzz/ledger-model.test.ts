@@ -66,7 +66,7 @@ class Trial {
     const { change, declare } = randomChange(random, model, this.seq);
     if (declare.length > 0) {
       const process = randomBelow(random, 5) === 0 ? 'another process' : thisProcess;
-      const work = { kind: 'declareExtents', tenant: 'one', ids: declare } as const;
+      const work = { kind: 'declareExtents', store: 1, ids: declare } as const;
       await applyHousekeeping(this.db.tx, work, { timeMs: this.seq, process });
       model.declare(declare, process);
       if (randomBelow(random, 4) === 0) await this.housekeeping({ kind: 'condemnIntents' });
@@ -106,9 +106,9 @@ class Trial {
       case 1:
         return this.housekeeping({ kind: 'condemnIntents' });
       default: {
-        const before = { storedMs: this.seq, inlineMs: this.seq };
-        const found = await listCondemned(this.db.tx, before, max);
-        return this.housekeeping({ kind: 'forgetExtents', ids: found.map(({ id }) => id) });
+        const wanted = { store: randomBelow(random, 2), beforeMs: this.seq, max };
+        const ids = await listCondemned(this.db.tx, wanted);
+        return this.housekeeping({ kind: 'forgetExtents', ids });
       }
     }
   }

@@ -123,7 +123,7 @@ describe('the log', () => {
 describe('an upload to a store', () => {
   it('that was declared by a former run of the gateway is refused once it was swept', async () => {
     const storedId = newExtentId();
-    const declare = { kind: 'declareExtents' as const, tenant: 'one', ids: [storedId] };
+    const declare = { kind: 'declareExtents' as const, store: 1, ids: [storedId] };
     await fixture.ledger.keepHouse(declare);
     await fixture.reopen();
     const sweep = { kind: 'condemnIntents', expiredBeforeMs: 0, max: 10 } as const;
@@ -135,7 +135,7 @@ describe('an upload to a store', () => {
 
   it('that this run declared is not swept before its time', async () => {
     const storedId = newExtentId();
-    const declare = { kind: 'declareExtents' as const, tenant: 'one', ids: [storedId] };
+    const declare = { kind: 'declareExtents' as const, store: 1, ids: [storedId] };
     await fixture.ledger.keepHouse(declare);
     const sweep = { kind: 'condemnIntents', expiredBeforeMs: 0, max: 10 } as const;
     expect(await fixture.ledger.keepHouse(sweep)).toBe(0);

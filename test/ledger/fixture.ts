@@ -121,7 +121,16 @@ export function putOf(
   const { inlineId, storedId } = extent;
   const id = (inlineId ?? storedId) as Buffer;
   const store = inlineId ? 0 : 1;
-  const run = { id, store, algorithm: 1, epoch: 1, extentBytes: 10, offset: 0, length: 10 };
+  const run = {
+    id,
+    store,
+    algorithm: 1,
+    epoch: 1,
+    extentBytes: 10,
+    offset: 0,
+    length: 10,
+    trailerBytes: 0,
+  };
   return commitOf(
     {
       kind: 'putObject',

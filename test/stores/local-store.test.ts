@@ -28,7 +28,7 @@ async function write(id: Buffer, bytes: Buffer): Promise<void> {
 
 async function listIds(from = store): Promise<string[]> {
   const ids: string[] = [];
-  for await (const id of from.list()) ids.push(id.toString('hex'));
+  for await (const { id } of from.list()) ids.push(id.toString('hex'));
   return ids.sort();
 }
 

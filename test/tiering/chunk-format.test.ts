@@ -30,11 +30,12 @@ const key = deriveExtentKey(Buffer.from(vectors.tenantKey, 'hex'), id);
 
 function sealExtent(plain: Buffer, algorithm: number, seal = { id, key }): Buffer {
   const out = Buffer.alloc(sealedBytes(plain.length));
-  const extent = { ...seal, algorithm, extentBytes: plain.length };
+  const extent = { ...seal, algorithm };
   for (let i = 0; i * C < plain.length; i++) {
     const length = chunkLength(plain.length, i);
     plain.copy(out, chunkPosition(i), i * C, i * C + length);
-    sealChunk(extent, i, out.subarray(chunkPosition(i), chunkPosition(i) + length + 32));
+    const place = { index: i, last: (i + 1) * C >= plain.length };
+    sealChunk(extent, place, out.subarray(chunkPosition(i), chunkPosition(i) + length + 32));
   }
   return out;
 }
@@ -130,10 +131,15 @@ describe.each([1, 2])('what algorithm %i detects', (algorithm) => {
   });
 });
 
-it('a chunk is sealed only at the length that its extent gives it', () => {
-  const extent = { id, key, algorithm: 1, extentBytes: C + 1 };
-  expect(() => sealChunk(extent, 1, Buffer.alloc(2 + 32))).toThrow('does not fit');
-  expect(() => sealChunk(extent, 2, Buffer.alloc(32))).toThrow('does not fit');
+it('a chunk is sealed only at a length that its place can have', () => {
+  const extent = { id, key, algorithm: 1 };
+  const seal = (length: number, last: boolean) =>
+    sealChunk(extent, { index: 0, last }, Buffer.alloc(length + 32));
+  expect(() => seal(0, true)).toThrow('cannot have');
+  expect(() => seal(C + 1, true)).toThrow('cannot have');
+  expect(() => seal(C - 1, false)).toThrow('cannot have');
+  seal(C, false);
+  seal(1, true);
 });
 
 it('sealed sizes count one tag a chunk', () => {

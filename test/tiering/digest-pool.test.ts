@@ -29,9 +29,14 @@ it('streams run at once and each has its own digests and tags', async () => {
     const body = makeBytes(2 * C + 7, seed);
     const extent = { id, key, algorithm: 2, extentBytes: body.length };
     const stream = pool.open('SHA256');
-    stream.beginExtent(extent);
     const sent = [0, 1, 2].map((i) => fill(body.subarray(i * C, (i + 1) * C)));
-    await Promise.all(sent.map((buffer, i) => stream.seal(buffer, i, null)));
+    await Promise.all(
+      sent.map((buffer, index) => {
+        const last = index === 2;
+        const length = last ? 7 : C;
+        return stream.seal({ extent, buffer, index, last, length, descriptor: null });
+      }),
+    );
     const digests = await stream.finish();
     stream.close();
     expect(digests.md5).toEqual(createHash('md5').update(body).digest());
@@ -48,11 +53,14 @@ it('streams run at once and each has its own digests and tags', async () => {
 it('a stream that met an error gives no digest any more, and others do', async () => {
   const bad = pool.open(null);
   const good = pool.open(null);
-  bad.beginExtent({ id, key, algorithm: 77, extentBytes: 4 });
-  good.beginExtent({ id, key, algorithm: 1, extentBytes: 4 });
-  await expect(bad.seal(fill(Buffer.from('abcd')), 0, null)).rejects.toThrow('algorithm');
+  const chunk = () => {
+    const buffer = fill(Buffer.from('abcd'));
+    return { buffer, index: 0, last: true, length: 4, descriptor: null };
+  };
+  const badSeal = bad.seal({ ...chunk(), extent: { id, key, algorithm: 77 } });
+  await expect(badSeal).rejects.toThrow('algorithm');
   await expect(bad.finish()).rejects.toThrow('algorithm');
-  await good.seal(fill(Buffer.from('abcd')), 0, null);
+  await good.seal({ ...chunk(), extent: { id, key, algorithm: 1 } });
   expect((await good.finish()).md5.toString('hex')).toBe('e2fc714c4727ee9395f324cd2e7f331f');
   bad.close();
   good.close();
@@ -60,7 +68,6 @@ it('a stream that met an error gives no digest any more, and others do', async (
 
 it('a closed pool fails what still waits, and takes nothing new', async () => {
   const stream = pool.open(null);
-  stream.beginExtent({ id, key, algorithm: 1, extentBytes: 4 });
   const waiting = stream.finish();
   const failed = expect(waiting).rejects.toThrow('digest thread');
   await pool.close();

@@ -1,10 +1,13 @@
 // Objects written and read back through the whole room: threads, store, buffers.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Refusal } from '#bursar/core/errors.js';
+import { newExtentId } from '#bursar/core/ids.js';
 import { checksumAlgorithms, computeChecksum } from '#bursar/tiering/checksums.js';
 import type { WrittenObject } from '#bursar/tiering/object-writer.js';
 import {
   C,
+  describeObject,
   E,
   KiB,
   listFiles,
@@ -13,6 +16,7 @@ import {
   makeBytes,
   makeRandom,
   makeRig,
+  placeOf,
   pushAll,
   type Rig,
 } from './rig.ts';
@@ -132,22 +136,22 @@ describe('ranges', () => {
 
 describe('a size that was not kept', () => {
   it.each([10, 2 * C])('%i bytes announced, one fewer sent: IncompleteBody', async (sizeBytes) => {
-    const sink = await begin(sizeBytes);
+    const sink = begin(sizeBytes);
     await sink.write(makeBytes(sizeBytes - 1));
-    await expect(sink.finish()).rejects.toMatchObject({ code: 'IncompleteBody' });
+    await expect(sink.finish(describeObject)).rejects.toMatchObject({ code: 'IncompleteBody' });
     await sink.abort();
   });
 
   it.each([10, 2 * C])('%i bytes announced, one more sent: IncompleteBody', async (sizeBytes) => {
-    const sink = await begin(sizeBytes);
+    const sink = begin(sizeBytes);
     await sink.write(makeBytes(sizeBytes));
     await expect(sink.write(Buffer.alloc(1))).rejects.toMatchObject({ code: 'IncompleteBody' });
     await sink.abort();
   });
 });
 
-const begin = (sizeBytes: number, declare = async (_ids: Buffer[]) => {}) =>
-  rig.writer.begin({ tenant: 'cms', sizeBytes, checksum: 'CRC32', declare });
+const begin = (sizeBytes: number, takeId = placeOf().takeId) =>
+  rig.writer.begin({ ...placeOf(), takeId, sizeBytes, checksum: 'CRC32' });
 
 describe('a write that ends early', () => {
   it('leaves no file, no open file and no buffer, wherever it is aborted', async () => {
@@ -155,7 +159,7 @@ describe('a write that ends early', () => {
     const random = makeRandom(11);
     const body = makeBytes(2 * E + 3 * C);
     for (let round = 0; round < 25; round++) {
-      const sink = await begin(body.length);
+      const sink = begin(body.length);
       const stopAt = Math.floor(random() * body.length);
       let pending: Promise<void> | null = null;
       for (let at = 0; at < stopAt; at += 100_000) {
@@ -175,71 +179,78 @@ describe('a write that ends early', () => {
 
   it('after finish, an abort removes what is not to be committed', async () => {
     const before = listFiles(rig.dir);
-    const sink = await begin(E + C);
+    const sink = begin(E + C);
     await sink.write(makeBytes(E + C));
-    await sink.finish();
+    await sink.finish(describeObject);
     expect(listFiles(rig.dir)).toHaveLength(before.length + 2);
     await sink.abort();
     expect(listFiles(rig.dir)).toEqual(before);
   });
 
   it('takes nothing more after an abort', async () => {
-    const sink = await begin(E);
+    const sink = begin(E);
     await sink.abort();
     await expect(sink.write(Buffer.alloc(1))).rejects.toThrow('aborted');
-    await expect(sink.finish()).rejects.toThrow();
+    await expect(sink.finish(describeObject)).rejects.toThrow();
   });
 });
 
 describe('intents', () => {
-  it('no file is made before its extent is declared', async () => {
+  it('no file is made before its extent has an id that is declared', async () => {
     const before = listFiles(rig.dir);
-    let declared: () => void = () => {};
-    const ids: Buffer[] = [];
-    const sink = await begin(E + C, (asked) => {
-      ids.push(...asked);
-      return new Promise((resolve) => {
-        declared = resolve;
-      });
+    const ids = [newExtentId(), newExtentId()];
+    const declared: (() => void)[] = [];
+    let taken = 0;
+    const sink = begin(E + C, () => {
+      const id = ids[taken++] as Buffer;
+      return new Promise((resolve) => declared.push(() => resolve(id)));
     });
-    // Pushed until the sink asks to wait: then all its buffers are full.
+    // Pushed until the sink asks to wait: then the first chunk is full.
     let stalled: Promise<void> | null = null;
     let at = 0;
     for (; !stalled; at += C) stalled = sink.write(makeBytes(C, at + 1));
     await rig.put(makeBytes(C));
     expect(listFiles(rig.dir)).toHaveLength(before.length + 1);
-    declared();
+    declared[0]?.();
     await stalled;
     while (at < E + C) {
       await sink.write(makeBytes(C, at + 1));
       at += C;
     }
-    const { runs } = await sink.finish();
+    const finished = sink.finish(describeObject);
+    while (declared.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    declared[1]?.();
+    const { runs } = await finished;
     expect(runs.map((run) => run.id)).toEqual(ids);
   });
 
-  it('are declared two extents ahead of the one being filled, however long the object', async () => {
+  it('are taken one by one, each when its extent begins', async () => {
     const ids: Buffer[] = [];
-    const sizeBytes = 6 * E;
-    const sink = await begin(sizeBytes, async (asked) => void ids.push(...asked));
-    expect(ids).toHaveLength(3);
-    const counts: number[] = [];
+    const sizeBytes = 3 * E;
+    const sink = begin(sizeBytes, () => {
+      const id = newExtentId();
+      ids.push(id);
+      return id;
+    });
+    expect(ids).toHaveLength(0);
+    const counts = new Set<string>();
     const chunk = makeBytes(C);
     for (let at = 0; at < sizeBytes; at += C) {
       await sink.write(chunk);
-      if ((at + C) % E === 0) counts.push(ids.length);
+      counts.add(`${ids.length} in extent ${Math.floor(at / E)}`);
     }
-    expect(counts).toEqual([4, 5, 6, 6, 6, 6]);
-    const { runs } = await sink.finish();
+    expect([...counts]).toEqual(['1 in extent 0', '2 in extent 1', '3 in extent 2']);
+    const { runs } = await sink.finish(describeObject);
     expect(runs.map((run) => run.id)).toEqual(ids);
     await sink.abort();
   });
 
   it('that cannot be declared later end the write too', async () => {
-    let declarations = 0;
+    let taken = 0;
     const before = listFiles(rig.dir);
-    const sink = await begin(4 * E, async () => {
-      if (++declarations > 1) throw new Error('the ledger is closed');
+    const sink = begin(4 * E, async () => {
+      if (++taken > 1) throw new Error('the ledger is closed');
+      return newExtentId();
     });
     await expect(pushAll(sink, makeBytes(4 * E), C)).rejects.toThrow('the ledger is closed');
     await sink.abort();
@@ -249,11 +260,27 @@ describe('intents', () => {
 
   it('when they cannot be declared nothing is stored and the write says why', async () => {
     const before = listFiles(rig.dir);
-    const sink = await begin(2 * C, async () => {
+    const sink = begin(2 * C, async () => {
       throw new Error('the ledger is closed');
     });
     await Promise.resolve(sink.write(makeBytes(2 * C))).catch(() => null);
-    await expect(sink.finish()).rejects.toThrow('the ledger is closed');
+    await expect(sink.finish(describeObject)).rejects.toThrow('the ledger is closed');
+    await sink.abort();
+    expect(listFiles(rig.dir)).toEqual(before);
+    expect(rig.buffers.inUse).toBe(0);
+  });
+});
+
+describe('bytes that are not what the client said', () => {
+  it.each([100, 2 * C])('%i of them are refused, and leave nothing behind', async (sizeBytes) => {
+    const before = listFiles(rig.dir);
+    const sink = begin(sizeBytes);
+    await sink.write(makeBytes(sizeBytes));
+    const refusal = new Refusal('BadDigest');
+    const finished = sink.finish(() => {
+      throw refusal;
+    });
+    await expect(finished).rejects.toBe(refusal);
     await sink.abort();
     expect(listFiles(rig.dir)).toEqual(before);
     expect(rig.buffers.inUse).toBe(0);
@@ -285,17 +312,14 @@ describe('memory', () => {
   });
 
   it('a client that sends much at once is stopped, and holds four buffers', async () => {
-    let refuse: (error: Error) => void = () => {};
-    const undeclared = new Promise<void>((_, reject) => {
-      refuse = reject;
-    });
-    const sink = await begin(E, () => undeclared);
+    const sink = begin(E);
     let stalled: Promise<void> | null = null;
+    // In one turn: nothing of it can have been hashed or written meanwhile.
     while (!stalled) stalled = sink.write(makeBytes(64 * KiB));
     expect(rig.buffers.inUse).toBe(4);
-    refuse(new Error('over'));
-    await expect(stalled).rejects.toThrow('over');
+    const aborted = expect(stalled).rejects.toThrow('aborted');
     await sink.abort();
+    await aborted;
     expect(rig.buffers.inUse).toBe(0);
   });
 });

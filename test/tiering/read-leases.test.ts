@@ -10,6 +10,7 @@ const run = (id: Buffer) => ({
   extentBytes: 10,
   offset: 0,
   length: 10,
+  trailerBytes: 0,
 });
 
 it('an extent is held until its last reader is done', () => {

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { newExtentId } from '#bursar/core/ids.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { type ExtentRun, sliceRuns } from '#bursar/core/manifest.js';
 import { BufferPool } from '#bursar/tiering/buffer-pool.js';
@@ -10,10 +11,13 @@ import { DigestPool } from '#bursar/tiering/digest-pool.js';
 import { ObjectReader } from '#bursar/tiering/object-reader.js';
 import {
   type ChecksumAlgorithm,
+  type Digests,
+  type ObjectDescription,
   ObjectWriter,
   type WrittenObject,
 } from '#bursar/tiering/object-writer.js';
 import { LocalStore } from '#bursar/tiering/stores/local-store.js';
+import { Stores } from '#bursar/tiering/stores/stores.js';
 
 export const KiB = 1024;
 export const MiB = 1024 * KiB;
@@ -70,8 +74,9 @@ export async function makeRig(options: RigOptions = {}) {
   const digests = new DigestPool({ buffers, threads: options.threads ?? 2 });
   const store = await LocalStore.open(dir);
   const keyring = makeKeyring(options.epochs);
-  const writer = new ObjectWriter({ keyring, store, digests, buffers });
-  const reader = new ObjectReader({ keyring, store, digests, buffers });
+  const stores = new Stores(store);
+  const writer = new ObjectWriter({ keyring, stores, digests, buffers });
+  const reader = new ObjectReader({ keyring, stores, digests, buffers });
   const parts = { dir, buffers, digests, store, keyring, writer, reader };
   return {
     ...parts,
@@ -100,14 +105,26 @@ export interface PutOptions {
 }
 
 async function put(parts: Parts, body: Buffer, options: PutOptions): Promise<WrittenObject> {
-  const sink = await parts.writer.begin({
-    tenant: options.tenant ?? 'cms',
+  const sink = parts.writer.begin({
+    ...placeOf(options.tenant),
     sizeBytes: body.length,
     checksum: options.checksum ?? null,
-    declare: async () => {},
   });
   await pushAll(sink, body, options.push ?? 64 * KiB);
-  return sink.finish();
+  return sink.finish(describeObject);
+}
+
+/** Where a test writes, and under which ids. */
+export function placeOf(tenant = 'cms', store = 1) {
+  return {
+    store,
+    place: { tenant, bucket: 'data', bucketId: 1, key: 'key' },
+    takeId: (): Buffer | Promise<Buffer> => newExtentId(),
+  };
+}
+
+export function describeObject({ md5 }: Digests): ObjectDescription {
+  return { etag: md5.toString('hex'), class: 'STANDARD', owner: 'alice', attributes: '{}' };
 }
 
 export async function pushAll(

@@ -18,6 +18,7 @@ import {
   inlineStore,
   sliceRuns,
 } from '../../core/manifest.ts';
+import { ClientGone } from '../body.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';
@@ -121,6 +122,10 @@ async function openBody(
   ) {
     return rooms.reader.openInline(bucket.tenant, only, version.inlineBody);
   }
+  if (runs.length === 1 && rooms.reader.isSmallRemote(only)) {
+    const release = rooms.leases.hold(runs);
+    return rooms.reader.openRemote(bucket.tenant, only).finally(release);
+  }
   return streamRuns(context, runs);
 }
 
@@ -133,8 +138,11 @@ export async function* streamRuns(
   context: Context,
   runs: readonly ExtentRun[],
 ): AsyncGenerator<Buffer, void, void> {
-  const { rooms, bucket } = context;
+  const { rooms, bucket, response } = context;
   const release = rooms.leases.hold(runs);
+  const gone = new AbortController();
+  const leave = (): void => gone.abort(new ClientGone('the client closed the connection'));
+  response.once('close', leave);
   try {
     yield* rooms.reader.read({
       tenant: bucket.tenant,
@@ -145,8 +153,10 @@ export async function* streamRuns(
         return body;
       },
       recall: () => context.cut(),
+      signal: gone.signal,
     });
   } finally {
+    response.off('close', leave);
     release();
   }
 }

@@ -7,7 +7,13 @@ import { findCurrent } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import { encodeManifest, inlineStore } from '../../core/manifest.ts';
-import type { ObjectSink, WriteOptions, WrittenObject } from '../../tiering/object-writer.ts';
+import type {
+  Digests,
+  ObjectDescription,
+  ObjectSink,
+  WriteOptions,
+  WrittenObject,
+} from '../../tiering/object-writer.ts';
 import { receiveObject } from '../body.ts';
 import { writeConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
@@ -28,18 +34,19 @@ async function run(context: Context): Promise<Reply> {
   const storageClass = readClass(context.request);
   const conditions = writeConditions(context.request);
   await checkEarly(context, conditions);
-  const { written } = await receiveObject(context, {
+  let description: ObjectDescription;
+  const { md5 } = await receiveObject(context, {
     bodyBytesMax: singlePutBytesMax,
     fallback: null,
     open: (options) => openSink(context, options),
-    commit: (received) => {
-      const { checksum } = received;
+    describe: (digests, checksum) => {
       if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
-      return commit(context, received.written, { attributes, storageClass, conditions });
+      description = describe(context, digests, storageClass, attributes);
+      return description;
     },
+    commit: (written) => commit(context, written, description, conditions),
   });
-  const etag = quoted(written.md5.toString('hex'));
-  return emptyReply(200, { etag, ...checksumHeaders(attributes) });
+  return emptyReply(200, { etag: quoted(md5.toString('hex')), ...checksumHeaders(attributes) });
 }
 
 /**
@@ -52,50 +59,67 @@ async function checkEarly(context: Context, conditions: WriteConditions): Promis
   if (refusal && !refusal.ok) throw new Refusal(refusal.code, { fields: refusal.fields ?? {} });
 }
 
+function describe(
+  { bucket }: Context,
+  { md5 }: Digests,
+  storageClass: string,
+  attributes: Attributes,
+): ObjectDescription {
+  return {
+    etag: md5.toString('hex'),
+    class: storageClass,
+    owner: bucket.owner,
+    attributes: JSON.stringify(attributes),
+  };
+}
+
 async function commit(
   context: Context,
   written: WrittenObject,
-  asked: { attributes: Attributes; storageClass: string; conditions: WriteConditions },
+  description: ObjectDescription,
+  conditions: WriteConditions,
 ): Promise<void> {
   const { bucket, key } = context;
   const { sizeBytes, sha256 } = written;
-  const etag = written.md5.toString('hex');
   await context.commit(
     {
       kind: 'putObject',
       bucketId: bucket.id,
       key,
-      conditions: asked.conditions,
+      conditions,
       object: sealObject(context.rooms.keyring, {
+        ...description,
         tenant: bucket.tenant,
         sizeBytes,
-        etag,
         sha256,
-        class: asked.storageClass,
-        owner: bucket.owner,
-        attributes: JSON.stringify(asked.attributes),
         manifest: encodeManifest(written.runs),
       }),
       extentIds: storedIds(written.runs),
       inline: written.inline,
     },
-    { sizeBytes, etag, sha256: sha256.toString('hex'), class: asked.storageClass },
+    {
+      sizeBytes,
+      etag: description.etag,
+      sha256: sha256.toString('hex'),
+      class: description.class,
+    },
   );
 }
 
-/** Opens a sink in the bucket's tenant whose extents are declared before they are written. */
-export function openSink(
+/** Opens a sink in the bucket's store whose extents are declared before they are written. */
+export async function openSink(
   context: Context,
-  options: Pick<WriteOptions, 'sizeBytes' | 'checksum'>,
+  options: Pick<WriteOptions, 'sizeBytes' | 'checksum'> & Pick<WriteOptions['place'], 'upload'>,
 ): Promise<ObjectSink> {
-  const { rooms, bucket } = context;
-  const { tenant } = bucket;
+  const { rooms, bucket, key } = context;
+  const { sizeBytes, checksum, upload } = options;
+  const { tenant, name, id: bucketId, store } = bucket;
   return rooms.writer.begin({
-    tenant,
-    ...options,
-    declare: async (ids) => {
-      await rooms.ledger.keepHouse({ kind: 'declareExtents', tenant, ids });
-    },
+    store,
+    place: { tenant, bucket: name, bucketId, key, ...(upload ? { upload } : {}) },
+    sizeBytes,
+    checksum,
+    takeId: () => rooms.intents.take(store),
     recall: () => context.cut(),
   });
 }

@@ -3,17 +3,13 @@ import { sealPart } from '../../catalog/authentic.ts';
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import { encodeManifest } from '../../core/manifest.ts';
-import { type ReceivedObject, receiveObject } from '../body.ts';
+import type { WrittenObject } from '../../tiering/object-writer.ts';
+import { type ReceivedChecksum, receiveObject } from '../body.ts';
 import { checksumHeader, claimedChecksum } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply, quoted } from '../replies.ts';
-import {
-  findOpenUpload,
-  type OpenUpload,
-  partNumberOf,
-  type UploadAttributes,
-} from '../upload-attributes.ts';
+import { findOpenUpload, partNumberOf, type UploadAttributes } from '../upload-attributes.ts';
 import { openSink, storedIds } from './put-object.ts';
 
 export const uploadPart: Operation = {
@@ -28,26 +24,38 @@ async function run(context: Context): Promise<Reply> {
   const number = partNumberOf(context.request);
   const { upload, attributes } = await findOpenUpload(context);
   checkAlgorithm(context, attributes);
-  const { written, checksum } = await receiveObject(context, {
+  const place = { upload: { id: upload.id, part: number } };
+  let checksum: ReceivedChecksum | null = null;
+  const { md5 } = await receiveObject(context, {
     bodyBytesMax: singlePutBytesMax,
     fallback: attributes.checksum?.algorithm ?? null,
-    open: (options) => openSink(context, options),
-    commit: (received) => commit(context, received, { number, upload, attributes }),
+    open: (options) => openSink(context, { ...options, ...place }),
+    describe: (_digests, received) => {
+      checksum = received;
+      return null;
+    },
+    commit: (written) => {
+      // A checksum of another algorithm was compared and served its purpose.
+      const value = attributes.checksum ? (checksum?.value ?? null) : null;
+      return commit(context, written, { number, uploadId: upload.id, checksum: value });
+    },
   });
-  const headers: Record<string, string> = { etag: quoted(written.md5.toString('hex')) };
-  if (checksum) headers[checksumHeader(checksum.algorithm)] = checksum.value;
+  const headers: Record<string, string> = { etag: quoted(md5.toString('hex')) };
+  // What a callback has set, the compiler does not see.
+  const sent = checksum as ReceivedChecksum | null;
+  if (sent) headers[checksumHeader(sent.algorithm)] = sent.value;
   return emptyReply(200, headers);
 }
 
 async function commit(
   context: Context,
-  { written, checksum }: ReceivedObject,
-  { number, upload, attributes }: OpenUpload & { number: number },
+  written: WrittenObject,
+  { number, uploadId, checksum }: { number: number; uploadId: string; checksum: string | null },
 ): Promise<void> {
   const etag = written.md5.toString('hex');
   const { sizeBytes } = written;
   const { rooms, bucket } = context;
-  const place = { tenant: bucket.tenant, uploadId: upload.id };
+  const place = { tenant: bucket.tenant, uploadId };
   await context.commit(
     {
       kind: 'putPart',
@@ -56,8 +64,7 @@ async function commit(
         number,
         sizeBytes,
         etag,
-        // A checksum of another algorithm was compared and served its purpose.
-        checksum: attributes.checksum ? (checksum?.value ?? null) : null,
+        checksum,
         manifest: encodeManifest(written.runs),
       }),
       extentIds: storedIds(written.runs),

@@ -4,11 +4,13 @@
 // under a temporary name, fsynced, renamed, and the folder fsynced (DESIGN section 5). After a
 // failed fsync nobody knows what is on the disk, so the process stops; it is never tried again.
 import fs from 'node:fs';
-import { mkdir, readdir, rename, rm, unlink } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { IntegrityError } from '../../core/errors.ts';
 import { extentIdBytes } from '../../core/ids.ts';
+import { localStore } from '../../core/manifest.ts';
 import { FolderSync } from './folder-sync.ts';
+import type { ExtentStore } from './store.ts';
 
 export interface ExtentFile {
   /** The open file, for a thread that writes to it by itself. */
@@ -80,7 +82,9 @@ function writeFully(fd: number, bytes: Uint8Array, position: number): Promise<vo
   });
 }
 
-export class LocalStore {
+export class LocalStore implements ExtentStore {
+  readonly number = localStore;
+  readonly name = 'local';
   readonly #dir: string;
   readonly #onFatal: (error: unknown) => never;
   readonly #folders: FolderSync;
@@ -173,13 +177,15 @@ export class LocalStore {
     }
   }
 
-  /** The ids of all finished extents, in no order. For repair and tests. */
-  async *list(): AsyncIterable<Buffer> {
+  /** All finished extents, in no order. For repair and tests. */
+  async *list(): AsyncIterable<{ id: Buffer; sizeBytes: number }> {
     for (const first of await readdir(this.#dir)) {
       if (first === temporaryFolder) continue;
       for (const second of await readdir(path.join(this.#dir, first))) {
         for (const name of await readdir(path.join(this.#dir, first, second))) {
-          if (idPattern.test(name)) yield Buffer.from(name, 'hex');
+          if (!idPattern.test(name)) continue;
+          const { size } = await stat(path.join(this.#dir, first, second, name));
+          yield { id: Buffer.from(name, 'hex'), sizeBytes: size };
         }
       }
     }
