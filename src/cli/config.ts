@@ -50,6 +50,10 @@ export function loadConfig(flags: Flags, environment: Environment = process.env)
     const names = [settings.rootAccessKey, settings.rootSecretKey].map(variableOf);
     throw new CommandFailure('usage', `${names.join(' and ')} must be given both or not at all`);
   }
+  const { kmsKey, kmsRegion, kmsEndpoint } = complete;
+  if (kmsKey === undefined && (kmsRegion ?? kmsEndpoint) !== undefined) {
+    throw new CommandFailure('usage', `${flagOf(settings.kmsKey)} is missing`);
+  }
   chooseStores(complete);
   return complete;
 }

@@ -5,9 +5,11 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { acquireLock } from '../core/database.ts';
 import { makeFolderDurably } from '../core/durable-file.ts';
-import { Keyring, type RootKey } from '../core/keyring.ts';
-import { openRootKeys } from '../core/root-keys.ts';
+import { Keyring } from '../core/keyring.ts';
+import { wrapByKms } from '../core/kms.ts';
+import { RootKeyFile } from '../core/root-keys.ts';
 import { Sealer } from '../core/sealing.ts';
+import type { Config } from './config.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 
 export interface DataFolder {
@@ -18,21 +20,25 @@ export interface DataFolder {
   /** Of the local store. */
   storeFolder: string;
   credentialsFile: string;
-  rootKeys: RootKey[];
+  rootKeys: RootKeyFile;
   keyring: Keyring;
   sealer: Sealer;
   /** Lets another process in. */
   release(): void;
 }
 
+/** The settings that say where the folder is and what protects its keys. */
+export type DataSettings = Pick<Config, 'data' | 'kmsKey' | 'kmsRegion' | 'kmsEndpoint'>;
+
 /** Opens or makes the folder. Throws `CommandFailure` when it is in use or cannot be used. */
-export function openDataFolder(path: string): DataFolder {
+export async function openDataFolder(config: DataSettings): Promise<DataFolder> {
+  const path = config.data;
   const release = lock(path);
   try {
     const databaseFile = join(path, 'bursar.db');
     const keyFile = join(path, 'keys', 'root-keys.json');
-    const rootKeys = readRootKeys(keyFile, databaseFile);
-    const keyring = new Keyring(rootKeys);
+    const rootKeys = await openRootKeys(config, keyFile, databaseFile);
+    const keyring = new Keyring(rootKeys.keys);
     return {
       path,
       databaseFile,
@@ -62,11 +68,16 @@ function lock(path: string): () => void {
   throw new CommandFailure('failed', `${path} is in use by another bursar process`);
 }
 
-function readRootKeys(keyFile: string, databaseFile: string): RootKey[] {
+function openRootKeys(
+  { kmsKey, kmsRegion, kmsEndpoint }: DataSettings,
+  keyFile: string,
+  databaseFile: string,
+): Promise<RootKeyFile> {
   // The key file is durable before the database is made, so a start that was cut short never leaves
   // the second without the first.
   if (existsSync(databaseFile) && !existsSync(keyFile)) {
     throw new Error(`${keyFile} is missing, and without it ${databaseFile} cannot be read`);
   }
-  return openRootKeys(keyFile);
+  const kms = { keyId: kmsKey ?? '', region: kmsRegion, endpoint: kmsEndpoint };
+  return RootKeyFile.open(keyFile, kmsKey === undefined ? null : wrapByKms(kms));
 }

@@ -10,7 +10,7 @@ import { wire } from './wiring.ts';
 export async function serve(config: Config): Promise<void> {
   // Also where the folder was made by somebody else, nothing in it is for other users' eyes.
   process.umask(0o077);
-  const folder = openDataFolder(config.data);
+  const folder = await openDataFolder(config);
   const stopping = nextSignal();
   try {
     const gateway = await wire(config, folder);

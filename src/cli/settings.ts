@@ -148,6 +148,24 @@ export const settings = {
     default: '128MiB',
     parse: atLeast(parseSize, 16 * 1024 * 1024, '16MiB'),
   }),
+  kmsKey: optional({
+    key: 'kmsKey',
+    placeholder: 'KEY',
+    description: 'key of AWS KMS (id, alias or ARN) that protects the key file',
+    parse: parseKmsKey,
+  }),
+  kmsRegion: optional({
+    key: 'kmsRegion',
+    placeholder: 'NAME',
+    description: "the region of --kms-key, if it is not that of the AWS SDK's settings",
+    parse: parseRegion,
+  }),
+  kmsEndpoint: optional({
+    key: 'kmsEndpoint',
+    placeholder: 'URL',
+    description: "the server of --kms-key, if it is not Amazon's",
+    parse: parseUrl,
+  }),
   stallTimeoutMs: setting({
     key: 'stallTimeout',
     placeholder: 'DURATION',
@@ -250,6 +268,13 @@ function parseDomains(value: string): string[] {
 function parseRegion(value: string): string {
   if (!/^[a-z0-9-]{1,64}$/.test(value)) {
     throw new Error('must be a region name such as us-east-1');
+  }
+  return value;
+}
+
+function parseKmsKey(value: string): string {
+  if (!/^[A-Za-z0-9:/_-]{1,2048}$/.test(value)) {
+    throw new Error('must be the id, the alias or the ARN of a KMS key');
   }
   return value;
 }

@@ -10,8 +10,10 @@ import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import type { Rooms } from '../gateway/context.ts';
 import { type Gateway, startGateway } from '../gateway/server.ts';
-import { Journals } from '../ledger/journal/journals.ts';
+import type { StoreList } from '../gateway/store-list.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
+import { Journal } from '../ledger/journal/journal.ts';
+import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { Reservations } from '../quota/reservations.ts';
@@ -21,11 +23,14 @@ import { ObjectReader } from '../tiering/object-reader.ts';
 import { ObjectWriter } from '../tiering/object-writer.ts';
 import { ReadLeases } from '../tiering/read-leases.ts';
 import { LocalStore } from '../tiering/stores/local-store.ts';
+import { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { Stores } from '../tiering/stores/stores.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
+import { RemoteStores, reasonOf } from './remote-stores.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
+import { chooseStores } from './store-settings.ts';
 
 export interface WiredGateway {
   /** How clients on this machine reach it, or the public URL. */
@@ -67,10 +72,10 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   };
   await ensureRootKey(rootKey);
 
-  const store = await LocalStore.open(folder.storeFolder);
-  await store.removeTemporary();
-  const rooms = furnish(config, { folder, ledger, read, store, closers });
-  startSweeper(config, rooms, store, closers);
+  const parts = { folder, ledger, read, closers };
+  const opening = await openStores(config, parts);
+  const rooms = furnish(config, { ...parts, ...opening });
+  startSweeper(config, rooms, opening.stores, closers);
   const gateway = await listen(config, rooms, { directory, folder, closers });
   const endpoint = config.publicUrl ?? reachable(gateway.url);
   await announceEndpoint(rootKey, endpoint);
@@ -80,7 +85,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
 async function openLedger(folder: DataFolder, closers: Closers): Promise<Ledger> {
   const ledger = await Ledger.open({
     path: folder.databaseFile,
-    rootKeys: folder.rootKeys,
+    rootKeys: folder.rootKeys.keys,
     onFatal: (reason) => {
       // Nothing can be answered for any more: what was not acknowledged may or may not be stored.
       process.stderr.write(`bursar: the ledger cannot go on, stopping: ${reason}\n`);
@@ -96,21 +101,54 @@ interface Parts {
   folder: DataFolder;
   ledger: Ledger;
   read: Reader;
-  store: LocalStore;
   closers: Closers;
 }
 
-function furnish(config: Config, { folder, ledger, read, store, closers }: Parts): Rooms {
+interface OpenStores {
+  stores: Stores;
+  storeList: RemoteStores;
+  journals: Journals;
+}
+
+/** Opens the local store, those that are configured, and their journals. */
+async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
+  const { folder, ledger, read, closers } = parts;
+  const local = await LocalStore.open(folder.storeFolder);
+  await local.removeTemporary();
+  let journals = new Journals(new Map());
+  const storeList = await RemoteStores.open({
+    choice: chooseStores(config),
+    read,
+    ledger,
+    sealer: folder.sealer,
+    openDriver: (options) => S3Store.open(options),
+    localState: () => storeState(folder),
+    journalState: (number) => journals.state(number),
+    log: (line) => process.stderr.write(`bursar: ${line}\n`),
+  });
+  opened(closers, storeList);
+  const byNumber = new Map<number, Journal>();
+  for (const store of storeList.gates) {
+    const onError = (error: unknown) =>
+      process.stderr.write(`bursar: the journal of store ${store.name}: ${reasonOf(error)}\n`);
+    const options = { store, read, ledger, keyring: folder.keyring, onError };
+    byNumber.set(store.number, await Journal.open(options));
+  }
+  journals = opened(closers, new Journals(byNumber));
+  return { stores: new Stores(local, storeList.gates), storeList, journals };
+}
+
+function furnish(config: Config, parts: Parts & OpenStores): Rooms {
+  const { folder, ledger, read, closers, stores, storeList, journals } = parts;
   const { keyring } = folder;
-  const stores = new Stores(store);
-  const buffers = new BufferPool();
+  const buffers = new BufferPool({ bytesMax: config.bufferMemoryBytes });
   const digests = opened(closers, new DigestPool({ buffers }));
   return {
     read,
     keyring,
     buckets: new BucketCache(read),
     ledger,
-    journals: new Journals(new Map()),
+    journals,
     intents: new IntentPool(ledger),
     writer: new ObjectWriter({
       keyring,
@@ -121,24 +159,19 @@ function furnish(config: Config, { folder, ledger, read, store, closers }: Parts
     }),
     reader: new ObjectReader({ keyring, stores, digests, buffers }),
     leases: new ReadLeases(),
-    stores: {
-      defaultName: 'local',
-      all: () => [],
-      numberOf: (name) => (name === 'local' ? 1 : undefined),
-      nameOf: () => 'local',
-    },
+    stores: storeList,
     reservations: new Reservations(freeBytesOf(folder.storeFolder)),
     region: config.region,
     domains: config.domains ?? [],
   };
 }
 
-function startSweeper(config: Config, rooms: Rooms, store: LocalStore, closers: Closers): void {
+function startSweeper(config: Config, rooms: Rooms, stores: Stores, closers: Closers): void {
   const { read, ledger, leases } = rooms;
   const sweeper = new Sweeper({
     read,
     ledger,
-    stores: new Stores(store),
+    stores,
     leases,
     intervalMs: config.sweepIntervalMs,
     graceMs: config.sweepGraceMs,
@@ -165,7 +198,7 @@ async function listen(
       stallTimeoutMs: config.stallTimeoutMs,
       connectionsMax: config.connectionsMax,
       logLevel: config.logLevel,
-      health: async () => ({ ready: !stopping, stores: { local: storeState(folder) } }),
+      health: async () => ({ ready: !stopping, stores: healthOf(rooms.stores) }),
     });
     closers.push(() => {
       stopping = true;
@@ -213,6 +246,13 @@ function freeBytesOf(path: string): () => number {
     }
     return freeBytes;
   };
+}
+
+/** For everybody: no places, no reasons. */
+function healthOf(stores: StoreList): Record<string, object> {
+  return Object.fromEntries(
+    stores.all().map(({ name, ready, health }) => [name, { ready, ...health }]),
+  );
 }
 
 function storeState(folder: DataFolder): { ready: boolean; freeBytes: number } {
