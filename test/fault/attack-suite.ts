@@ -2,7 +2,7 @@
 // attacks run on every kind of store, each on an object of its own, and stay in place until the
 // verification has to find all of them, and nothing else.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ExtentRun } from '#bursar/core/manifest.js';
+import { type ExtentRun, inlineStore } from '#bursar/core/manifest.js';
 import {
   CatalogEditor,
   flipBit,
@@ -13,6 +13,7 @@ import {
 import type { ServedGateway } from '../tooling/served-gateway.ts';
 import { KiB, MiB, makeContent } from './content.ts';
 import {
+  type Failures,
   makeTenant,
   type Received,
   readFailures,
@@ -34,6 +35,7 @@ export interface AttackTarget {
 /** An object under attack, and others to take bytes from. */
 interface Scene {
   extents: StoredExtents;
+  catalog: CatalogEditor;
   runs: ExtentRun[];
   /** Another object of the size and the tenant. */
   other: ExtentRun[];
@@ -45,11 +47,18 @@ interface Attack {
   name: string;
   sizeBytes: number;
   kind: 'missing' | 'length' | 'chunk';
-  apply(scene: Scene): void;
+  apply(scene: Scene): void | Promise<void>;
   /** Bytes that come before the damage. */
   goodBytes(runs: ExtentRun[]): number;
   /** A range that the damage does not touch. */
   spared?: [start: number, end: number];
+}
+
+/** An object that cannot be read, and what is to be said of it. */
+interface Failure {
+  key: string;
+  kind: string;
+  storeName: string;
 }
 
 const C = 256 * KiB;
@@ -87,7 +96,26 @@ function idOf(runs: ExtentRun[], index: number): Buffer {
   return (runs[index] as ExtentRun).id;
 }
 
+/** A small object is in the database, or an extent like any other. */
+async function editSmall({ extents, catalog, runs }: Scene): Promise<void> {
+  const { id, store } = runs[0] as ExtentRun;
+  if (store !== inlineStore) {
+    extents.edit(id, (sealed) => flipBit(sealed, 10));
+    return;
+  }
+  const sql = 'SELECT body FROM extents WHERE id = ?';
+  const body = (await catalog.get<{ body: Buffer }>(sql, id))?.body ?? Buffer.alloc(0);
+  await catalog.run('UPDATE extents SET body = ? WHERE id = ?', flipBit(body, 10), id);
+}
+
 const attacks: Attack[] = [
+  {
+    name: 'a bit of a small object is flipped',
+    sizeBytes: 3000,
+    kind: 'chunk',
+    apply: editSmall,
+    goodBytes: nothing,
+  },
   {
     name: 'a bit of the first chunk is flipped',
     sizeBytes: small,
@@ -187,7 +215,8 @@ export function describeAttacks(title: string, start: () => Promise<AttackTarget
     let catalog: CatalogEditor;
     let other: ExtentRun[];
     let foreign: ExtentRun[];
-    const failures: Record<string, number> = {};
+    const attacked: Failure[] = [];
+    const counted: Failures = {};
 
     beforeAll(async () => {
       target = await start();
@@ -218,56 +247,61 @@ export function describeAttacks(title: string, start: () => Promise<AttackTarget
       return catalog.runsOf(to, key);
     }
 
+    function count({ storeName, kind }: Failure): void {
+      counted[storeName] ??= {};
+      const kinds = counted[storeName];
+      kinds[kind] = (kinds[kind] ?? 0) + 1;
+    }
+
     /** What the record, the log and the counters must say of a read that failed. */
-    async function expectTold(received: Received, key: string, kind: string): Promise<void> {
+    async function expectTold(received: Received, failure: Failure): Promise<void> {
       const requestId = String(received.headers['x-amz-request-id']);
       const [record] = await readRecords(client, requestId);
-      expect(record).toMatchObject({ key, status: 500, error: 'BursarIntegrityError' });
-      const isAnswered = received.status === 500;
-      expect(record?.bytesOut).toBe(isAnswered ? 0 : received.bytes.length);
-      failures[kind] = (failures[kind] ?? 0) + 1;
-      expect(await readFailures(client)).toEqual({ [target.storeName]: failures });
+      const error = 'BursarIntegrityError';
+      expect(record).toMatchObject({ key: failure.key, status: 500, error });
+      expect(record?.bytesOut).toBe(received.status === 500 ? 0 : received.bytes.length);
+      count(failure);
+      expect(await readFailures(client)).toEqual(counted);
       const lines = target.gateway.output().split('\n');
       expect(lines.filter((line) => line.includes(requestId))).toHaveLength(1);
     }
 
-    /** A GET of `[start, end)` must give the good bytes alone, and end in an error. */
-    async function expectRefused(
-      { key, kind }: { key: string; kind: string },
-      good: Buffer,
-      headers: Record<string, string>,
-    ): Promise<void> {
-      const received = await receive(client, `/${bucket}/${key}`, headers);
+    /** A GET must give the good bytes alone, and end in an error. */
+    async function expectRefused(failure: Failure, good: Buffer, range?: string): Promise<void> {
+      const headers: Record<string, string> = {};
+      if (range !== undefined) headers.range = `bytes=${range}`;
+      const received = await receive(client, `/${bucket}/${failure.key}`, headers);
       if (good.length === 0) {
         expect(received.status).toBe(500);
         expect(received.bytes.toString()).toContain('<Code>BursarIntegrityError</Code>');
       } else {
-        expect(received.status).toBe(headers.range ? 206 : 200);
+        expect(received.status).toBe(range === undefined ? 200 : 206);
         expect(received.isCut).toBe(true);
         expect(received.bytes.equals(good)).toBe(true);
       }
-      await expectTold(received, key, kind);
+      await expectTold(received, failure);
     }
 
     it.each(attacks)('no altered byte is sent when $name', async (attack) => {
       const { sizeBytes, kind, spared } = attack;
       const key = keyOf(attack);
       const runs = await put(client, bucket, { key, sizeBytes });
-      const content = contentOf(key, sizeBytes);
-      attack.apply({ extents: target.extents, runs, other, foreign });
-      const goodBytes = attack.goodBytes(runs);
+      const storeName = runs[0]?.store === inlineStore ? 'catalog' : target.storeName;
+      const failure = { key, kind, storeName };
+      attacked.push(failure);
+      await attack.apply({ extents: target.extents, catalog, runs, other, foreign });
 
-      await expectRefused({ key, kind }, content.subarray(0, goodBytes), {});
-      const touching = { range: `bytes=${goodBytes}-${goodBytes + 9}` };
-      await expectRefused({ key, kind }, Buffer.alloc(0), touching);
-      if (goodBytes > 0) {
-        const across = { range: `bytes=${goodBytes - 10}-${goodBytes + 9}` };
-        await expectRefused({ key, kind }, content.subarray(goodBytes - 10, goodBytes), across);
+      const content = contentOf(key, sizeBytes);
+      const good = attack.goodBytes(runs);
+      await expectRefused(failure, content.subarray(0, good));
+      await expectRefused(failure, Buffer.alloc(0), `${good}-${good + 9}`);
+      if (good > 0) {
+        await expectRefused(failure, content.subarray(good - 9, good), `${good - 9}-${good + 9}`);
       }
       if (spared) {
         const [from, to] = spared;
-        const range = `bytes=${from}-${to - 1}`;
-        const received = await receive(client, `/${bucket}/${key}`, { range });
+        const headers = { range: `bytes=${from}-${to - 1}` };
+        const received = await receive(client, `/${bucket}/${key}`, headers);
         expect(received.status).toBe(206);
         expect(received.bytes.equals(content.subarray(from, to))).toBe(true);
       }
@@ -276,11 +310,11 @@ export function describeAttacks(title: string, start: () => Promise<AttackTarget
     it('the verification finds each attacked object, and no other', async () => {
       const { findings, versions } = await verifyAll(client);
       const found = findings.map((one) => `${one.tenant}/${one.bucket}/${one.key}: ${one.kind}`);
-      const expected = attacks.map((one) => `default/${bucket}/${keyOf(one)}: ${one.kind}`);
+      const expected = attacked.map(({ key, kind }) => `default/${bucket}/${key}: ${kind}`);
       expect(found.sort()).toEqual(expected.sort());
-      expect(versions).toBe(attacks.length + 2);
-      for (const { kind } of attacks) failures[kind] = (failures[kind] ?? 0) + 1;
-      expect(await readFailures(client)).toEqual({ [target.storeName]: failures });
+      expect(versions).toBe(attacked.length + 2);
+      attacked.forEach(count);
+      expect(await readFailures(client)).toEqual(counted);
     });
   });
 }

@@ -1,9 +1,10 @@
-// Attacks on the extents of the local store.
+// Attacks on a gateway that keeps everything in its data folder.
 import { StoredExtents } from '../tooling/attacks.ts';
 import { startServedGateway } from '../tooling/served-gateway.ts';
-import { describeAttacks } from './attack-suite.ts';
+import { type AttackTarget, describeAttacks } from './attack-suite.ts';
+import { describeRowAttacks } from './row-attack-suite.ts';
 
-describeAttacks('extents on the local disk', async () => {
+async function start(): Promise<AttackTarget> {
   const gateway = await startServedGateway();
   return {
     gateway,
@@ -11,4 +12,7 @@ describeAttacks('extents on the local disk', async () => {
     extents: StoredExtents.ofDataFolder(gateway.dataDir),
     stop: () => gateway.stop(),
   };
-});
+}
+
+describeAttacks('attacks on extents of the local store', start);
+describeRowAttacks('attacks on rows of objects in the local store', start);
