@@ -17,6 +17,7 @@ import {
   type WrittenObject,
 } from '#bursar/tiering/object-writer.js';
 import { LocalStore } from '#bursar/tiering/stores/local-store.js';
+import type { RemoteStore } from '#bursar/tiering/stores/store.js';
 import { Stores } from '#bursar/tiering/stores/stores.js';
 
 export const KiB = 1024;
@@ -66,6 +67,8 @@ export interface RigOptions {
   waitMsMax?: number;
   threads?: number;
   epochs?: number;
+  loanMsMin?: number;
+  remotes?: RemoteStore[];
 }
 
 export async function makeRig(options: RigOptions = {}) {
@@ -74,7 +77,7 @@ export async function makeRig(options: RigOptions = {}) {
   const digests = new DigestPool({ buffers, threads: options.threads ?? 2 });
   const store = await LocalStore.open(dir);
   const keyring = makeKeyring(options.epochs);
-  const stores = new Stores(store);
+  const stores = new Stores(store, options.remotes);
   const writer = new ObjectWriter({ keyring, stores, digests, buffers });
   const reader = new ObjectReader({ keyring, stores, digests, buffers });
   const parts = { dir, buffers, digests, store, keyring, writer, reader };
@@ -100,13 +103,15 @@ interface Parts {
 export interface PutOptions {
   checksum?: ChecksumAlgorithm | null;
   tenant?: string;
+  /** Number; default 1, the local one. */
+  store?: number;
   /** Size of the pushes, bytes; a function for uneven ones. */
   push?: number | (() => number);
 }
 
 async function put(parts: Parts, body: Buffer, options: PutOptions): Promise<WrittenObject> {
   const sink = parts.writer.begin({
-    ...placeOf(options.tenant),
+    ...placeOf(options.tenant, options.store),
     sizeBytes: body.length,
     checksum: options.checksum ?? null,
   });
