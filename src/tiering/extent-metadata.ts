@@ -26,6 +26,8 @@ export interface ObjectDescription {
   owner: string;
   /** JSON, as in the catalog. */
   attributes: string;
+  /** The write stood under a condition, so it may have been refused after its bytes were stored. */
+  isConditional?: true;
 }
 
 /** On the last extent of a write that makes an object: with it, all that the object is. */
@@ -186,6 +188,7 @@ function readLast(fields: Fields): LastExtent {
     owner: readText(fields, 'owner'),
     attributes: readText(fields, 'attributes'),
     timeMs: readCount(fields, 'timeMs'),
+    ...(fields.isConditional === true ? { isConditional: true } : {}),
   };
 }
 

@@ -2,6 +2,7 @@
 // begins with the time, so that the newest sorts last. Invariant: a generation counts once its begin
 // marker is there, which is written only when what belongs to it can be replayed.
 import { randomBytes } from 'node:crypto';
+import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import {
@@ -26,6 +27,8 @@ export interface SnapshotFiles {
   sizeBytes: number;
   names: string[];
 }
+
+export const removalsAtOnce = 8;
 
 /** A new generation's name; it sorts after those of earlier times. */
 export function newGeneration(timeMs: number): string {
@@ -54,19 +57,28 @@ export async function beginGeneration(options: {
   await store.putObject(objectName(place), sealed, { ifAbsent: true });
 }
 
-/** What is there of a generation: segments and snapshots, each in order; foreign names left out. */
+/** What is there of a generation; segments and snapshots each in order. */
+export interface GenerationFiles {
+  segments: SegmentFile[];
+  snapshots: SnapshotFiles[];
+  /** Names that no gateway gives. */
+  foreign: string[];
+}
+
 export async function listGeneration(
   store: RemoteStore,
   generation: string,
-): Promise<{ segments: SegmentFile[]; snapshots: SnapshotFiles[] }> {
+): Promise<GenerationFiles> {
   const folder = `${journalFolder}${generation}/`;
   const segments: SegmentFile[] = [];
+  const foreign: string[] = [];
   const snapshots = new Map<number, SnapshotFiles>();
   for await (const { name: fullName, sizeBytes } of store.listObjects(folder)) {
     const name = fullName.slice(folder.length);
     const lastSeq = lastSeqOf(name);
-    if (lastSeq !== null) segments.push({ name, lastSeq, sizeBytes });
     const part = snapshotOf(name);
+    if (lastSeq !== null) segments.push({ name, lastSeq, sizeBytes });
+    else if (!part && name !== beginName) foreign.push(fullName);
     if (!part) continue;
     const { beginSeq, isComplete } = part;
     const snapshot = snapshots.get(beginSeq) ?? {
@@ -80,5 +92,45 @@ export async function listGeneration(
     snapshot.names.push(name);
     snapshots.set(beginSeq, snapshot);
   }
-  return { segments, snapshots: [...snapshots.values()] };
+  return { segments, snapshots: [...snapshots.values()], foreign };
+}
+
+/** The generations in a store, in order of time, whether they count or not; and foreign names. */
+export async function listGenerations(
+  store: RemoteStore,
+): Promise<{ generations: string[]; foreign: string[] }> {
+  const generations: string[] = [];
+  const foreign: string[] = [];
+  for (let after: string | undefined; ; ) {
+    const name = await firstName(store, after);
+    if (name === undefined) return { generations, foreign };
+    const [generation = ''] = name.slice(journalFolder.length).split('/');
+    if (!name.startsWith(`${journalFolder}${generation}/`) || !generationTime(generation)) {
+      foreign.push(name);
+      after = name;
+      continue;
+    }
+    generations.push(generation);
+    // What follows the slash sorts behind everything in the folder.
+    after = `${journalFolder}${generation}0`;
+  }
+}
+
+async function firstName(store: RemoteStore, after?: string): Promise<string | undefined> {
+  for await (const { name } of store.listObjects(journalFolder, after)) return name;
+  return undefined;
+}
+
+/** Removes all generations before this one: what they tell is told by it. */
+export async function removeEarlierGenerations(
+  store: RemoteStore,
+  generation: string,
+): Promise<void> {
+  const { generations } = await listGenerations(store);
+  for (const earlier of generations.filter((one) => one < generation)) {
+    // The marker goes first: what is left after a crash does not count.
+    await store.removeObject(objectName({ generation: earlier, name: beginName }));
+    const rest = store.listObjects(`${journalFolder}${earlier}/`);
+    await inParallel(rest, removalsAtOnce, ({ name }) => store.removeObject(name));
+  }
 }

@@ -13,7 +13,14 @@ import type { RemoteStore } from '../../tiering/stores/store.ts';
 import type { Ledger } from '../ledger.ts';
 import { composeSegment } from './entries.ts';
 import { type Head, objectName, sealObject, segmentName } from './format.ts';
-import { beginGeneration, listGeneration, newGeneration, type SegmentFile } from './generation.ts';
+import {
+  beginGeneration,
+  listGeneration,
+  newGeneration,
+  removalsAtOnce,
+  removeEarlierGenerations,
+  type SegmentFile,
+} from './generation.ts';
 import { writeSnapshot } from './snapshot.ts';
 
 export interface JournalOptions {
@@ -53,7 +60,6 @@ const compactionBytesDefault = 16 * 1024 * 1024;
 /** What a segment counts at least: many small ones are slow to list and to read. Bytes. */
 const segmentBytesCounted = 16 * 1024;
 const compactionPauseMs = 60_000;
-const removalsAtOnce = 8;
 
 interface Waiter {
   seq: number;
@@ -313,6 +319,7 @@ export class Journal {
     await inParallel([...names, ...old.map(({ name }) => name)], removalsAtOnce, (name) =>
       store.removeObject(objectName({ generation, name })),
     );
+    await removeEarlierGenerations(store, generation);
   }
 }
 

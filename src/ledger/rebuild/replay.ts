@@ -1,0 +1,152 @@
+// Reads a store's journal back (docs/formats/journal.md). Objects may come in any order, since the
+// newest of what is said of a key wins. Invariant: nothing is taken from an object that is not
+// authentic, or not what its name says; each such one is reported.
+import { isoTime } from '../../core/clock.ts';
+import { IntegrityError } from '../../core/errors.ts';
+import { inParallel } from '../../core/in-parallel.ts';
+import type { Keyring } from '../../core/keyring.ts';
+import type { RemoteStore } from '../../tiering/stores/store.ts';
+import {
+  beginName,
+  completeName,
+  type Head,
+  type JournalObject,
+  lastSeqOf,
+  objectBytesMax,
+  objectName,
+  openObject,
+  pageName,
+} from '../journal/format.ts';
+import { listGeneration, listGenerations, type SnapshotFiles } from '../journal/generation.ts';
+import type { JournalReport } from './report.ts';
+import type { Staging } from './staging.ts';
+
+const readsAtOnce = 8;
+
+type HeadOf<K extends Head['kind']> = Extract<Head, { kind: K }>;
+
+/** The newest generation of a store that counts. */
+export interface FoundJournal {
+  begin: HeadOf<'begin'>;
+  report: JournalReport;
+}
+
+/** Undefined when there is none. Markers that are not authentic are `damaged`. */
+export async function findJournal(
+  store: RemoteStore,
+  keyring: Keyring,
+): Promise<{ found: FoundJournal | undefined; damaged: string[] }> {
+  const { generations, foreign } = await listGenerations(store);
+  const damaged: string[] = [];
+  for (const generation of generations.reverse()) {
+    const report: JournalReport = {
+      store: store.name,
+      generation,
+      lastSeq: -1,
+      lastTime: '',
+      segments: 0,
+      snapshotPages: 0,
+      damaged,
+      missing: [],
+      foreign,
+    };
+    const reading = { store, keyring, report };
+    const marker = await readObject(reading, beginName, 'begin');
+    if (marker) return { found: { begin: marker.head, report }, damaged };
+    // Without a marker it was not meant to count yet.
+    report.missing = [];
+  }
+  return { found: undefined, damaged };
+}
+
+interface Reading {
+  store: RemoteStore;
+  keyring: Keyring;
+  report: JournalReport;
+}
+
+/**
+ * Takes all that the journal says into `staging`. Gives when the snapshot was begun that it starts
+ * from, milliseconds; null: there is none, it starts with the first change.
+ */
+export async function replayJournal(
+  reading: Reading,
+  staging: Staging,
+  storeNumber: number,
+): Promise<number | null> {
+  const { store, report } = reading;
+  const files = await listGeneration(store, report.generation);
+  report.foreign.push(...files.foreign);
+  const snapshot = await openSnapshot(reading, files.snapshots);
+  let lastTimeMs = snapshot?.timeMs ?? 0;
+  if (snapshot) {
+    report.lastSeq = snapshot.beginSeq - 1;
+    report.snapshotPages = snapshot.pages;
+    const pages = Array.from({ length: snapshot.pages }, (_, page) => page);
+    await inParallel(pages, readsAtOnce, async (page) => {
+      const object = await readObject(reading, pageName(snapshot.beginSeq, page), 'page');
+      if (object) await staging.takeEntries(storeNumber, object.entries);
+    });
+  }
+  const beginSeq = snapshot?.beginSeq ?? 0;
+  const names = new Set(files.segments.map(({ name }) => name));
+  const segments = files.segments.filter(({ lastSeq }) => lastSeq >= beginSeq);
+  await inParallel(segments, readsAtOnce, async ({ name, sizeBytes, lastSeq }) => {
+    const object = await readObject(reading, name, 'segment', sizeBytes);
+    if (!object) return;
+    const { previous, timeMs } = object.head;
+    await staging.takeEntries(storeNumber, object.entries);
+    report.segments++;
+    report.lastSeq = Math.max(report.lastSeq, lastSeq);
+    lastTimeMs = Math.max(lastTimeMs, timeMs);
+    // What the snapshot tells as well may have been removed.
+    const isNeeded = previous !== null && (lastSeqOf(previous) ?? beginSeq) >= beginSeq;
+    if (isNeeded && !names.has(previous)) report.missing.push(nameIn(reading, previous));
+  });
+  report.lastTime = isoTime(lastTimeMs);
+  return snapshot?.timeMs ?? null;
+}
+
+/** The newest snapshot that is complete; undefined: there is none. */
+async function openSnapshot(
+  reading: Reading,
+  snapshots: readonly SnapshotFiles[],
+): Promise<HeadOf<'complete'> | undefined> {
+  for (const { beginSeq } of snapshots.filter((one) => one.isComplete).reverse()) {
+    const object = await readObject(reading, completeName(beginSeq), 'complete');
+    if (object) return object.head;
+  }
+  return undefined;
+}
+
+/** Undefined, and reported, when it is not there or not what it should be. */
+async function readObject<K extends Head['kind']>(
+  reading: Reading,
+  name: string,
+  kind: K,
+  sizeBytes = 0,
+): Promise<(JournalObject & { head: HeadOf<K> }) | undefined> {
+  const { store, keyring, report } = reading;
+  const shown = nameIn(reading, name);
+  if (sizeBytes > objectBytesMax) {
+    report.damaged.push(shown);
+    return undefined;
+  }
+  const bytes = await store.getObject(shown);
+  if (!bytes) {
+    report.missing.push(shown);
+    return undefined;
+  }
+  try {
+    const object = openObject(keyring, { generation: report.generation, name }, bytes);
+    if (object.head.kind === kind) return object as JournalObject & { head: HeadOf<K> };
+  } catch (error) {
+    if (!(error instanceof IntegrityError)) throw error;
+  }
+  report.damaged.push(shown);
+  return undefined;
+}
+
+function nameIn({ report }: Reading, name: string): string {
+  return objectName({ generation: report.generation, name });
+}

@@ -1,0 +1,87 @@
+// What a rebuild found and did. Plain data: the command prints it, or gives it as JSON.
+
+/** How many there were, and the first of them. */
+export class Listed<T> {
+  count = 0;
+  readonly first: T[] = [];
+
+  add(one: T): void {
+    if (this.count++ < listedMax) this.first.push(one);
+  }
+}
+
+export const listedMax = 1000;
+
+export interface ObjectName {
+  tenant: string;
+  bucket: string;
+  key: string;
+}
+
+/** What one store's journal was like. */
+export interface JournalReport {
+  store: string;
+  generation: string;
+  /** The last change that it tells of. What came after it is lost, or was withheld. */
+  lastSeq: number;
+  lastTime: string;
+  segments: number;
+  snapshotPages: number;
+  /** Objects that are not what the gateway wrote. */
+  damaged: string[];
+  /** Objects that others name and that are not there. */
+  missing: string[];
+  /** Names that no gateway gives. */
+  foreign: string[];
+}
+
+export interface RebuildReport {
+  journals: JournalReport[];
+  /** Configured stores that hold nothing of a gateway. */
+  emptyStores: string[];
+  tenants: string[];
+  /** `tenant/name`, bucket owners, now members without access keys. */
+  principals: string[];
+  buckets: number;
+  objects: number;
+  objectBytes: number;
+  /** Of the objects, those that only their extents told of. */
+  fromExtents: Listed<ObjectName>;
+  /** Current versions that could not be restored. */
+  lost: Listed<ObjectName & { reason: string }>;
+  /** Open multipart uploads, and what completed ones left behind: not restored. */
+  uploads: {
+    count: number;
+    first: { bucket: string; key: string; id: string; sizeBytes: number }[];
+  };
+  /** Extents whose metadata is not what the gateway wrote. */
+  damagedExtents: Listed<string>;
+  /** Extents that no restored object has: given to the sweeper, or left alone. */
+  condemnedExtents: number;
+  leftExtents: number;
+}
+
+export function newReport(): RebuildReport {
+  return {
+    journals: [],
+    emptyStores: [],
+    tenants: [],
+    principals: [],
+    buckets: 0,
+    objects: 0,
+    objectBytes: 0,
+    fromExtents: new Listed(),
+    lost: new Listed(),
+    uploads: { count: 0, first: [] },
+    damagedExtents: new Listed(),
+    condemnedExtents: 0,
+    leftExtents: 0,
+  };
+}
+
+/** Whether the journals told all that they had been told, and all of it was there. */
+export function isWhole(report: RebuildReport): boolean {
+  const isDamaged = ({ damaged, missing }: JournalReport): boolean =>
+    damaged.length + missing.length > 0;
+  return report.lost.count === 0 && !report.journals.some(isDamaged);
+}

@@ -1,0 +1,359 @@
+// Where a rebuild gathers what the stores say before it restores anything: a database file of its
+// own, so that memory stays bounded however much there is. Invariants: of all that is said of a key
+// the newest stays, whatever the order in which it is read; of two that are equally new, that there
+// is nothing, since only a later look can have found that.
+import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
+import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
+import type { BucketEntry, Entry, VersionEntry } from '../journal/format.ts';
+
+const schema = `
+CREATE TABLE buckets (
+  id INTEGER PRIMARY KEY,
+  store INTEGER NOT NULL,
+  entry TEXT                       -- JSON of a BucketEntry; null: it is gone
+);
+CREATE TABLE conflicts (bucket TEXT NOT NULL); -- tenant/name: another store has its id
+CREATE TABLE keys (
+  bucket_id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  time_ms INTEGER NOT NULL,
+  entry TEXT,                      -- JSON of a VersionEntry; null: there is no object
+  is_tail INTEGER NOT NULL DEFAULT 0, -- known by the metadata of its extents alone
+  PRIMARY KEY (bucket_id, key)
+) WITHOUT ROWID;
+CREATE INDEX keys_in_order ON keys (is_tail, seq, bucket_id, key);
+CREATE TABLE garbage (id BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE extents (
+  id BLOB PRIMARY KEY,
+  store INTEGER NOT NULL,
+  size INTEGER NOT NULL,
+  is_named INTEGER NOT NULL DEFAULT 0 -- by what the journal says of a key
+) WITHOUT ROWID;
+CREATE TABLE writes (              -- extents that nothing names, as their metadata has them
+  write_id TEXT NOT NULL,
+  position INTEGER NOT NULL,       -- in the write
+  id BLOB NOT NULL,
+  store INTEGER NOT NULL,
+  trailer_bytes INTEGER NOT NULL,
+  metadata TEXT NOT NULL,
+  end_ms INTEGER,                  -- of the last extent: when the write ended
+  PRIMARY KEY (write_id, position)
+) WITHOUT ROWID;
+CREATE INDEX writes_by_end ON writes (end_ms, write_id) WHERE end_ms IS NOT NULL;
+CREATE TABLE uploads (             -- to which such extents belong
+  id TEXT PRIMARY KEY,
+  bucket TEXT NOT NULL,            -- tenant/name
+  key TEXT NOT NULL,
+  bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+`;
+
+/** What is known of a key. */
+export interface StagedKey {
+  timeMs: number;
+  /** Null: there is no object. */
+  version: VersionEntry | null;
+  isTail: boolean;
+}
+
+/** An extent that nothing names, and what it says of itself. */
+export interface StagedExtent {
+  id: Buffer;
+  store: number;
+  trailerBytes: number;
+  metadata: ExtentMetadata;
+}
+
+export interface StagedUpload {
+  id: string;
+  /** `tenant/name` */
+  bucket: string;
+  key: string;
+  /** Plaintext of the extents that are there. */
+  sizeBytes: number;
+}
+
+const rowsPerQuery = 500;
+
+export class Staging {
+  readonly #db: OpenDatabase;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  private constructor(db: OpenDatabase) {
+    this.#db = db;
+  }
+
+  /** Makes the file, which must not be there. */
+  static open(path: string): Staging {
+    const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
+    db.exec(schema);
+    return new Staging(db);
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  /** Takes what an object of a store's journal says, as a whole. */
+  takeEntries(store: number, entries: readonly Entry[]): Promise<void> {
+    return this.#write(async (tx) => {
+      for (const entry of entries) await takeEntry(tx, store, entry);
+    });
+  }
+
+  /** Takes extents as a store lists them. */
+  takeExtents(store: number, extents: readonly { id: Buffer; sizeBytes: number }[]): Promise<void> {
+    return this.#write(async (tx) => {
+      const sql = 'INSERT OR IGNORE INTO extents (id, store, size) VALUES (?, ?, ?)';
+      for (const { id, sizeBytes } of extents) await tx.run(sql, id, store, sizeBytes);
+    });
+  }
+
+  takeMetadata(extent: StagedExtent): Promise<void> {
+    return this.#write((tx) => takeMetadata(tx, extent));
+  }
+
+  /** Marks extents as belonging to what the journal says of a key. */
+  nameExtents(ids: readonly Buffer[]): Promise<void> {
+    return this.#write(async (tx) => {
+      const sql = 'UPDATE extents SET is_named = 1 WHERE id = ?';
+      for (const id of ids) await tx.run(sql, id);
+    });
+  }
+
+  /** A version known by the metadata of its extents takes the place of what is said of its key. */
+  placeTail(version: VersionEntry): Promise<void> {
+    const { bucketId, key, createdMs } = version;
+    return this.#write(async (tx) => {
+      await tx.run(
+        'INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?, 1)',
+        bucketId,
+        key,
+        createdMs,
+        createdMs,
+        JSON.stringify(version),
+      );
+    });
+  }
+
+  async findExtent(id: Buffer): Promise<{ store: number; sizeBytes: number } | undefined> {
+    return this.#db.tx.get('SELECT store, size AS sizeBytes FROM extents WHERE id = ?', id);
+  }
+
+  async findKey(bucketId: number, key: string): Promise<StagedKey | undefined> {
+    const row = await this.#db.tx.get<{ timeMs: number; entry: string | null; isTail: number }>(
+      `SELECT time_ms AS timeMs, entry, is_tail AS isTail FROM keys
+         WHERE bucket_id = ? AND key = ?`,
+      bucketId,
+      key,
+    );
+    if (!row) return undefined;
+    const { timeMs, entry, isTail } = row;
+    return { timeMs, version: entry === null ? null : JSON.parse(entry), isTail: isTail === 1 };
+  }
+
+  /** Buckets that are there, in order of id. */
+  async listBuckets(): Promise<(BucketEntry & { store: number })[]> {
+    const rows = await this.#db.tx.all<{ entry: string; store: number }>(
+      'SELECT entry, store FROM buckets WHERE entry IS NOT NULL ORDER BY id',
+    );
+    return rows.map(({ entry, store }) => ({ ...(JSON.parse(entry) as BucketEntry), store }));
+  }
+
+  /** Objects of buckets that are there, in the order in which they were made; the tail comes last. */
+  async *listVersions(): AsyncGenerator<{ version: VersionEntry; isTail: boolean }> {
+    let after = { isTail: 0, seq: -1, bucketId: 0, key: '' };
+    for (;;) {
+      const rows = await this.#db.tx.all<typeof after & { entry: string | null }>(
+        `SELECT is_tail AS isTail, seq, bucket_id AS bucketId, key,
+             CASE WHEN (SELECT entry FROM buckets WHERE id = bucket_id) IS NULL THEN NULL
+               ELSE entry END AS entry
+           FROM keys WHERE (is_tail, seq, bucket_id, key) > (?, ?, ?, ?)
+           ORDER BY is_tail, seq, bucket_id, key LIMIT ?`,
+        after.isTail,
+        after.seq,
+        after.bucketId,
+        after.key,
+        rowsPerQuery,
+      );
+      for (const { entry, isTail } of rows) {
+        if (entry !== null) yield { version: JSON.parse(entry), isTail: isTail === 1 };
+      }
+      const last = rows.at(-1);
+      if (!last) return;
+      after = last;
+    }
+  }
+
+  /** All extents of a store, in pages of ids. */
+  listExtents(store: number): AsyncGenerator<Buffer[]> {
+    return this.#listIds('SELECT id FROM extents WHERE id > ? AND store = ? ORDER BY id LIMIT ?', [
+      store,
+    ]);
+  }
+
+  /** Those of them that nothing names and that were not known to be garbage. */
+  listUnnamed(store: number): AsyncGenerator<Buffer[]> {
+    return this.#listIds(
+      `SELECT id FROM extents WHERE id > ? AND store = ? AND is_named = 0
+         AND NOT EXISTS (SELECT 1 FROM garbage WHERE garbage.id = extents.id) ORDER BY id LIMIT ?`,
+      [store],
+    );
+  }
+
+  /** The last extents of writes that nothing names, the oldest write first. */
+  async *listWriteEnds(): AsyncGenerator<StagedExtent> {
+    let after = { endMs: -1, write: '' };
+    for (;;) {
+      const rows = await this.#db.tx.all<WriteRow & { endMs: number; write: string }>(
+        `${selectWrites} WHERE end_ms IS NOT NULL AND (end_ms, write_id) > (?, ?)
+           ORDER BY end_ms, write_id LIMIT ?`,
+        after.endMs,
+        after.write,
+        rowsPerQuery,
+      );
+      for (const row of rows) yield readWriteRow(row);
+      const last = rows.at(-1);
+      if (!last) return;
+      after = last;
+    }
+  }
+
+  /** The extents of one write, in order. */
+  async listWrite(write: string): Promise<StagedExtent[]> {
+    const rows = await this.#db.tx.all<WriteRow>(
+      `${selectWrites} WHERE write_id = ? ORDER BY position`,
+      write,
+    );
+    return rows.map(readWriteRow);
+  }
+
+  async listUploads(max: number): Promise<{ count: number; uploads: StagedUpload[] }> {
+    const { tx } = this.#db;
+    const counted = await tx.get<{ count: number }>('SELECT count(*) AS count FROM uploads');
+    const uploads = await tx.all<StagedUpload>(
+      'SELECT id, bucket, key, bytes AS sizeBytes FROM uploads ORDER BY bucket, key, id LIMIT ?',
+      max,
+    );
+    return { count: counted?.count ?? 0, uploads };
+  }
+
+  /** Buckets, `tenant/name`, whose id or name several stores claim. */
+  async listConflicts(): Promise<string[]> {
+    const rows = await this.#db.tx.all<{ name: string }>(
+      `SELECT bucket AS name FROM conflicts UNION
+       SELECT json_extract(entry, '$.tenant') || '/' || json_extract(entry, '$.name') AS name
+         FROM buckets WHERE entry IS NOT NULL GROUP BY name HAVING count(*) > 1`,
+    );
+    return rows.map(({ name }) => name);
+  }
+
+  async *#listIds(sql: string, values: number[]): AsyncGenerator<Buffer[]> {
+    for (let after: Buffer = Buffer.alloc(0); ; ) {
+      const rows = await this.#db.tx.all<{ id: Buffer }>(sql, after, ...values, rowsPerQuery);
+      const last = rows.at(-1);
+      if (!last) return;
+      yield rows.map(({ id }) => id);
+      after = last.id;
+    }
+  }
+
+  /** One connection has one transaction: who stages from several sides takes turns. */
+  #write(work: (tx: Tx) => Promise<void>): Promise<void> {
+    const done = this.#turn.then(async () => {
+      this.#db.exec('BEGIN');
+      await work(this.#db.tx);
+      this.#db.exec('COMMIT');
+    });
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+}
+
+async function takeEntry(tx: Tx, store: number, entry: Entry): Promise<void> {
+  switch (entry.kind) {
+    case 'bucket':
+      return takeBucket(tx, store, entry);
+    case 'bucketGone':
+      await tx.run(
+        'INSERT INTO buckets VALUES (?, ?, NULL) ON CONFLICT DO UPDATE SET entry = NULL',
+        entry.id,
+        store,
+      );
+      return;
+    case 'version':
+      return takeKey(tx, { ...entry, timeMs: entry.createdMs, text: JSON.stringify(entry) });
+    case 'gone':
+      return takeKey(tx, { ...entry, text: null });
+    case 'garbage': {
+      const sql = 'INSERT OR IGNORE INTO garbage VALUES (?)';
+      for (const id of entry.ids) await tx.run(sql, Buffer.from(id, 'hex'));
+    }
+  }
+}
+
+async function takeBucket(tx: Tx, store: number, entry: BucketEntry): Promise<void> {
+  const known = await tx.get<{ store: number }>('SELECT store FROM buckets WHERE id = ?', entry.id);
+  if (!known) {
+    await tx.run('INSERT INTO buckets VALUES (?, ?, ?)', entry.id, store, JSON.stringify(entry));
+  } else if (known.store !== store) {
+    await tx.run('INSERT INTO conflicts VALUES (?)', `${entry.tenant}/${entry.name}`);
+  }
+}
+
+async function takeKey(
+  tx: Tx,
+  said: { bucketId: number; key: string; seq: number; timeMs: number; text: string | null },
+): Promise<void> {
+  await tx.run(
+    `INSERT INTO keys VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET
+       seq = excluded.seq, time_ms = excluded.time_ms, entry = excluded.entry
+       WHERE excluded.seq > seq OR (excluded.seq = seq AND excluded.entry IS NULL)`,
+    said.bucketId,
+    said.key,
+    said.seq,
+    said.timeMs,
+    said.text,
+  );
+}
+
+async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> {
+  const { id, store, trailerBytes, metadata } = extent;
+  const { tenant, bucket, key, upload, extentBytes } = metadata;
+  if (upload) {
+    await tx.run(
+      `INSERT INTO uploads VALUES (?, ?, ?, ?)
+         ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes`,
+      upload.id,
+      `${tenant}/${bucket}`,
+      key,
+      extentBytes,
+    );
+    return;
+  }
+  await tx.run(
+    'INSERT OR IGNORE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?)',
+    metadata.write,
+    metadata.index,
+    id,
+    store,
+    trailerBytes,
+    JSON.stringify(metadata),
+    metadata.last?.timeMs ?? null,
+  );
+}
+
+interface WriteRow {
+  id: Buffer;
+  store: number;
+  trailerBytes: number;
+  metadata: string;
+}
+
+const selectWrites = `SELECT id, store, trailer_bytes AS trailerBytes, metadata,
+  end_ms AS endMs, write_id AS write FROM writes`;
+
+function readWriteRow({ id, store, trailerBytes, metadata }: WriteRow): StagedExtent {
+  return { id, store, trailerBytes, metadata: JSON.parse(metadata) as ExtentMetadata };
+}

@@ -1,0 +1,114 @@
+// The tail: plain writes that were acknowledged before the journal had them. What their extents say
+// of themselves is enough to restore them (tiering/extent-metadata.ts). Invariant: a write is
+// restored only when all its extents are there and say the same, when the bucket that it names is
+// still there, and when nothing newer is known of its key; none that a condition stood before, since
+// it may have been refused.
+import { IntegrityError } from '../../core/errors.ts';
+import { inParallel } from '../../core/in-parallel.ts';
+import type { Keyring } from '../../core/keyring.ts';
+import { encodeManifest } from '../../core/manifest.ts';
+import { readExtentMetadata } from '../../tiering/extent-metadata.ts';
+import type { RemoteStore } from '../../tiering/stores/store.ts';
+import type { BucketEntry, VersionEntry } from '../journal/format.ts';
+import type { RebuildReport } from './report.ts';
+import type { StagedExtent, Staging } from './staging.ts';
+
+const readsAtOnce = 16;
+/** A write is committed much sooner than this after its last extent. Milliseconds. */
+const commitMsMax = 3600 * 1000;
+
+/** Stages what the extents say that nothing names. */
+export async function readUnnamed(
+  options: { store: RemoteStore; keyring: Keyring; staging: Staging; report: RebuildReport },
+  onRead: () => void,
+): Promise<void> {
+  const { store, keyring, staging, report } = options;
+  for await (const ids of staging.listUnnamed(store.number)) {
+    await inParallel(ids, readsAtOnce, async (id) => {
+      try {
+        const found = await readExtentMetadata(store, keyring, id);
+        if (found) await staging.takeMetadata({ id, store: store.number, ...found });
+      } catch (error) {
+        if (!(error instanceof IntegrityError)) throw error;
+        report.damagedExtents.add(id.toString('hex'));
+      }
+      onRead();
+    });
+  }
+}
+
+/** A bucket that is there, and since when its store's journal has told of all its keys. */
+export interface TailBucket extends BucketEntry {
+  store: number;
+  snapshotMs: number | null;
+}
+
+/** Gives the staged writes that are to be restored the place of what was known of their keys. */
+export async function placeTails(
+  staging: Staging,
+  buckets: ReadonlyMap<number, TailBucket>,
+): Promise<void> {
+  for await (const end of staging.listWriteEnds()) {
+    const bucket = buckets.get(end.metadata.bucketId);
+    const version = bucket && (await composeVersion(staging, bucket, end));
+    if (version && (await isNewest(staging, bucket, version))) await staging.placeTail(version);
+  }
+}
+
+/** Undefined when the extents that are there do not make a whole write into this bucket. */
+async function composeVersion(
+  staging: Staging,
+  bucket: TailBucket,
+  end: StagedExtent,
+): Promise<VersionEntry | undefined> {
+  const { last, write, key } = end.metadata;
+  if (!last || last.isConditional) return undefined;
+  const extents = await staging.listWrite(write);
+  if (extents.length !== last.extentCount || extents[0]?.id.toString('hex') !== write) {
+    return undefined;
+  }
+  let sizeBytes = 0;
+  for (const [index, { store, metadata }] of extents.entries()) {
+    const fits =
+      store === bucket.store &&
+      metadata.tenant === bucket.tenant &&
+      metadata.bucket === bucket.name &&
+      metadata.bucketId === bucket.id &&
+      metadata.key === key &&
+      metadata.index === index &&
+      metadata.offset === sizeBytes;
+    if (!fits) return undefined;
+    sizeBytes += metadata.extentBytes;
+  }
+  if (sizeBytes !== last.sizeBytes) return undefined;
+  return {
+    kind: 'version',
+    bucketId: bucket.id,
+    key,
+    seq: 0,
+    createdMs: last.timeMs,
+    sizeBytes,
+    etag: last.etag,
+    sha256: last.sha256,
+    class: last.class,
+    owner: last.owner,
+    attributes: last.attributes,
+    manifest: encodeManifest(extents.map(runOf)).toString('base64'),
+  };
+}
+
+function runOf({ id, store, trailerBytes, metadata }: StagedExtent) {
+  const { algorithm, epoch, extentBytes } = metadata;
+  return { id, store, algorithm, epoch, extentBytes, offset: 0, length: extentBytes, trailerBytes };
+}
+
+async function isNewest(
+  staging: Staging,
+  bucket: TailBucket,
+  version: VersionEntry,
+): Promise<boolean> {
+  const known = await staging.findKey(bucket.id, version.key);
+  if (known) return version.createdMs >= known.timeMs;
+  // The snapshot would have it: so it was deleted, longer ago than the journal remembers.
+  return bucket.snapshotMs === null || version.createdMs > bucket.snapshotMs - commitMsMax;
+}
