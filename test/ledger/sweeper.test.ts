@@ -1,4 +1,4 @@
-// The sweeper takes only what the catalog has given up, spares what is read, and stops at an error.
+// The sweeper takes only what the catalog has given up, spares what is read, and stops at a store's error.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { sealObject } from '#bursar/catalog/authentic.js';
 import { newExtentId } from '#bursar/core/ids.js';
@@ -10,21 +10,24 @@ import { commitOf, deleteOf, keyring, type LedgerFixture, openLedger, putOf } fr
 let fixture: LedgerFixture;
 let removed: string[];
 let leases: ReadLeases;
-let failing: boolean;
+/** Numbers of the stores that are away. */
+let failing: Set<number>;
 
 beforeEach(async () => {
   fixture = await openLedger();
   removed = [];
   leases = new ReadLeases();
-  failing = false;
+  failing = new Set();
 });
 afterEach(() => fixture.close());
 
 function sweeper(graceMs = 0): Sweeper {
-  const remove = async (id: Buffer): Promise<void> => {
-    if (failing) throw new Error('the store is away');
-    removed.push(id.toString('hex'));
-  };
+  const get = (store: number) => ({
+    remove: async (id: Buffer): Promise<void> => {
+      if (failing.has(store)) throw new Error(`store ${store} is away`);
+      removed.push(id.toString('hex'));
+    },
+  });
   const { ledger, read } = fixture;
   const onError = (error: unknown): void => {
     throw error;
@@ -32,7 +35,7 @@ function sweeper(graceMs = 0): Sweeper {
   return new Sweeper({
     read,
     ledger,
-    stores: { get: () => ({ remove }) },
+    stores: { get },
     leases,
     intervalMs: 60_000,
     graceMs,
@@ -40,9 +43,9 @@ function sweeper(graceMs = 0): Sweeper {
   });
 }
 
-async function putStored(key: string): Promise<Buffer> {
+async function putStored(key: string, store = 1): Promise<Buffer> {
   const storedId = newExtentId();
-  await fixture.ledger.keepHouse({ kind: 'declareExtents', store: 1, ids: [storedId] });
+  await fixture.ledger.keepHouse({ kind: 'declareExtents', store, ids: [storedId] });
   await fixture.ledger.commit(putOf(key, { storedId }));
   return storedId;
 }
@@ -138,15 +141,44 @@ describe('a sweep', () => {
     expect([removed, await extents()]).toEqual([[], []]);
   });
 
-  it('ends at the first error, and what it could not remove is still known', async () => {
+  it('gives up at an error, and what it could not remove is still known', async () => {
     const id = await putStored('stuck');
     await fixture.ledger.commit(deleteOf('stuck'));
-    failing = true;
-    await expect(sweeper().sweep()).rejects.toThrow('the store is away');
+    failing.add(1);
+    await expect(sweeper().sweep()).rejects.toThrow('store 1 is away');
     expect(await extents()).toEqual(hex(id));
-    failing = false;
+    failing.clear();
     await sweeper().sweep();
     expect([removed, await extents()]).toEqual([hex(id), []]);
+  });
+
+  it('goes through with the other stores when one is away, and says so at the end', async () => {
+    const stuck = [await putStored('a', 2), await putStored('b', 3)];
+    const gone = [await putStored('c', 1), await putStored('d', 4)];
+    for (const key of ['a', 'b', 'c', 'd']) await fixture.ledger.commit(deleteOf(key));
+    failing.add(2);
+    await fixture.ledger.commit(putOf('inline'));
+    await fixture.ledger.commit(deleteOf('inline'));
+    await expect(sweeper().sweep()).rejects.toThrow('store 2 is away');
+    expect(removed.sort()).toEqual(hex(stuck[1] as Buffer, ...gone));
+    expect(await extents()).toEqual(hex(stuck[0] as Buffer));
+    failing.clear();
+    await sweeper().sweep();
+    expect(await extents()).toEqual([]);
+  });
+
+  it('of several stores that are away names each', async () => {
+    await putStored('a', 2);
+    await putStored('b', 3);
+    for (const key of ['a', 'b']) await fixture.ledger.commit(deleteOf(key));
+    failing = new Set([2, 3]);
+    const error: unknown = await sweeper()
+      .sweep()
+      .catch((thrown: unknown) => thrown);
+    expect((error as AggregateError).errors.map(String)).toEqual([
+      'Error: store 2 is away',
+      'Error: store 3 is away',
+    ]);
   });
 
   it('takes what uploads of a former run left, not what this one is writing', async () => {
