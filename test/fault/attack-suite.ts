@@ -222,10 +222,10 @@ export function describeAttacks(title: string, start: () => Promise<AttackTarget
       target = await start();
       client = new S3Client(target.gateway);
       catalog = new CatalogEditor(target.gateway.dataDir);
-      await client.send('PUT', `/${bucket}`);
+      expect((await client.send('PUT', `/${bucket}`)).status).toBe(200);
       other = await put(client, bucket, { key: 'untouched', sizeBytes: small });
       const stranger = await makeTenant(client, target.gateway, 'strangers');
-      await stranger.send('PUT', '/foreign');
+      expect((await stranger.send('PUT', '/foreign')).status).toBe(200);
       foreign = await put(stranger, 'foreign', { key: 'theirs', sizeBytes: small });
       stranger.close();
     }, timeoutMs);

@@ -139,7 +139,7 @@ export function describeRowAttacks(title: string, start: () => Promise<AttackTar
       target = await start();
       client = new S3Client(target.gateway);
       catalog = new CatalogEditor(target.gateway.dataDir);
-      await client.send('PUT', `/${bucket}`);
+      expect((await client.send('PUT', `/${bucket}`)).status).toBe(200);
       await put('untouched', stored);
     }, timeoutMs);
 

@@ -1,0 +1,52 @@
+// A gateway whose objects are in a bucket of a real S3 server.
+import { join } from 'node:path';
+import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
+
+export const storeName = 'cloud';
+const backendBucket = 'backing';
+const prefix = 'bursar';
+
+export interface BackedGateway {
+  gateway: ServedGateway;
+  backend: S3Backend;
+  /** Where the backend keeps what the gateway's store has, as plain files. */
+  storeDir: string;
+  stop(): Promise<void>;
+}
+
+export interface BackedOptions {
+  /** Of the versitygw. */
+  path: string;
+  /** In front of the backend, such as a proxy; default: the backend itself. */
+  endpointOf?: (backend: S3Backend) => Promise<string>;
+  /** More keys of the store's settings. */
+  settings?: Record<string, string>;
+  args?: string[];
+}
+
+export async function startBackedGateway(options: BackedOptions): Promise<BackedGateway> {
+  const backend = await startVersitygw(options.path);
+  backend.makeBucket(backendBucket);
+  const endpoint = (await options.endpointOf?.(backend)) ?? backend.endpoint;
+  const store = { url: `s3://${backendBucket}/${prefix}`, endpoint, pathStyle: 'yes' };
+  try {
+    const gateway = await startServedGateway({
+      args: ['--store', storeName, ...(options.args ?? [])],
+      env: {
+        BURSAR_STORES: JSON.stringify({ [storeName]: { ...store, ...options.settings } }),
+        AWS_ACCESS_KEY_ID: backend.credentials.accessKeyId,
+        AWS_SECRET_ACCESS_KEY: backend.credentials.secretAccessKey,
+        AWS_EC2_METADATA_DISABLED: 'true',
+      },
+    });
+    const stop = async () => {
+      await gateway.stop();
+      await backend.stop();
+    };
+    return { gateway, backend, storeDir: join(backend.dataDir, backendBucket, prefix), stop };
+  } catch (error) {
+    await backend.stop();
+    throw error;
+  }
+}
