@@ -9,6 +9,7 @@ import type { Reader } from '../core/database.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { StoreList, StoreView } from '../gateway/store-list.ts';
+import type { JournalState } from '../ledger/journal/journal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { S3Store, S3StoreOptions, StoreEvent } from '../tiering/stores/s3/s3-store.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
@@ -35,6 +36,8 @@ export interface RemoteStoresOptions {
     options: StoreSettings & Pick<S3StoreOptions, 'number' | 'onEvent'>,
   ) => Promise<StoreDriver>;
   localState: () => { ready: boolean; freeBytes: number };
+  /** Of the store's journal. */
+  journalState: (number: number) => JournalState | undefined;
   log: (line: string) => void;
   /** How long a start waits for the stores, and the pauses between later looks. Milliseconds. */
   timing?: Partial<Timing>;
@@ -108,7 +111,8 @@ export class RemoteStores implements StoreList {
   }
 
   all(): StoreView[] {
-    return [this.#viewLocal(), ...this.#doors.map(view)];
+    const { journalState } = this.#options;
+    return [this.#viewLocal(), ...this.#doors.map((door) => view(door, journalState(door.number)))];
   }
 
   numberOf(name: string): number | undefined {
@@ -290,9 +294,11 @@ export class RemoteStores implements StoreList {
   }
 }
 
-function view({ number, name, location, gate, settings, driver }: Door): StoreView {
+function view(door: Door, journal: JournalState | undefined): StoreView {
+  const { number, name, location, gate, settings, driver } = door;
   const state = driver?.state();
-  const reason = gate.reason ?? (state?.ready ? null : (state?.lastFailure?.message ?? 'unknown'));
+  const failure = state?.ready ? null : (state?.lastFailure?.message ?? 'it does not answer');
+  const reason = gate.reason ?? failure ?? journal?.reason ?? null;
   const { ready: _, breaker, findings = [], ...detail } = state ?? {};
   const capabilities = Object.fromEntries(findings.map((one) => [one.capability, one.ok]));
   return {
@@ -302,8 +308,8 @@ function view({ number, name, location, gate, settings, driver }: Door): StoreVi
     isConfigured: settings !== null,
     ready: reason === null,
     reason,
-    health: state ? { breaker, capabilities } : {},
-    detail: state ? { findings, ...detail } : {},
+    health: state ? { breaker, capabilities, journal: journal?.ready } : {},
+    detail: state ? { findings, journal, ...detail } : {},
   };
 }
 
@@ -319,7 +325,7 @@ function explain(owner: Owner, location: string): string {
 }
 
 /** The driver's own reason, where a refusal only says that there is one. */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   const { cause } = error as Error;
   return messageOfFailure(cause instanceof Error ? cause : error);
 }

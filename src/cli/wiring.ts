@@ -193,6 +193,7 @@ async function listen(
       rooms,
       directory,
       sealer: folder.sealer,
+      rootKeys: folder.rootKeys,
       host,
       port,
       stallTimeoutMs: config.stallTimeoutMs,

@@ -5,6 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Bucket } from '../catalog/buckets.ts';
 import { findCurrent, type Version } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
+import { singlePutBytesMax } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
 import { ClientGone } from './body.ts';
@@ -34,6 +35,13 @@ export async function findCopySource(context: Context): Promise<CopySource> {
   if (!version) throw new Refusal('NoSuchKey', { fields: { Key: key } });
   checkCopyConditions(request, version);
   return { bucket, version };
+}
+
+/** Throws `Refusal` InvalidRequest for more than can be copied in one request. */
+export function checkCopyBytes(sizeBytes: number): void {
+  if (sizeBytes <= singlePutBytesMax) return;
+  const message = `The specified copy source is larger than the maximum allowable size for a copy source: ${singlePutBytesMax}`;
+  throw new Refusal('InvalidRequest', { message });
 }
 
 /** `/bucket/key?versionId=…`, percent-encoded, with or without the first slash. */

@@ -139,6 +139,7 @@ class Folder {
         return driver;
       },
       localState: () => ({ ready: true, freeBytes: 7 }),
+      journalState: () => undefined,
       log: (line) => this.lines.push(line),
       timing: { retryMsMin: 5, retryMsMax: 20, watchMs: 5 },
     });

@@ -3,11 +3,12 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { request } from 'node:http';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { CreateBucketCommand, S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { percentEncode } from '#bursar/core/canonical-request.js';
 import { signRequest } from '#bursar/core/sigv4.js';
 import { startServedGateway } from '../tooling/served-gateway.ts';
+import { startVersitygw } from '../tooling/versitygw.ts';
 
 export interface Keys {
   accessKeyId: string;
@@ -19,8 +20,11 @@ export interface Target {
   endpoint: string;
   /** The operator's. */
   keys: Keys;
-  /** Where the gateway keeps what it has; empty: on another machine. */
-  dataDir: string;
+  /**
+   * Names of files and objects that the gateway has made and that are not of the forms that it gives
+   * by itself. None, where it runs on another machine.
+   */
+  strayNames(): string[];
   stop(): Promise<void>;
 }
 
@@ -34,7 +38,49 @@ export const region = 'us-east-1';
 export async function startEmbeddedTarget(): Promise<Target> {
   const gateway = await startServedGateway({ args: ['--domain', domain] });
   const { endpoint, accessKeyId, secretAccessKey, dataDir, stop } = gateway;
-  return { endpoint, keys: { accessKeyId, secretAccessKey }, dataDir, stop };
+  const strayNames = () => strayFiles(dataDir, [ownFile]);
+  return { endpoint, keys: { accessKeyId, secretAccessKey }, strayNames, stop };
+}
+
+/** The gateway on an S3 store, kept by the versitygw at `path`. */
+export async function startS3Target(path: string): Promise<Target> {
+  const backend = await startVersitygw(path);
+  const { accessKeyId: id, secretAccessKey: secret } = backend.credentials;
+  backend.makeBucket('backend');
+  const store = ['--store', 's3://backend/some/prefix', '--store-path-style'];
+  const gateway = await startServedGateway({
+    args: ['--domain', domain, ...store, '--store-endpoint', backend.endpoint],
+    env: { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret },
+  }).catch(async (error: unknown) => {
+    await backend.stop();
+    throw error;
+  });
+  const { endpoint, accessKeyId, secretAccessKey, dataDir } = gateway;
+  return {
+    endpoint,
+    keys: { accessKeyId, secretAccessKey },
+    strayNames: () => [
+      // No file of the local store is expected: all bytes are in the other.
+      ...strayFiles(dataDir, [ownFile]).concat(strayFiles(join(dataDir, 'extents'), [])),
+      ...strayFiles(join(backend.dataDir, 'backend'), [ownObject]),
+    ],
+    stop: async () => {
+      await gateway.stop();
+      await backend.stop();
+    },
+  };
+}
+
+const ownFile =
+  /^(bursar\.db(-wal|-shm)?|lock\.db(-journal)?|credentials|keys\/root-keys\.json|extents\/[0-9a-f]{2}\/[0-9a-f]{32})$/;
+const ownObject = /^some\/prefix\/(owner|extents\/[0-9a-f]{2}\/[0-9a-f]{32}|journal\/[\w/-]+)$/;
+
+function strayFiles(folder: string, own: RegExp[]): string[] {
+  if (folder === '' || folder === 'extents') return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+    .filter((name) => !own.some((form) => form.test(name)));
 }
 
 /**
@@ -213,14 +259,6 @@ export async function refusalOf(
   );
   if (!('$metadata' in outcome)) throw outcome;
   return { code: outcome.name, status: outcome.$metadata?.httpStatusCode };
-}
-
-/** All files that the gateway has, without those that the database makes as it works. */
-export function filesOf(target: Target): string[] {
-  return readdirSync(target.dataDir, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !/-(wal|shm|journal)$/.test(entry.name))
-    .map((entry) => join(entry.parentPath, entry.name))
-    .sort();
 }
 
 /** `count` bytes that differ from place to place and repeat with no power of two. */

@@ -117,11 +117,11 @@ function listening(child: ChildProcess, output: () => string): Promise<string> {
       fail(`ended with ${signal ?? status} before it listened`);
     });
     child.stdout?.on('data', () => {
-      const found = /http:\/\/127\.0\.0\.1:\d+/.exec(output());
+      const found = /^Bursar serves (http:\/\/127\.0\.0\.1:\d+)/m.exec(output())?.[1];
       if (!found) return;
       clearTimeout(timer);
       child.removeAllListeners('exit');
-      resolvePromise(found[0]);
+      resolvePromise(found);
     });
   });
 }

@@ -1,17 +1,22 @@
-// CopyObject: a row that shares the source's extents. No data moves, whatever the size.
+// CopyObject: within a store, a row that shares the source's extents, whatever the size; into another
+// store the bytes are copied.
 import { sealObject } from '../../catalog/authentic.ts';
 import type { Attributes } from '../../catalog/versions.ts';
 import { s3Time } from '../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { decodeManifest } from '../../core/manifest.ts';
+import type { ChecksumAlgorithm } from '../../tiering/checksums.ts';
+import type { ObjectDescription } from '../../tiering/object-writer.ts';
 import { checksumElement, parseAlgorithm } from '../checksum-headers.ts';
 import { writeConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
-import { type CopySource, digestRuns, findCopySource } from '../copy-source.ts';
+import { type CopySource, checkCopyBytes, digestRuns, findCopySource } from '../copy-source.ts';
+import { moveData } from '../move-data.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
+import { checkEarly, commitObject, describeObject, openSink } from './put-object.ts';
 
 export const copyObject: Operation = {
   name: 'CopyObject',
@@ -22,12 +27,45 @@ export const copyObject: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const { bucket, key, request } = context;
-  const storageClass = readClass(request);
+  const storageClass = readClass(context.request);
   const source = await findCopySource(context);
+  const wanted = readWanted(context, source);
+  const isNear = source.bucket.store === context.bucket.store;
+  const copied = await (isNear ? share : move)(context, source, { ...wanted, storageClass });
+  const { checksum } = copied.attributes;
+  return xmlReply('CopyObjectResult', {
+    LastModified: s3Time(copied.timeMs),
+    ETag: quoted(copied.etag),
+    ChecksumType: checksum?.type,
+    ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
+  });
+}
+
+/** What the copy is to be. */
+interface Wanted {
+  /** With the source's checksum. */
+  attributes: Attributes;
+  /** Of the copy's checksum. */
+  algorithm: ChecksumAlgorithm | null;
+  storageClass: string;
+}
+
+interface Copied {
+  attributes: Attributes;
+  etag: string;
+  timeMs: number;
+}
+
+/** The copy as a row of its own that shares the source's extents. */
+async function share(context: Context, source: CopySource, wanted: Wanted): Promise<Copied> {
+  const { bucket, key, request, rooms } = context;
   const { version } = source;
-  const attributes = await composeAttributes(context, source);
-  const sha256 = version.sha256;
+  const { attributes, algorithm, storageClass } = wanted;
+  if (algorithm && attributes.checksum?.algorithm !== algorithm) {
+    const { checksum } = await digestRuns(context, decodeManifest(version.manifest), algorithm);
+    if (checksum) attributes.checksum = { algorithm, value: checksum, type: 'FULL_OBJECT' };
+  }
+  const { sizeBytes, etag, sha256 } = version;
   const { timeMs } = await context.commit(
     {
       kind: 'copyObject',
@@ -35,10 +73,10 @@ async function run(context: Context): Promise<Reply> {
       key,
       conditions: writeConditions(request),
       source: { bucketId: version.bucketId, key: version.key, seq: version.seq },
-      object: sealObject(context.rooms.keyring, {
+      object: sealObject(rooms.keyring, {
         tenant: bucket.tenant,
-        sizeBytes: version.sizeBytes,
-        etag: version.etag,
+        sizeBytes,
+        etag,
         sha256,
         class: storageClass,
         owner: bucket.owner,
@@ -47,25 +85,51 @@ async function run(context: Context): Promise<Reply> {
       }),
     },
     {
-      sizeBytes: version.sizeBytes,
-      etag: version.etag,
+      sizeBytes,
+      etag,
       sha256: sha256 ? Buffer.from(sha256).toString('hex') : null,
       class: storageClass,
     },
   );
-  const { checksum } = attributes;
-  return xmlReply('CopyObjectResult', {
-    LastModified: s3Time(timeMs),
-    ETag: quoted(version.etag),
-    ChecksumType: checksum?.type,
-    ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
+  return { attributes, etag, timeMs };
+}
+
+/**
+ * The copy as a new object in another store, written in one piece: so it has the ETag and the
+ * checksum of one, whatever the source was written in.
+ */
+async function move(context: Context, source: CopySource, wanted: Wanted): Promise<Copied> {
+  const { version } = source;
+  const { attributes, algorithm, storageClass } = wanted;
+  const { sizeBytes } = version;
+  checkCopyBytes(sizeBytes);
+  const conditions = writeConditions(context.request);
+  await checkEarly(context, conditions);
+  let description: ObjectDescription;
+  return moveData(context, {
+    runs: decodeManifest(version.manifest),
+    sizeBytes,
+    open: () => openSink(context, { sizeBytes, checksum: algorithm }),
+    describe: (digests) => {
+      delete attributes.partBytes;
+      delete attributes.checksum;
+      if (algorithm && digests.checksum) {
+        const value = digests.checksum.toString('base64');
+        attributes.checksum = { algorithm, value, type: 'FULL_OBJECT' };
+      }
+      description = describeObject(context, digests, storageClass, attributes);
+      return description;
+    },
+    commit: async (written) => {
+      const { timeMs } = await commitObject(context, written, description, conditions);
+      return { attributes, etag: description.etag, timeMs };
+    },
   });
 }
 
-/** The source's attributes, or the request's own, with the checksum of bytes that stay the same. */
-async function composeAttributes(context: Context, source: CopySource): Promise<Attributes> {
+/** The source's attributes or the request's own, and the checksum that the copy shall have. */
+function readWanted(context: Context, { version }: CopySource): Omit<Wanted, 'storageClass'> {
   const { request } = context;
-  const { version } = source;
   const replaces = parseDirective(header(request, 'x-amz-metadata-directive'));
   if (!replaces && version.bucketId === context.bucket.id && version.key === context.key) {
     const message =
@@ -73,14 +137,11 @@ async function composeAttributes(context: Context, source: CopySource): Promise<
     throw new Refusal('InvalidRequest', { message });
   }
   const kept = JSON.parse(version.attributes) as Attributes;
-  const attributes: Attributes = replaces ? { ...kept, ...readAttributes(request) } : kept;
-  const asked = header(request, 'x-amz-checksum-algorithm');
-  if (asked === undefined) return attributes;
-  const algorithm = parseAlgorithm(asked, 'x-amz-checksum-algorithm');
-  if (kept.checksum?.algorithm === algorithm) return attributes;
-  const { checksum } = await digestRuns(context, decodeManifest(version.manifest), algorithm);
-  if (checksum) attributes.checksum = { algorithm, value: checksum, type: 'FULL_OBJECT' };
-  return attributes;
+  const asked = header(request, 'x-amz-checksum-algorithm') ?? kept.checksum?.algorithm;
+  return {
+    attributes: replaces ? { ...kept, ...readAttributes(request) } : kept,
+    algorithm: asked === undefined ? null : parseAlgorithm(asked, 'x-amz-checksum-algorithm'),
+  };
 }
 
 function parseDirective(text: string | undefined): boolean {

@@ -41,10 +41,10 @@ async function run(context: Context): Promise<Reply> {
     open: (options) => openSink(context, options),
     describe: (digests, checksum) => {
       if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
-      description = describe(context, digests, storageClass, attributes);
+      description = describeObject(context, digests, storageClass, attributes);
       return description;
     },
-    commit: (written) => commit(context, written, description, conditions),
+    commit: (written) => commitObject(context, written, description, conditions),
   });
   return emptyReply(200, { etag: quoted(md5.toString('hex')), ...checksumHeaders(attributes) });
 }
@@ -52,57 +52,60 @@ async function run(context: Context): Promise<Reply> {
 /**
  * Conditions are decided for good in the commit; asked here so that a lost body is not sent at all.
  */
-async function checkEarly(context: Context, conditions: WriteConditions): Promise<void> {
+export async function checkEarly(context: Context, conditions: WriteConditions): Promise<void> {
   if (!conditions.ifMatch && !conditions.ifNoneMatch) return;
   const current = await findCurrent(context.rooms, context.bucket, context.key);
   const refusal = checkWriteConditions(conditions, current?.etag ?? null);
   if (refusal && !refusal.ok) throw new Refusal(refusal.code, { fields: refusal.fields ?? {} });
 }
 
-function describe(
-  { bucket }: Context,
+/** What bytes that have come make an object of, when their MD5 is its ETag. */
+export function describeObject(
+  { bucket, request }: Context,
   { md5 }: Digests,
   storageClass: string,
   attributes: Attributes,
 ): ObjectDescription {
+  const { ifMatch, ifNoneMatch } = writeConditions(request);
   return {
     etag: md5.toString('hex'),
     class: storageClass,
     owner: bucket.owner,
     attributes: JSON.stringify(attributes),
+    ...(ifMatch || ifNoneMatch ? { isConditional: true } : {}),
   };
 }
 
-async function commit(
+/** Makes what was written the current version of the request's key. Throws `Refusal`. */
+export async function commitObject(
   context: Context,
   written: WrittenObject,
   description: ObjectDescription,
   conditions: WriteConditions,
-): Promise<void> {
+): Promise<{ timeMs: number }> {
   const { bucket, key } = context;
   const { sizeBytes, sha256 } = written;
-  await context.commit(
+  const { etag, owner, attributes } = description;
+  return context.commit(
     {
       kind: 'putObject',
       bucketId: bucket.id,
       key,
       conditions,
       object: sealObject(context.rooms.keyring, {
-        ...description,
         tenant: bucket.tenant,
         sizeBytes,
+        etag,
         sha256,
+        class: description.class,
+        owner,
+        attributes,
         manifest: encodeManifest(written.runs),
       }),
       extentIds: storedIds(written.runs),
       inline: written.inline,
     },
-    {
-      sizeBytes,
-      etag: description.etag,
-      sha256: sha256.toString('hex'),
-      class: description.class,
-    },
+    { sizeBytes, etag, sha256: sha256.toString('hex'), class: description.class },
   );
 }
 

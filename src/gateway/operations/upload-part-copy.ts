@@ -1,18 +1,27 @@
-// UploadPartCopy: the part shares the source's extents. Its ETag is the MD5 of its bytes, as for
-// any part, so they are read and verified once, but not stored again.
+// UploadPartCopy: within a store, the part shares the source's extents. Its ETag is the MD5 of its
+// bytes, as for any part, so they are read and verified once, but not stored again. Into another
+// store they are copied.
 import { sealPart } from '../../catalog/authentic.ts';
 import { s3Time } from '../../core/clock.ts';
-import { Refusal } from '../../core/errors.ts';
-import { singlePutBytesMax } from '../../core/limits.ts';
-import { decodeManifest, encodeManifest, joinRuns, sliceRuns } from '../../core/manifest.ts';
+import {
+  decodeManifest,
+  type ExtentRun,
+  encodeManifest,
+  joinRuns,
+  sliceRuns,
+} from '../../core/manifest.ts';
+import type { ChecksumAlgorithm } from '../../tiering/checksums.ts';
 import { checksumElement } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
-import { digestRuns, findCopySource } from '../copy-source.ts';
+import { type CopySource, checkCopyBytes, digestRuns, findCopySource } from '../copy-source.ts';
+import { moveData } from '../move-data.ts';
 import type { Operation } from '../operation.ts';
 import { parseCopyRange } from '../range.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
 import { checkRunCount, findOpenUpload, partNumberOf } from '../upload-attributes.ts';
+import { openSink } from './put-object.ts';
+import { commitPart } from './upload-part.ts';
 
 export const uploadPartCopy: Operation = {
   name: 'UploadPartCopy',
@@ -22,41 +31,78 @@ export const uploadPartCopy: Operation = {
   run,
 };
 
+/** The part as it is to be. */
+interface Wanted {
+  number: number;
+  uploadId: string;
+  runs: ExtentRun[];
+  sizeBytes: number;
+  algorithm: ChecksumAlgorithm | null;
+}
+
+interface Copied {
+  etag: string;
+  checksum: string | null;
+  timeMs: number;
+}
+
 async function run(context: Context): Promise<Reply> {
-  const { request, bucket, rooms } = context;
+  const { request, bucket } = context;
   const number = partNumberOf(request);
   const { upload, attributes } = await findOpenUpload(context);
-  const { version } = await findCopySource(context);
+  const source = await findCopySource(context);
+  const { version } = source;
   const rangeText = header(request, 'x-amz-copy-source-range');
   const range = parseCopyRange(rangeText, version.sizeBytes) ?? {
     start: 0,
     end: version.sizeBytes,
   };
   const sizeBytes = range.end - range.start;
-  if (sizeBytes > singlePutBytesMax) {
-    const message = `The specified copy source is larger than the maximum allowable size for a copy source: ${singlePutBytesMax}`;
-    throw new Refusal('InvalidRequest', { message });
-  }
+  checkCopyBytes(sizeBytes);
   const runs = joinRuns(sliceRuns(decodeManifest(version.manifest), range.start, range.end));
-  checkRunCount(runs.length, sizeBytes);
   const algorithm = attributes.checksum?.algorithm ?? null;
+  const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
+  const isNear = source.bucket.store === bucket.store;
+  const { etag, checksum, timeMs } = await (isNear ? share : move)(context, wanted, source);
+  return xmlReply('CopyPartResult', {
+    LastModified: s3Time(timeMs),
+    ETag: quoted(etag),
+    ...(algorithm && checksum ? { [checksumElement(algorithm)]: checksum } : {}),
+  });
+}
+
+async function share(context: Context, wanted: Wanted, { version }: CopySource): Promise<Copied> {
+  const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
+  checkRunCount(runs.length, sizeBytes);
   const { md5: etag, checksum } = await digestRuns(context, runs, algorithm);
+  const place = { tenant: context.bucket.tenant, uploadId };
   const manifest = encodeManifest(runs);
-  const place = { tenant: bucket.tenant, uploadId: upload.id };
   const { timeMs } = await context.commit(
     {
       kind: 'putPart',
       ...place,
-      part: sealPart(rooms.keyring, place, { number, sizeBytes, etag, checksum, manifest }),
+      part: sealPart(context.rooms.keyring, place, { number, sizeBytes, etag, checksum, manifest }),
       extentIds: [],
       inline: null,
       source: { bucketId: version.bucketId, key: version.key, seq: version.seq },
     },
     { sizeBytes, etag },
   );
-  return xmlReply('CopyPartResult', {
-    LastModified: s3Time(timeMs),
-    ETag: quoted(etag),
-    ...(algorithm && checksum ? { [checksumElement(algorithm)]: checksum } : {}),
+  return { etag, checksum, timeMs };
+}
+
+async function move(context: Context, wanted: Wanted): Promise<Copied> {
+  const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
+  const upload = { id: uploadId, part: number };
+  return moveData(context, {
+    runs,
+    sizeBytes,
+    open: () => openSink(context, { sizeBytes, checksum: algorithm, upload }),
+    describe: () => null,
+    commit: async (written) => {
+      const checksum = written.checksum?.toString('base64') ?? null;
+      const { timeMs } = await commitPart(context, written, { number, uploadId, checksum });
+      return { etag: written.md5.toString('hex'), checksum, timeMs };
+    },
   });
 }

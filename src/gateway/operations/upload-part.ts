@@ -37,7 +37,7 @@ async function run(context: Context): Promise<Reply> {
     commit: (written) => {
       // A checksum of another algorithm was compared and served its purpose.
       const value = attributes.checksum ? (checksum?.value ?? null) : null;
-      return commit(context, written, { number, uploadId: upload.id, checksum: value });
+      return commitPart(context, written, { number, uploadId: upload.id, checksum: value });
     },
   });
   const headers: Record<string, string> = { etag: quoted(md5.toString('hex')) };
@@ -47,16 +47,17 @@ async function run(context: Context): Promise<Reply> {
   return emptyReply(200, headers);
 }
 
-async function commit(
+/** Makes what was written a part of an open upload. Throws `Refusal`. */
+export async function commitPart(
   context: Context,
   written: WrittenObject,
   { number, uploadId, checksum }: { number: number; uploadId: string; checksum: string | null },
-): Promise<void> {
+): Promise<{ timeMs: number }> {
   const etag = written.md5.toString('hex');
   const { sizeBytes } = written;
   const { rooms, bucket } = context;
   const place = { tenant: bucket.tenant, uploadId };
-  await context.commit(
+  return context.commit(
     {
       kind: 'putPart',
       ...place,

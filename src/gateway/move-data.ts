@@ -1,0 +1,103 @@
+// The bytes of a copy whose source is in another store than its bucket: read and verified, and
+// written there. Invariant: memory is bounded, for one copy and for all together; and no copy holds
+// chunk buffers of its reader while its writer waits for some, so copies cannot lock each other up:
+// a stretch is read into memory of the copy's own while the stretch before it is written.
+import { Refusal } from '../core/errors.ts';
+import { FairShare } from '../core/fair-share.ts';
+import { type ExtentRun, localStore, sliceRuns } from '../core/manifest.ts';
+import type { Describe, ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
+import { ClientGone } from './body.ts';
+import type { Context } from './context.ts';
+import { streamRuns } from './operations/get-object.ts';
+
+const stretchBytesMax = 2 * 1024 * 1024;
+/** What the process holds of such copies. */
+const movedBytesMax = 64 * 1024 * 1024;
+const memory = new FairShare(() => movedBytesMax);
+
+export interface Move<T> {
+  runs: readonly ExtentRun[];
+  /** What `runs` hold. */
+  sizeBytes: number;
+  open: () => Promise<ObjectSink>;
+  describe: Describe;
+  /** Makes what was written an object or a part. When it rejects, nothing was committed. */
+  commit: (written: WrittenObject) => Promise<T>;
+}
+
+/**
+ * Writes what `runs` hold into the store of the request's bucket; gives what `commit` gives. Throws `Refusal` SlowDown when
+ * there is no memory for it beside the other copies, or what reserving room for a body throws;
+ * `ClientGone` when nobody waits for the answer any more. On any failure the sink is aborted.
+ */
+export async function moveData<T>(context: Context, move: Move<T>): Promise<T> {
+  const { rooms, requester, bucket } = context;
+  const { runs, sizeBytes } = move;
+  const stretchBytes = Math.min(sizeBytes, stretchBytesMax);
+  if (memory.take(requester, 2 * stretchBytes) !== 'taken') throw new Refusal('SlowDown');
+  const release = rooms.leases.hold(runs);
+  const ingressBytes = bucket.store === localStore ? sizeBytes : 0;
+  try {
+    const reservation = rooms.reservations.reserve(requester, { ingressBytes, egressBytes: 0 });
+    try {
+      const committed = await write(context, move, stretchBytes);
+      reservation.post();
+      return committed;
+    } finally {
+      reservation.void();
+    }
+  } finally {
+    release();
+    memory.give(requester, 2 * stretchBytes);
+  }
+}
+
+async function write<T>(context: Context, move: Move<T>, stretchBytes: number): Promise<T> {
+  const sink = await move.open();
+  try {
+    await fill(context, move, stretchBytes, sink);
+    return await move.commit(await sink.finish(move.describe));
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  }
+}
+
+/** Reads one stretch ahead of the one that is written. */
+async function fill(
+  context: Context,
+  { runs, sizeBytes }: Pick<Move<unknown>, 'runs' | 'sizeBytes'>,
+  stretchBytes: number,
+  sink: ObjectSink,
+): Promise<void> {
+  const { socket } = context.request.raw;
+  const [even, odd] = [0, 1].map(() => Buffer.allocUnsafeSlow(stretchBytes)) as [Buffer, Buffer];
+  const read = (index: number): Promise<Buffer> => {
+    const from = index * stretchBytes;
+    const stretch = sliceRuns(runs, from, Math.min(from + stretchBytes, sizeBytes));
+    return readStretch(context, stretch, index % 2 === 0 ? even : odd);
+  };
+  const count = Math.ceil(sizeBytes / stretchBytes);
+  let stretch = await read(0);
+  for (let index = 1; index <= count; index++) {
+    // Both settle before anything else happens: neither may use its memory after a failure.
+    const [ahead, written] = await Promise.allSettled([
+      index < count ? read(index) : stretch,
+      sink.write(stretch),
+    ]);
+    if (written.status === 'rejected') throw written.reason;
+    if (ahead.status === 'rejected') throw ahead.reason;
+    if (socket.destroyed) throw new ClientGone('the client closed the connection');
+    stretch = ahead.value;
+  }
+}
+
+async function readStretch(
+  context: Context,
+  runs: readonly ExtentRun[],
+  into: Buffer,
+): Promise<Buffer> {
+  let filled = 0;
+  for await (const chunk of streamRuns(context, runs)) filled += chunk.copy(into, filled);
+  return into.subarray(0, filled);
+}

@@ -1,0 +1,8 @@
+// The same promises with the bytes in S3: nothing that a client sees depends on the store.
+import { describeWithTool, versitygw } from '../tooling/tools.ts';
+import { protocolSuite } from './suite.ts';
+import { startS3Target } from './target.ts';
+
+describeWithTool(versitygw, 'with versitygw behind the gateway', (path) => {
+  protocolSuite('S3 on the S3 store', () => startS3Target(path));
+});
