@@ -12,6 +12,7 @@ import {
   addPrincipalCommands,
   addTenantCommands,
 } from './identity-commands.ts';
+import { addRootKeyCommands } from './keys-commands.ts';
 import { serve } from './serve.ts';
 import { flagOf, type Setting, settings, variableOf } from './settings.ts';
 import { addStoreCommands } from './store-commands.ts';
@@ -35,6 +36,7 @@ function makeProgram(): Command {
     addPrincipalCommands,
     addGroupCommands,
     addKeyCommands,
+    addRootKeyCommands,
     addStoreCommands,
     addUsageCommand,
     addRecordsCommand,

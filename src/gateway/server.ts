@@ -8,6 +8,7 @@ import type { Directory } from '../authz/directory.ts';
 import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
+import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Rooms } from './context.ts';
 import { DataVerifier } from './data-verifier.ts';
@@ -23,6 +24,7 @@ export interface GatewayOptions {
   rooms: Rooms;
   directory: Directory;
   sealer: Sealer;
+  rootKeys: RootKeyFile;
   host: string;
   /** 0: any free port. */
   port: number;
@@ -47,7 +49,7 @@ const headersCheckMs = 1000;
 const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { rooms, directory, sealer, health, host } = options;
+  const { rooms, directory, sealer, rootKeys, health, host } = options;
   const authenticator = new Authenticator({ findAccessKey: (id) => directory.findAccessKey(id) });
   const state = { closing: false };
   const integrity = new IntegrityCounter();
@@ -83,6 +85,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     stores,
     directory,
     sealer,
+    rootKeys,
+    keyring: rooms.keyring,
     health: async () => ({
       ...(await health()),
       integrityFailures: integrity.summarize((store) => stores.nameOf(store)),

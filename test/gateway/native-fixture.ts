@@ -12,6 +12,7 @@ import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { principalId, type Role } from '#bursar/core/principal.js';
+import { RootKeyFile } from '#bursar/core/root-keys.js';
 import { Sealer } from '#bursar/core/sealing.js';
 import type { VerifyRequest } from '#bursar/gateway/data-verifier.js';
 import { registerNativeApi } from '#bursar/gateway/native/api.js';
@@ -66,7 +67,9 @@ export async function openFixture(): Promise<Fixture> {
   const folder = mkdtempSync(join(tmpdir(), 'bursar-native-'));
   const db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
   db.exec(schema);
-  const sealer = new Sealer(new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]));
+  const rootKeys = await RootKeyFile.open(join(folder, 'keys', 'root-keys.json'), null);
+  const keyring = new Keyring(rootKeys.keys);
+  const sealer = new Sealer(keyring);
   const directory = new Directory({ read: db.tx, sealer });
   const entries: NativeEntry[] = [];
   const verifications: VerifyRequest[] = [];
@@ -77,6 +80,8 @@ export async function openFixture(): Promise<Fixture> {
   const deps: NativeDeps = {
     directory,
     sealer,
+    rootKeys,
+    keyring,
     read: db.tx,
     stores: {
       defaultName: 'local',
@@ -111,9 +116,11 @@ export async function openFixture(): Promise<Fixture> {
   async function commit(entry: NativeEntry): Promise<{ index: number }> {
     const timeMs = Date.parse('2026-01-01T00:00:00Z') + index * 1000;
     const { tenant, name } = entry.who.principal;
-    const verdict = entry.change
-      ? await applyIdentityChange(db.tx, structuredClone(entry.change), timeMs)
-      : ({ ok: true } as const);
+    const { change } = entry;
+    const verdict =
+      change && change.type !== 'addRootKey'
+        ? await applyIdentityChange(db.tx, structuredClone(change), timeMs)
+        : ({ ok: true } as const);
     const error = entry.refused ?? (verdict.ok ? null : verdict.code);
     await appendRecord(db.tx, recordOf(entry, error), {
       index,

@@ -188,6 +188,8 @@ describe('the description', () => {
     expect(status).toBe(200);
     expect(json.openapi).toMatch(/^3\.1\./);
     expect(Object.keys(json.paths).sort()).toEqual([
+      '/_/v1/keys',
+      '/_/v1/keys/rotations',
       '/_/v1/records',
       '/_/v1/stores',
       '/_/v1/tenants',
@@ -200,6 +202,7 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/principals/{p}/access-keys/{id}',
       '/_/v1/usage',
       '/_/v1/usage/{account}',
+      '/_/v1/verifications',
     ]);
     const create = json.paths['/_/v1/tenants'].post;
     expect(create.operationId).toBe('CreateTenant');

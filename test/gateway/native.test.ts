@@ -216,6 +216,43 @@ describe('rights', () => {
   });
 });
 
+describe('root keys', () => {
+  test('an operator rotates them: a new epoch is current, and no key is told', async () => {
+    const made = await api.call('ROOT', 'POST', '/_/v1/keys/rotations');
+    expect(made).toMatchObject({
+      status: 201,
+      json: { epoch: 2, isCurrent: true, wrappedBy: null },
+    });
+    const listed = await api.call('ROOT', 'GET', '/_/v1/keys');
+    expect(listed.json.keys).toMatchObject([{ epoch: 1, isCurrent: false }, made.json]);
+    expect(Object.keys(made.json).sort()).toEqual(['createdAt', 'epoch', 'isCurrent', 'wrappedBy']);
+    const { json } = await api.call('ROOT', 'GET', '/_/v1/records?action=bursar:RotateKeys');
+    expect(json.records).toMatchObject([{ target: 'keys/2', status: 201 }]);
+  });
+
+  test('secrets of every epoch open, the new ones under the newest', async () => {
+    const url = '/_/v1/tenants/cms/principals/alice/access-keys';
+    await api.call('ROOT', 'POST', '/_/v1/keys/rotations');
+    const made = await api.call('cms/boss', 'POST', url);
+    expect(await api.call(made.json.accessKeyId, 'GET', url)).toMatchObject({ status: 200 });
+    expect(await api.call('cms/alice', 'GET', url)).toMatchObject({ status: 200 });
+  });
+
+  test('nobody else may see or rotate them, and a refused rotation makes no key', async () => {
+    for (const who of ['cms/boss', 'cms/audit', 'cms/alice']) {
+      const refusals = [
+        await api.call(who, 'POST', '/_/v1/keys/rotations'),
+        await api.call(who, 'GET', '/_/v1/keys'),
+      ];
+      for (const refused of refusals) {
+        expect(refused).toMatchObject({ status: 403, json: { code: 'AccessDenied' } });
+      }
+    }
+    const listed = await api.call('ROOT', 'GET', '/_/v1/keys');
+    expect(listed.json.keys).toHaveLength(1);
+  });
+});
+
 describe('records and usage', () => {
   test('every authenticated call, allowed or refused, is recorded before its answer', async () => {
     const made = await api.call('ROOT', 'POST', tenants, { name: 'lhcb' });

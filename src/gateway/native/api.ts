@@ -8,6 +8,7 @@ import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
 import type { Identity, NativeDeps, NativeEntry } from './deps.ts';
 import { groupRoutes } from './group-routes.ts';
+import { keyRoutes } from './key-routes.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { principalRoutes } from './principal-routes.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
@@ -27,6 +28,7 @@ const routes: readonly NativeRoute[] = [
   ...recordRoutes,
   ...usageRoutes,
   ...verifyRoutes,
+  ...keyRoutes,
   ...storeRoutes,
 ];
 

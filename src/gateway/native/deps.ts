@@ -6,12 +6,17 @@ import type { Directory } from '../../authz/directory.ts';
 import type { IdentityChange } from '../../authz/identity-changes.ts';
 import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import type { Keyring, RootKey } from '../../core/keyring.ts';
+import type { RootKeyFile } from '../../core/root-keys.ts';
 import type { Sealer } from '../../core/sealing.ts';
 import type { DataVerifier, Finding } from '../data-verifier.ts';
 import type { StoreList } from '../store-list.ts';
 
 /** Who a request was authenticated as, and how. */
 export type Identity = Pick<Authenticated, 'principal' | 'accessKeyId' | 'evidence'>;
+
+/** What a call can change. A root key is durable in its file already. */
+export type NativeChange = IdentityChange | { type: 'addRootKey'; key: RootKey };
 
 /** One authenticated call, ready to be committed. */
 export interface NativeEntry {
@@ -27,7 +32,7 @@ export interface NativeEntry {
   /** HTTP status of the answer if the change is accepted. */
   status: number;
   /** Null: nothing changes, the call is only recorded. */
-  change: IdentityChange | null;
+  change: NativeChange | null;
   /** Why the call was refused before it could change anything. */
   refused?: ErrorCode;
 }
@@ -37,6 +42,8 @@ export interface NativeDeps {
   sealer: Sealer;
   read: Reader;
   stores: StoreList;
+  rootKeys: Pick<RootKeyFile, 'describe' | 'rotate'>;
+  keyring: Keyring;
   /** Authenticates a request whose whole body is `body`. Throws `Refusal`. */
   authenticate(request: FastifyRequest, body: Buffer): Promise<Identity>;
   /**

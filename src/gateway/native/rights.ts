@@ -28,6 +28,8 @@ const table = {
   'bursar:ListAccessKeys': /*   */ ['all', 'tenant', 'self', 'self'],
   'bursar:GetAccessKey': /*     */ ['all', 'tenant', 'self', 'self'],
   'bursar:DeleteAccessKey': /*  */ ['all', 'tenant', 'self', 'self'],
+  'bursar:ListKeys': /*         */ ['all', 'none', 'none', 'none'],
+  'bursar:RotateKeys': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:ListStores': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:ListUsage': /*        */ ['all', 'tenant', 'tenant', 'self'],

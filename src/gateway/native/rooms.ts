@@ -6,6 +6,7 @@ import type { FastifyRequest } from 'fastify';
 import type { RecordDraft } from '../../audit/record.ts';
 import type { Authenticator, Payload } from '../../authz/authenticate.ts';
 import { type IntegrityError, Refusal } from '../../core/errors.ts';
+import type { Change } from '../../ledger/commit.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Finding } from '../data-verifier.ts';
 import { beginRequest, parseRequest } from '../request.ts';
@@ -58,13 +59,19 @@ function checkBody(payload: Payload, body: Buffer): void {
 async function commitEntry(ledger: Ledger, entry: NativeEntry): Promise<{ index: number }> {
   const { principal } = entry.who;
   const result = await ledger.commit({
-    change: entry.change ? { kind: 'identity', identity: entry.change } : { kind: 'none' },
+    change: changeOf(entry),
     charged: { tenant: principal.tenant, principal: principal.name, bucket: null },
     transfer: { requests: 1, ingressBytes: entry.bytesIn, egressBytes: 0 },
     record: draftOf(entry),
   });
   if (result.ok) return { index: result.index };
   throw new Refusal(result.code, { fields: result.fields ?? {} });
+}
+
+function changeOf({ change }: NativeEntry): Change {
+  if (!change) return { kind: 'none' };
+  if (change.type === 'addRootKey') return { kind: 'addRootKey', key: change.key };
+  return { kind: 'identity', identity: change };
 }
 
 function draftOf(entry: NativeEntry): RecordDraft {

@@ -2,11 +2,10 @@
 // do.
 
 import type { Page } from '../../authz/directory.ts';
-import type { IdentityChange } from '../../authz/identity-changes.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import type { Principal } from '../../core/principal.ts';
 import type { Finding } from '../data-verifier.ts';
-import type { NativeDeps } from './deps.ts';
+import type { NativeChange, NativeDeps } from './deps.ts';
 import type { NativeAction, Reach } from './rights.ts';
 
 /** An authenticated, authorized and validated call. */
@@ -26,7 +25,7 @@ export type Outcome =
   /** Stored data that is damaged: each finding is recorded behind the call. */
   | { answer: object; findings: readonly Finding[] }
   | {
-      change: IdentityChange;
+      change: NativeChange;
       /** What is being made, for the record; absent: what the path names. */
       target?: string;
       answer: () => Promise<object | null>;
@@ -46,7 +45,7 @@ export interface NativeRoute {
   body?: object;
   /** Schema of the answer of status 200 or 201. */
   answer?: object;
-  /** Prepares the call: reads, or says what to change. Throws `Refusal`. Writes nothing itself. */
+  /** Prepares the call: reads, or says what to change. Throws `Refusal`. Writes no row itself. */
   run(call: Call): Promise<Outcome>;
 }
 

@@ -1,0 +1,55 @@
+// Native API: the root keys, as operators see them and add to them. Invariants: no answer and no
+// record has a key or what it is wrapped as; and nothing is made under a new key before it is
+// durable in its file and the ledger has it.
+import type { NativeRoute } from './route.ts';
+import { answerObject, time } from './schemas.ts';
+
+const rootKey = answerObject({
+  epoch: { type: 'integer', description: 'What is stored names the epoch of its keys.' },
+  createdAt: time,
+  isCurrent: { type: 'boolean', description: 'Whether everything new is made under it.' },
+  wrappedBy: {
+    type: ['string', 'null'],
+    description: 'ARN of the KMS key that protects it; null: the key file has it as it is.',
+  },
+});
+
+export const keyRoutes: NativeRoute[] = [
+  {
+    method: 'GET',
+    url: '/_/v1/keys',
+    action: 'bursar:ListKeys',
+    summary: 'Show the root keys, by epoch, without the keys themselves.',
+    status: 200,
+    answer: answerObject({ keys: { type: 'array', items: rootKey } }),
+    run: async ({ deps: { rootKeys, keyring } }) => ({
+      answer: {
+        keys: rootKeys
+          .describe()
+          .map((key) => ({ ...key, isCurrent: key.epoch === keyring.currentEpoch })),
+      },
+    }),
+  },
+  {
+    method: 'POST',
+    url: '/_/v1/keys/rotations',
+    action: 'bursar:RotateKeys',
+    summary:
+      'Begin an epoch with a new root key. What is stored stays readable under the old ones; ' +
+      'everything new is made under this one.',
+    status: 201,
+    answer: rootKey,
+    run: async ({ deps: { rootKeys, keyring } }) => {
+      const key = await rootKeys.rotate();
+      return {
+        change: { type: 'addRootKey', key },
+        target: `keys/${key.epoch}`,
+        answer: async () => {
+          keyring.add(key);
+          const added = rootKeys.describe().find(({ epoch }) => epoch === key.epoch);
+          return { ...added, isCurrent: key.epoch === keyring.currentEpoch };
+        },
+      };
+    },
+  },
+];
