@@ -4,7 +4,7 @@
 // Specification: "Virtual hosting of general purpose buckets", Amazon S3 user guide.
 import { S3Client } from '@aws-sdk/client-s3';
 import type { Timeouts } from './connection.ts';
-import type { S3StoreOptions } from './s3-store.ts';
+import type { S3StoreOptions } from './options.ts';
 
 export interface StoreAddress {
   bucket: string;

@@ -39,8 +39,8 @@ export type Outcome = AttemptFailure | 'answered' | 'abandoned';
 
 /** Of an error document. */
 const textBytesMax = 64 * 1024;
-/** A body in at most so many bytes is handed over whole. */
-const wholeBodyBytesMax = 64 * 1024;
+/** Of a body, handed over at once. */
+const stepBytes = 64 * 1024;
 
 export class Attempt implements Dispatcher.DispatchHandler {
   readonly done: Promise<Answer>;
@@ -48,6 +48,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   readonly requestBody: Buffer | Iterable<Buffer> | null;
   /** Ticks of the patrol since something moved. */
   idleTicks = 0;
+  /** It was ended by us while it still waited for a connection. */
+  isUnsent = false;
   readonly #options: AttemptOptions;
   #phase: Phase = 'connect';
   #controller: Dispatcher.DispatchController | null = null;
@@ -65,9 +67,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
       this.#reject = reject;
     });
     const { pieces = [] } = options;
-    const whole = pieces.length === 1 && (pieces[0] as Buffer).length <= wholeBodyBytesMax;
-    if (whole) this.requestBody = pieces[0] as Buffer;
-    else this.requestBody = pieces.length > 0 ? { [Symbol.iterator]: () => this.#send() } : null;
+    const [first] = pieces;
+    if (!first) this.requestBody = null;
+    else if (pieces.length === 1 && first.length <= stepBytes) this.requestBody = first;
+    else this.requestBody = { [Symbol.iterator]: () => this.#send() };
   }
 
   get phase(): Phase {
@@ -162,10 +165,13 @@ export class Attempt implements Dispatcher.DispatchHandler {
     return failureOfAnswer(status, code, errorElement(text, 'Message') ?? '');
   }
 
+  /** In small steps, so that a connection which is slow is told from one that is still. */
   *#send(): Generator<Buffer, void, void> {
     for (const piece of this.#options.pieces as readonly Buffer[]) {
-      this.idleTicks = 0;
-      yield piece;
+      for (let at = 0; at < piece.length; at += stepBytes) {
+        this.idleTicks = 0;
+        yield piece.subarray(at, at + stepBytes);
+      }
     }
     if (this.#phase === 'send') this.#enter('firstByte');
   }
@@ -187,6 +193,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   #stop(outcome: Outcome, error: unknown): void {
+    this.isUnsent = this.#phase === 'connect';
     this.#settle(outcome, error);
     this.#controller?.abort(asError(error));
   }

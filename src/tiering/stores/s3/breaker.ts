@@ -60,16 +60,17 @@ export class Breaker {
 
   /** Refuses everything until a trial succeeds. */
   open(failure: AttemptFailure | undefined): void {
-    if (this.#closed) return;
+    if (this.#closed || this.#state === 'open') return;
     this.#last = failure;
     this.#change('open');
     this.#timer = setTimeout(() => void this.#try(), this.#pauseMs).unref();
     this.#pauseMs = Math.min(this.#pauseMs * 2, this.#options.pauseMsMax);
   }
 
-  /** Ends the trials. */
+  /** Refuses everything from now on. */
   close(): void {
     this.#closed = true;
+    this.#state = 'open';
     clearTimeout(this.#timer ?? undefined);
   }
 

@@ -3,13 +3,12 @@
 // does, a request ends within the timeouts and tries it has, and its slot is given back once.
 
 import type { S3Client } from '@aws-sdk/client-s3';
-import { Pool } from 'undici';
-import { percentEncode } from '../../../core/canonical-request.ts';
+import { buildConnector, Client } from 'undici';
 import { nowMs } from '../../../core/clock.ts';
-import { signRequest } from '../../../core/sigv4.ts';
 import type { StoreAddress } from './address.ts';
 import { type Answer, type AnswerBody, Attempt, type Outcome, type Phase } from './attempt.ts';
 import { Breaker, type BreakerState, refusalOf } from './breaker.ts';
+import { ClientSlots } from './client-slots.ts';
 import { CredentialSource, type Credentials } from './credentials.ts';
 import {
   AttemptFailure,
@@ -18,8 +17,8 @@ import {
   type FailureCounts,
   failureOfError,
 } from './failure.ts';
-import { RequestSlots } from './request-slots.ts';
 import { type RetryPolicy, retry } from './retry.ts';
+import { signStoreRequest } from './signed-request.ts';
 
 export interface StoreRequest {
   method: 'GET' | 'PUT' | 'HEAD' | 'DELETE';
@@ -34,7 +33,13 @@ export interface StoreRequest {
   isTrial?: boolean;
 }
 
-type Admission = Pick<StoreRequest, 'signal' | 'isTrial'>;
+type Applicant = Pick<StoreRequest, 'signal' | 'isTrial'>;
+
+/** What a request needs to be sent. */
+export interface Admission {
+  client: Client;
+  credentials: Credentials;
+}
 
 /** Milliseconds without progress until a try is given up. */
 export interface Timeouts {
@@ -70,13 +75,12 @@ const phaseFailures: Record<Phase, { cause: FailureCause; message: string }> = {
 export class Connection {
   readonly retries: FailureCounts = createFailureCounts();
   readonly failures: FailureCounts = createFailureCounts();
-  readonly slots: RequestSlots;
+  readonly slots: ClientSlots;
   readonly breaker: Breaker;
   readonly credentials: CredentialSource;
   requests = 0;
   lastFailure: { reason: FailureCause; message: string; timeMs: number } | undefined;
   readonly #options: ConnectionOptions;
-  readonly #pool: Pool;
   readonly #underWay = new Set<Attempt>();
   readonly #tickMs: number;
   readonly #ticksMax: Record<Phase, number>;
@@ -86,10 +90,20 @@ export class Connection {
     const { address, client, connectionsMax, timeouts, breaker, trial, onBreaker } = options;
     this.#options = options;
     const { connectMs, firstByteMs, stallMs } = timeouts;
-    this.slots = new RequestSlots(
-      connectionsMax,
-      slotWaitFactor * (connectMs + firstByteMs + stallMs),
-    );
+    // Shared, so that TLS sessions are resumed from one connection to the next.
+    const connect = buildConnector({ timeout: connectMs });
+    this.slots = new ClientSlots({
+      max: connectionsMax,
+      waitMsMax: slotWaitFactor * (connectMs + firstByteMs + stallMs),
+      // Undici's own timeouts run in steps of half a second; the patrol watches instead.
+      open: () =>
+        new Client(address.origin, {
+          connect,
+          headersTimeout: 0,
+          bodyTimeout: 0,
+          keepAliveTimeout: idleMs,
+        }),
+    });
     this.credentials = new CredentialSource((again) =>
       (client.config.credentials as LoadCredentials)({ forceRefresh: again }),
     );
@@ -101,14 +115,8 @@ export class Connection {
         onBreaker(state, failure);
       },
     });
-    // Its own timeouts run in steps of half a second. The patrol's count ticks of a timer instead
-    // of looking at the clock, so that a busy event loop is not taken for a slow server.
-    this.#pool = new Pool(address.origin, {
-      connectTimeout: connectMs,
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      keepAliveTimeout: idleMs,
-    });
+    // Ticks are counted instead of looking at the clock, so that a busy event loop is not taken for
+    // a slow server.
     const shortestMs = Math.min(connectMs, firstByteMs, stallMs);
     this.#tickMs = Math.min(250, Math.max(5, Math.floor(shortestMs / 8)));
     const ticksOf = (ms: number): number => Math.ceil(ms / this.#tickMs);
@@ -146,24 +154,24 @@ export class Connection {
 
   /** One try. Rejects with AttemptFailure, Refusal when the breaker is open, or what `body` threw. */
   async exchange(request: StoreRequest): Promise<Answer> {
-    const credentials = await this.admit(request);
-    return this.begin(request, credentials).done;
+    return this.begin(request, await this.admit(request)).done;
   }
 
-  /** Waits for a slot and gives what to sign with. Who called it must `begin`. */
-  async admit({ signal, isTrial }: Admission): Promise<Credentials> {
+  /** Waits for its turn. Who called it must `begin`. */
+  async admit({ signal, isTrial }: Applicant): Promise<Admission> {
     signal?.throwIfAborted();
     if (!isTrial) this.breaker.admit();
     const credentials = this.credentials.current ?? (await this.#loadCredentials());
-    if (!this.slots.tryTake()) await this.slots.take(signal);
-    return credentials;
+    return { credentials, client: this.slots.tryTake() ?? (await this.slots.take(signal)) };
   }
 
-  /** Sends a request, for which the caller has taken a slot; gives the slot back when it is over. */
-  begin(request: StoreRequest, credentials: Credentials): Attempt {
+  /** Sends a request, as admitted. */
+  begin(request: StoreRequest, admission: Admission): Attempt {
     const { method, pieces, signal } = request;
-    const path = `${this.#options.address.pathStart}${request.name}`;
-    const headers = this.#sign(request, path, credentials);
+    const { client, credentials } = admission;
+    const { address } = this.#options;
+    const { path, headers } = signStoreRequest(request, address, credentials, nowMs());
+    if (pieces) headers.push('content-length', String(countBytes(pieces)));
     const stop = signal && ((): void => attempt.abandon(signal.reason));
     const attempt = new Attempt({
       method,
@@ -172,7 +180,7 @@ export class Connection {
       onSettled: (_, outcome) => {
         if (stop) signal.removeEventListener('abort', stop);
         this.#underWay.delete(attempt);
-        this.slots.release();
+        this.slots.release(client, attempt.isUnsent);
         this.#account(outcome);
         if (outcome instanceof AttemptFailure && outcome.reason === 'credentials') {
           this.credentials.invalidate();
@@ -184,13 +192,13 @@ export class Connection {
     this.#patrol ??= setInterval(() => this.#look(), this.#tickMs).unref();
     if (stop) signal.addEventListener('abort', stop);
     const body = attempt.requestBody as Buffer | null;
-    this.#pool.dispatch({ method, path: percentEncode(path, true), headers, body }, attempt);
+    client.dispatch({ method, path, headers, body }, attempt);
     return attempt;
   }
 
   /** One try through the SDK's client, admitted and counted like any other. */
-  async send<T>(admission: Admission, call: () => Promise<T>): Promise<T> {
-    await this.admit(admission);
+  async send<T>(applicant: Applicant, call: () => Promise<T>): Promise<T> {
+    const { client } = await this.admit(applicant);
     this.requests++;
     try {
       const answer = await call();
@@ -201,8 +209,15 @@ export class Connection {
       this.#account(failure);
       throw failure;
     } finally {
-      this.slots.release();
+      this.slots.release(client, false);
     }
+  }
+
+  /** Counts a failure. */
+  note(failure: AttemptFailure): void {
+    const { reason, message } = failure;
+    this.failures[reason]++;
+    this.lastFailure = { reason, message, timeMs: nowMs() };
   }
 
   /** Ends all that is under way, as failed. */
@@ -212,7 +227,7 @@ export class Connection {
     const error = new AttemptFailure('reset', 'the store is closed');
     this.slots.refuseWaiting(refusalOf(error));
     for (const attempt of this.#underWay) attempt.abandon(refusalOf(error));
-    await this.#pool.destroy();
+    await this.slots.close();
   }
 
   async #loadCredentials(): Promise<Credentials> {
@@ -222,21 +237,6 @@ export class Connection {
       this.#account(error as AttemptFailure);
       throw error;
     }
-  }
-
-  #sign(request: StoreRequest, path: string, credentials: Credentials): string[] {
-    const { method, headers, pieces } = request;
-    const { accessKeyId, secretAccessKey: secret, sessionToken } = credentials;
-    const { host, region } = this.#options.address;
-    const signed: Record<string, string> = { host, ...headers };
-    if (sessionToken !== undefined) signed['x-amz-security-token'] = sessionToken;
-    const scope = { accessKeyId, secret, region };
-    const added = signRequest({ ...scope, method, path, headers: signed, timeMs: nowMs() });
-    const all: string[] = [];
-    for (const name in signed) all.push(name, signed[name] as string);
-    for (const name in added) all.push(name, added[name] as string);
-    if (pieces) all.push('content-length', String(countBytes(pieces)));
-    return all;
   }
 
   #look(): void {
@@ -258,8 +258,7 @@ export class Connection {
       this.breaker.succeed();
       return;
     }
-    this.failures[outcome.reason]++;
-    this.lastFailure = { reason: outcome.reason, message: outcome.message, timeMs: nowMs() };
+    this.note(outcome);
     if (outcome.serverFault) this.breaker.fail(outcome);
     else this.breaker.succeed();
   }

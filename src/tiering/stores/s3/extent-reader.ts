@@ -8,8 +8,7 @@ import { monotonicMs } from '../../../core/clock.ts';
 import { IntegrityError } from '../../../core/errors.ts';
 import type { RemoteRead } from '../store.ts';
 import type { Answer, Attempt } from './attempt.ts';
-import { type Connection, countBytes } from './connection.ts';
-import type { Credentials } from './credentials.ts';
+import { type Admission, type Connection, countBytes } from './connection.ts';
 import type { HedgeBudget } from './hedge-budget.ts';
 import { RangeAnswer } from './range-answer.ts';
 
@@ -88,22 +87,22 @@ export class ExtentReader {
 
   async #try(reading: Reading): Promise<void> {
     const { connection, hedges } = this.#options;
-    const credentials = await connection.admit(reading);
+    const admission = await connection.admit(reading);
     const { cursor, totalBytes } = reading;
     const lengthBytes = totalBytes - cursor.done;
     const startMs = monotonicMs();
-    const first = this.#begin(reading, credentials, (bytes) => cursor.write(bytes));
+    const first = this.#begin(reading, admission, (bytes) => cursor.write(bytes));
     const delayMs = hedges.delayMs(lengthBytes);
     const answer = await (delayMs === undefined
       ? first.done
-      : this.#race(reading, first, credentials, delayMs));
+      : this.#race(reading, first, admission, delayMs));
     this.#check(reading, answer);
     hedges.record(lengthBytes, monotonicMs() - startMs);
   }
 
   #begin(
     { name, what, sizeBytes, position, totalBytes, cursor, signal }: Reading,
-    credentials: Credentials,
+    admission: Admission,
     take: (bytes: Buffer) => void,
   ): Attempt {
     const from = position + cursor.done;
@@ -112,25 +111,26 @@ export class ExtentReader {
     const wanted = { what, store, position: from, lengthBytes: to - from + 1, sizeBytes };
     const body = new RangeAnswer(wanted, take);
     const headers = { range: `bytes=${from}-${to}` };
-    return connection.begin({ method: 'GET', name, headers, body, signal }, credentials);
+    return connection.begin({ method: 'GET', name, headers, body, signal }, admission);
   }
 
   /** The first good answer; when there is none, the error of the first try. */
   async #race(
     reading: Reading,
     first: Attempt,
-    credentials: Credentials,
+    { credentials }: Admission,
     delayMs: number,
   ): Promise<Answer> {
     if (!(await isSlow(first, delayMs))) return first.done;
     const { connection, hedges } = this.#options;
-    if (!hedges.mayTake() || !connection.slots.tryTake()) return first.done;
+    const client = hedges.mayTake() ? connection.slots.tryTake() : undefined;
+    if (!client) return first.done;
     hedges.take();
     const { cursor } = reading;
     const from = cursor.done;
     const scratch = Buffer.allocUnsafeSlow(reading.totalBytes - from);
     let got = 0;
-    const second = this.#begin(reading, credentials, (bytes) => {
+    const second = this.#begin(reading, { client, credentials }, (bytes) => {
       got += bytes.copy(scratch, got);
     });
     try {

@@ -25,7 +25,7 @@ export const failureCauses = [
   'credentials',
   'denied',
   'no-bucket',
-  'misled',
+  'unfit',
 ] as const;
 export type FailureCause = (typeof failureCauses)[number];
 
@@ -37,7 +37,7 @@ export function createFailureCounts(): FailureCounts {
 }
 
 /** The same request will fail again: the configuration is wrong, or the rights. */
-const lasting: ReadonlySet<FailureCause> = new Set(['denied', 'no-bucket', 'misled']);
+const lasting: ReadonlySet<FailureCause> = new Set(['denied', 'no-bucket', 'unfit']);
 /** The server answered, and properly. */
 const proper: ReadonlySet<FailureCause> = new Set([...lasting, 'conflict', 'wrong-body']);
 
@@ -125,7 +125,7 @@ function causeOfAnswer(status: number, code: string | undefined): FailureCause {
   }
   if (status >= 500 && status !== 501) return 'http-other';
   if (status === 401 || status === 403) return 'denied';
-  return 'misled';
+  return 'unfit';
 }
 
 /** The failure that an error of the network, of HTTP's parser or of the SDK stands for. */

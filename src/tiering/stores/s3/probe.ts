@@ -39,7 +39,7 @@ export class Prober {
 
   /**
    * Probes once. Throws the AttemptFailure by which the server could not be reached or denied
-   * access, or an Error that says which promise it does not keep.
+   * access, or one that says which promise it does not keep.
    */
   async run(): Promise<{ honoursConditions: boolean }> {
     this.findings = [];
@@ -80,20 +80,20 @@ export class Prober {
       await this.#need(capability, step);
       return true;
     } catch (error) {
-      if (error instanceof AttemptFailure && error.reason !== 'misled') throw error;
-      return false;
+      if (error instanceof AttemptFailure && error.reason === 'unfit') return false;
+      throw error;
     }
   }
 
   async #write(name: string, bytes: Buffer): Promise<string> {
     const status = await this.#put(name, bytes);
-    if (status >= 300) throw new Error(`HTTP ${status} to a PUT of an object`);
+    if (status >= 300) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT of an object`);
     return 'an object was stored';
   }
 
   async #read(name: string, bytes: Buffer): Promise<string> {
     if (!(await this.#get(name))?.equals(bytes)) {
-      throw new Error('a GET does not give what was stored');
+      throw new AttemptFailure('unfit', 'a GET does not give what was stored');
     }
     return 'the stored bytes were read';
   }
@@ -113,7 +113,7 @@ export class Prober {
     const headers = { range: `bytes=${rangeFrom}-${rangeTo}` };
     await this.#connection.exchange({ method: 'GET', name, headers, body, isTrial: true });
     if (!Buffer.concat(got).equals(bytes.subarray(rangeFrom, rangeTo + 1))) {
-      throw new Error('a GET of a range gives other bytes than those');
+      throw new AttemptFailure('unfit', 'a GET of a range gives other bytes than those');
     }
     return 'exactly the range was read';
   }
@@ -121,16 +121,20 @@ export class Prober {
   async #list(folder: string, name: string): Promise<string> {
     const { objects } = await this.#listNames(folder);
     const found = objects.find((object) => object.name === name);
-    if (found?.sizeBytes !== sizeBytes) throw new Error('the list lacks a stored object');
+    if (found?.sizeBytes !== sizeBytes)
+      throw new AttemptFailure('unfit', 'the list lacks a stored object');
     return 'the stored object is listed';
   }
 
   async #writeOver(name: string, bytes: Buffer): Promise<string> {
     const status = await this.#put(name, randomBytes(sizeBytes), true);
     if (status !== 412)
-      throw new Error(`HTTP ${status} to a PUT over an object with If-None-Match`);
+      throw new AttemptFailure(
+        'unfit',
+        `HTTP ${status} to a PUT over an object with If-None-Match`,
+      );
     if (!(await this.#get(name))?.equals(bytes))
-      throw new Error('it was written over all the same');
+      throw new AttemptFailure('unfit', 'it was written over all the same');
     return 'If-None-Match kept an object';
   }
 
@@ -143,17 +147,21 @@ export class Prober {
     );
     const winners = bodies.filter((_, index) => (statuses[index] as number) < 300);
     if (winners.length !== 1) {
-      throw new Error(`${winners.length} of ${racers} won the race for one new name`);
+      throw new AttemptFailure(
+        'unfit',
+        `${winners.length} of ${racers} won the race for one new name`,
+      );
     }
     if (!(await this.#get(name))?.equals(winners[0] as Buffer)) {
-      throw new Error('a loser of the race was stored');
+      throw new AttemptFailure('unfit', 'a loser of the race was stored');
     }
     return `one of ${racers} won the race for one new name`;
   }
 
   async #delete(name: string): Promise<string> {
     await this.#connection.exchange({ method: 'DELETE', name, isTrial: true });
-    if (await this.#get(name)) throw new Error('a deleted object can still be read');
+    if (await this.#get(name))
+      throw new AttemptFailure('unfit', 'a deleted object can still be read');
     return 'a deleted object is gone';
   }
 

@@ -10,69 +10,16 @@ import { extentIdBytes } from '../../../core/ids.ts';
 import { extentBytesMax } from '../../../core/limits.ts';
 import type { RemoteRead, RemoteStore } from '../store.ts';
 import { openAddress, type StoreAddress } from './address.ts';
-import type { BreakerState } from './breaker.ts';
 import { Connection, type StoreRequest, type Timeouts } from './connection.ts';
-import type { Credentials } from './credentials.ts';
 import { ExtentReader } from './extent-reader.ts';
-import { AttemptFailure, type FailureCounts } from './failure.ts';
+import { AttemptFailure } from './failure.ts';
 import { HedgeBudget } from './hedge-budget.ts';
 import { EndAnswer, ObjectAnswer } from './object-answer.ts';
+import type { S3StoreOptions, StoreEvent, StoreState } from './options.ts';
 import { type Finding, Prober } from './probe.ts';
-import { defaultRetryPolicy, type RetryPolicy } from './retry.ts';
+import { defaultRetryPolicy } from './retry.ts';
 
-export interface S3StoreOptions {
-  number: number;
-  name: string;
-  /** `s3://bucket` or `s3://bucket/prefix`. */
-  url: string;
-  /** Default: AWS's for the region. */
-  endpoint?: string;
-  /** Default: as the AWS configuration says, else us-east-1. */
-  region?: string;
-  /** Default: the bucket in the host name, except where the host or the bucket cannot do that. */
-  pathStyle?: boolean;
-  /** Of the AWS configuration files. */
-  profile?: string;
-  /** Default: the SDK's chain. */
-  credentials?: Credentials;
-  /** Default 8 MiB. */
-  extentBytesMax?: number;
-  /** Requests under way at once; default 64. */
-  connectionsMax?: number;
-  /** Default 2,000. */
-  connectTimeoutMs?: number;
-  /** Default 10,000. */
-  firstByteTimeoutMs?: number;
-  /** Default 10,000. */
-  stallTimeoutMs?: number;
-  retryPolicy?: RetryPolicy;
-  /** Failures in a row, and the pauses between trials. Default: 10; 100 ms to 10 s. */
-  breaker?: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
-  onEvent?: (event: StoreEvent) => void;
-}
-
-/** For the log. */
-export type StoreEvent =
-  | { kind: 'breaker'; state: BreakerState; failure?: AttemptFailure }
-  | { kind: 'probed'; findings: readonly Finding[] };
-
-/** For `/_/health` and the metrics. */
-export interface StoreState {
-  /** It was probed and is not taken for down. */
-  ready: boolean;
-  breaker: BreakerState;
-  /** Of the last probe; empty: it was not reached yet. */
-  findings: readonly Finding[];
-  /** Further tries, by the cause of the failure before. */
-  retries: FailureCounts;
-  /** Failed tries, by cause. */
-  failures: FailureCounts;
-  hedges: { sent: number; won: number; lost: number };
-  inFlight: number;
-  waiting: number;
-  requests: number;
-  lastFailure: { reason: string; message: string; timeMs: number } | undefined;
-}
+export type { S3StoreOptions, StoreEvent, StoreState };
 
 const defaultExtentBytesMax = 8 * 1024 * 1024;
 const defaultConnectionsMax = 64;
@@ -136,7 +83,8 @@ export class S3Store implements RemoteStore {
     try {
       await store.#probe();
     } catch (error) {
-      if (!(error instanceof AttemptFailure && error.passing)) {
+      const isDown = error instanceof AttemptFailure && error.serverFault;
+      if (!isDown || error.reason === 'credentials') {
         await store.close();
         throw error;
       }
@@ -245,7 +193,7 @@ export class S3Store implements RemoteStore {
     return this.#connection.persist(async (earlierTries) => {
       const { status } = await this.#connection.exchange(request);
       if (status < 300) return 'stored';
-      if (status !== 412) throw new AttemptFailure('misled', `HTTP ${status} to a PUT`);
+      if (status !== 412) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT`);
       // An earlier try of ours may have done it, unheard.
       if (earlierTries > 0 && (await this.#holds(name, pieces))) return 'stored';
       return 'exists';
@@ -289,6 +237,9 @@ export class S3Store implements RemoteStore {
       const { honoursConditions } = await this.#prober.run();
       this.#honoursConditions = honoursConditions;
       this.#probed = true;
+    } catch (error) {
+      if (error instanceof AttemptFailure && error.reason === 'unfit') this.#connection.note(error);
+      throw error;
     } finally {
       this.#findings = this.#prober.findings;
       this.#onEvent({ kind: 'probed', findings: this.#findings });
@@ -301,7 +252,12 @@ export class S3Store implements RemoteStore {
       await this.#probe();
       return;
     }
-    await this.#connection.exchange({ method: 'HEAD', name: 'owner', isTrial: true });
+    try {
+      await this.#connection.exchange({ method: 'HEAD', name: 'owner', isTrial: true });
+    } catch (error) {
+      // Who says no is back.
+      if (!(error instanceof AttemptFailure) || error.serverFault) throw error;
+    }
   }
 }
 

@@ -1,0 +1,60 @@
+// What an S3 store is opened with, and what it tells of itself.
+import type { BreakerState } from './breaker.ts';
+import type { Credentials } from './credentials.ts';
+import type { AttemptFailure, FailureCause, FailureCounts } from './failure.ts';
+import type { Finding } from './probe.ts';
+import type { RetryPolicy } from './retry.ts';
+
+export interface S3StoreOptions {
+  number: number;
+  name: string;
+  /** `s3://bucket` or `s3://bucket/prefix`. */
+  url: string;
+  /** Default: AWS's for the region. */
+  endpoint?: string;
+  /** Default: as the AWS configuration says, else us-east-1. */
+  region?: string;
+  /** Default: the bucket in the host name, except where the host or the bucket cannot do that. */
+  pathStyle?: boolean;
+  /** Of the AWS configuration files. */
+  profile?: string;
+  /** Default: the SDK's chain. */
+  credentials?: Credentials;
+  /** Default 8 MiB. */
+  extentBytesMax?: number;
+  /** Requests under way at once; default 64. */
+  connectionsMax?: number;
+  /** Default 2,000. */
+  connectTimeoutMs?: number;
+  /** Default 10,000. */
+  firstByteTimeoutMs?: number;
+  /** Default 10,000. */
+  stallTimeoutMs?: number;
+  retryPolicy?: RetryPolicy;
+  /** Failures in a row, and the pauses between trials. Default: 10; 100 ms to 10 s. */
+  breaker?: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
+  onEvent?: (event: StoreEvent) => void;
+}
+
+/** For the log. */
+export type StoreEvent =
+  | { kind: 'breaker'; state: BreakerState; failure?: AttemptFailure }
+  | { kind: 'probed'; findings: readonly Finding[] };
+
+/** For `/_/health` and the metrics. */
+export interface StoreState {
+  /** It was probed and is not taken for down. */
+  ready: boolean;
+  breaker: BreakerState;
+  /** Of the last probe; empty: it was not reached yet. */
+  findings: readonly Finding[];
+  /** Further tries, by the cause of the failure before. */
+  retries: FailureCounts;
+  /** Failed tries, by cause. */
+  failures: FailureCounts;
+  hedges: { sent: number; won: number; lost: number };
+  inFlight: number;
+  waiting: number;
+  requests: number;
+  lastFailure: { reason: FailureCause; message: string; timeMs: number } | undefined;
+}
