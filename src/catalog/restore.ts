@@ -8,6 +8,16 @@ import { countReferences } from './extents.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { insertVersion, type ObjectDraft, openKey } from './versions.ts';
 
+/** Gives a store its number again, and the journal that is about to be begun in it. */
+export async function restoreStore(
+  tx: Tx,
+  store: { number: number; name: string; generation: string },
+): Promise<number> {
+  // Where it is, a start finds out and notes.
+  const sql = "INSERT INTO stores (number, name, location, generation) VALUES (?, ?, '', ?)";
+  return (await tx.run(sql, store.number, store.name, store.generation)).changes;
+}
+
 export interface RestoreBucket {
   kind: 'restoreBucket';
   bucket: Bucket;

@@ -2,7 +2,7 @@
 // The `bursar` command. Exit codes: 0 done, 1 could not be done, 2 asked for wrongly; a failure is
 // one line on stderr that says what to change.
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { addRecordsCommand, addUsageCommand } from './account-commands.ts';
 import { type Flags, loadConfig } from './config.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
@@ -13,8 +13,9 @@ import {
   addTenantCommands,
 } from './identity-commands.ts';
 import { addRootKeyCommands } from './keys-commands.ts';
+import { addRebuildCommand } from './rebuild-command.ts';
 import { serve } from './serve.ts';
-import { flagOf, type Setting, settings, variableOf } from './settings.ts';
+import { addSettingFlags } from './setting-flags.ts';
 import { addStoreCommands } from './store-commands.ts';
 import { addVerifyCommands } from './verify-commands.ts';
 
@@ -45,6 +46,8 @@ function makeProgram(): Command {
     add(program);
   }
   for (const command of program.commands) if (command.name() !== 'serve') addClientFlags(command);
+  // Needs no gateway: there is none while its database is lost.
+  addRebuildCommand(program);
   return program;
 }
 
@@ -68,34 +71,7 @@ function addClientFlags(command: Command): void {
 
 function addServeCommand(program: Command): void {
   const command = program.command('serve').description('run the gateway');
-  const hidden: Setting<unknown>[] = [];
-  for (const [property, one] of Object.entries(settings) as [string, Setting<unknown>][]) {
-    if (one.secret || one.isMapping) {
-      hidden.push(one);
-      continue;
-    }
-    const fallback = one.default === undefined ? '' : ` (default: ${one.default})`;
-    const names = `[${variableOf(one)}${one.notInFile ? '' : `, ${one.key}`}]`;
-    const value = one.isSwitch ? `[${one.placeholder}]` : `<${one.placeholder}>`;
-    const option = new Option(
-      `${flagOf(one)} ${value}`,
-      `${one.description}${fallback} ${names}`,
-    ).preset('yes');
-    option.attributeName = () => property;
-    command.addOption(property === 'domains' ? option.argParser(joinRepeated) : option);
-  }
-  const rows = hidden.map((one) => `  ${variableOf(one)}, ${one.key}: ${one.description}`);
-  command
-    .addHelpText('after', `\nIn the environment or the config file only:\n${rows.join('\n')}`)
-    .addHelpText(
-      'after',
-      '\nA flag wins over [its variable], that over its key in the config file.',
-    )
-    .action((flags: Flags) => serve(loadConfig(flags)));
-}
-
-function joinRepeated(value: string, before: string | undefined): string {
-  return before === undefined ? value : `${before},${value}`;
+  addSettingFlags(command).action((flags: Flags) => serve(loadConfig(flags)));
 }
 
 function oneLine(text: string): string {

@@ -47,6 +47,12 @@ export function writeFileDurably(
   fsyncFolder(dirname(path));
 }
 
+/** Gives a file that is durable itself another name in its folder. */
+export function renameDurably(from: string, to: string): void {
+  renameSync(from, to);
+  fsyncFolder(dirname(to));
+}
+
 /** Makes a folder (and those above it) that only its owner may enter, durably. */
 export function makeFolderDurably(path: string): void {
   const first = mkdirSync(path, { recursive: true, mode: 0o700 });

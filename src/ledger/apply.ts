@@ -7,7 +7,7 @@ import { createBucket, deleteBucket } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
-import { condemnUnknown, restoreBucket, restoreObject } from '../catalog/restore.ts';
+import { condemnUnknown, restoreBucket, restoreObject, restoreStore } from '../catalog/restore.ts';
 import { beginGeneration, registerStore } from '../catalog/stores.ts';
 import {
   abortUpload,
@@ -102,6 +102,8 @@ export async function applyHousekeeping(
       return beginGeneration(tx, work.store, work.generation);
     case 'forgetJournaled':
       return forgetJournaled(tx, work.store, work.lastSeq);
+    case 'restoreStore':
+      return restoreStore(tx, work);
     case 'condemnUnknown':
       return condemnUnknown(tx, work.store, work.ids, timeMs);
     case 'forgetExtents':

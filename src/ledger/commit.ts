@@ -19,6 +19,7 @@ export type Housekeeping =
   | { kind: 'registerStore'; name: string; location: string }
   | { kind: 'beginGeneration'; store: number; generation: string }
   | { kind: 'forgetJournaled'; store: number; lastSeq: number }
+  | { kind: 'restoreStore'; number: number; name: string; generation: string }
   | { kind: 'condemnUnknown'; store: number; ids: Uint8Array[] }
   | { kind: 'forgetExtents'; ids: Uint8Array[] }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number };

@@ -8,8 +8,11 @@ import type { Keyring } from '../../core/keyring.ts';
 
 /** What an object of the journal is, its first line. Times are milliseconds since the epoch. */
 export type Head =
-  /** The generation counts: it is the journal of the store of this number, in this database. */
-  | { kind: 'begin'; store: number; name: string; instance: string; timeMs: number }
+  /**
+   * The generation counts: it is the journal of the store of this number. `losses`: objects that the
+   * rebuild which began it could not restore, and whose extents may still be there.
+   */
+  | { kind: 'begin'; store: number; name: string; losses: number; timeMs: number }
   /** Changes up to `lastSeq`; `previous` is the segment that was written before it. */
   | { kind: 'segment'; previous: string | null; lastSeq: number; timeMs: number }
   /** A page of a snapshot that tells of all changes before `beginSeq`, begun at `timeMs`. */
@@ -195,7 +198,7 @@ const isIds: Check = (value) =>
   Array.isArray(value) && value.every((id) => isText(id) && /^[0-9a-f]{32}$/.test(id));
 
 const heads: Record<Head['kind'], Record<string, Check>> = {
-  begin: { store: isCount, name: isText, instance: isText, timeMs: isCount },
+  begin: { store: isCount, name: isText, losses: isCount, timeMs: isCount },
   segment: { previous: isTextOrNull, lastSeq: isCount, timeMs: isCount },
   page: { beginSeq: isCount, timeMs: isCount },
   complete: { beginSeq: isCount, pages: isCount, timeMs: isCount },

@@ -42,16 +42,15 @@ export function generationTime(generation: string): number | null {
 }
 
 /** Makes the generation count. */
-export async function beginGeneration(options: {
+export async function markBegin(options: {
   store: RemoteStore;
   keyring: Keyring;
   generation: string;
-  /** Of the data folder. */
-  instance: string;
+  losses: number;
 }): Promise<void> {
-  const { store, keyring, generation, instance } = options;
+  const { store, keyring, generation, losses } = options;
   const { number, name } = store;
-  const head: Head = { kind: 'begin', store: number, name, instance, timeMs: Date.now() };
+  const head: Head = { kind: 'begin', store: number, name, losses, timeMs: Date.now() };
   const place = { generation, name: beginName };
   const sealed = sealObject(keyring, place, [JSON.stringify(head)]);
   await store.putObject(objectName(place), sealed, { ifAbsent: true });

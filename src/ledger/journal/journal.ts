@@ -4,7 +4,7 @@
 // another; old ones go only when a later snapshot is complete. So a crash at any point leaves a
 // journal that replays to the catalog, up to what the outbox still has.
 import { listOutbox } from '../../catalog/outbox.ts';
-import { readGeneration, readInstance } from '../../catalog/stores.ts';
+import { readGeneration } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
@@ -14,11 +14,10 @@ import type { Ledger } from '../ledger.ts';
 import { composeSegment } from './entries.ts';
 import { type Head, objectName, sealObject, segmentName } from './format.ts';
 import {
-  beginGeneration,
   listGeneration,
+  markBegin,
   newGeneration,
   removalsAtOnce,
-  removeEarlierGenerations,
   type SegmentFile,
 } from './generation.ts';
 import { writeSnapshot } from './snapshot.ts';
@@ -227,8 +226,7 @@ export class Journal {
       generation = newGeneration(Date.now());
       await ledger.keepHouse({ kind: 'beginGeneration', store: store.number, generation });
     }
-    const instance = await readInstance(read);
-    await beginGeneration({ store, keyring, generation, instance });
+    await markBegin({ store, keyring, generation, losses: 0 });
     const { segments, snapshots } = await listGeneration(store, generation);
     const snapshot = snapshots.findLast((one) => one.isComplete);
     const lastSeq = segments.at(-1)?.lastSeq ?? -1;
@@ -319,7 +317,6 @@ export class Journal {
     await inParallel([...names, ...old.map(({ name }) => name)], removalsAtOnce, (name) =>
       store.removeObject(objectName({ generation, name })),
     );
-    await removeEarlierGenerations(store, generation);
   }
 }
 

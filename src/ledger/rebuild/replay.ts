@@ -25,25 +25,29 @@ const readsAtOnce = 8;
 
 type HeadOf<K extends Head['kind']> = Extract<Head, { kind: K }>;
 
-/** The newest generation of a store that counts. */
+/** A generation of a store that counts. */
 export interface FoundJournal {
+  store: RemoteStore;
   begin: HeadOf<'begin'>;
   report: JournalReport;
 }
 
-/** Undefined when there is none. Markers that are not authentic are `damaged`. */
+/** The generation `wanted`, if the store has it, else the newest; undefined when there is none. */
 export async function findJournal(
   store: RemoteStore,
   keyring: Keyring,
-): Promise<{ found: FoundJournal | undefined; damaged: string[] }> {
+  wanted: string | undefined,
+): Promise<FoundJournal | undefined> {
   const { generations, foreign } = await listGenerations(store);
   const damaged: string[] = [];
-  for (const generation of generations.reverse()) {
+  const isThere = wanted !== undefined && generations.includes(wanted);
+  for (const generation of isThere ? [wanted] : generations.reverse()) {
     const report: JournalReport = {
       store: store.name,
       generation,
       lastSeq: -1,
       lastTime: '',
+      earlierLosses: 0,
       segments: 0,
       snapshotPages: 0,
       damaged,
@@ -52,11 +56,13 @@ export async function findJournal(
     };
     const reading = { store, keyring, report };
     const marker = await readObject(reading, beginName, 'begin');
-    if (marker) return { found: { begin: marker.head, report }, damaged };
-    // Without a marker it was not meant to count yet.
-    report.missing = [];
+    if (marker) {
+      // Others were without a marker: they were not meant to count yet.
+      report.earlierLosses = marker.head.losses;
+      return { store, begin: marker.head, report };
+    }
   }
-  return { found: undefined, damaged };
+  return undefined;
 }
 
 interface Reading {
@@ -69,11 +75,7 @@ interface Reading {
  * Takes all that the journal says into `staging`. Gives when the snapshot was begun that it starts
  * from, milliseconds; null: there is none, it starts with the first change.
  */
-export async function replayJournal(
-  reading: Reading,
-  staging: Staging,
-  storeNumber: number,
-): Promise<number | null> {
+export async function replayJournal(reading: Reading, staging: Staging): Promise<number | null> {
   const { store, report } = reading;
   const files = await listGeneration(store, report.generation);
   report.foreign.push(...files.foreign);
@@ -85,7 +87,7 @@ export async function replayJournal(
     const pages = Array.from({ length: snapshot.pages }, (_, page) => page);
     await inParallel(pages, readsAtOnce, async (page) => {
       const object = await readObject(reading, pageName(snapshot.beginSeq, page), 'page');
-      if (object) await staging.takeEntries(storeNumber, object.entries);
+      if (object) await staging.takeEntries(store.number, object.entries);
     });
   }
   const beginSeq = snapshot?.beginSeq ?? 0;
@@ -95,7 +97,7 @@ export async function replayJournal(
     const object = await readObject(reading, name, 'segment', sizeBytes);
     if (!object) return;
     const { previous, timeMs } = object.head;
-    await staging.takeEntries(storeNumber, object.entries);
+    await staging.takeEntries(store.number, object.entries);
     report.segments++;
     report.lastSeq = Math.max(report.lastSeq, lastSeq);
     lastTimeMs = Math.max(lastTimeMs, timeMs);

@@ -1,5 +1,7 @@
 // What a rebuild found and did. Plain data: the command prints it, or gives it as JSON.
 
+import type { StagedUpload } from './staging.ts';
+
 /** How many there were, and the first of them. */
 export class Listed<T> {
   count = 0;
@@ -25,6 +27,8 @@ export interface JournalReport {
   /** The last change that it tells of. What came after it is lost, or was withheld. */
   lastSeq: number;
   lastTime: string;
+  /** Objects that an earlier rebuild could not restore, and that this journal cannot tell of. */
+  earlierLosses: number;
   segments: number;
   snapshotPages: number;
   /** Objects that are not what the gateway wrote. */
@@ -50,10 +54,7 @@ export interface RebuildReport {
   /** Current versions that could not be restored. */
   lost: Listed<ObjectName & { reason: string }>;
   /** Open multipart uploads, and what completed ones left behind: not restored. */
-  uploads: {
-    count: number;
-    first: { bucket: string; key: string; id: string; sizeBytes: number }[];
-  };
+  uploads: { count: number; first: StagedUpload[] };
   /** Extents whose metadata is not what the gateway wrote. */
   damagedExtents: Listed<string>;
   /** Extents that no restored object has: given to the sweeper, or left alone. */
@@ -79,9 +80,12 @@ export function newReport(): RebuildReport {
   };
 }
 
-/** Whether the journals told all that they had been told, and all of it was there. */
+/**
+ * Whether the journals told all that they had been told, and all of it was there. Only then is what
+ * nothing names certain to belong to nothing.
+ */
 export function isWhole(report: RebuildReport): boolean {
-  const isDamaged = ({ damaged, missing }: JournalReport): boolean =>
-    damaged.length + missing.length > 0;
+  const isDamaged = ({ damaged, missing, earlierLosses }: JournalReport): boolean =>
+    damaged.length + missing.length + earlierLosses > 0;
   return report.lost.count === 0 && !report.journals.some(isDamaged);
 }

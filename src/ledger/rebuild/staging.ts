@@ -229,14 +229,14 @@ export class Staging {
     return rows.map(readWriteRow);
   }
 
-  async listUploads(max: number): Promise<{ count: number; uploads: StagedUpload[] }> {
+  async listUploads(max: number): Promise<{ count: number; first: StagedUpload[] }> {
     const { tx } = this.#db;
     const counted = await tx.get<{ count: number }>('SELECT count(*) AS count FROM uploads');
-    const uploads = await tx.all<StagedUpload>(
+    const first = await tx.all<StagedUpload>(
       'SELECT id, bucket, key, bytes AS sizeBytes FROM uploads ORDER BY bucket, key, id LIMIT ?',
       max,
     );
-    return { count: counted?.count ?? 0, uploads };
+    return { count: counted?.count ?? 0, first };
   }
 
   /** Buckets, `tenant/name`, whose id or name several stores claim. */

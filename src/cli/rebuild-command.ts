@@ -1,0 +1,191 @@
+// `bursar rebuild`: makes a lost database anew from the S3 stores and the root keys, and says what
+// it could not restore. Progress goes to stderr, the report to stdout.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { monotonicMs } from '../core/clock.ts';
+import { RebuildFailure, rebuild } from '../ledger/rebuild/rebuild.ts';
+import {
+  isWhole,
+  type JournalReport,
+  type Listed,
+  type RebuildReport,
+} from '../ledger/rebuild/report.ts';
+import { S3Store } from '../tiering/stores/s3/s3-store.ts';
+import { type Config, type Flags, loadConfig } from './config.ts';
+import { type DataFolder, openDataFolder } from './data-folder.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import { print, printable, printJson } from './output.ts';
+import { formatBytes, formatCount } from './progress.ts';
+import { addSettingFlags } from './setting-flags.ts';
+import { chooseStores } from './store-settings.ts';
+
+/** Those that lead to the stores and to the keys. */
+const wanted = [
+  'data',
+  'config',
+  'store',
+  'storeEndpoint',
+  'storeRegion',
+  'storePathStyle',
+  'stores',
+  'kmsKey',
+  'kmsRegion',
+  'kmsEndpoint',
+] as const satisfies (keyof Config)[];
+
+interface RebuildFlags {
+  json?: boolean;
+  generation?: string;
+  discard?: boolean;
+}
+
+export function addRebuildCommand(program: Command): void {
+  const command = program
+    .command('rebuild')
+    .description('make a lost database anew from the S3 stores and the root keys in DIR/keys')
+    .option('--json', 'report as JSON')
+    .option('--generation <name>', 'go by this journal instead of the newest')
+    .option('--discard', 'let extents that nothing names be swept even if something is lost');
+  addSettingFlags(command, wanted).action(async (given: RebuildFlags & Flags) => {
+    const { json, generation, discard, ...flags } = given;
+    const report = await run(loadConfig(flags), { generation, discard: discard === true });
+    if (json) printJson({ ...report, isWhole: isWhole(report) });
+    else printReport(report);
+    if (!isWhole(report)) {
+      throw new CommandFailure('failed', 'not everything could be restored: see the report');
+    }
+  });
+}
+
+async function run(
+  config: Config,
+  asked: { generation: string | undefined; discard: boolean },
+): Promise<RebuildReport> {
+  for (const [file, shouldBe] of [
+    [join(config.data, 'keys', 'root-keys.json'), true],
+    [join(config.data, 'bursar.db'), false],
+  ] as const) {
+    if (existsSync(file) === shouldBe) continue;
+    const reason = shouldBe
+      ? 'is missing: without the root keys nothing can be restored'
+      : 'is there: a rebuild makes it anew, so move it away first';
+    throw new CommandFailure('failed', `${file} ${reason}`);
+  }
+  const folder = await openDataFolder(config);
+  const stores: S3Store[] = [];
+  try {
+    // Numbers are those of manifests, which the journals know.
+    for (const settings of chooseStores(config).stores) {
+      stores.push(await openStore({ ...settings, number: stores.length }));
+    }
+    return await rebuildFolder(folder, stores, asked);
+  } finally {
+    for (const store of stores) await store.close();
+    folder.release();
+  }
+}
+
+async function openStore(settings: Parameters<typeof S3Store.open>[0]): Promise<S3Store> {
+  let store: S3Store;
+  try {
+    store = await S3Store.open(settings);
+  } catch (error) {
+    throw new CommandFailure('failed', `store ${settings.name}: ${messageOfFailure(error)}`, error);
+  }
+  if (store.state().ready) return store;
+  const reason = store.state().lastFailure?.message ?? 'it does not answer';
+  await store.close();
+  throw new CommandFailure('failed', `store ${settings.name} cannot be reached: ${reason}`);
+}
+
+async function rebuildFolder(
+  folder: DataFolder,
+  stores: readonly S3Store[],
+  asked: { generation: string | undefined; discard: boolean },
+): Promise<RebuildReport> {
+  const progress = new StepProgress();
+  try {
+    return await rebuild({
+      ...asked,
+      stores,
+      rootKeys: folder.rootKeys.keys,
+      sealer: folder.sealer,
+      databaseFile: folder.databaseFile,
+      onProgress: (step, done) => progress.show(step, done),
+    });
+  } catch (error) {
+    if (error instanceof RebuildFailure) throw new CommandFailure('failed', error.message, error);
+    throw error;
+  } finally {
+    progress.clear();
+  }
+}
+
+const showEveryMs = 200;
+
+/** What is being done and how far it is: on a terminal in place, elsewhere a line for each step. */
+class StepProgress {
+  #step = '';
+  #shownMs = 0;
+
+  show(step: string, done: number): void {
+    const { isTTY } = process.stderr;
+    const isNew = step !== this.#step;
+    if (!isNew && (!isTTY || monotonicMs() - this.#shownMs < showEveryMs)) return;
+    this.#step = step;
+    this.#shownMs = monotonicMs();
+    const count = done > 1 ? `: ${formatCount(done)}` : '';
+    process.stderr.write(isTTY ? `\r\x1b[K${step}${count}` : `${step}\n`);
+  }
+
+  clear(): void {
+    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+  }
+}
+
+function printReport(report: RebuildReport): void {
+  for (const journal of report.journals) printJournal(journal);
+  for (const name of report.emptyStores) print(`store ${name}: holds nothing of a gateway`);
+  const { buckets, objects, objectBytes, tenants, principals } = report;
+  print(
+    `restored ${formatCount(objects)} objects (${formatBytes(objectBytes)}) in ` +
+      `${formatCount(buckets)} buckets of ${tenants.join(', ') || 'no tenant'}`,
+  );
+  const nameOf = (one: { tenant: string; bucket: string; key: string }): string =>
+    `${one.tenant}/${one.bucket}/${one.key}`;
+  printListed('of these, known by their extents alone', report.fromExtents, nameOf);
+  printListed('LOST', report.lost, (one) => `${nameOf(one)}: ${one.reason}`);
+  printListed('multipart uploads, not restored', report.uploads, (one) => {
+    return `${one.bucket}/${one.key}: upload ${one.id}, ${formatBytes(one.sizeBytes)}`;
+  });
+  printListed('extents that are not what was written', report.damagedExtents, (id) => id);
+  const { condemnedExtents: condemned, leftExtents: left } = report;
+  if (condemned > 0)
+    print(`${formatCount(condemned)} extents belong to nothing: they will be swept`);
+  if (left > 0) print(`${formatCount(left)} extents that nothing names were left alone`);
+  if (principals.length === 0) return;
+  print(`bucket owners are members without access keys: ${principals.join(', ')}`);
+  print('not restored: other principals, groups, access keys, settings of tenants, records');
+}
+
+function printJournal(journal: JournalReport): void {
+  const { store, generation, lastSeq, lastTime, damaged, missing, foreign, earlierLosses } =
+    journal;
+  print(`store ${store}: journal ${generation}, up to change ${lastSeq} at ${lastTime}`);
+  for (const [what, names] of Object.entries({ damaged, missing, foreign })) {
+    if (names.length > 0) print(`  ${what}: ${names.map(printable).join(', ')}`);
+  }
+  if (earlierLosses > 0) print(`  a rebuild before this one lost ${formatCount(earlierLosses)}`);
+}
+
+function printListed<T>(
+  what: string,
+  listed: Pick<Listed<T>, 'count' | 'first'>,
+  show: (one: T) => string,
+): void {
+  if (listed.count === 0) return;
+  print(`${what}: ${formatCount(listed.count)}`);
+  for (const one of listed.first) print(`  ${printable(show(one))}`);
+  if (listed.count > listed.first.length) print('  …');
+}

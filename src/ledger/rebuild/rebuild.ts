@@ -1,0 +1,213 @@
+// Makes the database anew from S3 stores and the root keys alone (docs/admin/rebuild.md): what the
+// journals say, then plain writes that they do not say yet, told by their extents. Invariants:
+// nothing is restored whose bytes are not all there; each thing is restored through the ledger, so
+// that catalog, counters and records tell one story; the database takes its name, and the stores
+// their new journal, only when all is done: a rebuild that dies can be run again.
+import { existsSync, rmSync } from 'node:fs';
+import { readInstance } from '../../catalog/stores.ts';
+import { openDatabase, type Reader } from '../../core/database.ts';
+import { renameDurably } from '../../core/durable-file.ts';
+import { Keyring } from '../../core/keyring.ts';
+import type { RemoteStore } from '../../tiering/stores/store.ts';
+import { StoreGate } from '../../tiering/stores/store-gate.ts';
+import { claimStore, findOwner } from '../../tiering/stores/store-owner.ts';
+import {
+  generationTime,
+  markBegin,
+  newGeneration,
+  removeEarlierGenerations,
+} from '../journal/generation.ts';
+import { writeSnapshot } from '../journal/snapshot.ts';
+import { Ledger } from '../ledger.ts';
+import { findJournal, replayJournal } from './replay.ts';
+import { isWhole, type JournalReport, listedMax, newReport, type RebuildReport } from './report.ts';
+import { checkExtents, restoreAll } from './restore.ts';
+import { Staging } from './staging.ts';
+import { placeTails, readUnnamed, type TailBucket } from './tail.ts';
+import type { RebuildOptions, RebuiltStore, Work } from './work.ts';
+
+/** A rebuild cannot be made of what there is. Nothing was changed. */
+export class RebuildFailure extends Error {
+  override readonly name = 'RebuildFailure';
+}
+
+/** Throws `RebuildFailure`, or what a store throws that does not answer. */
+export async function rebuild(options: RebuildOptions): Promise<RebuildReport> {
+  const { databaseFile, rootKeys } = options;
+  if (existsSync(databaseFile)) throw new RebuildFailure(`${databaseFile} is there already`);
+  const stagingFile = `${databaseFile}.staging`;
+  const newFile = `${databaseFile}.rebuilding`;
+  removeDatabase(stagingFile);
+  removeDatabase(newFile);
+  const staging = Staging.open(stagingFile);
+  const work = { ...options, keyring: new Keyring(rootKeys), staging, report: newReport() };
+  try {
+    const stores = await findStores(work);
+    await stage(work, stores);
+    await restore(work, stores, newFile);
+    renameDurably(newFile, databaseFile);
+    // Who wants to try again what was lost needs the journal that tells of it.
+    if (!isWhole(work.report)) return work.report;
+    for (const one of stores) await removeEarlierGenerations(one.store, one.newGeneration);
+  } finally {
+    staging.close();
+    removeDatabase(stagingFile);
+  }
+  return work.report;
+}
+
+async function findStores(work: Work): Promise<RebuiltStore[]> {
+  const { keyring, sealer, report } = work;
+  const found: RebuiltStore[] = [];
+  for (const store of work.stores) {
+    const journal = await findJournal(store, keyring, work.generation);
+    if (!journal) {
+      report.emptyStores.push(store.name);
+      continue;
+    }
+    const number = journal.begin.store;
+    const owner = await findOwner(store, sealer, { instance: '', store: number });
+    if (owner === 'foreign') {
+      throw new RebuildFailure(`store ${store.name} belongs to a gateway with other keys`);
+    }
+    const other = found.find((one) => one.store.number === number);
+    if (other) {
+      const names = `${other.store.name} and ${store.name}`;
+      throw new RebuildFailure(`stores ${names} are of different gateways: rebuild them apart`);
+    }
+    const gate = new StoreGate({ number, name: store.name, reason: '' });
+    gate.open(store);
+    report.journals.push(journal.report);
+    const newGeneration = nameGeneration(journal.report);
+    found.push({ store: gate, journal: journal.report, snapshotMs: null, newGeneration });
+  }
+  if (found.length > 0) return found;
+  throw new RebuildFailure(
+    `no journal under these keys is in ${work.stores.map(({ name }) => name).join(', ') || 'any store'}`,
+  );
+}
+
+/** Gathers what journals and extents say, and decides which version of each key is to be restored. */
+async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
+  const { staging, keyring, report } = work;
+  for (const one of stores) {
+    const { store, journal } = one;
+    work.onProgress(`reading the journal of ${store.name}`, 0);
+    one.snapshotMs = await replayJournal({ store, keyring, report: journal }, staging);
+    await stageExtents(work, store);
+  }
+  const conflicts = await staging.listConflicts();
+  if (conflicts.length > 0) {
+    const names = conflicts.slice(0, 3).join(', ');
+    throw new RebuildFailure(`several stores claim the bucket ${names}: rebuild them apart`);
+  }
+  const buckets = await listBuckets(staging, stores);
+  await nameExtents(staging, buckets);
+  for (const { store } of stores) {
+    let read = 0;
+    await readUnnamed({ store, keyring, staging, report }, () =>
+      work.onProgress(`reading what extents in ${store.name} say that nothing names`, ++read),
+    );
+  }
+  await placeTails(staging, buckets);
+  report.uploads = await staging.listUploads(listedMax);
+}
+
+async function stageExtents({ staging, onProgress }: Work, store: RemoteStore): Promise<void> {
+  const pageMax = 1000;
+  let listed = 0;
+  let page: { id: Buffer; sizeBytes: number }[] = [];
+  for await (const extent of store.list()) {
+    page.push(extent);
+    if (page.length < pageMax) continue;
+    await staging.takeExtents(store.number, page);
+    listed += page.length;
+    onProgress(`listing extents in ${store.name}`, listed);
+    page = [];
+  }
+  await staging.takeExtents(store.number, page);
+}
+
+async function listBuckets(
+  staging: Staging,
+  stores: readonly RebuiltStore[],
+): Promise<Map<number, TailBucket>> {
+  const snapshots = new Map(stores.map(({ store, snapshotMs }) => [store.number, snapshotMs]));
+  const buckets = await staging.listBuckets();
+  return new Map(
+    buckets.map((one) => [one.id, { ...one, snapshotMs: snapshots.get(one.store) ?? null }]),
+  );
+}
+
+/** Extents of versions that are whole need not be asked what they are. */
+async function nameExtents(
+  staging: Staging,
+  buckets: ReadonlyMap<number, TailBucket>,
+): Promise<void> {
+  for await (const { version } of staging.listVersions()) {
+    const bucket = buckets.get(version.bucketId);
+    const checked = bucket && (await checkExtents(staging, bucket.store, version));
+    if (checked?.runs) await staging.nameExtents(checked.runs.map(({ id }) => id));
+  }
+}
+
+/** Makes the database file, and begins a new journal in each store, which then is the new one's. */
+async function restore(work: Work, stores: RebuiltStore[], path: string): Promise<void> {
+  let fail: (error: Error) => void = () => {};
+  let isDead = false;
+  const fatal = new Promise<never>((_, reject) => {
+    fail = reject;
+  });
+  fatal.catch(() => {});
+  const ledger = await Ledger.open({
+    path,
+    rootKeys: work.rootKeys,
+    onFatal: (reason) => {
+      isDead = true;
+      fail(new Error(reason));
+    },
+    onFailure: (reason) => fail(new Error(reason)),
+  });
+  const db = openDatabase(path, { readonly: true, cacheKib: 64 * 1024 });
+  try {
+    const task = async (): Promise<void> => {
+      for (const { store, newGeneration: generation } of stores) {
+        const { number, name } = store;
+        await ledger.keepHouse({ kind: 'restoreStore', number, name, generation });
+      }
+      await restoreAll(work, { ledger, read: db.tx, stores });
+      for (const one of stores) await takeOver(work, db.tx, one);
+    };
+    await Promise.race([task(), fatal]);
+  } finally {
+    db.close();
+    if (!isDead) await ledger.close();
+  }
+}
+
+/** After the former one, whatever the clock says. */
+function nameGeneration({ generation }: JournalReport): string {
+  return newGeneration(Math.max(Date.now(), (generationTime(generation) ?? 0) + 1));
+}
+
+/** The journal that tells of the restored objects counts from here on, and the store is the new one's. */
+async function takeOver(
+  { keyring, sealer, report, onProgress }: Work,
+  read: Reader,
+  { store, newGeneration: generation }: RebuiltStore,
+): Promise<void> {
+  onProgress(`writing the new journal of ${store.name}`, 0);
+  const newest = await read.get<{ idx: number }>('SELECT max(idx) AS idx FROM records');
+  const beginSeq = (newest?.idx ?? -1) + 1;
+  await writeSnapshot({ read, keyring, store, generation, beginSeq });
+  const losses = isWhole(report) ? 0 : Math.max(1, report.lost.count);
+  await markBegin({ store, keyring, generation, losses });
+  const claim = { instance: await readInstance(read), store: store.number };
+  const owner = await claimStore(store, sealer, claim, { takeOver: true });
+  if (owner !== 'us') throw new RebuildFailure(`store ${store.name} was taken by another rebuild`);
+}
+
+/** SQLite's files of a database. */
+function removeDatabase(path: string): void {
+  for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
+}

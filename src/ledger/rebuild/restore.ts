@@ -1,0 +1,215 @@
+// Restores what was staged, through the ledger and in the order in which it was made. Invariant: a
+// version is restored only when each extent that it names is listed in its bucket's store with the
+// very size that the manifest says.
+import type { RecordDraft } from '../../audit/record.ts';
+import { defaultTenant, type IdentityChange, rootPrincipal } from '../../authz/identity-changes.ts';
+import { sealObject } from '../../catalog/authentic.ts';
+import type { Reader } from '../../core/database.ts';
+import { newRequestId } from '../../core/ids.ts';
+import { inParallel } from '../../core/in-parallel.ts';
+import { countBytes, decodeManifest, type ExtentRun } from '../../core/manifest.ts';
+import { principalId } from '../../core/principal.ts';
+import { sealedBytes } from '../../tiering/chunk-format.ts';
+import type { Change, Commit } from '../commit.ts';
+import type { BucketEntry, VersionEntry } from '../journal/format.ts';
+import type { Ledger } from '../ledger.ts';
+import { isWhole } from './report.ts';
+import type { Staging } from './staging.ts';
+import type { RebuiltStore, Work } from './work.ts';
+
+/** Commits that wait together: enough to fill the ledger's batches. */
+const commitsAtOnce = 500;
+
+type RestoredBucket = BucketEntry & { store: number };
+
+interface Target {
+  ledger: Ledger;
+  read: Reader;
+  stores: readonly RebuiltStore[];
+}
+
+export async function restoreAll(work: Work, target: Target): Promise<void> {
+  const commit = committer(target.ledger);
+  await commit({ kind: 'none' }, { action: 'bursar:Rebuild', target: namesOf(target.stores) });
+  const buckets = await work.staging.listBuckets();
+  await restoreIdentities(work, buckets, commit);
+  for (const { store, kind: _, ...bucket } of buckets) {
+    const about = { action: 'bursar:RestoreBucket', bucket };
+    await commit({ kind: 'restoreBucket', bucket: { ...bucket, store } }, about);
+    work.report.buckets++;
+  }
+  const byId = new Map(buckets.map((bucket) => [bucket.id, bucket]));
+  // They are handed to the ledger in order, which applies them in order.
+  await inParallel(listRestorable(work, byId), commitsAtOnce, async ({ bucket, version }) => {
+    await commit(...restoreObject(work, bucket, version));
+    work.onProgress('restoring objects', ++work.report.objects);
+    work.report.objectBytes += version.sizeBytes;
+  });
+  await condemnOthers(work, target);
+}
+
+/** What a restored thing's record says besides the obvious. */
+type About = Pick<RecordDraft, 'action'> &
+  Partial<Pick<RecordDraft, 'target' | 'key' | 'sizeBytes' | 'etag' | 'sha256' | 'class'>> & {
+    bucket?: { tenant: string; name: string; owner: string };
+    tenant?: string;
+  };
+
+type CommitOne = (change: Change, about: About) => Promise<void>;
+
+/** Commits in the name of the bucket's owner, or of the gateway's own principal; nobody asked. */
+function committer(ledger: Ledger): CommitOne {
+  const requestId = newRequestId();
+  return async (change, { bucket, tenant: about, ...detail }) => {
+    const tenant = bucket?.tenant ?? about ?? defaultTenant;
+    const principal = bucket?.owner ?? rootPrincipal;
+    const commit: Commit = {
+      change,
+      charged: { tenant, principal, bucket: bucket ?? null },
+      transfer: { requests: 0, ingressBytes: 0, egressBytes: 0 },
+      record: {
+        ...detail,
+        tenant,
+        principal,
+        evidence: 'none',
+        bucket: bucket?.name ?? null,
+        bytesIn: 0,
+        bytesOut: 0,
+        requestId,
+        source: 'bursar rebuild',
+        status: 200,
+      },
+    };
+    const result = await ledger.commit(commit);
+    if (!result.ok) throw new Error(`${detail.action} was refused: ${result.code}`);
+  };
+}
+
+/** The tenants of the buckets, and their owners: members without access keys. */
+async function restoreIdentities(
+  { report }: Work,
+  buckets: readonly RestoredBucket[],
+  commit: CommitOne,
+): Promise<void> {
+  for (const name of new Set(buckets.map(({ tenant }) => tenant))) {
+    const identity = { type: 'createTenant', name, membersCreateBuckets: false } as const;
+    const about = { action: 'bursar:RestoreTenant', tenant: name, target: `tenants/${name}` };
+    await commit({ kind: 'identity', identity }, about);
+    report.tenants.push(name);
+  }
+  const owners = new Map(buckets.map((one) => [principalId(one.tenant, one.owner), one]));
+  for (const [id, { tenant, owner: name }] of owners) {
+    const identity: IdentityChange = {
+      type: 'createPrincipal',
+      tenant,
+      name,
+      kind: 'person',
+      role: 'member',
+      groups: [],
+    };
+    const target = `tenants/${tenant}/principals/${name}`;
+    await commit(
+      { kind: 'identity', identity },
+      { action: 'bursar:RestorePrincipal', tenant, target },
+    );
+    report.principals.push(id);
+  }
+}
+
+interface Restorable {
+  bucket: RestoredBucket;
+  version: VersionEntry;
+}
+
+/** Versions whose bytes are all there; the others are reported. */
+async function* listRestorable(
+  { staging, report }: Work,
+  buckets: ReadonlyMap<number, RestoredBucket>,
+): AsyncGenerator<Restorable> {
+  for await (const { version, isTail } of staging.listVersions()) {
+    const bucket = buckets.get(version.bucketId);
+    if (!bucket) continue;
+    const name = { tenant: bucket.tenant, bucket: bucket.name, key: version.key };
+    const { runs, reason } = await checkExtents(staging, bucket.store, version);
+    if (!runs) report.lost.add({ ...name, reason });
+    else {
+      if (isTail) report.fromExtents.add(name);
+      yield { bucket, version };
+    }
+  }
+}
+
+/** The runs of a version whose bytes are all in the store, or why they are not. */
+export async function checkExtents(
+  staging: Staging,
+  store: number,
+  version: VersionEntry,
+): Promise<{ runs: ExtentRun[]; reason: null } | { runs: null; reason: string }> {
+  const runs = decodeManifest(Buffer.from(version.manifest, 'base64'));
+  if (countBytes(runs) !== version.sizeBytes) return { runs: null, reason: 'its size is another' };
+  for (const run of runs) {
+    const name = `extent ${run.id.toString('hex')}`;
+    const found = await staging.findExtent(run.id);
+    if (found?.store !== store || run.store !== store) {
+      return { runs: null, reason: `${name} is missing` };
+    }
+    const sizeBytes = sealedBytes(run.extentBytes) + run.trailerBytes;
+    if (found.sizeBytes !== sizeBytes) {
+      const reason = `${name} has ${found.sizeBytes} bytes instead of ${sizeBytes}`;
+      return { runs: null, reason };
+    }
+  }
+  return { runs, reason: null };
+}
+
+function restoreObject(
+  { keyring }: Work,
+  bucket: RestoredBucket,
+  version: VersionEntry,
+): [Change, About] {
+  const { key, createdMs, sizeBytes, etag, owner, attributes, sha256 } = version;
+  const object = sealObject(keyring, {
+    tenant: bucket.tenant,
+    sizeBytes,
+    etag,
+    sha256: sha256 === null ? null : Buffer.from(sha256, 'hex'),
+    class: version.class,
+    owner,
+    attributes,
+    manifest: Buffer.from(version.manifest, 'base64'),
+  });
+  return [
+    { kind: 'restoreObject', bucketId: bucket.id, key, createdMs, object },
+    {
+      action: 'bursar:RestoreObject',
+      bucket,
+      key,
+      sizeBytes,
+      etag,
+      sha256,
+      class: version.class,
+    },
+  ];
+}
+
+/** Extents that no restored version names: for the sweeper, or left alone while some may be needed. */
+async function condemnOthers(work: Work, { ledger, read, stores }: Target): Promise<void> {
+  const { staging, report, discard } = work;
+  const isSafe = discard || isWhole(report);
+  for (const { store } of stores) {
+    for await (const ids of staging.listExtents(store.number)) {
+      if (isSafe) {
+        const condemned = { kind: 'condemnUnknown', store: store.number, ids } as const;
+        report.condemnedExtents += await ledger.keepHouse(condemned);
+        continue;
+      }
+      for (const id of ids) {
+        if (!(await read.get('SELECT 1 FROM extents WHERE id = ?', id))) report.leftExtents++;
+      }
+    }
+  }
+}
+
+function namesOf(stores: readonly RebuiltStore[]): string {
+  return `stores/${stores.map(({ store }) => store.name).join(',')}`;
+}

@@ -1,0 +1,37 @@
+// What the steps of a rebuild share.
+import type { Keyring, RootKey } from '../../core/keyring.ts';
+import type { Sealer } from '../../core/sealing.ts';
+import type { RemoteStore } from '../../tiering/stores/store.ts';
+import type { JournalReport, RebuildReport } from './report.ts';
+import type { Staging } from './staging.ts';
+
+export interface RebuildOptions {
+  /** All stores of the gateway; the numbers that they have here do not matter. */
+  stores: readonly RemoteStore[];
+  rootKeys: readonly RootKey[];
+  sealer: Sealer;
+  /** There must be none. */
+  databaseFile: string;
+  /** The journal to go by, where a store has it; otherwise its newest. */
+  generation?: string | undefined;
+  /** Gives extents that nothing names to the sweeper even when something could not be restored. */
+  discard: boolean;
+  onProgress: (step: string, done: number) => void;
+}
+
+/** What the steps share. */
+export interface Work extends RebuildOptions {
+  keyring: Keyring;
+  staging: Staging;
+  report: RebuildReport;
+}
+
+/** A store with the number that manifests have for it. */
+export interface RebuiltStore {
+  store: RemoteStore;
+  journal: JournalReport;
+  /** When the snapshot was begun that the journal starts from, milliseconds. */
+  snapshotMs: number | null;
+  /** Of the journal that the new database writes. */
+  newGeneration: string;
+}
