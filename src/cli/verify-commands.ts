@@ -96,31 +96,31 @@ async function verifyData(
   const progress = new Progress(process.stderr, run.bytes);
   const pace = new Pace(given.rate);
   try {
-    do {
+    for (;;) {
       const slice = await verifySlice(connection, run, Math.min(given.rate, sliceBytesMax));
       progress.clear();
-      for (const finding of slice.findings)
-        print(asJson ? JSON.stringify(finding) : lineOf(finding));
-      run.cursor = slice.cursor;
-      run.versions += slice.versions;
-      run.bytes += slice.bytes;
-      run.findings += slice.findings.length;
-      if (run.cursor !== null) save(file, run);
+      for (const one of slice.findings) print(asJson ? JSON.stringify(one) : lineOf(one));
+      addUp(run, slice);
+      if (run.cursor === null) break;
+      save(file, run);
       progress.show(run, slice.estimate);
       await pace.wait(slice.bytes);
-    } while (run.cursor !== null);
+    }
   } catch (error) {
     progress.clear();
-    if (!(error instanceof CommandFailure) || !existsSync(file)) throw error;
-    throw new CommandFailure(
-      'failed',
-      `${error.message}; --resume ${file} goes on from here`,
-      error,
-    );
+    if (!(error instanceof CommandFailure) || run.cursor === null) throw error;
+    const message = `${error.message}; --resume ${file} goes on from here`;
+    throw new CommandFailure('failed', message, error);
   }
-  progress.clear();
   rmSync(file, { force: true });
   conclude(run, asJson);
+}
+
+function addUp(run: Run, { cursor, versions, bytes, findings }: Slice): void {
+  run.cursor = cursor;
+  run.versions += versions;
+  run.bytes += bytes;
+  run.findings += findings.length;
 }
 
 /** One slice; a store that is out of reach for a while is waited for. */
@@ -169,8 +169,14 @@ function readRun(file: string): Run {
   throw new CommandFailure('usage', `${file} keeps no position of a run`);
 }
 
+/** Throws `CommandFailure`. */
 function save(file: string, run: Run): void {
-  writeFileDurably(file, `${JSON.stringify(run)}\n`, { mode: 0o600, ifExists: 'replace' });
+  try {
+    writeFileDurably(file, `${JSON.stringify(run)}\n`, { mode: 0o600, ifExists: 'replace' });
+  } catch (error) {
+    const message = `cannot keep the position in ${file}: ${messageOfFailure(error)}`;
+    throw new CommandFailure('failed', message, error);
+  }
 }
 
 function conclude(run: Run, asJson: boolean): void {
