@@ -7,6 +7,7 @@ import type { Keyring } from '../core/keyring.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
+import { chunkLength } from './chunk-format.ts';
 import { type ChunkPart, planChunks, type ReadChunk, type Reading } from './chunk-reading.ts';
 import type { DigestPool, DigestReader } from './digest-pool.ts';
 import { LocalReading } from './local-reading.ts';
@@ -28,7 +29,7 @@ export interface ChunkStreamOptions {
 }
 
 interface Incoming extends ReadChunk {
-  run: ExtentRun;
+  part: ChunkPart;
   buffer: ChunkBuffer | null;
   reading: Reading | null;
   isHere: boolean;
@@ -36,6 +37,8 @@ interface Incoming extends ReadChunk {
 
 /** Inline chunks ahead of the client: they come from the database, one by one. */
 const inlineAheadMax = 8;
+/** Pieces of one chunk ahead of the client, where run after run lies in it: they cost nothing. */
+const piecesAheadMax = 64;
 
 export class ChunkStream {
   readonly #options: ChunkStreamOptions;
@@ -63,7 +66,7 @@ export class ChunkStream {
     this.#given = given;
     if (!given) return null;
     if (!given.isHere) given.reading?.beLate?.();
-    const data = await given.data.catch((error: unknown) => this.#rethrow(error, given.run));
+    const data = await given.data.catch((error: unknown) => this.#rethrow(error, given.part.run));
     const { buffers, recall } = this.#options;
     if (given.buffer && recall) buffers.lend(given.buffer, recall);
     return data;
@@ -105,7 +108,14 @@ export class ChunkStream {
     for (let part = this.#planned; part; part = this.#planned) {
       if (part.run.store === inlineStore) {
         if (this.#incoming.length >= inlineAheadMax) return;
-        this.#push({ data: this.#options.openInline(part.run) }, part.run, null, null);
+        this.#push({ data: this.#options.openInline(part.run) }, part, null, null);
+        this.#planned = this.#plan.next().value;
+        continue;
+      }
+      const last = this.#incoming.at(-1);
+      if (last?.buffer && isPieceOf(last.part, part)) {
+        if (this.#incoming.length >= piecesAheadMax) return;
+        this.#share(last, last.buffer, part);
         this.#planned = this.#plan.next().value;
         continue;
       }
@@ -113,6 +123,14 @@ export class ChunkStream {
       const wanted = reading.wanted(this.#incoming.length);
       if (wanted === 0 || !(await this.#begin(reading, part.run, wanted))) return;
     }
+  }
+
+  /** Gives out another piece of the chunk that was asked for last; the chunk stays until then. */
+  #share(last: Incoming, buffer: ChunkBuffer, part: ChunkPart): void {
+    const data = last.data.then(() => buffer.bytes.subarray(part.from, part.to));
+    this.#push({ data, close: last.close }, part, buffer, last.reading);
+    last.buffer = null;
+    last.close = undefined;
   }
 
   /** Begins to read up to `wanted` chunks of a run; false when there is no buffer for any. */
@@ -132,18 +150,18 @@ export class ChunkStream {
     }
     const chunks = reading.begin(parts, taken);
     for (const [i, chunk] of chunks.entries()) {
-      this.#push(chunk, run, taken[i] as ChunkBuffer, reading);
+      this.#push(chunk, parts[i] as ChunkPart, taken[i] as ChunkBuffer, reading);
     }
     return true;
   }
 
   #push(
     chunk: ReadChunk,
-    run: ExtentRun,
+    part: ChunkPart,
     buffer: ChunkBuffer | null,
     reading: Reading | null,
   ): void {
-    const incoming: Incoming = { ...chunk, run, buffer, reading, isHere: false };
+    const incoming: Incoming = { ...chunk, part, buffer, reading, isHere: false };
     const here = (): void => {
       incoming.isHere = true;
     };
@@ -171,4 +189,21 @@ export class ChunkStream {
     }
     return reading;
   }
+}
+
+/** Whether `part` is all of its run and lies in the chunk that `last` is of. */
+function isPieceOf(last: ChunkPart, part: ChunkPart): boolean {
+  const { run, index, to } = part;
+  return (
+    part.first &&
+    part.last &&
+    index === last.index &&
+    run.id.equals(last.run.id) &&
+    run.store === last.run.store &&
+    run.algorithm === last.run.algorithm &&
+    run.epoch === last.run.epoch &&
+    run.extentBytes === last.run.extentBytes &&
+    run.trailerBytes === last.run.trailerBytes &&
+    to <= chunkLength(run.extentBytes, index)
+  );
 }
