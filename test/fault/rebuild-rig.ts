@@ -1,0 +1,209 @@
+// A gateway on an S3 store kept by a real versitygw, whose database can be lost; and what its clients
+// see, to be compared before and after.
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
+import { listBucket } from './bookkeeping.ts';
+import { S3Client } from './s3-client.ts';
+
+const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const bucket = 'backend';
+
+export interface Report {
+  isWhole: boolean;
+  journals: {
+    lastSeq: number;
+    damaged: string[];
+    missing: string[];
+    foreign: string[];
+    generation: string;
+    earlierLosses: number;
+  }[];
+  tenants: string[];
+  principals: string[];
+  buckets: number;
+  objects: number;
+  fromExtents: { count: number; first: { bucket: string; key: string }[] };
+  lost: { count: number; first: { bucket: string; key: string; reason: string }[] };
+  uploads: { count: number; first: { bucket: string; key: string; id: string }[] };
+  damagedExtents: { count: number; first: string[] };
+  condemnedExtents: number;
+  leftExtents: number;
+}
+
+export interface Rebuilt {
+  code: number;
+  stderr: string;
+  /** Undefined when there was none. */
+  report: Report | undefined;
+}
+
+/** What a client sees of an object. */
+export interface Seen {
+  etag: string | undefined;
+  lastModified: string | undefined;
+  headers: Record<string, string>;
+  sha256: string;
+}
+
+export class RebuildRig {
+  readonly backend: S3Backend;
+  readonly dataDir = mkdtempSync(join(tmpdir(), 'bursar-rebuild-'));
+  #gateway: ServedGateway | null = null;
+  #client: S3Client | null = null;
+
+  private constructor(backend: S3Backend) {
+    this.backend = backend;
+  }
+
+  static async start(versitygw: string): Promise<RebuildRig> {
+    const backend = await startVersitygw(versitygw);
+    backend.makeBucket(bucket);
+    return new RebuildRig(backend);
+  }
+
+  get gateway(): ServedGateway {
+    if (!this.#gateway) throw new Error('the gateway does not run');
+    return this.#gateway;
+  }
+
+  /** The operator's. */
+  get client(): S3Client {
+    this.#client ??= new S3Client(this.gateway);
+    return this.#client;
+  }
+
+  async serve(args: string[] = []): Promise<void> {
+    this.#gateway = await startServedGateway({
+      dataDir: this.dataDir,
+      args: [...this.#storeFlags(), ...args],
+      env: this.#credentials(),
+    });
+  }
+
+  async kill(): Promise<void> {
+    this.#close();
+    await this.gateway.kill();
+    this.#gateway = null;
+  }
+
+  async stopGateway(): Promise<void> {
+    this.#close();
+    await this.gateway.stop();
+    this.#gateway = null;
+  }
+
+  /** The database, with all that SQLite keeps beside it, is gone. */
+  loseDatabase(): void {
+    for (const name of readdirSync(this.dataDir)) {
+      if (name.startsWith('bursar.db')) rmSync(join(this.dataDir, name));
+    }
+  }
+
+  rebuild(args: string[] = []): Promise<Rebuilt> {
+    const flags = ['rebuild', '--data', this.dataDir, '--json', ...this.#storeFlags(), ...args];
+    const env = { PATH: process.env.PATH ?? '', ...this.#credentials() };
+    return new Promise((done) => {
+      const options = { env, maxBuffer: 1 << 26 };
+      const child = execFile(process.execPath, [main, ...flags], options, (_, stdout, stderr) => {
+        const report = stdout === '' ? undefined : (JSON.parse(stdout) as Report);
+        done({ code: child.exitCode ?? -1, stderr, report });
+      });
+    });
+  }
+
+  /** Starts a rebuild and kills it when it says that it is at this step. */
+  async killRebuild(step: string): Promise<void> {
+    const flags = ['rebuild', '--data', this.dataDir, ...this.#storeFlags()];
+    const env = { PATH: process.env.PATH ?? '', ...this.#credentials() };
+    await new Promise<void>((done) => {
+      const child = execFile(process.execPath, [main, ...flags], { env }, () => done());
+      child.stderr?.on('data', (text: string) => {
+        if (text.includes(step)) child.kill('SIGKILL');
+      });
+    });
+  }
+
+  /** Names and sizes of the store's objects that begin so, in order. */
+  storedObjects(prefix: string): { name: string; sizeBytes: number }[] {
+    const folder = join(this.backend.dataDir, bucket, 'store');
+    return readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .map((path) => ({ name: path.slice(folder.length + 1), sizeBytes: statSync(path).size }))
+      .filter(({ name }) => name.startsWith(prefix))
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Where the backend keeps an object of the store. */
+  pathOf(name: string): string {
+    return join(this.backend.dataDir, bucket, 'store', name);
+  }
+
+  /** Everything that a client can see of a bucket's objects. */
+  async look(name: string, client = this.client): Promise<Map<string, Seen>> {
+    const { objects } = await listBucket(client, name);
+    const seen = new Map<string, Seen>();
+    await inTurns([...objects.keys()], async (key) => {
+      const answer = await client.send('GET', `/${name}/${key}`, {
+        headers: { 'x-amz-checksum-mode': 'ENABLED' },
+      });
+      if (answer.status !== 200) throw new Error(`${name}/${key}: ${answer.status}`);
+      const kept = Object.entries(answer.headers).filter(([header]) => isKept.test(header));
+      seen.set(key, {
+        etag: answer.headers.etag,
+        lastModified: answer.headers['last-modified'],
+        headers: Object.fromEntries(kept) as Record<string, string>,
+        sha256: createHash('sha256').update(answer.body).digest('hex'),
+      });
+    });
+    return new Map([...seen].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  async stop(): Promise<void> {
+    this.#close();
+    await this.#gateway?.stop();
+    await this.backend.stop();
+    rmSync(this.dataDir, { recursive: true, force: true });
+  }
+
+  #close(): void {
+    this.#client?.close();
+    this.#client = null;
+  }
+
+  #storeFlags(): string[] {
+    const { endpoint } = this.backend;
+    const store = `s3://${bucket}/store`;
+    return ['--store', store, '--store-endpoint', endpoint, '--store-path-style'];
+  }
+
+  #credentials(): Record<string, string> {
+    const { accessKeyId, secretAccessKey } = this.backend.credentials;
+    return {
+      AWS_ACCESS_KEY_ID: accessKeyId,
+      AWS_SECRET_ACCESS_KEY: secretAccessKey,
+      AWS_EC2_METADATA_DISABLED: 'true',
+    };
+  }
+}
+
+const isKept = /^(x-amz-meta-|x-amz-checksum-|content-|cache-control|expires|x-amz-storage-class)/;
+
+/** Works on all items, some at a time. */
+export async function inTurns<T>(items: T[], work: (item: T, index: number) => Promise<void>) {
+  const left = [...items.entries()];
+  const takeTurns = async (): Promise<void> => {
+    for (let next = left.shift(); next; next = left.shift()) await work(next[1], next[0]);
+  };
+  await Promise.all(Array.from({ length: 16 }, takeTurns));
+}
+
+/** All bytes of a file of the backend's. */
+export function readStored(path: string): Buffer {
+  return readFileSync(path);
+}
