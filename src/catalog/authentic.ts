@@ -1,9 +1,9 @@
 // What the catalog says of objects, authenticated (docs/formats/catalog-macs.md): who edits the
-// database behind the gateway's back changes nothing unseen. Each version has a MAC over what it is,
-// made when it is drafted, and one over its row, which binds that to its place: bucket, key and
-// `seq`. Parts and unfinished uploads have one each. Invariant: nothing of a row is used before
-// these were found right; and a row that was put back after it had been superseded is not authentic
-// either, since `superseded` remembers its `seq`.
+// database behind the gateway's back changes nothing unseen. Each version has a MAC over its
+// manifest, made when it is drafted, and one over its row, which binds that to all else that the
+// object is and to its place: bucket, key and `seq`. Parts and uploads have one each. Invariant:
+// nothing of a row is used before these were found right; and a row that was put back after it had
+// been superseded is not authentic either, since `superseded` remembers its `seq`.
 import { IntegrityError } from '../core/errors.ts';
 import { KeyedMessage } from '../core/keyed-message.ts';
 import type { Keyring } from '../core/keyring.ts';
@@ -25,25 +25,25 @@ export function sealObject(
   keyring: Keyring,
   draft: Omit<ObjectDraft, 'epoch' | 'manifestMac'>,
 ): ObjectDraft {
-  const epoch = keyring.currentEpoch;
-  const object = { ...draft, epoch };
-  return { ...object, manifestMac: describeObject(keyring, draft.tenant, object).mac() };
+  const object = { ...draft, epoch: keyring.currentEpoch };
+  return { ...object, manifestMac: describeManifest(keyring, draft.tenant, object).mac() };
 }
 
-/** The MAC of a version's row. */
+/** The MAC of a version's row at this place and time. */
 export function computeRowMac(
   keyring: Keyring,
   bucket: BucketName,
-  row: Pick<Version, 'key' | 'seq' | 'createdMs' | 'epoch' | 'manifestMac'>,
+  place: RowPlace,
+  object: RowContent,
 ): Buffer {
-  return describeRow(keyring, bucket, row).mac();
+  return describeRow(keyring, bucket, place, object).mac();
 }
 
 /** Throws IntegrityError unless the version is what the gateway wrote at this place. */
 export function verifyVersion(keyring: Keyring, bucket: BucketName, version: Version): void {
   if (
-    !describeObject(keyring, bucket.tenant, version).matches(version.manifestMac) ||
-    !describeRow(keyring, bucket, version).matches(version.rowMac)
+    !describeManifest(keyring, bucket.tenant, version).matches(version.manifestMac) ||
+    !describeRow(keyring, bucket, version, version).matches(version.rowMac)
   ) {
     throw new IntegrityError(`version ${version.seq} is not authentic`);
   }
@@ -52,9 +52,23 @@ export function verifyVersion(keyring: Keyring, bucket: BucketName, version: Ver
 /** Throws IntegrityError unless a version that its row calls the current one can be. */
 export function verifyCurrent(keyring: Keyring, bucket: BucketName, version: Version): void {
   verifyVersion(keyring, bucket, version);
-  if (version.wasSuperseded) {
-    throw new IntegrityError(`version ${version.seq} was superseded and is back`);
+  refuseSuperseded(version);
+}
+
+/** The same for all but the manifest, which listings do not read. */
+export function verifyListed(
+  keyring: Keyring,
+  bucket: BucketName,
+  row: Omit<Version, 'bucketId' | 'manifest'>,
+): void {
+  if (!describeRow(keyring, bucket, row, row).matches(row.rowMac)) {
+    throw new IntegrityError(`version ${row.seq} is not authentic`);
   }
+  refuseSuperseded(row);
+}
+
+function refuseSuperseded({ seq, wasSuperseded }: Pick<Version, 'seq' | 'wasSuperseded'>): void {
+  if (wasSuperseded) throw new IntegrityError(`version ${seq} was superseded and is back`);
 }
 
 /** Throws IntegrityError unless a version that its row calls superseded can be. */
@@ -113,19 +127,17 @@ export function isAuthentic(verify: () => void): boolean {
   }
 }
 
-function describeObject(
+type RowPlace = Pick<Version, 'key' | 'seq' | 'createdMs'>;
+type RowContent = Omit<ObjectDraft, 'tenant' | 'manifest'>;
+
+function describeManifest(
   keyring: Keyring,
   tenant: string,
-  object: Omit<ObjectDraft, 'tenant' | 'manifestMac'>,
+  object: Pick<ObjectDraft, 'sizeBytes' | 'epoch' | 'manifest'>,
 ): KeyedMessage {
   return message
     .begin(keyring.manifestKey(tenant, object.epoch), 'bursar/manifest/v1')
     .number(object.sizeBytes)
-    .text(object.etag)
-    .bytes(object.sha256)
-    .text(object.class)
-    .text(object.owner)
-    .text(object.attributes)
     .number(object.epoch)
     .bytes(object.manifest);
 }
@@ -133,17 +145,24 @@ function describeObject(
 function describeRow(
   keyring: Keyring,
   bucket: BucketName,
-  row: Pick<Version, 'key' | 'seq' | 'createdMs' | 'epoch' | 'manifestMac'>,
+  place: RowPlace,
+  object: RowContent,
 ): KeyedMessage {
   return message
-    .begin(keyring.rowKey(row.epoch), 'bursar/row/v1')
+    .begin(keyring.rowKey(object.epoch), 'bursar/row/v1')
     .text(bucket.tenant)
     .number(bucket.id)
     .text(bucket.name)
-    .text(row.key)
-    .number(row.seq)
-    .number(row.createdMs)
-    .bytes(row.manifestMac);
+    .text(place.key)
+    .number(place.seq)
+    .number(place.createdMs)
+    .number(object.sizeBytes)
+    .text(object.etag)
+    .bytes(object.sha256)
+    .text(object.class)
+    .text(object.owner)
+    .text(object.attributes)
+    .bytes(object.manifestMac);
 }
 
 function describePart(

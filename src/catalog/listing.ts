@@ -3,16 +3,9 @@
 // reference). A folded prefix is passed by one seek, however many keys it holds.
 import type { Reader } from '../core/database.ts';
 import { compareText, textSuccessor } from '../core/text-order.ts';
+import { listedColumns, type Version } from './versions.ts';
 
-export interface ListedObject {
-  key: string;
-  sizeBytes: number;
-  etag: string;
-  createdMs: number;
-  class: string;
-  owner: string;
-  attributes: string;
-}
+export type ListedObject = Omit<Version, 'bucketId' | 'manifest'>;
 
 export interface ListedUpload {
   key: string;
@@ -59,14 +52,12 @@ interface Start<T> {
 /** Fetches up to `max` rows from `start` on with `key < below`, in order. */
 type Fetch<T> = (start: Start<T>, below: string | null, max: number) => Promise<T[]>;
 
-const objectColumns = `key, size AS sizeBytes, etag, created_ms AS createdMs, class, owner, attributes`;
-
-/** Current objects. */
+/** Current objects, as their rows say: `verifyListed` tells whether that is so. */
 export async function listObjects(read: Reader, query: ListQuery): Promise<Listing<ListedObject>> {
   const { bucketId } = query;
   return foldKeys<ListedObject>(query, ({ from, exclusive }, below, max) =>
     read.all<ListedObject>(
-      `SELECT ${objectColumns} FROM versions WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
+      `SELECT ${listedColumns} FROM versions WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
          ${below === null ? 'AND ? IS NULL' : 'AND key < ?'} AND superseded_seq IS NULL
          ORDER BY key LIMIT ?`,
       bucketId,

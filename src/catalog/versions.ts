@@ -56,9 +56,12 @@ export interface Version {
 
 export type VersionWithBody = Version & { inlineBody: Uint8Array | null };
 
-const columns = `bucket_id AS bucketId, key, seq, size AS sizeBytes, etag, sha256, class, owner,
-  created_ms AS createdMs, manifest, attributes, epoch, manifest_mac AS manifestMac,
-  row_mac AS rowMac, EXISTS(SELECT 1 FROM superseded AS s WHERE s.seq = versions.seq) AS wasSuperseded`;
+/** All but the manifest. */
+export const listedColumns = `key, seq, size AS sizeBytes, etag, sha256, class, owner,
+  created_ms AS createdMs, attributes, epoch, manifest_mac AS manifestMac, row_mac AS rowMac,
+  EXISTS(SELECT 1 FROM superseded AS s WHERE s.seq = versions.seq) AS wasSuperseded`;
+
+const columns = `bucket_id AS bucketId, manifest, ${listedColumns}`;
 
 /**
  * The newest version of a key, current or not: however many were superseded, one step of the tree.
@@ -298,7 +301,6 @@ export async function insertVersion(
   version: { key: string; seq: number; createdMs: number; object: ObjectDraft },
 ): Promise<void> {
   const { key, seq, createdMs, object } = version;
-  const { epoch, manifestMac } = object;
   await tx.run(
     'INSERT INTO versions VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
     bucket.id,
@@ -312,9 +314,9 @@ export async function insertVersion(
     createdMs,
     object.manifest,
     object.attributes,
-    epoch,
-    manifestMac,
-    computeRowMac(keyring, bucket, { key, seq, createdMs, epoch, manifestMac }),
+    object.epoch,
+    object.manifestMac,
+    computeRowMac(keyring, bucket, version, object),
   );
 }
 

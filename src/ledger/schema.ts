@@ -93,8 +93,8 @@ CREATE TABLE versions (
   manifest BLOB NOT NULL,
   attributes TEXT NOT NULL,        -- JSON: headers, metadata, checksum, parts
   epoch INTEGER NOT NULL,          -- of the root key that both MACs are made under
-  manifest_mac BLOB NOT NULL,      -- of what the object is
-  row_mac BLOB NOT NULL,           -- binds that to bucket, key and seq
+  manifest_mac BLOB NOT NULL,      -- of size and manifest
+  row_mac BLOB NOT NULL,           -- of all else, with bucket, key and seq
   PRIMARY KEY (bucket_id, key, seq)
 ) WITHOUT ROWID;
 CREATE INDEX versions_superseded ON versions (superseded_seq) WHERE superseded_seq IS NOT NULL;

@@ -1,4 +1,5 @@
 // ListObjects and ListObjectsV2: one listing, two dialects of paging.
+import { verifyListed } from '../../catalog/authentic.ts';
 import {
   type ListedObject,
   type Position,
@@ -73,10 +74,13 @@ async function runV2(context: Context): Promise<Reply> {
   });
 }
 
-function list(context: Context, asked: ListingParameters, after: Position | null) {
+async function list(context: Context, asked: ListingParameters, after: Position | null) {
   const { prefix, delimiter, max } = asked;
-  const bucketId = context.bucket.id;
-  return readObjects(context.rooms.read, { bucketId, prefix, delimiter, max, after });
+  const { bucket, rooms } = context;
+  const query = { bucketId: bucket.id, prefix, delimiter, max, after };
+  const listing = await readObjects(rooms.read, query);
+  for (const entry of listing.entries) verifyListed(rooms.keyring, bucket, entry);
+  return listing;
 }
 
 function contents(

@@ -1,0 +1,132 @@
+"""Computes the test vectors of catalog-macs.md from its text alone: python3 catalog-macs.py
+
+Needs nothing but Python 3. It shares no code with the gateway, whose tests hold it to the output.
+"""
+
+import hashlib
+import hmac
+import json
+import struct
+
+
+def hkdf(root: bytes, info: bytes) -> bytes:
+    """RFC 5869 with an empty salt and 32 bytes of output."""
+    pseudorandom = hmac.new(bytes(32), root, hashlib.sha256).digest()
+    return hmac.new(pseudorandom, info + b"\x01", hashlib.sha256).digest()
+
+
+def encode(field) -> bytes:
+    if field is None:
+        return b"\xff\xff\xff\xff"
+    if isinstance(field, int):
+        field = struct.pack(">Q", field)
+    elif isinstance(field, str):
+        field = field.encode("utf-8")
+    return struct.pack(">I", len(field)) + field
+
+
+def mac(key: bytes, *fields) -> bytes:
+    return hmac.new(key, b"".join(encode(field) for field in fields), hashlib.sha256).digest()
+
+
+def keys(root: bytes, tenant: str) -> dict:
+    named = {
+        "tenant": b"bursar/tenant/v1\0" + tenant.encode(),
+        "manifest": b"bursar/manifest/v1\0" + tenant.encode(),
+        "row": b"bursar/row/v1",
+        "extentMetadata": b"bursar/extent-metadata/v1",
+        "journal": b"bursar/journal/v1",
+        "secrets": b"bursar/secrets/v1",
+        "proof": b"bursar/proof/v1",
+    }
+    return {name: hkdf(root, info) for name, info in named.items()}
+
+
+def version(root, bucket, row) -> dict:
+    derived = keys(root, bucket["tenant"])
+    manifest = bytes.fromhex(row["manifest"])
+    runs = [row["sizeBytes"], row["epoch"], manifest]
+    manifest_mac = mac(derived["manifest"], "bursar/manifest/v1", *runs)
+    sha256 = None if row["sha256"] is None else bytes.fromhex(row["sha256"])
+    where = [bucket["tenant"], bucket["id"], bucket["name"], row["key"]]
+    when = [row["seq"], row["createdMs"]]
+    what = [row["sizeBytes"], row["etag"], sha256, row["class"], row["owner"], row["attributes"]]
+    row_mac = mac(derived["row"], "bursar/row/v1", *where, *when, *what, manifest_mac)
+    return {**row, "manifestMac": manifest_mac.hex(), "rowMac": row_mac.hex()}
+
+
+def part(root, bucket, row) -> dict:
+    key = keys(root, bucket["tenant"])["manifest"]
+    what = [row["uploadId"], row["number"], row["sizeBytes"], row["etag"], row["checksum"]]
+    made = mac(key, "bursar/part/v1", *what, row["epoch"], bytes.fromhex(row["manifest"]))
+    return {**row, "mac": made.hex()}
+
+
+def upload(root, bucket, row) -> dict:
+    where = [bucket["tenant"], bucket["id"], bucket["name"], row["key"], row["id"]]
+    what = [row["initiator"], row["createdMs"], row["class"], row["attributes"], row["completed"]]
+    made = mac(keys(root, bucket["tenant"])["row"], "bursar/upload/v1", *where, *what)
+    return {**row, "mac": made.hex()}
+
+
+root = bytes(range(32))
+bucket = {"id": 12, "tenant": "cms", "name": "raw"}
+# Extent id, store 1, algorithm 2, epoch 7, extent of 5 bytes, offset 0, length 5, no trailer.
+run = "0193500fbb4a7000a1b2c3d4e5f60718" "01" "02" "0007" "00000005" "00000000" "00000005" "00000000"
+plain = {
+    "key": "run/2026/häufig \U0001f9ea.root",
+    "seq": 4_294_967_298,
+    "sizeBytes": 5,
+    "etag": "5d41402abc4b2a76b9719d911017c592",
+    "sha256": hashlib.sha256(b"hello").hexdigest(),
+    "class": "STANDARD",
+    "owner": "alice",
+    "attributes": '{"headers":{"content-type":"text/plain"},"metadata":{"colour":"blue"}}',
+    "createdMs": 1_764_000_000_123,
+    "epoch": 7,
+    "manifest": run,
+}
+composed = {
+    **plain,
+    "seq": 9,
+    "sizeBytes": 5_497_558_138_880,
+    "etag": "d41d8cd98f00b204e9800998ecf8427e-2",
+    "sha256": None,
+    "manifest": run * 2,
+}
+empty = {**plain, "sizeBytes": 0, "manifest": "", "attributes": "{}", "key": ""}
+piece = {
+    "uploadId": "q5yFJ8C1T2uXv0wZ3aBcDe",
+    "number": 3,
+    "sizeBytes": 5,
+    "etag": plain["etag"],
+    "checksum": "NhCmhg==",
+    "epoch": 7,
+    "manifest": run,
+}
+begun = {
+    "id": piece["uploadId"],
+    "key": plain["key"],
+    "initiator": "cms/alice",
+    "createdMs": plain["createdMs"],
+    "class": "STANDARD",
+    "attributes": '{"object":{"headers":{},"metadata":{}},"checksum":null}',
+    "completed": None,
+    "epoch": 7,
+}
+done = {**begun, "completed": '{"etag":"x-1","fingerprint":"","attributes":"{}"}'}
+
+print(
+    json.dumps(
+        {
+            "rootKey": root.hex(),
+            "keys": {name: key.hex() for name, key in keys(root, bucket["tenant"]).items()},
+            "bucket": bucket,
+            "versions": [version(root, bucket, row) for row in (plain, composed, empty)],
+            "parts": [part(root, bucket, row) for row in (piece, {**piece, "checksum": None})],
+            "uploads": [upload(root, bucket, row) for row in (begun, done)],
+        },
+        indent=2,
+        ensure_ascii=False,
+    )
+)
