@@ -96,6 +96,7 @@ export class FaultProxy {
 
   /** Connections are taken again, at the same port. */
   async accept(): Promise<void> {
+    if (this.#server) return;
     const server = createServer((request, response) => this.#serve(request, response));
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);

@@ -1,0 +1,160 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { HedgeBudget } from '#bursar/tiering/stores/s3/hedge-budget.js';
+import { LatencyWindow } from '#bursar/tiering/stores/s3/latency-window.js';
+import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
+import type { Fault } from '../tooling/fault-proxy.ts';
+import { describeWithTool, versitygw } from '../tooling/tools.ts';
+import { newId, piecesOf, readWhole, type S3Rig, startS3Rig } from './s3-rig.ts';
+
+describeWithTool(versitygw, 'a small read of an S3 store', (path) => {
+  const sizeBytes = 4096;
+  const id = newId();
+  const [bytes = Buffer.alloc(0)] = piecesOf([sizeBytes]);
+  let rig: S3Rig;
+  let store: S3Store;
+
+  beforeAll(async () => {
+    rig = await startS3Rig(path);
+    store = await rig.open({ firstByteTimeoutMs: 10_000, stallTimeoutMs: 10_000 });
+    await store.put(id, [bytes]);
+    // So much that the store knows what is slow, and may ask twice some times.
+    for (let i = 0; i < 400; i++) await readWhole(store, id, sizeBytes);
+  });
+  afterAll(() => rig?.stop());
+  afterEach(() => {
+    rig.proxy.choose = () => undefined;
+  });
+
+  /** One request meets the fault. */
+  function injectOnce(fault: Fault): void {
+    let left = 1;
+    rig.proxy.choose = () => (left-- > 0 ? fault : undefined);
+  }
+
+  it.each<[string, Fault]>([
+    ['begins late', { kind: 'slow-first-byte', delayMs: 5000 }],
+    ['never begins', { kind: 'stall', at: 'answer' }],
+    ['stalls in mid-body', { kind: 'stall', at: 'download', afterBytes: 1000 }],
+  ])('is answered by a second request when the first %s', async (_, fault) => {
+    const before = store.state();
+    injectOnce(fault);
+    expect((await readWhole(store, id, sizeBytes)).equals(bytes)).toBe(true);
+    const after = store.state();
+    expect(after.hedges.sent - before.hedges.sent).toBe(1);
+    expect(after.hedges.won - before.hedges.won).toBe(1);
+    expect(after.retries).toEqual(before.retries);
+    expect(after.inFlight).toBe(0);
+  });
+
+  it('fills each piece once, whichever request brings its bytes', async () => {
+    const filled: number[] = [];
+    const into = [Buffer.alloc(500), Buffer.alloc(1000), Buffer.alloc(sizeBytes - 1500)];
+    injectOnce({ kind: 'stall', at: 'download', afterBytes: 1000 });
+    await store.read({ id, sizeBytes, position: 0, into, filled: (index) => filled.push(index) });
+    expect(filled).toEqual([0, 1, 2]);
+    expect(Buffer.concat(into).equals(bytes)).toBe(true);
+  });
+
+  it('keeps to the first answer when it comes first after all', async () => {
+    const before = store.state().hedges;
+    rig.proxy.choose = ({ index }) => ({
+      kind: 'slow-first-byte',
+      delayMs: index === first ? 100 : 5000,
+    });
+    const first = rig.proxy.requests;
+    expect((await readWhole(store, id, sizeBytes)).equals(bytes)).toBe(true);
+    const after = store.state().hedges;
+    expect(after.sent - before.sent).toBe(1);
+    expect(after.lost - before.lost).toBe(1);
+    expect(store.state().inFlight).toBe(0);
+  });
+
+  it('is not failed by a second request that fails', async () => {
+    const first = rig.proxy.requests;
+    rig.proxy.choose = ({ index }) =>
+      index === first
+        ? { kind: 'slow-first-byte', delayMs: 100 }
+        : { kind: 'status', status: 500, code: 'InternalError' };
+    expect((await readWhole(store, id, sizeBytes)).equals(bytes)).toBe(true);
+  });
+
+  it('ends both requests when it is abandoned', async () => {
+    rig.proxy.choose = () => ({ kind: 'stall', at: 'answer' });
+    const abort = new AbortController();
+    const into = [Buffer.alloc(sizeBytes)];
+    const { sent } = store.state().hedges;
+    const read = store.read({ id, sizeBytes, position: 0, into, signal: abort.signal });
+    const failed = expect(read).rejects.toThrow('the client left');
+    while (store.state().hedges.sent === sent) await new Promise((r) => setTimeout(r, 5));
+    expect(store.state().inFlight).toBe(2);
+    abort.abort(new Error('the client left'));
+    await failed;
+    expect(store.state().inFlight).toBe(0);
+  });
+
+  it('is asked a second time for at most 5% of the reads', async () => {
+    const slow = await rig.open({ connectionsMax: 64 });
+    await slow.put(id, [bytes]);
+    for (let i = 0; i < 100; i++) await readWhole(slow, id, sizeBytes);
+    const before = slow.state().hedges.sent;
+    const first = rig.proxy.requests;
+    rig.proxy.choose = () => ({ kind: 'slow-first-byte', delayMs: 60 });
+    for (let i = 0; i < 10; i++) {
+      await Promise.all(Array.from({ length: 20 }, () => readWhole(slow, id, sizeBytes)));
+    }
+    expect(slow.state().hedges.sent - before).toBeGreaterThan(0);
+    // What the first hundred saved up, and that of these.
+    expect(slow.state().hedges.sent).toBeLessThanOrEqual(300 * 0.05);
+    expect(rig.proxy.requests - first).toBe(200 + slow.state().hedges.sent - before);
+  });
+
+  it('is not asked twice when it is no small one', async () => {
+    const pieces = piecesOf(Array.from({ length: 5 }, () => 262_144));
+    const large = newId();
+    await store.put(large, pieces);
+    const before = store.state().hedges.sent;
+    rig.proxy.choose = () => ({ kind: 'slow-first-byte', delayMs: 100 });
+    const got = await readWhole(store, large, 5 * 262_144);
+    expect(got.equals(Buffer.concat(pieces))).toBe(true);
+    expect(store.state().hedges.sent).toBe(before);
+  });
+});
+
+describe('the latencies of a store', () => {
+  it('have no percentile before there are enough of them', () => {
+    const window = new LatencyWindow();
+    for (let i = 0; i < 31; i++) window.add(100, 1);
+    expect(window.thresholdMs(100)).toBe(Number.POSITIVE_INFINITY);
+    window.add(100, 1);
+    expect(window.thresholdMs(100)).toBe(1);
+  });
+
+  it('give the 95th percentile of the last 512, for each class of sizes', () => {
+    const window = new LatencyWindow();
+    for (let i = 0; i < 10_000; i++) window.add(4096, 1000);
+    for (let i = 0; i < 512; i++) window.add(4096, i);
+    expect(window.thresholdMs(1)).toBe(487);
+    expect(window.thresholdMs(100_000)).toBe(Number.POSITIVE_INFINITY);
+    for (let i = 0; i < 64; i++) window.add(100_000, 7);
+    expect(window.thresholdMs(100_000)).toBe(7);
+    expect(window.thresholdMs(1)).toBe(487);
+  });
+});
+
+describe('the budget of second requests', () => {
+  it('grows by one for twenty small reads, up to ten', () => {
+    const budget = new HedgeBudget();
+    for (let i = 0; i < 19; i++) budget.delayMs(100);
+    expect(budget.mayTake()).toBe(false);
+    budget.delayMs(10_000_000);
+    expect(budget.mayTake()).toBe(false);
+    budget.delayMs(100);
+    budget.delayMs(100);
+    expect(budget.mayTake()).toBe(true);
+    for (let i = 0; i < 10_000; i++) budget.delayMs(100);
+    let taken = 0;
+    for (; budget.mayTake(); taken++) budget.take();
+    expect(taken).toBe(10);
+    expect(budget.sent).toBe(10);
+  });
+});
