@@ -125,6 +125,7 @@ export class Journal {
    */
   flushed(seq: number): Promise<void> {
     if (seq <= this.#safeSeq) return Promise.resolve();
+    if (this.#isUnusable) return Promise.reject(refusal(this.#failure));
     if (seq > this.#notedSeq) this.#notedSeq = seq;
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {

@@ -1,0 +1,219 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { type S3Rig, startS3Rig } from '../stores/s3-rig.ts';
+import { describeWithTool, versitygw } from '../tooling/tools.ts';
+import { bucketId, JournalRig } from './journal-rig.ts';
+
+/** Waits until `check` holds. */
+async function until(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const endMs = Date.now() + 20_000;
+  while (!(await check())) {
+    if (Date.now() > endMs) throw new Error(`still not: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
+  let s3: S3Rig;
+  let rig: JournalRig;
+
+  beforeAll(async () => {
+    s3 = await startS3Rig(path);
+  }, 60_000);
+  afterAll(() => s3?.stop(), 60_000);
+  beforeEach(async () => {
+    rig = await JournalRig.start(s3);
+  });
+  afterEach(async () => {
+    s3.proxy.choose = () => undefined;
+    await rig.close();
+  });
+
+  it('has a change in the store when it calls it flushed', async () => {
+    const journal = await rig.open();
+    await rig.put('a');
+    await rig.put('b', 'first');
+    await rig.put('b', 'second');
+    await journal.flushed(await rig.remove('a'));
+    const { objects, buckets, report } = await rig.replay();
+    expect(objects).toEqual({ b: 'second' });
+    expect(buckets).toEqual(['far']);
+    expect(report).toMatchObject({ damaged: [], missing: [], foreign: [] });
+  });
+
+  it('writes what nobody waits for soon, and forgets it in the outbox', async () => {
+    const journal = await rig.open();
+    journal.note(await rig.put('a'));
+    await until(async () => (await rig.outboxRows()) === 0, 'the outbox is empty');
+    expect((await rig.replay()).objects).toEqual({ a: 'etag' });
+  });
+
+  it('tells of many changes of a key once', async () => {
+    let seq = 0;
+    for (let i = 0; i < 50; i++) seq = await rig.put('a', `etag ${i}`);
+    const journal = await rig.open();
+    await journal.flushed(seq);
+    expect((await rig.files()).segments).toHaveLength(1);
+    const [only] = (await rig.files()).segments;
+    const bytes = await rig.store.getObject(only as string);
+    // One entry and its bucket's, not fifty.
+    expect(bytes?.length).toBeLessThan(1500);
+    expect((await rig.replay()).objects).toEqual({ a: 'etag 49' });
+  });
+
+  it('says nothing of buckets in other stores', async () => {
+    const journal = await rig.open();
+    const { tenant, owner } = { tenant: 'one', owner: 'alice' };
+    await rig.commit({ kind: 'createBucket', tenant, name: 'near', owner, store: 1 });
+    await journal.flushed(await rig.put('a'));
+    expect((await rig.replay()).buckets).toEqual(['far']);
+    expect(await rig.outboxRows()).toBe(0);
+  });
+
+  it('goes on after an end at any point with what the outbox has', async () => {
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a'));
+    await journal.close();
+    await rig.put('b');
+    await rig.remove('a');
+    await rig.fixture.reopen();
+    await (await rig.open()).flushed(await rig.put('c'));
+    expect((await rig.replay()).objects).toEqual({ b: 'etag', c: 'etag' });
+  });
+
+  it('tells a deletion from a write, whichever segment is read again', async () => {
+    // Each segment seems to fail, though the server has stored it: so it is written twice.
+    let faults = 0;
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a'));
+    s3.proxy.choose = ({ method, target }) =>
+      method === 'PUT' && target.includes('/journal/') && faults++ < 6
+        ? { kind: 'status', status: 500, code: 'InternalError', carriedOut: true }
+        : undefined;
+    await journal.flushed(await rig.remove('a')).catch(() => {});
+    const last = await rig.put('b');
+    await until(async () => {
+      await journal.flushed(last).catch(() => {});
+      return journal.state().safeSeq >= last;
+    }, 'flushed');
+    expect((await rig.replay()).objects).toEqual({ b: 'etag' });
+    expect(faults).toBeGreaterThan(5);
+  });
+
+  it('refuses changes that cannot be made safe while the store is down, then recovers', async () => {
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a'));
+    await s3.backend.kill();
+    try {
+      const seq = await rig.put('b');
+      await expect(journal.flushed(seq)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+      expect(() => journal.admit()).toThrow(
+        expect.objectContaining({ code: 'ServiceUnavailable' }),
+      );
+      expect(journal.state()).toMatchObject({ ready: false });
+      expect(rig.errors).toHaveLength(1);
+    } finally {
+      await s3.backend.restart();
+    }
+    await until(() => journal.state().ready, 'the journal is written again');
+    expect((await rig.replay()).objects).toEqual({ a: 'etag', b: 'etag' });
+    expect(() => journal.admit()).not.toThrow();
+  });
+
+  it('writes what is left when it is closed', async () => {
+    const journal = await rig.open();
+    journal.note(await rig.put('a'));
+    await journal.close();
+    expect(await rig.outboxRows()).toBe(0);
+    expect((await rig.replay()).objects).toEqual({ a: 'etag' });
+  });
+
+  it('puts a snapshot in the place of old segments', async () => {
+    const journal = await rig.open({ compactionBytes: 10 * 16 * 1024 });
+    for (let i = 0; i < 40; i++) {
+      await journal.flushed(await rig.put(`key ${i}`, `etag ${i}`));
+      if (i % 4 === 0) await journal.flushed(await rig.remove(`key ${i}`));
+    }
+    await until(async () => (await rig.files()).segments.length < 20, 'old segments are gone');
+    const { snapshots } = await rig.files();
+    expect(snapshots.filter((name) => name.endsWith('-complete'))).toHaveLength(1);
+    const { objects, report } = await rig.replay();
+    const left = Array.from({ length: 40 }, (_, i) => i).filter((i) => i % 4 !== 0);
+    expect(objects).toEqual(Object.fromEntries(left.map((i) => [`key ${i}`, `etag ${i}`])));
+    expect(report).toMatchObject({ missing: [], damaged: [], snapshotPages: 1 });
+  });
+
+  it('goes on behind a snapshot after a restart', async () => {
+    const journal = await rig.open({ compactionBytes: 1 });
+    await journal.flushed(await rig.put('a'));
+    await journal.flushed(await rig.put('b'));
+    await until(async () => (await rig.files()).snapshots.length > 0, 'there is a snapshot');
+    await journal.close();
+    const again = await rig.open();
+    await again.flushed(await rig.remove('a'));
+    await again.flushed(await rig.put('c'));
+    expect((await rig.replay()).objects).toEqual({ b: 'etag', c: 'etag' });
+    expect((await rig.replay()).report).toMatchObject({ missing: [], damaged: [] });
+  });
+
+  it('misses a segment that is not there, and names it', async () => {
+    const journal = await rig.open();
+    for (const key of ['a', 'b', 'c']) await journal.flushed(await rig.put(key));
+    const { segments } = await rig.files();
+    await rig.store.removeObject(segments[1] as string);
+    const { report, objects } = await rig.replay();
+    expect(report.missing).toEqual([segments[1]]);
+    expect(objects).toEqual({ a: 'etag', c: 'etag' });
+  });
+
+  it('takes nothing from an object that was altered, or that stands in another’s place', async () => {
+    const journal = await rig.open();
+    for (const key of ['a', 'b', 'c']) await journal.flushed(await rig.put(key));
+    const { segments } = await rig.files();
+    const [first, second, third] = segments as [string, string, string];
+    const bytes = (await rig.store.getObject(first)) as Buffer;
+    await rig.store.putObject(third, bytes);
+    bytes[40] = (bytes[40] as number) ^ 1;
+    await rig.store.putObject(second, bytes);
+    await rig.store.putObject(`${first.slice(0, -41)}something`, Buffer.from('else'));
+    const { report, objects } = await rig.replay();
+    expect(report.damaged.sort()).toEqual([second, third]);
+    expect(report.foreign).toEqual([`${first.slice(0, -41)}something`]);
+    expect(objects).toEqual({ a: 'etag' });
+  });
+
+  it('does not go on with an older copy of the database', async () => {
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a'));
+    await journal.close();
+    const newest = await rig.fixture.read.get<{ idx: number }>(
+      'SELECT max(idx) AS idx FROM records',
+    );
+    // What a gateway with a later copy would have written.
+    const { segments } = await rig.files();
+    const later = String((newest?.idx ?? 0) + 5).padStart(20, '0');
+    const name = `${(segments[0] as string).slice(0, -41)}${later}-${later}`;
+    await rig.store.putObject(name, Buffer.alloc(100));
+    const again = await rig.open();
+    await until(() => !again.state().ready, 'it notices');
+    expect(again.state().reason).toMatch(/older copy/);
+    expect(() => again.admit()).toThrow(expect.objectContaining({ code: 'ServiceUnavailable' }));
+    const before = await rig.names();
+    await expect(again.flushed(await rig.put('b'))).rejects.toMatchObject({
+      code: 'ServiceUnavailable',
+    });
+    expect(await rig.names()).toEqual(before);
+  });
+
+  it('is told of buckets that come and go', async () => {
+    const journal = await rig.open();
+    const owner = 'alice';
+    await rig.commit({ kind: 'createBucket', tenant: 'one', name: 'brief', owner, store: 2 });
+    await journal.flushed(await rig.put('a'));
+    expect((await rig.replay()).buckets).toEqual(['far', 'brief']);
+    await rig.remove('a');
+    await journal.flushed(await rig.commit({ kind: 'deleteBucket', bucketId }));
+    const { buckets, objects } = await rig.replay();
+    expect(buckets).toEqual(['brief']);
+    expect(objects).toEqual({});
+  });
+});
