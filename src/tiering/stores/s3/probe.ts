@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { monotonicMs } from '../../../core/clock.ts';
 import type { Connection } from './connection.ts';
-import { AttemptFailure } from './failure.ts';
+import { AttemptFailure, type FailureCause } from './failure.ts';
 import { ObjectAnswer } from './object-answer.ts';
 import { RangeAnswer } from './range-answer.ts';
 
@@ -70,7 +70,7 @@ export class Prober {
       note(true, await this.#connection.retry(step));
     } catch (error) {
       note(false, (error as Error).message);
-      throw error;
+      throw isLie(error) ? new AttemptFailure('unfit', error.message, { cause: error }) : error;
     }
   }
 
@@ -187,6 +187,19 @@ export class Prober {
     const { status } = await this.#connection.exchange(request);
     return status === 404 ? undefined : body.bytes;
   }
+}
+
+const lies: ReadonlySet<FailureCause> = new Set([
+  'early-answer',
+  'error-in-200',
+  'wrong-body',
+  'wrong-length',
+  'wrong-range',
+]);
+
+/** Whether the server answered with something else than was asked for, as often as it was asked. */
+function isLie(error: unknown): error is AttemptFailure {
+  return error instanceof AttemptFailure && lies.has(error.reason);
 }
 
 /** A server may tell a loser of a race to try again: then it has not won. */

@@ -1,0 +1,143 @@
+// A small server of the test's own that speaks just enough S3, and breaks one promise when told to:
+// real servers that do are known, but not at hand. Believes every signature.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export type Oddity =
+  /** Takes If-None-Match and does as if it were not there. */
+  | 'ignores conditions'
+  /** Honours it, but looks and writes in two steps. */
+  | 'loses races'
+  /** Tells the losers of a race to try again. */
+  | 'has conflicts'
+  /** Says that it cannot do that. */
+  | 'refuses conditions'
+  /** Refuses, and writes all the same. */
+  | 'overwrites'
+  /** Answers with the whole object. */
+  | 'ignores ranges'
+  /** Ends a range one byte early, and says it did not. */
+  | 'cuts ranges'
+  | 'shifts ranges'
+  | 'forgets bytes'
+  | 'lists nothing'
+  | 'keeps what is deleted'
+  | 'denies writes'
+  | 'denies deletes'
+  | 'has no bucket'
+  | 'is no S3 server';
+
+export interface OddServer {
+  endpoint: string;
+  objects: Map<string, Buffer>;
+  /** All If-None-Match headers that came. */
+  conditions: number;
+  stop(): Promise<void>;
+}
+
+export async function startOddServer(oddity?: Oddity): Promise<OddServer> {
+  const objects = new Map<string, Buffer>();
+  const served: OddServer = {
+    endpoint: '',
+    objects,
+    conditions: 0,
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+  const server = createServer(async (request, response) => {
+    const body: Buffer[] = [];
+    for await (const chunk of request) body.push(chunk as Buffer);
+    if (request.headers['if-none-match'] !== undefined) served.conditions++;
+    await answer({ request, response, objects, oddity, body: Buffer.concat(body) });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  served.endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return served;
+}
+
+interface Exchange {
+  request: IncomingMessage;
+  response: ServerResponse;
+  objects: Map<string, Buffer>;
+  oddity: Oddity | undefined;
+  body: Buffer;
+}
+
+async function answer(exchange: Exchange): Promise<void> {
+  const { request, response, objects, oddity } = exchange;
+  const url = new URL(request.url ?? '', 'http://server');
+  const name = decodeURIComponent(url.pathname);
+  if (oddity === 'is no S3 server') return send(response, 404, '<html>Not Found</html>');
+  if (oddity === 'has no bucket') return refuse(response, 404, 'NoSuchBucket');
+  switch (request.method) {
+    case 'PUT':
+      return put(exchange, name);
+    case 'DELETE':
+      if (oddity === 'denies deletes') return refuse(response, 403, 'AccessDenied');
+      if (oddity !== 'keeps what is deleted') objects.delete(name);
+      return send(response, 204);
+    case 'GET':
+      if (url.searchParams.has('list-type')) return list(exchange, url.searchParams);
+      return get(exchange, name);
+    default:
+      return send(response, objects.has(name) ? 200 : 404);
+  }
+}
+
+async function put({ request, response, objects, oddity, body }: Exchange, name: string) {
+  if (oddity === 'denies writes') return refuse(response, 403, 'AccessDenied');
+  const isConditional = request.headers['if-none-match'] === '*';
+  if (isConditional && oddity === 'refuses conditions') return refuse(response, 501, 'NotImplemented');
+  const exists = objects.has(name);
+  if (isConditional && oddity === 'loses races') await new Promise((r) => setTimeout(r, 30));
+  if (isConditional && oddity !== 'ignores conditions' && exists) {
+    if (oddity === 'overwrites') objects.set(name, body);
+    if (oddity === 'has conflicts' && name.includes('race')) {
+      return refuse(response, 409, 'ConditionalRequestConflict');
+    }
+    return refuse(response, 412, 'PreconditionFailed');
+  }
+  objects.set(name, oddity === 'forgets bytes' ? Buffer.alloc(body.length) : body);
+  send(response, 200, undefined, { etag: '"etag"' });
+}
+
+function get({ request, response, objects, oddity }: Exchange, name: string): void {
+  const bytes = objects.get(name);
+  if (!bytes) return refuse(response, 404, 'NoSuchKey');
+  const match = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '');
+  if (!match || oddity === 'ignores ranges') return send(response, 200, bytes, { etag: '"etag"' });
+  const [first, last] = [Number(match[1]), Number(match[2])];
+  const shift = oddity === 'shifts ranges' ? 1 : 0;
+  const part = bytes.subarray(first + shift, last + 1 + shift - (oddity === 'cuts ranges' ? 1 : 0));
+  const range = `bytes ${first}-${last}/${bytes.length}`;
+  send(response, 206, part, { etag: '"etag"', 'content-range': range });
+}
+
+function list({ response, objects, oddity }: Exchange, query: URLSearchParams): void {
+  const prefix = query.get('prefix') ?? '';
+  const contents = [...objects]
+    .map(([name, bytes]) => ({ key: name.replace(/^\/bucket\//, ''), size: bytes.length }))
+    .filter(({ key }) => key.startsWith(prefix) && oddity !== 'lists nothing')
+    .map(({ key, size }) => `<Contents><Key>${key}</Key><Size>${size}</Size></Contents>`);
+  const head = '<Name>bucket</Name><IsTruncated>false</IsTruncated>';
+  const text = `<ListBucketResult>${head}${contents.join('')}</ListBucketResult>`;
+  send(response, 200, text, { 'content-type': 'application/xml' });
+}
+
+function refuse(response: ServerResponse, status: number, code: string): void {
+  const text = `<Error><Code>${code}</Code><Message>${code}</Message></Error>`;
+  send(response, status, text, { 'content-type': 'application/xml' });
+}
+
+function send(
+  response: ServerResponse,
+  status: number,
+  body: Buffer | string = '',
+  headers: Record<string, string> = {},
+): void {
+  if (status === 204) response.writeHead(status, headers).end();
+  else response.writeHead(status, { ...headers, 'content-length': body.length }).end(body);
+}
