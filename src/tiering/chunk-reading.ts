@@ -40,8 +40,8 @@ export interface ReadChunk {
 
 /** The reading of one stream from one store. */
 export interface Reading {
-  /** How many chunks are worth asking for now, while so many are ahead of the client. */
-  wanted(ahead: number): number;
+  /** How many chunks are worth asking for now, from `next` on, with so many ahead of the client. */
+  wanted(ahead: number, next: ChunkPart): number;
   /** Begins to read consecutive chunks of one run, each into its buffer. */
   begin(parts: readonly ChunkPart[], buffers: readonly ChunkBuffer[]): ReadChunk[];
   /** Told when the client waits for a chunk that was asked for. */

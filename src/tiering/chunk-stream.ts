@@ -120,7 +120,7 @@ export class ChunkStream {
         continue;
       }
       const reading = this.#readingOf(part.run.store);
-      const wanted = reading.wanted(this.#incoming.length);
+      const wanted = reading.wanted(this.#incoming.length, part);
       if (wanted === 0 || !(await this.#begin(reading, part.run, wanted))) return;
     }
   }

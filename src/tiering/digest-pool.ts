@@ -70,6 +70,7 @@ class DigestThread {
   readonly #worker: Worker;
   readonly #pending = new Map<number, Pending>();
   #outbox: DigestJob[] = [];
+  #isFlushing = false;
   #jobs = 0;
 
   constructor(arena: SharedArrayBuffer) {
@@ -91,16 +92,22 @@ class DigestThread {
     if (--this.users === 0) this.#worker.unref();
   }
 
-  /** Sends with all that is sent in the same turn. */
-  send(job: DigestJob): void {
-    if (this.#outbox.push(job) === 1) queueMicrotask(() => this.#flush());
+  /** Sends with all that is sent in the same turn, or, if it `canWait`, in the same round of I/O. */
+  send(job: DigestJob, canWait = false): void {
+    const isFirst = this.#outbox.push(job) === 1;
+    if (canWait) {
+      if (isFirst) setImmediate(() => this.#flush());
+    } else if (!this.#isFlushing) {
+      this.#isFlushing = true;
+      queueMicrotask(() => this.#flush());
+    }
   }
 
   /** Sends a job that is answered. `build` puts its number into it. */
-  ask(build: (job: number) => DigestJob): Promise<DigestReply> {
+  ask(build: (job: number) => DigestJob, canWait = false): Promise<DigestReply> {
     if (this.failure) return Promise.reject(this.failure);
     const job = this.#jobs++;
-    this.send(build(job));
+    this.send(build(job), canWait);
     return new Promise((resolve, reject) => this.#pending.set(job, { resolve, reject }));
   }
 
@@ -109,6 +116,8 @@ class DigestThread {
   }
 
   #flush(): void {
+    this.#isFlushing = false;
+    if (this.#outbox.length === 0) return;
     const jobs = this.#outbox;
     this.#outbox = [];
     this.#worker.postMessage(jobs);
@@ -183,7 +192,12 @@ export class DigestPool {
     return {
       verify: async (seal, index, { slot }, descriptor) => {
         const extent = { ...termsOf(seal), extentBytes: seal.extentBytes };
-        await thread.ask((job) => ({ kind: 'verify', job, slot, index, descriptor, extent }));
+        // Chunks that the network brings come one by one, and each message wakes a thread.
+        const canWait = descriptor === null;
+        await thread.ask(
+          (job) => ({ kind: 'verify', job, slot, index, descriptor, extent }),
+          canWait,
+        );
       },
       close: () => thread.leave(),
     };

@@ -1,20 +1,28 @@
-// Chunks of extents in a remote store: units of consecutive chunks, one ranged read each, straight
-// into their buffers, where a digest thread verifies each as soon as it is whole. Invariants: what is
-// asked for ahead grows only while the client waits for the store, so that a slow client holds
+// Chunks of extents in a remote store: one read for all that is wanted of an extent, straight into
+// the chunks' buffers, where a digest thread verifies each as soon as it is whole. Invariants: what
+// is asked for ahead grows only while the client waits for the store, so that a slow client holds
 // little; and a chunk settles only when the store can write to its buffer no more.
 import type { Keyring } from '../core/keyring.ts';
 import { tagBytes } from '../core/limits.ts';
 import { AdaptiveWindow } from './adaptive-window.ts';
 import type { ChunkBuffer } from './buffer-pool.ts';
-import { chunkLength, chunkPosition, type ExtentSeal, sealedBytes } from './chunk-format.ts';
+import {
+  chunkCount,
+  chunkLength,
+  chunkPosition,
+  type ExtentSeal,
+  sealedBytes,
+} from './chunk-format.ts';
 import type { ChunkPart, ReadChunk, Reading } from './chunk-reading.ts';
 import type { DigestReader } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
 import type { RemoteStore } from './stores/store.ts';
 
-/** Chunks of one read: at first, and at most, which is as much as several pay for. */
-const unit = { first: 4, max: 16 };
-/** Reads of one stream under way: at first, and at most. */
+/** Chunks of one read: an extent of the usual size. */
+const unitChunksMax = 32;
+/** Chunks ahead of the client at first: a unit, and as many again once half of it was used. */
+const aheadChunksMin = unitChunksMax + unitChunksMax / 2;
+/** Reads of one stream under way, while the client waits for them: at first, and at most. */
 const window = { first: 4, max: 8 };
 
 export interface RemoteReadingOptions {
@@ -46,18 +54,20 @@ function createArrival(): Arrival {
 export class RemoteReading implements Reading {
   readonly #options: RemoteReadingOptions;
   readonly #window = new AdaptiveWindow(window);
-  #unitChunks = unit.first;
+  #aheadChunks = aheadChunksMin;
   #underWay = 0;
+  /** Units begun since the client was late: for the first bytes everybody waits. */
   #units = 0;
 
   constructor(options: RemoteReadingOptions) {
     this.#options = options;
   }
 
-  wanted(ahead: number): number {
+  wanted(ahead: number, { run, index }: ChunkPart): number {
     if (this.#underWay >= this.#window.size) return 0;
-    const aheadMax = this.#window.size * this.#unitChunks;
-    return ahead + this.#unitChunks <= aheadMax ? this.#unitChunks : 0;
+    const left = chunkCount(run.offset + run.length) - index;
+    const wanted = Math.min(left, unitChunksMax);
+    return ahead + wanted <= this.#aheadChunks ? wanted : 0;
   }
 
   begin(parts: readonly ChunkPart[], buffers: readonly ChunkBuffer[]): ReadChunk[] {
@@ -85,8 +95,10 @@ export class RemoteReading implements Reading {
 
   beLate(): void {
     this.#window.limit();
-    // For the first bytes everybody waits.
-    if (this.#units > window.first) this.#unitChunks = Math.min(2 * this.#unitChunks, unit.max);
+    if (this.#units < 2) return;
+    this.#units = 0;
+    const aheadMax = this.#window.size * unitChunksMax;
+    this.#aheadChunks = Math.min(this.#aheadChunks + unitChunksMax, aheadMax);
   }
 
   /** Reads a unit, and settles all of its arrivals. */
@@ -101,6 +113,9 @@ export class RemoteReading implements Reading {
       const sealed = chunkLength(run.extentBytes, part.index) + tagBytes;
       return (buffers[i] as ChunkBuffer).bytes.subarray(0, sealed);
     });
+    // Some servers do much less for an object as a whole than for nearly all of it.
+    const isWhole = index === 0 && parts.length === chunkCount(run.extentBytes);
+    if (isWhole && run.trailerBytes > 0) into.push(Buffer.allocUnsafe(run.trailerBytes));
     this.#underWay++;
     let lost: unknown = new Error('a store ended a read before all of it was there');
     try {
