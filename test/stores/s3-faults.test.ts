@@ -131,7 +131,9 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
     const before = retries(cause);
     inject('PUT', fault, 2);
     await store.put(id, pieces);
-    expect(retries(cause) - before).toBe(2);
+    // That the server has done it is found when it breaks the connection again.
+    const isFound = fault.kind === 'reset' && fault.at === 'answer';
+    expect(retries(cause) - before).toBe(isFound ? 1 : 2);
     expect(store.state().inFlight).toBe(0);
     expect((await readWhole(store, id, sizeOf(pieces))).equals(Buffer.concat(pieces))).toBe(true);
   });

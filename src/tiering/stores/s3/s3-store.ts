@@ -191,14 +191,19 @@ export class S3Store implements RemoteStore {
     if (ifAbsent) headers['if-none-match'] = '*';
     const request: StoreRequest = { method: 'PUT', name, headers, pieces };
     return this.#connection.persist(async (earlierTries) => {
-      // An earlier try of ours may have done it, unheard. Then the server would refuse this one
-      // without reading it, and break the connection before its 412 is heard.
-      const mayBeDone = ifAbsent && earlierTries > 0;
-      if (mayBeDone && (await this.#holds(name, pieces))) return 'stored';
-      const { status } = await this.#connection.exchange(request);
-      if (status < 300) return 'stored';
-      if (status !== 412) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT`);
-      return mayBeDone && (await this.#holds(name, pieces)) ? 'stored' : 'exists';
+      // An earlier try of ours may have done it, unheard.
+      const isDone = async () => earlierTries > 0 && (await this.#holds(name, pieces));
+      try {
+        const { status } = await this.#connection.exchange(request);
+        if (status < 300) return 'stored';
+        if (status !== 412) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT`);
+      } catch (error) {
+        // A server that refuses a body unread may break the connection before its 412 is heard.
+        const isBroken = error instanceof AttemptFailure && error.reason === 'reset';
+        if (ifAbsent && isBroken && (await isDone())) return 'stored';
+        throw error;
+      }
+      return (await isDone()) ? 'stored' : 'exists';
     });
   }
 
