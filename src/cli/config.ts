@@ -82,6 +82,14 @@ export function readClientEnvironment(environment: Environment = process.env): C
   };
 }
 
+/**
+ * Keeps the AWS SDK from telling who runs the gateway which Node its next year's releases need:
+ * package.json says what ours needs, and which release of the SDK that is.
+ */
+export function quietenSdk(): void {
+  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
+}
+
 function refuseUnknownVariables(environment: Environment): void {
   for (const name of Object.keys(environment)) {
     if (!name.startsWith('BURSAR_') || otherVariables.has(name)) continue;

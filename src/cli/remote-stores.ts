@@ -73,6 +73,8 @@ interface Door {
   driver: StoreDriver | null;
   /** Its server was taken for down, and the log says so. */
   isDown: boolean;
+  /** Why it is not available, as the log says. */
+  reported: string | null;
 }
 
 export class RemoteStores implements StoreList {
@@ -153,6 +155,7 @@ export class RemoteStores implements StoreList {
         settings,
         driver: null,
         isDown: false,
+        reported: null,
       });
       if (!settings) this.#log(name, `is not configured, but buckets are in it (${row.location})`);
     }
@@ -169,7 +172,12 @@ export class RemoteStores implements StoreList {
         if (problem instanceof StoreProblem) {
           throw new CommandFailure('failed', `store ${door.name}: ${problem.message}`, problem);
         }
-        this.#watches.push(attempt.then(() => this.#watch(door, retryMsMin)));
+        this.#watches.push(
+          attempt.then((error) => {
+            this.#report(door, error);
+            return this.#watch(door, retryMsMin);
+          }),
+        );
       }),
     );
   }
@@ -183,7 +191,7 @@ export class RemoteStores implements StoreList {
       await sleep(isOpen ? watchMs : pauseMs, null, { signal, ref: false }).catch(() => null);
       if (signal.aborted) return;
       if (isOpen) await this.#checkOwner(door);
-      else await this.#tryAdmit(door);
+      else this.#report(door, await this.#tryAdmit(door));
       pauseMs = isOpen ? retryMsMin : Math.min(pauseMs * 2, retryMsMax);
     }
   }
@@ -194,13 +202,18 @@ export class RemoteStores implements StoreList {
       await this.#admit(door);
       return null;
     } catch (error) {
-      const reason = reasonOf(error);
-      if (!this.#closing.signal.aborted && door.gate.reason !== reason) {
-        this.#log(door.name, `is not available: ${reason} (${door.location})`);
-      }
-      door.gate.shut(reason);
+      door.gate.shut(reasonOf(error));
       return error as Error;
     }
+  }
+
+  /** Says why a store was not admitted, once for each reason. */
+  #report(door: Door, error: Error | null): void {
+    const reason = error && reasonOf(error);
+    if (reason !== null && reason !== door.reported && !this.#closing.signal.aborted) {
+      this.#log(door.name, `is not available: ${reason} (${door.location})`);
+    }
+    door.reported = reason;
   }
 
   async #admit(door: Door): Promise<void> {

@@ -18,6 +18,8 @@ export interface Served {
   endpoint: string;
   /** All of stdout so far. */
   stdout(): string;
+  /** All of stderr so far. */
+  stderr(): string;
   /** Sends SIGTERM and waits until the gateway says that it is stopping. */
   beginStop(): Promise<void>;
   /** The exit code, or the signal that ended the process. */
@@ -58,6 +60,7 @@ export class Workplace {
       process: child,
       endpoint,
       stdout,
+      stderr,
       beginStop: async () => {
         const told = new Promise<void>((done) => {
           child.stderr?.on('data', () => {
