@@ -32,6 +32,10 @@ export interface OddServer {
   objects: Map<string, Buffer>;
   /** All If-None-Match headers that came. */
   conditions: number;
+  /** The session token of the last request. */
+  token: string | undefined;
+  /** Session tokens that have ended. */
+  ended: Set<string>;
   stop(): Promise<void>;
 }
 
@@ -41,6 +45,8 @@ export async function startOddServer(oddity?: Oddity): Promise<OddServer> {
     endpoint: '',
     objects,
     conditions: 0,
+    token: undefined,
+    ended: new Set(),
     stop: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -51,6 +57,11 @@ export async function startOddServer(oddity?: Oddity): Promise<OddServer> {
     const body: Buffer[] = [];
     for await (const chunk of request) body.push(chunk as Buffer);
     if (request.headers['if-none-match'] !== undefined) served.conditions++;
+    served.token = request.headers['x-amz-security-token']?.toString();
+    if (served.token !== undefined && served.ended.has(served.token)) {
+      refuse(response, 400, 'ExpiredToken');
+      return;
+    }
     await answer({ request, response, objects, oddity, body: Buffer.concat(body) });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -90,7 +101,8 @@ async function answer(exchange: Exchange): Promise<void> {
 async function put({ request, response, objects, oddity, body }: Exchange, name: string) {
   if (oddity === 'denies writes') return refuse(response, 403, 'AccessDenied');
   const isConditional = request.headers['if-none-match'] === '*';
-  if (isConditional && oddity === 'refuses conditions') return refuse(response, 501, 'NotImplemented');
+  if (isConditional && oddity === 'refuses conditions')
+    return refuse(response, 501, 'NotImplemented');
   const exists = objects.has(name);
   if (isConditional && oddity === 'loses races') await new Promise((r) => setTimeout(r, 30));
   if (isConditional && oddity !== 'ignores conditions' && exists) {
@@ -106,14 +118,19 @@ async function put({ request, response, objects, oddity, body }: Exchange, name:
 
 function get({ request, response, objects, oddity }: Exchange, name: string): void {
   const bytes = objects.get(name);
-  if (!bytes) return refuse(response, 404, 'NoSuchKey');
   const match = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '');
-  if (!match || oddity === 'ignores ranges') return send(response, 200, bytes, { etag: '"etag"' });
-  const [first, last] = [Number(match[1]), Number(match[2])];
-  const shift = oddity === 'shifts ranges' ? 1 : 0;
-  const part = bytes.subarray(first + shift, last + 1 + shift - (oddity === 'cuts ranges' ? 1 : 0));
-  const range = `bytes ${first}-${last}/${bytes.length}`;
-  send(response, 206, part, { etag: '"etag"', 'content-range': range });
+  if (!bytes) {
+    refuse(response, 404, 'NoSuchKey');
+  } else if (!match || oddity === 'ignores ranges') {
+    send(response, 200, bytes, { etag: '"etag"' });
+  } else {
+    const [first, last] = [Number(match[1]), Number(match[2])];
+    const shift = oddity === 'shifts ranges' ? 1 : 0;
+    const end = last + 1 + shift - (oddity === 'cuts ranges' ? 1 : 0);
+    const range = `bytes ${first}-${last}/${bytes.length}`;
+    const headers = { etag: '"etag"', 'content-range': range };
+    send(response, 206, bytes.subarray(first + shift, end), headers);
+  }
 }
 
 function list({ response, objects, oddity }: Exchange, query: URLSearchParams): void {
