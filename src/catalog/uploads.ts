@@ -6,6 +6,7 @@ import {
   type BucketName,
   computeUploadMac,
   isAuthentic,
+  type PartPlace,
   verifyPart,
   verifyUpload,
 } from './authentic.ts';
@@ -92,7 +93,7 @@ function readUpload(
  */
 export async function listParts(
   { read, keyring }: Catalog,
-  upload: { tenant: string; uploadId: string },
+  upload: PartPlace,
   afterNumber: number,
   max: number,
 ): Promise<Part[]> {
@@ -192,7 +193,7 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
     change.uploadId,
     part.number,
   );
-  if (replaced) await dropReferences(tx, replaced.manifest, moment.timeMs);
+  if (replaced) await dropPart(tx, change, replaced, moment);
   await tx.run(
     'INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
     change.uploadId,
@@ -248,7 +249,8 @@ export async function completeUpload(
   let partBytes = 0;
   for (const part of stored.values()) partBytes += part.sizeBytes;
   for (const { number } of change.parts) stored.delete(number);
-  for (const unused of stored.values()) await dropReferences(tx, unused.manifest, moment.timeMs);
+  const place = { tenant: bucket.tenant, uploadId: id };
+  for (const unused of stored.values()) await dropPart(tx, place, unused, moment);
   await tx.run('DELETE FROM parts WHERE upload_id = ?', id);
   const done: CompletedUpload = {
     etag: change.object.etag,
@@ -265,6 +267,10 @@ export async function completeUpload(
 
 export interface AbortUpload {
   kind: 'abortUpload';
+  /** Of the bucket. */
+  tenant: string;
+  bucketId: number;
+  key: string;
   uploadId: string;
 }
 
@@ -273,23 +279,25 @@ export async function abortUpload(
   change: AbortUpload,
   moment: Moment,
 ): Promise<Outcome<null>> {
-  const upload = await tx.get<{ completed: string | null }>(
-    'SELECT completed FROM uploads WHERE id = ?',
-    change.uploadId,
-  );
-  if (!upload || upload.completed !== null) return refused('NoSuchUpload');
-  const storedBytes = -(await discardUpload(tx, change.uploadId, moment.timeMs));
+  const { uploadId: id, bucketId, key } = change;
+  // Whether its row is authentic or not: that is how damage is cleared away.
+  const upload = await readUpload(tx, bucketId, { id, key });
+  if (!upload || upload.completed !== null) return refused('NoSuchUpload', { UploadId: id });
+  const storedBytes = -(await discardUpload(tx, change, moment));
   return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
 }
 
 /** Discards all uploads of a bucket; gives the bytes that their parts held. */
-export async function discardUploads(tx: Tx, bucketId: number, timeMs: number): Promise<number> {
+export async function discardUploads(
+  tx: Tx,
+  { id, tenant }: { id: number; tenant: string },
+  moment: Moment,
+): Promise<number> {
   let bytes = 0;
-  const uploads = await tx.all<{ id: string }>(
-    'SELECT id FROM uploads WHERE bucket_id = ?',
-    bucketId,
-  );
-  for (const { id } of uploads) bytes += await discardUpload(tx, id, timeMs);
+  const sql = 'SELECT id AS uploadId FROM uploads WHERE bucket_id = ?';
+  for (const { uploadId } of await tx.all<{ uploadId: string }>(sql, id)) {
+    bytes += await discardUpload(tx, { tenant, uploadId }, moment);
+  }
   return bytes;
 }
 
@@ -304,13 +312,24 @@ export async function forgetCompleted(tx: Tx, beforeMs: number, max: number): Pr
   return changes;
 }
 
-async function discardUpload(tx: Tx, id: string, timeMs: number): Promise<number> {
+async function discardUpload(tx: Tx, place: PartPlace, moment: Moment): Promise<number> {
   let bytes = 0;
-  for (const part of await readParts(tx, id, 0, -1)) {
+  for (const part of await readParts(tx, place.uploadId, 0, -1)) {
     bytes += part.sizeBytes;
-    await dropReferences(tx, part.manifest, timeMs);
+    await dropPart(tx, place, part, moment);
   }
-  await tx.run('DELETE FROM parts WHERE upload_id = ?', id);
-  await tx.run('DELETE FROM uploads WHERE id = ?', id);
+  await tx.run('DELETE FROM parts WHERE upload_id = ?', place.uploadId);
+  await tx.run('DELETE FROM uploads WHERE id = ?', place.uploadId);
   return bytes;
+}
+
+/** Lets go of a part's extents; not of a damaged one's, which may be those of other objects. */
+async function dropPart(
+  tx: Tx,
+  place: PartPlace,
+  part: Part,
+  { keyring, timeMs }: Moment,
+): Promise<void> {
+  if (!isAuthentic(() => verifyPart(keyring, place, part))) return;
+  await dropReferences(tx, part.manifest, timeMs);
 }

@@ -7,7 +7,7 @@ import { decide, type S3Action } from '../authz/decide.ts';
 import type { BucketCache } from '../catalog/bucket-cache.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
-import { Refusal } from '../core/errors.ts';
+import { IntegrityError, Refusal } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Change, CommitResult, Transfer } from '../ledger/commit.ts';
 import type { IntentPool } from '../ledger/intent-pool.ts';
@@ -115,7 +115,7 @@ export class Context {
   /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
   async commit(change: Change, detail: RecordDetail = {}): Promise<{ timeMs: number }> {
     const result = await this.tryCommit(change, detail);
-    if (!result.ok) throw new Refusal(result.code, { fields: result.fields ?? {} });
+    if (!result.ok) throw failureOf(result);
     return result;
   }
 
@@ -206,4 +206,11 @@ export class Context {
       ...detail,
     };
   }
+}
+
+/** What a refused commit is thrown as: a damaged row counts as one. */
+export function failureOf(refused: Extract<CommitResult, { ok: false }>): Error {
+  const { code, fields = {} } = refused;
+  if (code === 'BursarIntegrityError') return new IntegrityError('the stored row is not authentic');
+  return new Refusal(code, { fields });
 }

@@ -2,7 +2,7 @@
 // changes meet; some refer to what is gone, so that refusals happen.
 import { randomUUID } from 'node:crypto';
 import type { RecordDraft } from '#bursar/audit/record.js';
-import { sealObject, sealPart } from '#bursar/catalog/authentic.js';
+import { type PartPlace, sealObject, sealPart } from '#bursar/catalog/authentic.js';
 import type { ObjectDraft } from '#bursar/catalog/versions.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import {
@@ -199,35 +199,39 @@ function uploadOf(random: Random, model: LedgerModel): ModelUpload {
   return randomOf(random, open.length > 0 && randomBelow(random, 8) > 0 ? open : all);
 }
 
-function partOf(random: Random, uploadId: string, sizeBytes: number, manifest: Uint8Array) {
+function placeOf(model: LedgerModel, upload: ModelUpload): PartPlace {
+  const bucket = model.buckets.find(({ id }) => id === upload.bucketId);
+  return { tenant: bucket?.tenant ?? 'one', uploadId: upload.id };
+}
+
+function partOf(random: Random, place: PartPlace, sizeBytes: number, manifest: Uint8Array) {
   const number = 1 + randomBelow(random, 4);
   const part = { number, sizeBytes, etag: 'part', checksum: null, manifest };
-  return sealPart(keyring, { tenant: 'one', uploadId }, part);
+  return sealPart(keyring, place, part);
 }
 
 function putPart(random: Random, model: LedgerModel): RandomChange {
-  const { id: uploadId } = uploadOf(random, model);
+  const place = placeOf(model, uploadOf(random, model));
   const { manifest, sizeBytes, extentIds, inline } = bodyOf(random);
-  const part = partOf(random, uploadId, sizeBytes, manifest);
+  const part = partOf(random, place, sizeBytes, manifest);
   return {
-    change: { kind: 'putPart', tenant: 'one', uploadId, part, extentIds, inline, source: null },
+    change: { kind: 'putPart', ...place, part, extentIds, inline, source: null },
     declare: extentIds,
   };
 }
 
 /** A random run of a version's bytes. */
 function copyPart(random: Random, model: LedgerModel): RandomChange {
-  const { id: uploadId } = uploadOf(random, model);
+  const place = placeOf(model, uploadOf(random, model));
   const { source, manifest, sizeBytes } = sourceOf(random, model);
   const start = randomBelow(random, sizeBytes + 1);
   const end = start + randomBelow(random, sizeBytes - start + 1);
   const sliced = encodeManifest(sliceRuns(decodeManifest(manifest), start, end));
-  const part = partOf(random, uploadId, end - start, sliced);
+  const part = partOf(random, place, end - start, sliced);
   return {
     change: {
       kind: 'putPart',
-      tenant: 'one',
-      uploadId,
+      ...place,
       part,
       extentIds: [],
       inline: null,
@@ -252,7 +256,7 @@ function completeUpload(random: Random, model: LedgerModel, seq: number): Random
   const key = randomBelow(random, 15) === 0 ? 'another' : upload.key;
   const manifest = Buffer.concat(parts.map((part) => part.manifest));
   const sizeBytes = parts.reduce((sum, part) => sum + part.sizeBytes, 0);
-  const tenant = model.buckets.find(({ id }) => id === upload.bucketId)?.tenant ?? 'one';
+  const { tenant } = placeOf(model, upload);
   return {
     change: {
       kind: 'completeUpload',
@@ -269,7 +273,10 @@ function completeUpload(random: Random, model: LedgerModel, seq: number): Random
 }
 
 function abortUpload(random: Random, model: LedgerModel): RandomChange {
-  return { change: { kind: 'abortUpload', uploadId: uploadOf(random, model).id }, declare: [] };
+  const upload = uploadOf(random, model);
+  const { bucketId, key } = upload;
+  const change = { kind: 'abortUpload', bucketId, key, ...placeOf(model, upload) } as const;
+  return { change, declare: [] };
 }
 
 /** A record that names, as its target, the bucket's account. */

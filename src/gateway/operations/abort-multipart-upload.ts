@@ -1,8 +1,8 @@
 // AbortMultipartUpload: its parts are let go of in one commit.
 import type { Context, Reply } from '../context.ts';
+import { uploadIdOf } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
-import { findOpenUpload } from '../upload-attributes.ts';
 
 export const abortMultipartUpload: Operation = {
   name: 'AbortMultipartUpload',
@@ -13,7 +13,8 @@ export const abortMultipartUpload: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const { upload } = await findOpenUpload(context);
-  await context.commit({ kind: 'abortUpload', uploadId: upload.id }, { status: 204 });
+  const { bucket, key, request } = context;
+  const place = { tenant: bucket.tenant, bucketId: bucket.id, key, uploadId: uploadIdOf(request) };
+  await context.commit({ kind: 'abortUpload', ...place }, { status: 204 });
   return emptyReply(204);
 }

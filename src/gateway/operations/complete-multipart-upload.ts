@@ -17,7 +17,7 @@ import {
 import { receiveSmall } from '../body.ts';
 import { checksumElement, checksumHeader } from '../checksum-headers.ts';
 import { writeConditions } from '../conditional.ts';
-import type { Context, Reply } from '../context.ts';
+import { type Context, failureOf, type Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
@@ -62,8 +62,7 @@ async function run(context: Context): Promise<Reply> {
     const result = await commit(context, open, parts, fingerprint);
     if (result.ok) return describe(context, result.etag, result.attributes);
     const lost = result.code === 'SlowDown' || result.code === 'NoSuchUpload';
-    if (!lost || tries === triesMax)
-      throw new Refusal(result.code, { fields: result.fields ?? {} });
+    if (!lost || tries === triesMax) throw failureOf(result);
   }
 }
 
