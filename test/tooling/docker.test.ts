@@ -5,6 +5,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { loadConfig } from '#bursar/cli/config.js';
+import { chooseStores } from '#bursar/cli/store-settings.js';
 import { type ServedGateway, startServedGateway } from './served-gateway.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -26,13 +28,15 @@ const healthCommand: string[] = JSON.parse(lastOf('HEALTHCHECK').replace(/^.* CM
 interface Service {
   build?: { context: string; dockerfile: string };
   image?: string;
-  ports: string[];
+  command?: string[];
+  ports?: string[];
   volumes: string[];
   environment: string[] | Record<string, string>;
   profiles?: string[];
 }
 const compose: { services: Record<string, Service>; volumes: Record<string, null> } = parse(
   read('docker/compose.yaml'),
+  { merge: true },
 );
 const service = (name: string) => compose.services[name] as Service;
 
@@ -80,7 +84,11 @@ describe('docker/Dockerfile', () => {
     const flags = entrypoint.filter((word) => word.startsWith('--'));
     expect(flags).not.toHaveLength(0);
     for (const flag of flags) expect(help).toContain(flag);
-    for (const name of service('bursar').environment as string[]) expect(help).toContain(name);
+    const variables = [
+      ...(service('bursar').environment as string[]),
+      ...Object.keys(service('bursar-s3').environment).filter((name) => name.startsWith('BURSAR_')),
+    ];
+    for (const name of variables) expect(help).toContain(name);
   });
 
   it('pins the Node that CI tests on', () => {
@@ -123,13 +131,30 @@ describe('docker/compose.yaml', () => {
       return service(name).profiles === undefined;
     });
     expect(withoutProfile).toEqual(['bursar']);
-    expect(service('backend').profiles).toEqual(['s3']);
+    for (const name of ['backend', 'backend-bucket', 'bursar-s3']) {
+      expect(service(name).profiles).toEqual(['s3']);
+    }
+  });
+
+  it('with the profile s3 starts a gateway with settings that it takes, on a bucket that is made', () => {
+    const own = Object.entries(service('bursar-s3').environment as Record<string, string>);
+    const settings = own.filter(([name]) => name.startsWith('BURSAR_'));
+    const config = loadConfig({}, Object.fromEntries(settings));
+    const { stores, defaultStore } = chooseStores(config);
+    expect(stores).toMatchObject([{ name: defaultStore, pathStyle: true }]);
+    const [, , bucket] = stores[0]?.url.split('/') ?? [];
+    expect(service('backend-bucket').command).toEqual(['mkdir', '-p', `/backend/${bucket}`]);
+    expect(stores[0]?.endpoint).toBe('http://backend:7070');
+    expect(service('backend').command).toContain(':7070');
+    expect(service('bursar-s3').volumes).toEqual([`data-s3:${lastOf('VOLUME')}`]);
+    expect(service('bursar-s3').ports).toEqual(['127.0.0.1:9100:9000']);
+    expect(config.publicUrl).toBe('http://127.0.0.1:9100');
   });
 
   it('mounts declared volumes at the folders that are used, and publishes on loopback only', () => {
     expect(service('bursar').volumes).toEqual([`data:${lastOf('VOLUME')}`]);
     expect(service('bursar').ports).toEqual(['127.0.0.1:9000:9000']);
-    for (const { volumes, ports } of Object.values(compose.services)) {
+    for (const { volumes, ports = [] } of Object.values(compose.services)) {
       for (const volume of volumes) {
         expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
       }
