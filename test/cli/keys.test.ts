@@ -1,0 +1,232 @@
+// `bursar keys`: rotation of the root keys, served, killed and started again.
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { makeContent } from '../fault/content.ts';
+import { S3Client } from '../fault/s3-client.ts';
+import { CatalogEditor } from '../tooling/attacks.ts';
+import { type Served, Workplace } from './command.ts';
+
+// Each step is a process of its own, and the machine may be busy.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
+
+const inline = 3000;
+const stored = 300 * 1024;
+
+let place: Workplace;
+let served: Served;
+
+beforeEach(async () => {
+  place = new Workplace();
+  served = await place.serve();
+});
+
+afterEach(() => place.remove());
+
+interface RootKey {
+  epoch: number;
+  createdAt: string;
+  isCurrent: boolean;
+  wrappedBy: string | null;
+}
+
+const keyFile = () => join(place.data, 'keys', 'root-keys.json');
+
+async function json<T>(...args: string[]): Promise<T> {
+  const { code, stdout, stderr } = await place.run([...args, '--json']);
+  expect([code, stderr]).toEqual([0, '']);
+  return JSON.parse(stdout) as T;
+}
+
+/** A client with the operator's keys, as the credentials file has them. */
+function open(): S3Client {
+  const text = readFileSync(join(place.data, 'credentials'), 'utf8');
+  const value = (name: string) => new RegExp(`^${name} = (.*)$`, 'm').exec(text)?.[1] ?? '';
+  return new S3Client({
+    endpoint: served.endpoint,
+    accessKeyId: value('aws_access_key_id'),
+    secretAccessKey: value('aws_secret_access_key'),
+  });
+}
+
+/** Puts a small and a large object for an epoch. */
+async function put(client: S3Client, epoch: number): Promise<void> {
+  for (const sizeBytes of [inline, stored]) {
+    const { bytes: body } = makeContent(epoch, sizeBytes);
+    const { status } = await client.send('PUT', `/data/${epoch}-${sizeBytes}`, { body });
+    expect(status).toBe(200);
+  }
+}
+
+async function expectReadable(client: S3Client, epoch: number): Promise<void> {
+  for (const sizeBytes of [inline, stored]) {
+    const { status, body } = await client.send('GET', `/data/${epoch}-${sizeBytes}`);
+    expect([epoch, sizeBytes, status]).toEqual([epoch, sizeBytes, 200]);
+    expect(body.equals(makeContent(epoch, sizeBytes).bytes)).toBe(true);
+  }
+}
+
+describe('keys rotate', () => {
+  test('begins epochs; data of all of them is read, also after a start', async () => {
+    let client = open();
+    await client.send('PUT', '/data');
+    await put(client, 1);
+    for (const epoch of [2, 3, 4]) {
+      const made = await json<RootKey>('keys', 'rotate');
+      expect(made).toMatchObject({ epoch, isCurrent: true, wrappedBy: null });
+      await put(client, epoch);
+    }
+    for (const epoch of [1, 2, 3, 4]) await expectReadable(client, epoch);
+    client.close();
+    expect(await served.stop()).toBe(0);
+    served = await place.serve();
+    client = open();
+    for (const epoch of [1, 2, 3, 4]) await expectReadable(client, epoch);
+    const catalog = new CatalogEditor(place.data);
+    for (const epoch of [1, 2, 3, 4]) {
+      const row = await catalog.get(
+        'SELECT count(*) AS n FROM versions WHERE epoch = ? AND key LIKE ?',
+        epoch,
+        `${epoch}-%`,
+      );
+      expect(row).toEqual({ n: 2 });
+    }
+    catalog.close();
+    client.close();
+  });
+
+  test('lets an upload that was begun before it end after it', async () => {
+    const client = open();
+    await client.send('PUT', '/data');
+    const begun = await client.send('POST', '/data/parts', { query: [['uploads', '']] });
+    const uploadId = /<UploadId>([^<]+)</.exec(begun.body.toString())?.[1] ?? '';
+    const bodies = [makeContent(1, 5 * 1024 * 1024).bytes, makeContent(2, stored).bytes];
+    const etags: string[] = [];
+    for (const [i, body] of bodies.entries()) {
+      const query: [string, string][] = [
+        ['partNumber', String(i + 1)],
+        ['uploadId', uploadId],
+      ];
+      const { headers } = await client.send('PUT', '/data/parts', { query, body });
+      etags.push(String(headers.etag));
+      await json('keys', 'rotate');
+    }
+    const parts = etags.map(
+      (etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag}</ETag></Part>`,
+    );
+    const body = `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`;
+    const query: [string, string][] = [['uploadId', uploadId]];
+    const done = await client.send('POST', '/data/parts', { query, body: Buffer.from(body) });
+    expect(done.status).toBe(200);
+    const read = await client.send('GET', '/data/parts');
+    expect(read.body.equals(Buffer.concat(bodies))).toBe(true);
+    client.close();
+  });
+
+  test('is recorded with its epoch, and no record has a key', async () => {
+    await json('keys', 'rotate');
+    const { stdout: records } = await place.run(['records', '--json']);
+    const lines = records.split('\n').filter((line) => line.includes('bursar:RotateKeys'));
+    const rotations = lines.map((line) => JSON.parse(line) as object);
+    expect(rotations).toMatchObject([{ target: 'keys/2', status: 201 }]);
+    const { keys } = JSON.parse(readFileSync(keyFile(), 'utf8')) as { keys: { key: string }[] };
+    for (const { key } of keys) expect(records).not.toContain(key);
+  });
+
+  test('killed at any moment, leaves a gateway that starts with all that was stored', async () => {
+    let client = open();
+    await client.send('PUT', '/data');
+    await put(client, 0);
+    for (const [i, delayMs] of [0, 1, 2, 4, 8, 16].entries()) {
+      const rotation = client.send('POST', '/_/v1/keys/rotations').catch(() => null);
+      const written = put(client, i + 1).catch(() => null);
+      await new Promise((done) => setTimeout(done, delayMs));
+      await served.stop('SIGKILL');
+      const answer = await rotation;
+      await written;
+      client.close();
+      served = await place.serve();
+      client = open();
+      const listed = await client.send('GET', '/_/v1/keys');
+      const { keys } = JSON.parse(listed.body.toString()) as { keys: RootKey[] };
+      expect(keys.map(({ epoch }) => epoch)).toEqual(keys.map((_, at) => at + 1));
+      expect(keys.filter(({ isCurrent }) => isCurrent)).toEqual([keys.at(-1)]);
+      if (answer?.status === 201) {
+        const made = JSON.parse(answer.body.toString()) as RootKey;
+        expect(keys).toContainEqual({ ...made, isCurrent: true });
+      }
+      await put(client, i + 1);
+      for (let epoch = 0; epoch <= i + 1; epoch++) await expectReadable(client, epoch);
+    }
+    client.close();
+  });
+});
+
+describe('keys list', () => {
+  test('marks the current one and shows no key', async () => {
+    const before = await json<RootKey[]>('keys', 'list');
+    expect(before).toMatchObject([{ epoch: 1, isCurrent: true, wrappedBy: null }]);
+    const rotated = await place.run(['keys', 'rotate']);
+    expect(rotated.stdout).toMatch(/^EPOCH +CREATED +WRAPPED BY\n2 \* +\S+Z\n$/);
+    const { stdout } = await place.run(['keys', 'list']);
+    expect(stdout).toMatch(/^EPOCH +CREATED +WRAPPED BY\n1 +\S+Z\n2 \* +\S+Z\n$/);
+    const { keys } = JSON.parse(readFileSync(keyFile(), 'utf8')) as { keys: { key: string }[] };
+    for (const { key } of keys) expect(stdout).not.toContain(key);
+  });
+
+  test('and rotate are for operators, and say so in their help', async () => {
+    for (const words of [
+      ['keys', '--help'],
+      ['keys', 'rotate', '--help'],
+      ['keys', 'list', '--help'],
+    ]) {
+      const { code, stdout } = await place.run(words);
+      expect([code, stdout.includes('root key')]).toEqual([0, true]);
+    }
+    await json('principal', 'create', 'default/alice', '--role', 'admin');
+    const key = await json<Record<string, string>>('key', 'create', 'default/alice');
+    const environment = {
+      BURSAR_ENDPOINT: served.endpoint,
+      BURSAR_ACCESS_KEY_ID: String(key.accessKeyId),
+      BURSAR_SECRET_ACCESS_KEY: String(key.secretAccessKey),
+    };
+    for (const words of [
+      ['keys', 'list'],
+      ['keys', 'rotate'],
+    ]) {
+      const refused = await place.run(words, environment);
+      expect(refused).toMatchObject({ code: 1, stdout: '' });
+      expect(refused.stderr).toContain('(AccessDenied)');
+    }
+  });
+});
+
+describe('a start is refused', () => {
+  test('with an older copy of the key file', async () => {
+    const older = readFileSync(keyFile());
+    await json('keys', 'rotate');
+    await served.stop();
+    const newer = readFileSync(keyFile());
+    writeFileSync(keyFile(), older);
+    const refused = await place.run(['serve', '--listen', '127.0.0.1:0']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(
+      /^bursar: cannot start: [^\n]*lacks the root key of epoch 2[^\n]*\n$/,
+    );
+    writeFileSync(keyFile(), newer);
+    await place.serve();
+  });
+
+  test('with a key file that is damaged, which is named and left alone', async () => {
+    await served.stop();
+    const whole = readFileSync(keyFile(), 'utf8');
+    writeFileSync(keyFile(), whole.slice(0, 60));
+    const refused = await place.run(['serve', '--listen', '127.0.0.1:0']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(/^bursar: [^\n]*root-keys\.json is not JSON\n$/);
+    expect(readFileSync(keyFile(), 'utf8')).toBe(whole.slice(0, 60));
+    rmSync(keyFile());
+    const missing = await place.run(['serve', '--listen', '127.0.0.1:0']);
+    expect(missing.stderr).toContain('root-keys.json is missing');
+  });
+});
