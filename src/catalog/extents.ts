@@ -5,7 +5,10 @@
 import type { Reader, Tx } from '../core/database.ts';
 import { decodeManifest, inlineStore } from '../core/manifest.ts';
 
-export const extentState = { intent: 0, live: 1, condemned: 2 } as const;
+/**
+ * `left`: a rebuild found it and nothing names it, but what would may be lost: it is not removed.
+ */
+export const extentState = { intent: 0, live: 1, condemned: 2, left: 3 } as const;
 
 /**
  * Word for word what the index of these is for; SQLite does not see that `state = 2` implies it.

@@ -4,7 +4,7 @@
 // record are one transaction, and the row's MAC is made where its seq is known.
 import type { Tx } from '../core/database.ts';
 import { type Bucket, findBucket, getBucket } from './buckets.ts';
-import { countReferences } from './extents.ts';
+import { countReferences, extentState } from './extents.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { insertVersion, type ObjectDraft, openKey } from './versions.ts';
 
@@ -79,24 +79,26 @@ export async function restoreObject(
 }
 
 /**
- * Condemns extents that lie in a store and that nothing restored names. Gives how many there were.
+ * Enters extents that lie in a store and that nothing restored names, as condemned or as left alone.
+ * Gives how many there were.
  */
-export async function condemnUnknown(
+export async function enterUnnamed(
   tx: Tx,
-  store: number,
-  ids: readonly Uint8Array[],
+  extents: { store: number; ids: readonly Uint8Array[]; state: 'condemned' | 'left' },
   timeMs: number,
 ): Promise<number> {
-  let condemned = 0;
+  const { store, ids, state } = extents;
+  let entered = 0;
   for (const id of ids) {
     const { changes } = await tx.run(
-      `INSERT INTO extents (id, store, state, refs, changed_ms) VALUES (?, ?, 2, 0, ?)
+      `INSERT INTO extents (id, store, state, refs, changed_ms) VALUES (?, ?, ?, 0, ?)
          ON CONFLICT (id) DO NOTHING`,
       id,
       store,
+      extentState[state],
       timeMs,
     );
-    condemned += changes;
+    entered += changes;
   }
-  return condemned;
+  return entered;
 }

@@ -3,6 +3,7 @@
 import type { Reader } from '../core/database.ts';
 import { decodeManifest } from '../core/manifest.ts';
 import type { Bucket } from './buckets.ts';
+import { extentState } from './extents.ts';
 
 /** Buckets of a store in order of id, after `afterId`. */
 export async function listStoreBuckets(
@@ -19,29 +20,48 @@ export async function listStoreBuckets(
 }
 
 /**
- * Extents of a store that may still be in it and belong to nothing: condemned ones, and the last
- * ones of superseded versions, which make a plain write known. In pages of hexadecimal ids.
+ * Extents of a store that may still be in it and belong to nothing: condemned ones and those that a
+ * rebuild left alone, and the last ones of superseded versions, by which a plain write is known. In
+ * pages of hexadecimal ids.
  */
 export async function* listGarbage(
   read: Reader,
   store: number,
   max: number,
 ): AsyncGenerator<string[]> {
+  for (const state of [extentState.condemned, extentState.left]) {
+    yield* listInState(read, { store, state, max });
+  }
+  yield* listSupersededEnds(read, store, max);
+}
+
+async function* listInState(
+  read: Reader,
+  { store, state, max }: { store: number; state: number; max: number },
+): AsyncGenerator<string[]> {
   for (let after = { changedMs: -1, rowId: -1 }; ; ) {
     const rows = await read.all<{ id: Buffer; changedMs: number; rowId: number }>(
       `SELECT id, changed_ms AS changedMs, rowid AS rowId FROM extents
-         WHERE state <> 1 AND state = 2 AND store = ? AND (changed_ms, rowid) > (?, ?)
+         WHERE state <> 1 AND state = ? AND store = ? AND (changed_ms, rowid) > (?, ?)
          ORDER BY changed_ms, rowid LIMIT ?`,
+      state,
       store,
       after.changedMs,
       after.rowId,
       max,
     );
     const last = rows.at(-1);
-    if (!last) break;
+    if (!last) return;
     yield rows.map(({ id }) => id.toString('hex'));
     after = last;
   }
+}
+
+async function* listSupersededEnds(
+  read: Reader,
+  store: number,
+  max: number,
+): AsyncGenerator<string[]> {
   for (let afterSeq = -1; ; ) {
     const rows = await read.all<{ seq: number; end: Uint8Array }>(
       `SELECT superseded_seq AS seq, substr(manifest, -36) AS end FROM versions

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { monotonicMs } from '../core/clock.ts';
+import { Refusal } from '../core/errors.ts';
 import { RebuildFailure, rebuild } from '../ledger/rebuild/rebuild.ts';
 import {
   isWhole,
@@ -116,6 +117,10 @@ async function rebuildFolder(
     });
   } catch (error) {
     if (error instanceof RebuildFailure) throw new CommandFailure('failed', error.message, error);
+    if (error instanceof Refusal) {
+      const reason = messageOfFailure(error.cause ?? error);
+      throw new CommandFailure('failed', `a store failed, run it again: ${reason}`, error);
+    }
     throw error;
   } finally {
     progress.clear();

@@ -7,7 +7,7 @@ import { createBucket, deleteBucket } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
-import { condemnUnknown, restoreBucket, restoreObject, restoreStore } from '../catalog/restore.ts';
+import { enterUnnamed, restoreBucket, restoreObject, restoreStore } from '../catalog/restore.ts';
 import { beginGeneration, registerStore } from '../catalog/stores.ts';
 import {
   abortUpload,
@@ -104,8 +104,8 @@ export async function applyHousekeeping(
       return forgetJournaled(tx, work.store, work.lastSeq);
     case 'restoreStore':
       return restoreStore(tx, work);
-    case 'condemnUnknown':
-      return condemnUnknown(tx, work.store, work.ids, timeMs);
+    case 'enterUnnamed':
+      return enterUnnamed(tx, work, timeMs);
     case 'forgetExtents':
       await forgetExtents(tx, work.ids);
       return work.ids.length;

@@ -20,7 +20,7 @@ export type Housekeeping =
   | { kind: 'beginGeneration'; store: number; generation: string }
   | { kind: 'forgetJournaled'; store: number; lastSeq: number }
   | { kind: 'restoreStore'; number: number; name: string; generation: string }
-  | { kind: 'condemnUnknown'; store: number; ids: Uint8Array[] }
+  | { kind: 'enterUnnamed'; store: number; ids: Uint8Array[]; state: 'condemned' | 'left' }
   | { kind: 'forgetExtents'; ids: Uint8Array[] }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number };
 

@@ -117,7 +117,7 @@ CREATE TABLE extents (
   id BLOB PRIMARY KEY,
   store INTEGER NOT NULL,          -- number of the store it lies in; 0: inline
   tenant TEXT,                     -- null: it has been nobody's yet
-  state INTEGER NOT NULL,          -- 0 intent, 1 live, 2 condemned
+  state INTEGER NOT NULL,          -- 0 intent, 1 live, 2 condemned, 3 left by a rebuild
   refs INTEGER NOT NULL,           -- manifests that name it
   changed_ms INTEGER NOT NULL,     -- when the state last changed
   process TEXT,                    -- intent: the run of the gateway that writes it

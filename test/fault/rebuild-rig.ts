@@ -2,7 +2,7 @@
 // see, to be compared before and after.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -134,7 +134,11 @@ export class RebuildRig {
     return readdirSync(folder, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name))
-      .map((path) => ({ name: path.slice(folder.length + 1), sizeBytes: statSync(path).size }))
+      .map((path) => ({
+        name: path.slice(folder.length + 1),
+        // It may have been swept meanwhile.
+        sizeBytes: statSync(path, { throwIfNoEntry: false })?.size ?? 0,
+      }))
       .filter(({ name }) => name.startsWith(prefix))
       .sort((a, b) => (a.name < b.name ? -1 : 1));
   }
@@ -142,6 +146,15 @@ export class RebuildRig {
   /** Where the backend keeps an object of the store. */
   pathOf(name: string): string {
     return join(this.backend.dataDir, bucket, 'store', name);
+  }
+
+  /** Stores an object as somebody does who may write to the backend's bucket. */
+  async putObject(name: string, body: Buffer): Promise<void> {
+    const { endpoint, credentials } = this.backend;
+    const client = new S3Client({ endpoint, ...credentials });
+    const { status } = await client.send('PUT', `/${bucket}/store/${name}`, { body });
+    client.close();
+    if (status !== 200) throw new Error(`PUT ${name}: ${status}`);
   }
 
   /** Everything that a client can see of a bucket's objects. */
@@ -201,9 +214,4 @@ export async function inTurns<T>(items: T[], work: (item: T, index: number) => P
     for (let next = left.shift(); next; next = left.shift()) await work(next[1], next[0]);
   };
   await Promise.all(Array.from({ length: 16 }, takeTurns));
-}
-
-/** All bytes of a file of the backend's. */
-export function readStored(path: string): Buffer {
-  return readFileSync(path);
 }

@@ -1,11 +1,21 @@
 // What a lost database costs: nothing that was acknowledged (docs/admin/rebuild.md). The gateway is
 // killed, its database removed, and `bursar rebuild` has the store and the root keys alone.
-import { rmSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { seededBytes } from '../tooling/files.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
+import { compareListing, listBucket } from './bookkeeping.ts';
 import { inTurns, RebuildRig, type Seen } from './rebuild-rig.ts';
-import type { S3Client, Sending } from './s3-client.ts';
+import { S3Client, type Sending } from './s3-client.ts';
 
 const MiB = 1024 * 1024;
 
@@ -86,7 +96,6 @@ async function lookAtBoth(rig: RebuildRig): Promise<Record<string, Map<string, S
 describeWithTool(versitygw, 'a gateway that lost its database', (path) => {
   let rig: RebuildRig;
   let before: Record<string, Map<string, Seen>>;
-  let liveExtents: string[];
 
   beforeAll(async () => {
     rig = await RebuildRig.start(path);
@@ -98,7 +107,7 @@ describeWithTool(versitygw, 'a gateway that lost its database', (path) => {
   }, 300_000);
   afterAll(() => rig?.stop(), 60_000);
 
-  it('restores every object as its clients saw it, with its metadata, times and bytes', async () => {
+  it('restores every object as its clients saw it: metadata, times, tags and bytes', async () => {
     const { code, stderr, report } = await rig.rebuild();
     expect(code, stderr).toBe(0);
     expect(report).toMatchObject({
@@ -109,9 +118,302 @@ describeWithTool(versitygw, 'a gateway that lost its database', (path) => {
       lost: { count: 0 },
       damagedExtents: { count: 0 },
     });
+    expect(report?.uploads.first.map(({ key }) => key)).toContain('never completed');
     await rig.serve();
     const after = await lookAtBoth(rig);
     expect(after.one?.size).toBe(1000 - 100 - 25);
     expect(after).toEqual(before);
   }, 300_000);
+
+  it('tells one story in catalog, counters and records', async () => {
+    const restored = await countRecords(rig.client, 'bursar:RestoreObject');
+    const { objects } = await listBucket(rig.client, 'one');
+    const { objects: others } = await listBucket(rig.client, 'two');
+    expect(restored).toBe(objects.size + others.size);
+    for (const bucket of ['one', 'two']) {
+      const listed = await listBucket(rig.client, bucket);
+      expect(await compareListing(rig.client, bucket, listed)).toEqual([]);
+    }
+  }, 60_000);
+
+  it('sweeps what belongs to nothing, and nothing else', async () => {
+    await rig.stopGateway();
+    const many = rig.storedObjects('extents/').length;
+    await rig.serve(['--sweep-interval', '200ms', '--sweep-grace', '0s']);
+    // 875 objects of one extent, 3 of one each whose source is gone, 3 and twice 3 of the large ones.
+    await waitFor(async () => rig.storedObjects('extents/').length === 875 + 25 + 3 + 6);
+    expect(many).toBeGreaterThan(875 + 25 + 3 + 6);
+    expect(await lookAtBoth(rig)).toEqual(before);
+  }, 120_000);
+
+  it('is rebuilt again, with what was written since', async () => {
+    await ask(rig.client, 'PUT', '/one/later', { body: seededBytes(3, 300_000) });
+    await ask(rig.client, 'DELETE', `/one/${encodeURI('folder 0')}/none`);
+    await ask(rig.client, 'DELETE', '/two/large');
+    before = await lookAtBoth(rig);
+    await rig.kill();
+    rig.loseDatabase();
+    const { code, stderr, report } = await rig.rebuild();
+    expect(code, stderr).toBe(0);
+    expect(report).toMatchObject({ isWhole: true, buckets: 2, lost: { count: 0 } });
+    await rig.serve();
+    expect(await lookAtBoth(rig)).toEqual(before);
+  }, 120_000);
 });
+
+describeWithTool(versitygw, 'a rebuild', (path) => {
+  let rig: RebuildRig;
+
+  beforeEach(async () => {
+    rig = await RebuildRig.start(path);
+    await rig.serve();
+    await ask(rig.client, 'PUT', '/data');
+  }, 60_000);
+  afterEach(() => rig?.stop(), 60_000);
+
+  const put = (key: string, seed: number) =>
+    ask(rig.client, 'PUT', `/data/${key}`, {
+      headers: { 'x-amz-meta-seed': String(seed) },
+      body: seededBytes(seed, 400_000),
+    });
+  const remove = (key: string) => ask(rig.client, 'DELETE', `/data/${key}`);
+  /** What was written until now is in the journal then. */
+  const flush = () => remove('nothing');
+  const lose = async () => {
+    await rig.kill();
+    rig.loseDatabase();
+  };
+
+  it('restores acknowledged writes by their extents where the journal lacks them', async () => {
+    await put('old', 1);
+    await put('overwritten', 2);
+    await remove('old');
+    const known = rig.storedObjects('journal/').map(({ name }) => name);
+    await put('new', 3);
+    await put('overwritten', 4);
+    const before = await rig.look('data');
+    await lose();
+    for (const { name } of rig.storedObjects('journal/')) {
+      if (!known.includes(name)) rmSync(rig.pathOf(name));
+    }
+    const { code, stderr, report } = await rig.rebuild();
+    expect(code, stderr).toBe(0);
+    expect(report?.fromExtents.first.map(({ key }) => key).sort()).toEqual(['new', 'overwritten']);
+    await rig.serve();
+    const after = await rig.look('data');
+    expect([...after.keys()]).toEqual(['new', 'overwritten']);
+    expect(after).toEqual(before);
+  }, 120_000);
+
+  it('does not bring back a write that its condition refused', async () => {
+    await put('lock', 1);
+    const body = seededBytes(2, 400_000);
+    const refused = await rig.client.send('PUT', '/data/lock', {
+      headers: { 'if-match': '"other"' },
+      body,
+    });
+    expect(refused.status).toBe(412);
+    const taken = await rig.client.send('PUT', '/data/taken', {
+      headers: { 'if-none-match': '*' },
+      body,
+    });
+    expect(taken.status).toBe(200);
+    const before = await rig.look('data');
+    await lose();
+    // The accepted one was in the journal before it was answered for.
+    const { code, report } = await rig.rebuild();
+    expect(code).toBe(0);
+    expect(report?.fromExtents.first.map(({ key }) => key)).not.toContain('taken');
+    await rig.serve();
+    expect(await rig.look('data')).toEqual(before);
+  }, 120_000);
+
+  it('reports an object whose extent is gone, restores the others, and discards nothing', async () => {
+    const extents = () => rig.storedObjects('extents/').map(({ name }) => name);
+    await put('kept', 1);
+    const others = extents();
+    await put('hurt', 2);
+    const victim = extents().find((name) => !others.includes(name)) as string;
+    await put('removed', 3);
+    await remove('removed');
+    const before = await rig.look('data');
+    await lose();
+    // The backend keeps more with a file than its bytes, so it is moved, not copied.
+    const aside = join(rig.dataDir, 'aside');
+    renameSync(rig.pathOf(victim), aside);
+    const { code, stderr, report } = await rig.rebuild();
+    expect(code).toBe(1);
+    expect(stderr).toContain('not everything could be restored');
+    expect(report).toMatchObject({ isWhole: false, objects: 1, condemnedExtents: 0 });
+    expect(report?.lost.first).toEqual([
+      expect.objectContaining({ bucket: 'data', key: 'hurt', tenant: 'default' }),
+    ]);
+    expect(report?.leftExtents).toBe(1);
+    await rig.serve();
+    expect([...(await rig.look('data')).keys()]).toEqual(['kept']);
+    await rig.stopGateway();
+
+    // The extent is found again: the journal of before still tells of the object.
+    mkdirSync(dirname(rig.pathOf(victim)), { recursive: true });
+    renameSync(aside, rig.pathOf(victim));
+    rig.loseDatabase();
+    const newest = await rig.rebuild();
+    // By its own metadata; what was removed stays so, though its extents were left alone.
+    expect(newest.report, newest.stderr).toMatchObject({ isWhole: false, objects: 2 });
+    expect(newest.report?.fromExtents.first.map(({ key }) => key)).toEqual(['hurt']);
+    rig.loseDatabase();
+    const generation = report?.journals[0]?.generation as string;
+    const again = await rig.rebuild(['--generation', generation]);
+    expect(again.report).toMatchObject({ isWhole: true, objects: 2, lost: { count: 0 } });
+    await rig.serve();
+    expect(await rig.look('data')).toEqual(before);
+  }, 120_000);
+
+  it('takes an extent of another length for a lost one', async () => {
+    await put('hurt', 2);
+    await flush();
+    await lose();
+    const [extent] = rig.storedObjects('extents/');
+    truncateSync(rig.pathOf(extent?.name as string), (extent?.sizeBytes as number) - 1);
+    const { report, stderr } = await rig.rebuild();
+    expect(report?.lost.first[0]?.reason, stderr).toMatch(/has \d+ bytes instead of \d+/);
+  }, 120_000);
+
+  it('reports damaged and foreign objects of the journal, and follows none', async () => {
+    await put('a', 1);
+    await remove('a');
+    await put('b', 2);
+    await remove('b');
+    await lose();
+    const segments = rig
+      .storedObjects('journal/')
+      .filter(({ name }) => /\d{20}-\d{20}$/.test(name));
+    const { name } = segments.at(-1) as { name: string };
+    const bytes = readFileSync(rig.pathOf(name));
+    bytes[50] = (bytes[50] as number) ^ 1;
+    writeFileSync(rig.pathOf(name), bytes);
+    await rig.putObject(`${name}-copy`, bytes);
+    await rig.putObject(`extents/00/${'0'.repeat(32)}`, Buffer.from('no extent of ours'));
+    const { code, report, stderr } = await rig.rebuild();
+    expect(code).toBe(1);
+    expect(report, stderr).toMatchObject({ isWhole: false, damagedExtents: { count: 1 } });
+    expect(report?.journals[0]).toMatchObject({ damaged: [name], foreign: [`${name}-copy`] });
+  }, 120_000);
+
+  it('can be run again when it was killed at any step', async () => {
+    await inTurns(
+      Array.from({ length: 60 }, (_, i) => i),
+      async (i) => {
+        await put(`key-${i}`, i);
+      },
+    );
+    const before = await rig.look('data');
+    await lose();
+    for (const step of ['reading the journal', 'restoring objects', 'writing the new journal']) {
+      await rig.killRebuild(step);
+      // Where the signal came late it is all done: then that is lost as well.
+      rig.loseDatabase();
+    }
+    const { code, stderr, report } = await rig.rebuild();
+    expect(code, stderr).toBe(0);
+    expect(report).toMatchObject({ isWhole: true, objects: 60 });
+    await rig.serve();
+    expect(await rig.look('data')).toEqual(before);
+    expect(readdirSync(rig.dataDir).filter((name) => /staging|rebuilding/.test(name))).toEqual([]);
+  }, 120_000);
+
+  it('restores tenants with the owners of their buckets, who then need new keys', async () => {
+    const native = (method: string, at: string, body?: object) =>
+      ask(rig.client, method, `/_/v1/tenants${at}`, {
+        headers: { 'content-type': 'application/json' },
+        ...(body ? { body: Buffer.from(JSON.stringify(body)) } : {}),
+      });
+    await native('POST', '', { name: 'cms' });
+    await native('POST', '/cms/principals', { name: 'alice', kind: 'person', role: 'admin' });
+    const keysOf = async () => {
+      const { body } = await native('POST', '/cms/principals/alice/access-keys');
+      return new S3Client({ ...rig.gateway, ...JSON.parse(body.toString()) });
+    };
+    const alice = await keysOf();
+    await ask(alice, 'PUT', '/hers');
+    await ask(alice, 'PUT', '/hers/object', { body: seededBytes(1, 1000) });
+    const before = await rig.look('hers', alice);
+    alice.close();
+    await lose();
+    const { report } = await rig.rebuild();
+    expect(report).toMatchObject({
+      tenants: ['default', 'cms'],
+      principals: ['default/admin', 'cms/alice'],
+    });
+    await rig.serve();
+    const again = await keysOf();
+    expect(await rig.look('hers', again)).toEqual(before);
+    again.close();
+  }, 120_000);
+
+  it('touches nothing where it is not wanted', async () => {
+    await put('a', 1);
+    await rig.stopGateway();
+    const there = await rig.rebuild();
+    expect(there).toMatchObject({ code: 1, report: undefined });
+    expect(there.stderr).toMatch(/bursar\.db is there/);
+
+    const stored = rig.storedObjects('');
+    const keys = join(rig.dataDir, 'keys', 'root-keys.json');
+    const kept = readFileSync(keys);
+    rig.loseDatabase();
+    rmSync(keys);
+    const keyless = await rig.rebuild();
+    expect(keyless).toMatchObject({ code: 1, report: undefined });
+    expect(keyless.stderr).toMatch(/root-keys\.json is missing/);
+
+    const other = { epoch: 1, createdAt: new Date().toISOString(), key: randomKey() };
+    writeFileSync(keys, JSON.stringify({ version: 1, keys: [other] }), { mode: 0o600 });
+    const strange = await rig.rebuild();
+    expect(strange).toMatchObject({ code: 1, report: undefined });
+    expect(strange.stderr).toMatch(/no journal under these keys/);
+    expect(rig.storedObjects('')).toEqual(stored);
+
+    writeFileSync(keys, kept);
+    expect((await rig.rebuild()).report).toMatchObject({ isWhole: true, objects: 1 });
+  }, 120_000);
+
+  it('keeps the gateway of the lost database out of the store', async () => {
+    await put('a', 1);
+    await rig.stopGateway();
+    const copy = readFileSync(join(rig.dataDir, 'bursar.db'));
+    rig.loseDatabase();
+    expect((await rig.rebuild()).code).toBe(0);
+    rig.loseDatabase();
+    writeFileSync(join(rig.dataDir, 'bursar.db'), copy);
+    await expect(rig.serve()).rejects.toThrow(/belongs to another data folder/);
+  }, 120_000);
+});
+
+function randomKey(): string {
+  return seededBytes(99, 32).toString('base64');
+}
+
+async function waitFor(check: () => Promise<boolean>): Promise<void> {
+  const endMs = Date.now() + 60_000;
+  while (!(await check())) {
+    if (Date.now() > endMs) throw new Error('it did not come to that');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+async function countRecords(client: S3Client, action: string): Promise<number> {
+  let count = 0;
+  for (let cursor: string | null = null; ; ) {
+    const query: [string, string][] = [
+      ['action', action],
+      ['limit', '1000'],
+      ...(cursor === null ? [] : ([['cursor', cursor]] as [string, string][])),
+    ];
+    const { body } = await ask(client, 'GET', '/_/v1/records', { query });
+    const page = JSON.parse(body.toString()) as { records: unknown[]; next: string | null };
+    count += page.records.length;
+    if (page.next === null) return count;
+    cursor = page.next;
+  }
+}

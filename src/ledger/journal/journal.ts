@@ -42,6 +42,8 @@ export interface JournalState {
   reason: string | null;
   /** Rows that were not authentic and so were not written. */
   damagedRows: number;
+  /** Why no snapshot takes the place of old segments; null: one does when it is due. */
+  compactionReason: string | null;
   segments: number;
   snapshotBytes: number;
 }
@@ -92,6 +94,7 @@ export class Journal {
   #isUnusable = false;
   #compaction: Promise<void> | null = null;
   #compactAfterMs = 0;
+  #compactionFailure: unknown = null;
   #damagedRows = 0;
   #closing = false;
 
@@ -144,8 +147,9 @@ export class Journal {
       ready: failure === null,
       generation: this.#opened?.generation ?? null,
       safeSeq: this.#safeSeq,
-      reason: failure === null ? null : reasonOf(failure),
+      reason: reasonOf(failure),
       damagedRows: this.#damagedRows,
+      compactionReason: reasonOf(this.#compactionFailure),
       segments: this.#opened?.segments.length ?? 0,
       snapshotBytes: this.#opened?.snapshotBytes ?? 0,
     };
@@ -289,10 +293,14 @@ export class Journal {
     for (const { sizeBytes } of opened.segments) bytes += Math.max(sizeBytes, segmentBytesCounted);
     if (bytes <= Math.max(least, 2 * opened.snapshotBytes)) return;
     this.#compaction = this.#compact(opened)
+      .then(() => {
+        this.#compactionFailure = null;
+      })
       .catch((error: unknown) => {
         // The segments stay, which is safe; they only get more.
         this.#compactAfterMs = Date.now() + compactionPauseMs;
-        this.#options.onError(error);
+        if (this.#compactionFailure === null) this.#options.onError(error);
+        this.#compactionFailure = error;
       })
       .finally(() => {
         this.#compaction = null;
@@ -331,7 +339,8 @@ function refusal(cause: unknown): Refusal {
   return new Refusal('ServiceUnavailable', { message, cause });
 }
 
-function reasonOf(error: unknown): string {
+function reasonOf(error: unknown): string | null {
+  if (error === null) return null;
   if (!(error instanceof Error)) return String(error);
   const { cause } = error;
   return cause instanceof Error ? `${error.message} (${cause.message})` : error.message;

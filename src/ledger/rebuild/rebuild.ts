@@ -175,7 +175,7 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
         const { number, name } = store;
         await ledger.keepHouse({ kind: 'restoreStore', number, name, generation });
       }
-      await restoreAll(work, { ledger, read: db.tx, stores });
+      await restoreAll(work, { ledger, stores });
       for (const one of stores) await takeOver(work, db.tx, one);
     };
     await Promise.race([task(), fatal]);

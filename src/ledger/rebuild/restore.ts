@@ -4,7 +4,6 @@
 import type { RecordDraft } from '../../audit/record.ts';
 import { defaultTenant, type IdentityChange, rootPrincipal } from '../../authz/identity-changes.ts';
 import { sealObject } from '../../catalog/authentic.ts';
-import type { Reader } from '../../core/database.ts';
 import { newRequestId } from '../../core/ids.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { countBytes, decodeManifest, type ExtentRun } from '../../core/manifest.ts';
@@ -24,7 +23,6 @@ type RestoredBucket = BucketEntry & { store: number };
 
 interface Target {
   ledger: Ledger;
-  read: Reader;
   stores: readonly RebuiltStore[];
 }
 
@@ -45,7 +43,7 @@ export async function restoreAll(work: Work, target: Target): Promise<void> {
     work.onProgress('restoring objects', ++work.report.objects);
     work.report.objectBytes += version.sizeBytes;
   });
-  await condemnOthers(work, target);
+  await enterOthers(work, target);
 }
 
 /** What a restored thing's record says besides the obvious. */
@@ -193,19 +191,15 @@ function restoreObject(
 }
 
 /** Extents that no restored version names: for the sweeper, or left alone while some may be needed. */
-async function condemnOthers(work: Work, { ledger, read, stores }: Target): Promise<void> {
+async function enterOthers(work: Work, { ledger, stores }: Target): Promise<void> {
   const { staging, report, discard } = work;
-  const isSafe = discard || isWhole(report);
+  const state = discard || isWhole(report) ? 'condemned' : 'left';
   for (const { store } of stores) {
     for await (const ids of staging.listExtents(store.number)) {
-      if (isSafe) {
-        const condemned = { kind: 'condemnUnknown', store: store.number, ids } as const;
-        report.condemnedExtents += await ledger.keepHouse(condemned);
-        continue;
-      }
-      for (const id of ids) {
-        if (!(await read.get('SELECT 1 FROM extents WHERE id = ?', id))) report.leftExtents++;
-      }
+      const others = { kind: 'enterUnnamed', store: store.number, ids, state } as const;
+      const entered = await ledger.keepHouse(others);
+      if (state === 'condemned') report.condemnedExtents += entered;
+      else report.leftExtents += entered;
     }
   }
 }
