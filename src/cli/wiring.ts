@@ -167,11 +167,12 @@ function furnish(config: Config, parts: Parts & OpenStores): Rooms {
 }
 
 function startSweeper(config: Config, rooms: Rooms, stores: Stores, closers: Closers): void {
-  const { read, ledger, leases } = rooms;
+  const { read, ledger, leases, journals } = rooms;
   const sweeper = new Sweeper({
     read,
     ledger,
     stores,
+    maySweep: (store) => journals.maySweep(store),
     leases,
     intervalMs: config.sweepIntervalMs,
     graceMs: config.sweepGraceMs,

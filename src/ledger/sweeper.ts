@@ -15,6 +15,8 @@ export interface SweeperOptions {
   read: Reader;
   ledger: Ledger;
   stores: { get(number: number): Pick<ExtentStore, 'remove'> };
+  /** Asked before each batch of removals; what may not go yet waits for a later sweep. */
+  maySweep: (store: number) => boolean;
   leases: ReadLeases;
   /** Pause between sweeps, milliseconds. */
   intervalMs: number;
@@ -103,7 +105,8 @@ export class Sweeper {
   }
 
   async #removeCondemned(store: number): Promise<number> {
-    const { read, ledger, leases, graceMs } = this.#options;
+    const { read, ledger, leases, graceMs, maySweep } = this.#options;
+    if (!maySweep(store)) return 0;
     const ownGraceMs = store === inlineStore ? Math.min(graceMs, inlineGraceMsMax) : graceMs;
     const beforeMs = Date.now() - ownGraceMs;
     const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sealObject } from '#bursar/catalog/authentic.js';
+import { openDatabase } from '#bursar/core/database.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
 import { Journal, type JournalOptions } from '#bursar/ledger/journal/journal.js';
@@ -114,6 +115,15 @@ export class JournalRig {
     };
   }
 
+  /** Edits the database behind everybody's back. */
+  async edit(sql: string): Promise<void> {
+    const file = "SELECT file FROM pragma_database_list WHERE name = 'main'";
+    const row = await this.fixture.read.get<{ file: string }>(file);
+    const db = openDatabase(row?.file as string, { readonly: false, cacheKib: 1024 });
+    db.exec(sql);
+    db.close();
+  }
+
   async outboxRows(): Promise<number> {
     const row = await this.fixture.read.get<{ n: number }>('SELECT count(*) AS n FROM outbox');
     return row?.n ?? -1;
@@ -124,14 +134,15 @@ export class JournalRig {
     const found = await findJournal(this.store, keyring, undefined);
     if (!found) throw new Error('there is no journal');
     const folder = mkdtempSync(join(tmpdir(), 'bursar-replay-'));
-    const staging = Staging.open(join(folder, 'staging.db'));
+    const file = join(folder, 'staging.db');
+    const staging = Staging.open(file);
     try {
       const { report } = found;
       await replayJournal({ store: this.store, keyring, report }, staging);
       const objects: Record<string, string> = {};
       for await (const { version } of staging.listVersions()) objects[version.key] = version.etag;
       const buckets = (await staging.listBuckets()).map(({ name }) => name);
-      return { objects, buckets, report };
+      return { objects, buckets, report, garbage: await countGarbage(file) };
     } finally {
       staging.close();
       rmSync(folder, { recursive: true });
@@ -149,4 +160,13 @@ export interface Replayed {
   objects: Record<string, string>;
   buckets: string[];
   report: JournalReport;
+  /** Extents known to belong to nothing. */
+  garbage: number;
+}
+
+async function countGarbage(file: string): Promise<number> {
+  const db = openDatabase(file, { readonly: true, cacheKib: 1024 });
+  const row = await db.tx.get<{ n: number }>('SELECT count(*) AS n FROM garbage');
+  db.close();
+  return row?.n ?? -1;
 }

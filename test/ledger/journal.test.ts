@@ -194,7 +194,7 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     const name = `${(segments[0] as string).slice(0, -41)}${later}-${later}`;
     await rig.store.putObject(name, Buffer.alloc(100));
     const again = await rig.open();
-    await until(() => !again.state().ready, 'it notices');
+    await until(() => again.state().reason !== null, 'it notices');
     expect(again.state().reason).toMatch(/older copy/);
     expect(() => again.admit()).toThrow(expect.objectContaining({ code: 'ServiceUnavailable' }));
     const before = await rig.names();
@@ -215,5 +215,40 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     const { buckets, objects } = await rig.replay();
     expect(buckets).toEqual(['brief']);
     expect(objects).toEqual({});
+  });
+
+  it('does not take over a row that was edited, and keeps what it had', async () => {
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a', 'true'));
+    const seq = await rig.put('a', 'later');
+    await rig.edit("UPDATE versions SET etag = 'forged' WHERE etag = 'later'");
+    await journal.flushed(seq);
+    expect(journal.state().damagedRows).toBe(1);
+    expect((await rig.replay()).objects).toEqual({ a: 'true' });
+  });
+
+  it('keeps its segments while the catalog has rows that were edited', async () => {
+    const journal = await rig.open({ compactionBytes: 1 });
+    await rig.put('a', 'true');
+    await rig.edit("UPDATE versions SET etag = 'forged' WHERE etag = 'true'");
+    await journal.flushed(await rig.put('b'));
+    await until(() => journal.state().compactionReason !== null, 'it says why');
+    expect(journal.state()).toMatchObject({ ready: true, reason: null });
+    const { segments, snapshots } = await rig.files();
+    expect(segments).toHaveLength(1);
+    expect(snapshots.filter((name) => name.endsWith('complete'))).toEqual([]);
+    expect((await rig.replay()).objects).toEqual({ b: 'etag' });
+  });
+
+  it('remembers in a snapshot which extents belong to nothing', async () => {
+    const journal = await rig.open({ compactionBytes: 1 });
+    await rig.put('swept');
+    await rig.put('purged');
+    await rig.put('kept');
+    await rig.remove('swept');
+    await rig.fixture.ledger.keepHouse({ kind: 'purgeSuperseded', max: 10 });
+    await journal.flushed(await rig.remove('purged'));
+    await until(async () => (await rig.replay()).report.snapshotPages > 0, 'there is a snapshot');
+    expect((await rig.replay()).garbage).toBe(2);
   });
 });

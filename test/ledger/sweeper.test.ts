@@ -12,12 +12,15 @@ let removed: string[];
 let leases: ReadLeases;
 /** Numbers of the stores that are away. */
 let failing: Set<number>;
+/** Stores whose journals are behind. */
+let untold: Set<number>;
 
 beforeEach(async () => {
   fixture = await openLedger();
   removed = [];
   leases = new ReadLeases();
   failing = new Set();
+  untold = new Set();
 });
 afterEach(() => fixture.close());
 
@@ -36,6 +39,7 @@ function sweeper(graceMs = 0): Sweeper {
     read,
     ledger,
     stores: { get },
+    maySweep: (store) => !untold.has(store),
     leases,
     intervalMs: 60_000,
     graceMs,
@@ -165,6 +169,19 @@ describe('a sweep', () => {
     failing.clear();
     await sweeper().sweep();
     expect(await extents()).toEqual([]);
+  });
+
+  it('removes nothing from a store whose journal is not this database’s, or is behind', async () => {
+    untold.add(2);
+    const far = await putStored('far', 2);
+    const near = await putStored('near', 3);
+    for (const key of ['far', 'near']) await fixture.ledger.commit(deleteOf(key));
+    expect(await sweeper().sweep()).toMatchObject({ removedExtents: 1 });
+    expect(removed).toEqual(hex(near));
+    expect(await extents()).toEqual(hex(far));
+    untold.clear();
+    expect(await sweeper().sweep()).toMatchObject({ removedExtents: 1 });
+    expect(removed).toEqual([...hex(near), ...hex(far)]);
   });
 
   it('of several stores that are away names each', async () => {

@@ -34,6 +34,7 @@ export interface JournalOptions {
 }
 
 export interface JournalState {
+  /** It was opened, and changes get into it. */
   ready: boolean;
   generation: string | null;
   /** Log index up to which changes are safe in the store. */
@@ -144,7 +145,7 @@ export class Journal {
   state(): JournalState {
     const failure = this.#failure;
     return {
-      ready: failure === null,
+      ready: failure === null && this.#opened !== null,
       generation: this.#opened?.generation ?? null,
       safeSeq: this.#safeSeq,
       reason: reasonOf(failure),

@@ -32,6 +32,15 @@ export class Journals {
     return null;
   }
 
+  /**
+   * Whether extents may be removed from a store: not before its journal is known to be this
+   * database's, since an older copy would take for garbage what later changes live on; and not while
+   * it names what was deleted since.
+   */
+  maySweep(store: number): boolean {
+    return this.#journals.get(store)?.state().ready ?? true;
+  }
+
   /** By number of the store. */
   state(store: number): JournalState | undefined {
     return this.#journals.get(store)?.state();
