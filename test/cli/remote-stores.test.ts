@@ -24,6 +24,8 @@ import { claimStore } from '#bursar/tiering/stores/store-owner.js';
 const places = new Map<string, Map<string, Buffer>>();
 const away = new Set<string>();
 const denied = new Set<string>();
+/** Places whose probe takes until these resolve. */
+const slow = new Map<string, Promise<void>>();
 
 class MapDriver implements StoreDriver {
   readonly number: number;
@@ -104,6 +106,7 @@ class MapDriver implements StoreDriver {
 class Folder {
   readonly #path = mkdtempSync(join(tmpdir(), 'bursar-stores-'));
   readonly db: OpenDatabase;
+  readonly keyring: Keyring;
   readonly sealer: Sealer;
   readonly lines: string[] = [];
   readonly drivers: MapDriver[] = [];
@@ -114,7 +117,8 @@ class Folder {
   constructor(key: number) {
     this.db = openDatabase(join(this.#path, 'test.db'), { readonly: false, cacheKib: 1024 });
     this.db.exec(schema);
-    this.sealer = new Sealer(new Keyring([{ epoch: 1, key: Buffer.alloc(32, key) }]));
+    this.keyring = new Keyring([{ epoch: 1, key: Buffer.alloc(32, key) }]);
+    this.sealer = new Sealer(this.keyring);
   }
 
   async start(stores: Record<string, string>, defaultStore = 'local'): Promise<RemoteStores> {
@@ -133,6 +137,7 @@ class Folder {
       sealer: this.sealer,
       openDriver: async (one) => {
         if (denied.has(one.url)) throw new Error('HTTP 403 AccessDenied');
+        await slow.get(one.url);
         const driver = new MapDriver(one);
         this.drivers.push(driver);
         this.onEvent = one.onEvent;
@@ -141,17 +146,18 @@ class Folder {
       localState: () => ({ ready: true, freeBytes: 7 }),
       journalState: () => undefined,
       log: (line) => this.lines.push(line),
-      timing: { retryMsMin: 5, retryMsMax: 20, watchMs: 5 },
+      timing: { startMsMax: 200, retryMsMin: 5, retryMsMax: 20, watchMs: 5 },
     });
     return this.#stores;
   }
 
   async addBucket(store: number): Promise<void> {
+    const { keyring } = this;
     const { tx } = this.db;
     await tx.run("INSERT OR IGNORE INTO tenants (name, created_ms) VALUES ('one', 0)");
     await tx.run("INSERT OR IGNORE INTO principals VALUES ('one', 'alice', 'person', 'member', 0)");
     const bucket = { tenant: 'one', name: `in-${store}`, owner: 'alice', store };
-    await createBucket(tx, { kind: 'createBucket', ...bucket }, { seq: 0, timeMs: 0 });
+    await createBucket(tx, { kind: 'createBucket', ...bucket }, { seq: 0, timeMs: 0, keyring });
   }
 
   async end(): Promise<void> {
@@ -168,6 +174,7 @@ beforeEach(() => {
   places.clear();
   away.clear();
   denied.clear();
+  slow.clear();
   folder = new Folder(1);
   other = new Folder(2);
 });
@@ -366,6 +373,22 @@ describe('a store that is away', () => {
     await expect.poll(() => stores.all()[1]?.ready).toBe(true);
     await write(stores, 2);
     expect(folder.lines.filter((line) => line.includes('not available'))).toHaveLength(1);
+  });
+
+  test('for longer than a start waits is opened when it answers', async () => {
+    let answer = () => {};
+    slow.set(
+      's3://cold',
+      new Promise((resolve) => {
+        answer = resolve;
+      }),
+    );
+    const stores = await folder.start({ cold: 's3://cold' });
+    await expect(write(stores, 2)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+    expect(stores.all()[1]).toMatchObject({ ready: false, reason: 'it was not reached yet' });
+    answer();
+    await expect.poll(() => stores.all()[1]?.ready).toBe(true);
+    await write(stores, 2);
   });
 
   test('and turns out to be another’s stays shut', async () => {

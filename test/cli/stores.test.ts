@@ -59,7 +59,8 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
 
   async function healthOf({ endpoint }: Served) {
     const answer = await fetch(`${endpoint}/_/health`);
-    return { status: answer.status, ...((await answer.json()) as Record<string, object>) };
+    const body = (await answer.json()) as { ready: boolean; stores: Record<string, object> };
+    return { status: answer.status, ...body };
   }
 
   test('says in its log and its health what the store can do, and to nobody where it is', async () => {
