@@ -1,4 +1,6 @@
 // A gateway whose objects are in a bucket of a real S3 server.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
@@ -8,10 +10,13 @@ const backendBucket = 'backing';
 const prefix = 'bursar';
 
 export interface BackedGateway {
-  gateway: ServedGateway;
+  /** The one that serves now. */
+  readonly gateway: ServedGateway;
   backend: S3Backend;
   /** Where the backend keeps what the gateway's store has, as plain files. */
   storeDir: string;
+  /** Ends the gateway in order and serves its folder again, at another port. */
+  restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -28,10 +33,16 @@ export interface BackedOptions {
 export async function startBackedGateway(options: BackedOptions): Promise<BackedGateway> {
   const backend = await startVersitygw(options.path);
   backend.makeBucket(backendBucket);
+  const dataDir = mkdtempSync(join(tmpdir(), 'bursar-backed-'));
+  const remove = async () => {
+    await backend.stop();
+    rmSync(dataDir, { recursive: true, force: true });
+  };
   const endpoint = (await options.endpointOf?.(backend)) ?? backend.endpoint;
   const store = { url: `s3://${backendBucket}/${prefix}`, endpoint, pathStyle: 'yes' };
-  try {
-    const gateway = await startServedGateway({
+  const serve = () =>
+    startServedGateway({
+      dataDir,
       args: ['--store', storeName, ...(options.args ?? [])],
       env: {
         BURSAR_STORES: JSON.stringify({ [storeName]: { ...store, ...options.settings } }),
@@ -40,13 +51,25 @@ export async function startBackedGateway(options: BackedOptions): Promise<Backed
         AWS_EC2_METADATA_DISABLED: 'true',
       },
     });
-    const stop = async () => {
-      await gateway.stop();
-      await backend.stop();
+  try {
+    let gateway = await serve();
+    return {
+      get gateway() {
+        return gateway;
+      },
+      backend,
+      storeDir: join(backend.dataDir, backendBucket, prefix),
+      restart: async () => {
+        await gateway.stop();
+        gateway = await serve();
+      },
+      stop: async () => {
+        await gateway.stop();
+        await remove();
+      },
     };
-    return { gateway, backend, storeDir: join(backend.dataDir, backendBucket, prefix), stop };
   } catch (error) {
-    await backend.stop();
+    await remove();
     throw error;
   }
 }

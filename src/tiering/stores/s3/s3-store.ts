@@ -6,6 +6,7 @@
 // Specification: DESIGN section 7; the Amazon S3 API reference.
 import { ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
 import { crc32c } from '@node-rs/crc32';
+import { Refusal } from '../../../core/errors.ts';
 import { extentIdBytes } from '../../../core/ids.ts';
 import { extentBytesMax } from '../../../core/limits.ts';
 import type { RemoteRead, RemoteStore } from '../store.ts';
@@ -96,7 +97,10 @@ export class S3Store implements RemoteStore {
   async put(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
     const name = nameOf(id);
     const outcome = await this.#put(name, pieces, this.#honoursConditions);
-    if (outcome === 'exists') throw new Error(`${name} exists in the store ${this.name}`);
+    if (outcome === 'stored') return;
+    // Ids are random: it is an earlier try of this one, which was not read back as what was sent.
+    const cause = new Error(`${name} exists in the store ${this.name} and is another`);
+    throw new Refusal('ServiceUnavailable', { cause });
   }
 
   read(options: RemoteRead): Promise<void> {
