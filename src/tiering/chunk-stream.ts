@@ -44,7 +44,8 @@ export class ChunkStream {
   readonly #options: ChunkStreamOptions;
   readonly #reader: DigestReader;
   readonly #readings = new Map<number, Reading>();
-  readonly #abandoned = new AbortController();
+  /** Ends what a remote store is asked for. */
+  #abandoned: AbortController | null = null;
   readonly #plan: Iterator<ChunkPart, undefined>;
   #planned: ChunkPart | undefined;
   readonly #incoming: Incoming[] = [];
@@ -76,7 +77,7 @@ export class ChunkStream {
   async close(): Promise<void> {
     this.#planned = undefined;
     this.#options.signal?.removeEventListener('abort', this.#abandon);
-    this.#abandon();
+    if (this.#incoming.length > 0) this.#abandon();
     for (;;) {
       await this.#takeBack();
       this.#given = this.#incoming.shift() ?? null;
@@ -86,7 +87,7 @@ export class ChunkStream {
     this.#reader.close();
   }
 
-  readonly #abandon = (): void => this.#abandoned.abort();
+  readonly #abandon = (): void => this.#abandoned?.abort();
 
   #rethrow(error: unknown, run: ExtentRun): never {
     const { signal } = this.#options;
@@ -173,21 +174,19 @@ export class ChunkStream {
   #readingOf(store: number): Reading {
     let reading = this.#readings.get(store);
     if (!reading) {
-      const { tenant, keyring, stores } = this.#options;
-      const reader = this.#reader;
-      reading =
-        store === localStore
-          ? new LocalReading({ tenant, keyring, reader, store: stores.local })
-          : new RemoteReading({
-              tenant,
-              keyring,
-              reader,
-              store: stores.remote(store),
-              signal: this.#abandoned.signal,
-            });
+      reading = this.#openReading(store);
       this.#readings.set(store, reading);
     }
     return reading;
+  }
+
+  #openReading(store: number): Reading {
+    const { tenant, keyring, stores } = this.#options;
+    const terms = { tenant, keyring, reader: this.#reader };
+    if (store === localStore) return new LocalReading({ ...terms, store: stores.local });
+    this.#abandoned ??= new AbortController();
+    const { signal } = this.#abandoned;
+    return new RemoteReading({ ...terms, store: stores.remote(store), signal });
   }
 }
 

@@ -18,6 +18,7 @@ import type {
   WriteOptions,
   WrittenObject,
 } from './object-sink.ts';
+import { copyIntoShared } from './shared-memory.ts';
 
 export interface ExtentSinkOptions extends WriteOptions {
   keyring: Keyring;
@@ -211,7 +212,7 @@ export abstract class ExtentSink implements ObjectSink {
   /** Copies into the chunk under way, and sends it off when it is full. Says how many bytes. */
   #fill(buffer: ChunkBuffer, bytes: Buffer, from: number): number {
     const count = Math.min(bytes.length - from, this.#chunkLength - this.#filled);
-    buffer.bytes.set(bytes.subarray(from, from + count), this.#filled);
+    copyIntoShared(buffer.bytes, this.#filled, bytes.subarray(from, from + count));
     this.#filled += count;
     if (this.#isFull()) this.#sendOff();
     return count;

@@ -31,7 +31,7 @@ export interface AttemptOptions {
   pieces?: readonly Buffer[];
   body?: AnswerBody;
   /** Called once, before `done` settles. */
-  onSettled: (attempt: Attempt, outcome: Outcome) => void;
+  onSettled: (outcome: Outcome) => void;
 }
 
 /** `answered`: properly, whatever it was; `abandoned`: by us, so that nobody knows. */
@@ -134,7 +134,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       }
     }
     this.#isSettled = true;
-    this.#options.onSettled(this, 'answered');
+    this.#options.onSettled('answered');
     this.#resolve(answer);
   }
 
@@ -201,7 +201,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #settle(outcome: Outcome, error: unknown): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
-    this.#options.onSettled(this, outcome);
+    this.#options.onSettled(outcome);
     this.#reject(error);
   }
 }

@@ -1,7 +1,6 @@
 // The way of requests to one S3 server: signed by us, sent with undici, one slot each, watched by
 // one patrol, counted, and held against the server when they fail. Invariant: whatever the server
 // does, a request ends within the timeouts and tries it has, and its slot is given back once.
-
 import type { S3Client } from '@aws-sdk/client-s3';
 import { buildConnector, Client } from 'undici';
 import { nowMs } from '../../../core/clock.ts';
@@ -177,7 +176,7 @@ export class Connection {
       method,
       pieces,
       body: request.body,
-      onSettled: (_, outcome) => {
+      onSettled: (outcome) => {
         if (stop) signal.removeEventListener('abort', stop);
         this.#underWay.delete(attempt);
         this.slots.release(client, attempt.isUnsent);
@@ -191,6 +190,7 @@ export class Connection {
     this.#underWay.add(attempt);
     this.#patrol ??= setInterval(() => this.#look(), this.#tickMs).unref();
     if (stop) signal.addEventListener('abort', stop);
+    if (signal?.aborted) attempt.abandon(signal.reason);
     const body = attempt.requestBody as Buffer | null;
     client.dispatch({ method, path, headers, body }, attempt);
     return attempt;

@@ -3,9 +3,9 @@
 // again, and after the read has settled none is. A try that breaks off is gone on with after its
 // last byte; a small read that is slow is asked a second time, into a buffer of its own, and the
 // first good answer wins (DESIGN section 7).
-
 import { monotonicMs } from '../../../core/clock.ts';
 import { IntegrityError } from '../../../core/errors.ts';
+import { copyIntoShared } from '../../shared-memory.ts';
 import type { RemoteRead } from '../store.ts';
 import type { Answer, Attempt } from './attempt.ts';
 import { type Admission, type Connection, countBytes } from './connection.ts';
@@ -37,7 +37,8 @@ class PieceCursor {
   write(bytes: Buffer): void {
     for (let at = 0; at < bytes.length; ) {
       const piece = this.#pieces[this.#index] as Buffer;
-      const count = bytes.copy(piece, this.#offset, at);
+      const count = Math.min(bytes.length - at, piece.length - this.#offset);
+      copyIntoShared(piece, this.#offset, bytes.subarray(at, at + count));
       at += count;
       this.done += count;
       this.#offset += count;
@@ -81,15 +82,15 @@ export class ExtentReader {
       cursor: new PieceCursor(into, filled),
       signal,
     };
-    if (reading.totalBytes === 0) return;
     await this.#options.connection.persist(() => this.#try(reading), signal);
   }
 
   async #try(reading: Reading): Promise<void> {
     const { connection, hedges } = this.#options;
-    const admission = await connection.admit(reading);
     const { cursor, totalBytes } = reading;
     const lengthBytes = totalBytes - cursor.done;
+    if (lengthBytes === 0) return;
+    const admission = await connection.admit(reading);
     const startMs = monotonicMs();
     const first = this.#begin(reading, admission, (bytes) => cursor.write(bytes));
     const delayMs = hedges.delayMs(lengthBytes);

@@ -21,6 +21,7 @@ export const failureCauses = [
   'wrong-length',
   'wrong-range',
   'wrong-body',
+  'damaged',
   'conflict',
   'credentials',
   'denied',
@@ -39,7 +40,7 @@ export function createFailureCounts(): FailureCounts {
 /** The same request will fail again: the configuration is wrong, or the rights. */
 const lasting: ReadonlySet<FailureCause> = new Set(['denied', 'no-bucket', 'unfit']);
 /** The server answered, and properly. */
-const proper: ReadonlySet<FailureCause> = new Set([...lasting, 'conflict', 'wrong-body']);
+const proper: ReadonlySet<FailureCause> = new Set([...lasting, 'conflict', 'damaged']);
 
 /** One try failed. Not for clients, who get a Refusal with this as its cause. */
 export class AttemptFailure extends Error {
@@ -117,7 +118,7 @@ function causeOfAnswer(status: number, code: string | undefined): FailureCause {
   if (known !== undefined) return known;
   if (code !== undefined) {
     if (code === 'NoSuchBucket') return 'no-bucket';
-    if (damagedCodes.has(code)) return 'wrong-body';
+    if (damagedCodes.has(code)) return 'damaged';
     if (conflictCodes.has(code)) return 'conflict';
     if (credentialCodes.has(code)) return 'credentials';
     // S3 gives up on a request whose bytes come too slowly.
@@ -165,7 +166,7 @@ function causeOfError(name: string, code: string): FailureCause {
   }
   if (name === 'CredentialsProviderError') return 'credentials';
   if (name === 'TimeoutError') return 'timeout-first-byte';
-  if (code.startsWith('ERR_TLS') || code.includes('CERT')) return 'unreachable';
+  if (/^(ERR_TLS|ERR_SSL|UNABLE_TO_)|CERT/.test(code)) return 'unreachable';
   // Bytes that are no HTTP or no XML.
   return 'wrong-body';
 }
