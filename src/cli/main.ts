@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addRecordsCommand, addUsageCommand } from './account-commands.ts';
-import { type Flags, loadConfig } from './config.ts';
+import { type Flags, loadConfig, quietenSdk } from './config.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import {
   addGroupCommands,
@@ -94,6 +94,7 @@ function exitCodeOf(error: unknown): number {
   return 1;
 }
 
+quietenSdk();
 try {
   await makeProgram().parseAsync();
 } catch (error) {

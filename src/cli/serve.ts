@@ -1,7 +1,7 @@
 // `bursar serve`: takes the data folder, starts the gateway, says how to use it, and on SIGTERM or
 // SIGINT lets requests finish, writes what is pending and ends with exit code 0.
 import { resolve } from 'node:path';
-import { type Config, quietenSdk } from './config.ts';
+import type { Config } from './config.ts';
 import { profileDefault } from './credentials-file.ts';
 import { openDataFolder } from './data-folder.ts';
 import { wire } from './wiring.ts';
@@ -10,7 +10,6 @@ import { wire } from './wiring.ts';
 export async function serve(config: Config): Promise<void> {
   // Also where the folder was made by somebody else, nothing in it is for other users' eyes.
   process.umask(0o077);
-  quietenSdk();
   const folder = await openDataFolder(config);
   const stopping = nextSignal();
   try {
