@@ -7,6 +7,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isoTime, nowMs } from './clock.ts';
 import { makeFolderDurably, writeFileDurably } from './durable-file.ts';
+import { Refusal } from './errors.ts';
 import { epochMax, type RootKey, rootKeyBytes } from './keyring.ts';
 
 /** A root key as a service gives it to be kept. */
@@ -83,7 +84,10 @@ export class RootKeyFile {
     }));
   }
 
-  /** Adds a random key of the next epoch, durable once this resolves. Rotations queue up. */
+  /**
+   * Adds a random key of the next epoch, durable once this resolves. Rotations queue up. Refusal
+   * ServiceUnavailable when it cannot be wrapped.
+   */
   rotate(): Promise<RootKey> {
     const rotation = this.#rotation.then(() => this.#rotate());
     this.#rotation = rotation.catch(() => null);
@@ -109,9 +113,14 @@ async function makeKey(
   const key = randomBytes(rootKeyBytes);
   const made = { epoch, createdAt: isoTime(nowMs()) };
   if (!wrapping) return { key: { epoch, key }, entry: { ...made, key: key.toString('base64') } };
-  const { keyId, region, wrapped } = await wrapping.wrap(key, epoch);
+  const { keyId, region, wrapped } = await wrapping.wrap(key, epoch).catch(refuseWrapping);
   const entry = { ...made, kms: { keyId, region }, wrapped: wrapped.toString('base64') };
   return { key: { epoch, key }, entry };
+}
+
+function refuseWrapping(cause: Error): never {
+  const message = `KMS does not wrap a new root key: ${cause.message}`;
+  throw new Refusal('ServiceUnavailable', { message, cause });
 }
 
 async function openKey(entry: Entry, wrapping: KeyWrapping | null, path: string): Promise<RootKey> {

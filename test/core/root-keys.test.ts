@@ -132,6 +132,20 @@ describe('wrapped keys', () => {
     await expect(open(failing)).rejects.toThrow(/epoch 1 .* cannot be unwrapped: no such key/);
   });
 
+  it('are not made when wrapping fails, and the next rotation goes on', async () => {
+    let fails = false;
+    const failing: KeyWrapping = {
+      ...flipping,
+      wrap: (key, epoch) => (fails ? Promise.reject(new Error('down')) : flipping.wrap(key, epoch)),
+    };
+    const file = await open(failing);
+    fails = true;
+    await expect(file.rotate()).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+    fails = false;
+    expect((await file.rotate()).epoch).toBe(2);
+    expect((await open(flipping)).keys).toEqual(file.keys);
+  });
+
   it('are refused when what was unwrapped is no root key', async () => {
     await open(flipping);
     await expect(open({ ...flipping, unwrap: async () => Buffer.alloc(31) })).rejects.toThrow(
