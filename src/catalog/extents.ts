@@ -3,6 +3,7 @@
 // is condemned when the last manifest that named it is gone. The sweeper removes condemned and
 // abandoned ones.
 import type { Reader, Tx } from '../core/database.ts';
+import { IntegrityError } from '../core/errors.ts';
 import { decodeManifest, inlineStore } from '../core/manifest.ts';
 
 /**
@@ -156,14 +157,12 @@ export async function forgetExtents(tx: Tx, ids: readonly Uint8Array[]): Promise
   for (const id of ids) await tx.run('DELETE FROM extents WHERE id = ? AND state = 2', id);
 }
 
-/** The sealed bytes of an inline extent; undefined when there is none of this id. */
-export async function readInlineBody(
-  read: Reader,
-  id: Uint8Array,
-): Promise<Uint8Array | undefined> {
+/** The sealed bytes of an inline extent. Throws IntegrityError when there is none of this id. */
+export async function readInlineBody(read: Reader, id: Buffer): Promise<Uint8Array> {
   const row = await read.get<{ body: Uint8Array | null }>(
     'SELECT body FROM extents WHERE id = ?',
     id,
   );
-  return row?.body ?? undefined;
+  if (row?.body) return row.body;
+  throw new IntegrityError(`inline extent ${id.toString('hex')} is missing`, { kind: 'missing' });
 }

@@ -143,11 +143,18 @@ describe('a run', () => {
     extents.remove((await catalog.get<{ id: Buffer }>(older))?.id as Buffer);
     await catalog.run("UPDATE parts SET etag = 'altered' WHERE upload_id = ?", upload);
     await catalog.run("UPDATE versions SET size = 11 WHERE key = 'small'");
+    // Hidden from readers, and to be swept.
+    await catalog.run("UPDATE versions SET superseded_seq = 9 WHERE key = 'empty'");
+    await catalog.run(`UPDATE extents SET state = 2 WHERE id =
+      (SELECT substr(manifest, 1, 16) FROM versions WHERE key = 'theirs')`);
 
     const told = await verify('--bucket', 'first', '--rate', '1GiB/s');
     expect(told.code).toBe(1);
-    expect(told.stderr).toBe('bursar: 6 of 8 versions are not what was written\n');
+    expect(told.stderr).toBe('bursar: 7 of 8 versions are not what was written\n');
     expect(told.stdout).toMatch(/^default\/first\/small {2}version \d+ {2}row: /m);
+    expect(told.stdout).toMatch(
+      /^default\/first\/empty {2}version \d+ {2}row: .*never superseded/m,
+    );
     expect(told.stdout).toMatch(/^default\/first\/copy {2}version \d+ {2}chunk: /m);
     expect(told.stdout).toMatch(/^default\/first\/large {2}version \d+ {2}chunk: /m);
     expect(told.stdout).toMatch(/^default\/first\/overwritten {2}version \d+ {2}missing: /m);
@@ -155,8 +162,9 @@ describe('a run', () => {
     expect(told.stdout).not.toContain('\u001b');
 
     const { findings, sum } = readJson(await verify('--json', '--rate', '1GiB/s'));
-    expect(sum.findings).toBe(6);
-    expect(findings).toHaveLength(6);
+    expect(sum.findings).toBe(8);
+    expect(findings).toHaveLength(8);
+    expect(findings.at(-1)).toMatchObject({ tenant: 'cms', bucket: 'second', kind: 'missing' });
     expect(findings.find(({ key }) => key === 'begun')).toMatchObject({
       tenant: 'default',
       bucket: 'first',
@@ -171,7 +179,7 @@ describe('a run', () => {
     const query: [string, string][] = [['action', 'bursar:IntegrityFailure']];
     const { body } = await client.send('GET', '/_/v1/records', { query });
     const { records } = JSON.parse(body.toString()) as { records: Record<string, unknown>[] };
-    expect(records).toHaveLength(12);
+    expect(records).toHaveLength(7 + 8);
     const large = records.find(({ key }) => key === 'large');
     expect(large).toMatchObject({
       tenant: 'default',
@@ -183,6 +191,10 @@ describe('a run', () => {
     });
     expect(large).not.toHaveProperty('accessKeyId');
     expect(large?.target).toMatch(/^versions\/\d+$/);
+    const seen = await cms.send('GET', '/_/v1/records', { query });
+    expect(JSON.parse(seen.body.toString()).records).toMatchObject([
+      { tenant: 'cms', principal: 'boss', bucket: 'second', key: 'theirs' },
+    ]);
     const owners = new Map([['second', 'boss']]);
     const sum = new RecordSum((bucket) => owners.get(bucket) ?? 'admin');
     expect(await compareCounters(client, sum)).toEqual([]);

@@ -108,7 +108,20 @@ async function editSmall({ extents, catalog, runs }: Scene): Promise<void> {
   await catalog.run('UPDATE extents SET body = ? WHERE id = ?', flipBit(body, 10), id);
 }
 
+async function removeSmall({ extents, catalog, runs }: Scene): Promise<void> {
+  const { id, store } = runs[0] as ExtentRun;
+  if (store === inlineStore) await catalog.run('DELETE FROM extents WHERE id = ?', id);
+  else extents.remove(id);
+}
+
 const attacks: Attack[] = [
+  {
+    name: 'the bytes of a small object are gone',
+    sizeBytes: 3000,
+    kind: 'missing',
+    apply: removeSmall,
+    goodBytes: nothing,
+  },
   {
     name: 'a bit of a small object is flipped',
     sizeBytes: 3000,
@@ -305,6 +318,22 @@ export function describeAttacks(title: string, start: () => Promise<AttackTarget
         expect(received.status).toBe(206);
         expect(received.bytes.equals(content.subarray(from, to))).toBe(true);
       }
+    });
+
+    it('no part is made of altered bytes', async () => {
+      const [failure] = attacked as [Failure];
+      const path = `/${bucket}/copied`;
+      const begun = await client.send('POST', path, { query: [['uploads', '']] });
+      const uploadId = /<UploadId>(.*?)</.exec(begun.body.toString())?.[1] as string;
+      const query: [string, string][] = [
+        ['partNumber', '1'],
+        ['uploadId', uploadId],
+      ];
+      const headers = { 'x-amz-copy-source': `/${bucket}/${failure.key}` };
+      const { status, body } = await client.send('PUT', path, { query, headers });
+      expect(status).toBe(500);
+      expect(body.toString()).toContain('<Code>BursarIntegrityError</Code>');
+      count(failure);
     });
 
     it('the verification finds each attacked object, and no other', async () => {

@@ -6,7 +6,7 @@ import { type Fault, FaultProxy } from '../tooling/fault-proxy.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type BackedGateway, startBackedGateway } from './backed-gateway.ts';
 import { type Content, KiB, MiB, makeContent } from './content.ts';
-import { receive } from './integrity-client.ts';
+import { postSlice, receive, verifyAll } from './integrity-client.ts';
 import { element, pairs } from './load.ts';
 import { Model, type Value } from './model.ts';
 import { sleep } from './plain-start.ts';
@@ -280,6 +280,15 @@ describeWithTool(versitygw, 'a gateway on a faulty S3 server', (path) => {
       expect(element(answer.body, 'Code')).toBe('SlowDown');
     }
     expect(proxy.requests - asked).toBeLessThan(20);
+  });
+
+  it('that is gone is no damage of the data in it', async () => {
+    await proxy.refuse();
+    const answer = await postSlice(client, {});
+    expect(answer.status).toBe(503);
+    await proxy.accept();
+    await recover();
+    expect((await verifyAll(client)).findings).toEqual([]);
   });
 
   it('keeps nothing that the catalog does not name, and all that it names', async () => {

@@ -147,11 +147,7 @@ export async function* streamRuns(
     yield* rooms.reader.read({
       tenant: bucket.tenant,
       runs,
-      inlineBody: async (id) => {
-        const body = await readInlineBody(rooms.read, id);
-        if (!body) throw new Error('an inline extent is gone while it is being read');
-        return body;
-      },
+      inlineBody: (id) => readInlineBody(rooms.read, id),
       recall: () => context.cut(),
       signal: gone.signal,
     });
