@@ -2,7 +2,7 @@
 // see, to be compared before and after.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -53,6 +53,8 @@ export interface Seen {
 export class RebuildRig {
   readonly backend: S3Backend;
   readonly dataDir = mkdtempSync(join(tmpdir(), 'bursar-rebuild-'));
+  /** More settings for the gateway and for the rebuild. */
+  environment: Record<string, string> = {};
   #gateway: ServedGateway | null = null;
   #client: S3Client | null = null;
 
@@ -131,12 +133,9 @@ export class RebuildRig {
   /** Names and sizes of the store's objects that begin so, in order. */
   storedObjects(prefix: string): { name: string; sizeBytes: number }[] {
     const folder = join(this.backend.dataDir, bucket, 'store');
-    return readdirSync(folder, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => join(entry.parentPath, entry.name))
+    return listFiles(folder)
       .map((path) => ({
         name: path.slice(folder.length + 1),
-        // It may have been swept meanwhile.
         sizeBytes: statSync(path, { throwIfNoEntry: false })?.size ?? 0,
       }))
       .filter(({ name }) => name.startsWith(prefix))
@@ -201,8 +200,18 @@ export class RebuildRig {
       AWS_ACCESS_KEY_ID: accessKeyId,
       AWS_SECRET_ACCESS_KEY: secretAccessKey,
       AWS_EC2_METADATA_DISABLED: 'true',
+      ...this.environment,
     };
   }
+}
+
+/** Files may be swept meanwhile, and with the last one the backend removes its folder. */
+function listFiles(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    return entry.isDirectory() ? listFiles(path) : [path];
+  });
 }
 
 const isKept = /^(x-amz-meta-|x-amz-checksum-|content-|cache-control|expires|x-amz-storage-class)/;

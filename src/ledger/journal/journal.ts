@@ -112,9 +112,13 @@ export class Journal {
     return journal;
   }
 
-  /** Throws Refusal ServiceUnavailable while changes cannot be made safe in the store. */
-  admit(): void {
-    if (this.#failure) throw refusal(this.#failure);
+  /**
+   * Throws Refusal ServiceUnavailable when a change should not be made now: one that must be safe in
+   * the store to be answered for, while that cannot be; any, in an older copy of the database.
+   */
+  admit(options: { mustBeSafe: boolean }): void {
+    const { mustBeSafe } = options;
+    if (this.#isUnusable || (mustBeSafe && this.#failure)) throw refusal(this.#failure);
   }
 
   /** A change was committed that the journal will tell of soon. */

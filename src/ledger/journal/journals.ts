@@ -12,12 +12,9 @@ export class Journals {
     this.#journals = journals;
   }
 
-  /**
-   * Throws Refusal ServiceUnavailable for a change in this store that would have to wait for a
-   * journal that cannot be written: before it is committed.
-   */
+  /** Throws Refusal ServiceUnavailable for a change in this store that should not be committed. */
   admit(store: number, change: Change): void {
-    if (needsJournal(change)) this.#journals.get(store)?.admit();
+    this.#journals.get(store)?.admit({ mustBeSafe: needsJournal(change) });
   }
 
   /**
