@@ -78,7 +78,9 @@ class DigestThread {
       workerData: { arena },
     });
     this.#worker.unref();
-    this.#worker.on('message', (reply: DigestReply) => this.#settle(reply));
+    this.#worker.on('message', (replies: DigestReply[]) => {
+      for (const reply of replies) this.#settle(reply);
+    });
     this.#worker.on('error', (error) => this.#fail(error));
     this.#worker.on('exit', () => this.#fail(new Error('a digest thread has ended')));
   }

@@ -138,9 +138,16 @@ function perform(job: DigestJob): DigestReply | null {
 if (!parentPort) throw new Error('digest-worker runs as a worker thread');
 const port = parentPort;
 port.on('message', (jobs: DigestJob[]) => {
+  let replies: DigestReply[] = [];
   for (const job of jobs) {
     const reply = perform(job);
-    // One by one and at once: each lets a store write begin while the next chunk is hashed.
-    if (reply) port.postMessage(reply);
+    if (reply) replies.push(reply);
+    // At once, so that the main thread goes on while this one reads, hashes and writes; but what is
+    // in memory already is verified faster than it takes to say so.
+    const isQuick = job.kind === 'verify' && job.descriptor === null;
+    if (isQuick || replies.length === 0) continue;
+    port.postMessage(replies);
+    replies = [];
   }
+  if (replies.length > 0) port.postMessage(replies);
 });

@@ -22,6 +22,8 @@ import type { RemoteStore } from './stores/store.ts';
 const unitChunksMax = 32;
 /** Chunks ahead of the client at first: a unit, and as many again once half of it was used. */
 const aheadChunksMin = unitChunksMax + unitChunksMax / 2;
+/** Chunks that are verified together, behind the first: waking a thread costs as much as one. */
+const chunksPerGroup = 4;
 /** Reads of one stream under way, while the client waits for them: at first, and at most. */
 const window = { first: 4, max: 8 };
 
@@ -118,13 +120,18 @@ export class RemoteReading implements Reading {
     if (isWhole && run.trailerBytes > 0) into.push(Buffer.allocUnsafe(run.trailerBytes));
     this.#underWay++;
     let lost: unknown = new Error('a store ended a read before all of it was there');
+    let arrived = 0;
+    const filled = (i: number): void => {
+      const isDue = i === 0 || (i + 1) % chunksPerGroup === 0 || i >= parts.length - 1;
+      if (isDue) while (arrived <= i) arrivals[arrived++]?.resolve();
+    };
     try {
       await store.read({
         id: run.id,
         sizeBytes: sealedBytes(run.extentBytes) + run.trailerBytes,
         position: chunkPosition(index),
         into,
-        filled: (i) => arrivals[i]?.resolve(),
+        filled,
         signal,
       });
       this.#window.passed(into.reduce((bytes, piece) => bytes + piece.length, 0));
