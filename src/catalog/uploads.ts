@@ -124,6 +124,8 @@ export interface CreateUpload {
   initiator: string;
   class: string;
   attributes: string;
+  /** The newest, for its MAC. */
+  epoch: number;
 }
 
 export async function createUpload(
@@ -137,7 +139,6 @@ export async function createUpload(
     change.bucketId,
   );
   if (!bucket) return refused('NoSuchBucket');
-  const epoch = keyring.currentEpoch;
   await tx.run(
     'INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)',
     change.id,
@@ -147,8 +148,8 @@ export async function createUpload(
     createdMs,
     change.class,
     change.attributes,
-    epoch,
-    computeUploadMac(keyring, bucket, { ...change, createdMs, completed: null, epoch }),
+    change.epoch,
+    computeUploadMac(keyring, bucket, { ...change, createdMs, completed: null }),
   );
   return { ok: true, storage: noStorage, result: null };
 }

@@ -186,6 +186,7 @@ function createUpload(random: Random, model: LedgerModel): RandomChange {
     initiator: 'one/alice',
     class: 'STANDARD',
     attributes: '{}',
+    epoch: 1,
   } as const;
   return { change, declare: [] };
 }

@@ -238,6 +238,19 @@ describe('root keys', () => {
     expect(await api.call('cms/alice', 'GET', url)).toMatchObject({ status: 200 });
   });
 
+  test('a rotation that is not recorded is not used, and the next one goes on', async () => {
+    api.breakNextCommit();
+    const failed = await api.call('ROOT', 'POST', '/_/v1/keys/rotations');
+    expect(failed).toMatchObject({ status: 500, json: { code: 'InternalError' } });
+    const current = async () => {
+      const { json } = await api.call('ROOT', 'GET', '/_/v1/keys');
+      return json.keys.filter((key: { isCurrent: boolean }) => key.isCurrent);
+    };
+    expect(await current()).toMatchObject([{ epoch: 1 }]);
+    const made = await api.call('ROOT', 'POST', '/_/v1/keys/rotations');
+    expect(await current()).toEqual([made.json]);
+  });
+
   test('nobody else may see or rotate them, and a refused rotation makes no key', async () => {
     for (const who of ['cms/boss', 'cms/audit', 'cms/alice']) {
       const refusals = [

@@ -15,7 +15,7 @@ export const createMultipartUpload: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const { request, bucket, key } = context;
+  const { request, bucket, key, rooms } = context;
   const checksum = readUploadChecksum(request);
   const attributes: UploadAttributes = { object: readAttributes(request), checksum };
   const id = newUploadId();
@@ -27,6 +27,7 @@ async function run(context: Context): Promise<Reply> {
     initiator: context.requester,
     class: readClass(request),
     attributes: JSON.stringify(attributes),
+    epoch: rooms.keyring.currentEpoch,
   });
   const reply = xmlReply('InitiateMultipartUploadResult', {
     Bucket: bucket.name,
