@@ -60,8 +60,8 @@ export class Context {
   action: S3Action | 's3:Unknown' = 's3:Unknown';
   #bucket: Bucket | null = null;
   #isCharged = false;
-  /** Until these resolve, what was committed is not yet safe in its store. */
-  readonly #unconfirmed: Promise<void>[] = [];
+  /** Until this resolves, what was committed is not yet safe in its store. Null: it is. */
+  #confirmation: Promise<unknown> | null = null;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
   /** Body bytes received so far. */
@@ -146,19 +146,20 @@ export class Context {
   }
 
   /**
-   * Resolves when what was committed is safe in its store, and may be answered for. Throws `Refusal`
-   * ServiceUnavailable: it was committed, and the client does not know.
+   * Resolves when what was committed is safe in its store, and may be answered for; null: it is.
+   * Rejects with `Refusal` ServiceUnavailable: it was committed, and the client does not know.
    */
-  async confirmed(): Promise<void> {
-    await Promise.all(this.#unconfirmed);
+  get confirmation(): Promise<unknown> | null {
+    return this.#confirmation;
   }
 
   #confirm(store: number, change: Change, seq: number): void {
     const confirmed = this.rooms.journals.confirm(store, change, seq);
     if (!confirmed) return;
+    const before = this.#confirmation;
+    this.#confirmation = before ? Promise.all([before, confirmed]) : confirmed;
     // It is awaited at the end, and may fail before that.
-    confirmed.catch(() => {});
-    this.#unconfirmed.push(confirmed);
+    this.#confirmation.catch(() => {});
   }
 
   /** Records an operation that changed nothing: a read, or a refusal. */

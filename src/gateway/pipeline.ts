@@ -49,7 +49,7 @@ export async function serveRequest(
     const reservation = reserve(context, operation);
     try {
       const reply = await operation.run(context);
-      await context.confirmed();
+      if (context.confirmation) await context.confirmation;
       await sendReply(context, reply);
       reservation.post();
       if (context.index === null) await context.record(reply.status, null);

@@ -2,7 +2,7 @@
 // see, to be compared before and after.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { type Dirent, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -207,8 +207,14 @@ export class RebuildRig {
 
 /** Files may be swept meanwhile, and with the last one the backend removes its folder. */
 function listFiles(folder: string): string[] {
-  if (!existsSync(folder)) return [];
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+  let entries: Dirent[];
+  try {
+    entries = readdirSync(folder, { withFileTypes: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+  return entries.flatMap((entry) => {
     const path = join(folder, entry.name);
     return entry.isDirectory() ? listFiles(path) : [path];
   });

@@ -210,6 +210,27 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
     expect(timeless(after)).toEqual(timeless(before));
   }, 120_000);
 
+  it('loses no deletion that was answered for, however often the store was away', async () => {
+    await put('kept', 1);
+    await put('removed', 2);
+    for (let outage = 0; outage < 2; outage++) {
+      await rig.backend.kill();
+      // It was made, or it was not; who hears this does not know, and asks again.
+      const unsure = await rig.client.send('DELETE', '/data/removed');
+      expect(unsure.status).toBe(503);
+      await rig.backend.restart();
+      await waitFor(async () => {
+        const again = await rig.client.send('DELETE', '/data/removed');
+        return again.status === 204;
+      });
+      await crash();
+      expect((await rig.rebuild()).code).toBe(0);
+      await rig.serve();
+      expect([...(await rig.look('data')).keys()]).toEqual(['kept']);
+      if (outage === 0) await put('removed', 3);
+    }
+  }, 120_000);
+
   it('does not bring back a write that its condition refused', async () => {
     await put('lock', 1);
     const body = seededBytes(2, 400_000);
