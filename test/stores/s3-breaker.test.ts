@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import type { S3Store, StoreEvent } from '#bursar/tiering/stores/s3/s3-store.js';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { newId, piecesOf, readWhole, type S3Rig, startS3Rig } from './s3-rig.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
 
 const breaker = { failuresMax: 10, pauseMsMin: 20, pauseMsMax: 100 };
 
@@ -80,7 +82,7 @@ describeWithTool(versitygw, 'the circuit breaker of an S3 store', (path) => {
   });
 
   it('sends one trial at a time, however many wait', async () => {
-    const store = await rig.open({ breaker });
+    const store = await rig.open({ breaker, firstByteTimeoutMs: 300 });
     rig.proxy.choose = () => ({ kind: 'stall', at: 'answer' });
     await trip(store);
     const before = rig.proxy.requests;
@@ -97,6 +99,7 @@ describeWithTool(versitygw, 'the circuit breaker of an S3 store', (path) => {
     const store = await rig.open({
       breaker: { ...breaker, failuresMax: 2 },
       connectionsMax: 2,
+      firstByteTimeoutMs: 300,
     });
     rig.proxy.choose = () => ({ kind: 'stall', at: 'answer' });
     const all = Array.from({ length: 50 }, () => store.getObject('a').catch(() => 'refused'));

@@ -9,6 +9,8 @@ import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { startOddServer } from './odd-s3-server.ts';
 import { type S3Rig, startS3Rig } from './s3-rig.ts';
 
+vi.setConfig({ testTimeout: 60_000 });
+
 const minuteMs = 60_000;
 
 function expiringIn(ms: number, name = 'key'): Credentials {

@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import type { FailureCause } from '#bursar/tiering/stores/s3/failure.js';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
@@ -15,6 +17,8 @@ import {
   startS3Rig,
 } from './s3-rig.ts';
 
+vi.setConfig({ testTimeout: 60_000 });
+
 const sizes = [262_176, 262_176, 100_000];
 const middle = 300_000;
 
@@ -29,7 +33,7 @@ const readFaults: Case[] = [
   ['truncated', { kind: 'truncate', afterBytes: middle }, 'truncated'],
   ['stalled in mid-body', { kind: 'stall', at: 'download', afterBytes: middle }, 'stall'],
   ['never given', { kind: 'stall', at: 'answer' }, 'timeout-first-byte'],
-  ['slow to begin', { kind: 'slow-first-byte', delayMs: 2000 }, 'timeout-first-byte'],
+  ['slow to begin', { kind: 'slow-first-byte', delayMs: 10_000 }, 'timeout-first-byte'],
   ['a 500', internalError, 'http-500'],
   ['a 502 of a proxy', { kind: 'status', status: 502, code: 'BadGateway' }, 'http-502'],
   ['a 503 SlowDown', slowDown, 'http-503'],
@@ -46,21 +50,26 @@ const readFaults: Case[] = [
   ['not HTTP', { kind: 'garbage' }, 'wrong-body'],
 ];
 
+/** The server does not store the extent. */
 const writeFaults: Case[] = [
   ['reset in mid-upload', { kind: 'reset', at: 'upload', afterBytes: middle }, 'reset'],
-  ['done, and reset before the answer', { kind: 'reset', at: 'answer' }, 'reset'],
-  ['done, and not answered', { kind: 'stall', at: 'answer' }, 'timeout-first-byte'],
   ['answered with a 500', internalError, 'http-500'],
-  ['done, and answered with a 500', { ...internalError, carriedOut: true }, 'http-500'],
   ['answered with a 503 SlowDown', slowDown, 'http-503'],
   [
     'answered with a conflict',
     { kind: 'status', status: 409, code: 'ConditionalRequestConflict' },
     'conflict',
   ],
-  ['damaged on the way', { kind: 'flip', at: 'upload', offset: middle }, 'wrong-body'],
-  ['answered with an error document in a success', { kind: 'error-in-200' }, 'error-in-200'],
-  ['not answered in HTTP', { kind: 'garbage' }, 'wrong-body'],
+  ['damaged on the way', { kind: 'flip', at: 'upload', offset: middle }, 'damaged'],
+];
+
+/** The server stores it, and the store does not hear of it. */
+const answerFaults: Case[] = [
+  ['reset', { kind: 'reset', at: 'answer' }, 'reset'],
+  ['never given', { kind: 'stall', at: 'answer' }, 'timeout-first-byte'],
+  ['a 500', { ...internalError, carriedOut: true }, 'http-500'],
+  ['a success with an error document', { kind: 'error-in-200' }, 'error-in-200'],
+  ['not HTTP', { kind: 'garbage' }, 'wrong-body'],
 ];
 
 describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
@@ -69,7 +78,7 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
 
   beforeAll(async () => {
     rig = await startS3Rig(path);
-    store = await rig.open();
+    store = await rig.open({ firstByteTimeoutMs: 1000, stallTimeoutMs: 1000 });
   });
   afterAll(() => rig?.stop());
   beforeEach(() => {
@@ -138,6 +147,18 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
     expect((await readWhole(store, id, sizeOf(pieces))).equals(Buffer.concat(pieces))).toBe(true);
   });
 
+  it.each(answerFaults)('finds an extent stored when the answer is %s', async (_, fault, cause) => {
+    const id = newId();
+    const pieces = piecesOf(sizes);
+    const before = retries(cause);
+    const puts = rig.proxy.methods.PUT ?? 0;
+    inject('PUT', fault);
+    await store.put(id, pieces);
+    expect(retries(cause) - before).toBe(1);
+    expect((rig.proxy.methods.PUT ?? 0) - puts).toBe(1);
+    expect((await readWhole(store, id, sizeOf(pieces))).equals(Buffer.concat(pieces))).toBe(true);
+  });
+
   it('tells a stalled upload from a slow one', async () => {
     // More than the buffers of the connection hold.
     const pieces = piecesOf(Array.from({ length: 64 }, () => 262_176));
@@ -148,10 +169,10 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
   });
 
   it.each(readFaults)('lists what is there when an answer is %s', async (_, fault) => {
-    const single = await rig.open();
+    const single = await rig.open({ firstByteTimeoutMs: 1000, stallTimeoutMs: 1000 });
     const id = newId();
     await single.put(id, piecesOf([1000]));
-    inject('GET', fault, 2);
+    inject('GET', fault, 1);
     expect(await listed(single)).toEqual({ [id.toString('hex')]: 1000 });
     await single.close();
   });
@@ -169,11 +190,11 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
       ['GET', () => listed(store)],
     ] as const) {
       inject(method, fault);
-      const before = rig.proxy.requests;
+      const before = rig.proxy.methods[method] ?? 0;
       const error = await request().catch((refusal: unknown) => refusal);
       expect(error).toBeInstanceOf(Refusal);
       expect((error as Refusal).code).toBe(code);
-      expect(rig.proxy.requests - before).toBe(5);
+      expect((rig.proxy.methods[method] ?? 0) - before).toBe(5);
     }
     expect(store.state().inFlight).toBe(0);
   });
@@ -216,6 +237,33 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
     expect(retries('refused') - before).toBeGreaterThanOrEqual(3);
     await rig.proxy.accept();
     expect(await readWhole(store, id, 1000)).toHaveLength(1000);
+  });
+
+  it('gives up a connection that is not made in time, and keeps none of its descriptors', async () => {
+    const sockets = new Set<Socket>();
+    // It takes connections, but no TLS handshake ever ends.
+    const silent = createServer((socket) => {
+      sockets.add(socket);
+      socket.once('close', () => sockets.delete(socket)).on('error', () => {});
+      socket.resume();
+    });
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const { port } = silent.address() as AddressInfo;
+    const unreachable = await rig.open({
+      endpoint: `https://127.0.0.1:${port}`,
+      connectTimeoutMs: 50,
+      breaker: { failuresMax: 1000, pauseMsMin: 60_000, pauseMsMax: 60_000 },
+    });
+    expect(unreachable.state()).toMatchObject({
+      ready: false,
+      inFlight: 0,
+      lastFailure: { reason: 'timeout-connect' },
+    });
+    expect(unreachable.state().failures['timeout-connect']).toBe(5);
+    for (let i = 0; i < 400 && sockets.size > 0; i++) await sleep(10);
+    expect(sockets.size).toBe(0);
+    await unreachable.close();
+    silent.close();
   });
 
   it('survives a restart of the server', async () => {

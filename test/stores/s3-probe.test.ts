@@ -1,8 +1,10 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { S3Store, type StoreEvent } from '#bursar/tiering/stores/s3/s3-store.js';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type Oddity, type OddServer, startOddServer } from './odd-s3-server.ts';
 import { newId, piecesOf, startS3Rig } from './s3-rig.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
 
 const capabilities = ['write', 'read', 'range', 'list', 'condition', 'race', 'delete'];
 

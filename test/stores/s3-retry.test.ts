@@ -88,7 +88,7 @@ describe('failures', () => {
     [403, 'AccessDenied', 'denied'],
     [403, 'SignatureDoesNotMatch', 'denied'],
     [400, 'ExpiredToken', 'credentials'],
-    [400, 'BadDigest', 'wrong-body'],
+    [400, 'BadDigest', 'damaged'],
     [400, 'RequestTimeout', 'stall'],
     [409, 'ConditionalRequestConflict', 'conflict'],
   ])('HTTP %i %s counts as %s', (status, code, cause) => {
@@ -103,6 +103,7 @@ describe('failures', () => {
     ['UND_ERR_CONNECT_TIMEOUT', 'timeout-connect'],
     ['CERT_HAS_EXPIRED', 'unreachable'],
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'unreachable'],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'unreachable'],
   ])('%s counts as %s', (code, cause) => {
     expect(failureOfError(Object.assign(new Error('it failed'), { code })).reason).toBe(cause);
   });
@@ -113,7 +114,8 @@ describe('failures', () => {
     ['http-503', true],
     ['denied', false],
     ['conflict', false],
-    ['wrong-body', false],
+    ['wrong-body', true],
+    ['damaged', false],
   ])('%s is the fault of the server: %s', (cause, isFault) => {
     expect(new AttemptFailure(cause, '').serverFault).toBe(isFault);
   });

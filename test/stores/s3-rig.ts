@@ -8,7 +8,7 @@ import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
 export interface S3Rig {
   backend: S3Backend;
   proxy: FaultProxy;
-  /** A store of its own prefix, with short timeouts and pauses; closed by `stop`. */
+  /** A store of its own prefix, with short pauses; closed by `stop`. */
   open(options?: Partial<S3StoreOptions>): Promise<S3Store>;
   stop(): Promise<void>;
 }
@@ -32,9 +32,10 @@ export async function startS3Rig(versitygw: string): Promise<S3Rig> {
         endpoint: proxy.endpoint,
         region: backend.region,
         credentials: backend.credentials,
-        connectTimeoutMs: 300,
-        firstByteTimeoutMs: 300,
-        stallTimeoutMs: 300,
+        // Long enough for a busy machine; tests of the timeouts set their own.
+        connectTimeoutMs: 5000,
+        firstByteTimeoutMs: 5000,
+        stallTimeoutMs: 5000,
         retryPolicy: { triesMax: 5, pauseMsMin: 1, pauseMsMax: 10 },
         // Only the tests of the breaker want it to open.
         breaker: { failuresMax: 1000, pauseMsMin: 20, pauseMsMax: 200 },

@@ -2,7 +2,6 @@
 // its way up, of the answer on its way down. Invariant: without a fault, what passes is what was
 // sent, header for header and byte for byte; each fault that was injected is counted.
 import http, {
-  Agent,
   createServer,
   type IncomingMessage,
   type Server,
@@ -59,7 +58,6 @@ export class FaultProxy {
   /** Injected faults by kind. */
   readonly faults: Record<string, number> = {};
   readonly #upstreamPort: number;
-  readonly #agent = new Agent({ keepAlive: true });
   readonly #sockets = new Set<Socket>();
   #server: Server | null = null;
   #port = 0;
@@ -114,7 +112,6 @@ export class FaultProxy {
 
   async stop(): Promise<void> {
     await this.refuse();
-    this.#agent.destroy();
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
@@ -132,10 +129,18 @@ export class FaultProxy {
       method,
       path: target,
       headers: rawHeadersFor(request, fault),
-      agent: this.#agent,
+      // One connection for each: what one request did to its own does not reach the next.
+      agent: false,
     });
-    upstream.on('response', (answer) => this.#answer(answer, response, fault));
-    upstream.on('error', () => response.socket?.resetAndDestroy());
+    let isAnswered = false;
+    upstream.on('response', (answer) => {
+      isAnswered = true;
+      this.#answer(answer, response, fault);
+    });
+    // A server that answers early may take no more of the body: then its answer counts.
+    upstream.on('error', () => {
+      if (!isAnswered) response.socket?.resetAndDestroy();
+    });
     response.once('close', () => upstream.destroy());
     sendUp(request, upstream, fault);
   }

@@ -31,6 +31,8 @@ export interface S3StoreOptions {
   /** Default 10,000. */
   stallTimeoutMs?: number;
   retryPolicy?: RetryPolicy;
+  /** Of small reads, what may be asked a second time when it is slow. Default 0.05; 0: never. */
+  hedgeShare?: number;
   /** Failures in a row, and the pauses between trials. Default: 10; 100 ms to 10 s. */
   breaker?: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
   onEvent?: (event: StoreEvent) => void;

@@ -34,7 +34,7 @@ export class S3Store implements RemoteStore {
   readonly #address: StoreAddress;
   readonly #client: S3Client;
   readonly #connection: Connection;
-  readonly #hedges = new HedgeBudget();
+  readonly #hedges: HedgeBudget;
   readonly #reader: ExtentReader;
   readonly #prober: Prober;
   readonly #onEvent: (event: StoreEvent) => void;
@@ -49,6 +49,7 @@ export class S3Store implements RemoteStore {
     this.name = name;
     this.extentBytesMax = options.extentBytesMax ?? defaultExtentBytesMax;
     this.#address = address;
+    this.#hedges = new HedgeBudget(options.hedgeShare);
     this.#client = client;
     this.#onEvent = options.onEvent ?? (() => {});
     this.#connection = new Connection({
@@ -194,20 +195,16 @@ export class S3Store implements RemoteStore {
     const headers: Record<string, string> = { 'x-amz-checksum-crc32c': checksumOf(pieces) };
     if (ifAbsent) headers['if-none-match'] = '*';
     const request: StoreRequest = { method: 'PUT', name, headers, pieces };
+    // An earlier try of ours may have done it, unheard.
+    const isDone = async (earlierTries: number): Promise<boolean> =>
+      ifAbsent && earlierTries > 0 && (await this.#holds(name, pieces));
     return this.#connection.persist(async (earlierTries) => {
-      // An earlier try of ours may have done it, unheard.
-      const isDone = async () => earlierTries > 0 && (await this.#holds(name, pieces));
-      try {
-        const { status } = await this.#connection.exchange(request);
-        if (status < 300) return 'stored';
-        if (status !== 412) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT`);
-      } catch (error) {
-        // A server that refuses a body unread may break the connection before its 412 is heard.
-        const isBroken = error instanceof AttemptFailure && error.reason === 'reset';
-        if (ifAbsent && isBroken && (await isDone())) return 'stored';
-        throw error;
-      }
-      return (await isDone()) ? 'stored' : 'exists';
+      // Asked first: a server breaks off an upload that it will not take.
+      if (await isDone(earlierTries)) return 'stored';
+      const { status } = await this.#connection.exchange(request);
+      if (status < 300) return 'stored';
+      if (status !== 412) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT`);
+      return (await isDone(earlierTries)) ? 'stored' : 'exists';
     });
   }
 
