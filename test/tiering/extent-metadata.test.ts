@@ -1,4 +1,5 @@
 // What extents say of themselves: whole and unchanged, or not at all.
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { Keyring } from '#bursar/core/keyring.js';
@@ -171,4 +172,15 @@ describe('read from a store', () => {
     const store = { readEnd: async () => undefined } as unknown as RemoteStore;
     expect(await readExtentMetadata(store, keyring, id)).toBeUndefined();
   });
+});
+
+it('the documented vector of another implementation opens', () => {
+  const document = readFileSync(new URL('../../docs/formats/extent.md', import.meta.url), 'utf8');
+  const block = [...document.matchAll(/```json\n([\s\S]*?)```/g)].at(-1)?.[1];
+  const vector = JSON.parse(block ?? '');
+  const keys = new Keyring([{ epoch: 1, key: Buffer.from(vector.rootKey, 'hex') }]);
+  expect(keys.extentMetadataKey(1).toString('hex')).toBe(vector.metadataKey);
+  const extent = Buffer.from(vector.extentId, 'hex');
+  const trailer = Buffer.from(vector.trailer, 'hex');
+  expect(openExtentMetadata(keys, extent, trailer)).toEqual(vector.metadata);
 });
