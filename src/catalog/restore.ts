@@ -79,8 +79,8 @@ export async function restoreObject(
 }
 
 /**
- * Enters extents that lie in a store and that nothing restored names, as condemned or as left alone.
- * Gives how many there were.
+ * Enters extents that lie in a store and that nothing restored names, as condemned or as left
+ * alone. Gives how many there were.
  */
 export async function enterUnnamed(
   tx: Tx,

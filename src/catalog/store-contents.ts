@@ -1,5 +1,6 @@
-// Everything of one S3 store that a snapshot of its journal has to tell, in pages: its buckets, their
-// current versions (catalog/versions.ts), and the extents in it that belong to nothing any more.
+// Everything of one S3 store that a snapshot of its journal has to tell, in pages: its buckets,
+// their current versions (catalog/versions.ts), and the extents in it that belong to nothing any
+// more.
 import type { Reader } from '../core/database.ts';
 import { decodeManifest } from '../core/manifest.ts';
 import type { Bucket } from './buckets.ts';

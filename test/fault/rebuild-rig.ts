@@ -1,5 +1,5 @@
-// A gateway on an S3 store kept by a real versitygw, whose database can be lost; and what its clients
-// see, to be compared before and after.
+// A gateway on an S3 store kept by a real versitygw, whose database can be lost; and what its
+// clients see, to be compared before and after.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { type Dirent, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';

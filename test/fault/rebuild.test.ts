@@ -140,7 +140,7 @@ describeWithTool(versitygw, 'a gateway that lost its database', (path) => {
     await rig.stopGateway();
     const many = rig.storedObjects('extents/').length;
     await rig.serve(['--sweep-interval', '200ms', '--sweep-grace', '0s']);
-    // 875 objects of one extent, 3 of one each whose source is gone, 3 and twice 3 of the large ones.
+    // 875 objects of one extent, 25 copies whose source is gone, 3 and twice 3 of the large ones.
     await waitFor(async () => rig.storedObjects('extents/').length === 875 + 25 + 3 + 6);
     expect(many).toBeGreaterThan(875 + 25 + 3 + 6);
     expect(await lookAtBoth(rig)).toEqual(before);
@@ -305,7 +305,7 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
     }
   }, 120_000);
 
-  it('reports an object whose extent is gone, restores the others, and discards nothing', async () => {
+  it('reports an object whose extent is gone, restores others, and discards nothing', async () => {
     const extents = () => rig.storedObjects('extents/').map(({ name }) => name);
     await put('kept', 1);
     const others = extents();

@@ -1,5 +1,5 @@
-// A ledger with a bucket in an S3 store that is kept by a real server, behind the proxy that injects
-// faults; the store's journal; and what replaying it gives.
+// A ledger with a bucket in an S3 store that is kept by a real server, behind the proxy that
+// injects faults; the store's journal; and what replaying it gives.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -99,7 +99,7 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     expect(faults).toBeGreaterThan(5);
   });
 
-  it('refuses changes that cannot be made safe while the store is down, then recovers', async () => {
+  it('refuses what cannot be made safe while the store is down, then recovers', async () => {
     const journal = await rig.open();
     await journal.flushed(await rig.put('a'));
     await s3.backend.kill();
@@ -166,7 +166,7 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     expect(objects).toEqual({ a: 'etag', c: 'etag' });
   });
 
-  it('takes nothing from an object that was altered, or that stands in another’s place', async () => {
+  it('takes nothing from an object that was altered, or is in another’s place', async () => {
     const journal = await rig.open();
     for (const key of ['a', 'b', 'c']) await journal.flushed(await rig.put(key));
     const { segments } = await rig.files();

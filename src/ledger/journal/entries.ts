@@ -33,11 +33,11 @@ export function versionEntry(version: Version): VersionEntry {
 }
 
 /** Beyond this a segment ends; its last entry may be as long as it is. Bytes. */
-export const segmentBytesMax = 4 * 1024 * 1024;
+const segmentBytesMax = 4 * 1024 * 1024;
 /** Look-ups between which others get their turn of the thread. */
 const entriesPerTurn = 50;
 
-export interface Segment {
+interface Segment {
   /** JSON of the entries. */
   lines: string[];
   /** All rows of the outbox up to here are told. */

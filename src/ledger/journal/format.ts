@@ -1,7 +1,8 @@
-// The journal's objects, docs/formats/journal.md: lines of JSON under AES-256-GCM (NIST SP 800-38D)
-// with the journal key of an epoch, bound to generation and name. Invariant: what `openObject` gives
-// was written by a gateway with these keys under this very name, and each field has its type. They
-// are not compressed: the length of what several tenants' texts are squeezed into tells about them.
+// The journal's objects, docs/formats/journal.md: lines of JSON under AES-256-GCM (NIST SP
+// 800-38D) with the journal key of an epoch, bound to generation and name. Invariant: what
+// `openObject` gives was written by a gateway with these keys under this very name, and each field
+// has its type. They are not compressed: the length of what several tenants' texts are squeezed
+// into tells about them.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -9,8 +10,8 @@ import type { Keyring } from '../../core/keyring.ts';
 /** What an object of the journal is, its first line. Times are milliseconds since the epoch. */
 export type Head =
   /**
-   * The generation counts: it is the journal of the store of this number. `losses`: objects that the
-   * rebuild which began it could not restore, and whose extents may still be there.
+   * The generation counts: it is the journal of the store of this number. `losses`: objects that
+   * the rebuild which began it could not restore, and whose extents may still be there.
    */
   | { kind: 'begin'; store: number; name: string; losses: number; timeMs: number }
   /** Changes up to `lastSeq`; `previous` is the segment that was written before it. */
@@ -30,7 +31,7 @@ export interface BucketEntry {
 }
 
 /** There is no bucket of this id any more, nor will there be. */
-export interface BucketGoneEntry {
+interface BucketGoneEntry {
   kind: 'bucketGone';
   id: number;
 }
@@ -55,7 +56,7 @@ export interface VersionEntry {
 }
 
 /** There is no object under a key, since this moment or an earlier one. */
-export interface GoneEntry {
+interface GoneEntry {
   kind: 'gone';
   bucketId: number;
   key: string;
@@ -64,7 +65,7 @@ export interface GoneEntry {
 }
 
 /** Extents, hex, that may still be in the store and belong to nothing. */
-export interface GarbageEntry {
+interface GarbageEntry {
   kind: 'garbage';
   ids: string[];
 }
@@ -110,7 +111,7 @@ export function lastSeqOf(name: string): number | null {
   return found ? Number(found[1]) : null;
 }
 
-export const snapshotPrefix = 'snapshot-';
+const snapshotPrefix = 'snapshot-';
 
 export function pageName(beginSeq: number, page: number): string {
   return `${snapshotPrefix}${digits(beginSeq)}-${digits(page)}`;

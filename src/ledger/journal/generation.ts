@@ -1,6 +1,6 @@
 // The journals in one store. A generation is all that one database has told its store; its name
-// begins with the time, so that the newest sorts last. Invariant: a generation counts once its begin
-// marker is there, which is written only when what belongs to it can be replayed.
+// begins with the time, so that the newest sorts last. Invariant: a generation counts once its
+// begin marker is there, which is written only when what belongs to it can be replayed.
 import { randomBytes } from 'node:crypto';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';

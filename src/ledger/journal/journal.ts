@@ -1,8 +1,8 @@
 // The journal of one S3 store (docs/formats/journal.md): tells the store itself what the catalog
 // says of its buckets, so that they can be restored when the database is lost. Invariants: a row
-// leaves the outbox only after a segment that tells of it is durable; segments are written one after
-// another; old ones go only when a later snapshot is complete. So a crash at any point leaves a
-// journal that replays to the catalog, up to what the outbox still has.
+// leaves the outbox only after a segment that tells of it is durable; segments are written one
+// after another; old ones go only when a later snapshot is complete. So a crash at any point
+// leaves a journal that replays to the catalog, up to what the outbox still has.
 import { listOutbox } from '../../catalog/outbox.ts';
 import { readGeneration } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
@@ -113,8 +113,8 @@ export class Journal {
   }
 
   /**
-   * Throws Refusal ServiceUnavailable when a change should not be made now: one that must be safe in
-   * the store to be answered for, while that cannot be; any, in an older copy of the database.
+   * Throws Refusal ServiceUnavailable when a change should not be made now: one that must be safe
+   * in the store to be answered for, while that cannot be; any, in an older copy of the database.
    */
   admit(options: { mustBeSafe: boolean }): void {
     const { mustBeSafe } = options;

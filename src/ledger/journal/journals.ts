@@ -18,8 +18,8 @@ export class Journals {
   }
 
   /**
-   * Tells the store's journal of a committed change. A promise: the change is safe when it resolves;
-   * it rejects with Refusal ServiceUnavailable. Null: it is safe already.
+   * Tells the store's journal of a committed change. A promise: the change is safe when it
+   * resolves; it rejects with Refusal ServiceUnavailable. Null: it is safe already.
    */
   confirm(store: number, change: Change, seq: number): Promise<void> | null {
     const journal = this.#journals.get(store);
@@ -31,8 +31,8 @@ export class Journals {
 
   /**
    * Whether extents may be removed from a store: not before its journal is known to be this
-   * database's, since an older copy would take for garbage what later changes live on; and not while
-   * it names what was deleted since.
+   * database's, since an older copy would take for garbage what later changes live on; and not
+   * while it names what was deleted since.
    */
   maySweep(store: number): boolean {
     return this.#journals.get(store)?.state().ready ?? true;

@@ -12,7 +12,7 @@ import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { bucketEntry, nextTurn, versionEntry } from './entries.ts';
 import { completeName, type Entry, type Head, objectName, pageName, sealObject } from './format.ts';
 
-export interface SnapshotOptions {
+interface SnapshotOptions {
   read: Reader;
   keyring: Keyring;
   store: RemoteStore;

@@ -82,12 +82,11 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
     found.push({ store: gate, journal: journal.report, snapshotMs: null, newGeneration });
   }
   if (found.length > 0) return found;
-  throw new RebuildFailure(
-    `no journal under these keys is in ${work.stores.map(({ name }) => name).join(', ') || 'any store'}`,
-  );
+  const names = work.stores.map(({ name }) => name).join(', ');
+  throw new RebuildFailure(`no journal under these keys is in ${names || 'any store'}`);
 }
 
-/** Gathers what journals and extents say, and decides which version of each key is to be restored. */
+/** Gathers what journals and extents say, and decides which version of each key is restored. */
 async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
   const { staging, keyring, report } = work;
   for (const one of stores) {
@@ -190,7 +189,7 @@ function nameGeneration({ generation }: JournalReport): string {
   return newGeneration(Math.max(Date.now(), (generationTime(generation) ?? 0) + 1));
 }
 
-/** The journal that tells of the restored objects counts from here on, and the store is the new one's. */
+/** From here on the new journal counts, and the store belongs to the new database. */
 async function takeOver(
   { keyring, sealer, report, onProgress }: Work,
   read: Reader,

@@ -14,7 +14,7 @@ export class Listed<T> {
 
 export const listedMax = 1000;
 
-export interface ObjectName {
+interface ObjectName {
   tenant: string;
   bucket: string;
   key: string;

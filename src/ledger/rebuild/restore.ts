@@ -190,7 +190,7 @@ function restoreObject(
   ];
 }
 
-/** Extents that no restored version names: for the sweeper, or left alone while some may be needed. */
+/** Extents that nothing restored names: for the sweeper, or left alone while some may be needed. */
 async function enterOthers(work: Work, { ledger, stores }: Target): Promise<void> {
   const { staging, report, discard } = work;
   const state = discard || isWhole(report) ? 'condemned' : 'left';

@@ -50,7 +50,7 @@ CREATE TABLE uploads (             -- to which such extents belong
 `;
 
 /** What is known of a key. */
-export interface StagedKey {
+interface StagedKey {
   timeMs: number;
   /** Null: there is no object. */
   version: VersionEntry | null;
@@ -161,7 +161,7 @@ export class Staging {
     return rows.map(({ entry, store }) => ({ ...(JSON.parse(entry) as BucketEntry), store }));
   }
 
-  /** Objects of buckets that are there, in the order in which they were made; the tail comes last. */
+  /** Objects of buckets that are there, in the order in which they were made; the tail last. */
   async *listVersions(): AsyncGenerator<{ version: VersionEntry; isTail: boolean }> {
     let after = { isTail: 0, seq: -1, bucketId: 0, key: '' };
     for (;;) {

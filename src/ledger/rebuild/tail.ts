@@ -1,8 +1,8 @@
-// The tail: plain writes that were acknowledged before the journal had them. What their extents say
-// of themselves is enough to restore them (tiering/extent-metadata.ts). Invariant: a write is
+// The tail: plain writes that were acknowledged before the journal had them. What their extents
+// say of themselves is enough to restore them (tiering/extent-metadata.ts). Invariant: a write is
 // restored only when all its extents are there and say the same, when the bucket that it names is
-// still there, and when nothing newer is known of its key; none that a condition stood before, since
-// it may have been refused.
+// still there, and when nothing newer is known of its key; none that a condition stood before,
+// since it may have been refused.
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
