@@ -73,6 +73,8 @@ async function run(
       : 'is there: a rebuild makes it anew, so move it away first';
     throw new CommandFailure('failed', `${file} ${reason}`);
   }
+  // As `serve` does: nothing in the folder is for other users' eyes.
+  process.umask(0o077);
   const folder = await openDataFolder(config);
   const stores: S3Store[] = [];
   try {

@@ -6,6 +6,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -118,6 +119,7 @@ describeWithTool(versitygw, 'a gateway that lost its database', (path) => {
       lost: { count: 0 },
       damagedExtents: { count: 0 },
     });
+    expect(statSync(join(rig.dataDir, 'bursar.db')).mode & 0o777).toBe(0o600);
     expect(report?.uploads.first.map(({ key }) => key)).toContain('never completed');
     await rig.serve();
     const after = await lookAtBoth(rig);

@@ -10,7 +10,7 @@ import { renameDurably } from '../../core/durable-file.ts';
 import { Keyring } from '../../core/keyring.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { StoreGate } from '../../tiering/stores/store-gate.ts';
-import { claimStore, findOwner } from '../../tiering/stores/store-owner.ts';
+import { claimStore, findOwner, ownerName } from '../../tiering/stores/store-owner.ts';
 import {
   generationTime,
   markBegin,
@@ -68,7 +68,10 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
     const number = journal.begin.store;
     const owner = await findOwner(store, sealer, { instance: '', store: number });
     if (owner === 'foreign') {
-      throw new RebuildFailure(`store ${store.name} belongs to a gateway with other keys`);
+      throw new RebuildFailure(
+        `the mark of the owner of store ${store.name} is another gateway's, or damaged: if no ` +
+          `other gateway uses the store, remove its object ${ownerName} and run this again`,
+      );
     }
     const other = found.find((one) => one.store.number === number);
     if (other) {
@@ -95,6 +98,7 @@ async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
     one.snapshotMs = await replayJournal({ store, keyring, report: journal }, staging);
     await stageExtents(work, store);
   }
+  await staging.dropReplacedBuckets();
   const conflicts = await staging.listConflicts();
   if (conflicts.length > 0) {
     const names = conflicts.slice(0, 3).join(', ');

@@ -239,6 +239,20 @@ export class Staging {
     return { count: counted?.count ?? 0, first };
   }
 
+  /**
+   * Of several buckets of one name in a store the one that was made last is there: the others are
+   * gone, if the journal still had to say so.
+   */
+  dropReplacedBuckets(): Promise<void> {
+    return this.#write(async (tx) => {
+      await tx.run(
+        `UPDATE buckets SET entry = NULL WHERE entry IS NOT NULL AND id NOT IN (
+           SELECT max(id) FROM buckets WHERE entry IS NOT NULL
+             GROUP BY store, json_extract(entry, '$.tenant'), json_extract(entry, '$.name'))`,
+      );
+    });
+  }
+
   /** Buckets, `tenant/name`, whose id or name several stores claim. */
   async listConflicts(): Promise<string[]> {
     const rows = await this.#db.tx.all<{ name: string }>(

@@ -1,0 +1,102 @@
+// What is staged does not depend on the order in which a journal is read.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Entry, VersionEntry } from '#bursar/ledger/journal/format.js';
+import { Staging } from '#bursar/ledger/rebuild/staging.js';
+
+let folder: string;
+let staging: Staging;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'bursar-staging-'));
+  staging = Staging.open(join(folder, 'staging.db'));
+});
+afterEach(() => {
+  staging.close();
+  rmSync(folder, { recursive: true });
+});
+
+const bucket = (id: number, name = 'data'): Entry => {
+  return { kind: 'bucket', id, tenant: 'one', name, owner: 'alice', createdMs: id };
+};
+const version = (key: string, seq: number): VersionEntry => ({
+  kind: 'version',
+  bucketId: 1,
+  key,
+  seq,
+  createdMs: 1000 + seq,
+  sizeBytes: 0,
+  etag: `etag ${seq}`,
+  sha256: null,
+  class: 'STANDARD',
+  owner: 'alice',
+  attributes: '{}',
+  manifest: '',
+});
+const gone = (key: string, seq: number): Entry => {
+  return { kind: 'gone', bucketId: 1, key, seq, timeMs: 1000 + seq };
+};
+
+async function staged(): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { version } of staging.listVersions()) {
+    found.push(`${version.key} ${version.seq}`);
+  }
+  return found;
+}
+
+/** All orders of a few things. */
+function orders<T>(things: T[]): T[][] {
+  if (things.length < 2) return [things];
+  return things.flatMap((first, i) =>
+    orders(things.toSpliced(i, 1)).map((rest) => [first, ...rest]),
+  );
+}
+
+it('the newest word on a key holds, in whatever order words come', async () => {
+  const words = [version('a', 3), gone('a', 5), version('a', 9), version('a', 4)];
+  for (const [i, order] of orders(words).entries()) {
+    for (const word of order) {
+      await staging.takeEntries(2, [{ ...word, key: `a${i}` } as Entry]);
+    }
+  }
+  await staging.takeEntries(2, [bucket(1)]);
+  expect((await staged()).every((one) => one.endsWith(' 9'))).toBe(true);
+  expect(await staged()).toHaveLength(24);
+});
+
+it('that there is nothing holds against what is equally new', async () => {
+  for (const order of orders([version('a', 5), gone('a', 5)])) {
+    await staging.takeEntries(2, [bucket(1), ...order]);
+    expect(await staged()).toEqual([]);
+  }
+});
+
+it('a bucket that is gone stays so, with its keys', async () => {
+  for (const order of orders([bucket(1), { kind: 'bucketGone', id: 1 } satisfies Entry])) {
+    await staging.takeEntries(2, [...order, version('a', 1)]);
+    expect(await staging.listBuckets()).toEqual([]);
+    expect(await staged()).toEqual([]);
+  }
+});
+
+it('versions come in the order in which they were made, the tail last', async () => {
+  await staging.takeEntries(2, [bucket(1), version('b', 7), version('a', 9), version('c', 2)]);
+  await staging.placeTail(version('b', 0));
+  expect(await staged()).toEqual(['c 2', 'a 9', 'b 0']);
+});
+
+it('of two buckets of a name in one store, the later one is there', async () => {
+  await staging.takeEntries(2, [bucket(4), bucket(1), bucket(2, 'other')]);
+  await staging.dropReplacedBuckets();
+  expect((await staging.listBuckets()).map(({ id }) => id)).toEqual([2, 4]);
+  expect(await staging.listConflicts()).toEqual([]);
+});
+
+it('stores that claim a bucket both are in conflict, by its id or by its name', async () => {
+  await staging.takeEntries(2, [bucket(1), bucket(2, 'same name')]);
+  await staging.takeEntries(3, [bucket(1, 'same id'), bucket(5, 'same name')]);
+  await staging.dropReplacedBuckets();
+  expect((await staging.listConflicts()).sort()).toEqual(['one/same id', 'one/same name']);
+});
