@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { openDatabase } from '#bursar/core/database.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 
+const intentState = 0;
 const liveState = 1;
 const quietMsMax = 20_000;
 
@@ -46,6 +47,8 @@ async function inspect(dataDir: string): Promise<string[]> {
   const files = new Set(finished);
   const findings = temporary.map((name) => `${name} is left in the temporary folder`);
   for (const { id, state, refs, isInline } of rows) {
+    // An id that was declared ahead, and nothing is written under it.
+    if (state === intentState && !files.has(id)) continue;
     if (state !== liveState) findings.push(`extent ${id} is in state ${state}`);
     const named = references.get(id) ?? 0;
     if (state === liveState && named !== refs) {
