@@ -28,6 +28,11 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     await rig.close();
   });
 
+  const hasSnapshot = async (): Promise<boolean> => {
+    const { snapshots } = await rig.files();
+    return snapshots.some((name) => name.endsWith('-complete'));
+  };
+
   it('has a change in the store when it calls it flushed', async () => {
     const journal = await rig.open();
     await rig.put('a');
@@ -134,9 +139,12 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
       await journal.flushed(await rig.put(`key ${i}`, `etag ${i}`));
       if (i % 4 === 0) await journal.flushed(await rig.remove(`key ${i}`));
     }
-    await until(async () => (await rig.files()).segments.length < 20, 'old segments are gone');
-    const { snapshots } = await rig.files();
-    expect(snapshots.filter((name) => name.endsWith('-complete'))).toHaveLength(1);
+    await until(async () => {
+      const { segments, snapshots } = await rig.files();
+      const complete = snapshots.filter((name) => name.endsWith('-complete'));
+      return complete.length === 1 && segments.length < 20;
+    }, 'one snapshot, and old segments are gone');
+    await journal.close();
     const { objects, report } = await rig.replay();
     const left = Array.from({ length: 40 }, (_, i) => i).filter((i) => i % 4 !== 0);
     expect(objects).toEqual(Object.fromEntries(left.map((i) => [`key ${i}`, `etag ${i}`])));
@@ -147,7 +155,7 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     const journal = await rig.open({ compactionBytes: 1 });
     await journal.flushed(await rig.put('a'));
     await journal.flushed(await rig.put('b'));
-    await until(async () => (await rig.files()).snapshots.length > 0, 'there is a snapshot');
+    await until(hasSnapshot, 'there is a snapshot');
     await journal.close();
     const again = await rig.open();
     await again.flushed(await rig.remove('a'));
@@ -158,19 +166,25 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
 
   it('misses a segment that is not there, and names it', async () => {
     const journal = await rig.open();
-    for (const key of ['a', 'b', 'c']) await journal.flushed(await rig.put(key));
-    const { segments } = await rig.files();
-    await rig.store.removeObject(segments[1] as string);
+    const newest: string[] = [];
+    for (const key of ['a', 'b', 'c']) {
+      await journal.flushed(await rig.put(key));
+      newest.push((await rig.files()).segments.at(-1) as string);
+    }
+    await rig.store.removeObject(newest[1] as string);
     const { report, objects } = await rig.replay();
-    expect(report.missing).toEqual([segments[1]]);
+    expect(report.missing).toEqual([newest[1]]);
     expect(objects).toEqual({ a: 'etag', c: 'etag' });
   });
 
   it('takes nothing from an object that was altered, or is in another’s place', async () => {
     const journal = await rig.open();
-    for (const key of ['a', 'b', 'c']) await journal.flushed(await rig.put(key));
-    const { segments } = await rig.files();
-    const [first, second, third] = segments as [string, string, string];
+    const newest: string[] = [];
+    for (const key of ['a', 'b', 'c']) {
+      await journal.flushed(await rig.put(key));
+      newest.push((await rig.files()).segments.at(-1) as string);
+    }
+    const [first, second, third] = newest as [string, string, string];
     const bytes = (await rig.store.getObject(first)) as Buffer;
     await rig.store.putObject(third, bytes);
     bytes[40] = (bytes[40] as number) ^ 1;
@@ -231,10 +245,11 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
   });
 
   it('keeps its segments while the catalog has rows that were edited', async () => {
-    const journal = await rig.open({ compactionBytes: 1 });
     await rig.put('a', 'true');
     await rig.edit("UPDATE versions SET etag = 'forged' WHERE etag = 'true'");
-    await journal.flushed(await rig.put('b'));
+    const seq = await rig.put('b');
+    const journal = await rig.open({ compactionBytes: 1 });
+    await journal.flushed(seq);
     await until(() => journal.state().compactionReason !== null, 'it says why');
     expect(journal.state()).toMatchObject({ ready: true, reason: null });
     const { segments, snapshots } = await rig.files();
@@ -244,14 +259,16 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
   });
 
   it('remembers in a snapshot which extents belong to nothing', async () => {
-    const journal = await rig.open({ compactionBytes: 1 });
     await rig.put('swept');
     await rig.put('purged');
     await rig.put('kept');
     await rig.remove('swept');
     await rig.fixture.ledger.keepHouse({ kind: 'purgeSuperseded', max: 10 });
-    await journal.flushed(await rig.remove('purged'));
-    await until(async () => (await rig.replay()).report.snapshotPages > 0, 'there is a snapshot');
+    const seq = await rig.remove('purged');
+    const journal = await rig.open({ compactionBytes: 1 });
+    await journal.flushed(seq);
+    await until(hasSnapshot, 'there is a snapshot');
+    await journal.close();
     expect((await rig.replay()).garbage).toBe(2);
   });
 });
