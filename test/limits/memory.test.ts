@@ -1,10 +1,13 @@
 // The memory of a served gateway under many large transfers at once. By default each object is
-// smaller than the promised 100 MB, so that the test fits in CI; BURSAR_FULL=1 sends it all.
+// smaller than the promised 100 MB, so that the test fits in CI; BURSAR_FULL=1 sends it all. The
+// promise is the same where the bytes are in S3.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startBackedGateway } from '../fault/backed-gateway.ts';
 import { MiB, makeContent } from '../fault/content.ts';
 import { type Digest, S3Client } from '../fault/s3-client.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { memoryBytes, peakMemoryBytes } from './process-figures.ts';
 
 const isFull = process.env.BURSAR_FULL === '1';
@@ -39,20 +42,39 @@ function makeBody(seed: number): Body {
   return body;
 }
 
-describe(`${transfers} transfers of ${objectBytes / 1e6} MB at once`, () => {
+interface Served {
+  gateway: ServedGateway;
+  stop(): Promise<void>;
+}
+
+async function startLocal(): Promise<Served> {
+  const gateway = await startServedGateway();
+  return { gateway, stop: () => gateway.stop() };
+}
+
+const what = `${transfers} transfers of ${objectBytes / 1e6} MB at once`;
+
+describe(`${what}, on the local disk`, () => keepMemory(startLocal));
+describeWithTool(versitygw, `${what}, in S3`, (path) => {
+  keepMemory(() => startBackedGateway({ path }));
+});
+
+function keepMemory(start: () => Promise<Served>): void {
+  let served: Served;
   let gateway: ServedGateway;
   let client: S3Client;
   const stored = new Map<string, string>();
 
   beforeAll(async () => {
-    gateway = await startServedGateway();
+    served = await start();
+    gateway = served.gateway;
     client = new S3Client(gateway, 2 * transfers);
     await client.send('PUT', '/memory');
   });
 
   afterAll(async () => {
     client.close();
-    await gateway.stop();
+    await served.stop();
   });
 
   async function upload(key: string, seed: number): Promise<void> {
@@ -99,4 +121,4 @@ describe(`${transfers} transfers of ${objectBytes / 1e6} MB at once`, () => {
     },
     timeoutMs,
   );
-});
+}
