@@ -81,6 +81,30 @@ describeWithTool(versitygw, 'the circuit breaker of an S3 store', (path) => {
     await store.close();
   });
 
+  it('closes again when the server, back, says no to the trial', async () => {
+    const store = await rig.open({ breaker });
+    await rig.proxy.refuse();
+    await trip(store);
+    rig.proxy.choose = () => ({ kind: 'status', status: 403, code: 'AccessDenied' });
+    await rig.proxy.accept();
+    await until(() => store.state().ready);
+    await store.close();
+  });
+
+  it('opens once, though the probe at the start fails more than once', async () => {
+    const states: string[] = [];
+    await rig.proxy.refuse();
+    const store = await rig.open({
+      breaker: { failuresMax: 2, pauseMsMin: 50, pauseMsMax: 60_000 },
+      onEvent: (event) => event.kind === 'breaker' && states.push(event.state),
+    });
+    expect(states).toEqual(['open']);
+    await until(() => states.includes('half-open'));
+    await sleep(100);
+    expect(states.filter((state) => state === 'half-open')).toEqual(['half-open']);
+    await store.close();
+  });
+
   it('sends one trial at a time, however many wait', async () => {
     const store = await rig.open({ breaker, firstByteTimeoutMs: 300 });
     rig.proxy.choose = () => ({ kind: 'stall', at: 'answer' });

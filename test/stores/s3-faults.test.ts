@@ -47,6 +47,7 @@ const readFaults: Case[] = [
   ['shorter, and says so', { kind: 'shorten', byBytes: 10 }, 'wrong-length'],
   ['without a length', { kind: 'no-length' }, 'wrong-length'],
   ['of another range', { kind: 'other-range' }, 'wrong-range'],
+  ['the page of something else', { kind: 'portal' }, 'error-in-200'],
   ['not HTTP', { kind: 'garbage' }, 'wrong-body'],
 ];
 
@@ -241,8 +242,10 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
 
   it('gives up a connection that is not made in time, and keeps none of its descriptors', async () => {
     const sockets = new Set<Socket>();
+    let accepted = 0;
     // It takes connections, but no TLS handshake ever ends.
     const silent = createServer((socket) => {
+      accepted++;
       sockets.add(socket);
       socket.once('close', () => sockets.delete(socket)).on('error', () => {});
       socket.resume();
@@ -260,6 +263,7 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
       lastFailure: { reason: 'timeout-connect' },
     });
     expect(unreachable.state().failures['timeout-connect']).toBe(5);
+    expect(accepted).toBe(5);
     for (let i = 0; i < 400 && sockets.size > 0; i++) await sleep(10);
     expect(sockets.size).toBe(0);
     await unreachable.close();

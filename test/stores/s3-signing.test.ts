@@ -1,4 +1,4 @@
-import type { S3Client } from '@aws-sdk/client-s3';
+import { ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
 import { openAddress } from '#bursar/tiering/stores/s3/address.js';
 import { signStoreRequest } from '#bursar/tiering/stores/s3/signed-request.js';
@@ -62,7 +62,8 @@ describe.each(places)('a request to %s', (_, place, host) => {
 });
 
 describe('the place of a store', () => {
-  const open = (url: string) => openAddress({ number: 2, name: 'remote', region, url }, timeouts);
+  const open = (url: string) =>
+    openAddress({ number: 2, name: 'remote', region, url, credentials: keys }, timeouts);
 
   it('has names below the prefix, and nothing above it', async () => {
     const { address } = await open('s3://bucket/a/b/');
@@ -81,8 +82,18 @@ describe('the place of a store', () => {
   it('is not moved by the environment', async () => {
     process.env.AWS_ENDPOINT_URL_S3 = 'http://elsewhere.test';
     try {
-      const { address } = await open('s3://bucket');
-      expect(address.origin).toBe('https://bucket.s3.eu-central-1.amazonaws.com');
+      const { address, client } = await open('s3://bucket');
+      expect(address.host).toBe('bucket.s3.eu-central-1.amazonaws.com');
+      // The SDK asks there, too, when it lists.
+      let hostname = '';
+      const look = () => async (args: { request?: unknown }) => {
+        ({ hostname } = args.request as { hostname: string });
+        throw new Error('not sent');
+      };
+      client.middlewareStack.add(look, { step: 'build', priority: 'low' });
+      const listing = client.send(new ListObjectsV2Command({ Bucket: 'bucket' }));
+      await expect(listing).rejects.toThrow('not sent');
+      expect(hostname).toBe(address.host);
     } finally {
       delete process.env.AWS_ENDPOINT_URL_S3;
     }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import { readdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
@@ -212,6 +213,17 @@ describeWithTool(versitygw, 'an S3 store', (path) => {
     rig.proxy.choose = () => undefined;
     const late = store.read({ id, sizeBytes: 524_352, position: 0, into, signal });
     await expect(late).rejects.toThrow('the client left');
+  });
+
+  it('leaves nothing at a signal that many reads had', async () => {
+    const id = newId();
+    await store.put(id, piecesOf([1000]));
+    const { signal } = new AbortController();
+    for (let i = 0; i < 20; i++) {
+      const into = [Buffer.alloc(1000)];
+      await store.read({ id, sizeBytes: 1000, position: 0, into, signal });
+    }
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('has no more requests under way than it may, and serves the others in turn', async () => {

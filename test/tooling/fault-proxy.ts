@@ -12,8 +12,8 @@ import type { AddressInfo, Socket } from 'node:net';
 export type Fault =
   /** The connection is reset: in mid-upload, when the server has done it, or in mid-download. */
   | { kind: 'reset'; at: 'upload' | 'answer' | 'download'; afterBytes?: number }
-  /** Nothing moves any more, on an open connection. */
-  | { kind: 'stall'; at: 'upload' | 'answer' | 'download'; afterBytes?: number }
+  /** Nothing moves any more, on an open connection; a download begins after `delayMs`. */
+  | { kind: 'stall'; at: 'upload' | 'answer' | 'download'; afterBytes?: number; delayMs?: number }
   | { kind: 'slow-first-byte'; delayMs: number }
   /** An error document. `carriedOut`: the server has done what it was asked for all the same. */
   | { kind: 'status'; status: number; code: string; carriedOut?: boolean }
@@ -31,6 +31,8 @@ export type Fault =
   | { kind: 'no-range' }
   /** A success, with an error document as its body. */
   | { kind: 'error-in-200'; keepHeaders?: boolean }
+  /** A success, with the page of something that is no S3 server. */
+  | { kind: 'portal' }
   /** An answer that is not HTTP. */
   | { kind: 'garbage' };
 
@@ -155,7 +157,9 @@ export class FaultProxy {
       case 'reset':
       case 'stall':
         if (fault.at === 'download') {
-          cutBody(answer, response, fault.afterBytes ?? 0, fault.kind);
+          const cut = () => cutBody(answer, response, fault.afterBytes ?? 0, fault.kind);
+          if (fault.kind === 'stall' && fault.delayMs) setTimeout(cut, fault.delayMs).unref();
+          else cut();
         } else if (fault.at === 'answer' && fault.kind === 'reset') {
           answer.resume();
           response.socket?.resetAndDestroy();
@@ -190,6 +194,13 @@ export class FaultProxy {
           sendDocument(response, 200, 'InternalError', fault.keepHeaders ? kept : undefined);
         });
         return;
+      case 'portal': {
+        const page = '<html><body>Please log in</body></html>';
+        const headers = ['content-type', 'text/html', 'content-length', `${page.length}`];
+        answer.resume();
+        response.writeHead(200, headers).end(page);
+        return;
+      }
       case 'garbage':
         answer.resume();
         response.socket?.end('this is not HTTP\r\n\r\n');
