@@ -1,8 +1,8 @@
 // Garbage collection (DESIGN section 6). The catalog alone says what is live. The sweeper touches
 // only extents that the ledger has condemned: intents whose upload died, and what no manifest names
 // any more; it waits, spares what is being read, and any error ends the sweep of the store that it
-// came from: the others are swept none the less. It lives here, above the rooms, because it needs the
-// catalog's word and the stores' hands.
+// came from: the others are swept none the less. It lives here, above the rooms, because it needs
+// the catalog's word and the stores' hands.
 import { listCondemned, listStoresToSweep } from '../catalog/extents.ts';
 import type { Reader } from '../core/database.ts';
 import { completedUploadKeptMs, uploadMsMax } from '../core/limits.ts';

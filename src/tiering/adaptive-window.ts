@@ -1,6 +1,7 @@
-// How many transfers one stream keeps under way: one more is tried, kept where throughput grows with
-// it, taken back where it does not (DESIGN section 7, R20). Invariant: between its bounds; and only
-// rounds in which the window was what held the stream back count, since a slow client's say nothing.
+// How many transfers one stream keeps under way: one more is tried, kept where throughput grows
+// with it, taken back where it does not (DESIGN section 7, R20). Invariant: between its bounds; and
+// only rounds in which the window was what held the stream back count, since a slow client's say
+// nothing.
 import { monotonicMs } from '../core/clock.ts';
 
 /** One more must bring so much more throughput to be kept. */

@@ -94,7 +94,7 @@ class DigestThread {
     if (--this.users === 0) this.#worker.unref();
   }
 
-  /** Sends with all that is sent in the same turn, or, if it `canWait`, in the same round of I/O. */
+  /** Sends with all of the same turn or, if the job `canWait`, of the same round of I/O. */
   send(job: DigestJob, canWait = false): void {
     const isFirst = this.#outbox.push(job) === 1;
     if (canWait) {

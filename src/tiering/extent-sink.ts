@@ -72,8 +72,8 @@ export abstract class ExtentSink implements ObjectSink {
   /** Whether the stream may hold another buffer. When not, something under way will `move` it. */
   protected abstract readonly hasRoom: boolean;
   /**
-   * Takes a full chunk, or the object's last: its buffer is to be given back by `giveBack`. May call
-   * `beginExtent` once.
+   * Takes a full chunk, or the object's last: its buffer is to be given back by `giveBack`. May
+   * call `beginExtent` once.
    */
   protected abstract accept(buffer: ChunkBuffer, length: number, isObjectsLast: boolean): void;
   /** The stream is about to wait for the pool: what is held must be on its way to be given back. */

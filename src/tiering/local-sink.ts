@@ -1,6 +1,6 @@
-// The sink of the local store: extents of 16 MiB, each a file that the digest thread writes to while
-// the chunk is warm. Invariant: it holds at most four buffers, all on their way to the disk, and no
-// more than two files wait for their fsync while the next one is filled.
+// The sink of the local store: extents of 16 MiB, each a file that the digest thread writes to
+// while the chunk is warm. Invariant: it holds at most four buffers, all on their way to the disk,
+// and no more than two files wait for their fsync while the next one is filled.
 import { Refusal } from '../core/errors.ts';
 import { extentBytesMax, tagBytes } from '../core/limits.ts';
 import { type ExtentRun, localStore } from '../core/manifest.ts';

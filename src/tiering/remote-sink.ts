@@ -1,8 +1,8 @@
-// The sink of a remote store: sealed chunks are collected until they are an extent, which is put as a
-// whole, since a retry needs its bytes and a slow client must not hold a connection of the store's.
-// Invariants: an extent ends at a chunk, at the latest when it is as large as the store wants it and
-// at once when the pool has no buffer left, so that all that is held comes free by itself; the newest
-// chunk is not sealed before it is known whether its extent ends with it.
+// The sink of a remote store: sealed chunks are collected until they are an extent, which is put as
+// a whole, since a retry needs its bytes and a slow client must not hold a connection of the
+// store's. Invariants: an extent ends at a chunk, at the latest when it is as large as the store
+// wants it and at once when the pool has no buffer left, so that all that is held comes free by
+// itself; the newest chunk is not sealed before it is known whether its extent ends with it.
 import { tagBytes } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { AdaptiveWindow } from './adaptive-window.ts';

@@ -1,4 +1,5 @@
-// The sweeper takes only what the catalog has given up, spares what is read, and stops at a store's error.
+// The sweeper takes only what the catalog has given up, spares what is read, and stops at a store's
+// error.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { sealObject } from '#bursar/catalog/authentic.js';
 import { newExtentId } from '#bursar/core/ids.js';

@@ -1,5 +1,5 @@
-// What happens to a reader when the stored bytes of a remote store were changed behind its back: each
-// change is found, and not one byte of a changed chunk comes out.
+// What happens to a reader when the stored bytes of a remote store were changed behind its back:
+// each change is found, and not one byte of a changed chunk comes out.
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
