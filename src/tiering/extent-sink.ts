@@ -103,6 +103,7 @@ export abstract class ExtentSink implements ObjectSink {
     while (this.#buffer && !this.failure && !this.#sendOff()) await this.#nextMove();
     if (this.failure) throw this.failure;
     const digests = await this.stream.finish();
+    if (this.failure) throw this.failure;
     const runs = await this.complete(describe(digests), digests);
     if (this.failure) throw this.failure;
     this.#close();

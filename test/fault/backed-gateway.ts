@@ -17,6 +17,8 @@ export interface BackedGateway {
   storeDir: string;
   /** Ends the gateway in order and serves its folder again, at another port. */
   restart(): Promise<void>;
+  /** The same after SIGKILL. */
+  crash(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -61,6 +63,10 @@ export async function startBackedGateway(options: BackedOptions): Promise<Backed
       storeDir: join(backend.dataDir, backendBucket, prefix),
       restart: async () => {
         await gateway.stop();
+        gateway = await serve();
+      },
+      crash: async () => {
+        await gateway.kill();
         gateway = await serve();
       },
       stop: async () => {
