@@ -4,6 +4,7 @@
 import type { Reader, Tx } from '../core/database.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Moment } from './outcome.ts';
+import { noteJournaled } from './stores.ts';
 
 export interface OutboxRow {
   seq: number;
@@ -35,6 +36,12 @@ export async function listOutbox(read: Reader, store: number, max: number): Prom
   );
 }
 
+/** Whether the journal may have been told of this change just before the process ended. */
+export async function isInOutbox(read: Reader, store: number, seq: number): Promise<boolean> {
+  const sql = 'SELECT 1 FROM outbox WHERE store = ? AND seq = ?';
+  return (await read.get(sql, store, seq)) !== undefined;
+}
+
 /** Forgets what is in the journal: a store's rows up to `lastSeq`. Gives how many there were. */
 export async function forgetJournaled(tx: Tx, store: number, lastSeq: number): Promise<number> {
   const { changes } = await tx.run(
@@ -42,5 +49,6 @@ export async function forgetJournaled(tx: Tx, store: number, lastSeq: number): P
     store,
     lastSeq,
   );
+  await noteJournaled(tx, store, lastSeq);
   return changes;
 }

@@ -56,11 +56,26 @@ export async function registerStore(tx: Tx, name: string, location: string): Pro
   return added.changes;
 }
 
-/** The journal that this database writes in a store; null: it has begun none. */
-export async function readGeneration(read: Reader, store: number): Promise<string | null> {
-  const sql = 'SELECT generation FROM stores WHERE number = ?';
-  const row = await read.get<{ generation: string | null }>(sql, store);
-  return row?.generation ?? null;
+/** What the database knows of the journal that it writes in a store. */
+export interface KnownJournal {
+  /** Null: it has begun none. */
+  generation: string | null;
+  /** The journal tells of changes up to here, or up to one that the outbox still has. */
+  journaledSeq: number;
+}
+
+export async function readJournal(read: Reader, store: number): Promise<KnownJournal> {
+  const row = await read.get<KnownJournal>(
+    'SELECT generation, journaled_seq AS journaledSeq FROM stores WHERE number = ?',
+    store,
+  );
+  return row ?? { generation: null, journaledSeq: -1 };
+}
+
+/** Notes that the journal in a store may tell of changes up to `seq`. */
+export async function noteJournaled(tx: Tx, store: number, seq: number): Promise<number> {
+  const sql = 'UPDATE stores SET journaled_seq = max(journaled_seq, ?) WHERE number = ?';
+  return (await tx.run(sql, seq, store)).changes;
 }
 
 export async function beginGeneration(tx: Tx, store: number, generation: string): Promise<number> {

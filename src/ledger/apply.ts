@@ -8,7 +8,7 @@ import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extent
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
 import { enterUnnamed, restoreBucket, restoreObject, restoreStore } from '../catalog/restore.ts';
-import { beginGeneration, registerStore } from '../catalog/stores.ts';
+import { beginGeneration, noteJournaled, registerStore } from '../catalog/stores.ts';
 import {
   abortUpload,
   completeUpload,
@@ -100,6 +100,8 @@ export async function applyHousekeeping(
       return purgeSuperseded(tx, work.max, timeMs);
     case 'beginGeneration':
       return beginGeneration(tx, work.store, work.generation);
+    case 'noteJournaled':
+      return noteJournaled(tx, work.store, work.seq);
     case 'forgetJournaled':
       return forgetJournaled(tx, work.store, work.lastSeq);
     case 'restoreStore':

@@ -18,6 +18,7 @@ export type Housekeeping =
   | { kind: 'purgeSuperseded'; max: number }
   | { kind: 'registerStore'; name: string; location: string }
   | { kind: 'beginGeneration'; store: number; generation: string }
+  | { kind: 'noteJournaled'; store: number; seq: number }
   | { kind: 'forgetJournaled'; store: number; lastSeq: number }
   | { kind: 'restoreStore'; number: number; name: string; generation: string }
   | { kind: 'enterUnnamed'; store: number; ids: Uint8Array[]; state: 'condemned' | 'left' }

@@ -66,7 +66,8 @@ CREATE TABLE stores (              -- S3 stores that were ever configured; rows 
   number INTEGER PRIMARY KEY,      -- 2 and up, given once: manifests have it
   name TEXT NOT NULL UNIQUE,
   location TEXT NOT NULL,          -- s3://bucket/prefix at endpoint
-  generation TEXT                  -- of the journal in it
+  generation TEXT,                 -- of the journal in it
+  journaled_seq INTEGER NOT NULL DEFAULT -1 -- no further does that journal go, but for the outbox
 );
 
 CREATE TABLE buckets (

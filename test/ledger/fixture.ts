@@ -23,8 +23,11 @@ export interface LedgerFixture {
   failures: string[];
   fatal: string[];
   bucketId: number;
-  /** Closes the ledger and opens it again, as another run of the gateway. */
-  reopen(): Promise<void>;
+  /**
+   * Closes the ledger and opens it again, as another run of the gateway; `meanwhile` has the
+   * database's file to itself.
+   */
+  reopen(meanwhile?: () => void): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -41,16 +44,24 @@ export async function openLedger(): Promise<LedgerFixture> {
       onFailure: (reason) => failures.push(reason),
     });
   const ledger = await open();
-  const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
+  let db = openDatabase(path, { readonly: true, cacheKib: 1024 });
   const fixture: LedgerFixture = {
     ledger,
     read: db.tx,
     failures,
     fatal,
     bucketId: 1,
-    reopen: async () => {
+    reopen: async (meanwhile) => {
       await fixture.ledger.close();
+      if (meanwhile) {
+        db.close();
+        meanwhile();
+      }
       fixture.ledger = await open();
+      if (meanwhile) {
+        db = openDatabase(path, { readonly: true, cacheKib: 1024 });
+        fixture.read = db.tx;
+      }
     },
     close: async () => {
       db.close();

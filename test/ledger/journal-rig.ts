@@ -1,6 +1,6 @@
 // A ledger with a bucket in an S3 store that is kept by a real server, behind the proxy that
 // injects faults; the store's journal; and what replaying it gives.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sealObject } from '#bursar/catalog/authentic.js';
@@ -117,11 +117,23 @@ export class JournalRig {
 
   /** Edits the database behind everybody's back. */
   async edit(sql: string): Promise<void> {
-    const file = "SELECT file FROM pragma_database_list WHERE name = 'main'";
-    const row = await this.fixture.read.get<{ file: string }>(file);
-    const db = openDatabase(row?.file as string, { readonly: false, cacheKib: 1024 });
+    const db = openDatabase(await this.#databaseFile(), { readonly: false, cacheKib: 1024 });
     db.exec(sql);
     db.close();
+  }
+
+  /** Copies the database as it is. */
+  async keepCopy(): Promise<void> {
+    await this.edit(`VACUUM INTO '${await this.#databaseFile()}.copy'`);
+  }
+
+  /** Puts the copy in the place of the database, as who restores a backup does. */
+  async goBackToCopy(): Promise<void> {
+    const file = await this.#databaseFile();
+    await this.fixture.reopen(() => {
+      for (const end of ['-wal', '-shm']) rmSync(file + end, { force: true });
+      renameSync(`${file}.copy`, file);
+    });
   }
 
   async outboxRows(): Promise<number> {
@@ -147,6 +159,11 @@ export class JournalRig {
       staging.close();
       rmSync(folder, { recursive: true });
     }
+  }
+
+  async #databaseFile(): Promise<string> {
+    const sql = "SELECT file FROM pragma_database_list WHERE name = 'main'";
+    return (await this.fixture.read.get<{ file: string }>(sql))?.file as string;
   }
 
   async close(): Promise<void> {

@@ -221,6 +221,57 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     expect(await rig.names()).toEqual(before);
   });
 
+  it('does not go on with an older copy that has written records since', async () => {
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a'));
+    await rig.keepCopy();
+    await journal.flushed(await rig.put('b'));
+    await journal.close();
+    await rig.goBackToCopy();
+    for (let i = 0; i < 20; i++) await rig.commit({ kind: 'none' });
+    const again = await rig.open();
+    await until(() => again.state().reason !== null, 'it notices');
+    expect(again.state().reason).toMatch(/older copy/);
+    expect((await rig.replay()).objects).toEqual({ a: 'etag', b: 'etag' });
+  });
+
+  it('does not go on with an older copy when only a snapshot is newer', async () => {
+    const journal = await rig.open({ compactionBytes: 1 });
+    await rig.keepCopy();
+    await journal.flushed(await rig.put('a'));
+    await until(async () => (await rig.files()).segments.length === 0, 'a snapshot has all');
+    await journal.close();
+    await rig.goBackToCopy();
+    for (let i = 0; i < 20; i++) await rig.commit({ kind: 'none' });
+    const again = await rig.open();
+    await until(() => again.state().reason !== null, 'it notices');
+    expect(again.state().reason).toMatch(/older copy/);
+  });
+
+  it('does not begin another journal in a store that a database has told of its changes', async () => {
+    await rig.keepCopy();
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a'));
+    await journal.close();
+    await rig.goBackToCopy();
+    const again = await rig.open();
+    await until(() => again.state().ready || again.state().reason !== null, 'it is decided');
+    expect(again.state().reason).toMatch(/older copy/);
+    expect((await rig.replay()).objects).toEqual({ a: 'etag' });
+  });
+
+  it('goes on when it ended between a segment and the news of it', async () => {
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a'));
+    const seq = await rig.put('b');
+    await rig.keepCopy();
+    await journal.flushed(seq);
+    await journal.close();
+    await rig.goBackToCopy();
+    await (await rig.open()).flushed(await rig.put('c'));
+    expect((await rig.replay()).objects).toEqual({ a: 'etag', b: 'etag', c: 'etag' });
+  });
+
   it('is told of buckets that come and go', async () => {
     const journal = await rig.open();
     const owner = 'alice';

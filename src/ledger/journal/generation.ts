@@ -2,6 +2,7 @@
 // begins with the time, so that the newest sorts last. Invariant: a generation counts once its
 // begin marker is there, which is written only when what belongs to it can be replayed.
 import { randomBytes } from 'node:crypto';
+import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
@@ -11,6 +12,8 @@ import {
   journalFolder,
   lastSeqOf,
   objectName,
+  openObject,
+  type Place,
   sealObject,
   snapshotOf,
 } from './format.ts';
@@ -54,6 +57,32 @@ export async function markBegin(options: {
   const place = { generation, name: beginName };
   const sealed = sealObject(keyring, place, [JSON.stringify(head)]);
   await store.putObject(objectName(place), sealed, { ifAbsent: true });
+}
+
+/**
+ * The newest generation that counts; undefined: there is none. What somebody without the keys has
+ * put there does not count.
+ */
+export async function findNewestGeneration(
+  store: RemoteStore,
+  keyring: Keyring,
+): Promise<string | undefined> {
+  const { generations } = await listGenerations(store);
+  for (const generation of generations.reverse()) {
+    const place = { generation, name: beginName };
+    const bytes = await store.getObject(objectName(place));
+    if (bytes && opens(keyring, place, bytes)) return generation;
+  }
+  return undefined;
+}
+
+function opens(keyring: Keyring, place: Place, bytes: Buffer): boolean {
+  try {
+    return openObject(keyring, place, bytes).head.kind === 'begin';
+  } catch (error) {
+    if (error instanceof IntegrityError) return false;
+    throw error;
+  }
 }
 
 /** What is there of a generation; segments and snapshots each in order. */

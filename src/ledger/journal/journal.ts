@@ -3,8 +3,8 @@
 // leaves the outbox only after a segment that tells of it is durable; segments are written one
 // after another; old ones go only when a later snapshot is complete. So a crash at any point
 // leaves a journal that replays to the catalog, up to what the outbox still has.
-import { listOutbox } from '../../catalog/outbox.ts';
-import { readGeneration } from '../../catalog/stores.ts';
+import { isInOutbox, listOutbox } from '../../catalog/outbox.ts';
+import { readJournal } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
@@ -14,6 +14,7 @@ import type { Ledger } from '../ledger.ts';
 import { composeSegment } from './entries.ts';
 import { type Head, objectName, sealObject, segmentName } from './format.ts';
 import {
+  findNewestGeneration,
   listGeneration,
   markBegin,
   newGeneration,
@@ -231,26 +232,38 @@ export class Journal {
 
   async #openGeneration(): Promise<Opened> {
     const { store, read, ledger, keyring } = this.#options;
-    let generation = await readGeneration(read, store.number);
-    if (generation === null) {
-      generation = newGeneration(Date.now());
+    const known = await readJournal(read, store.number);
+    const newest = await findNewestGeneration(store, keyring);
+    if (newest !== undefined && (known.generation === null || newest > known.generation)) {
+      throw olderCopy(store, `its journal ${newest} is not of this database`);
+    }
+    const generation = known.generation ?? newGeneration(Date.now());
+    if (known.generation === null) {
       await ledger.keepHouse({ kind: 'beginGeneration', store: store.number, generation });
     }
     await markBegin({ store, keyring, generation, losses: 0 });
     const { segments, snapshots } = await listGeneration(store, generation);
     const snapshot = snapshots.findLast((one) => one.isComplete);
-    const lastSeq = segments.at(-1)?.lastSeq ?? -1;
-    if (lastSeq > this.#startSeq || (snapshot?.beginSeq ?? 0) > this.#startSeq + 1) {
-      throw new Unusable(
-        `the database is an older copy: the journal in store ${store.name} tells of change ` +
-          `${lastSeq}, the database of none after ${this.#startSeq} (bursar rebuild)`,
-      );
+    const toldSeq = Math.max(segments.at(-1)?.lastSeq ?? -1, (snapshot?.beginSeq ?? 0) - 1);
+    if (!(await this.#isOurs(toldSeq, known.journaledSeq))) {
+      throw olderCopy(store, `its journal tells of change ${toldSeq}`);
     }
     return {
       generation,
       segments: segments.filter((one) => one.lastSeq >= (snapshot?.beginSeq ?? 0)),
       snapshotBytes: snapshot?.sizeBytes ?? 0,
     };
+  }
+
+  /**
+   * Whether this database has told the journal of all changes up to `toldSeq`. That its log goes
+   * further says nothing: an older copy that is served writes records too.
+   */
+  async #isOurs(toldSeq: number, journaledSeq: number): Promise<boolean> {
+    const { read, store } = this.#options;
+    if (toldSeq <= journaledSeq) return true;
+    // The last segment may be durable and not known to be: then its last change is still waiting.
+    return toldSeq <= this.#startSeq && (await isInOutbox(read, store.number, toldSeq));
   }
 
   /** Whether there is more that should not wait. */
@@ -313,9 +326,10 @@ export class Journal {
   }
 
   async #compact(opened: Opened): Promise<void> {
-    const { read, keyring, store } = this.#options;
+    const { read, ledger, keyring, store } = this.#options;
     const { generation } = opened;
     const beginSeq = (await readNewestSeq(read)) + 1;
+    await ledger.keepHouse({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
     const isStopped = (): boolean => this.#closing;
     const written = { read, keyring, store, generation, beginSeq, isStopped };
     const snapshotBytes = await writeSnapshot(written);
@@ -337,6 +351,10 @@ export class Journal {
 async function readNewestSeq(read: Reader): Promise<number> {
   const row = await read.get<{ idx: number | null }>('SELECT max(idx) AS idx FROM records');
   return row?.idx ?? -1;
+}
+
+function olderCopy({ name }: RemoteStore, reason: string): Unusable {
+  return new Unusable(`the database is an older copy: store ${name}: ${reason} (bursar rebuild)`);
 }
 
 function refusal(cause: unknown): Refusal {

@@ -179,7 +179,7 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
         await ledger.keepHouse({ kind: 'restoreStore', number, name, generation });
       }
       await restoreAll(work, { ledger, stores });
-      for (const one of stores) await takeOver(work, db.tx, one);
+      for (const one of stores) await takeOver(work, { ledger, read: db.tx }, one);
     };
     await Promise.race([task(), fatal]);
   } finally {
@@ -196,12 +196,13 @@ function nameGeneration({ generation }: JournalReport): string {
 /** From here on the new journal counts, and the store belongs to the new database. */
 async function takeOver(
   { keyring, sealer, report, onProgress }: Work,
-  read: Reader,
+  { ledger, read }: { ledger: Ledger; read: Reader },
   { store, newGeneration: generation }: RebuiltStore,
 ): Promise<void> {
   onProgress(`writing the new journal of ${store.name}`, 0);
   const newest = await read.get<{ idx: number }>('SELECT max(idx) AS idx FROM records');
   const beginSeq = (newest?.idx ?? -1) + 1;
+  await ledger.keepHouse({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
   await writeSnapshot({ read, keyring, store, generation, beginSeq });
   const losses = isWhole(report) ? 0 : Math.max(1, report.lost.count);
   await markBegin({ store, keyring, generation, losses });
