@@ -168,7 +168,7 @@ describeWithTool(versitygw, "the AWS SDK's chain of credentials", (path) => {
     expect(store.state().ready).toBe(true);
   });
 
-  it('takes them from the metadata of an EC2 instance, and new ones when they have ended', async () => {
+  it('takes them from the metadata of an EC2 instance, and new ones when they end', async () => {
     let token = 'first token of the role';
     const metadata = await startMetadata(() => token);
     const server = await startOddServer();

@@ -240,7 +240,7 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
     expect(await readWhole(store, id, 1000)).toHaveLength(1000);
   });
 
-  it('gives up a connection that is not made in time, and keeps none of its descriptors', async () => {
+  it('gives up a connection that is not made in time, and keeps no descriptor', async () => {
     const sockets = new Set<Socket>();
     let accepted = 0;
     // It takes connections, but no TLS handshake ever ends.

@@ -2,7 +2,7 @@
 // the AWS SDK for the same place. Invariant: the place follows from the settings and AWS's own
 // rules; no variable of the environment moves it to another server.
 // Specification: "Virtual hosting of general purpose buckets", Amazon S3 user guide.
-import { S3Client } from '@aws-sdk/client-s3';
+import type { S3Client } from '@aws-sdk/client-s3';
 import type { Timeouts } from './connection.ts';
 import type { S3StoreOptions } from './options.ts';
 
@@ -38,7 +38,7 @@ export async function openAddress(
   const bucket = match[1] as string;
   const prefix = match[2] ? `${match[2]}/` : '';
   const region = options.region ?? (await configuredRegion(options.profile));
-  const client = createClient(options, region, timeouts);
+  const client = await createClient(options, region, timeouts);
   const { config } = client;
   const { url, properties } = config.endpointProvider({
     Bucket: bucket,
@@ -70,8 +70,14 @@ interface SigningScheme {
   signingRegion?: string;
 }
 
+/** Not before a store is opened: loading it takes a quarter of a second of every command. */
+export function loadSdk(): Promise<typeof import('@aws-sdk/client-s3')> {
+  return import('@aws-sdk/client-s3');
+}
+
 /** Of the environment or the AWS configuration files. */
 async function configuredRegion(profile: string | undefined): Promise<string> {
+  const { S3Client } = await loadSdk();
   const client = new S3Client({ profile });
   try {
     return await client.config.region();
@@ -83,8 +89,13 @@ async function configuredRegion(profile: string | undefined): Promise<string> {
   }
 }
 
-function createClient(options: S3StoreOptions, region: string, timeouts: Timeouts): S3Client {
+async function createClient(
+  options: S3StoreOptions,
+  region: string,
+  timeouts: Timeouts,
+): Promise<S3Client> {
   const { endpoint, pathStyle, profile, credentials } = options;
+  const { S3Client } = await loadSdk();
   return new S3Client({
     region,
     profile,

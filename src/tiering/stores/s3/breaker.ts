@@ -1,6 +1,7 @@
-// The circuit breaker of a store: after some failures in a row all requests are refused at once, and
-// one trial request, repeated after growing pauses, finds out when the server is back. Invariant:
-// while it is not closed, at most one request is under way that began after it opened: the trial.
+// The circuit breaker of a store: after some failures in a row all requests are refused at once,
+// and one trial request, repeated after growing pauses, finds out when the server is back.
+// Invariant: while it is not closed, at most one request is under way that began after it opened:
+// the trial.
 import { Refusal } from '../../../core/errors.ts';
 import type { AttemptFailure } from './failure.ts';
 

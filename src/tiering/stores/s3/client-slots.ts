@@ -41,7 +41,7 @@ export class ClientSlots {
     return this.#free.pop() ?? this.#options.open();
   }
 
-  /** The next free one. Rejects with Refusal SlowDown after a while, or with the signal's reason. */
+  /** The next free one. Rejects with Refusal SlowDown after a while, or as the signal says. */
   take(signal?: AbortSignal): Promise<Client> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {

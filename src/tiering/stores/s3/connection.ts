@@ -151,7 +151,7 @@ export class Connection {
     }
   }
 
-  /** One try. Rejects with AttemptFailure, Refusal when the breaker is open, or what `body` threw. */
+  /** One try. Rejects with AttemptFailure, Refusal of an open breaker, or what `body` threw. */
   async exchange(request: StoreRequest): Promise<Answer> {
     return this.begin(request, await this.admit(request)).done;
   }

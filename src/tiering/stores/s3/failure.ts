@@ -102,7 +102,7 @@ const statusCauses = new Map<number, FailureCause>([
   [504, 'http-504'],
 ]);
 
-/** The failure that an HTTP answer stands for which is neither a success nor one of the expected. */
+/** The failure that an HTTP answer stands for which is no success and was not expected. */
 export function failureOfAnswer(
   status: number,
   code: string | undefined,

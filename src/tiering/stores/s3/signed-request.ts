@@ -1,7 +1,8 @@
 // A request to an S3 store as it goes over the wire: its target and its headers, signed.
 // Invariant: all headers that have a meaning are signed; the body is not (UNSIGNED-PAYLOAD), for it
 // is authenticated from end to end, and a checksum in a signed header guards it on the way.
-// Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference.
+// Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
+// reference.
 import { percentEncode } from '../../../core/canonical-request.ts';
 import { signRequest } from '../../../core/sigv4.ts';
 import type { StoreAddress } from './address.ts';
