@@ -25,7 +25,15 @@ export type Oddity =
   | 'denies writes'
   | 'denies deletes'
   | 'has no bucket'
-  | 'is no S3 server';
+  | 'is no S3 server'
+  /** Gives extents a byte at a time. */
+  | 'dribbles'
+  /** Answers for extents with a 500 whose document goes on and on. */
+  | 'complains without end'
+  /** A page of its lists may be empty and not the last. */
+  | 'has empty pages'
+  /** Says that there is more, and not how to ask for it. */
+  | 'breaks lists off';
 
 export interface OddServer {
   endpoint: string;
@@ -118,6 +126,11 @@ async function put({ request, response, objects, oddity, body }: Exchange, name:
 
 function get({ request, response, objects, oddity }: Exchange, name: string): void {
   const bytes = objects.get(name);
+  if (oddity === 'complains without end' && name.includes('/extents/')) {
+    response.writeHead(500, { 'content-type': 'application/xml' });
+    drip(response, 'a'.repeat(16 * 1024));
+    return;
+  }
   const match = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '');
   if (!bytes) {
     refuse(response, 404, 'NoSuchKey');
@@ -129,8 +142,18 @@ function get({ request, response, objects, oddity }: Exchange, name: string): vo
     const end = last + 1 + shift - (oddity === 'cuts ranges' ? 1 : 0);
     const range = `bytes ${first}-${last}/${bytes.length}`;
     const headers = { etag: '"etag"', 'content-range': range };
+    if (oddity === 'dribbles' && name.includes('/extents/')) {
+      response.writeHead(206, { ...headers, 'content-length': last + 1 - first });
+      drip(response, 'a');
+      return;
+    }
     send(response, 206, bytes.subarray(first + shift, end), headers);
   }
+}
+
+function drip(response: ServerResponse, text: string): void {
+  const timer = setInterval(() => response.write(text), 10);
+  response.once('close', () => clearInterval(timer));
 }
 
 function list({ response, objects, oddity }: Exchange, query: URLSearchParams): void {
@@ -139,8 +162,13 @@ function list({ response, objects, oddity }: Exchange, query: URLSearchParams): 
     .map(([name, bytes]) => ({ key: name.replace(/^\/bucket\//, ''), size: bytes.length }))
     .filter(({ key }) => key.startsWith(prefix) && oddity !== 'lists nothing')
     .map(({ key, size }) => `<Contents><Key>${key}</Key><Size>${size}</Size></Contents>`);
-  const head = '<Name>bucket</Name><IsTruncated>false</IsTruncated>';
-  const text = `<ListBucketResult>${head}${contents.join('')}</ListBucketResult>`;
+  const isOfProbe = prefix.includes('/probe/');
+  const isEmptyPage = oddity === 'has empty pages' && !query.has('continuation-token');
+  const isTruncated = !isOfProbe && (isEmptyPage || oddity === 'breaks lists off');
+  const token = isEmptyPage ? '<NextContinuationToken>on</NextContinuationToken>' : '';
+  const head = `<Name>bucket</Name><IsTruncated>${isTruncated}</IsTruncated>${token}`;
+  const shown = isEmptyPage && !isOfProbe ? [] : contents;
+  const text = `<ListBucketResult>${head}${shown.join('')}</ListBucketResult>`;
   send(response, 200, text, { 'content-type': 'application/xml' });
 }
 

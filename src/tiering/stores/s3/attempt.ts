@@ -39,7 +39,7 @@ export type Outcome = AttemptFailure | 'answered' | 'abandoned';
 
 /** Of an error document. */
 const textBytesMax = 64 * 1024;
-/** Of a body, handed over at once. */
+/** Of a body: handed over at once, and what must have come or gone for a try to have moved. */
 const stepBytes = 64 * 1024;
 
 export class Attempt implements Dispatcher.DispatchHandler {
@@ -56,6 +56,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #answer: Answer | null = null;
   #text: Buffer[] = [];
   #textBytes = 0;
+  /** Of the answer's body since the last step. */
+  #comeBytes = 0;
   #isSettled = false;
   #resolve: (answer: Answer) => void = () => {};
   #reject: (error: unknown) => void = () => {};
@@ -98,27 +100,33 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_: unknown, status: number, headers: IncomingHttpHeaders): void {
-    this.idleTicks = 0;
     if (this.#isSettled || status < 200) return;
     if (this.#phase === 'send' && status < 300) {
       this.fail(new AttemptFailure('early-answer', `HTTP ${status} before the body was sent`));
       return;
     }
-    this.#phase = 'body';
+    this.#enter('body');
     this.#answer = { status, headers };
     if (status < 300) this.#guard(() => this.#options.body?.begin(status, headers));
   }
 
   onResponseData(_: unknown, bytes: Buffer): void {
-    this.idleTicks = 0;
     if (this.#isSettled) return;
+    this.#comeBytes += bytes.length;
+    if (this.#comeBytes >= stepBytes) {
+      this.#comeBytes = 0;
+      this.idleTicks = 0;
+    }
     const { body } = this.#options;
     if (body && (this.#answer as Answer).status < 300) {
       this.#guard(() => body.take(bytes));
       return;
     }
     this.#textBytes += bytes.length;
-    if (this.#textBytes <= textBytesMax) this.#text.push(bytes);
+    this.#text.push(bytes);
+    if (this.#textBytes <= textBytesMax) return;
+    const failure = this.#judge(this.#answer as Answer);
+    this.fail(failure ?? new AttemptFailure('wrong-body', 'a document that does not end'));
   }
 
   onResponseEnd(): void {

@@ -1,16 +1,16 @@
 // Extents, and small named objects beside them, in a bucket of an S3 server. Under the store's
-// prefix: `extents/<2 hex>/<32 hex>`, the folder being the last byte of the id, which is random (ids
+// prefix: `extents/<2 hex>/<32 hex>`, the folder being the id's last byte, which is random (ids
 // begin with the time), so that the load spreads over the bucket's partitions. Invariant: what is
 // called stored was acknowledged by the server whole; what is read is what was asked for, in place
 // and length. Whether the bytes are the written ones is for the caller to verify.
 // Specification: DESIGN section 7; the Amazon S3 API reference.
-import { ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
+import type { ListObjectsV2CommandOutput, S3Client } from '@aws-sdk/client-s3';
 import { crc32c } from '@node-rs/crc32';
 import { Refusal } from '../../../core/errors.ts';
 import { extentIdBytes } from '../../../core/ids.ts';
 import { extentBytesMax } from '../../../core/limits.ts';
 import type { RemoteRead, RemoteStore } from '../store.ts';
-import { openAddress, type StoreAddress } from './address.ts';
+import { loadSdk, openAddress, type StoreAddress } from './address.ts';
 import { Connection, type StoreRequest, type Timeouts } from './connection.ts';
 import { ExtentReader } from './extent-reader.ts';
 import { AttemptFailure } from './failure.ts';
@@ -159,11 +159,11 @@ export class S3Store implements RemoteStore {
     prefix: string,
     after?: string,
   ): AsyncIterable<{ name: string; sizeBytes: number }> {
-    for (let last = after; ; ) {
-      const page = await this.#connection.persist(() => this.#listPage(prefix, { after: last }));
+    for (let from: PageStart | null = { after }; from; ) {
+      const start: PageStart = from;
+      const page = await this.#connection.persist(() => this.#listPage(prefix, start));
       yield* page.objects;
-      last = page.objects.at(-1)?.name;
-      if (!page.isTruncated) return;
+      from = page.next;
     }
   }
 
@@ -216,15 +216,16 @@ export class S3Store implements RemoteStore {
   }
 
   /** One page of a listing. Rejects with AttemptFailure. */
-  #listPage(prefix: string, options: { after?: string; isTrial?: boolean }): Promise<ListedPage> {
+  #listPage(prefix: string, { after, token, isTrial }: PageStart): Promise<ListedPage> {
     const { bucket, prefix: base } = this.#address;
-    const { after, isTrial } = options;
     return this.#connection.send({ isTrial }, async () => {
+      const { ListObjectsV2Command } = await loadSdk();
       const page = await this.#client.send(
         new ListObjectsV2Command({
           Bucket: bucket,
           Prefix: base + prefix,
           StartAfter: after === undefined ? undefined : base + after,
+          ContinuationToken: token,
         }),
       );
       // An error document, or any other, would be read as an empty list.
@@ -235,7 +236,7 @@ export class S3Store implements RemoteStore {
         }
         return { name: Key.slice(base.length), sizeBytes: Size };
       });
-      return { objects, isTruncated: page.IsTruncated ?? false };
+      return { objects, next: nextPage(page) };
     });
   }
 
@@ -269,9 +270,24 @@ export class S3Store implements RemoteStore {
   }
 }
 
+/** Where a page of a listing begins: behind a name, or where the page before has ended. */
+interface PageStart {
+  after?: string;
+  token?: string;
+  isTrial?: boolean;
+}
+
 interface ListedPage {
   objects: { name: string; sizeBytes: number }[];
-  isTruncated: boolean;
+  next: PageStart | null;
+}
+
+/** By its token: a page may be empty and not the last, where a server passes over the deleted. */
+function nextPage(page: ListObjectsV2CommandOutput): PageStart | null {
+  if (!page.IsTruncated) return null;
+  const token = page.NextContinuationToken;
+  if (token !== undefined) return { token };
+  throw new AttemptFailure('wrong-body', 'a list that breaks off');
 }
 
 function timeoutsOf(options: S3StoreOptions): Timeouts {

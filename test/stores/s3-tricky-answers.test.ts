@@ -1,0 +1,70 @@
+// Answers that go on for ever, or that are easily misread, from a server of the test's own.
+import { randomBytes } from 'node:crypto';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
+import { type Oddity, startOddServer } from './odd-s3-server.ts';
+import { listed, newId, readWhole } from './s3-rig.ts';
+
+vi.setConfig({ testTimeout: 30_000 });
+
+const closers: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function open(oddity: Oddity): Promise<S3Store> {
+  const server = await startOddServer(oddity);
+  closers.push(() => server.stop());
+  const store = await S3Store.open({
+    number: 2,
+    name: 'remote',
+    url: 's3://bucket/prefix',
+    endpoint: server.endpoint,
+    pathStyle: true,
+    credentials: { accessKeyId: 'key', secretAccessKey: 'secret' },
+    stallTimeoutMs: 300,
+    retryPolicy: { triesMax: 2, pauseMsMin: 1, pauseMsMax: 2 },
+  });
+  closers.push(() => store.close());
+  return store;
+}
+
+async function putOne(store: S3Store, sizeBytes: number): Promise<Buffer> {
+  const id = newId();
+  await store.put(id, [randomBytes(sizeBytes)]);
+  return id;
+}
+
+describe('a server that never comes to the end', () => {
+  it('is given up when its bytes only dribble in', async () => {
+    const store = await open('dribbles');
+    const id = await putOne(store, 64 * 1024);
+    const refused = { code: 'ServiceUnavailable', cause: { reason: 'stall' } };
+    await expect(readWhole(store, id, 64 * 1024)).rejects.toMatchObject(refused);
+    expect(store.state()).toMatchObject({ inFlight: 0, failures: { stall: 2 } });
+  });
+
+  it('is given up when its error document is longer than any', async () => {
+    const store = await open('complains without end');
+    const id = await putOne(store, 1000);
+    const refused = { code: 'ServiceUnavailable', cause: { reason: 'http-500' } };
+    await expect(readWhole(store, id, 1000)).rejects.toMatchObject(refused);
+    expect(store.state()).toMatchObject({ inFlight: 0, failures: { 'http-500': 2 } });
+  });
+});
+
+describe('a listing', () => {
+  it('goes on behind a page that is empty', async () => {
+    const store = await open('has empty pages');
+    const id = await putOne(store, 1000);
+    expect(await listed(store)).toEqual({ [id.toString('hex')]: 1000 });
+  });
+
+  it('that breaks off is refused, not taken for all there is', async () => {
+    const store = await open('breaks lists off');
+    await putOne(store, 1000);
+    const refused = { code: 'ServiceUnavailable', cause: { reason: 'wrong-body' } };
+    await expect(listed(store)).rejects.toMatchObject(refused);
+  });
+});
