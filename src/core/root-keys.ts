@@ -156,10 +156,16 @@ function readEntries(path: string): Entry[] {
   if (version !== 1) throw new Error(`key file ${path} is of version ${String(version)}`);
   if (!Array.isArray(keys) || keys.length === 0) throw new Error(`key file ${path} has no key`);
   let before = 0;
+  let isWrapped = false;
   for (const entry of keys) {
     if (!isEntry(entry)) throw new Error(`key file ${path} is damaged behind epoch ${before}`);
     if (entry.epoch <= before) throw new Error(`key file ${path} has its epochs out of order`);
     before = entry.epoch;
+    // Who can write the file, and cannot use KMS, must not choose the key of what is new.
+    if (isWrapped && 'key' in entry) {
+      throw new Error(`key file ${path} has a key of epoch ${before} that KMS did not wrap`);
+    }
+    isWrapped = 'kms' in entry;
   }
   return keys;
 }

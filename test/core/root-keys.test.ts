@@ -126,6 +126,15 @@ describe('wrapped keys', () => {
     await expect(open()).rejects.toThrow('epoch 2 in');
   });
 
+  it('are not followed by a plain one, which somebody without the service may have put there', async () => {
+    await open(flipping);
+    const { version, keys } = JSON.parse(readFileSync(path, 'utf8'));
+    const createdAt = new Date().toISOString();
+    const planted = { epoch: 2, createdAt, key: Buffer.alloc(32, 1).toString('base64') };
+    writeFileSync(path, JSON.stringify({ version, keys: [...keys, planted] }), { mode: 0o600 });
+    await expect(open(flipping)).rejects.toThrow('epoch 2 that KMS did not wrap');
+  });
+
   it('say which one could not be unwrapped, and why', async () => {
     await open(flipping);
     const failing = { ...flipping, unwrap: () => Promise.reject(new Error('no such key')) };
