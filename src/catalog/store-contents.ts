@@ -2,7 +2,7 @@
 // their current versions (catalog/versions.ts), and the extents in it that belong to nothing any
 // more.
 import type { Reader } from '../core/database.ts';
-import { decodeManifest } from '../core/manifest.ts';
+import { decodeManifest, isManifest } from '../core/manifest.ts';
 import type { Bucket } from './buckets.ts';
 import { extentState } from './extents.ts';
 
@@ -30,10 +30,11 @@ export async function* listGarbage(
   store: number,
   max: number,
 ): AsyncGenerator<string[]> {
+  // In the order in which they go on: what a superseded version is let go of meanwhile is condemned.
+  yield* listSupersededEnds(read, store, max);
   for (const state of [extentState.condemned, extentState.left]) {
     yield* listInState(read, { store, state, max });
   }
-  yield* listSupersededEnds(read, store, max);
 }
 
 async function* listInState(
@@ -73,7 +74,7 @@ async function* listSupersededEnds(
     const last = rows.at(-1);
     if (!last) return;
     const ids = rows.flatMap(({ end }) => {
-      const run = decodeManifest(end).at(-1);
+      const run = isManifest(end) ? decodeManifest(end).at(-1) : undefined;
       return run?.store === store ? [run.id.toString('hex')] : [];
     });
     if (ids.length > 0) yield ids;

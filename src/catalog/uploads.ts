@@ -19,7 +19,13 @@ import {
   type InlineExtent,
 } from './extents.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
-import { type Catalog, type ObjectDraft, openKey, replaceCurrent } from './versions.ts';
+import {
+  type Catalog,
+  countedBytes,
+  type ObjectDraft,
+  openKey,
+  replaceCurrent,
+} from './versions.ts';
 
 export interface Upload {
   id: string;
@@ -207,7 +213,7 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
     part.epoch,
     part.mac,
   );
-  const storedBytes = part.sizeBytes - (replaced?.sizeBytes ?? 0);
+  const storedBytes = part.sizeBytes - countedBytes(replaced?.sizeBytes ?? 0);
   return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
 }
 
@@ -248,7 +254,7 @@ export async function completeUpload(
   }
 
   let partBytes = 0;
-  for (const part of stored.values()) partBytes += part.sizeBytes;
+  for (const part of stored.values()) partBytes += countedBytes(part.sizeBytes);
   for (const { number } of change.parts) stored.delete(number);
   const place = { tenant: bucket.tenant, uploadId: id };
   for (const unused of stored.values()) await dropPart(tx, place, unused, moment);
@@ -316,7 +322,7 @@ export async function forgetCompleted(tx: Tx, beforeMs: number, max: number): Pr
 async function discardUpload(tx: Tx, place: PartPlace, moment: Moment): Promise<number> {
   let bytes = 0;
   for (const part of await readParts(tx, place.uploadId, 0, -1)) {
-    bytes += part.sizeBytes;
+    bytes += countedBytes(part.sizeBytes);
     await dropPart(tx, place, part, moment);
   }
   await tx.run('DELETE FROM parts WHERE upload_id = ?', place.uploadId);

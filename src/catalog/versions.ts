@@ -2,6 +2,8 @@
 // never changes a version: it supersedes the current one and adds another, in one transaction.
 import type { Reader, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
+import { objectBytesMax } from '../core/limits.ts';
+import { isManifest } from '../core/manifest.ts';
 import {
   type BucketName,
   computeRowMac,
@@ -273,9 +275,15 @@ export async function openKey(
   const refusal = checkWriteConditions(conditions, row?.etag ?? null);
   if (refusal) return refusal;
   const current = row
-    ? { seq: row.seq, sizeBytes: row.sizeBytes, isDamaged: isDamaged === true }
+    ? { seq: row.seq, sizeBytes: countedBytes(row.sizeBytes), isDamaged: isDamaged === true }
     : null;
   return { ok: true, storage: noStorage, result: { bucket, current } };
+}
+
+/** The size that a row says, for counters: a damaged one may say anything. */
+export function countedBytes(sizeBytes: number): number {
+  const isSize = Number.isSafeInteger(sizeBytes) && sizeBytes >= 0 && sizeBytes <= objectBytesMax;
+  return isSize ? sizeBytes : 0;
 }
 
 /** Supersedes the current version by the drafted object. After this point the write must succeed. */
@@ -345,10 +353,15 @@ async function supersede(
  * Removes up to `max` superseded versions, oldest first, and lets go of their bytes; fewer where
  * they are of very many runs. Gives how many there were.
  */
-export async function purgeSuperseded(tx: Tx, max: number, timeMs: number): Promise<number> {
-  const rows = await tx.all<{ bucketId: number; key: string; seq: number; manifest: Uint8Array }>(
-    `SELECT bucket_id AS bucketId, key, seq, manifest FROM versions
-       WHERE superseded_seq IS NOT NULL ORDER BY superseded_seq LIMIT ?`,
+export async function purgeSuperseded(
+  tx: Tx,
+  max: number,
+  { keyring, timeMs }: Omit<Moment, 'seq'>,
+): Promise<number> {
+  const rows = await tx.all<SupersededVersion>(
+    `SELECT ${columns}, (SELECT tenant FROM buckets WHERE id = bucket_id) AS tenant,
+         (SELECT name FROM buckets WHERE id = bucket_id) AS bucketName
+       FROM versions WHERE superseded_seq IS NOT NULL ORDER BY superseded_seq LIMIT ?`,
     max,
   );
   let manifestBytes = 0;
@@ -361,9 +374,19 @@ export async function purgeSuperseded(tx: Tx, max: number, timeMs: number): Prom
       row.key,
       row.seq,
     );
-    await dropReferences(tx, row.manifest, timeMs);
+    if (mayLetGo(keyring, row)) await dropReferences(tx, row.manifest, timeMs);
   }
   return rows.length;
+}
+
+/** With the names of its bucket, unless that is gone. */
+type SupersededVersion = Version & { tenant: string | null; bucketName: string | null };
+
+/** Whether the extents that a superseded row names are its own, as far as can be known. */
+function mayLetGo(keyring: Keyring, row: SupersededVersion): boolean {
+  const { bucketId: id, tenant, bucketName: name, manifest } = row;
+  if (tenant === null || name === null) return isManifest(manifest);
+  return isAuthentic(() => verifySuperseded(keyring, { id, tenant, name }, row));
 }
 
 /** Some 1,000 runs: a few milliseconds in which nobody else can commit. */

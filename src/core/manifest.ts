@@ -40,6 +40,11 @@ export function encodeManifest(runs: readonly ExtentRun[]): Buffer {
   return out;
 }
 
+/** Whether a column has what may be a manifest. */
+export function isManifest(bytes: unknown): bytes is Uint8Array {
+  return bytes instanceof Uint8Array && bytes.length % runBytes === 0;
+}
+
 /** Throws on a manifest of impossible length: the row is damaged. */
 export function decodeManifest(bytes: Uint8Array): ExtentRun[] {
   if (bytes.length % runBytes !== 0) throw new Error(`manifest of ${bytes.length} bytes`);

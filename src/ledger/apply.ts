@@ -19,6 +19,7 @@ import {
 import { copyObject, deleteObject, purgeSuperseded, putObject } from '../catalog/versions.ts';
 import type { Tx } from '../core/database.ts';
 import { statusOf } from '../core/errors.ts';
+import type { Keyring } from '../core/keyring.ts';
 import type { UsagePosting } from '../quota/usage.ts';
 import type { Change, Commit, CommitResult, Housekeeping } from './commit.ts';
 import { addRootKey } from './key-epochs.ts';
@@ -85,7 +86,7 @@ async function applyChange(tx: Tx, change: Change, moment: Moment): Promise<Outc
 export async function applyHousekeeping(
   tx: Tx,
   work: Housekeeping,
-  context: { timeMs: number; process: string },
+  context: { timeMs: number; process: string; keyring: Keyring },
 ): Promise<number> {
   const { timeMs, process } = context;
   switch (work.kind) {
@@ -97,7 +98,7 @@ export async function applyHousekeeping(
     case 'registerStore':
       return registerStore(tx, work.name, work.location);
     case 'purgeSuperseded':
-      return purgeSuperseded(tx, work.max, timeMs);
+      return purgeSuperseded(tx, work.max, context);
     case 'beginGeneration':
       return beginGeneration(tx, work.store, work.generation);
     case 'noteJournaled':

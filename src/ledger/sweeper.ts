@@ -4,6 +4,7 @@
 // came from: the others are swept none the less. It lives here, above the rooms, because it needs
 // the catalog's word and the stores' hands.
 import { listCondemned, listStoresToSweep } from '../catalog/extents.ts';
+import { listOutbox } from '../catalog/outbox.ts';
 import type { Reader } from '../core/database.ts';
 import { completedUploadKeptMs, uploadMsMax } from '../core/limits.ts';
 import { inlineStore } from '../core/manifest.ts';
@@ -108,7 +109,9 @@ export class Sweeper {
     const { read, ledger, leases, graceMs, maySweep } = this.#options;
     if (!maySweep(store)) return 0;
     const ownGraceMs = store === inlineStore ? Math.min(graceMs, inlineGraceMsMax) : graceMs;
-    const beforeMs = Date.now() - ownGraceMs;
+    // What the journal still calls alive stays until that is put right in the store.
+    const [untold] = await listOutbox(read, store, 1);
+    const beforeMs = Math.min(Date.now() - ownGraceMs, (untold?.timeMs ?? Infinity) - 1);
     const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });
     const ids = found.filter((id) => !leases.isHeld(id));
     if (store !== inlineStore) await this.#removeExtents(store, ids);

@@ -102,7 +102,7 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
     const moment = { seq: nextIndex++, timeMs: lastTimeMs, keyring };
     return applyCommit(db.tx, request.commit, moment, usage);
   }
-  const context = { timeMs: lastTimeMs, process: processId };
+  const context = { timeMs: lastTimeMs, process: processId, keyring };
   return { ok: true, touched: await applyHousekeeping(db.tx, request, context) };
 }
 

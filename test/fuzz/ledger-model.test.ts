@@ -67,7 +67,7 @@ class Trial {
     if (declare.length > 0) {
       const process = randomBelow(random, 5) === 0 ? 'another process' : thisProcess;
       const work = { kind: 'declareExtents', store: 1, ids: declare } as const;
-      await applyHousekeeping(this.db.tx, work, { timeMs: this.seq, process });
+      await applyHousekeeping(this.db.tx, work, { timeMs: this.seq, process, keyring });
       model.declare(declare, process);
       if (randomBelow(random, 4) === 0) await this.housekeeping({ kind: 'condemnIntents' });
     }
@@ -117,7 +117,7 @@ class Trial {
     work: Exclude<Housekeeping, { kind: 'condemnIntents' }> | { kind: 'condemnIntents' },
   ): Promise<void> {
     const { model } = this;
-    const context = { timeMs: this.seq, process: thisProcess };
+    const context = { timeMs: this.seq, process: thisProcess, keyring };
     const whole: Housekeeping =
       work.kind === 'condemnIntents' ? { ...work, expiredBeforeMs: 0, max: 1000 } : work;
     await applyHousekeeping(this.db.tx, whole, context);

@@ -80,6 +80,20 @@ describe('a batch', () => {
     expect(usage).toMatchObject({ requests: 5, storedBytes: 10, storedObjects: 1 });
   });
 
+  it.each(["'a lot'", '-1', '1e300', '9e15'])(
+    'deletes and overwrites an object whose size was edited to %s, and counts on',
+    async (size) => {
+      const { ledger, read } = fixture;
+      for (const key of ['deleted', 'overwritten']) await ledger.commit(putOf(key));
+      fixture.edit(`UPDATE versions SET size = ${size}`);
+      expect(await ledger.commit(deleteOf('deleted'))).toMatchObject({ ok: true });
+      expect(await ledger.commit(putOf('overwritten'))).toMatchObject({ ok: true });
+      // Nobody knows the sizes that they had: those twenty bytes stay counted.
+      const usage = await readUsage(read, 'bucket:one/data');
+      expect(usage).toMatchObject({ storedObjects: 1, storedBytes: 30 });
+    },
+  );
+
   it('keeps the order in which requests came', async () => {
     const { ledger } = fixture;
     const answers = await Promise.all([

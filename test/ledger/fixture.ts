@@ -28,6 +28,8 @@ export interface LedgerFixture {
    * database's file to itself.
    */
   reopen(meanwhile?: () => void): Promise<void>;
+  /** Edits the database behind everybody's back. */
+  edit(sql: string): void;
   close(): Promise<void>;
 }
 
@@ -62,6 +64,11 @@ export async function openLedger(): Promise<LedgerFixture> {
         db = openDatabase(path, { readonly: true, cacheKib: 1024 });
         fixture.read = db.tx;
       }
+    },
+    edit: (sql) => {
+      const editor = openDatabase(path, { readonly: false, cacheKib: 1024 });
+      editor.exec(sql);
+      editor.close();
     },
     close: async () => {
       db.close();

@@ -117,9 +117,7 @@ export class JournalRig {
 
   /** Edits the database behind everybody's back. */
   async edit(sql: string): Promise<void> {
-    const db = openDatabase(await this.#databaseFile(), { readonly: false, cacheKib: 1024 });
-    db.exec(sql);
-    db.close();
+    this.fixture.edit(sql);
   }
 
   /** Copies the database as it is. */

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { Reader } from '#bursar/core/database.js';
 import { type S3Rig, startS3Rig } from '../stores/s3-rig.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { bucketId, JournalRig } from './journal-rig.ts';
@@ -307,6 +308,27 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     expect(segments).toHaveLength(1);
     expect(snapshots.filter((name) => name.endsWith('complete'))).toEqual([]);
     expect((await rig.replay()).objects).toEqual({ b: 'etag' });
+  });
+
+  it('remembers it also of what is let go of while the snapshot is read', async () => {
+    const seq = await rig.put('gone');
+    await rig.put('kept');
+    await rig.remove('gone');
+    const { ledger, read } = rig.fixture;
+    const purging: Reader = {
+      get: (...query) => read.get(...query),
+      all: async <T>(...query: Parameters<Reader['all']>) => {
+        const rows = await read.all<T>(...query);
+        if (/FROM extents|superseded_seq IS NOT NULL/.test(query[0])) {
+          await ledger.keepHouse({ kind: 'purgeSuperseded', max: 10 });
+        }
+        return rows;
+      },
+    };
+    const journal = await rig.open({ compactionBytes: 1, read: purging });
+    await journal.flushed(seq);
+    await until(async () => (await rig.replay()).report.snapshotPages > 0, 'there is a snapshot');
+    expect((await rig.replay()).garbage).toBe(1);
   });
 
   it('remembers in a snapshot which extents belong to nothing', async () => {

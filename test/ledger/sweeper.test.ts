@@ -48,10 +48,12 @@ function sweeper(graceMs = 0): Sweeper {
   });
 }
 
-async function putStored(key: string, store = 1): Promise<Buffer> {
+async function putStored(key: string, store = 1, bucketId = 1): Promise<Buffer> {
   const storedId = newExtentId();
   await fixture.ledger.keepHouse({ kind: 'declareExtents', store, ids: [storedId] });
-  await fixture.ledger.commit(putOf(key, { storedId }));
+  const put = putOf(key, { storedId });
+  const change = { ...put.change, bucketId } as typeof put.change;
+  await fixture.ledger.commit({ ...put, change });
   return storedId;
 }
 
@@ -183,6 +185,48 @@ describe('a sweep', () => {
     untold.clear();
     expect(await sweeper().sweep()).toMatchObject({ removedExtents: 1 });
     expect(removed).toEqual([...hex(near), ...hex(far)]);
+  });
+
+  it('removes nothing that the journal in the store still calls alive', async () => {
+    const { ledger } = fixture;
+    await ledger.keepHouse({ kind: 'registerStore', name: 'remote', location: 'there' });
+    const owner = 'alice';
+    const bucket = { kind: 'createBucket', tenant: 'one', name: 'far', owner, store: 2 } as const;
+    await ledger.commit(commitOf(bucket));
+    const id = await putStored('k', 2, 2);
+    const deletion = deleteOf('k');
+    const gone = await ledger.commit({
+      ...deletion,
+      change: { ...deletion.change, bucketId: 2 } as typeof deletion.change,
+    });
+    expect(await sweeper().sweep()).toMatchObject({ purgedVersions: 1, removedExtents: 0 });
+    expect(removed).toEqual([]);
+    const lastSeq = gone.index as number;
+    await ledger.keepHouse({ kind: 'forgetJournaled', store: 2, lastSeq });
+    await sweeper().sweep();
+    expect(removed).toEqual(hex(id));
+  });
+
+  it.each(['manifest = (SELECT manifest FROM versions WHERE key = ?)', "manifest = x'00' || ?"])(
+    'lets go of nothing that an edited row of a deleted object names: %s',
+    async (edit) => {
+      const alive = await putStored('alive');
+      const own = await putStored('deleted');
+      await fixture.ledger.commit(deleteOf('deleted'));
+      await fixture.edit(
+        `UPDATE versions SET ${edit.replace('?', "'alive'")} WHERE key = 'deleted'`,
+      );
+      expect(await sweeper().sweep()).toMatchObject({ purgedVersions: 1, removedExtents: 0 });
+      expect(await extents()).toEqual([...hex(alive), ...hex(own)].sort());
+    },
+  );
+
+  it('goes on with what the objects of a deleted bucket held', async () => {
+    const id = await putStored('k');
+    await fixture.ledger.commit(deleteOf('k'));
+    await fixture.ledger.commit(commitOf({ kind: 'deleteBucket', bucketId: 1 }));
+    await sweeper().sweep();
+    expect(removed).toEqual(hex(id));
   });
 
   it('of several stores that are away names each', async () => {
