@@ -453,6 +453,11 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
     expect(rig.storedObjects('')).toEqual(stored);
 
     writeFileSync(keys, kept);
+    const mistyped = await rig.rebuild(['--generation', '001763678000000-0123abcd']);
+    expect(mistyped).toMatchObject({ code: 1, report: undefined });
+    expect(mistyped.stderr).toMatch(/no journal 001763678000000-0123abcd/);
+    expect(rig.storedObjects('')).toEqual(stored);
+
     expect((await rig.rebuild()).report).toMatchObject({ isWhole: true, objects: 1 });
   }, 120_000);
 

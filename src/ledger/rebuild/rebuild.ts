@@ -20,7 +20,7 @@ import {
 import { writeSnapshot } from '../journal/snapshot.ts';
 import { Ledger } from '../ledger.ts';
 import { findJournal, replayJournal } from './replay.ts';
-import { isWhole, type JournalReport, listedMax, newReport, type RebuildReport } from './report.ts';
+import { isWhole, listedMax, newReport, type RebuildReport } from './report.ts';
 import { checkExtents, restoreAll } from './restore.ts';
 import { Staging } from './staging.ts';
 import { placeTails, readUnnamed, type TailBucket } from './tail.ts';
@@ -81,8 +81,12 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
     const gate = new StoreGate({ number, name: store.name, reason: '' });
     gate.open(store);
     report.journals.push(journal.report);
-    const newGeneration = nameGeneration(journal.report);
+    const newGeneration = nameGeneration(journal.lastGeneration);
     found.push({ store: gate, journal: journal.report, snapshotMs: null, newGeneration });
+  }
+  const { generation: wanted } = work;
+  if (wanted !== undefined && !report.journals.some(({ generation }) => generation === wanted)) {
+    throw new RebuildFailure(`no journal ${wanted} under these keys is in any of the stores`);
   }
   if (found.length > 0) return found;
   const names = work.stores.map(({ name }) => name).join(', ');
@@ -99,16 +103,18 @@ async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
     await stageExtents(work, store);
   }
   await staging.dropReplacedBuckets();
+  await staging.replaceInGoneBuckets();
   const conflicts = await staging.listConflicts();
   if (conflicts.length > 0) {
     const names = conflicts.slice(0, 3).join(', ');
     throw new RebuildFailure(`several stores claim the bucket ${names}: rebuild them apart`);
   }
   const buckets = await listBuckets(staging, stores);
-  await nameExtents(staging, buckets);
-  for (const { store } of stores) {
+  await nameExtents(staging, buckets, stores);
+  for (const { store, journal } of stores) {
     let read = 0;
-    await readUnnamed({ store, keyring, staging, report }, () =>
+    const toldSeq = journal.lastSeq;
+    await readUnnamed({ store, toldSeq, keyring, staging, report }, () =>
       work.onProgress(`reading what extents in ${store.name} say that nothing names`, ++read),
     );
   }
@@ -142,13 +148,19 @@ async function listBuckets(
   );
 }
 
-/** Extents of versions that are whole need not be asked what they are. */
+/**
+ * Extents of versions that are whole need not be asked what they are; but for versions that are
+ * newer than what the journal is sure to tell, and may be copies of what it does not tell yet.
+ */
 async function nameExtents(
   staging: Staging,
   buckets: ReadonlyMap<number, TailBucket>,
+  stores: readonly RebuiltStore[],
 ): Promise<void> {
+  const toldSeqs = new Map(stores.map(({ store, journal }) => [store.number, journal.lastSeq]));
   for await (const { version } of staging.listVersions()) {
     const bucket = buckets.get(version.bucketId);
+    if (bucket && version.seq > (toldSeqs.get(bucket.store) ?? -1)) continue;
     const checked = bucket && (await checkExtents(staging, bucket.store, version));
     if (checked?.runs) await staging.nameExtents(checked.runs.map(({ id }) => id));
   }
@@ -188,9 +200,9 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
   }
 }
 
-/** After the former one, whatever the clock says. */
-function nameGeneration({ generation }: JournalReport): string {
-  return newGeneration(Math.max(Date.now(), (generationTime(generation) ?? 0) + 1));
+/** After all that are there, whatever the clock says. */
+function nameGeneration(lastGeneration: string): string {
+  return newGeneration(Math.max(Date.now(), (generationTime(lastGeneration) ?? 0) + 1));
 }
 
 /** From here on the new journal counts, and the store belongs to the new database. */

@@ -30,6 +30,8 @@ export interface FoundJournal {
   store: RemoteStore;
   begin: HeadOf<'begin'>;
   report: JournalReport;
+  /** The last of all generations in the store, whether they count or not. */
+  lastGeneration: string;
 }
 
 /** The generation `wanted`, if the store has it, else the newest; undefined when there is none. */
@@ -41,6 +43,7 @@ export async function findJournal(
   const { generations, foreign } = await listGenerations(store);
   const damaged: string[] = [];
   const isThere = wanted !== undefined && generations.includes(wanted);
+  const lastGeneration = generations.at(-1) ?? '';
   for (const generation of isThere ? [wanted] : generations.reverse()) {
     const report: JournalReport = {
       store: store.name,
@@ -59,7 +62,7 @@ export async function findJournal(
     if (marker) {
       // Others were without a marker: they were not meant to count yet.
       report.earlierLosses = marker.head.losses;
-      return { store, begin: marker.head, report };
+      return { store, begin: marker.head, report, lastGeneration };
     }
   }
   return undefined;

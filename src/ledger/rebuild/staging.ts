@@ -3,6 +3,7 @@
 // the newest stays, whatever the order in which it is read; of two that are equally new, that there
 // is nothing, since only a later look can have found that.
 import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
+import { decodeManifest } from '../../core/manifest.ts';
 import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
 import type { BucketEntry, Entry, VersionEntry } from '../journal/format.ts';
 
@@ -24,6 +25,11 @@ CREATE TABLE keys (
 ) WITHOUT ROWID;
 CREATE INDEX keys_in_order ON keys (is_tail, seq, bucket_id, key);
 CREATE TABLE garbage (id BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE replaced (            -- extents of versions that the journal tells the end of
+  id BLOB NOT NULL,
+  seq INTEGER NOT NULL,            -- of the version
+  PRIMARY KEY (id, seq)
+) WITHOUT ROWID;
 CREATE TABLE extents (
   id BLOB PRIMARY KEY,
   store INTEGER NOT NULL,
@@ -193,12 +199,18 @@ export class Staging {
     ]);
   }
 
-  /** Those of them that nothing names and that were not known to be garbage. */
-  listUnnamed(store: number): AsyncGenerator<Buffer[]> {
+  /**
+   * Those of them that nothing names and that were not known to be garbage: nor to be what a version
+   * up to `toldSeq` held that is not there any more. Of what wrote such an extent, maybe under
+   * another key, the journal has told what became.
+   */
+  listUnnamed(store: number, toldSeq: number): AsyncGenerator<Buffer[]> {
     return this.#listIds(
       `SELECT id FROM extents WHERE id > ? AND store = ? AND is_named = 0
-         AND NOT EXISTS (SELECT 1 FROM garbage WHERE garbage.id = extents.id) ORDER BY id LIMIT ?`,
-      [store],
+         AND NOT EXISTS (SELECT 1 FROM garbage WHERE garbage.id = extents.id)
+         AND NOT EXISTS (SELECT 1 FROM replaced WHERE replaced.id = extents.id AND seq <= ?)
+         ORDER BY id LIMIT ?`,
+      [store, toldSeq],
     );
   }
 
@@ -251,6 +263,27 @@ export class Staging {
              GROUP BY store, json_extract(entry, '$.tenant'), json_extract(entry, '$.name'))`,
       );
     });
+  }
+
+  /** What is in buckets that are gone is not there any more, though nothing says so of each key. */
+  async replaceInGoneBuckets(): Promise<void> {
+    for (let after = { bucketId: -1, key: '' }; ; ) {
+      const rows = await this.#db.tx.all<typeof after & { seq: number; text: string }>(
+        `SELECT bucket_id AS bucketId, key, seq, entry AS text FROM keys
+           WHERE (bucket_id, key) > (?, ?) AND entry IS NOT NULL
+             AND bucket_id IN (SELECT id FROM buckets WHERE entry IS NULL)
+           ORDER BY bucket_id, key LIMIT ?`,
+        after.bucketId,
+        after.key,
+        rowsPerQuery,
+      );
+      const last = rows.at(-1);
+      if (!last) return;
+      await this.#write(async (tx) => {
+        for (const row of rows) await noteReplaced(tx, row);
+      });
+      after = last;
+    }
   }
 
   /** Buckets, `tenant/name`, whose id or name several stores claim. */
@@ -316,20 +349,41 @@ async function takeBucket(tx: Tx, store: number, entry: BucketEntry): Promise<vo
   }
 }
 
-async function takeKey(
-  tx: Tx,
-  said: { bucketId: number; key: string; seq: number; timeMs: number; text: string | null },
-): Promise<void> {
-  await tx.run(
-    `INSERT INTO keys VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET
-       seq = excluded.seq, time_ms = excluded.time_ms, entry = excluded.entry
-       WHERE excluded.seq > seq OR (excluded.seq = seq AND excluded.entry IS NULL)`,
-    said.bucketId,
-    said.key,
-    said.seq,
-    said.timeMs,
-    said.text,
+interface Said {
+  bucketId: number;
+  key: string;
+  seq: number;
+  timeMs: number;
+  /** JSON of a VersionEntry; null: there is no object. */
+  text: string | null;
+}
+
+async function takeKey(tx: Tx, said: Said): Promise<void> {
+  const { bucketId, key, seq, timeMs, text } = said;
+  const known = await tx.get<{ seq: number; text: string | null }>(
+    'SELECT seq, entry AS text FROM keys WHERE bucket_id = ? AND key = ?',
+    bucketId,
+    key,
   );
+  const isNewer = !known || seq > known.seq || (seq === known.seq && text === null);
+  // The same again, of another object of the journal, replaces nothing.
+  if (known && known.text !== text) await noteReplaced(tx, isNewer ? known : said);
+  if (!isNewer) return;
+  await tx.run(
+    'INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?, 0)',
+    bucketId,
+    key,
+    seq,
+    timeMs,
+    text,
+  );
+}
+
+async function noteReplaced(tx: Tx, { seq, text }: Pick<Said, 'seq' | 'text'>): Promise<void> {
+  if (text === null) return;
+  const { manifest } = JSON.parse(text) as VersionEntry;
+  const sql = 'INSERT OR IGNORE INTO replaced VALUES (?, ?)';
+  for (const { id } of decodeManifest(Buffer.from(manifest, 'base64'))) await tx.run(sql, id, seq);
 }
 
 async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> {

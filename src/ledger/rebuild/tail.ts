@@ -19,11 +19,18 @@ const commitMsMax = 3600 * 1000;
 
 /** Stages what the extents say that nothing names. */
 export async function readUnnamed(
-  options: { store: RemoteStore; keyring: Keyring; staging: Staging; report: RebuildReport },
+  options: {
+    store: RemoteStore;
+    /** The journal has told of all changes up to here. */
+    toldSeq: number;
+    keyring: Keyring;
+    staging: Staging;
+    report: RebuildReport;
+  },
   onRead: () => void,
 ): Promise<void> {
-  const { store, keyring, staging, report } = options;
-  for await (const ids of staging.listUnnamed(store.number)) {
+  const { store, toldSeq, keyring, staging, report } = options;
+  for await (const ids of staging.listUnnamed(store.number, toldSeq)) {
     await inParallel(ids, readsAtOnce, async (id) => {
       try {
         const found = await readExtentMetadata(store, keyring, id);
