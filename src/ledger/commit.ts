@@ -34,12 +34,13 @@ export type CatalogChange =
   | CreateUpload
   | PutPart
   | CompleteUpload
-  | AbortUpload
-  | RestoreBucket
-  | RestoreObject;
+  | AbortUpload;
 
 export type Change =
   | CatalogChange
+  /** Only a rebuild makes these. */
+  | RestoreBucket
+  | RestoreObject
   | { kind: 'identity'; identity: IdentityChange }
   /** A key that is durable in its file. */
   | { kind: 'addRootKey'; key: RootKey }
