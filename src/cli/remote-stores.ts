@@ -33,7 +33,7 @@ export interface RemoteStoresOptions {
   sealer: Sealer;
   /** `S3Store.open`, in so many words. */
   openDriver: (
-    options: StoreSettings & Pick<S3StoreOptions, 'number' | 'onEvent'>,
+    options: StoreSettings & Pick<S3StoreOptions, 'number' | 'onEvent' | 'signal'>,
   ) => Promise<StoreDriver>;
   localState: () => { ready: boolean; freeBytes: number };
   /** Of the store's journal. */
@@ -233,6 +233,7 @@ export class RemoteStores implements StoreList {
         ...(door.settings as StoreSettings),
         number,
         onEvent: (event) => this.#hear(door, event),
+        signal: this.#closing.signal,
       });
     } catch (cause) {
       const message = `${location} cannot be used: ${messageOfFailure(cause)}`;

@@ -24,8 +24,14 @@ import { claimStore } from '#bursar/tiering/stores/store-owner.js';
 const places = new Map<string, Map<string, Buffer>>();
 const away = new Set<string>();
 const denied = new Set<string>();
-/** Places whose probe takes until these resolve. */
+/** Places whose probe takes until these resolve, or until it is ended. */
 const slow = new Map<string, Promise<void>>();
+
+function aborted(signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener('abort', () => reject(signal.reason));
+  });
+}
 
 class MapDriver implements StoreDriver {
   readonly number: number;
@@ -137,7 +143,7 @@ class Folder {
       sealer: this.sealer,
       openDriver: async (one) => {
         if (denied.has(one.url)) throw new Error('HTTP 403 AccessDenied');
-        await slow.get(one.url);
+        await Promise.race([slow.get(one.url), aborted(one.signal)]);
         const driver = new MapDriver(one);
         this.drivers.push(driver);
         this.onEvent = one.onEvent;
@@ -389,6 +395,13 @@ describe('a store that is away', () => {
     answer();
     await expect.poll(() => stores.all()[1]?.ready).toBe(true);
     await write(stores, 2);
+  });
+
+  test('for ever keeps no gateway from stopping', async () => {
+    slow.set('s3://cold', new Promise(() => {}));
+    const stores = await folder.start({ cold: 's3://cold' });
+    await stores.close();
+    expect(folder.drivers).toEqual([]);
   });
 
   test('and turns out to be another’s stays shut', async () => {

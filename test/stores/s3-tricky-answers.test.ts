@@ -1,5 +1,6 @@
 // Answers that go on for ever, or that are easily misread, from a server of the test's own.
 import { randomBytes } from 'node:crypto';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { type Oddity, startOddServer } from './odd-s3-server.ts';
@@ -7,6 +8,15 @@ import { listed, newId, readWhole } from './s3-rig.ts';
 
 vi.setConfig({ testTimeout: 30_000 });
 
+const options = {
+  number: 2,
+  name: 'remote',
+  url: 's3://bucket/prefix',
+  pathStyle: true,
+  credentials: { accessKeyId: 'key', secretAccessKey: 'secret' },
+  stallTimeoutMs: 300,
+  retryPolicy: { triesMax: 2, pauseMsMin: 1, pauseMsMax: 2 },
+};
 const closers: (() => Promise<void>)[] = [];
 
 afterEach(async () => {
@@ -16,16 +26,7 @@ afterEach(async () => {
 async function open(oddity: Oddity): Promise<S3Store> {
   const server = await startOddServer(oddity);
   closers.push(() => server.stop());
-  const store = await S3Store.open({
-    number: 2,
-    name: 'remote',
-    url: 's3://bucket/prefix',
-    endpoint: server.endpoint,
-    pathStyle: true,
-    credentials: { accessKeyId: 'key', secretAccessKey: 'secret' },
-    stallTimeoutMs: 300,
-    retryPolicy: { triesMax: 2, pauseMsMin: 1, pauseMsMax: 2 },
-  });
+  const store = await S3Store.open({ ...options, endpoint: server.endpoint });
   closers.push(() => store.close());
   return store;
 }
@@ -51,6 +52,27 @@ describe('a server that never comes to the end', () => {
     const refused = { code: 'ServiceUnavailable', cause: { reason: 'http-500' } };
     await expect(readWhole(store, id, 1000)).rejects.toMatchObject(refused);
     expect(store.state()).toMatchObject({ inFlight: 0, failures: { 'http-500': 2 } });
+  });
+});
+
+describe('an opening', () => {
+  it('that waits for its server is ended by its signal', async () => {
+    const ending = new AbortController();
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      // The request has come, and nothing will be answered.
+      socket.once('data', () => ending.abort(new Error('the gateway stops')));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    closers.push(() => new Promise((resolve) => void server.close(() => resolve())));
+    const { port } = server.address() as AddressInfo;
+    const opening = S3Store.open({
+      ...options,
+      endpoint: `http://127.0.0.1:${port}`,
+      firstByteTimeoutMs: 600_000,
+      signal: ending.signal,
+    });
+    await expect(opening).rejects.toMatchObject({ code: 'ServiceUnavailable' });
   });
 });
 

@@ -81,6 +81,7 @@ export class Connection {
   lastFailure: { reason: FailureCause; message: string; timeMs: number } | undefined;
   readonly #options: ConnectionOptions;
   readonly #underWay = new Set<Attempt>();
+  readonly #closing = new AbortController();
   readonly #tickMs: number;
   readonly #ticksMax: Record<Phase, number>;
   #patrol: NodeJS.Timeout | null = null;
@@ -159,6 +160,7 @@ export class Connection {
   /** Waits for its turn. Who called it must `begin`. */
   async admit({ signal, isTrial }: Applicant): Promise<Admission> {
     signal?.throwIfAborted();
+    this.#closing.signal.throwIfAborted();
     if (!isTrial) this.breaker.admit();
     const credentials = this.credentials.current ?? (await this.#loadCredentials());
     return { credentials, client: this.slots.tryTake() ?? (await this.slots.take(signal)) };
@@ -197,11 +199,11 @@ export class Connection {
   }
 
   /** One try through the SDK's client, admitted and counted like any other. */
-  async send<T>(applicant: Applicant, call: () => Promise<T>): Promise<T> {
+  async send<T>(applicant: Applicant, call: (closing: AbortSignal) => Promise<T>): Promise<T> {
     const { client } = await this.admit(applicant);
     this.requests++;
     try {
-      const answer = await call();
+      const answer = await call(this.#closing.signal);
       this.#account('answered');
       return answer;
     } catch (error) {
@@ -222,11 +224,12 @@ export class Connection {
 
   /** Ends all that is under way, as failed. */
   async close(): Promise<void> {
+    const refusal = refusalOf(new AttemptFailure('reset', 'the store is closed'));
+    this.#closing.abort(refusal);
     this.breaker.close();
     clearInterval(this.#patrol ?? undefined);
-    const error = new AttemptFailure('reset', 'the store is closed');
-    this.slots.refuseWaiting(refusalOf(error));
-    for (const attempt of this.#underWay) attempt.abandon(refusalOf(error));
+    this.slots.refuseWaiting(refusal);
+    for (const attempt of this.#underWay) attempt.abandon(refusal);
     await this.slots.close();
   }
 

@@ -36,6 +36,8 @@ export interface S3StoreOptions {
   /** Failures in a row, and the pauses between trials. Default: 10; 100 ms to 10 s. */
   breaker?: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
   onEvent?: (event: StoreEvent) => void;
+  /** Ends an opening that is under way. */
+  signal?: AbortSignal;
 }
 
 /** For the log. */

@@ -74,15 +74,19 @@ export class S3Store implements RemoteStore {
 
   /**
    * Opens and probes the store. Throws an Error that says why when the settings are wrong, access
-   * is denied, or the server cannot serve as a store. A server that does not answer is no error:
-   * the store is then not ready, refuses requests, and is probed until it is.
+   * is denied, the server cannot serve as a store, or the signal ends it. A server that does not
+   * answer is no error: the store is then not ready, refuses requests, and is probed until it is.
    */
   static async open(options: S3StoreOptions): Promise<S3Store> {
     const bytesMax = options.extentBytesMax ?? defaultExtentBytesMax;
     if (bytesMax > extentBytesMax) throw new Error(`extents of ${bytesMax} bytes are too large`);
     const { address, client } = await openAddress(options, timeoutsOf(options));
     const store = new S3Store(options, address, client);
+    const { signal } = options;
+    const end = (): void => void store.close();
     try {
+      signal?.addEventListener('abort', end);
+      signal?.throwIfAborted();
       await store.#probe();
     } catch (error) {
       const isDown = error instanceof AttemptFailure && error.serverFault;
@@ -91,6 +95,8 @@ export class S3Store implements RemoteStore {
         throw error;
       }
       store.#connection.breaker.open(error);
+    } finally {
+      signal?.removeEventListener('abort', end);
     }
     return store;
   }
@@ -218,7 +224,7 @@ export class S3Store implements RemoteStore {
   /** One page of a listing. Rejects with AttemptFailure. */
   #listPage(prefix: string, { after, token, isTrial }: PageStart): Promise<ListedPage> {
     const { bucket, prefix: base } = this.#address;
-    return this.#connection.send({ isTrial }, async () => {
+    return this.#connection.send({ isTrial }, async (abortSignal) => {
       const { ListObjectsV2Command } = await loadSdk();
       const page = await this.#client.send(
         new ListObjectsV2Command({
@@ -227,6 +233,7 @@ export class S3Store implements RemoteStore {
           StartAfter: after === undefined ? undefined : base + after,
           ContinuationToken: token,
         }),
+        { abortSignal },
       );
       // An error document, or any other, would be read as an empty list.
       if (page.Name !== bucket) throw new AttemptFailure('error-in-200', 'a list that is none');
