@@ -227,7 +227,7 @@ describe('a store', () => {
   });
 
   test('is refused when no number is left, and those that have one are not', async () => {
-    await folder.db.tx.run("INSERT INTO stores VALUES (255, 'last', 's3://last', NULL)");
+    await folder.db.tx.run("INSERT INTO stores VALUES (255, 'last', 's3://last', NULL, -1)");
     expect(await refusalOf(folder.start({ cold: 's3://cold' }))).toMatch(/no number is left/);
     expect((await folder.start({ last: 's3://last' })).numberOf('last')).toBe(255);
   });
