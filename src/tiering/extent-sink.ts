@@ -93,8 +93,14 @@ export abstract class ExtentSink implements ObjectSink {
       return Promise.reject(this.failure);
     }
     this.#received += bytes.length;
-    const taken = this.#take(bytes, 0);
-    return taken === bytes.length ? null : this.#takeRest(bytes, taken);
+    try {
+      const taken = this.#take(bytes, 0);
+      return taken === bytes.length ? null : this.#takeRest(bytes, taken);
+    } catch (error) {
+      // A store whose door was shut meanwhile.
+      this.fail(error);
+      return Promise.reject(error);
+    }
   }
 
   async finish(describe: Describe): Promise<WrittenObject> {

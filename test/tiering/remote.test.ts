@@ -9,6 +9,7 @@ import { sealedBytes } from '#bursar/tiering/chunk-format.js';
 import { readExtentMetadata } from '#bursar/tiering/extent-metadata.js';
 import type { WrittenObject } from '#bursar/tiering/object-writer.js';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
+import { StoreGate } from '#bursar/tiering/stores/store-gate.js';
 import { listed, type S3Rig, startS3Rig } from '../stores/s3-rig.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import {
@@ -245,6 +246,20 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       await expect(rig.get(object)).rejects.toBeInstanceOf(Refusal);
       s3.proxy.choose = () => undefined;
       expect(rig.buffers.inUse).toBe(0);
+    });
+
+    it('in the middle of a write fails it by a promise, as any failure does', async () => {
+      const gate = new StoreGate({ number: 2, name: 'remote', reason: 'not reached yet' });
+      gate.open(store);
+      const own = await makeRig({ remotes: [gate] });
+      const sink = begin(20 * MiB, { rig: own });
+      await sink.write(makeBytes(MiB));
+      gate.shut('it was taken over');
+      const refused = { code: 'ServiceUnavailable' };
+      await expect(sink.write(makeBytes(MiB))).rejects.toMatchObject(refused);
+      await sink.abort();
+      expect(own.buffers.inUse).toBe(0);
+      await own.close();
     });
 
     it('that is not configured is refused by name of its number', async () => {
