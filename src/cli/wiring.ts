@@ -42,6 +42,8 @@ export interface WiredGateway {
 type Closers = (() => void | Promise<void>)[];
 
 const readCacheKib = 64 * 1024;
+/** For what stores are still told once all requests have ended: as long as a journal waits. */
+const storeEndMsMax = 10_000;
 
 /** Opens and starts everything. Throws `CommandFailure`, and has then closed what it had opened. */
 export async function wire(config: Config, folder: DataFolder): Promise<WiredGateway> {
@@ -76,6 +78,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const opening = await openStores(config, parts);
   const rooms = furnish(config, { ...parts, ...opening });
   startSweeper(config, rooms, opening.stores, closers);
+  closers.push(() => endSoon(opening.storeList));
   const gateway = await listen(config, rooms, { directory, folder, closers });
   const endpoint = config.publicUrl ?? reachable(gateway.url);
   await announceEndpoint(rootKey, endpoint);
@@ -180,6 +183,11 @@ function startSweeper(config: Config, rooms: Rooms, stores: Stores, closers: Clo
   });
   closers.push(() => sweeper.stop());
   sweeper.start();
+}
+
+/** What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start. */
+function endSoon(storeList: RemoteStores): void {
+  setTimeout(() => void storeList.close(), storeEndMsMax).unref();
 }
 
 async function listen(
