@@ -70,10 +70,12 @@ describe('the credentials of a store', () => {
       asked.push(again);
       return expiringIn(60 * minuteMs, again ? 'new' : 'old');
     });
-    await source.refresh();
-    source.invalidate();
+    const old = await source.refresh();
+    source.invalidate(old);
     expect(source.current).toBeUndefined();
     await source.refresh();
+    // Another request with the old ones is answered late.
+    source.invalidate(old);
     expect(source.current?.accessKeyId).toBe('new');
     expect(asked).toEqual([false, true]);
   });
@@ -181,7 +183,30 @@ describeWithTool(versitygw, "the AWS SDK's chain of credentials", (path) => {
     token = 'second token of the role';
     expect(await store.getObject('none')).toBeUndefined();
     expect(server.token).toBe(token);
-    expect(store.state().retries.credentials).toBe(1);
+    expect(store.state().retries.expired).toBe(1);
+    await store.close();
+    await Promise.all([server.stop(), metadata.stop()]);
+  });
+
+  it('asks for new ones once when they end under many requests, and refuses none of those', async () => {
+    let token = 'first token of the role';
+    let asked = 0;
+    const metadata = await startMetadata(() => {
+      asked++;
+      return token;
+    });
+    const server = await startOddServer();
+    delete process.env.AWS_EC2_METADATA_DISABLED;
+    process.env.AWS_EC2_METADATA_SERVICE_ENDPOINT = metadata.endpoint;
+    const breaker = { failuresMax: 3, pauseMsMin: 1000, pauseMsMax: 1000 };
+    const store = await rig.open({ credentials: undefined, endpoint: server.endpoint, breaker });
+    const askedToOpen = asked;
+    server.ended.add(token);
+    token = 'second token of the role';
+    const reads = Array.from({ length: 40 }, () => store.getObject('none'));
+    expect(await Promise.all(reads)).toEqual(reads.map(() => undefined));
+    expect(asked - askedToOpen).toBe(1);
+    expect(store.state()).toMatchObject({ breaker: 'closed', retries: { expired: 40 } });
     await store.close();
     await Promise.all([server.stop(), metadata.stop()]);
   });

@@ -182,10 +182,7 @@ export class Connection {
         if (stop) signal.removeEventListener('abort', stop);
         this.#underWay.delete(attempt);
         this.slots.release(client, attempt.isUnsent);
-        this.#account(outcome);
-        if (outcome instanceof AttemptFailure && outcome.reason === 'credentials') {
-          this.credentials.invalidate();
-        }
+        this.#account(outcome, credentials);
       },
     });
     this.requests++;
@@ -200,15 +197,15 @@ export class Connection {
 
   /** One try through the SDK's client, admitted and counted like any other. */
   async send<T>(applicant: Applicant, call: (closing: AbortSignal) => Promise<T>): Promise<T> {
-    const { client } = await this.admit(applicant);
+    const { client, credentials } = await this.admit(applicant);
     this.requests++;
     try {
       const answer = await call(this.#closing.signal);
-      this.#account('answered');
+      this.#account('answered', credentials);
       return answer;
     } catch (error) {
       const failure = failureOfError(error);
-      this.#account(failure);
+      this.#account(failure, credentials);
       throw failure;
     } finally {
       this.slots.release(client, false);
@@ -237,7 +234,7 @@ export class Connection {
     try {
       return await this.credentials.refresh();
     } catch (error) {
-      this.#account(error as AttemptFailure);
+      this.#account(error as AttemptFailure, null);
       throw error;
     }
   }
@@ -255,13 +252,14 @@ export class Connection {
     }
   }
 
-  #account(outcome: Outcome): void {
+  #account(outcome: Outcome, credentials: Credentials | null): void {
     if (outcome === 'abandoned') return;
     if (outcome === 'answered') {
       this.breaker.succeed();
       return;
     }
     this.note(outcome);
+    if (outcome.reason === 'expired' && credentials) this.credentials.invalidate(credentials);
     if (outcome.serverFault) this.breaker.fail(outcome);
     else this.breaker.succeed();
   }

@@ -49,8 +49,9 @@ export class CredentialSource {
     return this.#loading;
   }
 
-  /** The server has refused them. */
-  invalidate(): void {
+  /** The server has refused these: maybe only after others had taken their place. */
+  invalidate(refused: Credentials): void {
+    if (this.#known !== refused) return;
     this.#known = undefined;
     this.refresh(true).catch(() => null);
   }

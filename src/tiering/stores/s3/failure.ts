@@ -24,6 +24,7 @@ export const failureCauses = [
   'damaged',
   'conflict',
   'credentials',
+  'expired',
   'denied',
   'no-bucket',
   'unfit',
@@ -40,7 +41,7 @@ export function createFailureCounts(): FailureCounts {
 /** The same request will fail again: the configuration is wrong, or the rights. */
 const lasting: ReadonlySet<FailureCause> = new Set(['denied', 'no-bucket', 'unfit']);
 /** The server answered, and properly. */
-const proper: ReadonlySet<FailureCause> = new Set([...lasting, 'conflict', 'damaged']);
+const proper: ReadonlySet<FailureCause> = new Set([...lasting, 'conflict', 'damaged', 'expired']);
 
 /** One try failed. Not for clients, who get a Refusal with this as its cause. */
 export class AttemptFailure extends Error {
@@ -89,7 +90,7 @@ const conflictCodes: ReadonlySet<string> = new Set([
   'ConditionalRequestConflict',
   'OperationAborted',
 ]);
-const credentialCodes: ReadonlySet<string> = new Set([
+const expiryCodes: ReadonlySet<string> = new Set([
   'ExpiredToken',
   'ExpiredTokenException',
   'TokenRefreshRequired',
@@ -120,7 +121,7 @@ function causeOfAnswer(status: number, code: string | undefined): FailureCause {
     if (code === 'NoSuchBucket') return 'no-bucket';
     if (damagedCodes.has(code)) return 'damaged';
     if (conflictCodes.has(code)) return 'conflict';
-    if (credentialCodes.has(code)) return 'credentials';
+    if (expiryCodes.has(code)) return 'expired';
     // S3 gives up on a request whose bytes come too slowly.
     if (code === 'RequestTimeout') return 'stall';
   }
