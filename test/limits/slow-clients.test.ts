@@ -5,11 +5,13 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type BackedGateway, startBackedGateway } from '../fault/backed-gateway.ts';
 import { digestOf, KiB, MiB, makePieces } from '../fault/content.ts';
 import { listExtentFiles } from '../fault/extents-on-disk.ts';
 import { sleep } from '../fault/plain-start.ts';
 import { S3Client } from '../fault/s3-client.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { memoryBytes, openFiles, readBytes } from './process-figures.ts';
 import { ended, RawClient } from './raw-client.ts';
 
@@ -23,9 +25,14 @@ let client: S3Client;
 let raw: RawClient;
 let pid: number;
 
+const sweeping = ['--sweep-interval', '200ms', '--sweep-grace', '0ms'];
+
 async function serve(args: string[], dataDir?: string): Promise<void> {
-  const sweeping = ['--sweep-interval', '200ms', '--sweep-grace', '0ms'];
-  gateway = await startServedGateway({ args: [...args, ...sweeping], dataDir });
+  await use(await startServedGateway({ args: [...args, ...sweeping], dataDir }));
+}
+
+async function use(served: ServedGateway): Promise<void> {
+  gateway = served;
   client = new S3Client(gateway);
   raw = new RawClient(gateway);
   pid = gateway.pid as number;
@@ -207,10 +214,8 @@ describe('a gateway that cuts clients after two seconds', () => {
   });
 });
 
-describe('a gateway under clients that never stall for as long as it allows', () => {
-  beforeAll(() => serve(['--stall-timeout', '60s']));
-  afterAll(stop);
-
+/** Clients that never stall for as long as the gateway allows: what they hold others can have. */
+function letOthersIn(): void {
   it('lets others read and write while 600 downloads stand still', async () => {
     for (let i = 0; i < 600; i++) {
       const socket = raw.connect();
@@ -239,6 +244,26 @@ describe('a gateway under clients that never stall for as long as it allows', ()
     await useAsOthersDo();
     clearInterval(drip);
   });
+}
+
+describe('a gateway that allows long stalls', () => {
+  beforeAll(() => serve(['--stall-timeout', '60s']));
+  afterAll(stop);
+  letOthersIn();
+});
+
+describeWithTool(versitygw, 'a gateway that allows long stalls, with its bytes in S3', (path) => {
+  let backed: BackedGateway;
+  beforeAll(async () => {
+    backed = await startBackedGateway({ path, args: ['--stall-timeout', '60s', ...sweeping] });
+    await use(backed.gateway);
+  });
+  afterAll(async () => {
+    raw.close();
+    client.close();
+    await backed.stop();
+  });
+  letOthersIn();
 });
 
 describe('a gateway that allows no stall to speak of', () => {
