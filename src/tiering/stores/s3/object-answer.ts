@@ -1,5 +1,5 @@
-// Answers to GETs of whole objects and of the ends of objects, into buffers of their own.
-// Invariant: bytes are given only when all have come that the head announced.
+// Answers to GETs of whole objects and of the ends of objects: into buffers of their own, or held
+// against what was sent. Invariant: bytes are given only when all have come that the head announced.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { AnswerBody } from './attempt.ts';
 import { AttemptFailure } from './failure.ts';
@@ -36,15 +36,48 @@ export class ObjectAnswer implements AnswerBody {
     const missing = this.bytes.length - this.#got;
     if (missing > 0) throw new AttemptFailure('truncated', `${missing} bytes are missing`);
   }
+}
 
-  /** Whether it is these pieces, joined. */
-  equals(pieces: readonly Buffer[]): boolean {
-    let at = 0;
-    for (const piece of pieces) {
-      if (!this.bytes.subarray(at, at + piece.length).equals(piece)) return false;
-      at += piece.length;
+/** Whether an object is these pieces, joined: compared as it comes, and never held. */
+export class ComparedAnswer implements AnswerBody {
+  isSame = false;
+  readonly #pieces: readonly Buffer[];
+  #index = 0;
+  #offset = 0;
+
+  constructor(pieces: readonly Buffer[]) {
+    this.#pieces = pieces;
+  }
+
+  begin(status: number, headers: IncomingHttpHeaders): void {
+    checkIsData(headers);
+    if (status !== 200) throw new AttemptFailure('wrong-range', `HTTP ${status} to a whole GET`);
+    const sizeBytes = this.#pieces.reduce((sum, piece) => sum + piece.length, 0);
+    this.isSame = headers['content-length'] === String(sizeBytes);
+  }
+
+  take(bytes: Buffer): void {
+    for (let at = 0; this.isSame && at < bytes.length; ) {
+      const piece = this.#pieces[this.#index];
+      if (!piece) {
+        this.isSame = false;
+        return;
+      }
+      const count = Math.min(bytes.length - at, piece.length - this.#offset);
+      const end = this.#offset + count;
+      this.isSame = bytes.compare(piece, this.#offset, end, at, at + count) === 0;
+      at += count;
+      this.#offset = end;
+      if (end < piece.length) continue;
+      this.#index++;
+      this.#offset = 0;
     }
-    return at === this.bytes.length;
+  }
+
+  end(): void {
+    if (this.isSame && this.#index < this.#pieces.length) {
+      throw new AttemptFailure('truncated', 'bytes are missing');
+    }
   }
 }
 

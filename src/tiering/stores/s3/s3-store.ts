@@ -15,7 +15,7 @@ import { Connection, type StoreRequest, type Timeouts } from './connection.ts';
 import { ExtentReader } from './extent-reader.ts';
 import { AttemptFailure } from './failure.ts';
 import { HedgeBudget } from './hedge-budget.ts';
-import { EndAnswer, ObjectAnswer } from './object-answer.ts';
+import { ComparedAnswer, EndAnswer, ObjectAnswer } from './object-answer.ts';
 import type { S3StoreOptions, StoreEvent, StoreState } from './options.ts';
 import { type Finding, Prober } from './probe.ts';
 import { defaultRetryPolicy } from './retry.ts';
@@ -216,9 +216,9 @@ export class S3Store implements RemoteStore {
 
   /** Whether an object has these bytes. */
   async #holds(name: string, pieces: readonly Buffer[]): Promise<boolean> {
-    const body = new ObjectAnswer();
+    const body = new ComparedAnswer(pieces);
     const { status } = await this.#connection.exchange({ method: 'GET', name, body });
-    return status < 300 && body.equals(pieces);
+    return status < 300 && body.isSame;
   }
 
   /** One page of a listing. Rejects with AttemptFailure. */
