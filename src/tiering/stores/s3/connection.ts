@@ -1,8 +1,7 @@
-// The way of requests to one S3 server: signed by us, sent with undici, one slot each, watched by
+// The way of requests to one S3 server: signed and sent by us, one slot each, watched by
 // one patrol, counted, and held against the server when they fail. Invariant: whatever the server
 // does, a request ends within the timeouts and tries it has, and its slot is given back once.
 import type { S3Client } from '@aws-sdk/client-s3';
-import { buildConnector, Client } from 'undici';
 import { nowMs } from '../../../core/clock.ts';
 import type { StoreAddress } from './address.ts';
 import { type Answer, type AnswerBody, Attempt, type Outcome, type Phase } from './attempt.ts';
@@ -16,6 +15,7 @@ import {
   type FailureCounts,
   failureOfError,
 } from './failure.ts';
+import { HttpClient, HttpOrigin } from './http-client.ts';
 import { type RetryPolicy, retry } from './retry.ts';
 import { signStoreRequest } from './signed-request.ts';
 
@@ -36,7 +36,7 @@ type Applicant = Pick<StoreRequest, 'signal' | 'isTrial'>;
 
 /** What a request needs to be sent. */
 export interface Admission {
-  client: Client;
+  client: HttpClient;
   credentials: Credentials;
 }
 
@@ -59,8 +59,6 @@ export interface ConnectionOptions {
   onBreaker: (state: BreakerState, failure?: AttemptFailure) => void;
 }
 
-/** How long a connection without a request is kept: S3 closes it after some 20 seconds. */
-const idleMs = 10_000;
 /** How long a request waits for a slot: as long as one that hangs can hold it, and some more. */
 const slotWaitFactor = 2;
 
@@ -90,19 +88,11 @@ export class Connection {
     const { address, client, connectionsMax, timeouts, breaker, trial, onBreaker } = options;
     this.#options = options;
     const { connectMs, firstByteMs, stallMs } = timeouts;
-    // Shared, so that TLS sessions are resumed from one connection to the next.
-    const connect = buildConnector({ timeout: connectMs });
+    const origin = new HttpOrigin(address.origin);
     this.slots = new ClientSlots({
       max: connectionsMax,
       waitMsMax: slotWaitFactor * (connectMs + firstByteMs + stallMs),
-      // Undici's own timeouts run in steps of half a second; the patrol watches instead.
-      open: () =>
-        new Client(address.origin, {
-          connect,
-          headersTimeout: 0,
-          bodyTimeout: 0,
-          keepAliveTimeout: idleMs,
-        }),
+      open: () => new HttpClient(origin),
     });
     this.credentials = new CredentialSource((again) =>
       (client.config.credentials as LoadCredentials)({ forceRefresh: again }),
@@ -168,20 +158,20 @@ export class Connection {
 
   /** Sends a request, as admitted. */
   begin(request: StoreRequest, admission: Admission): Attempt {
-    const { method, pieces, signal } = request;
+    const { method, pieces = [], signal } = request;
     const { client, credentials } = admission;
     const { address } = this.#options;
-    const { path, headers } = signStoreRequest(request, address, credentials, nowMs());
-    if (pieces) headers.push('content-length', String(countBytes(pieces)));
+    const bodyBytes = request.pieces && countBytes(pieces);
+    const head = signStoreRequest(request, address, credentials, nowMs(), bodyBytes);
     const stop = signal && ((): void => attempt.abandon(signal.reason));
     const attempt = new Attempt({
       method,
-      pieces,
+      client,
       body: request.body,
       onSettled: (outcome) => {
         if (stop) signal.removeEventListener('abort', stop);
         this.#underWay.delete(attempt);
-        this.slots.release(client, attempt.isUnsent);
+        this.slots.release(client);
         this.#account(outcome, credentials);
       },
     });
@@ -190,8 +180,7 @@ export class Connection {
     this.#patrol ??= setInterval(() => this.#look(), this.#tickMs).unref();
     if (stop) signal.addEventListener('abort', stop);
     if (signal?.aborted) attempt.abandon(signal.reason);
-    const body = attempt.requestBody as Buffer | null;
-    client.dispatch({ method, path, headers, body }, attempt);
+    else client.send({ method, head, pieces }, attempt);
     return attempt;
   }
 
@@ -208,7 +197,7 @@ export class Connection {
       this.#account(failure, credentials);
       throw failure;
     } finally {
-      this.slots.release(client, false);
+      this.slots.release(client);
     }
   }
 
@@ -227,7 +216,7 @@ export class Connection {
     clearInterval(this.#patrol ?? undefined);
     this.slots.refuseWaiting(refusal);
     for (const attempt of this.#underWay) attempt.abandon(refusal);
-    await this.slots.close();
+    this.slots.close();
   }
 
   async #loadCredentials(): Promise<Credentials> {
