@@ -101,9 +101,6 @@ export class LedgerModel {
         return this.#completeUpload(change, seq);
       case 'abortUpload':
         return this.#abortUpload(change);
-      case 'restoreBucket':
-      case 'restoreObject':
-        throw new Error('only a rebuild asks for this');
     }
   }
 
