@@ -47,13 +47,10 @@ describe.each(places)('a request to %s', (_, place, host) => {
       const options = { number: 2, name: 'remote', region, credentials, ...place };
       const { address, client } = await openAddress(options, timeouts);
       expect(address.host).toBe(host);
-      const head = signStoreRequest({ method, name, headers }, address, credentials, timeMs);
-      const [line = '', ...lines] = head.split('\r\n');
-      expect(lines.splice(-2)).toEqual(['', '']);
-      const sent = headersOf(lines);
-      expect(line).toMatch(new RegExp(`^${method} /[!-~]* HTTP/1\\.1$`));
+      const ours = signStoreRequest({ method, name, headers }, address, credentials, timeMs);
+      const sent = headersOf(ours.headers);
       expect(sent.host).toBe(host);
-      const theirs = await signWithSdk(client, method, line.split(' ')[1] as string, sent);
+      const theirs = await signWithSdk(client, method, ours.path, sent);
       expect(sent.authorization).toBe(theirs.authorization);
       expect(sent.authorization).toContain('x-amz-content-sha256');
       expect(sent['x-amz-security-token']).toBe(
@@ -103,10 +100,10 @@ describe('the place of a store', () => {
   });
 });
 
-function headersOf(lines: readonly string[]): Record<string, string> {
-  return Object.fromEntries(
-    lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
-  );
+function headersOf(list: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (let i = 0; i < list.length; i += 2) headers[list[i] as string] = list[i + 1] as string;
+  return headers;
 }
 
 /** Signs the same target and headers, at the same time. */

@@ -1,21 +1,25 @@
-// One try of one request on its way: what the connection tells, turned into one outcome. Invariant:
-// the outcome comes once; after it, nothing of the answer is looked at any more, and nothing is
-// written to where its body belongs, so that who abandons a try can give its buffers to another.
-// Specification: RFC 9110; "Error responses" of the Amazon S3 API reference.
+// One try of one request on its way: undici's callbacks, turned into one outcome. Invariant: the
+// outcome comes once; after it, nothing of the answer is looked at any more, so that who abandons a
+// try can give its buffers to another.
+// Specification: RFC 9110 and 9112; "Error responses" of the Amazon S3 API reference.
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
 import { AttemptFailure, errorElement, failureOfAnswer, failureOfError } from './failure.ts';
-import type { AnswerHeaders, AnswerSink } from './http-answer.ts';
-import type { Exchange, HttpClient } from './http-client.ts';
 
-/**
- * Takes a success. What its functions throw becomes the outcome of the try. `onHead` throws when
- * the head is not that of what was asked for.
- */
-export type AnswerBody = AnswerSink;
+/** Takes the bytes of a success. What its functions throw becomes the outcome of the try. */
+export interface AnswerBody {
+  /** The head of a success. Throws when it is not what was asked for. */
+  begin(status: number, headers: IncomingHttpHeaders): void;
+  /** The next bytes; they are the callee's only during the call. */
+  take(bytes: Buffer): void;
+  /** All bytes have come that the head announced. */
+  end(): void;
+}
 
 /** A success, or a refusal that has a meaning: 404 of a key, 412, 416. */
 export interface Answer {
   status: number;
-  headers: AnswerHeaders;
+  headers: IncomingHttpHeaders;
 }
 
 /** What a try waits for. */
@@ -23,8 +27,8 @@ export type Phase = 'connect' | 'send' | 'firstByte' | 'body';
 
 export interface AttemptOptions {
   method: string;
-  /** That it is sent with, by who made it. */
-  client: HttpClient;
+  /** What is sent. */
+  pieces?: readonly Buffer[];
   body?: AnswerBody;
   /** Called once, before `done` settles. */
   onSettled: (outcome: Outcome) => void;
@@ -35,21 +39,22 @@ export type Outcome = AttemptFailure | 'answered' | 'abandoned';
 
 /** Of an error document. */
 const textBytesMax = 64 * 1024;
-/** What must have come of a body for a try to have moved. */
+/** Of a body: handed over at once, and what must have come or gone for a try to have moved. */
 const stepBytes = 64 * 1024;
-/** What nobody looks at goes here. */
-const waste = Buffer.allocUnsafeSlow(16 * 1024);
 
-export class Attempt implements Exchange {
+export class Attempt implements Dispatcher.DispatchHandler {
   readonly done: Promise<Answer>;
+  /** What undici sends. */
+  readonly requestBody: Buffer | Iterable<Buffer> | null;
   /** Ticks of the patrol since something moved. */
   idleTicks = 0;
+  /** It was ended by us while it still waited for a connection. */
+  isUnsent = false;
   readonly #options: AttemptOptions;
   #phase: Phase = 'connect';
+  #controller: Dispatcher.DispatchController | null = null;
   #answer: Answer | null = null;
-  /** Takes the body of the answer; null: it is text. */
-  #body: AnswerBody | null = null;
-  #text: Buffer | null = null;
+  #text: Buffer[] = [];
   #textBytes = 0;
   /** Of the answer's body since the last step. */
   #comeBytes = 0;
@@ -63,6 +68,11 @@ export class Attempt implements Exchange {
       this.#resolve = resolve;
       this.#reject = reject;
     });
+    const { pieces = [] } = options;
+    const [first] = pieces;
+    if (!first) this.requestBody = null;
+    else if (pieces.length === 1 && first.length <= stepBytes) this.requestBody = first;
+    else this.requestBody = { [Symbol.iterator]: () => this.#send() };
   }
 
   get phase(): Phase {
@@ -79,64 +89,65 @@ export class Attempt implements Exchange {
     this.#stop(failure, failure);
   }
 
-  onSending(): void {
-    this.#enter('send');
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#isSettled) {
+      controller.abort(new Error('the try was abandoned before it was sent'));
+      return;
+    }
+    const streamed = this.requestBody !== null && !Buffer.isBuffer(this.requestBody);
+    this.#enter(streamed ? 'send' : 'firstByte');
   }
 
-  onSent(isAll: boolean): void {
-    this.idleTicks = 0;
-    if (isAll && this.#phase === 'send') this.#enter('firstByte');
-  }
-
-  onHead(status: number, headers: AnswerHeaders): void {
+  onResponseStart(_: unknown, status: number, headers: IncomingHttpHeaders): void {
+    if (this.#isSettled || status < 200) return;
     if (this.#phase === 'send' && status < 300) {
       this.fail(new AttemptFailure('early-answer', `HTTP ${status} before the body was sent`));
       return;
     }
     this.#enter('body');
     this.#answer = { status, headers };
-    if (status >= 300) return;
-    this.#body = this.#options.body ?? null;
-    this.#guard(() => this.#body?.onHead(status, headers));
+    if (status < 300) this.#guard(() => this.#options.body?.begin(status, headers));
   }
 
-  room(): Buffer {
-    if (this.#isSettled) return waste;
-    if (this.#body) return this.#body.room();
-    this.#text ??= Buffer.allocUnsafe(textBytesMax);
-    return this.#text.subarray(this.#textBytes);
-  }
-
-  took(bytes: number): void {
+  onResponseData(_: unknown, bytes: Buffer): void {
     if (this.#isSettled) return;
-    this.#comeBytes += bytes;
+    this.#comeBytes += bytes.length;
     if (this.#comeBytes >= stepBytes) {
       this.#comeBytes = 0;
       this.idleTicks = 0;
     }
-    if (this.#body) {
-      this.#guard(() => this.#body?.took(bytes));
+    const { body } = this.#options;
+    if (body && (this.#answer as Answer).status < 300) {
+      this.#guard(() => body.take(bytes));
       return;
     }
-    this.#textBytes += bytes;
-    if (this.#textBytes < textBytesMax) return;
+    this.#textBytes += bytes.length;
+    this.#text.push(bytes);
+    if (this.#textBytes <= textBytesMax) return;
     const failure = this.#judge(this.#answer as Answer);
     this.fail(failure ?? new AttemptFailure('wrong-body', 'a document that does not end'));
   }
 
-  onEnd(): void {
+  onResponseEnd(): void {
+    if (this.#isSettled) return;
     const answer = this.#answer as Answer;
-    const failure = this.#body ? undefined : this.#judge(answer);
-    if (failure) {
-      this.#settle(failure, failure);
-      return;
+    if (answer.status < 300 && this.#options.body) {
+      if (!this.#guard(() => this.#options.body?.end())) return;
+    } else {
+      const failure = this.#judge(answer);
+      if (failure) {
+        this.#settle(failure, failure);
+        return;
+      }
     }
     this.#isSettled = true;
     this.#options.onSettled('answered');
     this.#resolve(answer);
   }
 
-  onError(error: unknown): void {
+  onResponseError(_: unknown, error: Error): void {
+    if (this.#isSettled) return;
     let failure = failureOfError(error);
     // The head had come: what broke off was the body.
     if (failure.reason === 'reset' && this.#phase === 'body') {
@@ -147,7 +158,7 @@ export class Attempt implements Exchange {
 
   /** What an answer without data means, by its status and its error document. */
   #judge({ status }: Answer): AttemptFailure | undefined {
-    const text = this.#text?.toString('utf8', 0, this.#textBytes) ?? '';
+    const text = Buffer.concat(this.#text).toString('utf8');
     const code = errorElement(text, 'Code');
     if (status < 300) {
       if (!text.includes('<Error')) return undefined;
@@ -162,25 +173,37 @@ export class Attempt implements Exchange {
     return failureOfAnswer(status, code, errorElement(text, 'Message') ?? '');
   }
 
+  /** In small steps, so that a connection which is slow is told from one that is still. */
+  *#send(): Generator<Buffer, void, void> {
+    for (const piece of this.#options.pieces as readonly Buffer[]) {
+      for (let at = 0; at < piece.length; at += stepBytes) {
+        this.idleTicks = 0;
+        yield piece.subarray(at, at + stepBytes);
+      }
+    }
+    if (this.#phase === 'send') this.#enter('firstByte');
+  }
+
   #enter(phase: Phase): void {
     this.#phase = phase;
     this.idleTicks = 0;
   }
 
-  /** What `step` throws is the outcome. */
-  #guard(step: () => void): void {
+  /** Whether `step` did not throw; else that is the outcome. */
+  #guard(step: () => void): boolean {
     try {
       step();
+      return true;
     } catch (error) {
       this.#stop(error instanceof AttemptFailure ? error : 'answered', error);
+      return false;
     }
   }
 
   #stop(outcome: Outcome, error: unknown): void {
-    if (this.#isSettled) return;
-    // First, for once it is settled another may send with it.
-    this.#options.client.drop();
+    this.isUnsent = this.#phase === 'connect';
     this.#settle(outcome, error);
+    this.#controller?.abort(asError(error));
   }
 
   #settle(outcome: Outcome, error: unknown): void {
@@ -189,4 +212,8 @@ export class Attempt implements Exchange {
     this.#options.onSettled(outcome);
     this.#reject(error);
   }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error('abandoned', { cause: error });
 }

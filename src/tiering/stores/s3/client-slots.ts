@@ -1,24 +1,24 @@
 // The HTTP clients of one store, one connection each, handed out for one request at a time.
 // Invariant: never more than `max` requests are under way, nor connections open; who waited longest
 // goes next, and nobody waits longer than `waitMsMax`.
+import type { Client } from 'undici';
 import { Refusal } from '../../../core/errors.ts';
-import type { HttpClient } from './http-client.ts';
 
 interface Waiter {
-  grant(client: HttpClient): void;
+  grant(client: Client): void;
   refuse(error: unknown): void;
 }
 
 export interface ClientSlotsOptions {
   max: number;
   waitMsMax: number;
-  open: () => HttpClient;
+  open: () => Client;
 }
 
 export class ClientSlots {
   readonly #options: ClientSlotsOptions;
   /** Last used is first used again: what is not needed stays idle and is closed. */
-  readonly #free: HttpClient[] = [];
+  readonly #free: Client[] = [];
   readonly #waiters = new Set<Waiter>();
   #taken = 0;
 
@@ -35,14 +35,14 @@ export class ClientSlots {
   }
 
   /** A free one. Never waits, and never overtakes: `release` hands clients straight on. */
-  tryTake(): HttpClient | undefined {
+  tryTake(): Client | undefined {
     if (this.#taken >= this.#options.max) return undefined;
     this.#taken++;
     return this.#free.pop() ?? this.#options.open();
   }
 
   /** The next free one. Rejects with Refusal SlowDown after a while, or as the signal says. */
-  take(signal?: AbortSignal): Promise<HttpClient> {
+  take(signal?: AbortSignal): Promise<Client> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         clearTimeout(timer);
@@ -69,14 +69,16 @@ export class ClientSlots {
     });
   }
 
-  /** Gives a client back after its request. */
-  release(client: HttpClient): void {
+  /** Gives a client back after its request; one that `isStuck` in connecting is not used again. */
+  release(client: Client, isStuck: boolean): void {
+    if (isStuck) void client.destroy();
+    const kept = isStuck ? this.#options.open() : client;
     for (const waiter of this.#waiters) {
-      waiter.grant(client);
+      waiter.grant(kept);
       return;
     }
     this.#taken--;
-    this.#free.push(client);
+    this.#free.push(kept);
   }
 
   /** All who wait are refused. */
@@ -85,7 +87,7 @@ export class ClientSlots {
   }
 
   /** Closes the connections that are not in use. */
-  close(): void {
-    for (const client of this.#free) client.drop();
+  async close(): Promise<void> {
+    await Promise.all(this.#free.map((client) => client.destroy()));
   }
 }

@@ -1,7 +1,8 @@
-// The way of requests to one S3 server: signed and sent by us, one slot each, watched by
+// The way of requests to one S3 server: signed by us, sent with undici, one slot each, watched by
 // one patrol, counted, and held against the server when they fail. Invariant: whatever the server
 // does, a request ends within the timeouts and tries it has, and its slot is given back once.
 import type { S3Client } from '@aws-sdk/client-s3';
+import { buildConnector, Client } from 'undici';
 import { nowMs } from '../../../core/clock.ts';
 import type { StoreAddress } from './address.ts';
 import { type Answer, type AnswerBody, Attempt, type Outcome, type Phase } from './attempt.ts';
@@ -15,7 +16,6 @@ import {
   type FailureCounts,
   failureOfError,
 } from './failure.ts';
-import { HttpClient, HttpOrigin } from './http-client.ts';
 import { type RetryPolicy, retry } from './retry.ts';
 import { signStoreRequest } from './signed-request.ts';
 
@@ -36,7 +36,7 @@ type Applicant = Pick<StoreRequest, 'signal' | 'isTrial'>;
 
 /** What a request needs to be sent. */
 export interface Admission {
-  client: HttpClient;
+  client: Client;
   credentials: Credentials;
 }
 
@@ -59,6 +59,8 @@ export interface ConnectionOptions {
   onBreaker: (state: BreakerState, failure?: AttemptFailure) => void;
 }
 
+/** How long a connection without a request is kept: S3 closes it after some 20 seconds. */
+const idleMs = 10_000;
 /** How long a request waits for a slot: as long as one that hangs can hold it, and some more. */
 const slotWaitFactor = 2;
 
@@ -88,11 +90,19 @@ export class Connection {
     const { address, client, connectionsMax, timeouts, breaker, trial, onBreaker } = options;
     this.#options = options;
     const { connectMs, firstByteMs, stallMs } = timeouts;
-    const origin = new HttpOrigin(address.origin);
+    // Shared, so that TLS sessions are resumed from one connection to the next.
+    const connect = buildConnector({ timeout: connectMs });
     this.slots = new ClientSlots({
       max: connectionsMax,
       waitMsMax: slotWaitFactor * (connectMs + firstByteMs + stallMs),
-      open: () => new HttpClient(origin),
+      // Undici's own timeouts run in steps of half a second; the patrol watches instead.
+      open: () =>
+        new Client(address.origin, {
+          connect,
+          headersTimeout: 0,
+          bodyTimeout: 0,
+          keepAliveTimeout: idleMs,
+        }),
     });
     this.credentials = new CredentialSource((again) =>
       (client.config.credentials as LoadCredentials)({ forceRefresh: again }),
@@ -158,20 +168,20 @@ export class Connection {
 
   /** Sends a request, as admitted. */
   begin(request: StoreRequest, admission: Admission): Attempt {
-    const { method, pieces = [], signal } = request;
+    const { method, pieces, signal } = request;
     const { client, credentials } = admission;
     const { address } = this.#options;
-    const bodyBytes = request.pieces && countBytes(pieces);
-    const head = signStoreRequest(request, address, credentials, nowMs(), bodyBytes);
+    const { path, headers } = signStoreRequest(request, address, credentials, nowMs());
+    if (pieces) headers.push('content-length', String(countBytes(pieces)));
     const stop = signal && ((): void => attempt.abandon(signal.reason));
     const attempt = new Attempt({
       method,
-      client,
+      pieces,
       body: request.body,
       onSettled: (outcome) => {
         if (stop) signal.removeEventListener('abort', stop);
         this.#underWay.delete(attempt);
-        this.slots.release(client);
+        this.slots.release(client, attempt.isUnsent);
         this.#account(outcome, credentials);
       },
     });
@@ -180,7 +190,8 @@ export class Connection {
     this.#patrol ??= setInterval(() => this.#look(), this.#tickMs).unref();
     if (stop) signal.addEventListener('abort', stop);
     if (signal?.aborted) attempt.abandon(signal.reason);
-    else client.send({ method, head, pieces }, attempt);
+    const body = attempt.requestBody as Buffer | null;
+    client.dispatch({ method, path, headers, body }, attempt);
     return attempt;
   }
 
@@ -197,7 +208,7 @@ export class Connection {
       this.#account(failure, credentials);
       throw failure;
     } finally {
-      this.slots.release(client);
+      this.slots.release(client, false);
     }
   }
 
@@ -216,7 +227,7 @@ export class Connection {
     clearInterval(this.#patrol ?? undefined);
     this.slots.refuseWaiting(refusal);
     for (const attempt of this.#underWay) attempt.abandon(refusal);
-    this.slots.close();
+    await this.slots.close();
   }
 
   async #loadCredentials(): Promise<Credentials> {

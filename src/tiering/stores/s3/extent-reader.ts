@@ -10,7 +10,7 @@ import type { RemoteRead } from '../store.ts';
 import type { Answer, Attempt } from './attempt.ts';
 import { type Admission, type Connection, countBytes } from './connection.ts';
 import type { HedgeBudget } from './hedge-budget.ts';
-import { RangeAnswer, type RangeBuffers } from './range-answer.ts';
+import { RangeAnswer } from './range-answer.ts';
 
 export interface ExtentReaderOptions {
   connection: Connection;
@@ -20,7 +20,7 @@ export interface ExtentReaderOptions {
 }
 
 /** Where a read is: in which piece and how far. */
-class PieceCursor implements RangeBuffers {
+class PieceCursor {
   /** Bytes written. */
   done = 0;
   readonly #pieces: readonly Buffer[];
@@ -34,28 +34,22 @@ class PieceCursor implements RangeBuffers {
     this.#filled = filled;
   }
 
-  room(): Buffer {
-    return (this.#pieces[this.#index] as Buffer).subarray(this.#offset);
+  write(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; ) {
+      const piece = this.#pieces[this.#index] as Buffer;
+      const count = Math.min(bytes.length - at, piece.length - this.#offset);
+      copyIntoShared(piece, this.#offset, bytes.subarray(at, at + count));
+      at += count;
+      this.done += count;
+      this.#offset += count;
+      if (this.#offset === piece.length) this.#next();
+    }
   }
 
-  /** No more than there is room. */
-  took(bytes: number): void {
-    this.done += bytes;
-    this.#offset += bytes;
-    if (this.#offset < (this.#pieces[this.#index] as Buffer).length) return;
+  #next(): void {
     const index = this.#index++;
     this.#offset = 0;
     this.#filled?.(index);
-  }
-
-  write(bytes: Buffer): void {
-    for (let at = 0; at < bytes.length; ) {
-      const room = this.room();
-      const count = Math.min(bytes.length - at, room.length);
-      copyIntoShared(room, 0, bytes.subarray(at, at + count));
-      this.took(count);
-      at += count;
-    }
   }
 }
 
@@ -98,7 +92,7 @@ export class ExtentReader {
     if (lengthBytes === 0) return;
     const admission = await connection.admit(reading);
     const startMs = monotonicMs();
-    const first = this.#begin(reading, admission, cursor);
+    const first = this.#begin(reading, admission, (bytes) => cursor.write(bytes));
     const delayMs = hedges.delayMs(lengthBytes);
     const answer = await (delayMs === undefined
       ? first.done
@@ -110,13 +104,13 @@ export class ExtentReader {
   #begin(
     { name, what, sizeBytes, position, totalBytes, cursor, signal }: Reading,
     admission: Admission,
-    buffers: RangeBuffers,
+    take: (bytes: Buffer) => void,
   ): Attempt {
     const from = position + cursor.done;
     const to = position + totalBytes - 1;
     const { connection, store } = this.#options;
     const wanted = { what, store, position: from, lengthBytes: to - from + 1, sizeBytes };
-    const body = new RangeAnswer(wanted, buffers);
+    const body = new RangeAnswer(wanted, take);
     const headers = { range: `bytes=${from}-${to}` };
     return connection.begin({ method: 'GET', name, headers, body, signal }, admission);
   }
@@ -137,16 +131,9 @@ export class ExtentReader {
     const from = cursor.done;
     const scratch = Buffer.allocUnsafeSlow(reading.totalBytes - from);
     let got = 0;
-    const second = this.#begin(
-      reading,
-      { client, credentials },
-      {
-        room: () => scratch.subarray(got),
-        took: (bytes) => {
-          got += bytes;
-        },
-      },
-    );
+    const second = this.#begin(reading, { client, credentials }, (bytes) => {
+      got += bytes.copy(scratch, got);
+    });
     try {
       const winner = await Promise.any([answered(first), answered(second)]);
       const loser = winner === first ? second : first;

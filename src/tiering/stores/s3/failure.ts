@@ -155,10 +155,14 @@ function causeOfError(name: string, code: string): FailureCause {
     case 'ENETUNREACH':
     case 'EADDRNOTAVAIL':
       return 'unreachable';
+    case 'UND_ERR_CONNECT_TIMEOUT':
     case 'ETIMEDOUT':
       return 'timeout-connect';
+    case 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH':
+      return 'truncated';
     case 'ECONNRESET':
     case 'EPIPE':
+    case 'UND_ERR_SOCKET':
       return 'reset';
   }
   if (name === 'CredentialsProviderError') return 'credentials';

@@ -1,8 +1,8 @@
 // Answers to GETs of whole objects and of the ends of objects: into buffers of their own, or held
 // against what was sent. Invariant: bytes are given only when all have come that the head announced.
+import type { IncomingHttpHeaders } from 'node:http';
 import type { AnswerBody } from './attempt.ts';
 import { AttemptFailure } from './failure.ts';
-import type { AnswerHeaders } from './http-answer.ts';
 import { checkIsData, checkLength, parseContentRange } from './range-answer.ts';
 
 /** Larger ones are not kept as single objects beside the extents. */
@@ -13,24 +13,28 @@ export class ObjectAnswer implements AnswerBody {
   bytes: Buffer = Buffer.alloc(0);
   #got = 0;
 
-  onHead(status: number, headers: AnswerHeaders): void {
+  begin(status: number, headers: IncomingHttpHeaders): void {
     checkIsData(headers);
     if (status !== 200) throw new AttemptFailure('wrong-range', `HTTP ${status} to a whole GET`);
     this.allocate(headers, Number(headers['content-length']));
   }
 
-  protected allocate(headers: AnswerHeaders, sizeBytes: number): void {
+  protected allocate(headers: IncomingHttpHeaders, sizeBytes: number): void {
     checkLength(headers, sizeBytes);
     if (sizeBytes > objectBytesMax) throw new Error(`an object of ${sizeBytes} bytes`);
     this.bytes = Buffer.allocUnsafeSlow(sizeBytes);
   }
 
-  room(): Buffer {
-    return this.bytes.subarray(this.#got);
+  take(bytes: Buffer): void {
+    if (this.#got + bytes.length > this.bytes.length) {
+      throw new AttemptFailure('wrong-length', 'more bytes than announced');
+    }
+    this.#got += bytes.copy(this.bytes, this.#got);
   }
 
-  took(bytes: number): void {
-    this.#got += bytes;
+  end(): void {
+    const missing = this.bytes.length - this.#got;
+    if (missing > 0) throw new AttemptFailure('truncated', `${missing} bytes are missing`);
   }
 }
 
@@ -38,7 +42,6 @@ export class ObjectAnswer implements AnswerBody {
 export class ComparedAnswer implements AnswerBody {
   isSame = false;
   readonly #pieces: readonly Buffer[];
-  readonly #came = Buffer.allocUnsafe(64 * 1024);
   #index = 0;
   #offset = 0;
 
@@ -46,28 +49,34 @@ export class ComparedAnswer implements AnswerBody {
     this.#pieces = pieces;
   }
 
-  onHead(status: number, headers: AnswerHeaders): void {
+  begin(status: number, headers: IncomingHttpHeaders): void {
     checkIsData(headers);
     if (status !== 200) throw new AttemptFailure('wrong-range', `HTTP ${status} to a whole GET`);
     const sizeBytes = this.#pieces.reduce((sum, piece) => sum + piece.length, 0);
     this.isSame = headers['content-length'] === String(sizeBytes);
   }
 
-  room(): Buffer {
-    return this.#came;
-  }
-
-  took(bytes: number): void {
-    for (let at = 0; this.isSame && at < bytes; ) {
-      const piece = this.#pieces[this.#index] as Buffer;
-      const count = Math.min(bytes - at, piece.length - this.#offset);
+  take(bytes: Buffer): void {
+    for (let at = 0; this.isSame && at < bytes.length; ) {
+      const piece = this.#pieces[this.#index];
+      if (!piece) {
+        this.isSame = false;
+        return;
+      }
+      const count = Math.min(bytes.length - at, piece.length - this.#offset);
       const end = this.#offset + count;
-      this.isSame = this.#came.compare(piece, this.#offset, end, at, at + count) === 0;
+      this.isSame = bytes.compare(piece, this.#offset, end, at, at + count) === 0;
       at += count;
       this.#offset = end;
       if (end < piece.length) continue;
       this.#index++;
       this.#offset = 0;
+    }
+  }
+
+  end(): void {
+    if (this.isSame && this.#index < this.#pieces.length) {
+      throw new AttemptFailure('truncated', 'bytes are missing');
     }
   }
 }
@@ -83,7 +92,7 @@ export class EndAnswer extends ObjectAnswer {
     this.#maxBytes = maxBytes;
   }
 
-  override onHead(status: number, headers: AnswerHeaders): void {
+  override begin(status: number, headers: IncomingHttpHeaders): void {
     checkIsData(headers);
     if (status === 206) {
       const text = headers['content-range'];

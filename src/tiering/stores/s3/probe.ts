@@ -99,26 +99,20 @@ export class Prober {
   }
 
   async #readRange(name: string, bytes: Buffer): Promise<string> {
-    const got = Buffer.alloc(rangeTo - rangeFrom + 1);
-    let filled = 0;
+    const got: Buffer[] = [];
     const body = new RangeAnswer(
       {
         what: 'the probe object',
         store: 0,
         position: rangeFrom,
-        lengthBytes: got.length,
+        lengthBytes: rangeTo - rangeFrom + 1,
         sizeBytes,
       },
-      {
-        room: () => got.subarray(filled),
-        took: (bytes) => {
-          filled += bytes;
-        },
-      },
+      (piece) => got.push(Buffer.from(piece)),
     );
     const headers = { range: `bytes=${rangeFrom}-${rangeTo}` };
     await this.#connection.exchange({ method: 'GET', name, headers, body, isTrial: true });
-    if (!got.equals(bytes.subarray(rangeFrom, rangeTo + 1))) {
+    if (!Buffer.concat(got).equals(bytes.subarray(rangeFrom, rangeTo + 1))) {
       throw new AttemptFailure('unfit', 'a GET of a range gives other bytes than those');
     }
     return 'exactly the range was read';

@@ -2,10 +2,10 @@
 // Invariant: a byte is taken only from an answer whose head says exactly what was asked, so that no
 // error document, no other range and no other extent is ever taken for data.
 // Specification: RFC 9110, sections 14 and 15.3.7.
+import type { IncomingHttpHeaders } from 'node:http';
 import { IntegrityError } from '../../../core/errors.ts';
 import type { AnswerBody } from './attempt.ts';
 import { AttemptFailure } from './failure.ts';
-import type { AnswerHeaders } from './http-answer.ts';
 
 export interface ContentRange {
   /** Both inclusive. */
@@ -24,7 +24,7 @@ export function parseContentRange(value: string | undefined): ContentRange | und
 }
 
 /** Throws AttemptFailure when the head announces another number of bytes, or none. */
-export function checkLength(headers: AnswerHeaders, lengthBytes: number): void {
+export function checkLength(headers: IncomingHttpHeaders, lengthBytes: number): void {
   const announced = headers['content-length'];
   if (announced !== String(lengthBytes)) {
     throw new AttemptFailure('wrong-length', `${announced} bytes instead of ${lengthBytes}`);
@@ -37,7 +37,7 @@ export function checkLength(headers: AnswerHeaders, lengthBytes: number): void {
 }
 
 /** Throws AttemptFailure when a success is an error document: S3 gives an ETag with all data. */
-export function checkIsData(headers: AnswerHeaders): void {
+export function checkIsData(headers: IncomingHttpHeaders): void {
   const isXml = /^(application|text)\/xml\b/.test(headers['content-type'] ?? '');
   if (headers.etag === undefined || isXml) {
     throw new AttemptFailure('error-in-200', 'a success without data');
@@ -54,20 +54,20 @@ export interface WantedRange {
   sizeBytes: number;
 }
 
-/** Where the range's bytes go, in order: as of `AnswerBody`. */
-export type RangeBuffers = Pick<AnswerBody, 'room' | 'took'>;
-
+/** Passes the range's bytes on to `take`, in order. */
 export class RangeAnswer implements AnswerBody {
   readonly #wanted: WantedRange;
-  readonly #buffers: RangeBuffers;
+  readonly #take: (bytes: Buffer) => void;
+  #left: number;
 
-  constructor(wanted: WantedRange, buffers: RangeBuffers) {
+  constructor(wanted: WantedRange, take: (bytes: Buffer) => void) {
     this.#wanted = wanted;
-    this.#buffers = buffers;
+    this.#take = take;
+    this.#left = wanted.lengthBytes;
   }
 
   /** Throws IntegrityError when the extent is not as long as it must be. */
-  onHead(status: number, headers: AnswerHeaders): void {
+  begin(status: number, headers: IncomingHttpHeaders): void {
     const { what, store, position, lengthBytes, sizeBytes } = this.#wanted;
     checkIsData(headers);
     if (status === 206) {
@@ -84,12 +84,14 @@ export class RangeAnswer implements AnswerBody {
     checkLength(headers, lengthBytes);
   }
 
-  room(): Buffer {
-    return this.#buffers.room();
+  take(bytes: Buffer): void {
+    this.#left -= bytes.length;
+    if (this.#left < 0) throw new AttemptFailure('wrong-length', 'more bytes than announced');
+    this.#take(bytes);
   }
 
-  took(bytes: number): void {
-    this.#buffers.took(bytes);
+  end(): void {
+    if (this.#left > 0) throw new AttemptFailure('truncated', `${this.#left} bytes are missing`);
   }
 }
 
