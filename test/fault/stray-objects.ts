@@ -1,5 +1,5 @@
 // What is really in the bucket of an S3 store: its extents against those of the catalog.
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDatabase } from '#bursar/core/database.js';
 import { inlineStore, localStore } from '#bursar/core/manifest.js';
@@ -32,8 +32,17 @@ async function compare(storeDir: string, dataDir: string): Promise<string[]> {
 
 function listExtents(storeDir: string): Set<string> {
   const root = join(storeDir, 'extents');
-  if (!existsSync(root)) return new Set();
-  return new Set(readdirSync(root).flatMap((folder) => readdirSync(join(root, folder))));
+  return new Set(listFolder(root).flatMap((folder) => listFolder(join(root, folder))));
+}
+
+/** The backend removes a folder with its last object, so one that was listed may be gone again. */
+function listFolder(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
 }
 
 async function listLive(dataDir: string): Promise<string[]> {
