@@ -27,9 +27,12 @@ export const timeSecondsMax = 253_402_300_799;
 export const proofBytesMax = 4 * KiB;
 export const coveredComponentsMax = 64;
 export const nonceLengthMin = 8;
-export const nonceLengthMax = 128;
+export const nonceLengthMax = 64;
 
 /** How far the clocks of who signs and who verifies may be apart. */
 export const clockSkewMs = 60_000;
 /** How old or how far in the future a proof may be; also how long its nonce is remembered. */
-export const proofWindowMs = 5 * 60_000;
+export const proofWindowMs = 2 * 60_000;
+/** Nonces that are remembered, at about 150 bytes each; and those of one principal's proofs. */
+export const noncesMax = 500_000;
+export const noncesPerOwnerMax = 100_000;
