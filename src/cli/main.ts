@@ -14,6 +14,7 @@ import {
 } from './identity-commands.ts';
 import { serve } from './serve.ts';
 import { flagOf, type Setting, settings, variableOf } from './settings.ts';
+import { addTokenCommands } from './token-commands.ts';
 
 function readVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
@@ -39,6 +40,8 @@ function makeProgram(): Command {
     add(program);
   }
   for (const command of program.commands) if (command.name() !== 'serve') addClientFlags(command);
+  // After that: these talk to no gateway.
+  addTokenCommands(program);
   return program;
 }
 
