@@ -9,6 +9,7 @@ import { coveredComponentsMax, proofBytesMax } from './bounds.ts';
 import { proofRefusal } from './faults.ts';
 import { type Algorithm, type PrivateKey, type PublicKey, signBytes, verifyBytes } from './keys.ts';
 import { fieldValue, type RequestDescription, targetUri } from './request-description.ts';
+import { decodeBase64 } from './strict-json.ts';
 
 export interface MessageSignature {
   createdMs: number;
@@ -102,10 +103,9 @@ const signatureForm = new RegExp(`^(${labelForm})=:(${byteSequence}):$`);
 
 function readSignature(text: string, label: string): Buffer {
   const [, name, base64 = ''] = signatureForm.exec(text) ?? [];
-  if (name !== label) {
-    throw proofRefusal('Malformed', `must have one Signature of the form ${label}=:base64:`);
-  }
-  return Buffer.from(base64, 'base64');
+  const signature = decodeBase64(base64);
+  if (name === label && signature !== undefined) return signature;
+  throw proofRefusal('Malformed', `must have one Signature of the form ${label}=:base64:`);
 }
 
 function isSignificant(name: string): boolean {
@@ -154,13 +154,14 @@ function componentValue(request: RequestDescription, name: string): string | und
   }
 }
 
-const digestForm = new RegExp(`(?:^|, ?)sha-256=:(${byteSequence}):(?:,|$)`);
+const digestForm = new RegExp(`(?:^|, ?)sha-256=:(${byteSequence}):(?=,|$)`, 'g');
 
 function readContentDigest(request: RequestDescription): Buffer {
-  const [, base64 = ''] = digestForm.exec(fieldValue(request, 'content-digest') ?? '') ?? [];
-  const digest = Buffer.from(base64, 'base64');
-  if (digest.length === 32) return digest;
-  throw proofRefusal('Digest', 'covers a Content-Digest without sha-256=:base64:');
+  const text = fieldValue(request, 'content-digest') ?? '';
+  const [found, ...more] = [...text.matchAll(digestForm)];
+  const digest = decodeBase64(found?.[1] ?? '');
+  if (digest?.length === 32 && more.length === 0) return digest;
+  throw proofRefusal('Digest', 'must cover a Content-Digest with one sha-256=:base64:');
 }
 
 export interface SigningOptions {

@@ -159,8 +159,10 @@ describe('a message signature', () => {
     expect(await refusalOf(() => check(request))).toBe(invalid('Uncovered'));
   });
 
-  it.each(['sha-512=:AAAA:', 'sha-256=:AAAA:', 'sha-256=AAAA', ''])(
-    'covers a SHA-256, not %j',
+  const zeros = `sha-256=:${Buffer.alloc(32).toString('base64')}:`;
+
+  it.each(['sha-512=:AAAA:', 'sha-256=:AAAA:', 'sha-256=AAAA', '', `${zeros}, ${zeros}`])(
+    'covers one SHA-256, not %j',
     async (digest) => {
       const given = withHeaders({ ...put, hasBody: false }, { 'content-digest': digest });
       const request = signedByHand(given, ['@method', '@target-uri', 'content-digest']);
