@@ -27,11 +27,13 @@ export function targetUri(url: string): string | undefined {
   return `${lowerScheme}://${authority}${path}`;
 }
 
+const outerSpace = /^[ \t]+|[ \t]+$/g;
+
 /** One header's value, its lines joined as RFC 9421 section 2.1 has it; undefined if it is absent. */
 export function fieldValue(request: RequestDescription, name: string): string | undefined {
   if (!Object.hasOwn(request.headers, name)) return undefined;
   const value = request.headers[name];
   if (value === undefined) return undefined;
   const lines = Array.isArray(value) ? value : [value];
-  return lines.map((line) => line.trim()).join(', ');
+  return lines.map((line) => line.replace(outerSpace, '')).join(', ');
 }

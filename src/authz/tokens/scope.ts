@@ -96,6 +96,19 @@ export function parseScope(text: string): Scope {
   return entries.map(parseEntry);
 }
 
+/**
+ * The scope of an outside issuer's token, below the path that its tenant gave to the issuer
+ * (`/bucket/prefix`, percent-encoded). Entries of other kinds give nothing here and are passed over;
+ * undefined if there is no other, so that the issuer's groups decide. Throws ScopeError.
+ */
+export function mountScope(text: string, mount: string): Scope | undefined {
+  const entries = text.split(' ').filter((entry) => ownEntry.test(entry));
+  if (entries.length === 0) return undefined;
+  const base = mount.replace(/\/$/, '');
+  return parseScope(entries.map((entry) => entry.replace(':/', `:${base}/`)).join(' '));
+}
+
+const ownEntry = new RegExp(`^storage\\.(?:${rights.join('|')})(?::|$)`);
 const entryForm = /^storage\.([a-z]+):(\/.*)$/;
 
 function parseEntry(text: string): ScopeEntry {

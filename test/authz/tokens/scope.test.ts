@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   covers,
   isSubset,
+  mountScope,
   parseScope,
   renderScope,
   ScopeError,
@@ -156,5 +157,35 @@ describe('of two scopes', () => {
     ['storage.read:/b/x storage.read:/c', 'storage.read:/b'],
   ])('%s does not lie in %s', (child, parent) => {
     expect(isSubset(parseScope(child), parseScope(parent))).toBe(false);
+  });
+});
+
+describe('the scope of an outside issuer', () => {
+  it.each([
+    ['storage.read:/', '/cms/data', 'storage.read:/cms/data/'],
+    ['storage.read:/', '/cms', 'storage.read:/cms'],
+    ['storage.read:/', '/', 'storage.read:/'],
+    ['storage.read:/foo', '/cms/data', 'storage.read:/cms/data/foo'],
+    ['storage.read:/foo/', '/cms/data/', 'storage.read:/cms/data/foo/'],
+    ['openid storage.create:/a compute.read storage.poll:/', '/cms', 'storage.create:/cms/a'],
+  ])('%s below %s is %s', (text, mount, expected) => {
+    expect(renderScope(mountScope(text, mount) ?? [])).toBe(expected);
+  });
+
+  it.each(['', 'openid profile', 'storage.poll:/', 'compute.read', 'storage.readers:/x'])(
+    'that says nothing of storage (%j) leaves it to groups',
+    (text) => {
+      expect(mountScope(text, '/cms')).toBeUndefined();
+    },
+  );
+
+  it.each([
+    'storage.read',
+    'storage.read:',
+    'storage.read:x',
+    'storage.read:/../x',
+    'storage.read://',
+  ])('that is not a good one (%s) is refused whole', (text) => {
+    expect(() => mountScope(`storage.read:/ok ${text}`, '/cms')).toThrow(ScopeError);
   });
 });
