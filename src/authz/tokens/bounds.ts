@@ -1,5 +1,5 @@
-// The bounds of tokens and proofs, all checked before anything is parsed or verified, so that what a
-// stranger sends costs at most its own few kilobytes.
+// The bounds of tokens and proofs, all checked before anything is parsed or verified, so that what
+// a stranger sends costs at most its own few kilobytes.
 
 const KiB = 1024;
 

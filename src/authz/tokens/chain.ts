@@ -128,7 +128,7 @@ function readPart(text: string, index: number): ReadLink {
   if (text.length > linkBytesMax) {
     throw tokenRefusal('TooLarge', `is longer than ${linkBytesMax} bytes`, index);
   }
-  // Only link 0 names its key: a later one's is in its parent, and a name for it could only mislead.
+  // Only link 0 names its key: a later one's is in its parent, a name for it could only mislead.
   const form = { type: linkType, members: index === 0 ? ['kid'] : [] };
   const jws = readJws(text, form, (fault, message) => tokenRefusal(fault, message, index));
   return { link: readLink(jws.claims, index), jws };
@@ -183,7 +183,7 @@ export function checkChild(parent: ReadLink, child: ReadLink): void {
 }
 
 /** The part of `checkChild` that asks for no signature. */
-export function checkNarrower(parent: Link, child: Link): void {
+function checkNarrower(parent: Link, child: Link): void {
   const index = child.depth;
   const widened = (what: string) => tokenRefusal('Widened', `${what} than its parent`, index);
   if (child.depth > parent.depthMax) {

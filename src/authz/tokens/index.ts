@@ -1,5 +1,5 @@
-// The token library for programs of others: `import { delegate } from 'bursar/tokens'`. What it does
-// is written down in docs/formats/token.md.
+// The token library for programs of others: `import { delegate } from 'bursar/tokens'`. What it
+// does is written down in docs/formats/token.md.
 export type { Refusal } from '../../core/errors.ts';
 export type { Chain, ChainOptions, FindIssuerKey, Issuer, IssuerClaim } from './chain.ts';
 export { verifyChain as verify } from './chain.ts';

@@ -1,5 +1,5 @@
-// What a token says, link by link: who signed it, what it narrows, what remains. Invariant: it shows
-// a bad token too, with what is bad about it; what it could not check it says it did not.
+// What a token says, link by link: who signed it, what it narrows, what remains. Invariant: it
+// shows a bad token too, with what is bad about it; what it could not check it says it did not.
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { checkChild, type ReadLink, readLinks } from './chain.ts';

@@ -23,7 +23,7 @@ export interface Restrictions {
 
 export interface IssueRequest extends Restrictions {
   key: PrivateKey;
-  /** The gateway's URL when the gateway issues it; undefined: a principal does, with its own key. */
+  /** The gateway's URL when the gateway issues it; undefined: a principal does, with its key. */
   gateway?: string;
   /** The principal in whose name it acts, `tenant/name`. */
   subject: string;

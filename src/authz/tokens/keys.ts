@@ -89,7 +89,7 @@ function isCoordinate(value: unknown): value is string {
 }
 
 // The points of Ed25519 of order 8 and less, as y with its sign bit cleared, and the two encodings
-// beyond the prime. Under such a key one signature fits every message, so its holder could deny all.
+// beyond the prime. Under such a key one signature fits every message: its holder could deny all.
 const smallOrder = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
   '0100000000000000000000000000000000000000000000000000000000000000',
@@ -124,7 +124,7 @@ export function generatePrivateKey(algorithm: Algorithm): PrivateKey {
   return describePrivateKey(privateKey) as PrivateKey;
 }
 
-/** The private key in a JWK or in PKCS#8 PEM; undefined if the text is neither, or of another kind. */
+/** The private key in a JWK or PKCS#8 PEM; undefined if the text is neither, or of another kind. */
 export function readPrivateKey(text: string): PrivateKey | undefined {
   try {
     return describePrivateKey(

@@ -1,5 +1,5 @@
-// One link of a token: its claims, read and written. Invariant: the set of claims is closed. A claim
-// that this code does not know might narrow the token, so a link that has one is refused.
+// One link of a token: its claims, read and written. Invariant: the set of claims is closed. A
+// claim that this code does not know might narrow the token, so a link that has one is refused.
 // Specification: docs/formats/token.md, section "Claims".
 import { idPartLengthMax, linksMax, nameLengthMax, timeSecondsMax } from './bounds.ts';
 import { type Conditions, readConditions } from './conditions.ts';

@@ -1,6 +1,6 @@
 // The nonces of proofs that were used. Invariant: while a proof is young enough to be taken, its
-// nonce is remembered; memory is bounded, and when it is full new proofs are refused rather than old
-// nonces forgotten. One owner can fill only a part of it, so nobody can lock out the others.
+// nonce is remembered; memory is bounded, and when it is full new proofs are refused rather than
+// old nonces forgotten. One owner can fill only a part of it, so nobody can lock out the others.
 import { Refusal } from '../../core/errors.ts';
 import { noncesMax, noncesPerOwnerMax, proofWindowMs } from './bounds.ts';
 import { proofRefusal } from './faults.ts';
@@ -44,8 +44,8 @@ export class NonceStore {
   }
 
   /**
-   * Uses a nonce up. Throws Refusal InvalidProof (`Replayed`) when it was used before, or too old to
-   * tell; SlowDown when there is no room.
+   * Uses a nonce up. Throws Refusal InvalidProof (`Replayed`) when it was used before, or is too old
+   * to tell; SlowDown when there is no room.
    */
   use({ owner, key, nonce, createdMs }: UsedNonce, nowMs: number): void {
     this.#forget(nowMs);

@@ -1,6 +1,6 @@
-// A request as far as a proof can speak of it, in the words of both ends. Invariant: the client that
-// signs and the gateway that verifies bring the target into the same form, which changes nothing but
-// what HTTP itself ignores: the letter case of scheme and host, and the scheme's own port.
+// A request as far as a proof can speak of it, in the words of both ends. Invariant: the client
+// that signs and the gateway that verifies bring the target into the same form, which changes
+// nothing but what HTTP itself ignores: the letter case of scheme and host, and the scheme's own port.
 // Specification: RFC 9110 section 7.1, RFC 3986 section 6.2.2.1 and 6.2.3.
 
 export interface RequestDescription {
@@ -29,7 +29,7 @@ export function targetUri(url: string): string | undefined {
 
 const outerSpace = /^[ \t]+|[ \t]+$/g;
 
-/** One header's value, its lines joined as RFC 9421 section 2.1 has it; undefined if it is absent. */
+/** One header's value, its lines joined as RFC 9421 section 2.1 has it; undefined if absent. */
 export function fieldValue(request: RequestDescription, name: string): string | undefined {
   if (!Object.hasOwn(request.headers, name)) return undefined;
   const value = request.headers[name];

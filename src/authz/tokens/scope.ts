@@ -98,8 +98,8 @@ export function parseScope(text: string): Scope {
 
 /**
  * The scope of an outside issuer's token, below the path that its tenant gave to the issuer
- * (`/bucket/prefix`, percent-encoded). Entries of other kinds give nothing here and are passed over;
- * undefined if there is no other, so that the issuer's groups decide. Throws ScopeError.
+ * (`/bucket/prefix`, percent-encoded). Entries of other kinds give nothing here and are passed
+ * over; undefined if there is no other, so that the issuer's groups decide. Throws ScopeError.
  */
 export function mountScope(text: string, mount: string): Scope | undefined {
   const entries = text.split(' ').filter((entry) => ownEntry.test(entry));

@@ -183,7 +183,8 @@ def invalid_roots():
     yield "signed by a stranger", "Signature", JOB.jws(head, text)
     yield "a principal's key for another principal", "Signature", root(key=ALICE, sub="cms/bob")
     yield "a principal's key with an id of others", "Claims", root(key=ALICE, jti="root")
-    yield "a claim twice", "Malformed", GATEWAY.jws(head, text.replace(b"{", b'{"sub":"cms/bob",', 1))
+    twice = text.replace(b"{", b'{"sub":"cms/bob",', 1)
+    yield "a claim twice", "Malformed", GATEWAY.jws(head, twice)
     yield "an unknown claim", "Claims", root(max_files=3)
     yield "an unknown condition", "Claims", root(conditions={"weekday": "monday"})
     yield "an unknown limit", "Claims", root(limits={"deletes": {"day": 1}})
@@ -248,14 +249,20 @@ def proof_cases():
     body = "hello"
     content = "sha-256=:" + base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() + ":"
 
-    def signed(names, headers, method="PUT", key=JOB, created=NOW, target=url, nonce="n-0123456789"):
+    def signed(names, headers, method="PUT", key=JOB, created=NOW, target=url, nonce=None):
         values = {"@method": method, "@target-uri": target, **headers}
         listed = " ".join('"%s"' % name for name in names)
-        params = '(%s);created=%d;keyid="%s";nonce="%s"' % (listed, created, key.thumbprint, nonce)
+        params = '(%s);created=%d;keyid="%s";nonce="%s"' % (
+            listed,
+            created,
+            key.thumbprint,
+            nonce or "n-0123456789",
+        )
         lines = ['"%s": %s' % (name, values[name]) for name in names]
         base = "\n".join(lines + ['"@signature-params": ' + params])
         signature = base64.b64encode(key.sign(base.encode())).decode()
-        return {**headers, "signature-input": "sig=" + params, "signature": "sig=:" + signature + ":"}
+        added = {"signature-input": "sig=" + params, "signature": "sig=:" + signature + ":"}
+        return {**headers, **added}
 
     def case(name, headers, fault=None, method="PUT", body_=body, target=url):
         entry = {"name": name, "token": token, "boundTo": "job", "method": method, "url": target}
