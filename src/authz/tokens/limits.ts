@@ -18,7 +18,7 @@ export type Window = (typeof windows)[number];
 
 /** The `limits` claim of one link. At least one member is there, and none is empty. */
 export type Limits = {
-  /** Most of it in a window (UTC calendar). `spend` is decimal USD in a string, others are counts. */
+  /** Most of it in a window (UTC calendar): `spend` in decimal USD, in a string; else a count. */
   readonly [M in Meter]?: { readonly [W in Window]?: M extends 'spend' ? string : number };
 } & {
   /** Most per second. */

@@ -1,7 +1,7 @@
 // HTTP Message Signatures as proofs that the sender holds a key. Invariant: a signature counts only
 // if it covers the method, the whole target, the token, the body's digest where there is a body,
-// and every x-amz-* and x-bursar-* header: a header outside of it could make the signer copy or publish
-// what they never meant to.
+// and every x-amz-* and x-bursar-* header: a header outside of it could make the signer copy or
+// publish what they never meant to.
 // Specification: RFC 9421 sections 2, 3.2 and 4; RFC 9530 for Content-Digest; RFC 8941 for their
 // syntax, of which one form is read: a single signature, components without parameters, and no
 // escapes, which is what signers write.

@@ -44,8 +44,8 @@ export class NonceStore {
   }
 
   /**
-   * Uses a nonce up. Throws Refusal InvalidProof (`Replayed`) when it was used before, or is too old
-   * to tell; SlowDown when there is no room.
+   * Uses a nonce up. Throws Refusal InvalidProof (`Replayed`) when it was used before, or is too
+   * old to tell; SlowDown when there is no room.
    */
   use({ owner, key, nonce, createdMs }: UsedNonce, nowMs: number): void {
     this.#forget(nowMs);

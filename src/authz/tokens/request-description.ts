@@ -1,6 +1,7 @@
 // A request as far as a proof can speak of it, in the words of both ends. Invariant: the client
 // that signs and the gateway that verifies bring the target into the same form, which changes
-// nothing but what HTTP itself ignores: the letter case of scheme and host, and the scheme's own port.
+// nothing but what HTTP itself ignores: the letter case of scheme and host, and the scheme's
+// own port.
 // Specification: RFC 9110 section 7.1, RFC 3986 section 6.2.2.1 and 6.2.3.
 
 export interface RequestDescription {
