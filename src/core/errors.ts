@@ -43,6 +43,7 @@ const table = {
   InvalidURI: [400, "Couldn't parse the specified URI."],
   KeyTooLongError: [400, 'Your key is too long'],
   MalformedPOSTRequest: [400, 'The body of your POST request is not well-formed.'],
+  MalformedPolicy: [400, 'The policy is not valid.'],
   MalformedXML: [
     400,
     'The XML you provided was not well-formed or did not validate against our published schema.',
