@@ -4,7 +4,7 @@
 import type { AccessRequest } from './access-request.ts';
 import type { Action } from './actions.ts';
 import type { GrantIndex } from './grant-index.ts';
-import { failedCondition, type Rule, type Verdict, verdictOf } from './rule.ts';
+import { failedCondition, fullName, type Rule, type Verdict, verdictOf } from './rule.ts';
 
 export interface Decision {
   allowed: boolean;
@@ -46,12 +46,12 @@ export function decideAccess(
   if (!(isOwn && grantActions.has(request.action))) weigh(index.propose(request), request, found);
   if (!(isOwn && policyActions.has(request.action))) weigh(policy, request, found);
   const { denied, allowed, mayDeny, mayAllow } = found;
-  if (denied) return decision(false, denied.name, 'a rule denies it');
+  if (denied) return decision(false, fullName(denied), 'a rule denies it');
   const isAllowed = own?.allowed === true || allowed !== null;
   if (!isAllowed && !mayAllow) return own ?? nothingAllows;
   if (!isAllowed || mayDeny) return tagsDecision;
   if (own?.allowed) return own;
-  return decision(true, (allowed as Rule).name, 'a rule allows it');
+  return decision(true, fullName(allowed as Rule), 'a rule allows it');
 }
 
 /**
@@ -76,7 +76,7 @@ export function explainAccess(
 ): { decision: Decision; considered: Considered[] } {
   const rules = new Set([...index.propose(request), ...policy]);
   const considered = [...rules].map((rule) => ({
-    name: rule.name,
+    name: fullName(rule),
     effect: rule.effect,
     verdict: verdictOf(rule, request),
     condition: failedCondition(rule, request),

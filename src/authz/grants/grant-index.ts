@@ -5,11 +5,13 @@
 //
 // A place is a path: `tenant`, `tenant/bucket`, `tenant/bucket/prefix` without a slash at its end.
 // One pass over the path of a request gives the hash of each place around it.
+
+import { keyBytesMax } from '../../core/limits.ts';
 import type { AccessRequest } from './access-request.ts';
 import { grantsPerPlaceMax } from './bounds.ts';
 import { DenialsBelow, isDenialBelow } from './denials-below.ts';
 import { compileGrant, type Grant } from './grant.ts';
-import { KeyedHash } from './keyed-hash.ts';
+import { PathHash } from './path-hash.ts';
 import type { Rule } from './rule.ts';
 import { addRule, countRules, pushRules, type RuleList, removeRule } from './rule-list.ts';
 import { ShardedMap } from './sharded-map.ts';
@@ -19,12 +21,14 @@ const undividedMax = 8;
 /** Parts of grants that are remembered to be shared; beyond, sharing begins again. */
 const sharedMax = 100_000;
 
-const slash = 47;
-/** No tenant, bucket or subject has this unit. */
-const separator = 0;
+/** UTF-16 units of a place: a tenant, a bucket, the longest key, and the slashes between them. */
+const placeLengthMax = 63 + 1 + 63 + 1 + keyBytesMax;
+/** `principal:`, a tenant, a slash and a name. */
+const subjectLengthMax = 10 + 63 + 1 + 63;
 
 export class GrantIndex {
-  readonly #hash = new KeyedHash();
+  readonly #placeHash = new PathHash(placeLengthMax);
+  readonly #subjectHash = new PathHash(subjectLengthMax);
   readonly #places = new ShardedMap<RuleList | DividedPlace>();
   readonly #denials = new DenialsBelow();
   readonly #shared = new Map<string, unknown>();
@@ -46,7 +50,7 @@ export class GrantIndex {
       entry = this.#divide(entry as readonly Rule[]);
       this.#places.set(place, entry);
     }
-    if (entry instanceof DividedPlace) entry.add(rule, this.#subjectHashes(rule.subjects.names));
+    if (entry instanceof DividedPlace) entry.add(rule, this.#subjectHashes(rule));
     else this.#places.set(place, addRule(entry, rule));
     if (isDenialBelow(rule)) {
       for (const hash of this.#denialHashes(rule)) this.#denials.add(hash, rule);
@@ -70,7 +74,7 @@ export class GrantIndex {
     const rule = this.#compile(tenant, grant);
     const entry = this.#places.get(this.#placeOf(rule));
     if (!(entry instanceof DividedPlace)) return true;
-    const hashes = this.#subjectHashes(rule.subjects.names);
+    const hashes = this.#subjectHashes(rule);
     return hashes.every((hash) => countRules(entry.bySubject.get(hash)) < grantsPerPlaceMax);
   }
 
@@ -81,21 +85,27 @@ export class GrantIndex {
     this.#found.length = 0;
     this.#hashes.length = 0;
     const { tenant, bucket } = request;
-    let hash = this.#hash.run(this.#hash.start, tenant);
-    this.#visit(hash, request);
+    const hash = this.#placeHash;
+    hash.restart();
+    hash.add(tenant);
+    this.#visit(hash.value, request);
     if (bucket === null) return this.#found;
-    hash = this.#hash.run(this.#hash.step(hash, slash), bucket);
-    this.#visit(hash, request);
-    if (request.listPrefix !== null) this.#visitDenials(hash, request);
+    hash.add('/');
+    hash.add(bucket);
+    this.#visit(hash.value, request);
+    if (request.listPrefix !== null) this.#visitDenials(hash.value, request);
     const text = request.listPrefix ?? request.key;
     if (text === null) return this.#found;
-    hash = this.#hash.step(hash, slash);
-    for (let i = 0; i < text.length; i++) {
-      const unit = text.charCodeAt(i);
-      if (unit === slash) this.#visit(hash, request);
-      hash = this.#hash.step(hash, unit);
+    hash.add('/');
+    let start = 0;
+    for (let slash = text.indexOf('/'); slash >= 0; slash = text.indexOf('/', start + 1)) {
+      hash.add(text, start, slash);
+      this.#visit(hash.value, request);
+      start = slash;
+      if (slash > keyBytesMax) return this.#found;
     }
-    this.#visit(hash, request);
+    hash.add(text, start);
+    this.#visit(hash.value, request);
     return this.#found;
   }
 
@@ -113,43 +123,38 @@ export class GrantIndex {
   }
 
   #visitDenials(bucketHash: number, request: AccessRequest): void {
-    const start = this.#hash.step(bucketHash, separator);
-    for (const subject of request.subjects) {
-      this.#denials.propose(this.#hash.run(start, subject), request, this.#found);
+    for (const subject of this.#requesterHashes(request)) {
+      this.#denials.propose(joinHashes(bucketHash, subject), request, this.#found);
     }
   }
 
   #requesterHashes({ subjects }: AccessRequest): readonly number[] {
     if (this.#hashes.length === 0) {
-      for (const subject of subjects) this.#hashes.push(this.#hash.run(this.#hash.start, subject));
+      for (const subject of subjects) this.#hashes.push(this.#subjectHash.of(subject));
     }
     return this.#hashes;
   }
 
-  #subjectHashes(names: readonly string[]): number[] {
-    return names.map((name) => this.#hash.run(this.#hash.start, name));
+  #subjectHashes({ subjects }: Rule): number[] {
+    return subjects.names.map((name) => this.#subjectHash.of(name));
   }
 
-  #denialHashes({ resource, subjects }: Rule): number[] {
-    const path = `${resource.tenant}/${resource.bucket}`;
-    const start = this.#hash.step(this.#hash.run(this.#hash.start, path), separator);
-    return subjects.names.map((name) => this.#hash.run(start, name));
+  #denialHashes(rule: Rule): number[] {
+    const bucket = this.#placeHash.of(`${rule.resource.tenant}/${rule.resource.bucket}`);
+    return this.#subjectHashes(rule).map((subject) => joinHashes(bucket, subject));
   }
 
   #placeOf({ resource }: Rule): number {
     const { tenant, bucket } = resource;
     const prefix = resource.form === 'patterns' ? '' : resource.prefix;
     let path = bucket === null ? tenant : `${tenant}/${bucket}`;
-    if (prefix !== '') {
-      const end = resource.form === 'below' && prefix.endsWith('/') ? -1 : prefix.length;
-      path = `${path}/${prefix.slice(0, end)}`;
-    }
-    return this.#hash.run(this.#hash.start, path);
+    if (prefix !== '') path = `${path}/${prefix.endsWith('/') ? prefix.slice(0, -1) : prefix}`;
+    return this.#placeHash.of(path);
   }
 
   #divide(rules: readonly Rule[]): DividedPlace {
     const place = new DividedPlace();
-    for (const rule of rules) place.add(rule, this.#subjectHashes(rule.subjects.names));
+    for (const rule of rules) place.add(rule, this.#subjectHashes(rule));
     return place;
   }
 
@@ -158,7 +163,7 @@ export class GrantIndex {
     const entry = this.#places.get(place);
     if (entry === undefined) return false;
     if (entry instanceof DividedPlace) {
-      if (!entry.remove(rule, this.#subjectHashes(rule.subjects.names))) return false;
+      if (!entry.remove(rule, this.#subjectHashes(rule))) return false;
       if (entry.bySubject.size === 0) this.#places.set(place, undefined);
       return true;
     }
@@ -178,6 +183,11 @@ export class GrantIndex {
       return part as ReturnType<typeof make>;
     });
   }
+}
+
+/** Both are secret and independent, so a sum in which they do not swap is as good. */
+function joinHashes(bucket: number, subject: number): number {
+  return (Math.imul(bucket, 31) + subject) | 0;
 }
 
 /** A place with many grants: each is found by its subjects. */

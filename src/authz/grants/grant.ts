@@ -112,7 +112,8 @@ const noConditions: readonly Condition[] = [];
 export function compileGrant(tenant: string, grant: Grant, share: Share = makeAnew): Rule {
   const { name, effect, bucket, prefix = '', key, conditions } = grant;
   return {
-    name: `grant:${name}`,
+    source: 'grant',
+    name,
     effect,
     subjects: share(`subjects ${grant.subjects.join(' ')}`, () => subjectsOfGrant(grant)),
     actions: share(`${effect} ${grant.actions.join(' ')}`, () => actionsOf(grant)),
@@ -122,7 +123,9 @@ export function compileGrant(tenant: string, grant: Grant, share: Share = makeAn
       bucket: bucket === undefined ? null : share(`bucket ${bucket}`, () => bucket),
       prefix: key ?? prefix,
     },
-    conditions: conditions === undefined ? noConditions : readConditions(conditions),
+    conditions: conditions
+      ? share(`conditions ${JSON.stringify(conditions)}`, () => readConditions(conditions))
+      : noConditions,
   };
 }
 

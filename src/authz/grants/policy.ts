@@ -88,7 +88,8 @@ function readStatement(value: unknown, place: number, bucket: PolicyBucket): Rul
   const resource = readResource(value, bucket);
   checkLevels(levels, resource);
   return {
-    name: `policy:${sid}`,
+    source: 'policy',
+    name: sid,
     effect,
     subjects: readSubjects(value, effect),
     actions,

@@ -12,7 +12,8 @@ import { anyone } from './subjects.ts';
 export type Effect = 'allow' | 'deny';
 
 export interface Rule {
-  /** `grant:NAME` or `policy:SID`, unique among the rules of its bucket or tenant. */
+  readonly source: 'grant' | 'policy';
+  /** The grant's name, or the statement's Sid or number. */
   readonly name: string;
   readonly effect: Effect;
   readonly subjects: Subjects;
@@ -116,4 +117,9 @@ function coversByPattern(resource: PatternResource, request: AccessRequest): boo
 export function isForAnyone(rule: Rule): boolean {
   if (!rule.subjects.isExcept && !rule.subjects.names.includes(anyone)) return false;
   return !rule.conditions.some(({ narrowsAudience }) => narrowsAudience);
+}
+
+/** `grant:NAME` or `policy:SID`. */
+export function fullName({ source, name }: Rule): string {
+  return `${source}:${name}`;
 }

@@ -1,6 +1,7 @@
 // A map from hashes, as many small ones: a map grows by being copied, and a copy of a million
 // entries would be a pause that every request notices.
 
+/** A power of two. */
 const shardCount = 256;
 
 export class ShardedMap<T> {
@@ -17,6 +18,6 @@ export class ShardedMap<T> {
   }
 
   #shardOf(hash: number): Map<number, T> {
-    return this.#shards[hash % shardCount] as Map<number, T>;
+    return this.#shards[hash & (shardCount - 1)] as Map<number, T>;
   }
 }
