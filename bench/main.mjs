@@ -7,6 +7,7 @@ import { dirname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
 import { checkListing, checkObjects, deleteObjects, makeBucket } from './control.mjs';
+import { benchDecisions, describeDecisions } from './decisions.mjs';
 import { measureLimits } from './limits.mjs';
 import { keyAt, makeBody } from './load.mjs';
 import { formatReport, ratioOf, summarize } from './report.mjs';
@@ -30,6 +31,7 @@ Measures the gateway and, where found (VERSITYGW, MINIO or PATH), versitygw and 
   --rounds N       turns of each server at each workload (3)
   --only NAMES     workloads to run, separated by commas:
                    ${workloads.map(({ name }) => name).join(', ')}
+  --path decisions measure the decisions of authorization alone, without servers
   --list-keys N    keys in the bucket that is listed (100000)
   --dir DIR        data folders are made in here; use a real disk (TMPDIR, or /var/tmp)
   --out FILE       where the report goes; "-" writes none. Without it, a run of the gateway at all
@@ -46,6 +48,7 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '4' },
     rounds: { type: 'string', default: '3' },
     only: { type: 'string' },
+    path: { type: 'string' },
     'list-keys': { type: 'string', default: '100000' },
     dir: { type: 'string' },
     out: { type: 'string' },
@@ -61,6 +64,11 @@ const say = (line) => void process.stderr.write(`${line}\n`);
 
 if (values.help) {
   process.stdout.write(`${help}\n`);
+} else if (values.path !== undefined) {
+  if (values.path !== 'decisions') throw new Error(`there is no path ${values.path}; see --help`);
+  const measured = benchDecisions();
+  const text = values.json ? JSON.stringify(measured, null, 2) : describeDecisions(measured);
+  process.stdout.write(`${text}\n`);
 } else {
   const dir = mkdtempSync(join(values.dir ?? process.env.TMPDIR ?? '/var/tmp', 'bursar-bench-'));
   try {
