@@ -42,9 +42,8 @@ export function decideAccess(
   const own = ownRight(request);
   if (own === noData) return own;
   const found: Weighed = { denied: null, allowed: null, mayDeny: false, mayAllow: false };
-  const isOwn = own !== null && own.by !== 'default';
-  if (!(isOwn && grantActions.has(request.action))) weigh(index.propose(request), request, found);
-  if (!(isOwn && policyActions.has(request.action))) weigh(policy, request, found);
+  if (!own || !grantActions.has(request.action)) weigh(index.propose(request), request, found);
+  if (!own || !policyActions.has(request.action)) weigh(policy, request, found);
   const { denied, allowed, mayDeny, mayAllow } = found;
   if (denied) return decision(false, fullName(denied), 'a rule denies it');
   const isAllowed = own?.allowed === true || allowed !== null;
@@ -74,9 +73,10 @@ export function explainAccess(
   request: AccessRequest,
   policy: readonly Rule[] = noRules,
 ): { decision: Decision; considered: Considered[] } {
-  const rules = new Set([...index.propose(request), ...policy]);
-  const considered = [...rules].map((rule) => ({
-    name: fullName(rule),
+  // The index may propose a grant once for each of its subjects.
+  const rules = new Map([...index.propose(request), ...policy].map((one) => [fullName(one), one]));
+  const considered = [...rules].map(([name, rule]) => ({
+    name,
     effect: rule.effect,
     verdict: verdictOf(rule, request),
     condition: failedCondition(rule, request),

@@ -3,9 +3,7 @@
 // bucket and subject are in the order of their prefixes, so those that begin with a listing's prefix
 // are one run.
 import type { AccessRequest } from './access-request.ts';
-import { type Rule, verdictOf } from './rule.ts';
-import { isSame } from './rule-list.ts';
-import { ShardedMap } from './sharded-map.ts';
+import { isSameGrant, type Rule, verdictOf } from './rule.ts';
 
 /** Does the grant deny listing of a part of a bucket? */
 export function isDenialBelow({ effect, actions, resource }: Rule): boolean {
@@ -14,7 +12,7 @@ export function isDenialBelow({ effect, actions, resource }: Rule): boolean {
 }
 
 export class DenialsBelow {
-  readonly #lists = new ShardedMap<Rule[]>();
+  readonly #lists = new Map<number, Rule[]>();
 
   /** `hash` is that of the bucket and a subject. */
   add(hash: number, rule: Rule): void {
@@ -27,9 +25,9 @@ export class DenialsBelow {
     const list = this.#lists.get(hash) ?? [];
     const prefix = prefixOf(rule);
     let at = lowerBound(list, prefix);
-    while (at < list.length && !isSame(list[at] as Rule, rule)) at += 1;
+    while (at < list.length && !isSameGrant(list[at] as Rule, rule)) at += 1;
     list.splice(at, 1);
-    if (list.length === 0) this.#lists.set(hash, undefined);
+    if (list.length === 0) this.#lists.delete(hash);
   }
 
   /** Gives the denials below the listing's prefix, up to the first that applies: one is enough. */

@@ -4,22 +4,22 @@
 // chance cost time and never a wrong decision.
 //
 // A place is a path: `tenant`, `tenant/bucket`, `tenant/bucket/prefix` without a slash at its end.
-// One pass over the path of a request gives the hash of each place around it.
-
+// One pass over the path of a request gives the hash of each place around it. What grants are kept as
+// is off the heap of JavaScript (record-table.ts), where a million objects would make the garbage
+// collector stop every request for a second.
 import { keyBytesMax } from '../../core/limits.ts';
 import type { AccessRequest } from './access-request.ts';
 import { grantsPerPlaceMax } from './bounds.ts';
 import { DenialsBelow, isDenialBelow } from './denials-below.ts';
 import { compileGrant, type Grant } from './grant.ts';
 import { PathHash } from './path-hash.ts';
-import type { Rule } from './rule.ts';
-import { addRule, countRules, pushRules, type RuleList, removeRule } from './rule-list.ts';
-import { ShardedMap } from './sharded-map.ts';
+import { RecordTable, type UseRecord } from './record-table.ts';
+import { isSameGrant, type Rule } from './rule.ts';
+import { SharedParts } from './shared-parts.ts';
+import { holdParts, releaseParts, StoredGrant, writeGrant } from './stored-grant.ts';
 
 /** Grants of a place that are looked at one by one; with more, the place is divided by subject. */
 const undividedMax = 8;
-/** Parts of grants that are remembered to be shared; beyond, sharing begins again. */
-const sharedMax = 100_000;
 
 /** UTF-16 units of a place: a tenant, a bucket, the longest key, and the slashes between them. */
 const placeLengthMax = 63 + 1 + 63 + 1 + keyBytesMax;
@@ -29,13 +29,23 @@ const subjectLengthMax = 10 + 63 + 1 + 63;
 export class GrantIndex {
   readonly #placeHash = new PathHash(placeLengthMax);
   readonly #subjectHash = new PathHash(subjectLengthMax);
-  readonly #places = new ShardedMap<RuleList | DividedPlace>();
+  readonly #parts: SharedParts;
+  readonly #byPlace = new RecordTable();
+  readonly #bySubject = new RecordTable();
+  /** How many grants the divided places have; all those are in `#bySubject`. */
+  readonly #divided = new Map<number, number>();
   readonly #denials = new DenialsBelow();
-  readonly #shared = new Map<string, unknown>();
   // Used again at each call of `propose`.
   readonly #found: Rule[] = [];
   readonly #hashes: number[] = [];
+  readonly #push: UseRecord = (bytes, at) => {
+    this.#found.push(new StoredGrant(bytes, at, this.#parts));
+  };
   #count = 0;
+
+  constructor(parts = new SharedParts()) {
+    this.#parts = parts;
+  }
 
   get count(): number {
     return this.#count;
@@ -43,27 +53,46 @@ export class GrantIndex {
 
   /** Adds a grant of which there is none of the same name. It counts from the next decision on. */
   add(tenant: string, grant: Grant): void {
-    const rule = this.#compile(tenant, grant);
-    const place = this.#placeOf(rule);
-    let entry = this.#places.get(place);
-    if (!(entry instanceof DividedPlace) && countRules(entry) >= undividedMax) {
-      entry = this.#divide(entry as readonly Rule[]);
-      this.#places.set(place, entry);
+    const place = this.#placeOf(tenant, grant);
+    const record = writeGrant(tenant, grant, this.#parts);
+    const count = this.#divided.get(place) ?? this.#byPlace.count(place);
+    if (count < undividedMax && !this.#divided.has(place)) {
+      this.#byPlace.add(place, record);
+    } else {
+      if (!this.#divided.has(place)) this.#divide(place);
+      this.#divided.set(place, count + 1);
+      this.#addBySubject(place, record);
     }
-    if (entry instanceof DividedPlace) entry.add(rule, this.#subjectHashes(rule));
-    else this.#places.set(place, addRule(entry, rule));
+    const rule = this.#read(record);
     if (isDenialBelow(rule)) {
-      for (const hash of this.#denialHashes(rule)) this.#denials.add(hash, rule);
+      for (const hash of this.#denialHashes(tenant, grant)) {
+        this.#denials.add(hash, compileGrant(tenant, grant));
+      }
     }
     this.#count += 1;
   }
 
   /** Removes a grant, given as it was added. Returns whether it was there. */
   remove(tenant: string, grant: Grant): boolean {
-    const rule = this.#compile(tenant, grant);
-    if (!this.#removeFromPlace(rule)) return false;
+    const place = this.#placeOf(tenant, grant);
+    const rule = compileGrant(tenant, grant);
+    const isMeant = (bytes: Buffer, at: number) => {
+      if (!isSameGrant(new StoredGrant(bytes, at, this.#parts), rule)) return false;
+      releaseParts(bytes, at, this.#parts);
+      return true;
+    };
+    const divided = this.#divided.get(place);
+    if (divided === undefined) {
+      if (!this.#byPlace.remove(place, isMeant)) return false;
+    } else {
+      const hashes = this.#hashesBySubject(place, rule);
+      const isFound = hashes.map((hash) => this.#bySubject.remove(hash, isMeant));
+      if (!isFound.includes(true)) return false;
+    }
+    if (divided === 1) this.#divided.delete(place);
+    else if (divided !== undefined) this.#divided.set(place, divided - 1);
     if (isDenialBelow(rule)) {
-      for (const hash of this.#denialHashes(rule)) this.#denials.remove(hash, rule);
+      for (const hash of this.#denialHashes(tenant, grant)) this.#denials.remove(hash, rule);
     }
     this.#count -= 1;
     return true;
@@ -71,11 +100,10 @@ export class GrantIndex {
 
   /** May one more grant be in this place? To be asked before a grant is stored. */
   hasRoomFor(tenant: string, grant: Grant): boolean {
-    const rule = this.#compile(tenant, grant);
-    const entry = this.#places.get(this.#placeOf(rule));
-    if (!(entry instanceof DividedPlace)) return true;
-    const hashes = this.#subjectHashes(rule);
-    return hashes.every((hash) => countRules(entry.bySubject.get(hash)) < grantsPerPlaceMax);
+    const place = this.#placeOf(tenant, grant);
+    if (!this.#divided.has(place)) return true;
+    const hashes = grant.subjects.map((name) => joinHashes(place, this.#subjectHash.of(name)));
+    return hashes.every((hash) => this.#bySubject.count(hash) < grantsPerPlaceMax);
   }
 
   /**
@@ -110,21 +138,18 @@ export class GrantIndex {
   }
 
   #visit(place: number, request: AccessRequest): void {
-    const entry = this.#places.get(place);
-    if (entry === undefined) return;
-    if (!(entry instanceof DividedPlace)) {
-      pushRules(entry, this.#found);
+    if (!this.#divided.has(place)) {
+      this.#byPlace.forEach(place, this.#push);
       return;
     }
-    for (const hash of this.#requesterHashes(request)) {
-      const list = entry.bySubject.get(hash);
-      if (list) pushRules(list, this.#found);
+    for (const subject of this.#requesterHashes(request)) {
+      this.#bySubject.forEach(joinHashes(place, subject), this.#push);
     }
   }
 
-  #visitDenials(bucketHash: number, request: AccessRequest): void {
+  #visitDenials(bucket: number, request: AccessRequest): void {
     for (const subject of this.#requesterHashes(request)) {
-      this.#denials.propose(joinHashes(bucketHash, subject), request, this.#found);
+      this.#denials.propose(joinHashes(bucket, subject), request, this.#found);
     }
   }
 
@@ -135,78 +160,40 @@ export class GrantIndex {
     return this.#hashes;
   }
 
-  #subjectHashes({ subjects }: Rule): number[] {
-    return subjects.names.map((name) => this.#subjectHash.of(name));
-  }
-
-  #denialHashes(rule: Rule): number[] {
-    const bucket = this.#placeHash.of(`${rule.resource.tenant}/${rule.resource.bucket}`);
-    return this.#subjectHashes(rule).map((subject) => joinHashes(bucket, subject));
-  }
-
-  #placeOf({ resource }: Rule): number {
-    const { tenant, bucket } = resource;
-    const prefix = resource.form === 'patterns' ? '' : resource.prefix;
-    let path = bucket === null ? tenant : `${tenant}/${bucket}`;
-    if (prefix !== '') path = `${path}/${prefix.endsWith('/') ? prefix.slice(0, -1) : prefix}`;
+  #placeOf(tenant: string, { bucket, prefix, key }: Grant): number {
+    const text = key ?? prefix ?? '';
+    let path = bucket === undefined ? tenant : `${tenant}/${bucket}`;
+    if (text !== '') path = `${path}/${text.endsWith('/') ? text.slice(0, -1) : text}`;
     return this.#placeHash.of(path);
   }
 
-  #divide(rules: readonly Rule[]): DividedPlace {
-    const place = new DividedPlace();
-    for (const rule of rules) place.add(rule, this.#subjectHashes(rule));
-    return place;
+  #hashesBySubject(place: number, { subjects }: Rule): number[] {
+    return subjects.names.map((name) => joinHashes(place, this.#subjectHash.of(name)));
   }
 
-  #removeFromPlace(rule: Rule): boolean {
-    const place = this.#placeOf(rule);
-    const entry = this.#places.get(place);
-    if (entry === undefined) return false;
-    if (entry instanceof DividedPlace) {
-      if (!entry.remove(rule, this.#subjectHashes(rule))) return false;
-      if (entry.bySubject.size === 0) this.#places.set(place, undefined);
-      return true;
+  #denialHashes(tenant: string, { bucket, subjects }: Grant): number[] {
+    const place = this.#placeHash.of(`${tenant}/${bucket}`);
+    return subjects.map((name) => joinHashes(place, this.#subjectHash.of(name)));
+  }
+
+  #divide(place: number): void {
+    for (const record of this.#byPlace.takeAll(place)) this.#addBySubject(place, record);
+  }
+
+  /** Adds a record under each of its subjects, a copy for each. */
+  #addBySubject(place: number, record: Buffer): void {
+    for (const [i, hash] of this.#hashesBySubject(place, this.#read(record)).entries()) {
+      if (i > 0) holdParts(record, this.#parts);
+      this.#bySubject.add(hash, record);
     }
-    const rest = removeRule(entry, rule);
-    this.#places.set(place, rest);
-    return rest !== entry;
   }
 
-  #compile(tenant: string, grant: Grant): Rule {
-    return compileGrant(tenant, grant, (name, make) => {
-      let part = this.#shared.get(name);
-      if (part === undefined) {
-        part = make();
-        if (this.#shared.size >= sharedMax) this.#shared.clear();
-        this.#shared.set(name, part);
-      }
-      return part as ReturnType<typeof make>;
-    });
+  #read(record: Buffer): Rule {
+    return new StoredGrant(record, 0, this.#parts);
   }
 }
 
 /** Both are secret and independent, so a sum in which they do not swap is as good. */
-function joinHashes(bucket: number, subject: number): number {
-  return (Math.imul(bucket, 31) + subject) | 0;
-}
-
-/** A place with many grants: each is found by its subjects. */
-class DividedPlace {
-  readonly bySubject = new Map<number, RuleList>();
-
-  add(rule: Rule, hashes: readonly number[]): void {
-    for (const hash of hashes) this.bySubject.set(hash, addRule(this.bySubject.get(hash), rule));
-  }
-
-  remove(rule: Rule, hashes: readonly number[]): boolean {
-    let isFound = false;
-    for (const hash of hashes) {
-      const list = this.bySubject.get(hash);
-      const rest = list && removeRule(list, rule);
-      if (rest !== list) isFound = true;
-      if (rest === undefined) this.bySubject.delete(hash);
-      else this.bySubject.set(hash, rest);
-    }
-    return isFound;
-  }
+function joinHashes(place: number, subject: number): number {
+  return (Math.imul(place, 31) + subject) | 0;
 }

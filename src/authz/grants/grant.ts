@@ -12,8 +12,9 @@ import {
   unitPatternsLengthMax,
 } from './bounds.ts';
 import { type Condition, parseConditions } from './conditions.ts';
-import type { Effect, Rule, Subjects } from './rule.ts';
+import type { Effect, PlaceResource, Rule, Subjects } from './rule.ts';
 import { RuleFault, show } from './rule-fault.ts';
+import type { Part } from './shared-parts.ts';
 import { checkSubject } from './subjects.ts';
 
 /** A grant as the API has it and the database keeps it. */
@@ -101,36 +102,51 @@ function checkConditions(conditions: unknown): void {
   }
 }
 
-/** Gives one copy of a part that many grants have in common: the part of this name, or a new one. */
-export type Share = <T>(name: string, make: () => T) => T;
-
-const makeAnew: Share = (_name, make) => make();
-
 const noConditions: readonly Condition[] = [];
 
-/** The rule that a grant of this tenant is. Throws RuleFault for one that `parseGrant` refuses. */
-export function compileGrant(tenant: string, grant: Grant, share: Share = makeAnew): Rule {
-  const { name, effect, bucket, prefix = '', key, conditions } = grant;
+/** What a grant consists of besides its name and prefix, by names that equal parts share. */
+export function grantParts(
+  tenant: string,
+  grant: Grant,
+): {
+  subjects: Part<Subjects>;
+  actions: Part<{ effect: Effect; actions: ActionSet }>;
+  place: Part<Omit<PlaceResource, 'prefix'>>;
+  conditions: Part<readonly Condition[]>;
+} {
+  const { effect, subjects, actions, bucket = null, key, conditions } = grant;
+  const form = key === undefined ? 'below' : 'object';
   return {
-    source: 'grant',
-    name,
-    effect,
-    subjects: share(`subjects ${grant.subjects.join(' ')}`, () => subjectsOfGrant(grant)),
-    actions: share(`${effect} ${grant.actions.join(' ')}`, () => actionsOf(grant)),
-    resource: {
-      form: key === undefined ? 'below' : 'object',
-      tenant: share(`tenant ${tenant}`, () => tenant),
-      bucket: bucket === undefined ? null : share(`bucket ${bucket}`, () => bucket),
-      prefix: key ?? prefix,
+    subjects: {
+      name: `subjects ${subjects.join(' ')}`,
+      make: () => ({ names: subjects, isExcept: false }),
     },
-    conditions: conditions
-      ? share(`conditions ${JSON.stringify(conditions)}`, () => readConditions(conditions))
-      : noConditions,
+    actions: {
+      name: `${effect} ${actions.join(' ')}`,
+      make: () => ({ effect, actions: actionsOf(grant) }),
+    },
+    place: {
+      name: `${form} ${tenant} ${bucket ?? ''}`,
+      make: () => ({ form, tenant, bucket }),
+    },
+    conditions: {
+      name: `conditions ${conditions ? JSON.stringify(conditions) : ''}`,
+      make: () => (conditions ? readConditions(conditions) : noConditions),
+    },
   };
 }
 
-function subjectsOfGrant({ subjects }: Grant): Subjects {
-  return { names: subjects, isExcept: false };
+/** The rule that a grant of this tenant is. Throws RuleFault for one that `parseGrant` refuses. */
+export function compileGrant(tenant: string, grant: Grant): Rule {
+  const { subjects, actions, place, conditions } = grantParts(tenant, grant);
+  return {
+    source: 'grant',
+    name: grant.name,
+    ...actions.make(),
+    subjects: subjects.make(),
+    resource: { ...place.make(), prefix: grant.key ?? grant.prefix ?? '' },
+    conditions: conditions.make(),
+  };
 }
 
 /** Who may read below a place may list there: without the names it could not read. */

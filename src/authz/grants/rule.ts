@@ -123,3 +123,8 @@ export function isForAnyone(rule: Rule): boolean {
 export function fullName({ source, name }: Rule): string {
   return `${source}:${name}`;
 }
+
+/** Are these the grant of one name and tenant? */
+export function isSameGrant(a: Rule, b: Rule): boolean {
+  return a.name === b.name && a.resource.tenant === b.resource.tenant;
+}

@@ -175,7 +175,7 @@ describe('a condition on who asks', () => {
   ])('%s is %s, and %s of a stranger', (key, own, strange) => {
     expect(holds({ StringEquals: { [key]: own } }, ask({ key: 'a' }))).toBe(true);
     const stranger = ask({ who: null, key: 'a' });
-    const wanted =
+    const wanted: Block =
       strange === undefined ? { Null: { [key]: true } } : { StringEquals: { [key]: strange } };
     expect(holds(wanted, stranger)).toBe(true);
     expect(holds({ StringEquals: { [key]: own } }, stranger)).toBe(false);
