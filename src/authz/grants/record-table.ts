@@ -63,8 +63,6 @@ class Shard {
   #bytes = Buffer.allocUnsafeSlow(0);
   #usedSlots = 0;
   #usedBytes = 0;
-  #liveCount = 0;
-  #liveBytes = 0;
 
   get allocatedBytes(): number {
     return this.#slots.byteLength + this.#bytes.length;
@@ -97,8 +95,6 @@ class Shard {
       if (start === removed || this.#bytes.readInt32LE(start - 1) !== hash) continue;
       if (!isMeant(this.#bytes, start - 1 + headBytes)) continue;
       this.#slots[slot] = removed;
-      this.#liveCount -= 1;
-      this.#liveBytes -= sizeAt(this.#bytes, start - 1);
       return true;
     }
   }
@@ -109,23 +105,20 @@ class Shard {
     while (this.#slots[slot] !== 0) slot = this.#after(slot);
     this.#slots[slot] = at + 1;
     this.#usedSlots += 1;
-    this.#liveCount += 1;
     this.#usedBytes += sizeBytes;
-    this.#liveBytes += sizeBytes;
   }
 
   /** Copies what is not removed, into as much room as that and `moreBytes` need. */
   #rebuild(moreBytes: number): void {
-    const [slots, bytes] = [this.#slots, this.#bytes];
-    const slotsMin = 2 * (this.#liveCount + 1);
+    const bytes = this.#bytes;
+    const starts = this.#slots.filter((start) => start > 0);
+    const liveBytes = starts.reduce((sum, start) => sum + sizeAt(bytes, start - 1), 0);
+    const slotsMin = 2 * (starts.length + 1);
     this.#slots = new Int32Array(2 ** Math.max(3, Math.ceil(Math.log2(slotsMin))));
-    this.#bytes = Buffer.allocUnsafeSlow(Math.ceil(1.25 * (this.#liveBytes + moreBytes)));
+    this.#bytes = Buffer.allocUnsafeSlow(Math.ceil(1.25 * (liveBytes + moreBytes)));
     this.#usedSlots = 0;
     this.#usedBytes = 0;
-    this.#liveCount = 0;
-    this.#liveBytes = 0;
-    for (const start of slots) {
-      if (start <= 0) continue;
+    for (const start of starts) {
       const at = start - 1;
       const sizeBytes = sizeAt(bytes, at);
       bytes.copy(this.#bytes, this.#usedBytes, at, at + sizeBytes);

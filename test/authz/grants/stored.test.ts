@@ -63,6 +63,18 @@ describe('shared parts', () => {
 });
 
 describe('the table of records', () => {
+  it('does not grow by records that come and go', () => {
+    const table = new RecordTable();
+    const record = Buffer.alloc(100);
+    for (let i = 0; i < 1000; i++) table.add(i << 8, record);
+    const before = table.allocatedBytes;
+    for (let i = 0; i < 20_000; i++) {
+      table.remove((i % 1000) << 8, () => true);
+      table.add((i % 1000) << 8, record);
+    }
+    expect(table.allocatedBytes).toBeLessThan(2 * before);
+  });
+
   it('holds what was added and not removed, and nothing else', {
     timeout: fuzzTimeoutMs,
   }, async () => {
