@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, release, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { benchDecisions, describeDecisions } from './decisions.mjs';
 import { measureLimits } from './limits.mjs';
 import { stopAll } from './processes.mjs';
 import { formatReport, ratioOf, summarize } from './report.mjs';
@@ -21,7 +22,8 @@ Measures the gateway and, where found (VERSITYGW, MINIO or PATH), versitygw and 
 "embedded" the gateway keeps its bytes on the local disk. On the path "s3" it keeps them in a
 versitygw, which is also measured directly and behind versitygw's own S3 proxy.
 
-  --path NAME      embedded, s3 or all (all)
+  --path NAME      embedded, s3 or all (all); "decisions" measures authorization alone, without
+                   servers
   --seconds N      how long each turn lasts (4)
   --rounds N       turns of each server at each workload (3)
   --only NAMES     workloads to run, separated by commas:
@@ -59,6 +61,10 @@ const say = (line) => void process.stderr.write(`${line}\n`);
 
 if (values.help) {
   process.stdout.write(`${help}\n`);
+} else if (values.path === 'decisions') {
+  const measured = benchDecisions();
+  const text = values.json ? JSON.stringify(measured, null, 2) : describeDecisions(measured);
+  process.stdout.write(`${text}\n`);
 } else {
   const dir = mkdtempSync(join(values.dir ?? process.env.TMPDIR ?? '/var/tmp', 'bursar-bench-'));
   process.on('exit', () => rmSync(dir, { recursive: true, force: true }));

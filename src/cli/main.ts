@@ -17,6 +17,7 @@ import { addRebuildCommand } from './rebuild-command.ts';
 import { serve } from './serve.ts';
 import { addSettingFlags } from './setting-flags.ts';
 import { addStoreCommands } from './store-commands.ts';
+import { addTokenCommands } from './token-commands.ts';
 import { addVerifyCommands } from './verify-commands.ts';
 
 function readVersion(): string {
@@ -48,6 +49,8 @@ function makeProgram(): Command {
   for (const command of program.commands) if (command.name() !== 'serve') addClientFlags(command);
   // Needs no gateway: there is none while its database is lost.
   addRebuildCommand(program);
+  // After that: these talk to no gateway.
+  addTokenCommands(program);
   return program;
 }
 

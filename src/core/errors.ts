@@ -16,6 +16,7 @@ const table = {
   ConditionalRequestConflict: [409, 'A conflicting operation occurred. Try again.'],
   EntityTooLarge: [400, 'Your proposed upload exceeds the maximum allowed object size.'],
   EntityTooSmall: [400, 'Your proposed upload is smaller than the minimum allowed object size.'],
+  ExpiredBearerToken: [401, 'The bearer token has expired.'],
   ExpiredToken: [400, 'The provided token has expired.'],
   IllegalLocationConstraintException: [
     400,
@@ -25,6 +26,7 @@ const table = {
   InternalError: [500, 'We encountered an internal error. Please try again.'],
   InvalidAccessKeyId: [403, 'The access key ID you provided does not exist in our records.'],
   InvalidArgument: [400, 'Invalid Argument'],
+  InvalidBearerToken: [401, 'The bearer token is not valid here.'],
   InvalidBucketName: [400, 'The specified bucket is not valid.'],
   InvalidDigest: [400, 'The Content-MD5 or checksum value that you specified is not valid.'],
   InvalidLocationConstraint: [400, 'The specified location constraint is not valid.'],
@@ -33,6 +35,7 @@ const table = {
     'One or more of the specified parts could not be found, or its ETag does not match.',
   ],
   InvalidPartOrder: [400, 'The list of parts was not in ascending order.'],
+  InvalidProof: [401, 'The proof that you hold the key of the bearer token is not valid.'],
   InvalidRange: [416, 'The requested range is not satisfiable'],
   InvalidRequest: [400, 'Invalid Request'],
   InvalidStorageClass: [400, 'The storage class you specified is not valid.'],
@@ -40,6 +43,7 @@ const table = {
   InvalidURI: [400, "Couldn't parse the specified URI."],
   KeyTooLongError: [400, 'Your key is too long'],
   MalformedPOSTRequest: [400, 'The body of your POST request is not well-formed.'],
+  MalformedPolicy: [400, 'The policy is not valid.'],
   MalformedXML: [
     400,
     'The XML you provided was not well-formed or did not validate against our published schema.',

@@ -2,9 +2,10 @@
 // clients see, to be compared before and after.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { type Dirent, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { listFiles } from '../tooling/files.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
 import { listBucket } from './bookkeeping.ts';
@@ -203,21 +204,6 @@ export class RebuildRig {
       ...this.environment,
     };
   }
-}
-
-/** Files may be swept meanwhile, and with the last one the backend removes its folder. */
-function listFiles(folder: string): string[] {
-  let entries: Dirent[];
-  try {
-    entries = readdirSync(folder, { withFileTypes: true });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  }
-  return entries.flatMap((entry) => {
-    const path = join(folder, entry.name);
-    return entry.isDirectory() ? listFiles(path) : [path];
-  });
 }
 
 const isKept = /^(x-amz-meta-|x-amz-checksum-|content-|cache-control|expires|x-amz-storage-class)/;

@@ -1,8 +1,8 @@
 // What is really in the bucket of an S3 store: its extents against those of the catalog.
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { openDatabase } from '#bursar/core/database.js';
 import { inlineStore, localStore } from '#bursar/core/manifest.js';
+import { listFiles } from '../tooling/files.ts';
 import { sleep } from './plain-start.ts';
 
 const liveState = 1;
@@ -31,18 +31,7 @@ async function compare(storeDir: string, dataDir: string): Promise<string[]> {
 }
 
 function listExtents(storeDir: string): Set<string> {
-  const root = join(storeDir, 'extents');
-  return new Set(listFolder(root).flatMap((folder) => listFolder(join(root, folder))));
-}
-
-/** The backend removes a folder with its last object, so one that was listed may be gone again. */
-function listFolder(path: string): string[] {
-  try {
-    return readdirSync(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  }
+  return new Set(listFiles(join(storeDir, 'extents')).map((path) => basename(path)));
 }
 
 async function listLive(dataDir: string): Promise<string[]> {

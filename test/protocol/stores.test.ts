@@ -1,6 +1,6 @@
 // Several stores in one gateway: which one a bucket is in, and copies from one to another. A local
 // store and two of S3, `near` and `far`, each a bucket of one versitygw.
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -17,6 +17,7 @@ import {
   UploadPartCopyCommand,
 } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { listFiles } from '../tooling/files.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
@@ -84,13 +85,7 @@ describeWithTool(versitygw, 'a gateway with several stores', (path) => {
       near: join(backend.dataDir, 'near', 'extents'),
       far: join(backend.dataDir, 'far', 'in', 'here', 'extents'),
     }[store] as string;
-    try {
-      return readdirSync(folder, { recursive: true })
-        .map((name) => join(folder, String(name)))
-        .filter((name) => statSync(name, { throwIfNoEntry: false })?.isFile());
-    } catch {
-      return [];
-    }
+    return listFiles(folder);
   }
 
   function create(name: string, store?: string, asked = target): Promise<Answer> {

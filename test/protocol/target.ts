@@ -1,12 +1,12 @@
 // What the protocol suite runs against: a served gateway and its operator's keys. The suite knows
 // nothing of the store behind it, so each store's gateway is held to the same promises.
 import { createHash, randomBytes } from 'node:crypto';
-import { readdirSync } from 'node:fs';
 import { request } from 'node:http';
 import { join, relative } from 'node:path';
 import { CreateBucketCommand, S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { percentEncode } from '#bursar/core/canonical-request.js';
 import { signRequest } from '#bursar/core/sigv4.js';
+import { listFiles } from '../tooling/files.ts';
 import { startServedGateway } from '../tooling/served-gateway.ts';
 import { startVersitygw } from '../tooling/versitygw.ts';
 
@@ -77,9 +77,8 @@ const ownObject = /^some\/prefix\/(owner|extents\/[0-9a-f]{2}\/[0-9a-f]{32}|jour
 
 function strayFiles(folder: string, own: RegExp[]): string[] {
   if (folder === '' || folder === 'extents') return [];
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+  return listFiles(folder)
+    .map((path) => relative(folder, path))
     .filter((name) => !own.some((form) => form.test(name)));
 }
 

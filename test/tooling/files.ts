@@ -1,6 +1,6 @@
 // Folders of files with known content, for the clients to carry to and fro.
 import { createCipheriv, createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { type Dirent, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** `sizeBytes` bytes that look random and are the same for the same seed (AES-256 in counter mode). */
@@ -23,9 +23,26 @@ export function writeTree(dir: string, files: Record<string, Uint8Array | string
 
 /** The relative paths of all files under `dir`, each with its SHA-256, in order. */
 export function digestTree(dir: string): Record<string, string> {
-  const paths = readdirSync(dir, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name).slice(dir.length + 1))
+  const paths = listFiles(dir)
+    .map((path) => path.slice(dir.length + 1))
     .sort();
   return Object.fromEntries(paths.map((path) => [path, sha256Hex(readFileSync(join(dir, path)))]));
+}
+
+/**
+ * The paths of all files under `dir`, none where it is not there. A server at work may remove files
+ * meanwhile, and a folder with its last file.
+ */
+export function listFiles(dir: string): string[] {
+  let entries: Dirent[];
+  try {
+    entries = readdirSync(dir, { withFileTypes: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+  return entries.flatMap((entry) => {
+    const path = join(dir, entry.name);
+    return entry.isDirectory() ? listFiles(path) : [path];
+  });
 }

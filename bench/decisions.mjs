@@ -1,0 +1,208 @@
+// `npm run bench -- --path decisions`: how long a decision takes among a million grants to ten
+// thousand principals, and what those cost in memory. No server, no disk: the engine alone.
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { decideAccess } from '#bursar/authz/grants/decide.js';
+import { GrantIndex } from '#bursar/authz/grants/grant-index.js';
+import { parsePolicy } from '#bursar/authz/grants/policy.js';
+import { subjectsOf } from '#bursar/authz/grants/subjects.js';
+
+const grantCount = 1_000_000;
+const principalCount = 10_000;
+const groupCount = 500;
+const bucketCount = 100;
+const decisionCount = 200_000;
+const changeCount = 20_000;
+const tenant = 'cms';
+
+/** mulberry32: every run asks the same. */
+function seededRandom(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const random = seededRandom(1);
+const below = (bound) => Math.floor(random() * bound);
+const padded = (number, length) => String(number).padStart(length, '0');
+
+const principalName = (i) => `user${padded(i, 5)}`;
+const bucketName = (i) => `dataset-${padded(i, 3)}`;
+const groupsOf = (i) => [i % groupCount, (i * 7 + 1) % groupCount, (i * 13 + 2) % groupCount];
+const groupName = (i) => `team${padded(i, 3)}`;
+
+function runPath() {
+  return `raw/${2000 + below(27)}/run${padded(below(100_000), 6)}`;
+}
+
+/** Who: mostly single principals, a quarter groups, a few places for everybody in the tenant. */
+function subjectAt(i) {
+  const kind = i % 20;
+  if (kind === 0) return `tenant:${tenant}`;
+  if (kind < 6) return `group:${tenant}/${groupName(below(groupCount))}`;
+  return `principal:${tenant}/${principalName(below(principalCount))}`;
+}
+
+/** Where: prefixes of three depths, whole buckets, and for a tenth single objects. */
+function placeAt(i) {
+  const kind = i % 10;
+  const path = runPath();
+  if (kind === 0) return { key: `${path}/part-${padded(below(1000), 4)}.root` };
+  if (kind === 1 && i % 100 === 1) return {};
+  if (kind < 4) return { prefix: `${path}/hits/` };
+  return { prefix: `${path}/` };
+}
+
+function grantAt(i) {
+  return {
+    name: `g${padded(i, 7)}`,
+    effect: i % 33 === 0 ? 'deny' : 'allow',
+    subjects: [subjectAt(i)],
+    actions: i % 3 === 0 ? ['s3:GetObject', 's3:PutObject'] : ['s3:GetObject'],
+    bucket: bucketName(below(bucketCount)),
+    ...placeAt(i),
+    ...(i % 50 === 0 && { conditions: { IpAddress: { 'aws:SourceIp': ['192.0.2.0/24'] } } }),
+  };
+}
+
+const facts = {
+  timeMs: Date.parse('2026-06-15T12:00:00Z'),
+  sourceAddress: '192.0.2.1',
+  isSecure: true,
+  headers: {},
+  query: [],
+  versionId: null,
+  copySource: null,
+  authentication: null,
+  requestTags: new Map(),
+  objectTags: undefined,
+};
+
+/** Half of the requests are for what somebody was granted, half for anything; a fifth are lists. */
+function requestFor(grant) {
+  const [, named] = /^principal:cms\/user(\d+)$/.exec(grant.subjects[0]) ?? [];
+  const isMeant = random() < 0.5;
+  const number = isMeant && named !== undefined ? Number(named) : below(principalCount);
+  const name = principalName(number);
+  const who = { tenant, name, id: `${tenant}/${name}`, kind: 'person', role: 'member' };
+  const place = isMeant
+    ? (grant.key ?? `${grant.prefix ?? ''}x/y.root`)
+    : `${runPath()}/hits/y.root`;
+  const isList = random() < 0.2;
+  const listPrefix = isList ? place.slice(0, place.lastIndexOf('/') + 1) : null;
+  return {
+    who: { ...who, membersCreateBuckets: true },
+    subjects: subjectsOf(who, groupsOf(number).map(groupName)),
+    action: isList ? 's3:ListBucket' : 's3:GetObject',
+    tenant,
+    bucket: isMeant ? grant.bucket : bucketName(below(bucketCount)),
+    owner: 'owner',
+    key: isList ? null : place,
+    listPrefix,
+    facts,
+  };
+}
+
+function heapBytes(collect) {
+  collect();
+  collect();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+/** Microseconds that each call took, in order. */
+function timed(items, use) {
+  const timesUs = new Float64Array(items.length);
+  for (let i = 0; i < items.length; i++) {
+    const start = performance.now();
+    use(items[i]);
+    timesUs[i] = (performance.now() - start) * 1000;
+  }
+  return timesUs.sort();
+}
+
+function quantiles(timesUs) {
+  const at = (share) => timesUs[Math.min(timesUs.length - 1, Math.floor(timesUs.length * share))];
+  return { medianUs: at(0.5), p99Us: at(0.99), p999Us: at(0.999), maxUs: at(1) };
+}
+
+/** As many statements as 20 KiB hold, none of which allows anything. */
+function longestPolicy() {
+  const statements = [];
+  let text = '';
+  for (let i = 0; ; i++) {
+    const Resource = `arn:aws:s3:::dataset-000/x*${i}*y`;
+    statements.push({ Effect: 'Allow', Principal: '*', Action: 's3:GetObject', Resource });
+    const longer = JSON.stringify({ Version: '2012-10-17', Statement: statements });
+    if (longer.length > 20 * 1024)
+      return parsePolicy(Buffer.from(text), { tenant, name: 'dataset-000' });
+    text = longer;
+  }
+}
+
+export function benchDecisions() {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc');
+  const index = new GrantIndex();
+  const asked = [];
+  const changed = [];
+  const before = heapBytes(collect);
+  const start = performance.now();
+  for (let i = 0; i < grantCount; i++) {
+    // As a database gives it: texts in one piece.
+    const grant = JSON.parse(JSON.stringify(grantAt(i)));
+    index.add(tenant, grant);
+    if (i % (grantCount / decisionCount) === 0) asked.push(requestFor(grant));
+    if (i % (grantCount / changeCount) === 0) changed.push(grant);
+  }
+  const loadSeconds = (performance.now() - start) / 1000;
+  // Requests and remembered grants are the bench's own, so what they cost is taken off.
+  const after = heapBytes(collect);
+  const outcomes = { allowed: 0, denied: 0 };
+  const count = (request) => {
+    outcomes[decideAccess(index, request).allowed ? 'allowed' : 'denied'] += 1;
+  };
+  timed(asked.slice(0, 20_000), count);
+  outcomes.allowed = 0;
+  outcomes.denied = 0;
+  const decisions = quantiles(timed(asked, count));
+  const policy = longestPolicy();
+  const ofBucket = asked.slice(0, 20_000).map((one) => ({ ...one, bucket: 'dataset-000' }));
+  const withPolicy = quantiles(timed(ofBucket, (one) => decideAccess(index, one, policy)));
+  const changes = quantiles(
+    timed(changed, (grant) => {
+      index.remove(tenant, grant);
+      index.add(tenant, grant);
+    }),
+  );
+  asked.length = 0;
+  ofBucket.length = 0;
+  changed.length = 0;
+  const bench = after - heapBytes(collect);
+  if (index.count !== grantCount) throw new Error('the index lost grants');
+  if (outcomes.allowed < decisionCount / 10 || outcomes.denied < decisionCount / 10) {
+    throw new Error(`too few of one kind of decision: ${JSON.stringify(outcomes)}`);
+  }
+  const bytesPerGrant = (after - bench - before) / grantCount;
+  return { grantCount, outcomes, decisions, withPolicy, changes, loadSeconds, bytesPerGrant };
+}
+
+/** The measurements as lines of text. */
+export function describeDecisions(measured) {
+  const { decisions, withPolicy, changes, outcomes, loadSeconds, bytesPerGrant } = measured;
+  const shown = ({ medianUs, p99Us, p999Us, maxUs }) =>
+    `median ${medianUs.toFixed(1)} µs, p99 ${p99Us.toFixed(1)} µs, ` +
+    `p99.9 ${p999Us.toFixed(1)} µs, longest ${maxUs.toFixed(0)} µs`;
+  return [
+    `decisions among ${measured.grantCount} grants to ${principalCount} principals`,
+    `  a decision:               ${shown(decisions)}`,
+    `  with a policy of 20 KiB:  ${shown(withPolicy)}`,
+    `  a grant replaced:         ${shown(changes)}`,
+    `  ${outcomes.allowed} allowed, ${outcomes.denied} denied`,
+    `  memory: ${bytesPerGrant.toFixed(0)} bytes a grant; loaded in ${loadSeconds.toFixed(1)} s`,
+  ].join('\n');
+}

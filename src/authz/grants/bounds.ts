@@ -1,0 +1,20 @@
+// The bounds of grants and policies, so that neither what is stored nor what a decision costs can
+// grow without end by what a tenant writes.
+
+const KiB = 1024;
+
+/** S3's bound of a bucket policy. */
+export const policyBytesMax = 20 * KiB;
+/** Patterns with `?` in one policy, together: those are searched for without an index. */
+export const unitPatternsLengthMax = KiB;
+
+export const grantSubjectsMax = 100;
+export const grantActionsMax = 100;
+/** The conditions of one grant, as JSON. */
+export const grantConditionsBytesMax = 2 * KiB;
+/** Condition operators, and keys below each; and values below each key. */
+export const conditionMembersMax = 32;
+export const conditionValuesMax = 256;
+
+/** Grants to one subject in exactly one place: all of them are looked at. */
+export const grantsPerPlaceMax = 100;

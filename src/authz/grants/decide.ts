@@ -1,0 +1,162 @@
+// May this request be granted? Pure. Invariants: what no rule and no right of one's own allows is
+// denied; a rule that denies wins over every rule and right that allows, except that who could write
+// the denial can always take it back.
+import type { AccessRequest } from './access-request.ts';
+import type { Action } from './actions.ts';
+import type { GrantIndex } from './grant-index.ts';
+import { failedCondition, fullName, type Rule, type Verdict, verdictOf } from './rule.ts';
+
+export interface Decision {
+  allowed: boolean;
+  /**
+   * Who or what decided: the name of a rule, `owner`, `admin`, `role`, or `default`, what holds
+   * for everybody where no rule speaks.
+   */
+  by: string;
+  /** For the record and for explanations, never for who was denied. */
+  reason: string;
+  /**
+   * A rule asks for the object's tags, and they could change the decision: load them and ask again.
+   * Until then it is denied.
+   */
+  needsTags: boolean;
+}
+
+/** A rule that was looked at, and whether it applied. */
+export interface Considered {
+  name: string;
+  effect: Rule['effect'];
+  verdict: Verdict;
+  /** The first condition that did not hold. */
+  condition: string | undefined;
+}
+
+const noRules: readonly Rule[] = [];
+
+/** Decides by the grants, by the policy of the bucket, and by what a requester may without them. */
+export function decideAccess(
+  index: GrantIndex,
+  request: AccessRequest,
+  policy: readonly Rule[] = noRules,
+): Decision {
+  const own = ownRight(request);
+  if (own === noData) return own;
+  const found: Weighed = { denied: null, allowed: null, mayDeny: false, mayAllow: false };
+  if (!own || !grantActions.has(request.action)) weigh(index.propose(request), request, found);
+  if (!own || !policyActions.has(request.action)) weigh(policy, request, found);
+  const { denied, allowed, mayDeny, mayAllow } = found;
+  if (denied) return decision(false, fullName(denied), 'a rule denies it');
+  const isAllowed = own?.allowed === true || allowed !== null;
+  if (!isAllowed && !mayAllow) return own ?? nothingAllows;
+  if (!isAllowed || mayDeny) return tagsDecision;
+  if (own?.allowed) return own;
+  return decision(true, fullName(allowed as Rule), 'a rule allows it');
+}
+
+/**
+ * Whether a listing of what begins with `prefix` is allowed: everything that it would show must be.
+ */
+export function listableUnder(
+  index: GrantIndex,
+  request: AccessRequest,
+  prefix: string,
+  policy: readonly Rule[] = noRules,
+): Decision {
+  const facts = { ...request.facts, query: [['prefix', prefix]] as const };
+  const listing = { action: 's3:ListBucket', key: null, listPrefix: prefix, facts } as const;
+  return decideAccess(index, { ...request, ...listing }, policy);
+}
+
+/** The decision, and every rule that was looked at for it. */
+export function explainAccess(
+  index: GrantIndex,
+  request: AccessRequest,
+  policy: readonly Rule[] = noRules,
+): { decision: Decision; considered: Considered[] } {
+  // The index may propose a grant once for each of its subjects.
+  const rules = new Map([...index.propose(request), ...policy].map((one) => [fullName(one), one]));
+  const considered = [...rules].map(([name, rule]) => ({
+    name,
+    effect: rule.effect,
+    verdict: verdictOf(rule, request),
+    condition: failedCondition(rule, request),
+  }));
+  return { decision: decideAccess(index, request, policy), considered };
+}
+
+interface Weighed {
+  denied: Rule | null;
+  allowed: Rule | null;
+  /** Would a rule do so with the right tags? */
+  mayDeny: boolean;
+  mayAllow: boolean;
+}
+
+function weigh(rules: readonly Rule[], request: AccessRequest, found: Weighed): void {
+  for (const rule of rules) {
+    const denies = rule.effect === 'deny';
+    if (denies ? found.denied : found.allowed) continue;
+    const verdict = verdictOf(rule, request);
+    if (verdict === 'applies') {
+      if (denies) found.denied = rule;
+      else found.allowed = rule;
+    } else if (verdict === 'needs tags') {
+      if (denies) found.mayDeny = true;
+      else found.mayAllow = true;
+    }
+  }
+}
+
+// What a requester may without any rule ---------------------------------------------------------
+
+/** Whoever may write a bucket's policy can always read, replace and delete it, whatever it says. */
+const policyActions: ReadonlySet<Action> = new Set<Action>([
+  's3:GetBucketPolicy',
+  's3:PutBucketPolicy',
+  's3:DeleteBucketPolicy',
+]);
+
+/** And whoever may write a tenant's grants can always take them back. */
+const grantActions: ReadonlySet<Action> = new Set<Action>([
+  'bursar:PutGrant',
+  'bursar:ListGrants',
+  'bursar:GetGrant',
+  'bursar:DeleteGrant',
+]);
+
+const noData = decision(false, 'role', 'auditors have no data');
+const admin = decision(true, 'admin', 'an admin of the tenant');
+const owner = decision(true, 'owner', 'the owner of the bucket');
+const everyMember = decision(true, 'default', 'every member of the tenant may');
+const noBucket = decision(true, 'default', 'there is no bucket to protect');
+const noCreation = decision(false, 'default', 'members may not create buckets');
+const nothingAllows = decision(false, 'default', 'nothing allows it');
+const tagsDecision: Decision = {
+  ...decision(false, 'default', 'a rule depends on the tags of the object'),
+  needsTags: true,
+};
+
+/** null: what rules allow, and nothing else. */
+function ownRight({
+  who,
+  action,
+  tenant,
+  bucket,
+  owner: ownerName,
+}: AccessRequest): Decision | null {
+  if (who === null) return null;
+  const isS3 = action.startsWith('s3:');
+  if (who.role === 'auditor' && isS3) return noData;
+  if (who.role === 'operator' && !isS3) return admin;
+  if (tenant !== who.tenant) return null;
+  if (who.role === 'operator' || who.role === 'admin') return admin;
+  if (!isS3) return null;
+  if (action === 's3:ListAllMyBuckets') return everyMember;
+  if (action === 's3:CreateBucket') return who.membersCreateBuckets ? everyMember : noCreation;
+  if (ownerName === who.name) return owner;
+  return ownerName === null && bucket !== null ? noBucket : null;
+}
+
+function decision(allowed: boolean, by: string, reason: string): Decision {
+  return { allowed, by, reason, needsTags: false };
+}

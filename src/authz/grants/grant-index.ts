@@ -1,0 +1,199 @@
+// All grants, so arranged that a decision looks only at those that can concern it: by the place they
+// are for, and where a place has many, by subject. Invariant: `propose` gives every grant that can
+// change the decision; `verdictOf` says which of them apply, so places whose hashes are equal by
+// chance cost time and never a wrong decision.
+//
+// A place is a path: `tenant`, `tenant/bucket`, `tenant/bucket/prefix` without a slash at its end.
+// One pass over the path of a request gives the hash of each place around it. What grants are kept as
+// is off the heap of JavaScript (record-table.ts), where a million objects would make the garbage
+// collector stop every request for a second.
+import { keyBytesMax } from '../../core/limits.ts';
+import type { AccessRequest } from './access-request.ts';
+import { grantsPerPlaceMax } from './bounds.ts';
+import { DenialsBelow, isDenialBelow } from './denials-below.ts';
+import { compileGrant, type Grant } from './grant.ts';
+import { PathHash } from './path-hash.ts';
+import { RecordTable, type UseRecord } from './record-table.ts';
+import { isSameGrant, type Rule } from './rule.ts';
+import { SharedParts } from './shared-parts.ts';
+import { holdParts, releaseParts, StoredGrant, writeGrant } from './stored-grant.ts';
+
+/** Grants of a place that are looked at one by one; with more, the place is divided by subject. */
+const undividedMax = 8;
+
+/** UTF-16 units of a place: a tenant, a bucket, the longest key, and the slashes between them. */
+const placeLengthMax = 63 + 1 + 63 + 1 + keyBytesMax;
+/** `principal:`, a tenant, a slash and a name. */
+const subjectLengthMax = 10 + 63 + 1 + 63;
+
+export class GrantIndex {
+  readonly #placeHash = new PathHash(placeLengthMax);
+  readonly #subjectHash = new PathHash(subjectLengthMax);
+  readonly #parts: SharedParts;
+  readonly #byPlace = new RecordTable();
+  readonly #bySubject = new RecordTable();
+  /** How many grants the divided places have; all those are in `#bySubject`. */
+  readonly #divided = new Map<number, number>();
+  readonly #denials = new DenialsBelow();
+  // Used again at each call of `propose`.
+  readonly #found: Rule[] = [];
+  readonly #hashes: number[] = [];
+  readonly #push: UseRecord = (bytes, at) => {
+    this.#found.push(new StoredGrant(bytes, at, this.#parts));
+  };
+  #count = 0;
+
+  constructor(parts = new SharedParts()) {
+    this.#parts = parts;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Adds a grant of which there is none of the same name. It counts from the next decision on. */
+  add(tenant: string, grant: Grant): void {
+    const place = this.#placeOf(tenant, grant);
+    const record = writeGrant(tenant, grant, this.#parts);
+    const count = this.#divided.get(place) ?? this.#byPlace.count(place);
+    if (count < undividedMax && !this.#divided.has(place)) {
+      this.#byPlace.add(place, record);
+    } else {
+      if (!this.#divided.has(place)) this.#divide(place);
+      this.#divided.set(place, count + 1);
+      this.#addBySubject(place, record);
+    }
+    const rule = this.#read(record);
+    if (isDenialBelow(rule)) {
+      for (const hash of this.#denialHashes(tenant, grant)) {
+        this.#denials.add(hash, compileGrant(tenant, grant));
+      }
+    }
+    this.#count += 1;
+  }
+
+  /** Removes a grant, given as it was added. Returns whether it was there. */
+  remove(tenant: string, grant: Grant): boolean {
+    const place = this.#placeOf(tenant, grant);
+    const rule = compileGrant(tenant, grant);
+    const isMeant = (bytes: Buffer, at: number) => {
+      if (!isSameGrant(new StoredGrant(bytes, at, this.#parts), rule)) return false;
+      releaseParts(bytes, at, this.#parts);
+      return true;
+    };
+    const divided = this.#divided.get(place);
+    if (divided === undefined) {
+      if (!this.#byPlace.remove(place, isMeant)) return false;
+    } else {
+      const hashes = this.#hashesBySubject(place, rule);
+      const isFound = hashes.map((hash) => this.#bySubject.remove(hash, isMeant));
+      if (!isFound.includes(true)) return false;
+    }
+    if (divided === 1) this.#divided.delete(place);
+    else if (divided !== undefined) this.#divided.set(place, divided - 1);
+    if (isDenialBelow(rule)) {
+      for (const hash of this.#denialHashes(tenant, grant)) this.#denials.remove(hash, rule);
+    }
+    this.#count -= 1;
+    return true;
+  }
+
+  /** May one more grant be in this place? To be asked before a grant is stored. */
+  hasRoomFor(tenant: string, grant: Grant): boolean {
+    const place = this.#placeOf(tenant, grant);
+    if (!this.#divided.has(place)) return true;
+    const hashes = grant.subjects.map((name) => joinHashes(place, this.#subjectHash.of(name)));
+    return hashes.every((hash) => this.#bySubject.count(hash) < grantsPerPlaceMax);
+  }
+
+  /**
+   * The grants that a decision must look at, some of them maybe twice. Good until the next call.
+   */
+  propose(request: AccessRequest): readonly Rule[] {
+    this.#found.length = 0;
+    this.#hashes.length = 0;
+    const { tenant, bucket } = request;
+    const hash = this.#placeHash;
+    hash.restart();
+    hash.add(tenant);
+    this.#visit(hash.value, request);
+    if (bucket === null) return this.#found;
+    hash.add('/');
+    hash.add(bucket);
+    this.#visit(hash.value, request);
+    if (request.listPrefix !== null) this.#visitDenials(hash.value, request);
+    const text = request.listPrefix ?? request.key;
+    if (text === null) return this.#found;
+    hash.add('/');
+    let start = 0;
+    for (let slash = text.indexOf('/'); slash >= 0; slash = text.indexOf('/', start + 1)) {
+      hash.add(text, start, slash);
+      this.#visit(hash.value, request);
+      start = slash;
+      if (slash > keyBytesMax) return this.#found;
+    }
+    hash.add(text, start);
+    this.#visit(hash.value, request);
+    return this.#found;
+  }
+
+  #visit(place: number, request: AccessRequest): void {
+    if (!this.#divided.has(place)) {
+      this.#byPlace.forEach(place, this.#push);
+      return;
+    }
+    for (const subject of this.#requesterHashes(request)) {
+      this.#bySubject.forEach(joinHashes(place, subject), this.#push);
+    }
+  }
+
+  #visitDenials(bucket: number, request: AccessRequest): void {
+    for (const subject of this.#requesterHashes(request)) {
+      this.#denials.propose(joinHashes(bucket, subject), request, this.#found);
+    }
+  }
+
+  #requesterHashes({ subjects }: AccessRequest): readonly number[] {
+    if (this.#hashes.length === 0) {
+      for (const subject of subjects) this.#hashes.push(this.#subjectHash.of(subject));
+    }
+    return this.#hashes;
+  }
+
+  #placeOf(tenant: string, { bucket, prefix, key }: Grant): number {
+    const text = key ?? prefix ?? '';
+    let path = bucket === undefined ? tenant : `${tenant}/${bucket}`;
+    if (text !== '') path = `${path}/${text.endsWith('/') ? text.slice(0, -1) : text}`;
+    return this.#placeHash.of(path);
+  }
+
+  #hashesBySubject(place: number, { subjects }: Rule): number[] {
+    return subjects.names.map((name) => joinHashes(place, this.#subjectHash.of(name)));
+  }
+
+  #denialHashes(tenant: string, { bucket, subjects }: Grant): number[] {
+    const place = this.#placeHash.of(`${tenant}/${bucket}`);
+    return subjects.map((name) => joinHashes(place, this.#subjectHash.of(name)));
+  }
+
+  #divide(place: number): void {
+    for (const record of this.#byPlace.takeAll(place)) this.#addBySubject(place, record);
+  }
+
+  /** Adds a record under each of its subjects, a copy for each. */
+  #addBySubject(place: number, record: Buffer): void {
+    for (const [i, hash] of this.#hashesBySubject(place, this.#read(record)).entries()) {
+      if (i > 0) holdParts(record, this.#parts);
+      this.#bySubject.add(hash, record);
+    }
+  }
+
+  #read(record: Buffer): Rule {
+    return new StoredGrant(record, 0, this.#parts);
+  }
+}
+
+/** Both are secret and independent, so a sum in which they do not swap is as good. */
+function joinHashes(place: number, subject: number): number {
+  return (Math.imul(place, 31) + subject) | 0;
+}

@@ -1,0 +1,130 @@
+// The one form that grants, bucket policies and session policies are compiled to: whom, what,
+// where, under which conditions, allow or deny. Invariant: `verdictOf` alone says whether a rule
+// applies to a request; indexes only choose which rules it is asked about.
+import type { AccessRequest } from './access-request.ts';
+import type { ActionSet } from './actions.ts';
+import { notLoaded } from './condition-keys.ts';
+import { type Condition, evaluate } from './conditions.ts';
+import { liesBelow, liesIn } from './key-prefix.ts';
+import type { Pattern } from './pattern.ts';
+import { anyone } from './subjects.ts';
+
+export type Effect = 'allow' | 'deny';
+
+export interface Rule {
+  readonly source: 'grant' | 'policy';
+  /** The grant's name, or the statement's Sid or number. */
+  readonly name: string;
+  readonly effect: Effect;
+  readonly subjects: Subjects;
+  readonly actions: ActionSet;
+  readonly resource: Resource;
+  readonly conditions: readonly Condition[];
+}
+
+export interface Subjects {
+  readonly names: readonly string[];
+  /** Everybody but those. */
+  readonly isExcept: boolean;
+}
+
+export type Resource = PlaceResource | PatternResource;
+
+/** A grant's: a tenant, one of its buckets, or a part of that. */
+export interface PlaceResource {
+  /** `object`: the one of the key `prefix`. `below`: the prefix as key-prefix.ts has it. */
+  readonly form: 'object' | 'below';
+  readonly tenant: string;
+  /** null: every bucket of the tenant, and what is about none. */
+  readonly bucket: string | null;
+  readonly prefix: string;
+}
+
+/** A policy's: texts with wildcards, of one bucket. */
+export interface PatternResource {
+  readonly form: 'patterns';
+  readonly tenant: string;
+  readonly bucket: string;
+  /** Is the bucket itself among them? */
+  readonly hasBucket: boolean;
+  readonly keys: readonly Pattern[];
+  /** All of the bucket but those. */
+  readonly isExcept: boolean;
+}
+
+export type Verdict =
+  | 'applies'
+  | 'needs tags'
+  | 'another subject'
+  | 'another action'
+  | 'another resource'
+  | 'a condition does not hold';
+
+/** Whether the rule applies to the request, and if not, why. */
+export function verdictOf(rule: Rule, request: AccessRequest): Verdict {
+  if (!rule.actions.has(request.action)) return 'another action';
+  if (!concerns(rule.subjects, request.subjects)) return 'another subject';
+  if (!covers(rule, request)) return 'another resource';
+  let verdict: Verdict = 'applies';
+  for (const condition of rule.conditions) {
+    const holds = evaluate(condition, request);
+    if (holds === false) return 'a condition does not hold';
+    if (holds === notLoaded) verdict = 'needs tags';
+  }
+  return verdict;
+}
+
+/** The first condition that does not hold, for explanations. */
+export function failedCondition(rule: Rule, request: AccessRequest): string | undefined {
+  return rule.conditions.find((condition) => evaluate(condition, request) === false)?.name;
+}
+
+function concerns({ names, isExcept }: Subjects, subjects: readonly string[]): boolean {
+  for (const subject of subjects) {
+    if (names.includes(subject)) return !isExcept;
+  }
+  return isExcept;
+}
+
+function covers({ resource, effect }: Rule, request: AccessRequest): boolean {
+  if (resource.tenant !== request.tenant) return false;
+  if (resource.form === 'patterns') return coversByPattern(resource, request);
+  if (resource.bucket === null) return true;
+  if (resource.bucket !== request.bucket) return false;
+  const { form, prefix } = resource;
+  if (form === 'below' && prefix === '') return true;
+  const { key, listPrefix } = request;
+  if (listPrefix !== null) {
+    // What is denied must not show in the listing of something around it either.
+    if (effect === 'deny' && prefix.startsWith(listPrefix)) return true;
+    return form === 'below' && liesBelow(listPrefix, prefix);
+  }
+  if (key === null) return false;
+  return form === 'below' ? liesIn(key, prefix) : key === prefix;
+}
+
+function coversByPattern(resource: PatternResource, request: AccessRequest): boolean {
+  if (resource.bucket !== request.bucket) return false;
+  const { key } = request;
+  const isNamed =
+    key === null
+      ? resource.hasBucket
+      : resource.keys.some((pattern) => pattern.matches(key, request));
+  return isNamed !== resource.isExcept;
+}
+
+/** Is the rule for everybody, with nothing that names from where or who? */
+export function isForAnyone(rule: Rule): boolean {
+  if (!rule.subjects.isExcept && !rule.subjects.names.includes(anyone)) return false;
+  return !rule.conditions.some(({ narrowsAudience }) => narrowsAudience);
+}
+
+/** `grant:NAME` or `policy:SID`. */
+export function fullName({ source, name }: Rule): string {
+  return `${source}:${name}`;
+}
+
+/** Are these the grant of one name and tenant? */
+export function isSameGrant(a: Rule, b: Rule): boolean {
+  return a.name === b.name && a.resource.tenant === b.resource.tenant;
+}

@@ -1,0 +1,97 @@
+// The proof that who sends a request holds the key that its token is bound to: an HTTP Message
+// Signature, or the weaker DPoP. Invariant: a proof is good for one token, one request and a few
+// minutes; that it is not used twice is the nonce store's to say.
+import { randomBytes } from 'node:crypto';
+import { nonceLengthMax, nonceLengthMin, proofWindowMs } from './bounds.ts';
+import { hashToken } from './chain.ts';
+import { signDpop, verifyDpop } from './dpop.ts';
+import { proofRefusal } from './faults.ts';
+import type { PrivateKey, PublicKey } from './keys.ts';
+import { signMessage, verifyMessageSignature } from './message-signature.ts';
+import { fieldValue, type RequestDescription } from './request-description.ts';
+
+export interface Proof {
+  kind: 'message-signature' | 'dpop';
+  /**
+   * What it proves, in the words of audit records. `body-signed`: all of the request; the body must
+   * have the SHA-256 below, or there must be none. `headers-signed`: a part of the headers only.
+   */
+  evidence: 'body-signed' | 'headers-signed';
+  createdMs: number;
+  nonce: string;
+  contentSha256: Buffer | undefined;
+}
+
+export interface ProofExpectation {
+  /** The chain's `boundKey`. */
+  key: PublicKey;
+  /** The chain's `hash`. */
+  tokenHash: string;
+  nowMs: number;
+  windowMs?: number;
+}
+
+/** Verifies the request's proof. Throws Refusal InvalidProof; `Missing` where there is none. */
+export function verifyProof(request: RequestDescription, expected: ProofExpectation): Proof {
+  const proof = readProof(request, expected);
+  const windowMs = expected.windowMs ?? proofWindowMs;
+  if (Math.abs(expected.nowMs - proof.createdMs) > windowMs) {
+    throw proofRefusal('Time', `must be made within ${windowMs / 1000} seconds of its use`);
+  }
+  const { length } = proof.nonce;
+  if (length < nonceLengthMin || length > nonceLengthMax) {
+    const bounds = `${nonceLengthMin} to ${nonceLengthMax}`;
+    throw proofRefusal('Claims', `must have a nonce ("nonce" or "jti") of ${bounds} characters`);
+  }
+  return proof;
+}
+
+function readProof(request: RequestDescription, { key, tokenHash }: ProofExpectation): Proof {
+  const isSigned = fieldValue(request, 'signature-input') !== undefined;
+  const hasDpop = fieldValue(request, 'dpop') !== undefined;
+  if (isSigned && hasDpop) {
+    throw proofRefusal('Malformed', 'must be one: either Signature-Input or DPoP');
+  }
+  if (isSigned) {
+    const signed = verifyMessageSignature(request, key);
+    return { kind: 'message-signature', evidence: 'body-signed', ...signed };
+  }
+  if (!hasDpop) throw proofRefusal('Missing', 'is missing: the token is bound to a key');
+  const dpop = verifyDpop(request, { key, tokenHash });
+  return { kind: 'dpop', evidence: 'headers-signed', contentSha256: undefined, ...dpop };
+}
+
+export interface ProofRequest {
+  key: PrivateKey;
+  token: string;
+  /** undefined: message-signature. */
+  kind?: Proof['kind'];
+  /** SHA-256 of the body; undefined: there is none. DPoP does not cover it. */
+  contentSha256?: Uint8Array;
+  nowMs: number;
+}
+
+/**
+ * The headers that a request with a bound token needs: `authorization` and the proof. All
+ * `x-amz-*` and `x-bursar-*` headers must be in `request.headers` already. Throws Refusal
+ * InvalidProof when the URL is not absolute.
+ */
+export function createProof(
+  request: Omit<RequestDescription, 'hasBody'>,
+  { key, token, kind, contentSha256, nowMs }: ProofRequest,
+): Record<string, string> {
+  const nonce = randomBytes(16).toString('base64url');
+  const isDpop = kind === 'dpop';
+  const authorization = `${isDpop ? 'DPoP' : 'Bearer'} ${token}`;
+  const headers = { ...request.headers, authorization };
+  const described = { ...request, headers, hasBody: contentSha256 !== undefined };
+  if (isDpop) {
+    const tokenHash = hashToken(token);
+    return {
+      authorization,
+      dpop: signDpop(described, { key, tokenHash, createdMs: nowMs, nonce }),
+    };
+  }
+  const signed = signMessage(described, { key, contentSha256, createdMs: nowMs, nonce });
+  return { authorization, ...signed };
+}
