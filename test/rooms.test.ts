@@ -36,7 +36,7 @@ const used = (specifier: string): string =>
 
 describe('the rooms', () => {
   it.each([
-    ['src/core/planted.ts', '../authz/decide.ts'],
+    ['src/core/planted.ts', '../authz/directory.ts'],
     ['src/authz/planted.ts', '../catalog/buckets.ts'],
     ['src/quota/planted.ts', '../audit/records.ts'],
     ['src/catalog/planted.ts', '../tiering/chunk-format.ts'],

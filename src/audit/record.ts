@@ -11,9 +11,15 @@ export interface RecordDraft {
   /** Name in the tenant. */
   principal: string;
   accessKeyId?: string | null;
+  /** Thumbprint (RFC 7638) of the public key that verified the request. */
+  keyThumbprint?: string | null;
+  /** The `jti`s of the chain that was used, from its first link down. */
+  tokens?: readonly string[] | null;
   /** How well the request can be proven (DESIGN section 8). */
-  evidence: 'shared-secret' | 'none';
+  evidence: 'body-signed' | 'headers-signed' | 'shared-secret' | 'none';
   bucket?: string | null;
+  /** Where the bucket is another tenant's. */
+  bucketTenant?: string | null;
   key?: string | null;
   /** What an administrative operation was about: `tenants/cms/principals/alice`. */
   target?: string | null;
@@ -49,6 +55,7 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     accessKeyId: draft.accessKeyId ?? undefined,
     action: draft.action,
     bucket: draft.bucket ?? undefined,
+    bucketTenant: draft.bucketTenant ?? undefined,
     bytesIn: draft.bytesIn,
     bytesOut: draft.bytesOut,
     class: draft.class ?? undefined,
@@ -57,6 +64,7 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     evidence: draft.evidence,
     index: seal.index,
     key: draft.key ?? undefined,
+    keyThumbprint: draft.keyThumbprint ?? undefined,
     principal: draft.principal,
     range: draft.range ?? undefined,
     requestId: draft.requestId,
@@ -69,5 +77,6 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     target: draft.target ?? undefined,
     tenant: draft.tenant,
     time: new Date(seal.timeMs).toISOString(),
+    tokens: draft.tokens ?? undefined,
   });
 }

@@ -6,7 +6,7 @@ import { type RecordDraft, type RecordSeal, renderRecord } from './record.ts';
 /** Appends one record at `seal.index`. */
 export async function appendRecord(tx: Tx, draft: RecordDraft, seal: RecordSeal): Promise<void> {
   await tx.run(
-    'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+    'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
     seal.index,
     seal.timeMs,
     draft.tenant,
@@ -14,6 +14,7 @@ export async function appendRecord(tx: Tx, draft: RecordDraft, seal: RecordSeal)
     draft.action,
     draft.bucket ?? null,
     draft.key ?? null,
+    draft.bucketTenant ?? null,
     renderRecord(draft, seal),
   );
 }

@@ -13,8 +13,8 @@ import {
 } from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
 import { clockSkewMsMax } from '../core/limits.ts';
-import type { Principal } from '../core/principal.ts';
 import {
+  algorithm,
   deriveSigningKey,
   equalSignatures,
   SigningKeys,
@@ -23,8 +23,10 @@ import {
   unsignedPayload,
 } from '../core/sigv4.ts';
 import { type Claim, type Headers, headerOf, readClaim } from './claim.ts';
-import { contentSha256, type Payload, readPayload } from './payload.ts';
+import type { Actor, Delegation, Identity } from './identity.ts';
+import { contentSha256, readPayload } from './payload.ts';
 
+export type { Identity } from './identity.ts';
 export type { Payload } from './payload.ts';
 
 export interface SignedRequest {
@@ -39,22 +41,14 @@ export interface SignedRequest {
   rawHeaders: readonly string[];
 }
 
-export interface AccessKey {
+export interface AccessKey extends Actor {
   id: string;
   secret: string;
-  principal: Principal;
+  /** Of temporary keys; null: all that the principal may. */
+  delegation: Delegation | null;
 }
 
 export type FindAccessKey = (id: string) => Promise<AccessKey | undefined>;
-
-export interface Identity {
-  principal: Principal;
-  accessKeyId: string;
-  /** Both ends know the secret: authenticated, but deniable. */
-  evidence: 'shared-secret';
-  payload: Payload;
-  presigned: boolean;
-}
 
 export interface AuthenticatorOptions {
   findAccessKey: FindAccessKey;
@@ -96,10 +90,21 @@ export class Authenticator {
     });
     const accessKey = await this.#findAccessKey(claim.accessKeyId);
     const signingKey = this.#verify(claim, canonical, accessKey, values.complete);
+    const { principal, subjects, delegation } = accessKey as AccessKey;
     return {
-      principal: (accessKey as AccessKey).principal,
+      principal,
+      subjects,
+      isAnonymous: false,
       accessKeyId: claim.accessKeyId,
+      keyThumbprint: null,
+      delegation,
+      // Both ends know the secret: authenticated, but deniable.
       evidence: 'shared-secret',
+      authentication: {
+        type: claim.where === 'header' ? 'REST-HEADER' : 'REST-QUERY-STRING',
+        version: algorithm,
+        signedAtMs: claim.signedAtMs,
+      },
       payload: readPayload(payloadWord, {
         signingKey,
         scope: claim.scopeLine,

@@ -2,10 +2,12 @@
 // out a secret except `findAccessKey`, and none of its answers outlives `forget()`, which is called
 // after every identity change.
 import type { Reader } from '../core/database.ts';
-import type { PrincipalKind, Role } from '../core/principal.ts';
+import type { Principal, PrincipalKind, Role } from '../core/principal.ts';
 import { principalId } from '../core/principal.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { AccessKey } from './authenticate.ts';
+import { subjectsOf } from './grants/subjects.ts';
+import type { Actor } from './identity.ts';
 
 export interface TenantEntry {
   name: string;
@@ -23,6 +25,8 @@ export interface PrincipalEntry {
   /** In the order of their names. */
   groups: string[];
   createdMs: number;
+  /** False: nothing is done in its name, by whatever credential. */
+  active: boolean;
 }
 
 export interface GroupEntry {
@@ -35,6 +39,7 @@ export interface GroupEntry {
 export interface AccessKeyEntry {
   id: string;
   createdMs: number;
+  active: boolean;
 }
 
 /** A run of a listing: at most `limit` entries whose names come after `after` ('' begins). */
@@ -58,14 +63,18 @@ export function accessKeyContext(tenant: string, principal: string, id: string):
 const knownKeysMax = 10_000;
 const unknownKeysMax = 1_000;
 
-interface AccessKeyRow {
-  id: string;
+interface ActorRow {
   tenant: string;
   principal: string;
   kind: PrincipalKind;
   role: Role;
-  sealed_secret: Uint8Array;
   members_create_buckets: number;
+  active: number;
+}
+
+interface AccessKeyRow extends ActorRow {
+  id: string;
+  sealed_secret: Uint8Array | null;
 }
 
 interface PrincipalRow {
@@ -74,6 +83,7 @@ interface PrincipalRow {
   kind: PrincipalKind;
   role: Role;
   createdMs: number;
+  active: number;
 }
 
 export class Directory {
@@ -81,6 +91,7 @@ export class Directory {
   readonly #sealer: Sealer;
   readonly #known = new Map<string, AccessKey>();
   readonly #unknown = new Set<string>();
+  readonly #actors = new Map<string, Actor>();
   #generation = 0;
 
   constructor(options: DirectoryOptions) {
@@ -107,11 +118,33 @@ export class Directory {
     return key;
   }
 
+  /**
+   * The principal of this id (`tenant/name`) with its groups; undefined when there is none, or it is
+   * not active. Answers from memory when it can.
+   */
+  async findActor(id: string): Promise<Actor | undefined> {
+    const known = this.#actors.get(id);
+    if (known) return known;
+    const generation = this.#generation;
+    const slash = id.indexOf('/');
+    const row = await this.#read.get<ActorRow>(
+      `SELECT p.tenant, p.name AS principal, p.kind, p.role, p.active, t.members_create_buckets
+       FROM principals p JOIN tenants t ON t.name = p.tenant WHERE p.tenant = ? AND p.name = ?`,
+      id.slice(0, slash),
+      id.slice(slash + 1),
+    );
+    if (!row || row.active === 0) return undefined;
+    const actor = await this.#actorOf(row);
+    if (generation === this.#generation) remember(this.#actors, knownKeysMax).set(id, actor);
+    return actor;
+  }
+
   /** Drops everything remembered. Called after each identity change, before it is answered. */
   forget(): void {
     this.#generation += 1;
     this.#known.clear();
     this.#unknown.clear();
+    this.#actors.clear();
   }
 
   /** Whether anybody can administer the gateway: an operator who has an access key. */
@@ -144,7 +177,7 @@ export class Directory {
 
   async readPrincipal(tenant: string, name: string): Promise<PrincipalEntry | undefined> {
     const row = await this.#read.get<PrincipalRow>(
-      `SELECT tenant, name, kind, role, created_ms AS createdMs FROM principals
+      `SELECT tenant, name, kind, role, active, created_ms AS createdMs FROM principals
        WHERE tenant = ? AND name = ?`,
       tenant,
       name,
@@ -155,7 +188,7 @@ export class Directory {
 
   async listPrincipals(tenant: string, page: Page): Promise<PrincipalEntry[]> {
     const rows = await this.#read.all<PrincipalRow>(
-      `SELECT tenant, name, kind, role, created_ms AS createdMs FROM principals
+      `SELECT tenant, name, kind, role, active, created_ms AS createdMs FROM principals
        WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`,
       tenant,
       page.after,
@@ -197,55 +230,70 @@ export class Directory {
     principal: string,
     id: string,
   ): Promise<AccessKeyEntry | undefined> {
-    return this.#read.get<AccessKeyEntry>(
-      `SELECT id, created_ms AS createdMs FROM access_keys
+    const row = await this.#read.get<AccessKeyRowShown>(
+      `SELECT id, active, created_ms AS createdMs FROM access_keys
        WHERE id = ? AND tenant = ? AND principal = ?`,
       id,
       tenant,
       principal,
     );
+    return row && withActive(row);
   }
 
   async listAccessKeys(tenant: string, principal: string, page: Page): Promise<AccessKeyEntry[]> {
-    return this.#read.all<AccessKeyEntry>(
-      `SELECT id, created_ms AS createdMs FROM access_keys
+    const rows = await this.#read.all<AccessKeyRowShown>(
+      `SELECT id, active, created_ms AS createdMs FROM access_keys
        WHERE tenant = ? AND principal = ? AND id > ? ORDER BY id LIMIT ?`,
       tenant,
       principal,
       page.after,
       page.limit,
     );
+    return rows.map(withActive);
   }
 
   async #loadAccessKey(id: string): Promise<AccessKey | undefined> {
     const row = await this.#read.get<AccessKeyRow>(
       `SELECT k.id, k.tenant, k.principal, k.sealed_secret, p.kind, p.role,
-              t.members_create_buckets
+              k.active AND p.active AS active, t.members_create_buckets
        FROM access_keys k
        JOIN principals p ON p.tenant = k.tenant AND p.name = k.principal
        JOIN tenants t ON t.name = k.tenant
        WHERE k.id = ?`,
       id,
     );
-    if (!row) return undefined;
+    if (!row || row.active === 0 || row.sealed_secret === null) return undefined;
     const context = accessKeyContext(row.tenant, row.principal, row.id);
     return {
       id: row.id,
       secret: this.#sealer.open(row.sealed_secret, context).toString('utf8'),
-      principal: {
-        tenant: row.tenant,
-        name: row.principal,
-        id: principalId(row.tenant, row.principal),
-        kind: row.kind,
-        role: row.role,
-        membersCreateBuckets: row.members_create_buckets !== 0,
-      },
+      ...(await this.#actorOf(row)),
+      delegation: null,
     };
+  }
+
+  async #actorOf(row: ActorRow): Promise<Actor> {
+    const { tenant, principal: name, kind, role } = row;
+    const memberships = await this.#read.all<{ group_name: string }>(
+      'SELECT group_name FROM group_members WHERE tenant = ? AND principal = ?',
+      tenant,
+      name,
+    );
+    const principal: Principal = {
+      tenant,
+      name,
+      id: principalId(tenant, name),
+      kind,
+      role,
+      membersCreateBuckets: row.members_create_buckets !== 0,
+    };
+    const groups = memberships.map(({ group_name }) => group_name);
+    return { principal, subjects: subjectsOf(principal, groups) };
   }
 
   /** Adds the groups of principals that are a run of one tenant's, in the order of their names. */
   async #withGroups(tenant: string, rows: PrincipalRow[]): Promise<PrincipalEntry[]> {
-    const entries = rows.map((row) => ({ ...row, groups: [] as string[] }));
+    const entries = rows.map((row) => ({ ...withActive(row), groups: [] as string[] }));
     const first = entries[0];
     const last = entries.at(-1);
     if (!first || !last) return entries;
@@ -262,6 +310,13 @@ export class Directory {
     }
     return entries;
   }
+}
+
+type AccessKeyRowShown = Omit<AccessKeyEntry, 'active'> & { active: number };
+
+/** SQLite has numbers for truth values. */
+function withActive<R extends { active: number }>(row: R): Omit<R, 'active'> & { active: boolean } {
+  return { ...row, active: row.active !== 0 };
 }
 
 const tenantColumns =

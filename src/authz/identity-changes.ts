@@ -5,9 +5,10 @@
 // always an operator with an access key; the name of a deleted tenant is never given again, since
 // records and usage of the old one carry it and its keys are derived from it.
 import type { Tx } from '../core/database.ts';
-import type { ErrorCode } from '../core/errors.ts';
 import { accessKeysPerPrincipalMax } from '../core/limits.ts';
 import type { PrincipalKind, Role } from '../core/principal.ts';
+import { missing, roleOf, type StepsOf, tenantExists } from './change-steps.ts';
+import { anonymousName } from './identity.ts';
 
 /** The tenant of the gateway itself: requests without credentials and the first operator. */
 export const defaultTenant = 'default';
@@ -37,7 +38,15 @@ export type IdentityChange =
       role: Role;
       groups: string[];
     }
-  | { type: 'updatePrincipal'; tenant: string; name: string; role?: Role; groups?: string[] }
+  | {
+      /** What is undefined stays as it is. */
+      type: 'updatePrincipal';
+      tenant: string;
+      name: string;
+      role?: Role;
+      groups?: string[];
+      active?: boolean;
+    }
   | { type: 'deletePrincipal'; tenant: string; name: string }
   | { type: 'createGroup'; tenant: string; name: string }
   | { type: 'deleteGroup'; tenant: string; name: string }
@@ -49,6 +58,7 @@ export type IdentityChange =
       /** Sealed under `accessKeyContext(tenant, principal, id)`. */
       sealedSecret: Uint8Array;
     }
+  | { type: 'updateAccessKey'; tenant: string; principal: string; id: string; active: boolean }
   | { type: 'deleteAccessKey'; tenant: string; principal: string; id: string }
   | {
       /** Makes `default/admin` an operator with this key and no other: former ones stop working. */
@@ -57,17 +67,15 @@ export type IdentityChange =
       sealedSecret: Uint8Array;
     };
 
-export type Verdict = { ok: true } | { ok: false; code: ErrorCode };
-
-interface Steps<C> {
-  /** The reason to refuse, if there is one. */
-  check(tx: Tx, change: C): Promise<ErrorCode | undefined>;
-  write(tx: Tx, change: C, timeMs: number): Promise<void>;
-}
-
 type ChangeOf<T extends IdentityChange['type']> = Extract<IdentityChange, { type: T }>;
 
-const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
+/** Those with rows of a tenant that go with it, referring ones first. */
+const tenantTables = [
+  ...['access_keys', 'public_keys', 'group_members', 'groups', 'principals', 'retired_names'],
+  ...['grants', 'mounts', 'issuers', 'tokens', 'revocations'],
+];
+
+export const identitySteps: StepsOf<IdentityChange> = {
   createTenant: {
     check: async (tx, { name }) =>
       (await tenantNameIsUsed(tx, name)) ? 'AlreadyExists' : undefined,
@@ -95,10 +103,9 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
       return (await isLastOperatorKey(tx, { tenant: name })) ? 'InUse' : undefined;
     },
     write: async (tx, { name }) => {
-      await tx.run('DELETE FROM access_keys WHERE tenant = ?', name);
-      await tx.run('DELETE FROM group_members WHERE tenant = ?', name);
-      await tx.run('DELETE FROM groups WHERE tenant = ?', name);
-      await tx.run('DELETE FROM principals WHERE tenant = ?', name);
+      for (const table of tenantTables) {
+        await tx.run(`DELETE FROM ${table} WHERE tenant = ?`, name);
+      }
       await tx.run('DELETE FROM tenants WHERE name = ?', name);
       await tx.run('INSERT INTO retired_tenants (name) VALUES (?)', name);
     },
@@ -107,7 +114,7 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
   createPrincipal: {
     check: async (tx, { tenant, name, groups }) => {
       if (!(await tenantExists(tx, tenant))) return 'NoSuchTenant';
-      if (await roleOf(tx, tenant, name)) return 'AlreadyExists';
+      if (await nameIsUsed(tx, tenant, 'principal', name)) return 'AlreadyExists';
       return (await groupsExist(tx, tenant, groups)) ? undefined : 'NoSuchGroup';
     },
     write: async (tx, { tenant, name, kind, role, groups }, timeMs) => {
@@ -117,16 +124,21 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
   },
 
   updatePrincipal: {
-    check: async (tx, { tenant, name, role, groups }) => {
+    check: async (tx, { tenant, name, role, groups, active }) => {
       const current = await roleOf(tx, tenant, name);
       if (!current) return missing(tx, tenant, 'NoSuchPrincipal');
       if (groups && !(await groupsExist(tx, tenant, groups))) return 'NoSuchGroup';
-      const demoted = current === 'operator' && role !== undefined && role !== 'operator';
-      return demoted && (await isLastOperatorKey(tx, { tenant, principal: name }))
+      const demoted = role !== undefined && role !== 'operator';
+      const leaves = current === 'operator' && (demoted || active === false);
+      return leaves && (await isLastOperatorKey(tx, { tenant, principal: name }))
         ? 'InUse'
         : undefined;
     },
-    write: async (tx, { tenant, name, role, groups }) => {
+    write: async (tx, { tenant, name, role, groups, active }) => {
+      if (active !== undefined) {
+        const sql = 'UPDATE principals SET active = ? WHERE tenant = ? AND name = ?';
+        await tx.run(sql, Number(active), tenant, name);
+      }
       if (role !== undefined) await updateRole(tx, tenant, name, role);
       if (groups === undefined) return;
       await tx.run('DELETE FROM group_members WHERE tenant = ? AND principal = ?', tenant, name);
@@ -147,15 +159,17 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
     },
     write: async (tx, { tenant, name }) => {
       await tx.run('DELETE FROM access_keys WHERE tenant = ? AND principal = ?', tenant, name);
+      await tx.run('DELETE FROM public_keys WHERE tenant = ? AND principal = ?', tenant, name);
       await tx.run('DELETE FROM group_members WHERE tenant = ? AND principal = ?', tenant, name);
       await tx.run('DELETE FROM principals WHERE tenant = ? AND name = ?', tenant, name);
+      await retireName(tx, tenant, 'principal', name);
     },
   },
 
   createGroup: {
     check: async (tx, { tenant, name }) => {
       if (!(await tenantExists(tx, tenant))) return 'NoSuchTenant';
-      return (await groupsExist(tx, tenant, [name])) ? 'AlreadyExists' : undefined;
+      return (await nameIsUsed(tx, tenant, 'group', name)) ? 'AlreadyExists' : undefined;
     },
     write: async (tx, { tenant, name }, timeMs) => {
       await tx.run(
@@ -173,6 +187,7 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
     write: async (tx, { tenant, name }) => {
       await tx.run('DELETE FROM group_members WHERE tenant = ? AND group_name = ?', tenant, name);
       await tx.run('DELETE FROM groups WHERE tenant = ? AND name = ?', tenant, name);
+      await retireName(tx, tenant, 'group', name);
     },
   },
 
@@ -189,6 +204,20 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
     },
     write: (tx, { tenant, principal, id, sealedSecret }, timeMs) =>
       insertAccessKey(tx, tenant, principal, id, sealedSecret, timeMs),
+  },
+
+  updateAccessKey: {
+    check: async (tx, { tenant, principal, id, active }) => {
+      const owner = await accessKeyOwner(tx, id);
+      if (owner?.tenant !== tenant || owner.principal !== principal) {
+        if (await roleOf(tx, tenant, principal)) return 'NoSuchAccessKey';
+        return missing(tx, tenant, 'NoSuchPrincipal');
+      }
+      return !active && (await isLastOperatorKey(tx, { id })) ? 'InUse' : undefined;
+    },
+    write: async (tx, { id, active }) => {
+      await tx.run('UPDATE access_keys SET active = ? WHERE id = ?', Number(active), id);
+    },
   },
 
   deleteAccessKey: {
@@ -216,22 +245,6 @@ const steps: { [T in IdentityChange['type']]: Steps<ChangeOf<T>> } = {
   },
 };
 
-/**
- * Checks a change and, if nothing stands against it, writes it. Runs inside the ledger's
- * transaction. Returns the reason when it is refused, and has then written nothing.
- */
-export async function applyIdentityChange(
-  tx: Tx,
-  change: IdentityChange,
-  timeMs: number,
-): Promise<Verdict> {
-  const step = steps[change.type] as Steps<IdentityChange>;
-  const code = await step.check(tx, change);
-  if (code !== undefined) return { ok: false, code };
-  await step.write(tx, change, timeMs);
-  return { ok: true };
-}
-
 async function writeRootKey(tx: Tx, change: ChangeOf<'putRootKey'>, timeMs: number): Promise<void> {
   if (!(await tenantExists(tx, defaultTenant))) {
     await insertTenant(tx, { name: defaultTenant, membersCreateBuckets: true }, timeMs);
@@ -246,27 +259,32 @@ async function writeRootKey(tx: Tx, change: ChangeOf<'putRootKey'>, timeMs: numb
   await insertAccessKey(tx, defaultTenant, rootPrincipal, change.id, change.sealedSecret, timeMs);
 }
 
-async function tenantExists(tx: Tx, name: string): Promise<boolean> {
-  return (await tx.get('SELECT 1 FROM tenants WHERE name = ?', name)) !== undefined;
-}
-
 async function tenantNameIsUsed(tx: Tx, name: string): Promise<boolean> {
   if (await tenantExists(tx, name)) return true;
   return (await tx.get('SELECT 1 FROM retired_tenants WHERE name = ?', name)) !== undefined;
 }
 
-/** What is missing: the thing itself or already the tenant around it. */
-async function missing(tx: Tx, tenant: string, code: ErrorCode): Promise<ErrorCode> {
-  return (await tenantExists(tx, tenant)) ? code : 'NoSuchTenant';
+/** Names of those that are gone are not given again: records, grants and tokens may have them. */
+async function nameIsUsed(
+  tx: Tx,
+  tenant: string,
+  kind: 'principal' | 'group',
+  name: string,
+): Promise<boolean> {
+  if (kind === 'principal' && name === anonymousName) return true;
+  const table = kind === 'principal' ? 'principals' : 'groups';
+  const sql = `SELECT 1 FROM ${table} WHERE tenant = ? AND name = ?
+    UNION ALL SELECT 1 FROM retired_names WHERE tenant = ? AND kind = ? AND name = ?`;
+  return (await tx.get(sql, tenant, name, tenant, kind, name)) !== undefined;
 }
 
-async function roleOf(tx: Tx, tenant: string, name: string): Promise<Role | undefined> {
-  const row = await tx.get<{ role: Role }>(
-    'SELECT role FROM principals WHERE tenant = ? AND name = ?',
-    tenant,
-    name,
-  );
-  return row?.role;
+async function retireName(
+  tx: Tx,
+  tenant: string,
+  kind: 'principal' | 'group',
+  name: string,
+): Promise<void> {
+  await tx.run('INSERT INTO retired_names VALUES (?, ?, ?)', tenant, kind, name);
 }
 
 async function groupsExist(tx: Tx, tenant: string, names: readonly string[]): Promise<boolean> {
@@ -292,7 +310,7 @@ async function isLastOperatorKey(
   const keys = await tx.all<{ id: string; tenant: string; principal: string }>(
     `SELECT k.id, k.tenant, k.principal FROM principals p
      JOIN access_keys k ON k.tenant = p.tenant AND k.principal = p.name
-     WHERE p.role = 'operator'`,
+     WHERE p.role = 'operator' AND p.active AND k.active`,
   );
   const names = Object.entries(without) as [keyof (typeof keys)[number], string][];
   const goes = (key: (typeof keys)[number]) => names.every(([name, value]) => key[name] === value);

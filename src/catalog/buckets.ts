@@ -14,9 +14,11 @@ export interface Bucket {
   createdMs: number;
   /** Number of the store where all extents of its objects lie. */
   store: number;
+  /** IAM JSON, as it was sent; null: none. */
+  policy: string | null;
 }
 
-const columns = 'id, tenant, name, owner, created_ms AS createdMs, store';
+const columns = 'id, tenant, name, owner, created_ms AS createdMs, store, policy';
 
 export async function findBucket(
   read: Reader,

@@ -20,7 +20,7 @@ export async function restoreStore(
 
 export interface RestoreBucket {
   kind: 'restoreBucket';
-  bucket: Bucket;
+  bucket: Omit<Bucket, 'policy'>;
 }
 
 /** Refuses AlreadyExists when its id or its name is taken. */

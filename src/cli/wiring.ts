@@ -2,7 +2,9 @@
 // half-way or the gateway stops: requests end first, then what they write to.
 import { statfsSync } from 'node:fs';
 import { Directory } from '../authz/directory.ts';
+import { GrantBook } from '../authz/grants/grant-book.ts';
 import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/identity-changes.ts';
+import { MountBook } from '../authz/mount-book.ts';
 import { BucketCache } from '../catalog/bucket-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
@@ -76,7 +78,8 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
 
   const parts = { folder, ledger, read, closers };
   const opening = await openStores(config, parts);
-  const rooms = furnish(config, { ...parts, ...opening });
+  const books = { grants: await GrantBook.load(read), mounts: await MountBook.load(read) };
+  const rooms = furnish(config, { ...parts, ...opening, ...books });
   startSweeper(config, rooms, opening.stores, closers);
   closers.push(() => endSoon(opening.storeList));
   const gateway = await listen(config, rooms, { directory, folder, closers });
@@ -141,8 +144,10 @@ async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
   return { stores: new Stores(local, storeList.gates), storeList, journals };
 }
 
-function furnish(config: Config, parts: Parts & OpenStores): Rooms {
-  const { folder, ledger, read, closers, stores, storeList, journals } = parts;
+type Books = Pick<Rooms, 'grants' | 'mounts'>;
+
+function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
+  const { folder, ledger, read, closers, stores, storeList, journals, grants, mounts } = parts;
   const { keyring } = folder;
   const buffers = new BufferPool({ bytesMax: config.bufferMemoryBytes });
   const digests = opened(closers, new DigestPool({ buffers }));
@@ -150,6 +155,8 @@ function furnish(config: Config, parts: Parts & OpenStores): Rooms {
     read,
     keyring,
     buckets: new BucketCache(read),
+    grants,
+    mounts,
     ledger,
     journals,
     intents: new IntentPool(ledger),

@@ -55,6 +55,7 @@ const table = {
   MissingRequestBodyError: [400, 'Request body is empty.'],
   MissingSecurityHeader: [400, 'Your request was missing a required header.'],
   NoSuchBucket: [404, 'The specified bucket does not exist'],
+  NoSuchBucketPolicy: [404, 'The bucket policy does not exist'],
   NoSuchKey: [404, 'The specified key does not exist.'],
   NoSuchUpload: [
     404,
@@ -97,10 +98,18 @@ const table = {
   NoSuchPrincipal: [404, 'The principal does not exist.'],
   NoSuchGroup: [404, 'The group does not exist.'],
   NoSuchAccessKey: [404, 'The access key does not exist.'],
+  NoSuchPublicKey: [404, 'The public key is not enrolled.'],
+  NoSuchGrant: [404, 'The grant does not exist.'],
+  NoSuchMount: [404, 'The mount does not exist.'],
+  NoSuchIssuer: [404, 'The issuer is not trusted.'],
+  NoSuchToken: [404, 'The token is not known.'],
   NotFound: [404, 'There is nothing at this path.'],
   AlreadyExists: [409, 'Something of this name exists already.'],
   InUse: [409, 'It is still in use.'],
   TooManyAccessKeys: [409, 'The principal has as many access keys as it may have.'],
+  TooManyGrants: [409, 'There is no room for another grant in this place.'],
+  TooManyPublicKeys: [409, 'The principal has as many public keys as it may have.'],
+  TooManyTokens: [409, 'The principal has as many tokens as it may have.'],
   InvalidInput: [400, 'The request does not fit the documented schema.'],
 } as const satisfies Record<string, readonly [number, string]>;
 

@@ -2,8 +2,10 @@
 // to make a change. An operation returns its reply as a value; the pipeline sends it.
 import type { ServerResponse } from 'node:http';
 import type { RecordDraft } from '../audit/record.ts';
-import type { Identity } from '../authz/authenticate.ts';
-import { decide, type S3Action } from '../authz/decide.ts';
+import type { S3Action } from '../authz/grants/actions.ts';
+import type { GrantBook } from '../authz/grants/grant-book.ts';
+import type { Identity } from '../authz/identity.ts';
+import type { MountBook } from '../authz/mount-book.ts';
 import type { BucketCache } from '../catalog/bucket-cache.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
@@ -17,6 +19,8 @@ import type { Reservations } from '../quota/reservations.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
+import { Access, type Target } from './access.ts';
+import type { NamedBucket } from './bucket-lookup.ts';
 import type { S3Request } from './request.ts';
 import type { StoreList } from './store-list.ts';
 
@@ -26,6 +30,8 @@ export interface Rooms {
   read: Reader;
   keyring: Keyring;
   buckets: BucketCache;
+  grants: GrantBook;
+  mounts: MountBook;
   ledger: Ledger;
   journals: Journals;
   /** Ids for extents that are about to be written. */
@@ -56,9 +62,10 @@ export class Context {
   readonly request: S3Request;
   readonly response: ServerResponse;
   readonly who: Identity;
+  readonly #access: Access;
   /** IAM name of what is asked for, once the route is known. */
   action: S3Action | 's3:Unknown' = 's3:Unknown';
-  #bucket: Bucket | null = null;
+  #found: NamedBucket | null = null;
   #isCharged = false;
   /** Until this resolves, what was committed is not yet safe in its store. Null: it is. */
   #confirmation: Promise<unknown> | null = null;
@@ -81,12 +88,28 @@ export class Context {
     this.request = given.request;
     this.response = given.response;
     this.who = given.who;
+    this.#access = new Access(given.rooms, given.request, given.who);
   }
 
-  /** What is asked for and about which bucket; undefined when there is none of the name. */
-  concern(action: S3Action, bucket: Bucket | undefined): void {
+  /** What is asked for and about which bucket; null when it is about none. */
+  concern(action: S3Action, found: NamedBucket | null): void {
     this.action = action;
-    this.#bucket = bucket ?? null;
+    this.#found = found;
+  }
+
+  get #bucket(): Bucket | null {
+    return this.#found?.bucket ?? null;
+  }
+
+  /** The tenant in whose namespace the request's bucket is, or would be. */
+  get bucketTenant(): string {
+    return this.#found?.tenant ?? this.who.principal.tenant;
+  }
+
+  /** The bucket's name in that namespace; the request may have used another. */
+  get bucketName(): string {
+    if (!this.#found) throw new Error('this operation has no bucket name');
+    return this.#found.name;
   }
 
   /** The bucket that the operation's route promises. */
@@ -106,10 +129,35 @@ export class Context {
     return this.who.principal.id;
   }
 
-  /** Throws `Refusal` AccessDenied unless who asks may also do this. */
-  authorize(action: S3Action, bucket: Bucket): void {
-    const decision = decide(this.who.principal, action, bucket);
-    if (!decision.allowed) throw new Refusal('AccessDenied', { cause: decision.reason });
+  /** Throws `Refusal` AccessDenied unless who asks may do this with the request's own bucket. */
+  authorize(
+    action: S3Action,
+    about: Partial<Pick<Target, 'key' | 'listPrefix' | 'loadTags'>> = {},
+  ): Promise<void> {
+    return this.#access.demand(this.#targetOf(action, about));
+  }
+
+  /** The same for another bucket, as the request named it. */
+  authorizeOther(target: Target): Promise<void> {
+    return this.#access.demand(target);
+  }
+
+  /** The same as an answer. */
+  mayReach(target: Target): Promise<boolean> {
+    return this.#access.allows(target);
+  }
+
+  /** Must a write of this key leave what is there, because a token only lets it create? */
+  mustCreate(key: string): boolean {
+    return this.#access.mustCreate(this.#targetOf('s3:PutObject', { key }));
+  }
+
+  #targetOf(
+    action: S3Action,
+    about: Partial<Pick<Target, 'key' | 'listPrefix' | 'loadTags'>>,
+  ): Target {
+    const askedName = this.request.bucketName;
+    return { action, askedName, found: this.#found, key: null, listPrefix: null, ...about };
   }
 
   /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
@@ -189,14 +237,18 @@ export class Context {
     transfer: Transfer,
     detail: RecordDetail,
   ): RecordDraft {
-    const { principal, accessKeyId, evidence } = this.who;
+    const { principal, accessKeyId, keyThumbprint, delegation, evidence } = this.who;
+    const isForeign = this.#found !== null && this.#found.tenant !== principal.tenant;
     return {
       action: this.action,
       tenant: principal.tenant,
       principal: principal.name,
       accessKeyId,
+      keyThumbprint,
+      tokens: delegation?.ids ?? null,
       evidence,
-      bucket: this.#bucket?.name ?? this.request.bucketName,
+      bucket: this.#found?.name ?? this.request.bucketName,
+      bucketTenant: isForeign ? this.bucketTenant : null,
       key: this.request.key,
       bytesIn: transfer.ingressBytes,
       bytesOut: transfer.egressBytes,

@@ -9,7 +9,7 @@ import { singlePutBytesMax } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
 import { ClientGone } from './body.ts';
-import { checkBucketName } from './bucket-name.ts';
+import { lookUpBucket } from './bucket-lookup.ts';
 import { checkCopyConditions } from './conditional.ts';
 import type { Context } from './context.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
@@ -25,11 +25,12 @@ export interface CopySource {
 export async function findCopySource(context: Context): Promise<CopySource> {
   const { rooms, request, who } = context;
   const { bucketName, key } = parseSource(header(request, 'x-amz-copy-source') ?? '');
-  checkBucketName(bucketName);
   checkKeyLength(key);
-  const bucket = await rooms.buckets.find(who.principal.tenant, bucketName);
+  const found = await lookUpBucket(rooms, who.principal.tenant, bucketName);
+  const action = 's3:GetObject';
+  await context.authorizeOther({ action, askedName: bucketName, found, key, listPrefix: null });
+  const { bucket } = found;
   if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: bucketName } });
-  context.authorize('s3:GetObject', bucket);
   checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
   const version = await findCurrent(rooms, bucket, key);
   if (!version) throw new Refusal('NoSuchKey', { fields: { Key: key } });

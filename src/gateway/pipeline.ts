@@ -2,19 +2,19 @@
 // something, so nothing before it reads the body; what follows the commit must succeed.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
-import { decide } from '../authz/decide.ts';
-import type { Bucket } from '../catalog/buckets.ts';
+import { anonymousIn } from '../authz/identity.ts';
+import { defaultTenant } from '../authz/identity-changes.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import { xmlBytesMax } from '../core/limits.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Reservation } from '../quota/reservations.ts';
 import { ClientGone, declaredBodyBytes } from './body.ts';
-import { checkBucketName } from './bucket-name.ts';
+import { lookUpBucket } from './bucket-lookup.ts';
 import { Context, type Rooms } from './context.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
 import type { Operation } from './operation.ts';
 import { sendRefusal, sendReply } from './reply.ts';
-import { beginRequest, parseRequest, type S3Request } from './request.ts';
+import { beginRequest, parameter, parseRequest } from './request.ts';
 import { findOperation } from './routes.ts';
 
 export interface Pipeline {
@@ -37,15 +37,13 @@ export async function serveRequest(
   let context: Context | null = null;
   try {
     const request = parseRequest(raw, begun, rooms.domains);
-    const who = await authenticator.authenticate(request);
-    if (who === null) {
-      // Says so where it is the gateway that lacks something, not the client.
-      findOperation(request);
-      throw new Refusal('AccessDenied');
-    }
-    context = new Context({ rooms, request, response, who });
+    const who = (await authenticator.authenticate(request)) ?? anonymousIn(defaultTenant);
+    const asked = new Context({ rooms, request, response, who });
+    // Nothing is recorded of strangers who may do nothing: they could fill the log.
+    if (!who.isAnonymous) context = asked;
     const operation = findOperation(request);
-    await admit(context, operation);
+    await admit(asked, operation);
+    context = asked;
     const reservation = reserve(context, operation);
     try {
       const reply = await operation.run(context);
@@ -64,26 +62,19 @@ export async function serveRequest(
 /** May who asks do this, and is there such a bucket? In this order: a stranger learns nothing. */
 async function admit(context: Context, operation: Operation): Promise<void> {
   const { request, who, rooms } = context;
+  const { bucketName, key } = request;
   const { tenant } = who.principal;
-  const bucket = await findNamedBucket(rooms, request, tenant);
-  context.concern(operation.action, bucket);
-  const resource = bucket ?? { tenant, owner: null };
-  const decision = decide(who.principal, operation.action, resource);
-  if (!decision.allowed) throw new Refusal('AccessDenied', { cause: decision.reason });
-  if (bucket) checkExpectedOwner(request, 'x-amz-expected-bucket-owner', bucket);
-  if (!bucket && (operation.resource === 'bucket' || operation.resource === 'object')) {
-    throw new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
+  const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName);
+  context.concern(operation.action, found);
+  const { resource } = operation;
+  await context.authorize(operation.action, {
+    key: resource === 'object' ? key : null,
+    listPrefix: resource === 'listing' ? (parameter(request, 'prefix') ?? '') : null,
+  });
+  if (found?.bucket) checkExpectedOwner(request, 'x-amz-expected-bucket-owner', found.bucket);
+  if (found && !found.bucket && resource !== 'bucketName') {
+    throw new Refusal('NoSuchBucket', { fields: { BucketName: bucketName ?? '' } });
   }
-}
-
-async function findNamedBucket(
-  rooms: Rooms,
-  request: S3Request,
-  tenant: string,
-): Promise<Bucket | undefined> {
-  if (request.bucketName === null) return undefined;
-  checkBucketName(request.bucketName);
-  return rooms.buckets.find(tenant, request.bucketName);
 }
 
 function reserve(context: Context, operation: Operation): Reservation {

@@ -11,7 +11,11 @@ export interface S3Request {
   readonly id: string;
   /** Client address. */
   readonly source: string;
+  /** Did it come over TLS? */
+  readonly isSecure: boolean;
   readonly method: string;
+  /** The target as it came, nothing decoded. */
+  readonly target: string;
   /** Decoded path, as it was signed. */
   readonly path: string;
   readonly query: ReadonlyArray<readonly [string, string]>;
@@ -33,16 +37,22 @@ export function markExpectingContinue(raw: IncomingMessage): void {
 /**
  * The id that answers and records of this message carry, and its source, before anything can fail.
  */
-export function beginRequest(raw: IncomingMessage): { id: string; source: string } {
-  return { id: newRequestId(), source: raw.socket.remoteAddress ?? 'unknown' };
+export function beginRequest(raw: IncomingMessage): Begun {
+  return {
+    id: newRequestId(),
+    source: raw.socket.remoteAddress ?? 'unknown',
+    isSecure: 'encrypted' in raw.socket,
+  };
 }
+
+export type Begun = Pick<S3Request, 'id' | 'source' | 'isSecure'>;
 
 /**
  * Throws `Refusal` InvalidURI, InvalidArgument, KeyTooLongError or RequestHeaderSectionTooLarge.
  */
 export function parseRequest(
   raw: IncomingMessage,
-  begun: { id: string; source: string },
+  begun: Begun,
   domains: readonly string[],
 ): S3Request {
   const { method = '', headers, rawHeaders } = raw;
@@ -56,6 +66,7 @@ export function parseRequest(
     raw,
     ...begun,
     method,
+    target,
     path,
     query,
     headers,

@@ -2,7 +2,7 @@
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
 import type { RecordSeal } from '../audit/record.ts';
 import { appendRecord } from '../audit/records.ts';
-import { applyIdentityChange } from '../authz/identity-changes.ts';
+import { applyAuthzChange } from '../authz/changes.ts';
 import { createBucket, deleteBucket } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
@@ -76,7 +76,7 @@ async function applyChange(tx: Tx, change: Change, moment: Moment): Promise<Outc
       await addRootKey(tx, moment.keyring, change.key);
       return { ok: true, storage: noStorage, result: null };
     case 'identity': {
-      const outcome = await applyIdentityChange(tx, change.identity, moment.timeMs);
+      const outcome = await applyAuthzChange(tx, change.identity, moment.timeMs);
       return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
     }
   }

@@ -2,7 +2,7 @@
 // one day cross processes.
 
 import type { RecordDraft } from '../audit/record.ts';
-import type { IdentityChange } from '../authz/identity-changes.ts';
+import type { AuthzChange } from '../authz/changes.ts';
 import type { CreateBucket, DeleteBucket } from '../catalog/buckets.ts';
 import type { RestoreBucket, RestoreObject } from '../catalog/restore.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
@@ -41,7 +41,7 @@ export type Change =
   /** Only a rebuild makes these. */
   | RestoreBucket
   | RestoreObject
-  | { kind: 'identity'; identity: IdentityChange }
+  | { kind: 'identity'; identity: AuthzChange }
   /** A key that is durable in its file. */
   | { kind: 'addRootKey'; key: RootKey }
   | { kind: 'none' };

@@ -18,6 +18,7 @@ CREATE TABLE principals (
   kind TEXT NOT NULL,              -- person | robot
   role TEXT NOT NULL,              -- operator | admin | auditor | member
   created_ms INTEGER NOT NULL,
+  active INTEGER NOT NULL DEFAULT 1, -- 0: nothing is done in its name
   PRIMARY KEY (tenant, name)
 ) WITHOUT ROWID;
 
@@ -41,8 +42,10 @@ CREATE TABLE access_keys (
   id TEXT PRIMARY KEY,
   tenant TEXT NOT NULL,
   principal TEXT NOT NULL,
-  sealed_secret BLOB NOT NULL,     -- AES-256-GCM under the key file
+  sealed_secret BLOB,              -- AES-256-GCM under the key file; null: its owner alone has it
+  thumbprint TEXT,                 -- then: of the public key that verifies its SigV4A signatures
   created_ms INTEGER NOT NULL,
+  active INTEGER NOT NULL DEFAULT 1,
   FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
 ) WITHOUT ROWID;
 CREATE INDEX access_keys_by_principal ON access_keys (tenant, principal);
@@ -50,6 +53,83 @@ CREATE INDEX access_keys_by_principal ON access_keys (tenant, principal);
 CREATE TABLE retired_tenants (     -- names that are not given again
   name TEXT PRIMARY KEY
 ) WITHOUT ROWID;
+
+CREATE TABLE retired_names (       -- nor these, which records, grants and tokens may still have
+  tenant TEXT NOT NULL,
+  kind TEXT NOT NULL,              -- principal | group
+  name TEXT NOT NULL,
+  PRIMARY KEY (tenant, kind, name)
+) WITHOUT ROWID;
+
+CREATE TABLE public_keys (         -- enrolled with proof of possession
+  thumbprint TEXT PRIMARY KEY,     -- RFC 7638
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  jwk TEXT NOT NULL,
+  purpose TEXT NOT NULL,           -- token: signs tokens and proofs; sigv4a: signs requests
+  proof TEXT NOT NULL,             -- what its holder signed to enrol it
+  created_ms INTEGER NOT NULL,
+  active INTEGER NOT NULL DEFAULT 1,
+  FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX public_keys_by_principal ON public_keys (tenant, principal);
+
+-- authz: who may ------------------------------------------------------------------------------
+CREATE TABLE grants (
+  tenant TEXT NOT NULL REFERENCES tenants(name),
+  name TEXT NOT NULL,
+  rule TEXT NOT NULL,              -- JSON, as authz/grants/grant.ts has it
+  created_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+CREATE TABLE mounts (              -- other tenants' buckets under names of one's own
+  tenant TEXT NOT NULL REFERENCES tenants(name),
+  name TEXT NOT NULL,
+  bucket_tenant TEXT NOT NULL,
+  bucket TEXT NOT NULL,
+  created_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+CREATE TABLE issuers (             -- outside issuers of tokens that a tenant trusts
+  tenant TEXT NOT NULL REFERENCES tenants(name),
+  name TEXT NOT NULL,
+  url TEXT NOT NULL,
+  audience TEXT NOT NULL,
+  mapping TEXT NOT NULL,           -- JSON: path prefix, principals and groups
+  created_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name),
+  UNIQUE (url, audience)
+) WITHOUT ROWID;
+
+CREATE TABLE tokens (              -- links that were issued here, or seen in use
+  id TEXT PRIMARY KEY,             -- jti; of a share link its id
+  kind TEXT NOT NULL,              -- issued | seen | share
+  parent TEXT,                     -- jti; null: the first link
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,         -- in whose name it acts
+  access_key TEXT,                 -- the key with which it was asked for
+  details TEXT NOT NULL,           -- JSON: what it allows, for lists
+  created_ms INTEGER NOT NULL,
+  expires_ms INTEGER NOT NULL,
+  last_used_ms INTEGER,
+  uses INTEGER NOT NULL DEFAULT 0,
+  uses_max INTEGER,                -- of a share link: downloads
+  secret_hash BLOB                 -- of a share link: SHA-256 of the secret in its URL
+) WITHOUT ROWID;
+CREATE INDEX tokens_by_principal ON tokens (tenant, principal, id);
+CREATE INDEX tokens_by_access_key ON tokens (access_key) WHERE access_key IS NOT NULL;
+CREATE INDEX tokens_by_expiry ON tokens (expires_ms);
+
+CREATE TABLE revocations (
+  id TEXT PRIMARY KEY,             -- jti: it and all below it are refused
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  revoked_ms INTEGER NOT NULL,
+  expires_ms INTEGER               -- when what is revoked would have ended; null: unknown
+) WITHOUT ROWID;
+CREATE INDEX revocations_by_principal ON revocations (tenant, principal);
 
 -- catalog: what is stored ---------------------------------------------------------------------
 CREATE TABLE gateway (             -- what is true of this data folder as a whole
@@ -77,6 +157,7 @@ CREATE TABLE buckets (
   owner TEXT NOT NULL,             -- principal name in the tenant
   created_ms INTEGER NOT NULL,
   store INTEGER NOT NULL DEFAULT 1, -- number of the store where all of its extents lie
+  policy TEXT,                     -- IAM JSON, as it was sent
   UNIQUE (tenant, name)
 );
 
@@ -168,12 +249,15 @@ CREATE TABLE usage (
 CREATE TABLE records (
   idx INTEGER PRIMARY KEY,
   time_ms INTEGER NOT NULL,
-  tenant TEXT NOT NULL,
+  tenant TEXT NOT NULL,            -- of who asked
   principal TEXT NOT NULL,
   action TEXT NOT NULL,
   bucket TEXT,
   key TEXT,
+  bucket_tenant TEXT,              -- where the bucket is another tenant's
   record TEXT NOT NULL             -- RFC 8785 canonical JSON, verbatim
 );
 CREATE INDEX records_by_tenant ON records (tenant, idx);
+CREATE INDEX records_by_bucket_tenant ON records (bucket_tenant, idx)
+  WHERE bucket_tenant IS NOT NULL;
 `;

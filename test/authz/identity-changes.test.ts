@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
-import { applyIdentityChange, type IdentityChange } from '#bursar/authz/identity-changes.js';
+import { applyAuthzChange, type AuthzChange } from '#bursar/authz/changes.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { accessKeysPerPrincipalMax } from '#bursar/core/limits.js';
@@ -32,9 +32,9 @@ afterEach(() => {
 });
 
 /** Applies as the ledger does: in a transaction that is committed whatever the verdict is. */
-async function apply(change: IdentityChange) {
+async function apply(change: AuthzChange) {
   db.exec('BEGIN IMMEDIATE');
-  const verdict = await applyIdentityChange(db.tx, structuredClone(change), clockMs++);
+  const verdict = await applyAuthzChange(db.tx, structuredClone(change), clockMs++);
   db.exec('COMMIT');
   directory.forget();
   return verdict;
@@ -43,22 +43,22 @@ async function apply(change: IdentityChange) {
 const ok = { ok: true };
 const refused = (code: string) => ({ ok: false, code });
 
-function rootKey(id: string, secret: string): IdentityChange {
+function rootKey(id: string, secret: string): AuthzChange {
   const context = accessKeyContext('default', 'admin', id);
   const sealedSecret = sealer.seal(Buffer.from(secret), context);
   return { type: 'putRootKey', id, sealedSecret };
 }
 
-function tenant(name: string): IdentityChange {
+function tenant(name: string): AuthzChange {
   return { type: 'createTenant', name, membersCreateBuckets: true };
 }
 
-function principal(tenantName: string, name: string, extra: object = {}): IdentityChange {
+function principal(tenantName: string, name: string, extra: object = {}): AuthzChange {
   const base = { type: 'createPrincipal', kind: 'person', role: 'member' } as const;
   return { ...base, groups: [], tenant: tenantName, name, ...extra };
 }
 
-function accessKey(tenantName: string, name: string, id: string): IdentityChange {
+function accessKey(tenantName: string, name: string, id: string): AuthzChange {
   const context = accessKeyContext(tenantName, name, id);
   const sealedSecret = sealer.seal(Buffer.from(`secret of ${id}`), context);
   return { type: 'createAccessKey', tenant: tenantName, principal: name, id, sealedSecret };
@@ -84,7 +84,7 @@ async function dump(): Promise<string> {
   return JSON.stringify(rows);
 }
 
-async function expectRefused(change: IdentityChange, code: string) {
+async function expectRefused(change: AuthzChange, code: string) {
   const before = await dump();
   expect(await apply(change)).toEqual(refused(code));
   expect(await dump()).toBe(before);
@@ -93,7 +93,7 @@ async function expectRefused(change: IdentityChange, code: string) {
 describe('tenants', () => {
   test('a created tenant is there with its setting', async () => {
     expect(
-      await apply({ ...tenant('cms'), membersCreateBuckets: false } as IdentityChange),
+      await apply({ ...tenant('cms'), membersCreateBuckets: false } as AuthzChange),
     ).toEqual(ok);
     expect(await directory.readTenant('cms')).toMatchObject({ membersCreateBuckets: false });
   });

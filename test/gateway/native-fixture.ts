@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { appendRecord } from '#bursar/audit/records.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
-import { applyIdentityChange, type IdentityChange } from '#bursar/authz/identity-changes.js';
+import { applyAuthzChange, type AuthzChange } from '#bursar/authz/changes.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
@@ -34,7 +34,7 @@ export interface Fixture {
   breakNextCommit(): void;
   setReady(ready: boolean): void;
   /** Applies a change without the API. */
-  apply(change: IdentityChange): Promise<void>;
+  apply(change: AuthzChange): Promise<void>;
   call(who: string, method: string, url: string, body?: unknown): Promise<Answer>;
   inject(options: InjectOptions): Promise<Answer>;
   addBucket(tenant: string, name: string, owner: string): Promise<void>;
@@ -119,7 +119,7 @@ export async function openFixture(): Promise<Fixture> {
     const { change } = entry;
     const verdict =
       change && change.type !== 'addRootKey'
-        ? await applyIdentityChange(db.tx, structuredClone(change), timeMs)
+        ? await applyAuthzChange(db.tx, structuredClone(change), timeMs)
         : ({ ok: true } as const);
     const error = entry.refused ?? (verdict.ok ? null : verdict.code);
     await appendRecord(db.tx, recordOf(entry, error), {
@@ -174,7 +174,7 @@ export async function openFixture(): Promise<Fixture> {
       ready = value;
     },
     apply: async (change) => {
-      const verdict = await applyIdentityChange(db.tx, change, 0);
+      const verdict = await applyAuthzChange(db.tx, change, 0);
       if (!verdict.ok) throw new Error(`${change.type}: ${verdict.code}`);
       directory.forget();
     },

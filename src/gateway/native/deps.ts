@@ -1,9 +1,9 @@
 // What the native API needs from the rest of the gateway, so that it can be tried without an S3
 // side.
 import type { FastifyRequest } from 'fastify';
-import type { Identity as Authenticated } from '../../authz/authenticate.ts';
+import type { AuthzChange } from '../../authz/changes.ts';
 import type { Directory } from '../../authz/directory.ts';
-import type { IdentityChange } from '../../authz/identity-changes.ts';
+import type { Identity as Authenticated } from '../../authz/identity.ts';
 import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { Keyring, RootKey } from '../../core/keyring.ts';
@@ -13,10 +13,13 @@ import type { DataVerifier, Finding } from '../data-verifier.ts';
 import type { StoreList } from '../store-list.ts';
 
 /** Who a request was authenticated as, and how. */
-export type Identity = Pick<Authenticated, 'principal' | 'accessKeyId' | 'evidence'>;
+export type Identity = Pick<
+  Authenticated,
+  'principal' | 'subjects' | 'accessKeyId' | 'keyThumbprint' | 'delegation' | 'evidence'
+>;
 
 /** What a call can change. A root key is durable in its file already. */
-export type NativeChange = IdentityChange | { type: 'addRootKey'; key: RootKey };
+export type NativeChange = AuthzChange | { type: 'addRootKey'; key: RootKey };
 
 /** One authenticated call, ready to be committed. */
 export interface NativeEntry {

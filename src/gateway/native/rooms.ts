@@ -75,12 +75,14 @@ function changeOf({ change }: NativeEntry): Change {
 }
 
 function draftOf(entry: NativeEntry): RecordDraft {
-  const { principal, accessKeyId, evidence } = entry.who;
+  const { principal, accessKeyId, keyThumbprint, delegation, evidence } = entry.who;
   return {
     action: entry.action,
     tenant: principal.tenant,
     principal: principal.name,
     accessKeyId,
+    keyThumbprint,
+    tokens: delegation?.ids ?? null,
     evidence,
     target: entry.target,
     bytesIn: entry.bytesIn,

@@ -8,6 +8,7 @@ export const abortMultipartUpload: Operation = {
   name: 'AbortMultipartUpload',
   action: 's3:AbortMultipartUpload',
   resource: 'object',
+  price: 'free',
   bodyBytesMax: 0,
   run,
 };

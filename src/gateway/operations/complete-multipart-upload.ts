@@ -33,6 +33,7 @@ export const completeMultipartUpload: Operation = {
   name: 'CompleteMultipartUpload',
   action: 's3:PutObject',
   resource: 'object',
+  price: 'put',
   bodyBytesMax: xmlBytesMax,
   run,
 };

@@ -22,6 +22,7 @@ export const copyObject: Operation = {
   name: 'CopyObject',
   action: 's3:PutObject',
   resource: 'object',
+  price: 'put',
   bodyBytesMax: 0,
   run,
 };

@@ -17,14 +17,17 @@ export const createBucket: Operation = {
   name: 'CreateBucket',
   action: 's3:CreateBucket',
   resource: 'bucketName',
+  price: 'put',
   bodyBytesMax,
   run,
 };
 
 async function run(context: Context): Promise<Reply> {
   checkConfiguration(await receiveSmall(context, bodyBytesMax), context.rooms.region);
-  const { tenant, name: owner } = context.who.principal;
-  const name = context.request.bucketName ?? '';
+  const { name: owner, tenant: ownTenant } = context.who.principal;
+  const { bucketTenant: tenant, bucketName: name } = context;
+  // A bucket's owner is of its tenant.
+  if (tenant !== ownTenant) throw new Refusal('AccessDenied');
   const { read, stores } = context.rooms;
   const asked = header(context.request, storeHeader);
   const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));

@@ -10,6 +10,7 @@ export const createMultipartUpload: Operation = {
   name: 'CreateMultipartUpload',
   action: 's3:PutObject',
   resource: 'object',
+  price: 'put',
   bodyBytesMax: 0,
   run,
 };

@@ -7,6 +7,7 @@ export const deleteBucket: Operation = {
   name: 'DeleteBucket',
   action: 's3:DeleteBucket',
   resource: 'bucket',
+  price: 'free',
   bodyBytesMax: 0,
   run,
 };

@@ -8,6 +8,7 @@ export const deleteObject: Operation = {
   name: 'DeleteObject',
   action: 's3:DeleteObject',
   resource: 'object',
+  price: 'free',
   bodyBytesMax: 0,
   run,
 };

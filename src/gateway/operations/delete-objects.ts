@@ -15,6 +15,7 @@ export const deleteObjects: Operation = {
   name: 'DeleteObjects',
   action: 's3:DeleteObject',
   resource: 'bucket',
+  price: 'free',
   bodyBytesMax: deleteBodyBytesMax,
   run,
 };
@@ -44,7 +45,7 @@ async function deleteOne(context: Context, target: Target): Promise<Deletion> {
   try {
     checkKeyLength(key);
     if (versionId !== undefined && versionId !== 'null') throw new Refusal('NotImplemented');
-    context.authorize('s3:DeleteObject', context.bucket);
+    await context.authorize('s3:DeleteObject', { key });
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { key, refused: error };

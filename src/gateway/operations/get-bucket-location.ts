@@ -7,6 +7,7 @@ export const getBucketLocation: Operation = {
   name: 'GetBucketLocation',
   action: 's3:GetBucketLocation',
   resource: 'bucket',
+  price: 'get',
   bodyBytesMax: 0,
   run,
 };

@@ -31,6 +31,7 @@ export const getObject: Operation = {
   name: 'GetObject',
   action: 's3:GetObject',
   resource: 'object',
+  price: 'get',
   bodyBytesMax: 0,
   run,
 };

@@ -8,6 +8,7 @@ export const headBucket: Operation = {
   name: 'HeadBucket',
   action: 's3:ListBucket',
   resource: 'bucket',
+  price: 'get',
   bodyBytesMax: 0,
   run,
 };

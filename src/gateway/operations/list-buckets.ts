@@ -15,6 +15,7 @@ export const listBuckets: Operation = {
   name: 'ListBuckets',
   action: 's3:ListAllMyBuckets',
   resource: 'service',
+  price: 'put',
   bodyBytesMax: 0,
   run,
 };

@@ -12,7 +12,8 @@ import type { UploadAttributes } from '../upload-attributes.ts';
 export const listMultipartUploads: Operation = {
   name: 'ListMultipartUploads',
   action: 's3:ListBucketMultipartUploads',
-  resource: 'bucket',
+  resource: 'listing',
+  price: 'put',
   bodyBytesMax: 0,
   run,
 };

@@ -23,7 +23,12 @@ import { quoted, xmlReply } from '../replies.ts';
 import { parameter } from '../request.ts';
 import type { XmlElements } from '../xml.ts';
 
-const common = { action: 's3:ListBucket', resource: 'bucket', bodyBytesMax: 0 } as const;
+const common = {
+  action: 's3:ListBucket',
+  resource: 'listing',
+  price: 'put',
+  bodyBytesMax: 0,
+} as const;
 
 export const listObjects: Operation = { name: 'ListObjects', ...common, run: runV1 };
 export const listObjectsV2: Operation = { name: 'ListObjectsV2', ...common, run: runV2 };

@@ -14,6 +14,7 @@ export const listParts: Operation = {
   name: 'ListParts',
   action: 's3:ListMultipartUploadParts',
   resource: 'object',
+  price: 'get',
   bodyBytesMax: 0,
   run,
 };

@@ -25,6 +25,7 @@ export const putObject: Operation = {
   name: 'PutObject',
   action: 's3:PutObject',
   resource: 'object',
+  price: 'put',
   bodyBytesMax: singlePutBytesMax,
   run,
 };

@@ -27,6 +27,7 @@ export const uploadPartCopy: Operation = {
   name: 'UploadPartCopy',
   action: 's3:PutObject',
   resource: 'object',
+  price: 'put',
   bodyBytesMax: 0,
   run,
 };

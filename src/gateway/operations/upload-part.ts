@@ -16,6 +16,7 @@ export const uploadPart: Operation = {
   name: 'UploadPart',
   action: 's3:PutObject',
   resource: 'object',
+  price: 'put',
   bodyBytesMax: singlePutBytesMax,
   run,
 };

@@ -1,0 +1,33 @@
+// Every change that can be made to who there is and what they may: plain data, so that it can cross
+// to the ledger's thread. Each family has a file of its own.
+import type { Tx } from '../core/database.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { Steps } from './change-steps.ts';
+import { type IdentityChange, identitySteps } from './identity-changes.ts';
+
+export type AuthzChange = IdentityChange;
+
+export type Verdict = { ok: true } | { ok: false; code: ErrorCode };
+
+/** Keeps in memory something that the tables say; told of each change once it is committed. */
+export interface Follower {
+  applied(change: AuthzChange): void | Promise<void>;
+}
+
+const steps = { ...identitySteps };
+
+/**
+ * Checks a change and, if nothing stands against it, writes it. Runs inside the ledger's
+ * transaction. Returns the reason when it is refused, and has then written nothing.
+ */
+export async function applyAuthzChange(
+  tx: Tx,
+  change: AuthzChange,
+  timeMs: number,
+): Promise<Verdict> {
+  const step = steps[change.type] as Steps<AuthzChange>;
+  const code = await step.check(tx, change);
+  if (code !== undefined) return { ok: false, code };
+  await step.write(tx, change, timeMs);
+  return { ok: true };
+}

@@ -1,0 +1,47 @@
+// Which bucket a name means: one of the requester's own tenant, another's as `tenant:bucket`, or a
+// mount, an alias in the requester's namespace for another tenant's.
+import type { Bucket } from '../catalog/buckets.ts';
+import { Refusal } from '../core/errors.ts';
+import { checkBucketName } from './bucket-name.ts';
+import type { Rooms } from './context.ts';
+
+export interface NamedBucket {
+  /** The tenant in whose namespace the bucket is, or would be. */
+  tenant: string;
+  /** Its name there. */
+  name: string;
+  /** Undefined: there is none of this name. */
+  bucket: Bucket | undefined;
+}
+
+const tenantForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
+
+/** Throws `Refusal` InvalidBucketName for what can be no bucket's name. */
+export async function lookUpBucket(
+  rooms: Pick<Rooms, 'buckets' | 'mounts'>,
+  tenant: string,
+  asked: string,
+): Promise<NamedBucket> {
+  const colon = asked.indexOf(':');
+  if (colon >= 0) {
+    const owner = asked.slice(0, colon);
+    const name = asked.slice(colon + 1);
+    if (!tenantForm.test(owner)) {
+      throw new Refusal('InvalidBucketName', { fields: { BucketName: asked } });
+    }
+    checkBucketName(name);
+    return { tenant: owner, name, bucket: await rooms.buckets.find(owner, name) };
+  }
+  checkBucketName(asked);
+  const bucket = await rooms.buckets.find(tenant, asked);
+  const mount = bucket ? undefined : rooms.mounts.find(tenant, asked);
+  if (!mount) return { tenant, name: asked, bucket };
+  const { bucketTenant, bucket: name } = mount;
+  return { tenant: bucketTenant, name, bucket: await rooms.buckets.find(bucketTenant, name) };
+}
+
+/** The names by which a principal of `tenant` can mean the bucket; a scope may have either. */
+export function namesOfBucket(tenant: string, asked: string, found: NamedBucket): string[] {
+  const own = found.tenant === tenant ? found.name : `${found.tenant}:${found.name}`;
+  return own === asked ? [own] : [own, asked];
+}

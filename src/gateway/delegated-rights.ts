@@ -1,0 +1,60 @@
+// What a token's scope must cover for an action: the storage rights of WLCG scopes against S3's
+// actions. Invariant: an action that is not named here cannot be delegated by a storage scope.
+// Specification: WLCG Common JWT Profile 1.x; DESIGN section 8.
+import type { S3Action } from '../authz/grants/actions.ts';
+import { covers, type Scope, type Wanted } from '../authz/tokens/scope.ts';
+
+/**
+ * `touch`: any right in the bucket will do. `whole`: the right to modify all of the bucket.
+ * Null: needs no right, because its answer shows only what the scope touches.
+ */
+const wantedFor: Partial<Record<S3Action, Wanted | 'touch' | 'whole' | null>> = {
+  's3:ListAllMyBuckets': null,
+  's3:CreateBucket': 'whole',
+  's3:DeleteBucket': 'whole',
+  's3:GetBucketLocation': 'touch',
+  's3:ListBucket': 'list',
+  's3:ListBucketMultipartUploads': 'list',
+  's3:GetObject': 'read',
+  's3:GetObjectTagging': 'read',
+  's3:PutObject': 'create',
+  's3:PutObjectTagging': 'modify',
+  's3:AbortMultipartUpload': 'create',
+  's3:ListMultipartUploadParts': 'create',
+  's3:DeleteObject': 'modify',
+};
+
+export interface DelegatedTarget {
+  action: S3Action;
+  /** The bucket by the names that its requester can give it, none where it is about none. */
+  bucketNames: readonly string[];
+  key: string | null;
+  listPrefix: string | null;
+}
+
+/** Does the scope let its bearer do this? */
+export function isDelegated(scope: Scope, target: DelegatedTarget): boolean {
+  const wanted = wantedFor[target.action];
+  if (wanted === undefined) return false;
+  if (wanted === null) return true;
+  return target.bucketNames.some((name) => covered(scope, wanted, name, target));
+}
+
+function covered(
+  scope: Scope,
+  wanted: Wanted | 'touch' | 'whole',
+  bucket: string,
+  { key, listPrefix }: DelegatedTarget,
+): boolean {
+  if (wanted === 'whole') return covers(scope, 'modify', bucket, '');
+  // HeadBucket asks for no prefix; it tells only that the bucket is there.
+  if (wanted === 'touch' || (wanted === 'list' && listPrefix === null)) {
+    return touches(scope, bucket);
+  }
+  return covers(scope, wanted, bucket, wanted === 'list' ? (listPrefix as string) : (key ?? ''));
+}
+
+/** Is anything of the bucket in the scope? */
+export function touches(scope: Scope, bucket: string): boolean {
+  return scope.some((entry) => entry.bucket === null || entry.bucket === bucket);
+}
