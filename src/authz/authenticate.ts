@@ -39,6 +39,12 @@ export interface SignedRequest {
   headers: Readonly<Record<string, string | string[] | undefined>>;
   /** Node's rawHeaders: name, value, name, value … */
   rawHeaders: readonly string[];
+  /** The target as it came, nothing decoded. */
+  target: string;
+  /** Client address. */
+  source: string;
+  /** Did it come over TLS? */
+  isSecure: boolean;
 }
 
 export interface AccessKey extends Actor {
@@ -50,15 +56,29 @@ export interface AccessKey extends Actor {
 
 export type FindAccessKey = (id: string) => Promise<AccessKey | undefined>;
 
+/** Who bears a token, and proves the key it is bound to, if it is. */
+export interface BearerVerifier {
+  /** `scheme` as it was written, `Bearer` or `DPoP`. Throws a Refusal. */
+  authenticate(request: SignedRequest, scheme: string, token: string): Promise<Identity>;
+}
+
 export interface AuthenticatorOptions {
   findAccessKey: FindAccessKey;
+  /** Absent: tokens are not taken. */
+  bearer?: BearerVerifier;
+  /** Was one of these `jti`s revoked? */
+  isRevoked?: (ids: readonly string[]) => boolean;
   nowMs?: () => number;
 }
+
+const bearerForm = /^(Bearer|DPoP) +(\S+)$/i;
 
 const keptKeys = 10_000;
 
 export class Authenticator {
   readonly #findAccessKey: FindAccessKey;
+  readonly #bearer: BearerVerifier | undefined;
+  readonly #isRevoked: (ids: readonly string[]) => boolean;
   readonly #nowMs: () => number;
   readonly #keys = new SigningKeys(keptKeys);
   /** Signs for keys that do not exist, so that these cost what the others cost. */
@@ -66,11 +86,37 @@ export class Authenticator {
 
   constructor(options: AuthenticatorOptions) {
     this.#findAccessKey = options.findAccessKey;
+    this.#bearer = options.bearer;
+    this.#isRevoked = options.isRevoked ?? (() => false);
     this.#nowMs = options.nowMs ?? Date.now;
   }
 
   /** null: the request carries no credentials at all (anonymous). Throws a Refusal otherwise. */
   async authenticate(request: SignedRequest): Promise<Identity | null> {
+    const [, scheme, token] =
+      bearerForm.exec(headerOf(request.headers, 'authorization') ?? '') ?? [];
+    const identity =
+      this.#bearer && scheme !== undefined && token !== undefined
+        ? await this.#bearer.authenticate(request, scheme, token)
+        : await this.#verifySignature(request);
+    if (identity?.delegation) this.#checkDelegation(identity.delegation, request);
+    return identity;
+  }
+
+  /** What is asked anew for each request, of tokens and of temporary keys made from them. */
+  #checkDelegation(delegation: Delegation, { source }: SignedRequest): void {
+    const { ids, conditions, expiresAtMs } = delegation;
+    if (this.#isRevoked(ids)) {
+      throw new Refusal('AccessDenied', { message: 'The token was revoked.' });
+    }
+    if (this.#nowMs() >= expiresAtMs) throw new Refusal('ExpiredToken');
+    if (!conditions.allowSource(source)) {
+      const message = 'The token may not be used from this address.';
+      throw new Refusal('AccessDenied', { message });
+    }
+  }
+
+  async #verifySignature(request: SignedRequest): Promise<Identity | null> {
     const claim = readClaim(request.headers, request.query);
     if (claim === null) return null;
     checkTime(claim, this.#nowMs());

@@ -9,9 +9,13 @@ export type AuthzChange = IdentityChange;
 
 export type Verdict = { ok: true } | { ok: false; code: ErrorCode };
 
-/** Keeps in memory something that the tables say; told of each change once it is committed. */
+/** Keeps in memory something that the tables say. */
 export interface Follower {
-  applied(change: AuthzChange): void | Promise<void>;
+  /**
+   * Called before a change is committed. What it gives is called afterwards, before the change is
+   * answered, however the commit ended: it makes the memory what the tables say then.
+   */
+  follow(change: AuthzChange): Promise<() => void | Promise<void>>;
 }
 
 const steps = { ...identitySteps };

@@ -6,6 +6,7 @@ import type { Principal, PrincipalKind, Role } from '../core/principal.ts';
 import { principalId } from '../core/principal.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { AccessKey } from './authenticate.ts';
+import type { Follower } from './changes.ts';
 import { subjectsOf } from './grants/subjects.ts';
 import type { Actor } from './identity.ts';
 
@@ -86,7 +87,7 @@ interface PrincipalRow {
   active: number;
 }
 
-export class Directory {
+export class Directory implements Follower {
   readonly #read: Reader;
   readonly #sealer: Sealer;
   readonly #known = new Map<string, AccessKey>();
@@ -137,6 +138,10 @@ export class Directory {
     const actor = await this.#actorOf(row);
     if (generation === this.#generation) remember(this.#actors, knownKeysMax).set(id, actor);
     return actor;
+  }
+
+  async follow(): Promise<() => void> {
+    return () => this.forget();
   }
 
   /** Drops everything remembered. Called after each identity change, before it is answered. */

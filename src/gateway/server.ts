@@ -84,6 +84,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     read,
     stores,
     directory,
+    followers: [directory],
     sealer,
     rootKeys,
     keyring: rooms.keyring,

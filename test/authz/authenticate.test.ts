@@ -3,7 +3,7 @@ import { Authenticator } from '#bursar/authz/authenticate.js';
 import { emptySha256 } from '#bursar/core/sigv4.js';
 import {
   accessKeyId,
-  alice,
+  aliceKey,
   exampleAuthenticator,
   exampleMs,
   handSigned,
@@ -42,8 +42,15 @@ describe("AWS's published S3 examples", () => {
       ]),
     );
     expect(identity).toEqual({
-      principal: alice,
+      ...aliceKey,
       accessKeyId,
+      isAnonymous: false,
+      keyThumbprint: null,
+      authentication: {
+        type: 'REST-HEADER',
+        version: 'AWS4-HMAC-SHA256',
+        signedAtMs: exampleMs,
+      },
       evidence: 'shared-secret',
       payload: { kind: 'sha256', sha256: Buffer.from(emptySha256, 'hex') },
       presigned: false,
@@ -221,7 +228,7 @@ describe('the signature', () => {
   it('the old secret of a key stops working at once', async () => {
     let current = secret;
     const authenticator = new Authenticator({
-      findAccessKey: async (id) => ({ id, secret: current, principal: alice }),
+      findAccessKey: async (id) => ({ ...aliceKey, id, secret: current }),
       nowMs: () => exampleMs,
     });
     expect(await authenticator.authenticate(signedGet())).not.toBeNull();
@@ -236,7 +243,7 @@ describe('the signature', () => {
     const authenticator = new Authenticator({
       findAccessKey: async (id) => {
         lookups++;
-        return { id, secret, principal: alice };
+        return { ...aliceKey, id, secret };
       },
       nowMs: () => exampleMs,
     });

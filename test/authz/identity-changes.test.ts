@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
-import { applyAuthzChange, type AuthzChange } from '#bursar/authz/changes.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { accessKeysPerPrincipalMax } from '#bursar/core/limits.js';
@@ -92,9 +92,9 @@ async function expectRefused(change: AuthzChange, code: string) {
 
 describe('tenants', () => {
   test('a created tenant is there with its setting', async () => {
-    expect(
-      await apply({ ...tenant('cms'), membersCreateBuckets: false } as AuthzChange),
-    ).toEqual(ok);
+    expect(await apply({ ...tenant('cms'), membersCreateBuckets: false } as AuthzChange)).toEqual(
+      ok,
+    );
     expect(await directory.readTenant('cms')).toMatchObject({ membersCreateBuckets: false });
   });
 
@@ -241,7 +241,7 @@ describe('access keys', () => {
     );
     expect(row?.sealed_secret.includes('secret')).toBe(false);
     const listed = await directory.listAccessKeys('cms', 'alice', { after: '', limit: 10 });
-    expect(listed.map((entry) => Object.keys(entry))).toEqual([['id', 'createdMs']]);
+    expect(listed.map((entry) => Object.keys(entry))).toEqual([['id', 'active', 'createdMs']]);
   });
 
   test("a sealed secret moved to another principal's row does not open", async () => {

@@ -2,6 +2,7 @@
 // request line and headers to what the gateway hands to the authenticator.
 import { createHash, createHmac } from 'node:crypto';
 import { Authenticator, type SignedRequest } from '#bursar/authz/authenticate.js';
+import { subjectsOf } from '#bursar/authz/grants/subjects.js';
 import type { Principal } from '#bursar/core/principal.js';
 import { presignUrl, signRequest } from '#bursar/core/sigv4.js';
 
@@ -24,10 +25,12 @@ export const alice: Principal = {
   membersCreateBuckets: true,
 };
 
+/** A key of Alice's, without its id and secret. */
+export const aliceKey = { principal: alice, subjects: subjectsOf(alice, []), delegation: null };
+
 export function exampleAuthenticator(nowMs = exampleMs): Authenticator {
   return new Authenticator({
-    findAccessKey: async (id) =>
-      id === accessKeyId ? { id, secret, principal: alice } : undefined,
+    findAccessKey: async (id) => (id === accessKeyId ? { ...aliceKey, id, secret } : undefined),
     nowMs: () => nowMs,
   });
 }
@@ -50,6 +53,9 @@ export function request(
     query: search === '' ? [] : search.split('&').map(decodePair),
     headers: joined,
     rawHeaders: headers.flat(),
+    target,
+    source: '192.0.2.1',
+    isSecure: false,
   };
 }
 

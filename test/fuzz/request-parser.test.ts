@@ -21,7 +21,7 @@ const hosts = [
 function parse(method: string, url: string, headers: Record<string, string> = {}): S3Request {
   const rawHeaders = Object.entries(headers).flat();
   const raw = { method, url, headers, rawHeaders } as unknown as IncomingMessage;
-  return parseRequest(raw, { id: '0', source: 'a test' }, domains);
+  return parseRequest(raw, { id: '0', source: 'a test', isSecure: false }, domains);
 }
 
 /** Any characters, but no half of one. */

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { appendRecord } from '#bursar/audit/records.js';
+import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
-import { applyAuthzChange, type AuthzChange } from '#bursar/authz/changes.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
@@ -79,6 +79,7 @@ export async function openFixture(): Promise<Fixture> {
 
   const deps: NativeDeps = {
     directory,
+    followers: [directory],
     sealer,
     rootKeys,
     keyring,
@@ -93,7 +94,7 @@ export async function openFixture(): Promise<Fixture> {
       const id = String(request.headers['x-test-key'] ?? '');
       const key = await directory.findAccessKey(id);
       if (!key) throw new Refusal('InvalidAccessKeyId');
-      return { principal: key.principal, accessKeyId: id, evidence: 'shared-secret' };
+      return { ...key, accessKeyId: id, keyThumbprint: null, evidence: 'shared-secret' };
     },
     async commit(entry) {
       if (broken) {
@@ -164,6 +165,7 @@ export async function openFixture(): Promise<Fixture> {
   return {
     app,
     directory,
+    followers: [directory],
     sealer,
     entries,
     verifications,

@@ -6,7 +6,7 @@ import { bucketOfHost, parameter, parseRequest, type S3Request } from '#bursar/g
 
 function parse(url: string, host = 'localhost', rawHeaders: string[] = []): S3Request {
   const raw = { method: 'GET', url, headers: { host }, rawHeaders } as unknown as IncomingMessage;
-  return parseRequest(raw, { id: '0', source: 'a test' }, ['s3.test']);
+  return parseRequest(raw, { id: '0', source: 'a test', isSecure: false }, ['s3.test']);
 }
 
 function named(url: string, host?: string): [string | null, string | null] {

@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
-import type { Identity, NativeDeps, NativeEntry } from './deps.ts';
+import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
 import { groupRoutes } from './group-routes.ts';
 import { keyRoutes } from './key-routes.ts';
 import { describeApi, schemaOf } from './openapi.ts';
@@ -180,6 +180,7 @@ async function commit(
 ): Promise<object | string | null> {
   const change = 'change' in outcome ? outcome.change : null;
   const { status } = state.route;
+  const updates = await follow(deps, change);
   try {
     const entry = { ...entryOf(request, state), status, change };
     if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
@@ -188,9 +189,21 @@ async function commit(
     if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
   } finally {
     // Also after a failure, of which nobody knows what it changed.
-    if (change) deps.directory.forget();
+    for (const update of updates) await update();
   }
   return 'change' in outcome ? outcome.answer() : outcome.answer;
+}
+
+/** What is kept in memory of who there is, told of a change that is about to be committed. */
+async function follow(
+  { followers }: NativeDeps,
+  change: NativeChange | null,
+): Promise<(() => void | Promise<void>)[]> {
+  if (!change || change.type === 'addRootKey') return [];
+  // One after the other: each may wait for changes that are under way.
+  const updates: (() => void | Promise<void>)[] = [];
+  for (const follower of followers) updates.push(await follower.follow(change));
+  return updates;
 }
 
 function entryOf(

@@ -1,7 +1,7 @@
 // What the native API needs from the rest of the gateway, so that it can be tried without an S3
 // side.
 import type { FastifyRequest } from 'fastify';
-import type { AuthzChange } from '../../authz/changes.ts';
+import type { AuthzChange, Follower } from '../../authz/changes.ts';
 import type { Directory } from '../../authz/directory.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
 import type { Reader } from '../../core/database.ts';
@@ -42,6 +42,8 @@ export interface NativeEntry {
 
 export interface NativeDeps {
   directory: Directory;
+  /** Told of each change of who there is and what they may. */
+  followers: readonly Follower[];
   sealer: Sealer;
   read: Reader;
   stores: StoreList;
