@@ -165,7 +165,6 @@ export async function openFixture(): Promise<Fixture> {
   return {
     app,
     directory,
-    followers: [directory],
     sealer,
     entries,
     verifications,
