@@ -22,9 +22,10 @@ import {
   stringToSign,
   unsignedPayload,
 } from '../core/sigv4.ts';
-import { type Claim, type Headers, headerOf, readClaim } from './claim.ts';
+import { type Claim, type Headers, headerOf, readClaim, refuseQueryClaim } from './claim.ts';
 import type { Actor, Delegation, Identity } from './identity.ts';
 import { contentSha256, readPayload } from './payload.ts';
+import type { PublicKey } from './tokens/keys.ts';
 
 export type { Identity } from './identity.ts';
 export type { Payload } from './payload.ts';
@@ -49,12 +50,22 @@ export interface SignedRequest {
 
 export interface AccessKey extends Actor {
   id: string;
-  secret: string;
+  /** null: only its owner has it, who signs with SigV4A. */
+  secret: string | null;
+  /** Verifies the SigV4A signatures of a key without a secret; null: it has a secret. */
+  publicKey: PublicKey | null;
   /** Of temporary keys; null: all that the principal may. */
   delegation: Delegation | null;
 }
 
-export type FindAccessKey = (id: string) => Promise<AccessKey | undefined>;
+/**
+ * Throws Refusal InvalidToken where the session token (undefined: none came) is not the key's own;
+ * a permanent key has none.
+ */
+export type FindAccessKey = (
+  id: string,
+  sessionToken: string | undefined,
+) => Promise<AccessKey | undefined>;
 
 /** Who bears a token, and proves the key it is bound to, if it is. */
 export interface BearerVerifier {
@@ -71,7 +82,7 @@ export interface AuthenticatorOptions {
   nowMs?: () => number;
 }
 
-const bearerForm = /^(Bearer|DPoP) +(\S+)$/i;
+const bearerForm = /^(Bearer|DPoP)(?: +(.*))?$/i;
 
 const keptKeys = 10_000;
 
@@ -93,12 +104,7 @@ export class Authenticator {
 
   /** null: the request carries no credentials at all (anonymous). Throws a Refusal otherwise. */
   async authenticate(request: SignedRequest): Promise<Identity | null> {
-    const [, scheme, token] =
-      bearerForm.exec(headerOf(request.headers, 'authorization') ?? '') ?? [];
-    const identity =
-      this.#bearer && scheme !== undefined && token !== undefined
-        ? await this.#bearer.authenticate(request, scheme, token)
-        : await this.#verifySignature(request);
+    const identity = (await this.#verifyBearer(request)) ?? (await this.#verifySignature(request));
     if (identity?.delegation) this.#checkDelegation(identity.delegation, request);
     return identity;
   }
@@ -114,6 +120,16 @@ export class Authenticator {
       const message = 'The token may not be used from this address.';
       throw new Refusal('AccessDenied', { message });
     }
+  }
+
+  /** undefined: there is no token, or tokens are not taken. */
+  async #verifyBearer(request: SignedRequest): Promise<Identity | undefined> {
+    const authorization = headerOf(request.headers, 'authorization');
+    if (this.#bearer === undefined || authorization === undefined) return undefined;
+    const [, scheme, token = ''] = bearerForm.exec(authorization) ?? [];
+    if (scheme === undefined) return undefined;
+    refuseQueryClaim(authorization, request.query);
+    return this.#bearer.authenticate(request, scheme, token);
   }
 
   async #verifySignature(request: SignedRequest): Promise<Identity | null> {
@@ -134,7 +150,7 @@ export class Authenticator {
       headerValues: values.texts,
       payload: payloadWord,
     });
-    const accessKey = await this.#findAccessKey(claim.accessKeyId);
+    const accessKey = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
     const signingKey = this.#verify(claim, canonical, accessKey, values.complete);
     const { principal, subjects, delegation } = accessKey as AccessKey;
     return {
@@ -173,17 +189,18 @@ export class Authenticator {
     const { accessKeyId, scopeLine, signature } = claim;
     const text = stringToSign(claim.amzDate, scopeLine, canonical);
     let signingKey: Buffer = this.#nobodysKey;
+    const secret = accessKey?.secret ?? null;
     let derived = false;
-    if (accessKey !== undefined) {
-      const kept = this.#keys.find(accessKeyId, accessKey.secret, scopeLine);
-      signingKey = kept ?? deriveSigningKey(accessKey.secret, claim.scope);
+    if (secret !== null) {
+      const kept = this.#keys.find(accessKeyId, secret, scopeLine);
+      signingKey = kept ?? deriveSigningKey(secret, claim.scope);
       derived = kept === undefined;
     }
     const equal = equalSignatures(signText(signingKey, text), signature);
     if (accessKey === undefined) {
       throw new Refusal('InvalidAccessKeyId', { fields: { AWSAccessKeyId: accessKeyId } });
     }
-    if (!equal || !complete) {
+    if (!equal || !complete || secret === null) {
       throw new Refusal('SignatureDoesNotMatch', {
         fields: {
           AWSAccessKeyId: accessKeyId,
@@ -194,7 +211,7 @@ export class Authenticator {
       });
     }
     // Only a proven scope is kept: nobody without a secret can push another's key out of the cache.
-    if (derived) this.#keys.keep(accessKeyId, accessKey.secret, scopeLine, signingKey);
+    if (derived) this.#keys.keep(accessKeyId, secret, scopeLine, signingKey);
     return signingKey;
   }
 }

@@ -6,7 +6,7 @@
 
 import type { QueryPairs } from '../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import { presignSecondsMax } from '../core/limits.ts';
+import { presignSecondsMax, sessionTokenBytesMax } from '../core/limits.ts';
 import {
   algorithm,
   formatAmzDate,
@@ -37,6 +37,8 @@ export interface Claim {
   signedAtMs: number;
   /** How long a presigned URL is valid; 0 for a header. */
   expiresSeconds: number;
+  /** Of a temporary key, and signed with the rest; nothing of it is believed yet. */
+  sessionToken: string | undefined;
 }
 
 const asymmetricAlgorithm = 'AWS4-ECDSA-P256-SHA256';
@@ -56,17 +58,18 @@ export function headerOf(headers: Headers, name: string): string | undefined {
  */
 export function readClaim(headers: Headers, query: QueryPairs): Claim | null {
   const authorization = headerOf(headers, 'authorization');
-  const inQuery = hasQueryClaim(query);
-  if (authorization === undefined) {
-    return inQuery ? readQueryClaim(query) : null;
-  }
-  if (inQuery) {
-    const message =
-      'Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature ' +
-      'query string parameter or the Authorization header should be specified';
-    throw invalidArgument('Authorization', authorization, message);
-  }
+  if (authorization === undefined) return hasQueryClaim(query) ? readQueryClaim(query) : null;
+  refuseQueryClaim(authorization, query);
   return readHeaderClaim(authorization, headers);
+}
+
+/** Throws a Refusal if a request with an Authorization header has credentials in its query too. */
+export function refuseQueryClaim(authorization: string, query: QueryPairs): void {
+  if (!hasQueryClaim(query)) return;
+  const message =
+    'Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature ' +
+    'query string parameter or the Authorization header should be specified';
+  throw invalidArgument('Authorization', authorization, message);
 }
 
 function hasQueryClaim(query: QueryPairs): boolean {
@@ -86,7 +89,6 @@ function malformedHeader(detail: string, fields?: Record<string, string>): Refus
 
 function readHeaderClaim(authorization: string, headers: Headers): Claim {
   if (!authorization.startsWith(`${algorithm} `)) throw otherMechanism(authorization);
-  refuseSessionToken(headerOf(headers, 'x-amz-security-token'));
   const parts = readComponents(authorization.slice(algorithm.length + 1));
   const { accessKeyId, scope } = readCredential(parts.credential, malformedHeader);
   const { amzDate, signedAtMs } = readHeaderTime(headers);
@@ -106,6 +108,7 @@ function readHeaderClaim(authorization: string, headers: Headers): Claim {
     amzDate,
     signedAtMs,
     expiresSeconds: 0,
+    sessionToken: readSessionToken(headerOf(headers, 'x-amz-security-token')),
   };
 }
 
@@ -119,6 +122,7 @@ function otherMechanism(authorization: string): Refusal {
       return notSupported();
     case asymmetricAlgorithm:
     case 'Bearer':
+    case 'DPoP':
       return new Refusal('NotImplemented', { fields: { Header: 'Authorization' } });
     default:
       return invalidArgument('Authorization', authorization, 'Unsupported Authorization Type');
@@ -129,11 +133,6 @@ function notSupported(): Refusal {
   const message =
     'The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.';
   return new Refusal('InvalidRequest', { message });
-}
-
-/** No key has a session token until temporary credentials exist, so any token is a wrong one. */
-function refuseSessionToken(token: string | undefined): void {
-  if (token !== undefined) throw new Refusal('InvalidToken');
 }
 
 function wrongComponents(): Refusal {
@@ -219,7 +218,6 @@ function readQueryClaim(query: QueryPairs): Claim {
   if (asked !== algorithm) {
     throw malformedQuery(`X-Amz-Algorithm only supports "${algorithm} and ${asymmetricAlgorithm}"`);
   }
-  refuseSessionToken(parameters.get('X-Amz-Security-Token'));
   const credential = take('X-Amz-Credential');
   const { accessKeyId, scope } = readCredential(credential, malformedCredentialParameter);
   const amzDate = take('X-Amz-Date');
@@ -243,6 +241,7 @@ function readQueryClaim(query: QueryPairs): Claim {
     amzDate,
     signedAtMs,
     expiresSeconds: readExpires(take('X-Amz-Expires')),
+    sessionToken: readSessionToken(parameters.get('X-Amz-Security-Token')),
   };
 }
 
@@ -315,6 +314,17 @@ function readCredential(
     throw malformed('the region is missing or too long');
   }
   return { accessKeyId, scope: { date, region, service } };
+}
+
+/** A repeated header's values are joined by a comma, which no token has. */
+const sessionTokenForm = /^[\x21-\x2b\x2d-\x7e]+$/;
+
+function readSessionToken(token: string | undefined): string | undefined {
+  if (token === undefined) return undefined;
+  if (token.length > sessionTokenBytesMax || !sessionTokenForm.test(token)) {
+    throw new Refusal('InvalidToken');
+  }
+  return token;
 }
 
 const headerNames = /^[!#$%&'*+.^_`|~0-9a-z-]+(?:;[!#$%&'*+.^_`|~0-9a-z-]+)*$/;

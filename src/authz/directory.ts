@@ -39,6 +39,8 @@ export interface GroupEntry {
 /** An access key without its secret. */
 export interface AccessKeyEntry {
   id: string;
+  /** Of the public key that verifies its signatures; null: it has a secret. */
+  thumbprint: string | null;
   createdMs: number;
   active: boolean;
 }
@@ -236,7 +238,7 @@ export class Directory implements Follower {
     id: string,
   ): Promise<AccessKeyEntry | undefined> {
     const row = await this.#read.get<AccessKeyRowShown>(
-      `SELECT id, active, created_ms AS createdMs FROM access_keys
+      `SELECT id, thumbprint, active, created_ms AS createdMs FROM access_keys
        WHERE id = ? AND tenant = ? AND principal = ?`,
       id,
       tenant,
@@ -247,7 +249,7 @@ export class Directory implements Follower {
 
   async listAccessKeys(tenant: string, principal: string, page: Page): Promise<AccessKeyEntry[]> {
     const rows = await this.#read.all<AccessKeyRowShown>(
-      `SELECT id, active, created_ms AS createdMs FROM access_keys
+      `SELECT id, thumbprint, active, created_ms AS createdMs FROM access_keys
        WHERE tenant = ? AND principal = ? AND id > ? ORDER BY id LIMIT ?`,
       tenant,
       principal,
@@ -272,6 +274,7 @@ export class Directory implements Follower {
     return {
       id: row.id,
       secret: this.#sealer.open(row.sealed_secret, context).toString('utf8'),
+      publicKey: null,
       ...(await this.#actorOf(row)),
       delegation: null,
     };

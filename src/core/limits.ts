@@ -16,6 +16,7 @@ export const listKeysMax = 1000;
 export const deleteKeysMax = 1000;
 export const presignSecondsMax = 7 * 24 * 3600;
 export const clockSkewMsMax = 15 * 60 * 1000;
+export const sessionTokenBytesMax = 8 * KiB;
 export const bucketsPerTenantMax = 10_000;
 
 // HTTP
@@ -56,6 +57,7 @@ export function manifestRunsMax(sizeBytes: number): number {
 // Native API
 export const nativeBodyBytesMax = 64 * KiB;
 export const accessKeysPerPrincipalMax = 100;
+export const publicKeysPerPrincipalMax = 20;
 export const groupsPerPrincipalMax = 100;
 export const nativeListMax = 1000;
 

@@ -5,7 +5,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { Authenticator } from '../authz/authenticate.ts';
 import type { Directory } from '../authz/directory.ts';
-import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
+import type { Network } from '../authz/grants/networks.ts';
+import { type ErrorCode, messageOf, Refusal, statusOf } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
@@ -16,8 +17,9 @@ import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import { nativeDepsOf } from './native/rooms.ts';
 import { nativeServerOptions } from './native/server-options.ts';
-import { type Pipeline, serveRequest } from './pipeline.ts';
+import { type Pipeline, s3Entrance, serveRequest } from './pipeline.ts';
 import { bucketOfHost, markExpectingContinue } from './request.ts';
+import { TrustedProxies } from './trusted-proxies.ts';
 import { renderErrorXml } from './xml.ts';
 
 export interface GatewayOptions {
@@ -31,6 +33,8 @@ export interface GatewayOptions {
   /** A connection on which nothing moves for so long is closed, milliseconds. */
   stallTimeoutMs: number;
   connectionsMax: number;
+  /** Peers that are believed where a request came from. */
+  trustedProxies: readonly Network[];
   logLevel: string;
   /** What `/_/health` tells besides being ready. */
   health: () => Promise<{ ready: boolean } & Record<string, unknown>>;
@@ -50,12 +54,18 @@ const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory, sealer, rootKeys, health, host } = options;
-  const authenticator = new Authenticator({ findAccessKey: (id) => directory.findAccessKey(id) });
+  const authenticator = new Authenticator({
+    findAccessKey: async (id, sessionToken) => {
+      if (sessionToken !== undefined) throw new Refusal('InvalidToken');
+      return directory.findAccessKey(id);
+    },
+  });
   const state = { closing: false };
   const integrity = new IntegrityCounter();
+  const proxies = new TrustedProxies(options.trustedProxies);
   const pipeline: Pipeline = {
     rooms,
-    authenticator,
+    proxies,
     onBug: (error, requestId) => app.log.error({ err: error, requestId }, 'a request failed'),
     onIntegrityFailure: (error, requestId) => {
       integrity.count(error);
@@ -63,6 +73,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       app.log.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
     },
   };
+  const s3 = s3Entrance(rooms, authenticator);
   const app = Fastify({
     ...nativeServerOptions,
     logger: { level: options.logLevel },
@@ -75,7 +86,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       createHttpServer(options, answerNative, (raw, response) => {
         response.shouldKeepAlive &&= !state.closing;
         response.on('timeout', cutIfStalled);
-        inTurn(response, () => void serveRequest(pipeline, raw, response));
+        inTurn(response, () => void serveRequest(pipeline, s3, raw, response));
       }),
   });
   const { ledger, read, stores } = rooms;
@@ -83,6 +94,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ledger,
     read,
     stores,
+    publicUrl: rooms.publicUrl,
     directory,
     followers: [directory],
     sealer,
@@ -93,6 +105,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       integrityFailures: integrity.summarize((store) => stores.nameOf(store)),
     }),
     authenticator,
+    proxies,
     verifier: new DataVerifier(rooms),
     onIntegrityFailure: pipeline.onIntegrityFailure,
   });

@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { Authenticator } from '#bursar/authz/authenticate.js';
 import {
+  aliceKey,
   exampleAuthenticator,
+  exampleMs,
   host,
   presignedGet,
   refusal,
   request,
+  secret,
   signedGet,
   withAuthorization,
   withHeaders,
@@ -82,6 +86,7 @@ describe('malformed credentials', () => {
       'NotImplemented',
     ],
     ['a bearer token', (_: string) => 'Bearer abc', 'NotImplemented'],
+    ['a DPoP token', (_: string) => 'DPoP abc', 'NotImplemented'],
     ['a password', (_: string) => 'Basic YTpi', 'InvalidArgument'],
     ['nothing', (_: string) => '', 'InvalidArgument'],
   ];
@@ -144,12 +149,57 @@ describe('malformed credentials', () => {
     expect(message).toContain('Only one auth mechanism allowed');
   });
 
-  it('a session token is refused, since no key has one', async () => {
-    const inHeader = signedGet({ 'x-amz-security-token': 'token' });
-    const inQuery = presignedGet({ query: [['X-Amz-Security-Token', 'token']] });
-    for (const withToken of [inHeader, inQuery]) {
-      const { code } = await refusal(exampleAuthenticator().authenticate(withToken));
-      expect(code).toBe('InvalidToken');
-    }
+  const tokens = new Map([
+    ['header', (token: string) => signedGet({ 'x-amz-security-token': token })],
+    ['query', (token: string) => presignedGet({ query: [['X-Amz-Security-Token', token]] })],
+  ]);
+
+  it.each([...tokens])(
+    'a session token in the %s goes to who knows the keys',
+    async (_, signed) => {
+      const seen: unknown[] = [];
+      const authenticator = new Authenticator({
+        findAccessKey: async (id, sessionToken) => {
+          seen.push(sessionToken);
+          return { ...aliceKey, id, secret };
+        },
+        nowMs: () => exampleMs,
+      });
+      const longest = 'x'.repeat(8192);
+      await authenticator.authenticate(signed(longest));
+      await authenticator.authenticate(signedGet());
+      for (const bad of [`${longest}x`, '', 'one, two', 'one,two', 'o\u00f6']) {
+        expect(await refusal(authenticator.authenticate(signed(bad)))).toMatchObject({
+          code: 'InvalidToken',
+        });
+      }
+      expect(seen).toEqual([longest, undefined]);
+    },
+  );
+
+  it('a session token that is given twice in the query is refused', async () => {
+    const pair = ['X-Amz-Security-Token', 'token'] as const;
+    const { code } = await refusal(
+      exampleAuthenticator().authenticate(presignedGet({ query: [pair, pair] })),
+    );
+    expect(code).toBe('AuthorizationQueryParametersError');
   });
+
+  it.each(['Bearer', 'DPoP', 'bearer'])(
+    '%s with credentials in the query is refused before anybody reads the token',
+    async (scheme) => {
+      const authenticator = new Authenticator({
+        findAccessKey: async () => undefined,
+        bearer: {
+          authenticate: () => {
+            throw new Error('it was read');
+          },
+        },
+      });
+      const both = withHeaders(presignedGet(), { authorization: `${scheme} token` });
+      const { code, message } = await refusal(authenticator.authenticate(both));
+      expect(code).toBe('InvalidArgument');
+      expect(message).toContain('Only one auth mechanism allowed');
+    },
+  );
 });

@@ -3,6 +3,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import { Authenticator, type SignedRequest } from '#bursar/authz/authenticate.js';
 import { subjectsOf } from '#bursar/authz/grants/subjects.js';
+import { Refusal } from '#bursar/core/errors.js';
 import type { Principal } from '#bursar/core/principal.js';
 import { presignUrl, signRequest } from '#bursar/core/sigv4.js';
 
@@ -26,11 +27,19 @@ export const alice: Principal = {
 };
 
 /** A key of Alice's, without its id and secret. */
-export const aliceKey = { principal: alice, subjects: subjectsOf(alice, []), delegation: null };
+export const aliceKey = {
+  principal: alice,
+  subjects: subjectsOf(alice, []),
+  publicKey: null,
+  delegation: null,
+};
 
 export function exampleAuthenticator(nowMs = exampleMs): Authenticator {
   return new Authenticator({
-    findAccessKey: async (id) => (id === accessKeyId ? { ...aliceKey, id, secret } : undefined),
+    findAccessKey: async (id, sessionToken) => {
+      if (sessionToken !== undefined) throw new Refusal('InvalidToken');
+      return id === accessKeyId ? { ...aliceKey, id, secret } : undefined;
+    },
     nowMs: () => nowMs,
   });
 }

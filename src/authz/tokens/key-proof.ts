@@ -8,6 +8,7 @@ import { type PrivateKey, type PublicKey, readPublicKey } from './keys.ts';
 import { otherMember } from './strict-json.ts';
 
 const proofType = 'bursar-key-proof+jwt';
+const claimNames = ['aud', 'sub', 'iat', 'nonce', 'accessKeyId', 'thumbprint'];
 /** People copy it from one machine to another. */
 const lifeMs = 60 * 60_000;
 
@@ -18,6 +19,8 @@ export interface KeyProofSubject {
   principal: string;
   /** What the gateway gave out for this enrolment, if it did. */
   nonce?: string;
+  /** Of a key that shall verify SigV4A: the access key whose signatures it verifies. */
+  accessKeyId?: string;
   nowMs: number;
 }
 
@@ -30,6 +33,7 @@ export function createKeyProof(key: PrivateKey, subject: KeyProofSubject): strin
       sub: subject.principal,
       iat: Math.floor(subject.nowMs / 1000),
       ...(subject.nonce !== undefined && { nonce: subject.nonce }),
+      ...(subject.accessKeyId !== undefined && { accessKeyId: subject.accessKeyId }),
       thumbprint: key.publicKey.thumbprint,
     },
   });
@@ -49,13 +53,16 @@ export function verifyKeyProof(proof: string, jwk: unknown, expected: KeyProofSu
   }
   const jws = readJws(proof, { type: proofType, members: [] }, proofRefusal);
   if (!isSignedBy(jws, key)) throw proofRefusal('Signature', 'is not signed by the key');
-  const { aud, sub, iat, nonce, thumbprint } = jws.claims;
-  if (otherMember(jws.claims, ['aud', 'sub', 'iat', 'nonce', 'thumbprint']) !== undefined) {
+  const { aud, sub, iat, nonce, accessKeyId, thumbprint } = jws.claims;
+  if (otherMember(jws.claims, claimNames) !== undefined) {
     throw proofRefusal('Claims', 'has a claim that is not known');
   }
   if (aud !== expected.audience) throw proofRefusal('Claims', 'is for another gateway');
   if (sub !== expected.principal) throw proofRefusal('Claims', 'is for another principal');
   if (nonce !== expected.nonce) throw proofRefusal('Claims', 'has another nonce');
+  if (accessKeyId !== expected.accessKeyId) {
+    throw proofRefusal('Claims', 'is for another access key');
+  }
   if (thumbprint !== key.thumbprint) throw proofRefusal('Claims', 'has another thumbprint');
   const ageMs = Number.isSafeInteger(iat) ? expected.nowMs - (iat as number) * 1000 : Number.NaN;
   if (!(ageMs >= -clockSkewMs && ageMs <= lifeMs)) {
