@@ -4,8 +4,9 @@ import type { Tx } from '../core/database.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Steps } from './change-steps.ts';
 import { type IdentityChange, identitySteps } from './identity-changes.ts';
+import { type PublicKeyChange, publicKeySteps } from './public-key-changes.ts';
 
-export type AuthzChange = IdentityChange;
+export type AuthzChange = IdentityChange | PublicKeyChange;
 
 export type Verdict = { ok: true } | { ok: false; code: ErrorCode };
 
@@ -18,7 +19,7 @@ export interface Follower {
   follow(change: AuthzChange): Promise<() => void | Promise<void>>;
 }
 
-const steps = { ...identitySteps };
+const steps = { ...identitySteps, ...publicKeySteps };
 
 /**
  * Checks a change and, if nothing stands against it, writes it. Runs inside the ledger's

@@ -5,6 +5,7 @@
 // always an operator with an access key; the name of a deleted tenant is never given again, since
 // records and usage of the old one carry it and its keys are derived from it.
 import type { Tx } from '../core/database.ts';
+import type { ErrorCode } from '../core/errors.ts';
 import { accessKeysPerPrincipalMax } from '../core/limits.ts';
 import type { PrincipalKind, Role } from '../core/principal.ts';
 import { missing, roleOf, type StepsOf, tenantExists } from './change-steps.ts';
@@ -194,13 +195,7 @@ export const identitySteps: StepsOf<IdentityChange> = {
   createAccessKey: {
     check: async (tx, { tenant, principal, id }) => {
       if (!(await roleOf(tx, tenant, principal))) return missing(tx, tenant, 'NoSuchPrincipal');
-      if (await accessKeyOwner(tx, id)) return 'AlreadyExists';
-      const held = await tx.get<{ count: number }>(
-        'SELECT count(*) AS count FROM access_keys WHERE tenant = ? AND principal = ?',
-        tenant,
-        principal,
-      );
-      return Number(held?.count) >= accessKeysPerPrincipalMax ? 'TooManyAccessKeys' : undefined;
+      return refuseAccessKey(tx, tenant, principal, id);
     },
     write: (tx, { tenant, principal, id, sealedSecret }, timeMs) =>
       insertAccessKey(tx, tenant, principal, id, sealedSecret, timeMs),
@@ -217,6 +212,8 @@ export const identitySteps: StepsOf<IdentityChange> = {
     },
     write: async (tx, { id, active }) => {
       await tx.run('UPDATE access_keys SET active = ? WHERE id = ?', Number(active), id);
+      const sql = `UPDATE public_keys SET active = ? WHERE thumbprint = (${thumbprintOfKey})`;
+      await tx.run(sql, Number(active), id);
     },
   },
 
@@ -229,8 +226,10 @@ export const identitySteps: StepsOf<IdentityChange> = {
       }
       return (await isLastOperatorKey(tx, { id })) ? 'InUse' : undefined;
     },
-    write: async (tx, { id }) => {
+    write: async (tx, { tenant, id }) => {
+      const key = await tx.get<{ thumbprint: string | null }>(thumbprintOfKey, id);
       await tx.run('DELETE FROM access_keys WHERE id = ?', id);
+      if (key?.thumbprint) await removePublicKey(tx, tenant, key.thumbprint);
     },
   },
 
@@ -251,11 +250,15 @@ async function writeRootKey(tx: Tx, change: ChangeOf<'putRootKey'>, timeMs: numb
   }
   if (await roleOf(tx, defaultTenant, rootPrincipal)) {
     await updateRole(tx, defaultTenant, rootPrincipal, 'operator');
+    const sql = 'UPDATE principals SET active = 1 WHERE tenant = ? AND name = ?';
+    await tx.run(sql, defaultTenant, rootPrincipal);
   } else {
     await insertPrincipal(tx, defaultTenant, rootPrincipal, 'person', 'operator', timeMs);
   }
-  const sql = 'DELETE FROM access_keys WHERE tenant = ? AND principal = ?';
-  await tx.run(sql, defaultTenant, rootPrincipal);
+  for (const table of ['access_keys', 'public_keys']) {
+    const sql = `DELETE FROM ${table} WHERE tenant = ? AND principal = ?`;
+    await tx.run(sql, defaultTenant, rootPrincipal);
+  }
   await insertAccessKey(tx, defaultTenant, rootPrincipal, change.id, change.sealedSecret, timeMs);
 }
 
@@ -281,7 +284,7 @@ async function nameIsUsed(
 async function retireName(
   tx: Tx,
   tenant: string,
-  kind: 'principal' | 'group',
+  kind: 'principal' | 'group' | 'public-key',
   name: string,
 ): Promise<void> {
   await tx.run('INSERT INTO retired_names VALUES (?, ?, ?)', tenant, kind, name);
@@ -295,6 +298,31 @@ async function groupsExist(tx: Tx, tenant: string, names: readonly string[]): Pr
   return true;
 }
 
+/** Of a SigV4A key: its other row, which is switched and deleted with it. */
+const thumbprintOfKey = 'SELECT thumbprint FROM access_keys WHERE id = ?';
+
+/** Deletes an enrolled key. It is not enrolled again: what it signed would come back with it. */
+export async function removePublicKey(tx: Tx, tenant: string, thumbprint: string): Promise<void> {
+  await tx.run('DELETE FROM public_keys WHERE thumbprint = ?', thumbprint);
+  await retireName(tx, tenant, 'public-key', thumbprint);
+}
+
+/** Why a principal that exists cannot have another access key, of this id. */
+export async function refuseAccessKey(
+  tx: Tx,
+  tenant: string,
+  principal: string,
+  id: string,
+): Promise<ErrorCode | undefined> {
+  if (await accessKeyOwner(tx, id)) return 'AlreadyExists';
+  const held = await tx.get<{ count: number }>(
+    'SELECT count(*) AS count FROM access_keys WHERE tenant = ? AND principal = ?',
+    tenant,
+    principal,
+  );
+  return Number(held?.count) >= accessKeysPerPrincipalMax ? 'TooManyAccessKeys' : undefined;
+}
+
 async function accessKeyOwner(
   tx: Tx,
   id: string,
@@ -303,7 +331,7 @@ async function accessKeyOwner(
 }
 
 /** Whether without this tenant, principal or key no operator with an access key would be left. */
-async function isLastOperatorKey(
+export async function isLastOperatorKey(
   tx: Tx,
   without: { tenant?: string; principal?: string; id?: string },
 ): Promise<boolean> {

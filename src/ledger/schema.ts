@@ -49,6 +49,7 @@ CREATE TABLE access_keys (
   FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
 ) WITHOUT ROWID;
 CREATE INDEX access_keys_by_principal ON access_keys (tenant, principal);
+CREATE INDEX access_keys_by_thumbprint ON access_keys (thumbprint) WHERE thumbprint IS NOT NULL;
 
 CREATE TABLE retired_tenants (     -- names that are not given again
   name TEXT PRIMARY KEY
@@ -56,7 +57,7 @@ CREATE TABLE retired_tenants (     -- names that are not given again
 
 CREATE TABLE retired_names (       -- nor these, which records, grants and tokens may still have
   tenant TEXT NOT NULL,
-  kind TEXT NOT NULL,              -- principal | group
+  kind TEXT NOT NULL,              -- principal | group | public-key
   name TEXT NOT NULL,
   PRIMARY KEY (tenant, kind, name)
 ) WITHOUT ROWID;

@@ -241,7 +241,9 @@ describe('access keys', () => {
     );
     expect(row?.sealed_secret.includes('secret')).toBe(false);
     const listed = await directory.listAccessKeys('cms', 'alice', { after: '', limit: 10 });
-    expect(listed.map((entry) => Object.keys(entry))).toEqual([['id', 'active', 'createdMs']]);
+    expect(listed.map((entry) => Object.keys(entry))).toEqual([
+      ['id', 'thumbprint', 'active', 'createdMs'],
+    ]);
   });
 
   test("a sealed secret moved to another principal's row does not open", async () => {

@@ -84,6 +84,7 @@ export async function openFixture(): Promise<Fixture> {
     rootKeys,
     keyring,
     read: db.tx,
+    publicUrl: () => 'https://s3.example.org',
     stores: {
       defaultName: 'local',
       all: () => views,
@@ -96,6 +97,7 @@ export async function openFixture(): Promise<Fixture> {
       if (!key) throw new Refusal('InvalidAccessKeyId');
       return { ...key, accessKeyId: id, keyThumbprint: null, evidence: 'shared-secret' };
     },
+    sourceOf: (request) => request.ip,
     async commit(entry) {
       if (broken) {
         broken = false;

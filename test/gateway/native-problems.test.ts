@@ -200,6 +200,8 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/principals/{p}',
       '/_/v1/tenants/{t}/principals/{p}/access-keys',
       '/_/v1/tenants/{t}/principals/{p}/access-keys/{id}',
+      '/_/v1/tenants/{t}/principals/{p}/public-keys',
+      '/_/v1/tenants/{t}/principals/{p}/public-keys/{id}',
       '/_/v1/usage',
       '/_/v1/usage/{account}',
       '/_/v1/verifications',

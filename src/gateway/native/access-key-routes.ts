@@ -6,12 +6,17 @@ import { Refusal } from '../../core/errors.ts';
 import { newAccessKeyId, newSecretAccessKey } from '../../core/ids.ts';
 import type { NativeDeps } from './deps.ts';
 import { refusePrincipal } from './principal-routes.ts';
-import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
+import { type NativeRoute, nextOf, pageOf, param, refuseDelegated } from './route.ts';
 import { answerObject, answerPage, closedObject, pageQuery, time } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/principals/:p/access-keys';
 const accessKeyId = { type: 'string' } as const;
-const accessKey = { accessKeyId, createdAt: time };
+const active = { type: 'boolean', description: 'False: nothing that it signs is taken.' } as const;
+const thumbprint = {
+  type: ['string', 'null'],
+  description: 'Of the public key that verifies it (SigV4A); null: it has a secret.',
+} as const;
+const accessKey = { accessKeyId, thumbprint, active, createdAt: time };
 
 export const accessKeyRoutes: NativeRoute[] = [
   {
@@ -23,6 +28,7 @@ export const accessKeyRoutes: NativeRoute[] = [
     body: closedObject({}),
     answer: answerObject({ ...accessKey, secretAccessKey: { type: 'string' } }),
     run: async (call) => {
+      refuseDelegated(call);
       const [tenant, principal] = [param(call, 't'), param(call, 'p')];
       const [id, secret] = [newAccessKeyId(), newSecretAccessKey()];
       const context = accessKeyContext(tenant, principal, id);
@@ -69,6 +75,23 @@ export const accessKeyRoutes: NativeRoute[] = [
     }),
   },
   {
+    method: 'PATCH',
+    url: `${collection}/:id`,
+    action: 'bursar:UpdateAccessKey',
+    summary: 'Deactivate an access key, with all that was made with it, or activate it again.',
+    status: 200,
+    body: closedObject({ active }, ['active']),
+    answer: answerObject(accessKey),
+    run: async (call) => {
+      const [tenant, principal, id] = [param(call, 't'), param(call, 'p'), param(call, 'id')];
+      const wanted = call.body as { active: boolean };
+      return {
+        change: { type: 'updateAccessKey', tenant, principal, id, ...wanted },
+        answer: () => showAccessKey(call.deps, tenant, principal, id),
+      };
+    },
+  },
+  {
     method: 'DELETE',
     url: `${collection}/:id`,
     action: 'bursar:DeleteAccessKey',
@@ -98,6 +121,6 @@ async function showAccessKey(
   throw new Refusal('NoSuchAccessKey');
 }
 
-function show({ id, createdMs }: AccessKeyEntry): object {
-  return { accessKeyId: id, createdAt: isoTime(createdMs) };
+function show({ id, createdMs, ...entry }: AccessKeyEntry): object {
+  return { accessKeyId: id, ...entry, createdAt: isoTime(createdMs) };
 }

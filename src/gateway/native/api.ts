@@ -12,6 +12,7 @@ import { keyRoutes } from './key-routes.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { principalRoutes } from './principal-routes.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
+import { publicKeyRoutes } from './public-key-routes.ts';
 import { recordRoutes } from './record-routes.ts';
 import { decide, protectOperators, type Reach } from './rights.ts';
 import type { Call, NativeRoute, Outcome } from './route.ts';
@@ -25,6 +26,7 @@ const routes: readonly NativeRoute[] = [
   ...principalRoutes,
   ...groupRoutes,
   ...accessKeyRoutes,
+  ...publicKeyRoutes,
   ...recordRoutes,
   ...usageRoutes,
   ...verifyRoutes,
@@ -158,6 +160,7 @@ async function serve(
   const { route } = state;
   const call: Call = {
     who: state.who.principal,
+    identity: state.who,
     reach: state.reach,
     params: request.params as Call['params'],
     query: request.query as Call['query'],
@@ -182,7 +185,7 @@ async function commit(
   const { status } = state.route;
   const updates = await follow(deps, change);
   try {
-    const entry = { ...entryOf(request, state), status, change };
+    const entry = { ...entryOf(deps, request, state), status, change };
     if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
     const { index } = await deps.commit(entry);
     reply.header('x-bursar-receipt', String(index));
@@ -207,13 +210,14 @@ async function follow(
 }
 
 function entryOf(
+  deps: NativeDeps,
   request: FastifyRequest,
   state: CallState,
 ): Omit<NativeEntry, 'status' | 'change'> {
   return {
     who: state.who,
     requestId: request.id,
-    source: request.ip,
+    source: deps.sourceOf(request),
     action: state.route.action,
     target: targetOf(request),
     bytesIn: state.bytesIn,
@@ -254,7 +258,7 @@ async function recordRefusal(
   reply: FastifyReply,
 ): Promise<void> {
   const status = new Refusal(refused).status;
-  const entry = { ...entryOf(request, state), status, change: null, refused };
+  const entry = { ...entryOf(deps, request, state), status, change: null, refused };
   const { index } = await deps.commit(entry);
   reply.header('x-bursar-receipt', String(index));
 }

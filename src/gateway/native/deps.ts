@@ -47,10 +47,14 @@ export interface NativeDeps {
   sealer: Sealer;
   read: Reader;
   stores: StoreList;
+  /** The gateway's own URL, which tokens and proofs of keys are for. */
+  publicUrl(): string;
   rootKeys: Pick<RootKeyFile, 'describe' | 'rotate'>;
   keyring: Keyring;
   /** Authenticates a request whose whole body is `body`. Throws `Refusal`. */
   authenticate(request: FastifyRequest, body: Buffer): Promise<Identity>;
+  /** The client's address, as proxies that are trusted tell it. */
+  sourceOf(request: FastifyRequest): string;
   /**
    * Commits a change with its record and charge; gives the log index. Throws `Refusal` when the
    * change is refused inside the transaction, and has then recorded that refusal.

@@ -19,7 +19,11 @@ import {
 } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/principals';
-const principal = answerObject({ tenant: name, name, kind, role, groups, createdAt: time });
+const active = {
+  type: 'boolean',
+  description: 'False: nothing is done in its name, by whatever key or token.',
+} as const;
+const principal = answerObject({ tenant: name, name, kind, role, groups, active, createdAt: time });
 
 interface NewPrincipal {
   name: string;
@@ -88,12 +92,12 @@ export const principalRoutes: NativeRoute[] = [
     method: 'PATCH',
     url: `${collection}/:p`,
     action: 'bursar:UpdatePrincipal',
-    summary: "Change a principal's role, or replace the set of its groups.",
+    summary: "Change a principal's role, replace the set of its groups, deactivate or activate it.",
     status: 200,
-    body: { ...closedObject({ role, groups }), minProperties: 1 },
+    body: { ...closedObject({ role, groups, active }), minProperties: 1 },
     answer: principal,
     run: async (call) => {
-      const wanted = call.body as { role?: Role; groups?: string[] };
+      const wanted = call.body as { role?: Role; groups?: string[]; active?: boolean };
       const [tenant, principalName] = [param(call, 't'), param(call, 'p')];
       checkGivenRole(call.who, wanted.role);
       return {

@@ -2,15 +2,18 @@
 // do.
 
 import type { Page } from '../../authz/directory.ts';
+import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import type { Principal } from '../../core/principal.ts';
 import type { Finding } from '../data-verifier.ts';
-import type { NativeChange, NativeDeps } from './deps.ts';
+import type { Identity, NativeChange, NativeDeps } from './deps.ts';
 import type { NativeAction, Reach } from './rights.ts';
 
 /** An authenticated, authorized and validated call. */
 export interface Call {
   who: Principal;
+  /** With what credential. */
+  identity: Identity;
   reach: Reach;
   params: Record<string, string>;
   query: Record<string, string | undefined>;
@@ -54,6 +57,14 @@ export function param(call: Call, name: string): string {
   const value = call.params[name];
   if (value === undefined) throw new Error(`route without parameter ${name}`);
   return value;
+}
+
+/** Throws `AccessDenied` to who uses a token: what is made here would outlive and outreach it. */
+export function refuseDelegated({ identity }: Call): void {
+  if (identity.delegation === null) return;
+  throw new Refusal('AccessDenied', {
+    message: 'With a token no key and no other token can be made here.',
+  });
 }
 
 export function pageOf(call: Call): Page {
