@@ -1,5 +1,6 @@
 // Every setting of `bursar serve`, in one table. Flags, environment variables, the keys of the YAML
 // file and the help are all derived from it, so they cannot disagree.
+import { type Network, parseNetwork } from '../authz/grants/networks.ts';
 import { inlineBytesMax } from '../core/limits.ts';
 import {
   parseCount,
@@ -85,6 +86,13 @@ export const settings = {
     placeholder: 'URL',
     description: 'how clients reach the gateway, where that is not the listening address',
     parse: parseUrl,
+  }),
+  trustedProxies: optional({
+    key: 'trustedProxies',
+    placeholder: 'CIDR',
+    description:
+      'proxies whose X-Forwarded-For and -Proto are believed; comma-separated if several',
+    parse: parseNetworks,
   }),
   region: setting({
     key: 'region',
@@ -263,6 +271,14 @@ function parseDomains(value: string): string[] {
     throw new Error('must be host names such as s3.example.org');
   }
   return domains;
+}
+
+function parseNetworks(value: string): Network[] {
+  return value.split(',').map((text) => {
+    const network = parseNetwork(text.trim());
+    if (!network) throw new Error('must be networks such as 10.0.0.0/8, or addresses');
+    return network;
+  });
 }
 
 function parseRegion(value: string): string {

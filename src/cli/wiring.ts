@@ -214,6 +214,7 @@ async function listen(
       port,
       stallTimeoutMs: config.stallTimeoutMs,
       connectionsMax: config.connectionsMax,
+      trustedProxies: config.trustedProxies ?? [],
       logLevel: config.logLevel,
       health: async () => ({ ready: !stopping, stores: healthOf(rooms.stores) }),
     });

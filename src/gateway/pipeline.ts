@@ -1,8 +1,9 @@
-// The way of every S3 request, in one function. What follows "decide" costs the client or the store
-// something, so nothing before it reads the body; what follows the commit must succeed.
+// The way of every request for what is stored, in one function. What follows "decide" costs the
+// client or the store something, so nothing before it reads the body; what follows the commit must
+// succeed.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
-import { anonymousIn } from '../authz/identity.ts';
+import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import { xmlBytesMax } from '../core/limits.ts';
@@ -13,35 +14,64 @@ import { lookUpBucket } from './bucket-lookup.ts';
 import { Context, type Rooms } from './context.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
 import type { Operation } from './operation.ts';
-import { sendRefusal, sendReply } from './reply.ts';
-import { beginRequest, parameter, parseRequest } from './request.ts';
+import { type DescribeRefusal, describeInXml, sendRefusal, sendReply } from './reply.ts';
+import { type Begun, beginRequest, parameter, parseRequest, type S3Request } from './request.ts';
 import { findOperation } from './routes.ts';
+import type { TrustedProxies } from './trusted-proxies.ts';
 
 export interface Pipeline {
   rooms: Rooms;
-  authenticator: Authenticator;
+  proxies: TrustedProxies;
   /** Told of each bug, with the request's id. */
   onBug: (error: unknown, requestId: string) => void;
   /** Told of each request that ends because what is stored is not what was written. */
   onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
 }
 
-/** Answers one S3 request. Never rejects. */
+/** How requests of one kind come in; from there on all go the same way. */
+export interface Entrance {
+  /** Who asks for what. Throws a Refusal, of which there is no record: nobody is known yet. */
+  enter(raw: IncomingMessage, begun: Begun): Promise<Entered>;
+  /** How a refusal is told to clients that come in here. */
+  describeRefusal: DescribeRefusal;
+}
+
+export interface Entered {
+  request: S3Request;
+  who: Identity;
+  /** Throws a Refusal. */
+  findOperation(request: S3Request): Operation;
+}
+
+/** The entrance of S3 clients. */
+export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance {
+  return {
+    enter: async (raw, begun) => {
+      const request = parseRequest(raw, begun, rooms.domains);
+      const who = (await authenticator.authenticate(request)) ?? anonymousIn(defaultTenant);
+      return { request, who, findOperation };
+    },
+    describeRefusal: describeInXml,
+  };
+}
+
+/** Answers one request. Never rejects. */
 export async function serveRequest(
   pipeline: Pipeline,
+  entrance: Entrance,
   raw: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const { rooms, authenticator } = pipeline;
-  const begun = beginRequest(raw);
+  const { rooms } = pipeline;
+  const begun = beginRequest(raw, pipeline.proxies);
   let context: Context | null = null;
   try {
-    const request = parseRequest(raw, begun, rooms.domains);
-    const who = (await authenticator.authenticate(request)) ?? anonymousIn(defaultTenant);
+    const entered = await entrance.enter(raw, begun);
+    const { request, who } = entered;
     const asked = new Context({ rooms, request, response, who });
     // Nothing is recorded of strangers who may do nothing: they could fill the log.
     if (!who.isAnonymous) context = asked;
-    const operation = findOperation(request);
+    const operation = entered.findOperation(request);
     await admit(asked, operation);
     context = asked;
     const reservation = reserve(context, operation);
@@ -55,7 +85,9 @@ export async function serveRequest(
       reservation.void();
     }
   } catch (error) {
-    await answerFailure(pipeline, { raw, response, requestId: begun.id, context }, error);
+    const request = { raw, response, requestId: begun.id };
+    const refusal = await recordFailure(pipeline, context, error, begun.id);
+    await sendRefusal(request, refusal, entrance.describeRefusal);
   }
 }
 
@@ -86,22 +118,18 @@ function reserve(context: Context, operation: Operation): Reservation {
   return context.rooms.reservations.reserve(context.requester, { ingressBytes, egressBytes: 0 });
 }
 
-async function answerFailure(
+/** What an error is answered with, once that is recorded. */
+async function recordFailure(
   pipeline: Pipeline,
-  request: {
-    raw: IncomingMessage;
-    response: ServerResponse;
-    requestId: string;
-    context: Context | null;
-  },
+  context: Context | null,
   error: unknown,
-): Promise<void> {
-  const { context, requestId } = request;
+  requestId: string,
+): Promise<Refusal> {
   const refusal = refusalOf(error);
   if (refusal.code === 'InternalError') pipeline.onBug(error, requestId);
   if (error instanceof IntegrityError) pipeline.onIntegrityFailure(error, requestId);
   if (context && context.index === null) await context.record(refusal.status, refusal.code);
-  await sendRefusal(request, refusal);
+  return refusal;
 }
 
 function refusalOf(error: unknown): Refusal {

@@ -87,29 +87,42 @@ class ChunkWriter {
   }
 }
 
-/** Sends S3's error document, or cuts the connection when an answer has already begun. */
+/** How a refusal is told: the type and text of a document. */
+export type DescribeRefusal = (
+  refusal: Refusal,
+  about: { raw: IncomingMessage; requestId: string },
+) => { type: string; text: string };
+
+/** S3's error document. */
+export const describeInXml: DescribeRefusal = (refusal, { raw, requestId }) => ({
+  type: 'application/xml',
+  text: renderErrorXml({
+    Code: refusal.code,
+    Message: refusal.message,
+    ...refusal.fields,
+    Resource: (raw.url ?? '').split('?', 1)[0],
+    RequestId: requestId,
+  }),
+});
+
+/** Sends a refusal, or cuts the connection when an answer has already begun. */
 export async function sendRefusal(
   request: { raw: IncomingMessage; response: ServerResponse; requestId: string },
   refusal: Refusal,
+  describe: DescribeRefusal,
 ): Promise<void> {
   const { raw, response, requestId } = request;
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
   }
+  const { type, text } = describe(refusal, request);
   const headers: Record<string, string> = {
     'x-amz-request-id': requestId,
-    'content-type': 'application/xml',
+    'content-type': type,
   };
   if (refusal.status === 503) headers['retry-after'] = '1';
-  const document = renderErrorXml({
-    Code: refusal.code,
-    Message: refusal.message,
-    ...refusal.fields,
-    Resource: (raw.url ?? '').split('?', 1)[0],
-    RequestId: requestId,
-  });
-  const body = Buffer.from(raw.method === 'HEAD' ? '' : document);
+  const body = Buffer.from(raw.method === 'HEAD' ? '' : text);
   if (raw.method !== 'HEAD') headers['content-length'] = String(body.length);
   const unread = !raw.complete;
   if (unread) headers.connection = 'close';

@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { headerCountMax, keyBytesMax, queryParametersMax, targetBytesMax } from '../core/limits.ts';
+import type { TrustedProxies } from './trusted-proxies.ts';
 
 export interface S3Request {
   readonly raw: IncomingMessage;
@@ -37,12 +38,8 @@ export function markExpectingContinue(raw: IncomingMessage): void {
 /**
  * The id that answers and records of this message carry, and its source, before anything can fail.
  */
-export function beginRequest(raw: IncomingMessage): Begun {
-  return {
-    id: newRequestId(),
-    source: raw.socket.remoteAddress ?? 'unknown',
-    isSecure: 'encrypted' in raw.socket,
-  };
+export function beginRequest(raw: IncomingMessage, proxies: TrustedProxies): Begun {
+  return { id: newRequestId(), ...proxies.locate(raw) };
 }
 
 export type Begun = Pick<S3Request, 'id' | 'source' | 'isSecure'>;

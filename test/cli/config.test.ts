@@ -48,6 +48,7 @@ describe('settings', () => {
       config: undefined,
       domains: undefined,
       publicUrl: undefined,
+      trustedProxies: undefined,
       region: 'us-east-1',
       rootAccessKey: undefined,
       rootSecretKey: undefined,
@@ -84,6 +85,7 @@ describe('settings', () => {
       listen: '[::1]:9001',
       domains: 'a.example,b.example',
       publicUrl: 'https://s3.example.org',
+      trustedProxies: '10.0.0.0/8,::1',
       region: 'eu-west-3',
       store: 's3://bucket/prefix',
       storeEndpoint: 'https://s3.example.org',
@@ -199,6 +201,10 @@ describe('what does not fit', () => {
   test.each([
     ['listen', ['', 'x', '127.0.0.1', '127.0.0.1:', ':65536', '::1:9000', '[::1]', 'a b:1']],
     ['domains', ['', '.example', 'a..b', 'a,', 'a/b', 'a:9000', '-a.example', '*']],
+    [
+      'trustedProxies',
+      ['', ',', '10.0.0.0/33', '10.0.0.1:80', '10.1', 'lo', '::1,', '*', 'fe80::1%0'],
+    ],
     ['region', ['', 'US', 'a/b', 'x'.repeat(65)]],
     ['publicUrl', ['', 'example.org', 'ftp://x', 'http://x/path', 'http://x?y', 'http://u@x']],
     ['stallTimeoutMs', ['', '0s', '1', '-1s', '1w', '1e3s', 's', '1 2s', '99999999999999d']],

@@ -2,7 +2,7 @@
 // client is the same client whether its address came plain or mapped into IPv6.
 import { BlockList, isIP } from 'node:net';
 
-interface Network {
+export interface Network {
   address: string;
   bits: number;
   family: 'ipv4' | 'ipv6';

@@ -10,22 +10,25 @@ import type { Change } from '../../ledger/commit.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Finding } from '../data-verifier.ts';
 import { beginRequest, parseRequest } from '../request.ts';
+import type { TrustedProxies } from '../trusted-proxies.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 
 export interface NativeRooms
-  extends Omit<NativeDeps, 'authenticate' | 'commit' | 'commitFindings'> {
+  extends Omit<NativeDeps, 'authenticate' | 'sourceOf' | 'commit' | 'commitFindings'> {
   ledger: Ledger;
   authenticator: Authenticator;
+  proxies: TrustedProxies;
   onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
 }
 
 /** What `registerNativeApi` needs, from the rooms. */
 export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
-  const { ledger, authenticator, onIntegrityFailure, ...rest } = rooms;
+  const { ledger, authenticator, proxies, onIntegrityFailure, ...rest } = rooms;
   return {
     ...rest,
+    sourceOf: (request) => proxies.locate(request.raw).source,
     authenticate: async (request, body) => {
-      const who = await authenticator.authenticate(signedPartOf(request));
+      const who = await authenticator.authenticate(signedPartOf(request, proxies));
       if (who === null) throw new Refusal('AccessDenied');
       checkBody(who.payload, body);
       return who;
@@ -38,9 +41,9 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
   };
 }
 
-function signedPartOf({ raw }: FastifyRequest) {
+function signedPartOf({ raw }: FastifyRequest, proxies: TrustedProxies) {
   // No domain: native paths are never split into bucket and key by the host.
-  return parseRequest(raw, beginRequest(raw), []);
+  return parseRequest(raw, beginRequest(raw, proxies), []);
 }
 
 /** Throws `XAmzContentSHA256Mismatch` or, for a body that is not covered, `InvalidRequest`. */
