@@ -3,10 +3,13 @@
 import type { Tx } from '../core/database.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Steps } from './change-steps.ts';
+import { type GrantChange, grantSteps } from './grant-changes.ts';
 import { type IdentityChange, identitySteps } from './identity-changes.ts';
+import { type MountChange, mountSteps } from './mount-changes.ts';
+import { type IssuerChange, issuerSteps } from './issuer-changes.ts';
 import { type PublicKeyChange, publicKeySteps } from './public-key-changes.ts';
 
-export type AuthzChange = IdentityChange | PublicKeyChange;
+export type AuthzChange = IdentityChange | GrantChange | MountChange | IssuerChange | PublicKeyChange;
 
 export type Verdict = { ok: true } | { ok: false; code: ErrorCode };
 
@@ -19,7 +22,7 @@ export interface Follower {
   follow(change: AuthzChange): Promise<() => void | Promise<void>>;
 }
 
-const steps = { ...identitySteps, ...publicKeySteps };
+const steps = { ...identitySteps, ...grantSteps, ...mountSteps, ...issuerSteps, ...publicKeySteps };
 
 /**
  * Checks a change and, if nothing stands against it, writes it. Runs inside the ledger's

@@ -39,6 +39,7 @@ const table = {
   InvalidRange: [416, 'The requested range is not satisfiable'],
   InvalidRequest: [400, 'Invalid Request'],
   InvalidStorageClass: [400, 'The storage class you specified is not valid.'],
+  InvalidTag: [400, 'The tag provided was not a valid tag.'],
   InvalidToken: [400, 'The provided token is malformed or otherwise invalid.'],
   InvalidURI: [400, "Couldn't parse the specified URI."],
   KeyTooLongError: [400, 'Your key is too long'],
@@ -93,6 +94,15 @@ const table = {
     "The provided 'x-amz-content-sha256' header does not match what was computed.",
   ],
 
+  // STS's.
+  ExpiredTokenException: [401, 'The web identity token has expired.'],
+  IDPCommunicationError: [400, 'The issuer of the web identity token cannot be reached.'],
+  InvalidAction: [400, 'There is no such action.'],
+  InvalidIdentityToken: [401, 'The web identity token is not valid here.'],
+  MalformedPolicyDocument: [400, 'The session policy is not valid.'],
+  PackedPolicyTooLarge: [400, 'The token and the session policy are too large together.'],
+  ValidationError: [400, 'The request does not fit the documented parameters.'],
+
   // The native API's own (RFC 9457 problem types use the same codes).
   NoSuchTenant: [404, 'The tenant does not exist.'],
   NoSuchPrincipal: [404, 'The principal does not exist.'],
@@ -108,6 +118,7 @@ const table = {
   InUse: [409, 'It is still in use.'],
   TooManyAccessKeys: [409, 'The principal has as many access keys as it may have.'],
   TooManyGrants: [409, 'There is no room for another grant in this place.'],
+  TooManyIssuers: [409, 'The tenant trusts as many issuers as it may.'],
   TooManyPublicKeys: [409, 'The principal has as many public keys as it may have.'],
   TooManyTokens: [409, 'The principal has as many tokens as it may have.'],
   InvalidInput: [400, 'The request does not fit the documented schema.'],

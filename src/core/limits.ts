@@ -14,10 +14,14 @@ export const partCountMax = 10_000;
 export const partBytesMin = 5 * MiB;
 export const listKeysMax = 1000;
 export const deleteKeysMax = 1000;
+export const tagsMax = 10;
+export const tagKeyLengthMax = 128;
+export const tagValueLengthMax = 256;
 export const presignSecondsMax = 7 * 24 * 3600;
 export const clockSkewMsMax = 15 * 60 * 1000;
 export const sessionTokenBytesMax = 8 * KiB;
 export const bucketsPerTenantMax = 10_000;
+export const mountsPerTenantMax = 10_000;
 
 // HTTP
 export const headerBytesMax = 32 * KiB;
@@ -57,6 +61,7 @@ export function manifestRunsMax(sizeBytes: number): number {
 // Native API
 export const nativeBodyBytesMax = 64 * KiB;
 export const accessKeysPerPrincipalMax = 100;
+export const issuersPerTenantMax = 20;
 export const publicKeysPerPrincipalMax = 20;
 export const groupsPerPrincipalMax = 100;
 export const nativeListMax = 1000;

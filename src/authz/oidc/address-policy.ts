@@ -1,0 +1,95 @@
+// Which addresses the gateway asks for an issuer's documents. Tenants' admins choose the URLs, so
+// these must not lead into the network that the gateway is in. Invariant: the address that is
+// checked is the one that is connected to, since the name is resolved here, once.
+// Specification: the IANA registries of special-purpose IPv4 and IPv6 addresses.
+import { promises as dns, type LookupAddress } from 'node:dns';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+
+export interface AddressPolicy {
+  /** Issuers in private networks, and on this machine. */
+  allowPrivate: boolean;
+  /** Issuers on this machine. */
+  allowLoopback: boolean;
+}
+
+/** Of addresses that are nobody's, everybody's, or the link's: there, clouds keep their secrets. */
+const never = subnets(
+  ...['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '240.0.0.0/4'],
+  ...['::/128', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'],
+);
+const loopback = subnets('127.0.0.0/8', '::1/128');
+const special = subnets(
+  ...['10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.0.0.0/24', '192.0.2.0/24'],
+  ...['192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
+  ...['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'],
+);
+const global6 = subnets('2000::/3');
+
+function subnets(...texts: string[]): BlockList {
+  const list = new BlockList();
+  for (const text of texts) {
+    const [address = '', bits] = text.split('/');
+    list.addSubnet(address, Number(bits), isIP(address) === 4 ? 'ipv4' : 'ipv6');
+  }
+  return list;
+}
+
+/** May the gateway connect to this address? False for what is no address. */
+export function allowsAddress(policy: AddressPolicy, address: string): boolean {
+  const version = isIP(address);
+  if (version === 0) return false;
+  const family = version === 4 ? 'ipv4' : 'ipv6';
+  if (never.check(address, family)) return false;
+  if (loopback.check(address, family)) return policy.allowLoopback || policy.allowPrivate;
+  const isPublic =
+    !special.check(address, family) && (version === 4 || global6.check(address, family));
+  return isPublic || policy.allowPrivate;
+}
+
+const askMs = 2000;
+
+/**
+ * Resolves names for `http.request`, and fails where an address is not allowed. By DNS alone: the
+ * system's own resolver takes a thread from the disk's pool for as long as a name server is silent.
+ */
+export function guardedLookup(policy: AddressPolicy): LookupFunction {
+  return (hostname, options, callback) => {
+    resolveName(hostname).then(
+      (addresses) => {
+        const refused = addresses.find(({ address }) => !allowsAddress(policy, address));
+        const [first] = addresses;
+        if (refused) callback(new AddressRefused(refused.address), '');
+        else if (!first) callback(new Error(`${hostname} has no address`), '');
+        else if (options.all) callback(null, addresses);
+        else callback(null, first.address, first.family);
+      },
+      (error) => callback(error, ''),
+    );
+  };
+}
+
+export class AddressRefused extends Error {
+  override readonly name = 'AddressRefused';
+
+  constructor(address: string) {
+    super(`the address ${address} is not a public one`);
+  }
+}
+
+async function resolveName(hostname: string): Promise<LookupAddress[]> {
+  if (hostname === 'localhost') {
+    return [
+      { address: '127.0.0.1', family: 4 },
+      { address: '::1', family: 6 },
+    ];
+  }
+  const resolver = new dns.Resolver({ timeout: askMs, tries: 1 });
+  const [four, six] = await Promise.allSettled([
+    resolver.resolve4(hostname),
+    resolver.resolve6(hostname),
+  ]);
+  if (four.status === 'rejected' && six.status === 'rejected') throw four.reason;
+  const found = (answer: PromiseSettledResult<string[]>, family: number) =>
+    answer.status === 'fulfilled' ? answer.value.map((address) => ({ address, family })) : [];
+  return [...found(four, 4), ...found(six, 6)];
+}

@@ -1,0 +1,116 @@
+// The outside issuers of all tenants, in memory as they are in the database. Invariant: a group
+// that is gone is in no issuer's mapping, so what its name was once granted is nobody's any more.
+import type { Reader } from '../../core/database.ts';
+import { parsePath, rights, type Scope } from '../tokens/scope.ts';
+import type { AddressPolicy } from './address-policy.ts';
+import type { IssuerEntry, IssuerMapping } from './issuer.ts';
+import { fetchKeys } from './issuer-documents.ts';
+import { IssuerKeys } from './issuer-keys.ts';
+
+/** An issuer, ready to verify its tokens. */
+export interface TrustedIssuer {
+  tenant: string;
+  name: string;
+  url: string;
+  audience: string;
+  keys: IssuerKeys;
+  pathPrefix: string;
+  /** Of tokens that name no storage right; null: wherever their principals may. */
+  wholeScope: Scope | null;
+  principals: ReadonlyMap<string, string>;
+  groups: ReadonlyMap<string, string>;
+  defaultPrincipal: string | null;
+}
+
+const fetchMsMax = 5000;
+
+export class IssuerBook {
+  readonly #read: Reader;
+  readonly #policy: AddressPolicy;
+  #issuers = new Map<string, TrustedIssuer>();
+  /** By the issuer's URL, which several tenants may trust. */
+  #keys = new Map<string, IssuerKeys>();
+
+  constructor(read: Reader, policy: AddressPolicy) {
+    this.#read = read;
+    this.#policy = policy;
+  }
+
+  /** Those that were given these URL and audiences: `iss` and `aud` of a token. */
+  find(url: string, audiences: readonly string[]): TrustedIssuer[] {
+    return audiences.flatMap((audience) => this.#issuers.get(placeOf(url, audience)) ?? []);
+  }
+
+  keysOf(url: string): IssuerKeys | undefined {
+    return this.#keys.get(url);
+  }
+
+  /** Reads what the tables say now. Keys of issuers that stay are kept. */
+  async load(): Promise<void> {
+    // One query, so that of two loads the later one has what is newer.
+    const rows = await this.#read.all<IssuerRow & { groups: string }>(
+      `SELECT ${columns}, (SELECT json_group_array(name) FROM groups
+         WHERE groups.tenant = issuers.tenant) AS groups FROM issuers`,
+    );
+    const issuers = new Map<string, TrustedIssuer>();
+    const keys = new Map<string, IssuerKeys>();
+    for (const row of rows) {
+      const kept = keys.get(row.url) ?? this.#keys.get(row.url) ?? this.#newKeys(row.url);
+      keys.set(row.url, kept);
+      const groups = new Set(JSON.parse(row.groups) as string[]);
+      issuers.set(placeOf(row.url, row.audience), trust(entryOf(row), kept, groups));
+    }
+    this.#issuers = issuers;
+    this.#keys = keys;
+  }
+
+  #newKeys(url: string): IssuerKeys {
+    return new IssuerKeys(() => fetchKeys(url, this.#policy, fetchMsMax));
+  }
+}
+
+/** A URL has no line end. */
+function placeOf(url: string, audience: string): string {
+  return `${url}\n${audience}`;
+}
+
+function trust(
+  { mapping, ...entry }: IssuerEntry,
+  keys: IssuerKeys,
+  groupsThere: ReadonlySet<string>,
+): TrustedIssuer {
+  const { tenant, name, url, audience } = entry;
+  const { pathPrefix, principals, groups, defaultPrincipal } = mapping;
+  const place = parsePath(pathPrefix);
+  return {
+    ...{ tenant, name, url, audience, keys, pathPrefix, defaultPrincipal },
+    wholeScope: place.bucket === null ? null : rights.map((right) => ({ right, ...place })),
+    principals: new Map(Object.entries(principals)),
+    groups: new Map(Object.entries(groups).filter(([, group]) => groupsThere.has(group))),
+  };
+}
+
+type IssuerRow = Omit<IssuerEntry, 'mapping'> & { mapping: string };
+
+function entryOf({ mapping, ...row }: IssuerRow): IssuerEntry {
+  return { ...row, mapping: JSON.parse(mapping) as IssuerMapping };
+}
+
+const columns = 'tenant, name, url, audience, mapping, created_ms AS createdMs';
+
+/** A tenant's issuers, in the order of their names. They are few. */
+export async function listIssuers(read: Reader, tenant: string): Promise<IssuerEntry[]> {
+  const sql = `SELECT ${columns} FROM issuers WHERE tenant = ? ORDER BY name`;
+  const rows = await read.all<IssuerRow>(sql, tenant);
+  return rows.map(entryOf);
+}
+
+export async function readIssuer(
+  read: Reader,
+  tenant: string,
+  name: string,
+): Promise<IssuerEntry | undefined> {
+  const sql = `SELECT ${columns} FROM issuers WHERE tenant = ? AND name = ?`;
+  const row = await read.get<IssuerRow>(sql, tenant, name);
+  return row && entryOf(row);
+}

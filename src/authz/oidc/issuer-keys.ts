@@ -1,0 +1,106 @@
+// The keys of one outside issuer, fetched when a token needs them. Invariant: however many tokens
+// ask, known or forged, an issuer is asked once at a time, and not again within `retryMs`; so one
+// that is down or hangs costs others nothing, and its own users one wait in `retryMs`.
+// Specification: OpenID Connect Core 1.0 section 10.1.1 (rotation of signing keys).
+import {
+  type CryptoKey,
+  createLocalJWKSet,
+  errors,
+  type JSONWebKeySet,
+  type JWSHeaderParameters,
+} from 'jose';
+import { isoTime } from '../../core/clock.ts';
+import { tokenRefusal } from '../tokens/faults.ts';
+
+/** After this keys are fetched again, so that one which the issuer withdrew is noticed. */
+export const keysFreshMs = 10 * 60_000;
+/** While the issuer cannot be asked, its last keys are good for so long. */
+export const keysKeptMs = 24 * 3600_000;
+/** How soon an issuer is asked again, for a key that is not among its last ones or after a failure. */
+export const retryMs = 30_000;
+
+export type FetchKeys = () => Promise<JSONWebKeySet>;
+
+/** What is known of an issuer's keys, for its tenant's admin. */
+export interface KeysState {
+  count: number;
+  /** null: never. */
+  fetchedAt: string | null;
+  /** Why the last try failed; null: it did not. */
+  problem: string | null;
+}
+
+interface KeySet {
+  find: (header: JWSHeaderParameters) => Promise<CryptoKey>;
+  count: number;
+  fetchedMs: number;
+}
+
+export class IssuerKeys {
+  readonly #fetch: FetchKeys;
+  #set: KeySet | null = null;
+  #fetching: Promise<void> | null = null;
+  #triedMs = Number.NEGATIVE_INFINITY;
+  #problem: string | null = null;
+
+  constructor(fetch: FetchKeys) {
+    this.#fetch = fetch;
+  }
+
+  get state(): KeysState {
+    const { count = 0, fetchedMs } = this.#set ?? {};
+    const fetchedAt = fetchedMs === undefined ? null : isoTime(fetchedMs);
+    return { count, fetchedAt, problem: this.#problem };
+  }
+
+  /** Until when what these keys verified needs no second look. */
+  get goodUntilMs(): number {
+    const fresh = this.#set && this.#problem === null;
+    return fresh ? this.#triedMs + keysFreshMs : this.#triedMs + retryMs;
+  }
+
+  /** The key that a token's header names. Throws Refusal InvalidBearerToken, or an error of jose. */
+  async find(header: JWSHeaderParameters, nowMs: number): Promise<CryptoKey> {
+    if (nowMs >= this.goodUntilMs) await this.#refresh(nowMs);
+    try {
+      return await this.#usable(nowMs).find(header);
+    } catch (error) {
+      const isNew = error instanceof errors.JWKSNoMatchingKey;
+      if (!isNew || !(await this.#refresh(nowMs))) throw error;
+      return this.#usable(nowMs).find(header);
+    }
+  }
+
+  #usable(nowMs: number): KeySet {
+    if (this.#set && nowMs < this.#set.fetchedMs + keysKeptMs) return this.#set;
+    throw tokenRefusal('Signature', 'cannot be verified: its issuer gives no keys at this time');
+  }
+
+  /** False: the issuer was asked a moment ago. */
+  async #refresh(nowMs: number): Promise<boolean> {
+    if (!this.#fetching) {
+      if (nowMs < this.#triedMs + retryMs) return false;
+      this.#triedMs = nowMs;
+      this.#fetching = this.#load(nowMs).finally(() => {
+        this.#fetching = null;
+      });
+    }
+    await this.#fetching;
+    return true;
+  }
+
+  async #load(nowMs: number): Promise<void> {
+    try {
+      const keys = await this.#fetch();
+      this.#set = { find: createLocalJWKSet(keys), count: keys.keys.length, fetchedMs: nowMs };
+      this.#problem = null;
+    } catch (error) {
+      this.#problem = reasonOf(error as NodeJS.ErrnoException);
+    }
+  }
+}
+
+/** Where several addresses were tried there is a code, and no message. */
+function reasonOf({ message, code }: NodeJS.ErrnoException): string {
+  return message || String(code);
+}

@@ -1,0 +1,71 @@
+// An outside issuer of tokens that a tenant trusts, and what it is trusted with. Invariant: an
+// issuer is known by the exact text of its URL, which tokens carry as `iss` and discovery repeats;
+// nothing is normalised, so no other text stands for it.
+// Specification: OpenID Connect Discovery 1.0 section 3 and 4.3; RFC 8414 section 2.
+import { isIP } from 'node:net';
+import { Refusal } from '../../core/errors.ts';
+import { parsePath, renderPath, ScopeError } from '../tokens/scope.ts';
+
+/** Whom an issuer's tokens act for. Principals and groups are of the tenant that trusts it. */
+export interface IssuerMapping {
+  /** `/bucket/prefix`, percent-encoded: where its tokens reach, and where their paths begin. */
+  pathPrefix: string;
+  /** Names of principals by the tokens' `sub`. */
+  principals: Readonly<Record<string, string>>;
+  /** Names of groups by entries of the tokens' `wlcg.groups` or `groups`. */
+  groups: Readonly<Record<string, string>>;
+  /** For every other `sub`; null: those are refused. */
+  defaultPrincipal: string | null;
+}
+
+export interface IssuerEntry {
+  tenant: string;
+  name: string;
+  /** As tokens have it in `iss`. */
+  url: string;
+  /** What tokens must have in `aud`. */
+  audience: string;
+  mapping: IssuerMapping;
+  createdMs: number;
+}
+
+const urlLengthMax = 256;
+
+/** Throws Refusal InvalidInput unless keys can be asked for at this URL by OIDC discovery. */
+export function checkIssuerUrl(text: string): void {
+  const fits = text.length <= urlLengthMax && URL.canParse(text) && isPlain(new URL(text), text);
+  if (fits) return;
+  const rule = `must be the issuer's https URL as its tokens have it in "iss", without query`;
+  throw new Refusal('InvalidInput', {
+    message: `body.url ${rule}.`,
+    fields: { field: 'body.url' },
+  });
+}
+
+/** Plain http is for an issuer on the gateway's own machine only. */
+function isPlain(url: URL, text: string): boolean {
+  const isSecure = url.protocol === 'https:' || (url.protocol === 'http:' && isLoopbackHost(url));
+  const isWhole = url.href === text || url.href === `${text}/`;
+  return isSecure && isWhole && !url.search && !url.hash && !url.username && !url.password;
+}
+
+/** Does the URL name this machine by a name or address that means no other? */
+export function isLoopbackHost({ hostname }: URL): boolean {
+  if (hostname === 'localhost' || hostname === '[::1]') return true;
+  return isIP(hostname) === 4 && hostname.startsWith('127.');
+}
+
+/** The path in the one form that is stored. Throws Refusal InvalidInput. */
+export function canonicalPathPrefix(text: string): string {
+  try {
+    return renderPath(parsePath(text));
+  } catch (error) {
+    if (!(error instanceof ScopeError)) throw error;
+    const field = 'body.mapping.pathPrefix';
+    throw new Refusal('InvalidInput', {
+      message: `${field} ${error.message}.`,
+      fields: { field },
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,119 @@
+// Whom a token of an outside issuer lets act, and with how much. Invariant: it narrows. What it
+// allows, the principal that its subject is mapped to must be allowed as well, with the groups that
+// its entries are mapped to; and it never makes an operator.
+import type { Reader } from '../../core/database.ts';
+import { Refusal } from '../../core/errors.ts';
+import { principalId } from '../../core/principal.ts';
+import type { AuthzChange, Follower } from '../changes.ts';
+import type { Directory } from '../directory.ts';
+import type { Actor, Delegation } from '../identity.ts';
+import { ChainConditions } from '../tokens/conditions.ts';
+import type { AddressPolicy } from './address-policy.ts';
+import { IssuerBook } from './issuer-book.ts';
+import type { KeysState } from './issuer-keys.ts';
+import { type OutsideToken, verifyOutsideToken } from './outside-token.ts';
+import { RecentTokens } from './recent-tokens.ts';
+
+export interface OutsideTokensOptions {
+  read: Reader;
+  directory: Pick<Directory, 'findActor'>;
+  /** Where issuers may be asked for their keys. */
+  policy: AddressPolicy;
+}
+
+/** A token that was verified, with what was made of it for the actor as it was then. */
+interface Kept extends OutsideToken {
+  delegation: Delegation;
+  from: Actor | null;
+  actor: Actor | null;
+}
+
+const noConditions = new ChainConditions([]);
+
+export class OutsideTokens implements Follower {
+  readonly #directory: Pick<Directory, 'findActor'>;
+  readonly #book: IssuerBook;
+  readonly #recent = new RecentTokens<Kept>();
+
+  private constructor(directory: Pick<Directory, 'findActor'>, book: IssuerBook) {
+    this.#directory = directory;
+    this.#book = book;
+  }
+
+  /** Reads the issuers of all tenants. Asks none of them for anything yet. */
+  static async load(options: OutsideTokensOptions): Promise<OutsideTokens> {
+    const book = new IssuerBook(options.read, options.policy);
+    await book.load();
+    return new OutsideTokens(options.directory, book);
+  }
+
+  /**
+   * Who bears this token, and what it leaves them. Throws Refusal InvalidBearerToken,
+   * ExpiredBearerToken or AccessDenied. Not asked: whether it was revoked.
+   */
+  async authenticate(
+    text: string,
+    nowMs: number,
+  ): Promise<{ actor: Actor; delegation: Delegation }> {
+    const token = this.#recent.find(text, nowMs) ?? (await this.#verify(text, nowMs));
+    const from = await this.#directory.findActor(principalId(token.tenant, token.principalName));
+    if (!from || from.principal.role === 'operator') {
+      const message = 'The token acts for nobody who may be acted for.';
+      throw new Refusal('AccessDenied', { message });
+    }
+    if (token.from !== from || !token.actor) {
+      token.from = from;
+      token.actor = withGroups(from, token.groups);
+    }
+    return { actor: token.actor, delegation: token.delegation };
+  }
+
+  /** What the token says, verified anew. Throws as `authenticate` does. */
+  verifyOutsideToken(text: string, nowMs: number): Promise<OutsideToken> {
+    return verifyOutsideToken(text, this.#book, nowMs);
+  }
+
+  /** Of the issuer with this URL; undefined where nobody trusts it. */
+  keysState(url: string): KeysState | undefined {
+    return this.#book.keysOf(url)?.state;
+  }
+
+  async follow(change: AuthzChange): Promise<() => void | Promise<void>> {
+    switch (change.type) {
+      case 'putIssuer':
+      case 'deleteIssuer':
+      case 'deleteGroup':
+      case 'deleteTenant':
+        return async () => {
+          await this.#book.load();
+          this.#recent.forgetAll();
+        };
+      default:
+        return () => {};
+    }
+  }
+
+  async #verify(text: string, nowMs: number): Promise<Kept> {
+    const { epoch } = this.#recent;
+    const token = await this.verifyOutsideToken(text, nowMs);
+    const kept = { ...token, delegation: delegationOf(token), from: null, actor: null };
+    this.#recent.keep(text, kept, epoch);
+    return kept;
+  }
+}
+
+function delegationOf({ id, scope, expiresAtMs }: OutsideToken): Delegation {
+  return {
+    ids: [id],
+    scope,
+    conditions: noConditions,
+    accounts: [{ name: `token:${id}` }],
+    policies: [],
+    expiresAtMs,
+  };
+}
+
+function withGroups(actor: Actor, groups: readonly string[]): Actor {
+  const added = groups.map((group) => `group:${actor.principal.tenant}/${group}`);
+  return { ...actor, subjects: [...new Set([...actor.subjects, ...added])] };
+}
