@@ -1,5 +1,9 @@
-// The mounts of all tenants, in memory as they are in the database.
+// The mounts of all tenants, in memory as they are in the database: one is looked for in every
+// request for a bucket that is not there.
 import type { Reader } from '../core/database.ts';
+import type { AuthzChange, Follower } from './changes.ts';
+import type { Page } from './directory.ts';
+import { Turns } from './turns.ts';
 
 export interface Mount {
   /** The tenant in whose namespace it is, and its name there. */
@@ -9,19 +13,77 @@ export interface Mount {
   bucket: string;
 }
 
-export class MountBook {
+export interface MountEntry extends Mount {
+  createdMs: number;
+}
+
+const columns = `tenant, name, bucket_tenant AS bucketTenant, bucket, created_ms AS createdMs`;
+
+export class MountBook implements Follower {
+  readonly #read: Reader;
   readonly #mounts = new Map<string, Mount>();
+  readonly #turns = new Turns();
+
+  private constructor(read: Reader) {
+    this.#read = read;
+  }
 
   static async load(read: Reader): Promise<MountBook> {
-    const book = new MountBook();
-    const rows = await read.all<Mount>(
-      'SELECT tenant, name, bucket_tenant AS bucketTenant, bucket FROM mounts',
-    );
-    for (const mount of rows) book.#mounts.set(`${mount.tenant}/${mount.name}`, mount);
+    const book = new MountBook(read);
+    for (const mount of await read.all<MountEntry>(`SELECT ${columns} FROM mounts`))
+      book.#add(mount);
     return book;
   }
 
   find(tenant: string, name: string): Mount | undefined {
     return this.#mounts.get(`${tenant}/${name}`);
+  }
+
+  /** As the database has it. */
+  async read(tenant: string, name: string): Promise<MountEntry | undefined> {
+    const sql = `SELECT ${columns} FROM mounts WHERE tenant = ? AND name = ?`;
+    return this.#read.get<MountEntry>(sql, tenant, name);
+  }
+
+  async list(tenant: string, page: Page): Promise<MountEntry[]> {
+    const sql = `SELECT ${columns} FROM mounts WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`;
+    return this.#read.all<MountEntry>(sql, tenant, page.after, page.limit);
+  }
+
+  async follow(change: AuthzChange): Promise<() => void | Promise<void>> {
+    switch (change.type) {
+      case 'putMount':
+      case 'deleteMount':
+        return this.#inTurn(async () => {
+          const mount = await this.read(change.tenant, change.name);
+          if (mount) this.#add(mount);
+          else this.#mounts.delete(`${change.tenant}/${change.name}`);
+        });
+      case 'deleteTenant':
+        return this.#inTurn(async () => {
+          const sql = 'SELECT 1 FROM tenants WHERE name = ?';
+          if (await this.#read.get(sql, change.name)) return;
+          for (const [id, { tenant }] of this.#mounts) {
+            if (tenant === change.name) this.#mounts.delete(id);
+          }
+        });
+      default:
+        return () => {};
+    }
+  }
+
+  async #inTurn(update: () => Promise<void>): Promise<() => Promise<void>> {
+    const end = await this.#turns.take();
+    return async () => {
+      try {
+        await update();
+      } finally {
+        end();
+      }
+    };
+  }
+
+  #add(mount: Mount): void {
+    this.#mounts.set(`${mount.tenant}/${mount.name}`, mount);
   }
 }

@@ -36,19 +36,21 @@ export async function getBucket(read: Reader, id: number): Promise<Bucket | unde
   return read.get<Bucket>(`SELECT ${columns} FROM buckets WHERE id = ?`, id);
 }
 
-/** Buckets in order of name, all of the tenant's or one owner's, after `after`. */
+/** A bucket without its policy's text. */
+export type ListedBucket = Omit<Bucket, 'policy'> & { hasPolicy: number };
+
+/** A tenant's buckets in order of name, after `after`. */
 export async function listBuckets(
   read: Reader,
-  wanted: { tenant: string; owner: string | null; prefix: string; after: string; max: number },
-): Promise<Bucket[]> {
-  const { tenant, after, owner, prefix, max } = wanted;
-  return read.all<Bucket>(
-    `SELECT ${columns} FROM buckets WHERE tenant = ? AND name > ? AND (? IS NULL OR owner = ?)
-       AND substr(name, 1, length(?)) = ? ORDER BY name LIMIT ?`,
+  wanted: { tenant: string; prefix: string; after: string; max: number },
+): Promise<ListedBucket[]> {
+  const { tenant, after, prefix, max } = wanted;
+  return read.all<ListedBucket>(
+    `SELECT id, tenant, name, owner, created_ms AS createdMs, store, policy IS NOT NULL AS hasPolicy
+       FROM buckets WHERE tenant = ? AND name > ? AND substr(name, 1, length(?)) = ?
+       ORDER BY name LIMIT ?`,
     tenant,
     after,
-    owner,
-    owner,
     prefix,
     prefix,
     max,
@@ -81,6 +83,9 @@ export async function createBucket(
       existing.owner === change.owner ? 'BucketAlreadyOwnedByYou' : 'BucketAlreadyExists',
     );
   }
+  // A mount has the name (authz/mount-changes.ts).
+  const mount = 'SELECT 1 FROM mounts WHERE tenant = ? AND name = ?';
+  if (await tx.get(mount, change.tenant, change.name)) return refused('BucketAlreadyExists');
   const count = await tx.get<{ n: number }>(
     'SELECT count(*) AS n FROM buckets WHERE tenant = ?',
     change.tenant,
@@ -121,4 +126,19 @@ export async function deleteBucket(
   await tx.run('DELETE FROM buckets WHERE id = ?', change.bucketId);
   await noteChange(tx, { store: bucket.store, bucketId: bucket.id, key: null }, moment);
   return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
+}
+
+export interface PutBucketPolicy {
+  kind: 'putBucketPolicy';
+  bucketId: number;
+  /** As it was sent; null: the bucket has none from now on. */
+  policy: string | null;
+}
+
+/** No journal has policies: what a bucket is rebuilt without lets in nobody but its own. */
+export async function putBucketPolicy(tx: Tx, change: PutBucketPolicy): Promise<Outcome<null>> {
+  const sql = 'UPDATE buckets SET policy = ? WHERE id = ?';
+  const { changes } = await tx.run(sql, change.policy, change.bucketId);
+  if (changes === 0) return refused('NoSuchBucket');
+  return { ok: true, storage: noStorage, result: null };
 }

@@ -5,6 +5,9 @@ const KiB = 1024;
 
 /** S3's bound of a bucket policy. */
 export const policyBytesMax = 20 * KiB;
+/** STS's bound of a session policy is 2,048 characters; these are its bytes. */
+export const sessionPolicyLengthMax = 2048;
+export const sessionPolicyBytesMax = 4 * sessionPolicyLengthMax;
 /** Patterns with `?` in one policy, together: those are searched for without an index. */
 export const unitPatternsLengthMax = KiB;
 
@@ -15,6 +18,9 @@ export const grantConditionsBytesMax = 2 * KiB;
 /** Condition operators, and keys below each; and values below each key. */
 export const conditionMembersMax = 32;
 export const conditionValuesMax = 256;
+
+/** The grants of one tenant, as JSON together: a million short ones. */
+export const tenantGrantsBytesMax = 128 * KiB * KiB;
 
 /** Grants to one subject in exactly one place: all of them are looked at. */
 export const grantsPerPlaceMax = 100;
