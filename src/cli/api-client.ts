@@ -64,7 +64,7 @@ export function findConnection(flags: ConnectionFlags): Connection {
 }
 
 export interface ApiRequest {
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Decoded segments after `/_/v1/`. */
   path: readonly string[];
   query?: Readonly<Record<string, string | undefined>>;
@@ -112,6 +112,18 @@ export async function listAll<T>(
   return entries;
 }
 
+/**
+ * The URL by which the gateway knows itself, which tokens and proofs are for. Throws
+ * `CommandFailure`.
+ */
+export async function readGatewayUrl({ endpoint }: Connection): Promise<string> {
+  const url = `${endpoint}/.well-known/openid-configuration`;
+  const { text } = await reach(endpoint, () => exchange(url, 'GET', {}, undefined));
+  const { issuer } = (parseAnswer(text) ?? {}) as { issuer?: unknown };
+  if (typeof issuer === 'string') return issuer;
+  throw new CommandFailure('failed', `${endpoint} does not say its URL: give --audience`);
+}
+
 async function send(
   connection: Connection,
   request: ApiRequest,
@@ -142,8 +154,12 @@ async function send(
   const target = `/_/v1/${request.path.map(encode).join('/')}`;
   const search = query.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&');
   const url = `${endpoint}${target}${search && `?${search}`}`;
+  return reach(endpoint, () => exchange(url, request.method, { ...headers, ...signed }, body));
+}
+
+async function reach<T>(endpoint: string, work: () => Promise<T>): Promise<T> {
   try {
-    return await exchange(url, request.method, { ...headers, ...signed }, body);
+    return await work();
   } catch (error) {
     const reason = (error as NodeJS.ErrnoException).code ?? messageOfFailure(error);
     throw new CommandFailure(

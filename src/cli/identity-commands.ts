@@ -1,10 +1,10 @@
-// `bursar tenant|principal|group|key`: who there is. Principals are written TENANT/NAME.
+// `bursar tenant|principal|group`: who there is. Principals are written TENANT/NAME.
 import type { Command } from 'commander';
 import { principalKinds, roles } from '../core/principal.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
 import { type CommandFlags, choice, connect, parseBoolean, splitId } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
-import { print, printJson, printTable } from './output.ts';
+import { printTable } from './output.ts';
 
 interface Tenant {
   name: string;
@@ -25,6 +25,7 @@ interface Principal {
   kind: string;
   role: string;
   groups: string[];
+  active: boolean;
   createdAt: string;
 }
 
@@ -32,12 +33,6 @@ interface Group {
   tenant: string;
   name: string;
   members?: string[];
-  createdAt: string;
-}
-
-interface AccessKey {
-  accessKeyId: string;
-  secretAccessKey?: string;
   createdAt: string;
 }
 
@@ -151,6 +146,20 @@ export function addPrincipalCommands(program: Command): void {
       const { json } = await callApi(connection, { method: 'PATCH', path, body });
       showPrincipals(flags, json, [json as Principal]);
     });
+  for (const [name, active, description] of [
+    ['deactivate', false, 'refuse whatever is done in its name, by any key or token'],
+    ['activate', true, 'take its keys and tokens again'],
+  ] as const) {
+    principal
+      .command(`${name} <tenant/name>`)
+      .description(description)
+      .action(async (id: string, _given: object, command: Command) => {
+        const { connection, flags } = connect(command);
+        const path = principalPath(id);
+        const { json } = await callApi(connection, { method: 'PATCH', path, body: { active } });
+        showPrincipals(flags, json, [json as Principal]);
+      });
+  }
   principal
     .command('delete <tenant/name>')
     .description('delete a principal that owns no bucket, with its access keys')
@@ -192,38 +201,6 @@ export function addGroupCommands(program: Command): void {
     .description('delete a group; its members stay')
     .action(async (id: string, _given: object, command: Command) => {
       await remove(command, groupPath(id));
-    });
-}
-
-export function addKeyCommands(program: Command): void {
-  const key = program.command('key').description('access keys of principals');
-  key
-    .command('create <tenant/name>')
-    .description('create an access key; its secret is shown only now')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const path = [...principalPath(id), 'access-keys'];
-      const { json } = await callApi(connection, { method: 'POST', path, body: {} });
-      if (flags.json) return printJson(json);
-      const made = json as AccessKey;
-      print(`aws_access_key_id = ${made.accessKeyId}`);
-      print(`aws_secret_access_key = ${made.secretAccessKey}`);
-    });
-  key
-    .command('list <tenant/name>')
-    .description("list a principal's access keys, without secrets")
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const path = [...principalPath(id), 'access-keys'];
-      const keys = await listAll<AccessKey>(connection, path, 'accessKeys');
-      const rows = keys.map((one) => [one.accessKeyId, one.createdAt]);
-      printTable(flags.json, { json: keys, heading: ['ACCESS KEY', 'CREATED'], rows });
-    });
-  key
-    .command('delete <tenant/name> <id>')
-    .description('delete an access key; it stops working at once')
-    .action(async (id: string, keyId: string, _given: object, command: Command) => {
-      await remove(command, [...principalPath(id), 'access-keys', keyId]);
     });
 }
 
@@ -274,12 +251,13 @@ function showTenants(flags: CommandFlags, json: unknown, tenants: readonly Tenan
 function showPrincipals(flags: CommandFlags, json: unknown, entries: readonly Principal[]): void {
   printTable(flags.json, {
     json,
-    heading: ['PRINCIPAL', 'KIND', 'ROLE', 'GROUPS', 'CREATED'],
+    heading: ['PRINCIPAL', 'KIND', 'ROLE', 'GROUPS', 'ACTIVE', 'CREATED'],
     rows: entries.map((one) => [
       `${one.tenant}/${one.name}`,
       one.kind,
       one.role,
       one.groups.join(','),
+      one.active ? 'yes' : 'no',
       one.createdAt,
     ]),
   });

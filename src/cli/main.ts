@@ -6,12 +6,8 @@ import { Command, CommanderError } from 'commander';
 import { addRecordsCommand, addUsageCommand } from './account-commands.ts';
 import { type Flags, loadConfig, quietenSdk } from './config.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
-import {
-  addGroupCommands,
-  addKeyCommands,
-  addPrincipalCommands,
-  addTenantCommands,
-} from './identity-commands.ts';
+import { addGroupCommands, addPrincipalCommands, addTenantCommands } from './identity-commands.ts';
+import { addKeyCommands } from './key-commands.ts';
 import { addRootKeyCommands } from './keys-commands.ts';
 import { addRebuildCommand } from './rebuild-command.ts';
 import { serve } from './serve.ts';

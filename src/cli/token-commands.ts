@@ -223,7 +223,7 @@ function writeNewFile(file: string, text: string, mode: number): void {
   }
 }
 
-function loadPrivateKey(file: string): PrivateKey {
+export function loadPrivateKey(file: string): PrivateKey {
   const key = readPrivateKey(readText(file));
   if (key) return key;
   const wanted = 'a private key of Ed25519 or P-256, as JWK or PKCS#8 PEM';

@@ -80,6 +80,8 @@ test('principals, groups and keys are managed, and a deleted key stops working',
   const [key] = await json(['key', 'list', 'atlas/alice'], alice);
   expect(key).toEqual({
     accessKeyId: alice.BURSAR_ACCESS_KEY_ID,
+    thumbprint: null,
+    active: true,
     createdAt: expect.any(String),
   });
   expect((await run('key', 'delete', 'atlas/alice', key.accessKeyId)).code).toBe(0);

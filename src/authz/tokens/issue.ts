@@ -67,7 +67,10 @@ export function issueToken(request: IssueRequest): MadeToken {
   return { token, id: link.id, expiresAtMs: link.expiresAtMs };
 }
 
-/** 128 random bits: a link's own part of its `jti`. */
+/** 127 random bits: a link's own part of its `jti`. */
 export function newIdPart(): string {
-  return randomBytes(16).toString('base64url');
+  const bytes = randomBytes(16);
+  // So that it never begins with a hyphen, by which commands know their flags.
+  bytes[0] = (bytes[0] as number) & 0x7f;
+  return bytes.toString('base64url');
 }

@@ -1,0 +1,184 @@
+// `bursar key`: the keys of principals, of both kinds. An access key's id is 20 capitals and digits,
+// a public key's the 43 characters of its thumbprint, so one command serves both.
+import { readFileSync } from 'node:fs';
+import type { Command } from 'commander';
+import { createKeyProof } from '../authz/tokens/key-proof.ts';
+import { isObject } from '../authz/tokens/strict-json.ts';
+import { nowMs } from '../core/clock.ts';
+import { type Connection, callApi, listAll, readGatewayUrl } from './api-client.ts';
+import { connect, splitId } from './command-arguments.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import { print, printJson, printTable } from './output.ts';
+import { loadPrivateKey } from './token-commands.ts';
+
+interface AccessKey {
+  accessKeyId: string;
+  secretAccessKey?: string;
+  thumbprint: string | null;
+  active: boolean;
+  createdAt: string;
+}
+
+interface PublicKey {
+  thumbprint: string;
+  purpose: 'token' | 'sigv4a';
+  accessKeyId: string | null;
+  active: boolean;
+  createdAt: string;
+}
+
+const idHelp = 'an access key id, or the thumbprint of a public key';
+
+export function addKeyCommands(program: Command): void {
+  const key = program.command('key').description('keys of principals');
+  addCreate(key);
+  addEnroll(key);
+  addList(key);
+  for (const [name, active, description] of [
+    ['deactivate', false, 'switch a key off, with all that was made with it'],
+    ['activate', true, 'switch a key on again'],
+  ] as const) {
+    key
+      .command(name)
+      .argument('<tenant/name>')
+      .argument('<id>', idHelp)
+      .description(description)
+      .action(async (id: string, keyId: string, _given: object, command: Command) => {
+        const { connection, flags } = connect(command);
+        const path = keyPath(id, keyId);
+        const { json } = await callApi(connection, { method: 'PATCH', path, body: { active } });
+        const shown = json as AccessKey | PublicKey;
+        showKeys(flags.json, shown, [shown]);
+      });
+  }
+  key
+    .command('delete')
+    .argument('<tenant/name>')
+    .argument('<id>', idHelp)
+    .description('delete a key; it and all that was made with it stop working at once')
+    .action(async (id: string, keyId: string, _given: object, command: Command) => {
+      const { connection } = connect(command);
+      await callApi(connection, { method: 'DELETE', path: keyPath(id, keyId) });
+    });
+}
+
+function addCreate(key: Command): void {
+  key
+    .command('create <tenant/name>')
+    .description('create an access key; its secret is shown only now')
+    .action(async (id: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = [...principalPath(id), 'access-keys'];
+      const { json } = await callApi(connection, { method: 'POST', path, body: {} });
+      if (flags.json) return printJson(json);
+      const made = json as AccessKey;
+      print(`aws_access_key_id = ${made.accessKeyId}`);
+      print(`aws_secret_access_key = ${made.secretAccessKey}`);
+    });
+}
+
+interface EnrollFlags {
+  key?: string;
+  proof?: string;
+  audience?: string;
+}
+
+function addEnroll(key: Command): void {
+  key
+    .command('enroll <tenant/name>')
+    .description('enrol a public key, so that what its private half signs is taken')
+    .option('--key <file>', 'your private key, which stays here; its public half is sent')
+    .option('--proof <file>', "what `bursar key proof --json` made on its owner's machine")
+    .option('--audience <url>', "the gateway's URL (default: as it says itself)")
+    .action(async (id: string, given: EnrollFlags, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = [...principalPath(id), 'public-keys'];
+      const body = await readEnrolment(connection, id, given);
+      const { json } = await callApi(connection, { method: 'POST', path, body });
+      showKeys(flags.json, json, [json as PublicKey]);
+    });
+}
+
+/** The key and the proof that it is held. Throws CommandFailure. */
+async function readEnrolment(
+  connection: Connection,
+  principal: string,
+  { key: file, proof, audience }: EnrollFlags,
+): Promise<object> {
+  if ((file === undefined) === (proof === undefined)) {
+    throw new CommandFailure('usage', 'say which key: --key FILE or --proof FILE');
+  }
+  if (file === undefined) return readProof(proof as string);
+  const key = loadPrivateKey(file);
+  const url = audience ?? (await readGatewayUrl(connection));
+  const subject = { audience: url, principal, nowMs: nowMs() };
+  return { jwk: key.publicKey.jwk, proof: createKeyProof(key, subject) };
+}
+
+function readProof(file: string): object {
+  try {
+    const enrolment: unknown = JSON.parse(readFileSync(file === '-' ? 0 : file, 'utf8'));
+    if (isObject(enrolment)) return enrolment;
+  } catch (error) {
+    const reason = messageOfFailure(error);
+    throw new CommandFailure('failed', `cannot read a proof from ${file}: ${reason}`, error);
+  }
+  throw new CommandFailure('failed', `${file} is not what \`bursar key proof --json\` makes`);
+}
+
+function addList(key: Command): void {
+  key
+    .command('list <tenant/name>')
+    .description("list a principal's keys, without secrets")
+    .action(async (id: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = principalPath(id);
+      const accessKeys = await listAll<AccessKey>(
+        connection,
+        [...path, 'access-keys'],
+        'accessKeys',
+      );
+      const publicKeys = await listAll<PublicKey>(
+        connection,
+        [...path, 'public-keys'],
+        'publicKeys',
+      );
+      // One that verifies SigV4A is shown by its access key.
+      const keys = [...accessKeys, ...publicKeys.filter((one) => one.accessKeyId === null)];
+      showKeys(flags.json, keys, keys);
+    });
+}
+
+function showKeys(
+  asJson: boolean | undefined,
+  json: unknown,
+  keys: readonly (AccessKey | PublicKey)[],
+): void {
+  printTable(asJson, {
+    json,
+    heading: ['KEY', 'KIND', 'ACTIVE', 'CREATED'],
+    rows: keys.map((one) => [
+      one.accessKeyId ?? one.thumbprint ?? '',
+      kindOf(one),
+      one.active ? 'yes' : 'no',
+      one.createdAt,
+    ]),
+  });
+}
+
+function kindOf({ accessKeyId, thumbprint }: AccessKey | PublicKey): string {
+  if (accessKeyId === null) return 'public key, for tokens';
+  return thumbprint === null ? 'access key' : 'access key, SigV4A';
+}
+
+function principalPath(id: string): string[] {
+  const [tenant, name] = splitId(id);
+  return ['tenants', tenant, 'principals', name];
+}
+
+const thumbprintForm = /^[A-Za-z0-9_-]{43}$/;
+
+function keyPath(principal: string, id: string): string[] {
+  const collection = thumbprintForm.test(id) ? 'public-keys' : 'access-keys';
+  return [...principalPath(principal), collection, id];
+}
