@@ -216,6 +216,14 @@ export const settings = {
     default: '4096',
     parse: atLeast(parseCount, 1, '1'),
   }),
+  privateIssuers: setting({
+    key: 'privateIssuers',
+    placeholder: 'yes|no',
+    description: 'ask OIDC issuers in private networks for their keys',
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
   logLevel: setting({
     key: 'logLevel',
     placeholder: 'LEVEL',

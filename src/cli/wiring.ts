@@ -5,6 +5,8 @@ import { Directory } from '../authz/directory.ts';
 import { GrantBook } from '../authz/grants/grant-book.ts';
 import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/identity-changes.ts';
 import { MountBook } from '../authz/mount-book.ts';
+import { isLoopbackAddress } from '../authz/oidc/address-policy.ts';
+import { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
 import { BucketCache } from '../catalog/bucket-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
@@ -78,7 +80,15 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
 
   const parts = { folder, ledger, read, closers };
   const opening = await openStores(config, parts);
-  const books = { grants: await GrantBook.load(read), mounts: await MountBook.load(read) };
+  const policy = {
+    allowPrivate: config.privateIssuers,
+    allowLoopback: isLoopbackAddress(config.listen.host),
+  };
+  const books = {
+    grants: await GrantBook.load(read),
+    mounts: await MountBook.load(read),
+    outside: await OutsideTokens.load({ read, directory, policy }),
+  };
   const rooms = furnish(config, { ...parts, ...opening, ...books });
   startSweeper(config, rooms, opening.stores, closers);
   closers.push(() => endSoon(opening.storeList));
@@ -144,10 +154,10 @@ async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
   return { stores: new Stores(local, storeList.gates), storeList, journals };
 }
 
-type Books = Pick<Rooms, 'grants' | 'mounts'>;
+type Books = Pick<Rooms, 'grants' | 'mounts' | 'outside'>;
 
 function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
-  const { folder, ledger, read, closers, stores, storeList, journals, grants, mounts } = parts;
+  const { folder, ledger, read, closers, stores, storeList, journals, grants, mounts, outside } = parts;
   const { keyring } = folder;
   const buffers = new BufferPool({ bytesMax: config.bufferMemoryBytes });
   const digests = opened(closers, new DigestPool({ buffers }));
@@ -157,6 +167,7 @@ function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
     buckets: new BucketCache(read),
     grants,
     mounts,
+    outside,
     ledger,
     journals,
     intents: new IntentPool(ledger),

@@ -7,6 +7,7 @@ import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { appendRecord } from '#bursar/audit/records.js';
 import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
+import { OutsideTokens } from '#bursar/authz/oidc/outside-tokens.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
@@ -71,6 +72,8 @@ export async function openFixture(): Promise<Fixture> {
   const keyring = new Keyring(rootKeys.keys);
   const sealer = new Sealer(keyring);
   const directory = new Directory({ read: db.tx, sealer });
+  const policy = { allowPrivate: false, allowLoopback: false };
+  const outside = await OutsideTokens.load({ read: db.tx, directory, policy });
   const entries: NativeEntry[] = [];
   const verifications: VerifyRequest[] = [];
   let broken = false;
@@ -79,7 +82,8 @@ export async function openFixture(): Promise<Fixture> {
 
   const deps: NativeDeps = {
     directory,
-    followers: [directory],
+    followers: [directory, outside],
+    outside,
     sealer,
     rootKeys,
     keyring,

@@ -46,6 +46,13 @@ export function allowsAddress(policy: AddressPolicy, address: string): boolean {
   return isPublic || policy.allowPrivate;
 }
 
+/** Does the address, or the name `localhost`, mean this machine and no other? */
+export function isLoopbackAddress(address: string): boolean {
+  const version = isIP(address);
+  if (version === 0) return address === 'localhost';
+  return loopback.check(address, version === 4 ? 'ipv4' : 'ipv6');
+}
+
 const askMs = 2000;
 
 /**

@@ -10,7 +10,7 @@ import {
   type JWSHeaderParameters,
 } from 'jose';
 import { isoTime } from '../../core/clock.ts';
-import { tokenRefusal } from '../tokens/faults.ts';
+import { Refusal } from '../../core/errors.ts';
 
 /** After this keys are fetched again, so that one which the issuer withdrew is noticed. */
 export const keysFreshMs = 10 * 60_000;
@@ -73,7 +73,10 @@ export class IssuerKeys {
 
   #usable(nowMs: number): KeySet {
     if (this.#set && nowMs < this.#set.fetchedMs + keysKeptMs) return this.#set;
-    throw tokenRefusal('Signature', 'cannot be verified: its issuer gives no keys at this time');
+    throw new Refusal('InvalidBearerToken', {
+      message: 'The token cannot be verified: its issuer gives no keys at this time.',
+      fields: { Reason: 'IssuerKeys' },
+    });
   }
 
   /** False: the issuer was asked a moment ago. */

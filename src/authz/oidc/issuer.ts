@@ -2,9 +2,9 @@
 // issuer is known by the exact text of its URL, which tokens carry as `iss` and discovery repeats;
 // nothing is normalised, so no other text stands for it.
 // Specification: OpenID Connect Discovery 1.0 section 3 and 4.3; RFC 8414 section 2.
-import { isIP } from 'node:net';
 import { Refusal } from '../../core/errors.ts';
 import { parsePath, renderPath, ScopeError } from '../tokens/scope.ts';
+import { isLoopbackAddress } from './address-policy.ts';
 
 /** Whom an issuer's tokens act for. Principals and groups are of the tenant that trusts it. */
 export interface IssuerMapping {
@@ -44,15 +44,11 @@ export function checkIssuerUrl(text: string): void {
 
 /** Plain http is for an issuer on the gateway's own machine only. */
 function isPlain(url: URL, text: string): boolean {
-  const isSecure = url.protocol === 'https:' || (url.protocol === 'http:' && isLoopbackHost(url));
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  const isSecure =
+    url.protocol === 'https:' || (url.protocol === 'http:' && isLoopbackAddress(host));
   const isWhole = url.href === text || url.href === `${text}/`;
   return isSecure && isWhole && !url.search && !url.hash && !url.username && !url.password;
-}
-
-/** Does the URL name this machine by a name or address that means no other? */
-export function isLoopbackHost({ hostname }: URL): boolean {
-  if (hostname === 'localhost' || hostname === '[::1]') return true;
-  return isIP(hostname) === 4 && hostname.startsWith('127.');
 }
 
 /** The path in the one form that is stored. Throws Refusal InvalidInput. */

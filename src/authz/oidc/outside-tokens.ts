@@ -73,9 +73,9 @@ export class OutsideTokens implements Follower {
     return verifyOutsideToken(text, this.#book, nowMs);
   }
 
-  /** Of the issuer with this URL; undefined where nobody trusts it. */
-  keysState(url: string): KeysState | undefined {
-    return this.#book.keysOf(url)?.state;
+  /** What there is of the keys of the issuer with this URL. */
+  keysState(url: string): KeysState {
+    return this.#book.keysOf(url)?.state ?? { count: 0, fetchedAt: null, problem: null };
   }
 
   async follow(change: AuthzChange): Promise<() => void | Promise<void>> {

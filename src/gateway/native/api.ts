@@ -8,6 +8,7 @@ import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
 import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
 import { groupRoutes } from './group-routes.ts';
+import { issuerRoutes } from './issuer-routes.ts';
 import { keyRoutes } from './key-routes.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { principalRoutes } from './principal-routes.ts';
@@ -31,6 +32,7 @@ const routes: readonly NativeRoute[] = [
   ...usageRoutes,
   ...verifyRoutes,
   ...keyRoutes,
+  ...issuerRoutes,
   ...storeRoutes,
 ];
 

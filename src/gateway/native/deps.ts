@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import type { AuthzChange, Follower } from '../../authz/changes.ts';
 import type { Directory } from '../../authz/directory.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
+import type { OutsideTokens } from '../../authz/oidc/outside-tokens.ts';
 import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { Keyring, RootKey } from '../../core/keyring.ts';
@@ -47,6 +48,7 @@ export interface NativeDeps {
   sealer: Sealer;
   read: Reader;
   stores: StoreList;
+  outside: Pick<OutsideTokens, 'keysState'>;
   /** The gateway's own URL, which tokens and proofs of keys are for. */
   publicUrl(): string;
   rootKeys: Pick<RootKeyFile, 'describe' | 'rotate'>;

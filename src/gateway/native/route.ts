@@ -35,7 +35,7 @@ export type Outcome =
     };
 
 export interface NativeRoute {
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Parameters `:t` and `:p` are a tenant and a principal; rights are decided on them. */
   url: string;
   action: NativeAction;

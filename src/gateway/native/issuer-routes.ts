@@ -1,0 +1,170 @@
+// Native API: the outside issuers whose tokens a tenant trusts.
+import {
+  canonicalPathPrefix,
+  checkIssuerUrl,
+  type IssuerEntry,
+  type IssuerMapping,
+} from '../../authz/oidc/issuer.ts';
+import { listIssuers, readIssuer } from '../../authz/oidc/issuer-book.ts';
+import { isoTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { issuersPerTenantMax } from '../../core/limits.ts';
+import type { NativeDeps } from './deps.ts';
+import { type NativeRoute, param } from './route.ts';
+import { answerObject, closedObject, name, time } from './schemas.ts';
+
+const collection = '/_/v1/tenants/:t/issuers';
+
+const url = {
+  type: 'string',
+  description: 'The issuer, in the very text that its tokens have in `iss`: https://….',
+} as const;
+
+const audience = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 255,
+  description: 'What tokens must have in `aud` to be for this tenant.',
+} as const;
+
+/** Names of the tenant's by texts of the issuer's. */
+const names = {
+  type: 'object',
+  additionalProperties: name,
+  propertyNames: { type: 'string', minLength: 1, maxLength: 255 },
+  maxProperties: 1000,
+} as const;
+
+const members = {
+  pathPrefix: {
+    type: 'string',
+    description: 'Where tokens reach, and where the paths of their `storage.*` scopes begin.',
+  },
+  principals: { ...names, description: 'Names of principals by the tokens’ `sub`.' },
+  groups: {
+    ...names,
+    description: 'Names of groups by entries of the tokens’ `wlcg.groups` or `groups`.',
+  },
+  defaultPrincipal: {
+    anyOf: [name, { type: 'null' }],
+    description: 'For every other `sub`; null: those are refused.',
+  },
+} as const;
+
+const mapping = closedObject(
+  {
+    ...members,
+    principals: { ...members.principals, default: {} },
+    groups: { ...members.groups, default: {} },
+    defaultPrincipal: { ...members.defaultPrincipal, default: null },
+  },
+  ['pathPrefix'],
+);
+
+const issuer = answerObject({
+  tenant: name,
+  name,
+  url,
+  audience,
+  mapping: answerObject(members),
+  keys: {
+    ...answerObject({
+      count: { type: 'integer' },
+      fetchedAt: { anyOf: [time, { type: 'null' }] },
+      problem: { type: ['string', 'null'], description: 'Why the last try to fetch them failed.' },
+    }),
+    description: 'What the gateway has of the issuer’s keys. It asks for them when a token comes.',
+  },
+  createdAt: time,
+});
+
+interface WantedIssuer {
+  url: string;
+  audience: string;
+  mapping: IssuerMapping;
+}
+
+export const issuerRoutes: NativeRoute[] = [
+  {
+    method: 'PUT',
+    url: `${collection}/:i`,
+    action: 'bursar:PutIssuer',
+    summary: 'Trust an outside issuer of tokens, or change what it is trusted with.',
+    status: 200,
+    body: closedObject({ url, audience, mapping }, ['url', 'audience', 'mapping']),
+    answer: issuer,
+    run: async (call) => {
+      const wanted = call.body as WantedIssuer;
+      const [tenant, issuerName] = [param(call, 't'), checkName(param(call, 'i'))];
+      checkIssuerUrl(wanted.url);
+      const pathPrefix = canonicalPathPrefix(wanted.mapping.pathPrefix);
+      return {
+        change: {
+          ...wanted,
+          type: 'putIssuer',
+          tenant,
+          name: issuerName,
+          mapping: { ...wanted.mapping, pathPrefix },
+        },
+        answer: () => showIssuer(call.deps, tenant, issuerName),
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: collection,
+    action: 'bursar:ListIssuers',
+    summary: `List the issuers that a tenant trusts, by name: at most ${issuersPerTenantMax}.`,
+    status: 200,
+    answer: answerObject({ issuers: { type: 'array', items: issuer } }),
+    run: async (call) => {
+      const { deps } = call;
+      const tenant = param(call, 't');
+      if (!(await deps.directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
+      const entries = await listIssuers(deps.read, tenant);
+      return { answer: { issuers: entries.map((entry) => show(deps, entry)) } };
+    },
+  },
+  {
+    method: 'GET',
+    url: `${collection}/:i`,
+    action: 'bursar:GetIssuer',
+    summary: 'Show an issuer that a tenant trusts.',
+    status: 200,
+    answer: issuer,
+    run: async (call) => ({
+      answer: await showIssuer(call.deps, param(call, 't'), param(call, 'i')),
+    }),
+  },
+  {
+    method: 'DELETE',
+    url: `${collection}/:i`,
+    action: 'bursar:DeleteIssuer',
+    summary: 'Trust an issuer no longer; its tokens are refused at once.',
+    status: 204,
+    run: async (call) => ({
+      change: { type: 'deleteIssuer', tenant: param(call, 't'), name: param(call, 'i') },
+      answer: async () => null,
+    }),
+  },
+];
+
+const nameForm = new RegExp(name.pattern);
+
+function checkName(text: string): string {
+  if (nameForm.test(text)) return text;
+  const message = `The name of an issuer has: ${name.description}`;
+  throw new Refusal('InvalidInput', { message, fields: { field: 'params.i' } });
+}
+
+async function showIssuer(deps: NativeDeps, tenant: string, issuerName: string): Promise<object> {
+  const entry = await readIssuer(deps.read, tenant, issuerName);
+  if (entry) return show(deps, entry);
+  const tenantEntry = await deps.directory.readTenant(tenant);
+  throw new Refusal(tenantEntry ? 'NoSuchIssuer' : 'NoSuchTenant');
+}
+
+function show({ outside }: NativeDeps, { createdMs, ...entry }: IssuerEntry): object {
+  const keys = outside.keysState(entry.url);
+  return { ...entry, keys, createdAt: isoTime(createdMs) };
+}
