@@ -113,6 +113,8 @@ const table = {
   NoSuchMount: [404, 'The mount does not exist.'],
   NoSuchIssuer: [404, 'The issuer is not trusted.'],
   NoSuchToken: [404, 'The token is not known.'],
+  NoSuchShare: [404, 'There is no such share link.'],
+  ShareEnded: [410, 'The share link is no longer valid.'],
   NotFound: [404, 'There is nothing at this path.'],
   AlreadyExists: [409, 'Something of this name exists already.'],
   InUse: [409, 'It is still in use.'],

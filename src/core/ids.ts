@@ -40,8 +40,22 @@ const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
 /** `BUR` and 17 random characters: 20 in all, as long as an AWS access key id. */
 export function newAccessKeyId(): string {
-  let id = 'BUR';
-  for (const byte of randomBytes(17)) id += alphabet[byte & 31];
+  return randomId('BUR');
+}
+
+/** The same of temporary keys, which begin with `ASIA` everywhere. */
+export function newTemporaryKeyId(): string {
+  return randomId('ASIA');
+}
+
+/** The same of SigV4A keys, which their owners make. */
+export function newAsymmetricKeyId(): string {
+  return randomId('AKIA');
+}
+
+function randomId(prefix: string): string {
+  let id = prefix;
+  for (const byte of randomBytes(20 - prefix.length)) id += alphabet[byte & 31];
   return id;
 }
 

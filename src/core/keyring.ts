@@ -36,6 +36,7 @@ interface EpochKeys {
   extentMetadata: Buffer;
   journal: Buffer;
   secrets: Buffer;
+  sessions: Buffer;
   proof: Buffer;
 }
 
@@ -83,6 +84,11 @@ export class Keyring {
     return this.#at(epoch).secrets;
   }
 
+  /** What the keys of session tokens derive from. Throws IntegrityError when the epoch is unknown. */
+  sessionsKey(epoch: number): Buffer {
+    return this.#at(epoch).sessions;
+  }
+
   /** Tells root keys apart and is no secret. Throws IntegrityError when the epoch is unknown. */
   proofKey(epoch: number): Buffer {
     return this.#at(epoch).proof;
@@ -113,6 +119,7 @@ export class Keyring {
       extentMetadata: deriveKey(key, 'bursar/extent-metadata/v1'),
       journal: deriveKey(key, 'bursar/journal/v1'),
       secrets: deriveKey(key, 'bursar/secrets/v1'),
+      sessions: deriveKey(key, 'bursar/sessions/v1'),
       proof: deriveKey(key, 'bursar/proof/v1'),
     };
     this.#epochs.set(epoch, keys);

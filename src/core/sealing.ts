@@ -2,7 +2,7 @@
 // sealed value is `version 1 | epoch 2 | nonce 12 | tag 16 | ciphertext`; version, epoch and its
 // context (whose secret it is) are authenticated with it. Invariant: a sealed value that was
 // altered, or moved to another row, does not open. Nonces are random: 2^32 values under one key are
-// safe, far more than we ever seal.
+// safe, far more than we ever store; what is sealed oftener takes a key of its own for each context.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Keyring } from './keyring.ts';
 
@@ -13,11 +13,16 @@ const prefixBytes = 3;
 const headBytes = prefixBytes + nonceBytes + tagBytes;
 const cipherName = 'aes-256-gcm';
 
+/** The key of 32 bytes for a value of this epoch and context. */
+export type SealingKey = (epoch: number, context: string) => Buffer;
+
 export class Sealer {
   readonly #keyring: Keyring;
+  readonly #keyOf: SealingKey;
 
-  constructor(keyring: Keyring) {
+  constructor(keyring: Keyring, keyOf: SealingKey = (epoch) => keyring.secretsKey(epoch)) {
     this.#keyring = keyring;
+    this.#keyOf = keyOf;
   }
 
   /** Seals `plain`; only `open` with the same context gives it back. */
@@ -26,7 +31,7 @@ export class Sealer {
     const prefix = Buffer.of(version, epoch >> 8, epoch & 0xff);
     const nonce = randomBytes(nonceBytes);
     const options = { authTagLength: tagBytes };
-    const cipher = createCipheriv(cipherName, this.#keyring.secretsKey(epoch), nonce, options);
+    const cipher = createCipheriv(cipherName, this.#keyOf(epoch, context), nonce, options);
     cipher.setAAD(associatedData(prefix, context));
     const body = Buffer.concat([cipher.update(plain), cipher.final()]);
     return Buffer.concat([prefix, nonce, cipher.getAuthTag(), body]);
@@ -42,12 +47,7 @@ export class Sealer {
     const epoch = ((prefix[1] as number) << 8) | (prefix[2] as number);
     try {
       const options = { authTagLength: tagBytes };
-      const decipher = createDecipheriv(
-        cipherName,
-        this.#keyring.secretsKey(epoch),
-        nonce,
-        options,
-      );
+      const decipher = createDecipheriv(cipherName, this.#keyOf(epoch, context), nonce, options);
       decipher.setAAD(associatedData(prefix, context));
       decipher.setAuthTag(sealed.subarray(prefixBytes + nonceBytes, headBytes));
       return Buffer.concat([decipher.update(sealed.subarray(headBytes)), decipher.final()]);

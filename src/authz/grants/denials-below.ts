@@ -7,7 +7,7 @@ import { isSameGrant, type Rule, verdictOf } from './rule.ts';
 
 /** Does the grant deny listing of a part of a bucket? */
 export function isDenialBelow({ effect, actions, resource }: Rule): boolean {
-  if (effect !== 'deny' || resource.form === 'patterns') return false;
+  if (effect !== 'deny' || !('prefix' in resource)) return false;
   return resource.bucket !== null && resource.prefix !== '' && actions.hasListing();
 }
 
@@ -45,7 +45,7 @@ export class DenialsBelow {
 }
 
 function prefixOf({ resource }: Rule): string {
-  return resource.form === 'patterns' ? '' : resource.prefix;
+  return 'prefix' in resource ? resource.prefix : '';
 }
 
 /** The first place whose prefix is not before `prefix`, in the order of UTF-16 units. */

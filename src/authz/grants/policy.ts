@@ -4,16 +4,11 @@
 // Specification: "IAM JSON policy elements reference" of the IAM user guide, "Bucket policies" and
 // "The meaning of public" of the Amazon S3 user guide. What of them: docs/formats/policy.md.
 import { Refusal } from '../../core/errors.ts';
-import {
-  isObject,
-  type JsonObject,
-  otherMember,
-  parseStrictObject,
-} from '../tokens/strict-json.ts';
+import { isObject, type JsonObject, otherMember } from '../tokens/strict-json.ts';
 import { type ActionLevel, ActionSet, levelsOf, parseActions } from './actions.ts';
-import { policyBytesMax, unitPatternsLengthMax } from './bounds.ts';
-import { parseConditions } from './conditions.ts';
+import { policyBytesMax } from './bounds.ts';
 import { Pattern } from './pattern.ts';
+import { oneOf, type PolicyForm, readPolicy, textsOf } from './policy-document.ts';
 import {
   type Effect,
   isForAnyone,
@@ -35,7 +30,7 @@ export interface PolicyBucket {
  */
 export function parsePolicy(text: Uint8Array, bucket: PolicyBucket): readonly Rule[] {
   try {
-    return readPolicy(text, bucket);
+    return readPolicy(text, formOf(bucket));
   } catch (cause) {
     if (!(cause instanceof RuleFault)) throw cause;
     throw new Refusal('MalformedPolicy', { message: cause.message, cause });
@@ -47,79 +42,18 @@ export function isPublic(rules: readonly Rule[]): boolean {
   return rules.some((rule) => rule.effect === 'allow' && isForAnyone(rule));
 }
 
-function readPolicy(text: Uint8Array, bucket: PolicyBucket): readonly Rule[] {
-  if (text.byteLength > policyBytesMax) {
-    throw new RuleFault(`Policies must not have more than ${policyBytesMax} bytes`);
-  }
-  const policy = parseStrictObject(text);
-  if (!policy) throw new RuleFault('Policies must be valid JSON, without members given twice');
-  refuseOthers(policy, ['Version', 'Id', 'Statement']);
-  const { Version: version = '2008-10-17', Id: id, Statement: statement } = policy;
-  if (version !== '2012-10-17' && version !== '2008-10-17') {
-    throw new RuleFault('The policy must contain a valid version string');
-  }
-  // Only the newer language has variables; read as the older it would mean something else.
-  if (version === '2008-10-17' && JSON.stringify(policy).includes('${')) {
-    throw new RuleFault('Policies with variables must have the version 2012-10-17');
-  }
-  if (id !== undefined && typeof id !== 'string') throw new RuleFault('Invalid policy Id');
-  if (statement === undefined) throw new RuleFault('Missing required field Statement');
-  const statements: unknown[] = Array.isArray(statement) ? statement : [statement];
-  if (statements.length === 0)
-    throw new RuleFault('Could not parse the policy: Statement is empty');
-  const rules = statements.map((one, place) => readStatement(one, place, bucket));
-  checkNames(rules);
-  checkSearches(rules);
-  return rules;
-}
-
-const statementFields = [
-  ...['Sid', 'Effect', 'Principal', 'NotPrincipal', 'Action', 'NotAction'],
-  ...['Resource', 'NotResource', 'Condition'],
-];
-
-function readStatement(value: unknown, place: number, bucket: PolicyBucket): Rule {
-  if (!isObject(value)) throw new RuleFault('Could not parse the policy: a statement is no object');
-  refuseOthers(value, statementFields);
-  const { Sid: sid = String(place + 1), Condition: condition = {} } = value;
-  if (typeof sid !== 'string') throw new RuleFault('Invalid Sid');
-  const effect = readEffect(value);
-  const { actions, levels } = readActions(value);
-  const resource = readResource(value, bucket);
-  checkLevels(levels, resource);
+function formOf(bucket: PolicyBucket): PolicyForm {
   return {
     source: 'policy',
-    name: sid,
-    effect,
-    subjects: readSubjects(value, effect),
-    actions,
-    resource,
-    conditions: parseConditions(condition),
+    bytesMax: policyBytesMax,
+    fields: ['Principal', 'NotPrincipal', 'Action', 'NotAction', 'Resource', 'NotResource'],
+    readStatement(value, effect) {
+      const { actions, levels } = readActions(value);
+      const resource = readResource(value, bucket);
+      checkLevels(levels, resource);
+      return { subjects: readSubjects(value, effect), actions, resource };
+    },
   };
-}
-
-function refuseOthers(value: JsonObject, names: readonly string[]): void {
-  const other = otherMember(value, names);
-  if (other !== undefined) throw new RuleFault(`Unknown field ${show(other)}`);
-}
-
-function readEffect({ Effect: effect }: JsonObject): Effect {
-  if (effect === undefined) throw new RuleFault('Missing required field Effect');
-  if (effect === 'Allow') return 'allow';
-  if (effect === 'Deny') return 'deny';
-  throw new RuleFault(`Invalid effect: ${show(effect)}`);
-}
-
-/** The value of exactly one of two members, the second of which says "all but". */
-function oneOf(value: JsonObject, name: string, isRequired: string): [unknown, boolean] {
-  const [plain, except] = [value[name], value[`Not${name}`]];
-  if (plain !== undefined && except !== undefined) {
-    throw new RuleFault(`A statement has either ${name} or Not${name}`);
-  }
-  if (plain === undefined && except === undefined) {
-    throw new RuleFault(`Missing required field ${isRequired}`);
-  }
-  return plain === undefined ? [except, true] : [plain, false];
 }
 
 function readSubjects(value: JsonObject, effect: Effect): Subjects {
@@ -179,34 +113,5 @@ function checkLevels(levels: readonly Set<ActionLevel>[], resource: PatternResou
     const fits =
       (one.has('bucket') && resource.hasBucket) || (one.has('object') && resource.keys.length > 0);
     if (!fits) throw new RuleFault('Action does not apply to any resource(s) in statement');
-  }
-}
-
-function textsOf(value: unknown, fault: string): string[] {
-  const texts: unknown[] = Array.isArray(value) ? value : [value];
-  if (texts.length === 0) throw new RuleFault(fault);
-  return texts.map((text) => {
-    if (typeof text !== 'string' || text === '') throw new RuleFault(`${fault}: ${show(text)}`);
-    return text;
-  });
-}
-
-function checkNames(rules: readonly Rule[]): void {
-  if (new Set(rules.map(({ name }) => name)).size < rules.length) {
-    throw new RuleFault('Statement IDs (SID) in a single policy must be unique');
-  }
-}
-
-function checkSearches(rules: readonly Rule[]): void {
-  let length = 0;
-  for (const { resource, conditions } of rules) {
-    for (const condition of conditions) length += condition.searchLength;
-    if (resource.form !== 'patterns') continue;
-    for (const key of resource.keys) length += key.searchLength;
-  }
-  if (length > unitPatternsLengthMax) {
-    throw new RuleFault(
-      `Policies must not have patterns with "?" of more than ${unitPatternsLengthMax} characters`,
-    );
   }
 }

@@ -12,7 +12,7 @@ import { anyone } from './subjects.ts';
 export type Effect = 'allow' | 'deny';
 
 export interface Rule {
-  readonly source: 'grant' | 'policy';
+  readonly source: 'grant' | 'policy' | 'session';
   /** The grant's name, or the statement's Sid or number. */
   readonly name: string;
   readonly effect: Effect;
@@ -28,7 +28,7 @@ export interface Subjects {
   readonly isExcept: boolean;
 }
 
-export type Resource = PlaceResource | PatternResource;
+export type Resource = PlaceResource | PatternResource | NameResource;
 
 /** A grant's: a tenant, one of its buckets, or a part of that. */
 export interface PlaceResource {
@@ -49,6 +49,16 @@ export interface PatternResource {
   readonly hasBucket: boolean;
   readonly keys: readonly Pattern[];
   /** All of the bucket but those. */
+  readonly isExcept: boolean;
+}
+
+/** A session policy's: texts with wildcards for `bucket` and `bucket/key`, of any bucket. */
+export interface NameResource {
+  readonly form: 'names';
+  /** In whose namespace names are meant; those of another tenant's buckets are `tenant:bucket`. */
+  readonly tenant: string;
+  readonly names: readonly Pattern[];
+  /** All but those. */
   readonly isExcept: boolean;
 }
 
@@ -87,6 +97,7 @@ function concerns({ names, isExcept }: Subjects, subjects: readonly string[]): b
 }
 
 function covers({ resource, effect }: Rule, request: AccessRequest): boolean {
+  if (resource.form === 'names') return coversByName(resource, request);
   if (resource.tenant !== request.tenant) return false;
   if (resource.form === 'patterns') return coversByPattern(resource, request);
   if (resource.bucket === null) return true;
@@ -113,13 +124,20 @@ function coversByPattern(resource: PatternResource, request: AccessRequest): boo
   return isNamed !== resource.isExcept;
 }
 
+function coversByName(resource: NameResource, request: AccessRequest): boolean {
+  const { tenant, bucket, key } = request;
+  const own = tenant === resource.tenant ? (bucket ?? '') : `${tenant}:${bucket ?? ''}`;
+  const name = key === null ? own : `${own}/${key}`;
+  return resource.names.some((pattern) => pattern.matches(name, request)) !== resource.isExcept;
+}
+
 /** Is the rule for everybody, with nothing that names from where or who? */
 export function isForAnyone(rule: Rule): boolean {
   if (!rule.subjects.isExcept && !rule.subjects.names.includes(anyone)) return false;
   return !rule.conditions.some(({ narrowsAudience }) => narrowsAudience);
 }
 
-/** `grant:NAME` or `policy:SID`. */
+/** `grant:NAME`, `policy:SID` or `session:SID`. */
 export function fullName({ source, name }: Rule): string {
   return `${source}:${name}`;
 }

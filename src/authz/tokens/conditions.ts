@@ -60,12 +60,15 @@ function parseNetwork(
 
 /** The conditions of all links of a chain, ready to be asked at each request. */
 export class ChainConditions {
+  /** As the links say them. */
+  readonly all: readonly Conditions[];
   readonly #networks: readonly BlockList[];
   readonly #classes: readonly (readonly string[])[];
   /** Bytes of the largest object that may be written. */
   readonly objectBytesMax: number;
 
   constructor(conditions: readonly Conditions[]) {
+    this.all = conditions;
     this.#networks = conditions.flatMap(({ networks }) => (networks ? [listOf(networks)] : []));
     this.#classes = conditions.flatMap(({ classes }) => (classes ? [classes] : []));
     const sizes = conditions.map(

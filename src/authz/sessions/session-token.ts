@@ -1,0 +1,66 @@
+// Session tokens: all that a temporary key may, sealed into the text that comes with each of its
+// requests, so that nothing of it is stored. Invariants: nobody but the gateway makes or reads one;
+// it opens only beside the access key id that it was made for; tokens of older root keys open as
+// long as those are in the keyring.
+// Form: base64url of what core/sealing.ts makes of raw DEFLATE (RFC 1951) of JSON.
+import { createHmac } from 'node:crypto';
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import type { Keyring } from '../../core/keyring.ts';
+import { Sealer } from '../../core/sealing.ts';
+import type { TokenAccount } from '../tokens/chain.ts';
+import type { Conditions } from '../tokens/conditions.ts';
+import { decodeBase64url } from '../tokens/strict-json.ts';
+
+/** What is sealed. Plain data. */
+export interface Session {
+  secret: string;
+  /** In whose name it acts, `tenant/name`. */
+  principal: string;
+  /** Groups of an outside issuer's mapping, besides those that the principal is in. */
+  groups: readonly string[];
+  /** The outside issuer's state, without which it is void; null: there is none. */
+  issuer: string | null;
+  /** Of the chain. */
+  ids: readonly string[];
+  /** null: wherever the principal may. */
+  scope: string | null;
+  conditions: readonly Conditions[];
+  accounts: readonly TokenAccount[];
+  /** The session policy as it came. */
+  policy: string | null;
+  expiresAtMs: number;
+}
+
+export class SessionSealer {
+  readonly #sealer: Sealer;
+
+  constructor(keyring: Keyring) {
+    // A key of its own for each access key id: as many as one likes, no nonce counts twice.
+    this.#sealer = new Sealer(keyring, (epoch, context) =>
+      createHmac('sha256', keyring.sessionsKey(epoch)).update(context).digest(),
+    );
+  }
+
+  /** The session token of an access key. */
+  seal(accessKeyId: string, session: Session): string {
+    const packed = deflateRawSync(JSON.stringify(session));
+    return this.#sealer.seal(packed, contextOf(accessKeyId)).toString('base64url');
+  }
+
+  /** undefined: it is none of this gateway's, not this key's, or was altered. */
+  open(accessKeyId: string, token: string): Session | undefined {
+    const sealed = decodeBase64url(token);
+    if (!sealed) return undefined;
+    let packed: Buffer;
+    try {
+      packed = this.#sealer.open(sealed, contextOf(accessKeyId));
+    } catch {
+      return undefined;
+    }
+    return JSON.parse(inflateRawSync(packed).toString()) as Session;
+  }
+}
+
+function contextOf(accessKeyId: string): string {
+  return `session/v1:${accessKeyId}`;
+}

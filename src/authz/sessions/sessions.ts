@@ -1,0 +1,186 @@
+// Temporary keys: made of a token that was verified, and found again by their session token.
+// Invariants: such a key has no more than the token left, and never outlives it; what can be taken
+// back of a token is asked anew for the keys made from it: its `jti`s and its time at each request
+// (authenticate.ts), and here, after each change of who there is, its principal, the enrolled key
+// that signed its first link, its outside issuer and that one's groups.
+import { createHash } from 'node:crypto';
+import type { Reader } from '../../core/database.ts';
+import { Refusal } from '../../core/errors.ts';
+import { newSecretAccessKey, newTemporaryKeyId } from '../../core/ids.ts';
+import type { Keyring } from '../../core/keyring.ts';
+import type { AccessKey } from '../authenticate.ts';
+import type { Follower } from '../changes.ts';
+import type { Directory } from '../directory.ts';
+import { parseSessionPolicy } from '../grants/session-policy.ts';
+import type { Actor, Delegation } from '../identity.ts';
+import { RecentTokens } from '../oidc/recent-tokens.ts';
+import { ChainConditions } from '../tokens/conditions.ts';
+import { parseScope, renderScope } from '../tokens/scope.ts';
+import { type Session, SessionSealer } from './session-token.ts';
+
+export interface SessionsOptions {
+  read: Reader;
+  directory: Pick<Directory, 'findActor'>;
+  keyring: Keyring;
+}
+
+export interface SessionRequest {
+  /** Who bears the token, and what it leaves them. */
+  actor: Actor;
+  delegation: Delegation;
+  /** A session policy's text; null: there is none. */
+  policy: string | null;
+  nowMs: number;
+  durationMs: number;
+}
+
+export interface TemporaryKeys {
+  accessKeyId: string;
+  secretAccessKey: string;
+  sessionToken: string;
+  expiresAtMs: number;
+}
+
+/** What a header or a presigned URL can carry beside everything else. */
+export const sessionTokenBytesMax = 8 * 1024;
+
+interface Kept {
+  key: AccessKey;
+  goodUntilMs: number;
+}
+
+export class Sessions implements Follower {
+  readonly #read: Reader;
+  readonly #directory: Pick<Directory, 'findActor'>;
+  readonly #sealer: SessionSealer;
+  readonly #recent = new RecentTokens<Kept>();
+
+  constructor({ read, directory, keyring }: SessionsOptions) {
+    this.#read = read;
+    this.#directory = directory;
+    this.#sealer = new SessionSealer(keyring);
+  }
+
+  /** Throws Refusal MalformedPolicyDocument or PackedPolicyTooLarge. */
+  async issue({
+    actor,
+    delegation,
+    policy,
+    nowMs,
+    durationMs,
+  }: SessionRequest): Promise<TemporaryKeys> {
+    const { principal } = actor;
+    if (policy !== null) parseSessionPolicy(policy, principal.tenant);
+    const { ids, scope, conditions, accounts } = delegation;
+    const own = (await this.#directory.findActor(principal.id))?.subjects ?? [];
+    const accessKeyId = newTemporaryKeyId();
+    const session: Session = {
+      secret: newSecretAccessKey(),
+      principal: principal.id,
+      groups: actor.subjects.filter((subject) => !own.includes(subject)).map(groupOf),
+      issuer: await this.#issuerState(ids),
+      ids,
+      scope: scope && renderScope(scope),
+      conditions: conditions.all,
+      accounts,
+      policy,
+      expiresAtMs: Math.min(delegation.expiresAtMs, nowMs + durationMs),
+    };
+    const sessionToken = this.#sealer.seal(accessKeyId, session);
+    if (sessionToken.length > sessionTokenBytesMax) throw new Refusal('PackedPolicyTooLarge');
+    const { secret: secretAccessKey, expiresAtMs } = session;
+    return { accessKeyId, secretAccessKey, sessionToken, expiresAtMs };
+  }
+
+  /**
+   * The key to which the session token belongs; it may have expired. Throws Refusal InvalidToken for
+   * a session token that is not this key's, or whose token is good no more.
+   */
+  async find(accessKeyId: string, sessionToken: string, nowMs: number): Promise<AccessKey> {
+    const kept = this.#recent.find(sessionToken, nowMs);
+    if (kept) {
+      if (kept.key.id !== accessKeyId) throw new Refusal('InvalidToken');
+      return kept.key;
+    }
+    const { epoch } = this.#recent;
+    const key = await this.#open(accessKeyId, sessionToken);
+    const goodUntilMs = key.delegation?.expiresAtMs ?? 0;
+    this.#recent.keep(sessionToken, { key, goodUntilMs }, epoch);
+    return key;
+  }
+
+  async follow(): Promise<() => void> {
+    return () => this.#recent.forgetAll();
+  }
+
+  async #open(id: string, text: string): Promise<AccessKey> {
+    const session = this.#sealer.open(id, text);
+    const actor = session && (await this.#actorOf(session));
+    if (!actor) throw new Refusal('InvalidToken');
+    const { secret, ids, scope, conditions, accounts, policy, expiresAtMs } = session;
+    const delegation: Delegation = {
+      ids,
+      scope: scope === null ? null : parseScope(scope),
+      conditions: new ChainConditions(conditions),
+      accounts,
+      policies: policy === null ? [] : [parseSessionPolicy(policy, actor.principal.tenant)],
+      expiresAtMs,
+    };
+    return { id, secret, publicKey: null, ...actor, delegation };
+  }
+
+  /** In whose name it acts; undefined if nobody lets it any more. */
+  async #actorOf({ principal, groups, issuer, ids }: Session): Promise<Actor | undefined> {
+    const actor = await this.#directory.findActor(principal);
+    if (!actor) return undefined;
+    if ((await this.#issuerState(ids)) !== issuer) return undefined;
+    // As the issuer's own tokens: they never make an operator.
+    if (issuer !== null && actor.principal.role === 'operator') return undefined;
+    if (!(await this.#isSignerGood(ids, actor))) return undefined;
+    if (groups.length === 0) return actor;
+    const { tenant } = actor.principal;
+    const added: string[] = [];
+    for (const group of groups) {
+      const sql = 'SELECT 1 FROM groups WHERE tenant = ? AND name = ?';
+      if (await this.#read.get(sql, tenant, group)) added.push(`group:${tenant}/${group}`);
+    }
+    return { ...actor, subjects: [...new Set([...actor.subjects, ...added])] };
+  }
+
+  /** Is the enrolled key still there and active, if one signed link 0? */
+  async #isSignerGood([first = '']: readonly string[], { principal }: Actor): Promise<boolean> {
+    const [thumbprint = '', ...rest] = first.split('.');
+    // The gateway's own have one part, those of outside issuers four.
+    if (rest.length !== 1) return true;
+    const row = await this.#read.get(
+      `SELECT 1 FROM public_keys WHERE thumbprint = ? AND tenant = ? AND principal = ?
+       AND purpose = 'token' AND active = 1`,
+      thumbprint,
+      principal.tenant,
+      principal.name,
+    );
+    return row !== undefined;
+  }
+
+  /**
+   * Differs after each change of the outside issuer whose token it was; null: of no such. Throws
+   * Refusal InvalidToken when the issuer is trusted no more.
+   */
+  async #issuerState([first = '']: readonly string[]): Promise<string | null> {
+    const [kind, tenant = '', name = '', id] = first.split('.');
+    if (kind !== 'oidc' || id === undefined) return null;
+    const row = await this.#read.get(
+      'SELECT url, audience, mapping, created_ms FROM issuers WHERE tenant = ? AND name = ?',
+      // Names have no capitals: a D stands for a dot, which parts an id.
+      tenant.replaceAll('D', '.'),
+      name.replaceAll('D', '.'),
+    );
+    if (row === undefined) throw new Refusal('InvalidToken');
+    return createHash('sha256').update(JSON.stringify(row)).digest('base64url');
+  }
+}
+
+/** Of `group:cms/shifters`. */
+function groupOf(subject: string): string {
+  return subject.slice(subject.indexOf('/') + 1);
+}
