@@ -6,11 +6,14 @@ import type { S3Action } from '../authz/grants/actions.ts';
 import type { GrantBook } from '../authz/grants/grant-book.ts';
 import type { Identity } from '../authz/identity.ts';
 import type { MountBook } from '../authz/mount-book.ts';
+import type { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
 import type { BucketCache } from '../catalog/bucket-cache.ts';
 import type { Bucket } from '../catalog/buckets.ts';
+import { findCurrent, type Tags, type Version } from '../catalog/versions.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
+import { principalId } from '../core/principal.ts';
 import type { Change, CommitResult, Transfer } from '../ledger/commit.ts';
 import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
@@ -21,6 +24,8 @@ import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import { Access, type Target } from './access.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
+import type { SourceName } from './copy-source.ts';
+import { noTags, tagsOf } from './object-tags.ts';
 import type { S3Request } from './request.ts';
 import type { StoreList } from './store-list.ts';
 
@@ -32,6 +37,8 @@ export interface Rooms {
   buckets: BucketCache;
   grants: GrantBook;
   mounts: MountBook;
+  /** Those who bear tokens of outside issuers. */
+  outside: OutsideTokens;
   ledger: Ledger;
   journals: Journals;
   /** Ids for extents that are about to be written. */
@@ -57,6 +64,9 @@ export type RecordDetail = Partial<
   Pick<RecordDraft, 'key' | 'sizeBytes' | 'etag' | 'sha256' | 'class' | 'range' | 'status'>
 >;
 
+/** What of the request's own bucket is meant. */
+type About = Partial<Omit<Target, 'action' | 'askedName' | 'found'>>;
+
 export class Context {
   readonly rooms: Rooms;
   readonly request: S3Request;
@@ -66,6 +76,11 @@ export class Context {
   /** IAM name of what is asked for, once the route is known. */
   action: S3Action | 's3:Unknown' = 's3:Unknown';
   #found: NamedBucket | null = null;
+  #source: SourceName | null = null;
+  /** What the request gives to the object that it writes. */
+  tags: Tags = noTags;
+  /** `seq` of the version by whose tags the request was decided; null: there was none. */
+  #taggedSeq: number | null | undefined;
   #isCharged = false;
   /** Until this resolves, what was committed is not yet safe in its store. Null: it is. */
   #confirmation: Promise<unknown> | null = null;
@@ -97,6 +112,24 @@ export class Context {
     this.#found = found;
   }
 
+  /** What is written besides bytes: tags, and what a copy is made of. */
+  bring(tags: Tags, source: SourceName | null): void {
+    this.tags = tags;
+    this.#source = source;
+    this.#access.learn({ requestTags: new Map(tags), copySource: source && this.#nameOf(source) });
+  }
+
+  /** A source by the name that it has in the tenant of the bucket it is copied into. */
+  #nameOf({ found: { tenant, name }, key }: SourceName): string {
+    return tenant === this.bucketTenant ? `${name}/${key}` : `${tenant}:${name}/${key}`;
+  }
+
+  /** The source that the operation's route promises. */
+  get source(): SourceName {
+    if (!this.#source) throw new Error('this operation has no source');
+    return this.#source;
+  }
+
   get #bucket(): Bucket | null {
     return this.#found?.bucket ?? null;
   }
@@ -104,6 +137,12 @@ export class Context {
   /** The tenant in whose namespace the request's bucket is, or would be. */
   get bucketTenant(): string {
     return this.#found?.tenant ?? this.who.principal.tenant;
+  }
+
+  /** The bucket as the request named it, which is what its answer calls it. */
+  get askedName(): string {
+    if (this.request.bucketName === null) throw new Error('this operation has no bucket name');
+    return this.request.bucketName;
   }
 
   /** The bucket's name in that namespace; the request may have used another. */
@@ -124,17 +163,65 @@ export class Context {
     return this.request.key;
   }
 
+  /**
+   * The tenant of who asks. Without credentials it is the bucket's: who lets everybody in pays for
+   * everybody, and has it in the records.
+   */
+  get tenant(): string {
+    return this.who.isAnonymous ? this.bucketTenant : this.who.principal.tenant;
+  }
+
   /** `tenant/name` of who asks. */
   get requester(): string {
-    return this.who.principal.id;
+    const { isAnonymous, principal } = this.who;
+    return isAnonymous ? principalId(this.tenant, principal.name) : principal.id;
   }
 
   /** Throws `Refusal` AccessDenied unless who asks may do this with the request's own bucket. */
-  authorize(
-    action: S3Action,
-    about: Partial<Pick<Target, 'key' | 'listPrefix' | 'loadTags'>> = {},
-  ): Promise<void> {
+  authorize(action: S3Action, about: About = {}): Promise<void> {
     return this.#access.demand(this.#targetOf(action, about));
+  }
+
+  /** The same with the request's own key; rules may depend on the tags of what is there. */
+  authorizeKey(action: S3Action, about: About = {}): Promise<void> {
+    const loadTags = () => this.#loadTags();
+    return this.authorize(action, { key: this.key, loadTags, ...about });
+  }
+
+  /** The same for tags that are written: who may only create may create with tags. */
+  authorizeTags(): Promise<void> {
+    return this.authorizeKey('s3:PutObjectTagging', { wanted: 'create' });
+  }
+
+  /**
+   * Throws `Refusal` AccessDenied unless the version that is about to be read may be: by its own
+   * tags, if by tags the request was decided.
+   */
+  async admitVersion(version: Version): Promise<void> {
+    if (this.#taggedSeq === undefined || this.#taggedSeq === version.seq) return;
+    await this.authorizeKey(this.action as S3Action, { loadTags: async () => tagsOf(version) });
+  }
+
+  async #loadTags(): Promise<Tags> {
+    const version = this.#bucket ? await findCurrent(this.rooms, this.#bucket, this.key) : undefined;
+    this.#taggedSeq = version?.seq ?? null;
+    return tagsOf(version);
+  }
+
+  /**
+   * The answer for a key that is not there, the request's own or another. As on S3, only who may
+   * list where it would be learns that it is not.
+   */
+  async missingKey({ askedName, found, key } = this.#place): Promise<Refusal> {
+    const place = { askedName, found, key: null, listPrefix: key, wanted: 'stat' } as const;
+    if (!(await this.mayReach({ action: 's3:ListBucket', ...place }))) {
+      return new Refusal('AccessDenied');
+    }
+    return new Refusal('NoSuchKey', { fields: { Key: key } });
+  }
+
+  get #place(): Pick<Target, 'askedName' | 'found'> & { key: string } {
+    return { askedName: this.request.bucketName, found: this.#found, key: this.key };
   }
 
   /** The same for another bucket, as the request named it. */
@@ -152,10 +239,7 @@ export class Context {
     return this.#access.mustCreate(this.#targetOf('s3:PutObject', { key }));
   }
 
-  #targetOf(
-    action: S3Action,
-    about: Partial<Pick<Target, 'key' | 'listPrefix' | 'loadTags'>>,
-  ): Target {
+  #targetOf(action: S3Action, about: About): Target {
     const askedName = this.request.bucketName;
     return { action, askedName, found: this.#found, key: null, listPrefix: null, ...about };
   }
@@ -185,9 +269,7 @@ export class Context {
       transfer,
       record: this.draft(200, null, transfer, { ...this.detail, ...detail }),
     });
-    if (change.kind === 'createBucket' || change.kind === 'deleteBucket') {
-      this.rooms.buckets.forget();
-    }
+    if (changesBucket(change)) this.rooms.buckets.forget(this.bucketTenant, this.bucketName);
     if (result.index !== null) this.index = result.index;
     if (result.ok && store !== undefined) this.#confirm(store, change, result.index);
     return result;
@@ -227,8 +309,7 @@ export class Context {
   }
 
   charged(): { tenant: string; principal: string; bucket: Bucket | null } {
-    const { tenant, name } = this.who.principal;
-    return { tenant, principal: name, bucket: this.#bucket };
+    return { tenant: this.tenant, principal: this.who.principal.name, bucket: this.#bucket };
   }
 
   private draft(
@@ -238,17 +319,17 @@ export class Context {
     detail: RecordDetail,
   ): RecordDraft {
     const { principal, accessKeyId, keyThumbprint, delegation, evidence } = this.who;
-    const isForeign = this.#found !== null && this.#found.tenant !== principal.tenant;
+    const { tenant } = this;
     return {
       action: this.action,
-      tenant: principal.tenant,
+      tenant,
       principal: principal.name,
       accessKeyId,
       keyThumbprint,
       tokens: delegation?.ids ?? null,
       evidence,
       bucket: this.#found?.name ?? this.request.bucketName,
-      bucketTenant: isForeign ? this.bucketTenant : null,
+      bucketTenant: this.bucketTenant === tenant ? null : this.bucketTenant,
       key: this.request.key,
       bytesIn: transfer.ingressBytes,
       bytesOut: transfer.egressBytes,
@@ -259,6 +340,10 @@ export class Context {
       ...detail,
     };
   }
+}
+
+function changesBucket({ kind }: Change): boolean {
+  return kind === 'createBucket' || kind === 'deleteBucket' || kind === 'putBucketPolicy';
 }
 
 /** What a refused commit is thrown as: a damaged row counts as one. */
