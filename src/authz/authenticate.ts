@@ -1,30 +1,28 @@
-// Who sent this request: the verification of Signature V4 in headers and in presigned URLs.
-// Invariant: an identity is returned only when the key's secret signed the method, the path, the
-// whole query, `host`, every x-amz-* and x-bursar-* header, and the word or digest that stands for
-// the body. Such a header outside the signature could make the signer copy or publish what they
-// never meant to.
+// Who sent this request: the verification of Signatures V4 and V4A in headers and in presigned
+// URLs. Invariant: an identity is returned only when the key's secret, or the private half of its
+// public key, signed the method, the path, the whole query, `host`, every x-amz-* and x-bursar-*
+// header, and the word or digest that stands for the body. Such a header outside the signature could
+// make the signer copy or publish what they never meant to.
 // Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
-// reference.
+// reference; "AWS Signature Version 4A" of the IAM user guide.
 import { Buffer } from 'node:buffer';
-import {
-  canonicalHeaderValue,
-  canonicalRequest,
-  type QueryPairs,
-} from '../core/canonical-request.ts';
+import { canonicalRequest } from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
 import { clockSkewMsMax } from '../core/limits.ts';
 import {
   algorithm,
   deriveSigningKey,
   equalSignatures,
+  type Scope,
   SigningKeys,
   signText,
   stringToSign,
-  unsignedPayload,
 } from '../core/sigv4.ts';
-import { type Claim, type Headers, headerOf, readClaim, refuseQueryClaim } from './claim.ts';
-import type { Actor, Delegation, Identity } from './identity.ts';
-import { contentSha256, readPayload } from './payload.ts';
+import { asymmetricAlgorithm, verifyText } from '../core/sigv4a.ts';
+import { type Claim, headerOf, readClaim, refuseQueryClaim } from './claim.ts';
+import type { Actor, Delegation, Evidence, Identity } from './identity.ts';
+import { type Payload, readPayload } from './payload.ts';
+import { checkAllSigned, headerValues, readPayloadWord } from './signed-parts.ts';
 import type { PublicKey } from './tokens/keys.ts';
 
 export type { Identity } from './identity.ts';
@@ -136,10 +134,7 @@ export class Authenticator {
     const claim = readClaim(request.headers, request.query);
     if (claim === null) return null;
     checkTime(claim, this.#nowMs());
-    const payloadWord =
-      claim.where === 'header'
-        ? headerPayloadWord(request.headers)
-        : queryPayloadWord(request.headers, request.query);
+    const payloadWord = readPayloadWord(claim, request);
     checkAllSigned(request, claim, payloadWord);
     const values = headerValues(request, claim.signedHeaders);
     const canonical = canonicalRequest({
@@ -150,70 +145,96 @@ export class Authenticator {
       headerValues: values.texts,
       payload: payloadWord,
     });
+    const text = stringToSign(claim.algorithm, claim.amzDate, claim.scopeLine, canonical);
     const accessKey = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
-    const signingKey = this.#verify(claim, canonical, accessKey, values.complete);
-    const { principal, subjects, delegation } = accessKey as AccessKey;
+    const signingKey = this.#verify(claim, text, accessKey);
+    if (accessKey === undefined) {
+      throw new Refusal('InvalidAccessKeyId', { fields: { AWSAccessKeyId: claim.accessKeyId } });
+    }
+    if (signingKey === undefined || !values.complete) {
+      throw mismatch(claim, text, canonical, accessKey);
+    }
+    const { principal, subjects, publicKey, delegation } = accessKey;
+    const { scopeLine, amzDate, signature } = claim;
+    const payload = readPayload(
+      payloadWord,
+      signingKey && { signingKey, scope: scopeLine, amzDate, signature },
+    );
     return {
       principal,
       subjects,
       isAnonymous: false,
       accessKeyId: claim.accessKeyId,
-      keyThumbprint: null,
+      keyThumbprint: publicKey?.thumbprint ?? null,
       delegation,
-      // Both ends know the secret: authenticated, but deniable.
-      evidence: 'shared-secret',
+      evidence: gradeEvidence(request, claim, payload),
       authentication: {
         type: claim.where === 'header' ? 'REST-HEADER' : 'REST-QUERY-STRING',
-        version: algorithm,
+        version: claim.algorithm,
         signedAtMs: claim.signedAtMs,
       },
-      payload: readPayload(payloadWord, {
-        signingKey,
-        scope: claim.scopeLine,
-        amzDate: claim.amzDate,
-        signature: claim.signature,
-      }),
+      payload,
       presigned: claim.where === 'query',
     };
   }
 
   /**
-   * The signing key, if the claim's signature is the secret's. One digest and one HMAC in any case.
+   * What the signatures of chunks are made with, null for SigV4A, which has none; undefined: who has
+   * the access key did not sign the text.
    */
-  #verify(
-    claim: Claim,
-    canonical: string,
-    accessKey: AccessKey | undefined,
-    complete: boolean,
-  ): Buffer {
-    const { accessKeyId, scopeLine, signature } = claim;
-    const text = stringToSign(claim.amzDate, scopeLine, canonical);
+  #verify(claim: Claim, text: string, accessKey: AccessKey | undefined): Buffer | null | undefined {
+    const { scope, signature } = claim;
+    if (scope !== null) return this.#verifyShared(claim, scope, text, accessKey?.secret ?? null);
+    const key = accessKey?.publicKey?.keyObject;
+    return key && verifyText(key, text, signature) ? null : undefined;
+  }
+
+  /** The signing key, if the signature is by it. One digest and one HMAC in any case. */
+  #verifyShared(
+    { accessKeyId, scopeLine, signature }: Claim,
+    scope: Scope,
+    text: string,
+    secret: string | null,
+  ): Buffer | undefined {
     let signingKey: Buffer = this.#nobodysKey;
-    const secret = accessKey?.secret ?? null;
     let derived = false;
     if (secret !== null) {
       const kept = this.#keys.find(accessKeyId, secret, scopeLine);
-      signingKey = kept ?? deriveSigningKey(secret, claim.scope);
+      signingKey = kept ?? deriveSigningKey(secret, scope);
       derived = kept === undefined;
     }
-    const equal = equalSignatures(signText(signingKey, text), signature);
-    if (accessKey === undefined) {
-      throw new Refusal('InvalidAccessKeyId', { fields: { AWSAccessKeyId: accessKeyId } });
-    }
-    if (!equal || !complete || secret === null) {
-      throw new Refusal('SignatureDoesNotMatch', {
-        fields: {
-          AWSAccessKeyId: accessKeyId,
-          StringToSign: text,
-          SignatureProvided: signature,
-          CanonicalRequest: canonical,
-        },
-      });
+    if (!equalSignatures(signText(signingKey, text), signature) || secret === null) {
+      return undefined;
     }
     // Only a proven scope is kept: nobody without a secret can push another's key out of the cache.
     if (derived) this.#keys.keep(accessKeyId, secret, scopeLine, signingKey);
     return signingKey;
   }
+}
+
+function mismatch(claim: Claim, text: string, canonical: string, accessKey: AccessKey): Refusal {
+  const wanted = accessKey.secret === null ? asymmetricAlgorithm : algorithm;
+  const fields = {
+    AWSAccessKeyId: claim.accessKeyId,
+    StringToSign: text,
+    SignatureProvided: claim.signature,
+    CanonicalRequest: canonical,
+  };
+  if (claim.algorithm === wanted) return new Refusal('SignatureDoesNotMatch', { fields });
+  const message = `This access key signs with ${wanted}.`;
+  return new Refusal('SignatureDoesNotMatch', { message, fields });
+}
+
+const bodiless = new Set(['GET', 'HEAD', 'DELETE']);
+
+/**
+ * A presigned URL proves who gave it out, not who used it with what. Both ends know the secret of
+ * an HMAC: authenticated, but deniable.
+ */
+function gradeEvidence({ method }: SignedRequest, claim: Claim, payload: Payload): Evidence {
+  if (claim.algorithm !== asymmetricAlgorithm) return 'shared-secret';
+  const coversBody = payload.kind === 'sha256' || bodiless.has(method);
+  return coversBody && claim.where === 'header' ? 'body-signed' : 'headers-signed';
 }
 
 function checkTime(claim: Claim, nowMs: number): void {
@@ -241,84 +262,4 @@ function checkTime(claim: Claim, nowMs: number): void {
       ServerTime: new Date(nowMs).toISOString(),
     },
   });
-}
-
-function headerPayloadWord(headers: Headers): string {
-  const word = headerOf(headers, contentSha256);
-  if (word !== undefined) return word;
-  throw new Refusal('InvalidRequest', {
-    message: `Missing required header for this request: ${contentSha256}`,
-  });
-}
-
-/**
- * What stands for the body in a presigned request: the parameter, else the header, else
- * UNSIGNED-PAYLOAD. Whichever it is becomes the last line of the canonical request and is signed by
- * that, even where SDKs leave the header's name out of SignedHeaders.
- */
-function queryPayloadWord(headers: Headers, query: QueryPairs): string {
-  for (const [name, value] of query) {
-    if (name === 'X-Amz-Content-Sha256' || name === contentSha256) return value;
-  }
-  return headerOf(headers, contentSha256) ?? unsignedPayload;
-}
-
-/** Whether a header of this name has a meaning for us. */
-function hasMeaning(name: string): boolean {
-  return name.startsWith('x-amz-') || name.startsWith('x-bursar-');
-}
-
-/** Counting suffices: every signed name that is present is one of the request's. */
-function checkAllSigned(request: SignedRequest, claim: Claim, payloadWord: string): void {
-  const { headers } = request;
-  const { signedHeaders } = claim;
-  let present = 0;
-  for (const name in headers) if (hasMeaning(name)) present++;
-  let signed = 0;
-  for (const name of signedHeaders) if (hasMeaning(name) && Object.hasOwn(headers, name)) signed++;
-  if (present === signed && signedHeaders.includes('host')) return;
-
-  const unsigned = Object.keys(headers).filter((name) => {
-    if (signedHeaders.includes(name)) return false;
-    // In a presigned request the canonical form's last line may have signed it: see above.
-    const bound = claim.where === 'query' && headers[contentSha256] === payloadWord;
-    return hasMeaning(name) && !(name === contentSha256 && bound);
-  });
-  if (!signedHeaders.includes('host')) unsigned.unshift('host');
-  if (unsigned.length === 0) return;
-  throw new Refusal('AccessDenied', {
-    message: 'There were headers present in the request which were not signed',
-    fields: { HeadersNotSigned: unsigned.join(', ') },
-  });
-}
-
-/** The signed headers' values; `complete` is false if the request lacks one of them. */
-function headerValues(
-  request: SignedRequest,
-  names: readonly string[],
-): { texts: string[]; complete: boolean } {
-  const texts: string[] = [];
-  let complete = true;
-  for (const name of names) {
-    const value = headerOf(request.headers, name);
-    if (value === undefined) {
-      complete = false;
-      texts.push('');
-    } else if (value.includes(', ')) {
-      texts.push(joinRepeated(request.rawHeaders, name) ?? canonicalHeaderValue(value));
-    } else {
-      texts.push(canonicalHeaderValue(value));
-    }
-  }
-  return { texts, complete };
-}
-
-/** Node joins a repeated header with ', ', the canonical form with ','. undefined: not repeated. */
-function joinRepeated(rawHeaders: readonly string[], name: string): string | undefined {
-  const values: string[] = [];
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    if ((rawHeaders[i] as string).toLowerCase() !== name) continue;
-    values.push(canonicalHeaderValue(rawHeaders[i + 1] as string));
-  }
-  return values.length > 1 ? values.join(',') : undefined;
 }

@@ -2,7 +2,8 @@
 // believed: authenticate.ts checks it. Invariant: a request carries one claim, none, or is refused;
 // where a part is missing, repeated or of the wrong form there is no claim to misread.
 // Specification: "Authenticating Requests: Using the Authorization Header" and "… Using Query
-// Parameters" of the Amazon S3 API reference.
+// Parameters" of the Amazon S3 API reference; of SigV4A, "AWS Signature Version 4A" of the IAM user
+// guide.
 
 import type { QueryPairs } from '../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
@@ -17,14 +18,18 @@ import {
   scopeText,
   terminator,
 } from '../core/sigv4.ts';
+import { asymmetricAlgorithm, asymmetricScopeText, isRegionSet } from '../core/sigv4a.ts';
 
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 export interface Claim {
   /** 'header' for an Authorization header, 'query' for a presigned URL. */
   where: 'header' | 'query';
+  /** SigV4's or SigV4A's. */
+  algorithm: string;
   accessKeyId: string;
-  scope: Scope;
+  /** What the signing key is derived for; null: SigV4A, where none is. */
+  scope: Scope | null;
   /** The scope as the signature has it. */
   scopeLine: string;
   /**
@@ -41,7 +46,6 @@ export interface Claim {
   sessionToken: string | undefined;
 }
 
-const asymmetricAlgorithm = 'AWS4-ECDSA-P256-SHA256';
 const signedHeadersMax = 100;
 const accessKeyIdLengthMax = 128;
 const regionLengthMax = 64;
@@ -88,21 +92,21 @@ function malformedHeader(detail: string, fields?: Record<string, string>): Refus
 }
 
 function readHeaderClaim(authorization: string, headers: Headers): Claim {
-  if (!authorization.startsWith(`${algorithm} `)) throw otherMechanism(authorization);
-  const parts = readComponents(authorization.slice(algorithm.length + 1));
-  const { accessKeyId, scope } = readCredential(parts.credential, malformedHeader);
+  const name = algorithmOf(authorization);
+  if (name === undefined) throw otherMechanism(authorization);
+  const parts = readComponents(authorization.slice(name.length + 1));
+  const credential = readCredential(name, parts.credential, malformedHeader);
   const { amzDate, signedAtMs } = readHeaderTime(headers);
-  if (scope.date !== amzDate.slice(0, 8)) {
-    throw malformedHeader(
-      `Invalid credential date "${scope.date}". This date is not the same as X-Amz-Date: ` +
-        `"${amzDate.slice(0, 8)}".`,
-    );
+  checkDate(credential.date, amzDate, malformedHeader);
+  if (name === asymmetricAlgorithm && !isRegionSet(headerOf(headers, 'x-amz-region-set') ?? '')) {
+    throw malformedHeader('the x-amz-region-set header is missing or not a list of regions.');
   }
   return {
     where: 'header',
-    accessKeyId,
-    scope,
-    scopeLine: scopeText(scope),
+    algorithm: name,
+    accessKeyId: credential.accessKeyId,
+    scope: credential.scope,
+    scopeLine: credential.scopeLine,
     signedHeaders: readSignedHeaders(parts.signedHeaders, malformedHeader),
     signature: parts.signature,
     amzDate,
@@ -112,15 +116,21 @@ function readHeaderClaim(authorization: string, headers: Headers): Claim {
   };
 }
 
+/** undefined: it is not signed by either. */
+function algorithmOf(authorization: string): string | undefined {
+  if (authorization.startsWith(`${algorithm} `)) return algorithm;
+  return authorization.startsWith(`${asymmetricAlgorithm} `) ? asymmetricAlgorithm : undefined;
+}
+
 function otherMechanism(authorization: string): Refusal {
   const end = authorization.indexOf(' ');
   const scheme = end < 0 ? authorization : authorization.slice(0, end);
   switch (scheme) {
     case algorithm:
+    case asymmetricAlgorithm:
       return wrongComponents();
     case 'AWS':
       return notSupported();
-    case asymmetricAlgorithm:
     case 'Bearer':
     case 'DPoP':
       return new Refusal('NotImplemented', { fields: { Header: 'Authorization' } });
@@ -213,29 +223,26 @@ function readQueryClaim(query: QueryPairs): Claim {
     }
     return value;
   };
-  const asked = take('X-Amz-Algorithm');
-  if (asked === asymmetricAlgorithm) throw new Refusal('NotImplemented');
-  if (asked !== algorithm) {
+  const name = take('X-Amz-Algorithm');
+  if (name !== algorithm && name !== asymmetricAlgorithm) {
     throw malformedQuery(`X-Amz-Algorithm only supports "${algorithm} and ${asymmetricAlgorithm}"`);
   }
-  const credential = take('X-Amz-Credential');
-  const { accessKeyId, scope } = readCredential(credential, malformedCredentialParameter);
+  const credential = readCredential(name, take('X-Amz-Credential'), malformedCredentialParameter);
   const amzDate = take('X-Amz-Date');
   const signedAtMs = parseAmzDate(amzDate);
   if (signedAtMs === undefined) {
     throw malformedQuery("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"");
   }
-  if (scope.date !== amzDate.slice(0, 8)) {
-    throw malformedCredentialParameter(
-      `Invalid credential date "${scope.date}". This date is not the same as X-Amz-Date: ` +
-        `"${amzDate.slice(0, 8)}".`,
-    );
+  checkDate(credential.date, amzDate, malformedCredentialParameter);
+  if (name === asymmetricAlgorithm && !isRegionSet(take('X-Amz-Region-Set'))) {
+    throw malformedQuery('X-Amz-Region-Set must be a list of regions');
   }
   return {
     where: 'query',
-    accessKeyId,
-    scope,
-    scopeLine: scopeText(scope),
+    algorithm: name,
+    accessKeyId: credential.accessKeyId,
+    scope: credential.scope,
+    scopeLine: credential.scopeLine,
     signedHeaders: readSignedHeaders(take('X-Amz-SignedHeaders'), malformedQuery),
     signature: take('X-Amz-Signature'),
     amzDate,
@@ -252,6 +259,7 @@ const authParameters = new Set([
   'X-Amz-Credential',
   'X-Amz-Date',
   'X-Amz-Expires',
+  'X-Amz-Region-Set',
   'X-Amz-Security-Token',
   'X-Amz-Signature',
   'X-Amz-SignedHeaders',
@@ -284,17 +292,29 @@ function readExpires(text: string): number {
 
 type Malformed = (detail: string, fields?: Record<string, string>) => Refusal;
 
-/** `<id>/YYYYMMDD/<region>/s3/aws4_request`; the id itself may hold slashes. */
-function readCredential(
-  credential: string,
-  malformed: Malformed,
-): { accessKeyId: string; scope: Scope } {
+interface Credential {
+  accessKeyId: string;
+  date: string;
+  scope: Scope | null;
+  scopeLine: string;
+}
+
+/**
+ * `<id>/YYYYMMDD/<region>/s3/aws4_request`, of SigV4A without the region; the id itself may hold
+ * slashes.
+ */
+function readCredential(name: string, credential: string, malformed: Malformed): Credential {
+  const isAsymmetric = name === asymmetricAlgorithm;
   const parts = credential.split('/');
-  const [date, region, service, end] = parts.slice(-4);
-  const accessKeyId = parts.slice(0, -4).join('/');
+  const end = parts.pop();
+  const service = parts.pop();
+  const region = isAsymmetric ? null : parts.pop();
+  const date = parts.pop();
+  const accessKeyId = parts.join('/');
   if (date === undefined || region === undefined || accessKeyId === '') {
     throw malformed(
-      'the Credential is mal-formed; expecting "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request".',
+      'the Credential is mal-formed; expecting ' +
+        `"<YOUR-AKID>/YYYYMMDD/${isAsymmetric ? '' : 'REGION/'}SERVICE/aws4_request".`,
     );
   }
   if (accessKeyId.length > accessKeyIdLengthMax) throw new Refusal('InvalidAccessKeyId');
@@ -310,10 +330,22 @@ function readCredential(
         '"yyyyMMdd".',
     );
   }
+  if (region === null) {
+    return { accessKeyId, date, scope: null, scopeLine: asymmetricScopeText(date, service) };
+  }
   if (region === '' || region.length > regionLengthMax) {
     throw malformed('the region is missing or too long');
   }
-  return { accessKeyId, scope: { date, region, service } };
+  const scope = { date, region, service };
+  return { accessKeyId, date, scope, scopeLine: scopeText(scope) };
+}
+
+function checkDate(date: string, amzDate: string, malformed: Malformed): void {
+  const signed = amzDate.slice(0, 8);
+  if (date === signed) return;
+  throw malformed(
+    `Invalid credential date "${date}". This date is not the same as X-Amz-Date: "${signed}".`,
+  );
 }
 
 /** A repeated header's values are joined by a comma, which no token has. */

@@ -9,6 +9,7 @@ import type { AccessKey } from './authenticate.ts';
 import type { Follower } from './changes.ts';
 import { subjectsOf } from './grants/subjects.ts';
 import type { Actor } from './identity.ts';
+import { readPublicKey } from './tokens/keys.ts';
 
 export interface TenantEntry {
   name: string;
@@ -78,6 +79,8 @@ interface ActorRow {
 interface AccessKeyRow extends ActorRow {
   id: string;
   sealed_secret: Uint8Array | null;
+  /** Null where it is another principal's, or inactive. */
+  jwk: string | null;
 }
 
 interface PrincipalRow {
@@ -261,20 +264,25 @@ export class Directory implements Follower {
 
   async #loadAccessKey(id: string): Promise<AccessKey | undefined> {
     const row = await this.#read.get<AccessKeyRow>(
-      `SELECT k.id, k.tenant, k.principal, k.sealed_secret, p.kind, p.role,
+      `SELECT k.id, k.tenant, k.principal, k.sealed_secret, u.jwk, p.kind, p.role,
               k.active AND p.active AS active, t.members_create_buckets
        FROM access_keys k
        JOIN principals p ON p.tenant = k.tenant AND p.name = k.principal
        JOIN tenants t ON t.name = k.tenant
+       LEFT JOIN public_keys u ON u.thumbprint = k.thumbprint AND u.purpose = 'sigv4a'
+         AND u.tenant = k.tenant AND u.principal = k.principal AND u.active
        WHERE k.id = ?`,
       id,
     );
-    if (!row || row.active === 0 || row.sealed_secret === null) return undefined;
+    if (!row || row.active === 0) return undefined;
+    const { sealed_secret: sealed, jwk } = row;
+    const publicKey = sealed === null && jwk !== null ? readPublicKey(JSON.parse(jwk)) : undefined;
+    if (sealed === null && publicKey === undefined) return undefined;
     const context = accessKeyContext(row.tenant, row.principal, row.id);
     return {
       id: row.id,
-      secret: this.#sealer.open(row.sealed_secret, context).toString('utf8'),
-      publicKey: null,
+      secret: sealed && this.#sealer.open(sealed, context).toString('utf8'),
+      publicKey: publicKey ?? null,
       ...(await this.#actorOf(row)),
       delegation: null,
     };

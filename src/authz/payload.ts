@@ -26,10 +26,10 @@ const unsignedChunksTrailer = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';
 
 /**
  * What a value of x-amz-content-sha256 means. `seed` is what the request's own signature seeds
- * those of its chunks with. Throws NotImplemented for other STREAMING- words, InvalidArgument for
+ * those of its chunks with, null where it cannot: of SigV4A's no chunks are known. Throws NotImplemented for other STREAMING- words, InvalidArgument for
  * any other word.
  */
-export function readPayload(word: string, seed: ChunkSeed): Payload {
+export function readPayload(word: string, seed: ChunkSeed | null): Payload {
   switch (word) {
     case unsignedPayload:
       return { kind: 'unsigned' };
@@ -37,6 +37,7 @@ export function readPayload(word: string, seed: ChunkSeed): Payload {
       return { kind: 'unsigned-chunks' };
     case signedChunks:
     case signedChunksTrailer:
+      if (seed === null) break;
       return { kind: 'signed-chunks', trailer: word === signedChunksTrailer, seed };
   }
   if (hexDigest.test(word)) return { kind: 'sha256', sha256: Buffer.from(word, 'hex') };

@@ -45,8 +45,14 @@ export function deriveSigningKey(secret: string, scope: Scope): Buffer {
   return hmac(hmac(hmac(dateKey, scope.region), scope.service), terminator);
 }
 
-export function stringToSign(amzDate: string, scope: string, canonical: string): string {
-  return `${algorithm}\n${amzDate}\n${scope}\n${digestLatin1(canonical)}`;
+/** `algorithmName`: SigV4's, or SigV4A's. */
+export function stringToSign(
+  algorithmName: string,
+  amzDate: string,
+  scope: string,
+  canonical: string,
+): string {
+  return `${algorithmName}\n${amzDate}\n${scope}\n${digestLatin1(canonical)}`;
 }
 
 /** 64 lower-case hexadecimal digits. */
@@ -247,7 +253,7 @@ export function signRequest(request: RequestToSign): Record<string, string> {
     payload: payloadHash,
   });
   const key = ownSigningKey(request, scope, scopeLine);
-  const signature = signText(key, stringToSign(amzDate, scopeLine, canonical));
+  const signature = signText(key, stringToSign(algorithm, amzDate, scopeLine, canonical));
   const authorization =
     `${algorithm} Credential=${request.accessKeyId}/${scopeLine}, ` +
     `SignedHeaders=${names.join(';')}, Signature=${signature}`;
@@ -287,7 +293,10 @@ export function presignUrl(request: UrlToSign): string {
     payload: unsignedPayload,
   });
   const key = ownSigningKey(request, scope, scopeLine);
-  query.push(['X-Amz-Signature', signText(key, stringToSign(amzDate, scopeLine, canonical))]);
+  query.push([
+    'X-Amz-Signature',
+    signText(key, stringToSign(algorithm, amzDate, scopeLine, canonical)),
+  ]);
   const target = query.map(
     ([name, value]) => `${percentEncode(name, false)}=${percentEncode(value, false)}`,
   );

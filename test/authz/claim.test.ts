@@ -81,9 +81,14 @@ describe('malformed credentials', () => {
       'InvalidRequest',
     ],
     [
-      'an asymmetric signature',
+      "SigV4A's algorithm and a region in its scope",
       (text: string) => text.replace('HMAC-SHA256', 'ECDSA-P256-SHA256'),
-      'NotImplemented',
+      'AuthorizationHeaderMalformed',
+    ],
+    [
+      "nothing but SigV4A's algorithm",
+      (_: string) => 'AWS4-ECDSA-P256-SHA256',
+      'AuthorizationHeaderMalformed',
     ],
     ['a bearer token', (_: string) => 'Bearer abc', 'NotImplemented'],
     ['a DPoP token', (_: string) => 'DPoP abc', 'NotImplemented'],
