@@ -107,6 +107,21 @@ export class Authenticator {
     return identity;
   }
 
+  /**
+   * Who bears a token that came elsewhere in the request than in its Authorization header. Throws a
+   * Refusal.
+   */
+  async authenticateToken(
+    request: SignedRequest,
+    scheme: string,
+    token: string,
+  ): Promise<Identity> {
+    if (!this.#bearer) throw new Refusal('NotImplemented');
+    const identity = await this.#bearer.authenticate(request, scheme, token);
+    if (identity.delegation) this.#checkDelegation(identity.delegation, request);
+    return identity;
+  }
+
   /** What is asked anew for each request, of tokens and of temporary keys made from them. */
   #checkDelegation(delegation: Delegation, { source }: SignedRequest): void {
     const { ids, conditions, expiresAtMs } = delegation;

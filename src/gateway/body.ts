@@ -206,7 +206,7 @@ function writeAll(
 }
 
 /** Reads a message to its end; `feed` may ask to wait. Never destroys the message. */
-function consume(
+export function consume(
   raw: IncomingMessage,
   feed: (chunk: Buffer) => Promise<void> | null,
 ): Promise<void> {

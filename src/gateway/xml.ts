@@ -6,7 +6,7 @@ import { SaxesParser } from 'saxes';
 import { Refusal } from '../core/errors.ts';
 import { xmlBytesMax, xmlDepthMax, xmlNodesMax } from '../core/limits.ts';
 
-const namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
+const s3Namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
 
 /** A value of an element: text, number, nested elements, or several of the same name. */
 export type XmlValue =
@@ -21,8 +21,12 @@ export interface XmlElements {
   [name: string]: XmlValue;
 }
 
-/** A whole document with S3's namespace. `null` and `undefined` members are left out. */
-export function renderXml(root: string, content: XmlElements | string): string {
+/** A whole document. `null` and `undefined` members are left out. */
+export function renderXml(
+  root: string,
+  content: XmlElements | string,
+  namespace = s3Namespace,
+): string {
   const inner = typeof content === 'string' ? escapeXml(content) : elements(content);
   return `<?xml version="1.0" encoding="UTF-8"?>\n<${root} xmlns="${namespace}">${inner}</${root}>`;
 }

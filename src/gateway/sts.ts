@@ -1,0 +1,235 @@
+// STS: a token of this gateway, or of an outside issuer, is traded for temporary access keys, so that
+// S3 clients need to know nothing of tokens. Invariants: each trade is recorded before it is
+// answered; a token that is bound to a key is traded only with its proof on this very request, form
+// included.
+// Specification: "AssumeRoleWithWebIdentity" and "Common errors" of the AWS STS API reference.
+import { createHash } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Authenticator, Identity } from '../authz/authenticate.ts';
+import type { Sessions, TemporaryKeys } from '../authz/sessions/sessions.ts';
+import { proofRefusal } from '../authz/tokens/faults.ts';
+import { isoTime } from '../core/clock.ts';
+import { type ErrorCode, Refusal } from '../core/errors.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { ClientGone, consume } from './body.ts';
+import { type DescribeRefusal, sendRefusal } from './reply.ts';
+import { beginRequest, bucketOfHost, parseRequest, type S3Request } from './request.ts';
+import { type KeysRequest, readForm } from './sts-form.ts';
+import type { TrustedProxies } from './trusted-proxies.ts';
+import { renderXml, type XmlElements } from './xml.ts';
+
+export interface Sts {
+  authenticator: Authenticator;
+  sessions: Sessions;
+  ledger: Ledger;
+  proxies: TrustedProxies;
+  /** Told of each bug, with the request's id. */
+  onBug: (error: unknown, requestId: string) => void;
+}
+
+/** A token of 16 KiB and a policy of 2,048 characters, percent-encoded, and the rest. */
+const formBytesMax = 64 * 1024;
+const namespace = 'https://sts.amazonaws.com/doc/2011-06-15/';
+
+/** S3 has nothing where STS listens: forms that are posted to no bucket. */
+export function isSts(raw: IncomingMessage, domains: readonly string[]): boolean {
+  if (raw.method !== 'POST' || raw.url !== '/') return false;
+  const [mediaType = ''] = (raw.headers['content-type'] ?? '').split(';', 1);
+  if (mediaType.trim().toLowerCase() !== 'application/x-www-form-urlencoded') return false;
+  return bucketOfHost(raw.headers.host ?? '', domains) === null;
+}
+
+/** Answers one request. Never rejects. */
+export async function serveSts(
+  sts: Sts,
+  raw: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const begun = beginRequest(raw, sts.proxies);
+  try {
+    const request = parseRequest(raw, begun, []);
+    const body = await receiveForm(request, response);
+    const asked = readForm(body);
+    const who = await authenticate(sts, request, asked.token, body);
+    const { document, index } = await trade(sts, { request, who, asked, bytesIn: body.length });
+    response.writeHead(200, {
+      'content-type': 'text/xml',
+      'content-length': String(Buffer.byteLength(document)),
+      'cache-control': 'no-store',
+      'x-amz-request-id': begun.id,
+      'x-bursar-receipt': String(index),
+    });
+    response.end(document);
+  } catch (error) {
+    const refusal = refusalOf(error);
+    if (refusal.code === 'InternalError') sts.onBug(error, begun.id);
+    await sendRefusal({ raw, response, requestId: begun.id }, refusal, describeRefusal);
+  }
+}
+
+async function receiveForm(request: S3Request, response: ServerResponse): Promise<Buffer> {
+  if (request.expectsContinue) response.writeContinue();
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  await consume(request.raw, (piece) => {
+    bytes += piece.length;
+    if (bytes > formBytesMax) {
+      const message = `The form has more than ${formBytesMax} bytes.`;
+      throw new Refusal('ValidationError', { message });
+    }
+    pieces.push(piece);
+    return null;
+  });
+  return Buffer.concat(pieces);
+}
+
+const authorizationForm = /^(Bearer|DPoP) +(\S+)$/i;
+
+/** Who bears the form's token; a proof of its key is beside it, as in any other request. */
+async function authenticate(
+  { authenticator }: Sts,
+  request: S3Request,
+  token: string,
+  body: Buffer,
+): Promise<Identity> {
+  const { authorization } = request.headers;
+  const [, scheme = 'Bearer', header] = authorizationForm.exec(authorization ?? '') ?? [];
+  if (authorization !== undefined && header !== token) {
+    const message = 'The Authorization header has another token than the form.';
+    throw new Refusal('ValidationError', { message });
+  }
+  const who = await authenticator.authenticateToken(request, scheme, token);
+  const { payload } = who;
+  if (payload.kind === 'sha256') {
+    const digest = createHash('sha256').update(body).digest();
+    if (!digest.equals(payload.sha256)) throw proofRefusal('Digest', 'is for another body');
+  }
+  return who;
+}
+
+interface Trade {
+  request: S3Request;
+  who: Identity;
+  asked: KeysRequest;
+  bytesIn: number;
+}
+
+/** Gives the keys' document and the log index of the record. Refusals are recorded too. */
+async function trade(sts: Sts, trade: Trade): Promise<{ document: string; index: number }> {
+  const { request, asked } = trade;
+  let keys: TemporaryKeys;
+  try {
+    keys = await issue(sts, trade);
+  } catch (error) {
+    await record(sts, trade, { refusal: refusalOf(error), target: null });
+    throw error;
+  }
+  const target = `temporary-keys/${keys.accessKeyId}/${asked.sessionName}`;
+  const index = await record(sts, trade, { refusal: null, target });
+  return { document: renderKeys(keys, trade, request.id), index };
+}
+
+async function issue({ sessions }: Sts, { who, asked }: Trade): Promise<TemporaryKeys> {
+  const { delegation, principal } = who;
+  if (!delegation) throw new Error('a token without delegation');
+  if (asked.tenant !== principal.tenant) {
+    const message = "The account in RoleArn must be the tenant of the token's principal.";
+    throw new Refusal('AccessDenied', { message });
+  }
+  const { policy, durationMs } = asked;
+  return sessions.issue({ actor: who, delegation, policy, durationMs, nowMs: Date.now() });
+}
+
+async function record(
+  { ledger }: Sts,
+  { request, who, bytesIn }: Trade,
+  { refusal, target }: { refusal: Refusal | null; target: string | null },
+): Promise<number> {
+  const { principal, keyThumbprint, delegation, evidence } = who;
+  const result = await ledger.commit({
+    change: { kind: 'none' },
+    charged: { tenant: principal.tenant, principal: principal.name, bucket: null },
+    transfer: { requests: 1, ingressBytes: bytesIn, egressBytes: 0 },
+    record: {
+      action: 'sts:AssumeRoleWithWebIdentity',
+      tenant: principal.tenant,
+      principal: principal.name,
+      keyThumbprint,
+      tokens: delegation?.ids ?? null,
+      evidence,
+      target,
+      bytesIn,
+      bytesOut: 0,
+      requestId: request.id,
+      source: request.source,
+      status: refusal?.status ?? 200,
+      error: refusal?.code ?? null,
+    },
+  });
+  if (!result.ok) throw new Refusal(result.code);
+  return result.index;
+}
+
+function renderKeys(keys: TemporaryKeys, { who, asked }: Trade, requestId: string): string {
+  const { tenant, id } = who.principal;
+  const { roleName, sessionName } = asked;
+  const claims = claimsOf(asked.token);
+  return renderXml(
+    'AssumeRoleWithWebIdentityResponse',
+    {
+      AssumeRoleWithWebIdentityResult: {
+        Audience: [claims.aud].flat().join(' '),
+        AssumedRoleUser: {
+          AssumedRoleId: `${id}:${sessionName}`,
+          Arn: `arn:aws:sts::${tenant}:assumed-role/${roleName}/${sessionName}`,
+        },
+        Provider: String(claims.iss),
+        Credentials: {
+          AccessKeyId: keys.accessKeyId,
+          SecretAccessKey: keys.secretAccessKey,
+          SessionToken: keys.sessionToken,
+          // Whole seconds, never later than it is.
+          Expiration: isoTime(keys.expiresAtMs).replace(/\.\d+Z$/, 'Z'),
+        },
+        SubjectFromWebIdentityToken: String(claims.sub),
+      },
+      ResponseMetadata: { RequestId: requestId },
+    },
+    namespace,
+  );
+}
+
+/** What the token, which was verified, says of itself. */
+function claimsOf(token: string): Record<string, unknown> {
+  const [, payload = ''] = (token.split('~', 1)[0] as string).split('.', 2);
+  return JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>;
+}
+
+// Refusals -------------------------------------------------------------------------------------
+
+/** What is called otherwise here, by names that SDKs know. */
+const ownCodes: Partial<Record<ErrorCode, ErrorCode>> = {
+  InvalidBearerToken: 'InvalidIdentityToken',
+  ExpiredBearerToken: 'ExpiredTokenException',
+  ExpiredToken: 'ExpiredTokenException',
+};
+
+function refusalOf(error: unknown): Refusal {
+  if (error instanceof ClientGone) return new Refusal('RequestTimeout', { cause: error });
+  if (!(error instanceof Refusal)) return new Refusal('InternalError', { cause: error });
+  const code = ownCodes[error.code];
+  if (code === undefined) return error;
+  return new Refusal(code, { message: error.message, cause: error });
+}
+
+const describeRefusal: DescribeRefusal = (refusal, { requestId }) => {
+  const headers: Record<string, string> = { 'content-type': 'text/xml' };
+  if (refusal.status === 401) headers['www-authenticate'] = 'Bearer error="invalid_token"';
+  const error: XmlElements = {
+    Type: refusal.status < 500 ? 'Sender' : 'Receiver',
+    Code: refusal.code,
+    Message: refusal.message,
+  };
+  const text = renderXml('ErrorResponse', { Error: error, RequestId: requestId }, namespace);
+  return { headers, text };
+};
