@@ -12,10 +12,11 @@ export interface AddressPolicy {
   allowLoopback: boolean;
 }
 
+// An IPv4 network of a list has its addresses in IPv6's notation as well (::ffff:10.0.0.1).
 /** Of addresses that are nobody's, everybody's, or the link's: there, clouds keep their secrets. */
 const never = subnets(
   ...['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '240.0.0.0/4'],
-  ...['::/128', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'],
+  ...['::/128', 'fe80::/10', 'ff00::/8'],
 );
 const loopback = subnets('127.0.0.0/8', '::1/128');
 const special = subnets(

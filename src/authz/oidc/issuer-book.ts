@@ -22,18 +22,18 @@ export interface TrustedIssuer {
   defaultPrincipal: string | null;
 }
 
-const fetchMsMax = 5000;
-
 export class IssuerBook {
   readonly #read: Reader;
   readonly #policy: AddressPolicy;
+  readonly #fetchMsMax: number;
   #issuers = new Map<string, TrustedIssuer>();
   /** By the issuer's URL, which several tenants may trust. */
   #keys = new Map<string, IssuerKeys>();
 
-  constructor(read: Reader, policy: AddressPolicy) {
+  constructor(read: Reader, policy: AddressPolicy, fetchMsMax: number) {
     this.#read = read;
     this.#policy = policy;
+    this.#fetchMsMax = fetchMsMax;
   }
 
   /** Those that were given these URL and audiences: `iss` and `aud` of a token. */
@@ -65,7 +65,7 @@ export class IssuerBook {
   }
 
   #newKeys(url: string): IssuerKeys {
-    return new IssuerKeys(() => fetchKeys(url, this.#policy, fetchMsMax));
+    return new IssuerKeys(() => fetchKeys(url, this.#policy, this.#fetchMsMax));
   }
 }
 

@@ -19,6 +19,8 @@ export interface OutsideTokensOptions {
   directory: Pick<Directory, 'findActor'>;
   /** Where issuers may be asked for their keys. */
   policy: AddressPolicy;
+  /** How long an issuer has to give them, 5 seconds if absent. */
+  fetchMsMax?: number;
 }
 
 /** A token that was verified, with what was made of it for the actor as it was then. */
@@ -42,7 +44,7 @@ export class OutsideTokens implements Follower {
 
   /** Reads the issuers of all tenants. Asks none of them for anything yet. */
   static async load(options: OutsideTokensOptions): Promise<OutsideTokens> {
-    const book = new IssuerBook(options.read, options.policy);
+    const book = new IssuerBook(options.read, options.policy, options.fetchMsMax ?? 5000);
     await book.load();
     return new OutsideTokens(options.directory, book);
   }
