@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addRecordsCommand, addUsageCommand } from './account-commands.ts';
 import { type Flags, loadConfig, quietenSdk } from './config.ts';
+import { addCredentialsCommand } from './credentials-command.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { addGroupCommands, addPrincipalCommands, addTenantCommands } from './identity-commands.ts';
 import { addKeyCommands } from './key-commands.ts';
@@ -12,6 +13,7 @@ import { addRootKeyCommands } from './keys-commands.ts';
 import { addRebuildCommand } from './rebuild-command.ts';
 import { serve } from './serve.ts';
 import { addSettingFlags } from './setting-flags.ts';
+import { addShareCommands } from './share-command.ts';
 import { addStoreCommands } from './store-commands.ts';
 import { addTokenCommands } from './token-commands.ts';
 import { addVerifyCommands } from './verify-commands.ts';
@@ -34,6 +36,7 @@ function makeProgram(): Command {
     addPrincipalCommands,
     addGroupCommands,
     addKeyCommands,
+    addShareCommands,
     addRootKeyCommands,
     addStoreCommands,
     addUsageCommand,
@@ -47,6 +50,7 @@ function makeProgram(): Command {
   addRebuildCommand(program);
   // After that: these talk to no gateway.
   addTokenCommands(program);
+  addCredentialsCommand(program);
   return program;
 }
 

@@ -64,6 +64,14 @@ export const accessKeysPerPrincipalMax = 100;
 export const issuersPerTenantMax = 20;
 export const publicKeysPerPrincipalMax = 20;
 export const groupsPerPrincipalMax = 100;
+export const sharesPerPrincipalMax = 10_000;
+// Tokens that the gateway issued and that have not expired; those that others made and used here
+// (the oldest of which are forgotten); and revocations of what was never seen.
+export const tokensPerPrincipalMax = 10_000;
+export const tokenSecondsMax = 366 * 24 * 3600;
+export const seenTokensPerPrincipalMax = 10_000;
+export const revocationsPerPrincipalMax = 10_000;
+export const shareSecondsMax = 366 * 24 * 3600;
 export const nativeListMax = 1000;
 
 // An upload that takes longer than this is given up: its extents are swept and its commit refused.

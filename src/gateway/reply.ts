@@ -87,15 +87,15 @@ class ChunkWriter {
   }
 }
 
-/** How a refusal is told: the type and text of a document. */
+/** How a refusal is told: a document and its headers. */
 export type DescribeRefusal = (
   refusal: Refusal,
   about: { raw: IncomingMessage; requestId: string },
-) => { type: string; text: string };
+) => { headers: Record<string, string>; text: string };
 
 /** S3's error document. */
 export const describeInXml: DescribeRefusal = (refusal, { raw, requestId }) => ({
-  type: 'application/xml',
+  headers: { 'content-type': 'application/xml' },
   text: renderErrorXml({
     Code: refusal.code,
     Message: refusal.message,
@@ -116,11 +116,8 @@ export async function sendRefusal(
     response.destroy();
     return;
   }
-  const { type, text } = describe(refusal, request);
-  const headers: Record<string, string> = {
-    'x-amz-request-id': requestId,
-    'content-type': type,
-  };
+  const { headers, text } = describe(refusal, request);
+  headers['x-amz-request-id'] = requestId;
   if (refusal.status === 503) headers['retry-after'] = '1';
   const body = Buffer.from(raw.method === 'HEAD' ? '' : text);
   if (raw.method !== 'HEAD') headers['content-length'] = String(body.length);

@@ -53,11 +53,7 @@ export function parseRequest(
   domains: readonly string[],
 ): S3Request {
   const { method = '', headers, rawHeaders } = raw;
-  if (rawHeaders.length > 2 * headerCountMax) throw new Refusal('RequestHeaderSectionTooLarge');
-  const target = originForm(raw.url ?? '');
-  const mark = target.indexOf('?');
-  const path = decode(mark < 0 ? target : target.slice(0, mark));
-  const query = mark < 0 ? [] : parseQuery(target.slice(mark + 1));
+  const { target, path, query } = parseTarget(raw);
   const { bucketName, key } = splitPath(path, bucketOfHost(headers.host ?? '', domains));
   return {
     raw,
@@ -72,6 +68,15 @@ export function parseRequest(
     key,
     expectsContinue: expecting.has(raw),
   };
+}
+
+/** Throws `Refusal` InvalidURI, InvalidArgument or RequestHeaderSectionTooLarge. */
+export function parseTarget(raw: IncomingMessage): Pick<S3Request, 'target' | 'path' | 'query'> {
+  if (raw.rawHeaders.length > 2 * headerCountMax) throw new Refusal('RequestHeaderSectionTooLarge');
+  const target = originForm(raw.url ?? '');
+  const mark = target.indexOf('?');
+  const path = decode(mark < 0 ? target : target.slice(0, mark));
+  return { target, path, query: mark < 0 ? [] : parseQuery(target.slice(mark + 1)) };
 }
 
 /** The first value of a query parameter; undefined when it is absent. */

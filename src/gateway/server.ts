@@ -6,7 +6,8 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { Authenticator } from '../authz/authenticate.ts';
 import type { Directory } from '../authz/directory.ts';
 import type { Network } from '../authz/grants/networks.ts';
-import { type ErrorCode, messageOf, Refusal, statusOf } from '../core/errors.ts';
+import { Sessions } from '../authz/sessions/sessions.ts';
+import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
@@ -17,8 +18,11 @@ import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import { nativeDepsOf } from './native/rooms.ts';
 import { nativeServerOptions } from './native/server-options.ts';
-import { type Pipeline, s3Entrance, serveRequest } from './pipeline.ts';
+import { type Entrance, type Pipeline, s3Entrance, serveRequest } from './pipeline.ts';
 import { bucketOfHost, markExpectingContinue } from './request.ts';
+import { shareEntrance } from './share-entrance.ts';
+import { isShareTarget } from './share-url.ts';
+import { isStsForm, serveSts } from './sts.ts';
 import { TrustedProxies } from './trusted-proxies.ts';
 import { renderErrorXml } from './xml.ts';
 
@@ -54,10 +58,11 @@ const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory, sealer, rootKeys, health, host } = options;
+  const sessions = new Sessions({ read: rooms.read, directory, keyring: rooms.keyring });
   const authenticator = new Authenticator({
     findAccessKey: async (id, sessionToken) => {
-      if (sessionToken !== undefined) throw new Refusal('InvalidToken');
-      return directory.findAccessKey(id);
+      if (sessionToken === undefined) return directory.findAccessKey(id);
+      return sessions.find(id, sessionToken, Date.now());
     },
   });
   const state = { closing: false };
@@ -73,7 +78,21 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       app.log.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
     },
   };
-  const s3 = s3Entrance(rooms, authenticator);
+  const taken = (answer: Answer): Answer => {
+    return (raw, response) => {
+      response.shouldKeepAlive &&= !state.closing;
+      response.on('timeout', cutIfStalled);
+      inTurn(response, () => answer(raw, response));
+    };
+  };
+  const behind = (entrance: Entrance): Answer =>
+    taken((raw, response) => void serveRequest(pipeline, entrance, raw, response));
+  const sts = { authenticator, sessions, ledger: rooms.ledger, proxies, onBug: pipeline.onBug };
+  const answers = {
+    s3: behind(s3Entrance(rooms, authenticator)),
+    share: behind(shareEntrance(rooms.read, directory)),
+    sts: taken((raw, response) => void serveSts(sts, raw, response)),
+  };
   const app = Fastify({
     ...nativeServerOptions,
     logger: { level: options.logLevel },
@@ -82,22 +101,21 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     clientErrorHandler: answerClientError,
     // While draining, a request on an open connection is served, and told to close.
     return503OnClosing: false,
-    serverFactory: (answerNative) =>
-      createHttpServer(options, answerNative, (raw, response) => {
-        response.shouldKeepAlive &&= !state.closing;
-        response.on('timeout', cutIfStalled);
-        inTurn(response, () => void serveRequest(pipeline, s3, raw, response));
-      }),
+    serverFactory: (native) => createHttpServer(options, { ...answers, native }),
   });
   const { ledger, read, stores } = rooms;
   const native = nativeDepsOf({
     ledger,
     read,
     stores,
+    grants: rooms.grants,
+    mounts: rooms.mounts,
+    buckets: rooms.buckets,
     publicUrl: rooms.publicUrl,
     outside: rooms.outside,
     directory,
-    followers: [directory, rooms.outside],
+    // Sessions depend on what the directory says.
+    followers: [directory, rooms.grants, rooms.mounts, rooms.outside, sessions],
     sealer,
     rootKeys,
     keyring: rooms.keyring,
@@ -124,8 +142,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
 type Answer = (raw: IncomingMessage, response: ServerResponse) => void;
 
-/** One server for both: the path, and the host, tell whose a request is. */
-function createHttpServer(options: GatewayOptions, answerNative: Answer, answerS3: Answer): Server {
+/** The ways in: path and host tell which one a request takes. */
+type Way = 'native' | 'share' | 'sts' | 's3';
+
+/** One server for all. */
+function createHttpServer(options: GatewayOptions, answers: Record<Way, Answer>): Server {
   const { domains } = options.rooms;
   const server = createServer(
     {
@@ -135,10 +156,7 @@ function createHttpServer(options: GatewayOptions, answerNative: Answer, answerS
       requestTimeout: 0,
       keepAliveTimeout: keepAliveTimeoutMs,
     },
-    (raw, response) => {
-      if (isNative(raw, domains)) answerNative(raw, response);
-      else answerS3(raw, response);
-    },
+    (raw, response) => answers[wayOf(raw, domains)](raw, response),
   );
   server.setTimeout(options.stallTimeoutMs);
   server.maxConnections = options.connectionsMax;
@@ -146,18 +164,22 @@ function createHttpServer(options: GatewayOptions, answerNative: Answer, answerS
   // signed.
   server.maxHeadersCount = 0;
   server.on('checkContinue', (raw: IncomingMessage, response: ServerResponse) => {
-    if (isNative(raw, domains)) response.writeContinue();
+    if (wayOf(raw, domains) === 'native') response.writeContinue();
     else markExpectingContinue(raw);
     server.emit('request', raw, response);
   });
   return server;
 }
 
-/** The native API's paths, unless the host names a bucket: then they are keys like any other. */
-function isNative(raw: IncomingMessage, domains: readonly string[]): boolean {
+/** Where the host names a bucket, paths that are reserved otherwise are keys like any other. */
+function wayOf(raw: IncomingMessage, domains: readonly string[]): Way {
   const url = raw.url ?? '';
   const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
-  return isReserved && bucketOfHost(raw.headers.host ?? '', domains) === null;
+  const isForm = !isReserved && isStsForm(raw);
+  if (!isReserved && !isForm) return 's3';
+  if (bucketOfHost(raw.headers.host ?? '', domains) !== null) return 's3';
+  if (isForm) return 'sts';
+  return isShareTarget(url) ? 'share' : 'native';
 }
 
 /** Requests that wait on a connection for the answers before theirs. */

@@ -3,7 +3,8 @@
 import type { RecordSeal } from '../audit/record.ts';
 import { appendRecord } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
-import { createBucket, deleteBucket } from '../catalog/buckets.ts';
+import { countDownload } from '../authz/share-changes.ts';
+import { createBucket, deleteBucket, putBucketPolicy } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
@@ -54,6 +55,8 @@ async function applyChange(tx: Tx, change: Change, moment: Moment): Promise<Outc
       return createBucket(tx, change, moment);
     case 'deleteBucket':
       return deleteBucket(tx, change, moment);
+    case 'putBucketPolicy':
+      return putBucketPolicy(tx, change);
     case 'putObject':
       return putObject(tx, change, moment);
     case 'copyObject':
@@ -114,5 +117,7 @@ export async function applyHousekeeping(
       return work.ids.length;
     case 'forgetCompleted':
       return forgetCompleted(tx, work.beforeMs, work.max);
+    case 'countDownload':
+      return countDownload(tx, work.id, timeMs);
   }
 }

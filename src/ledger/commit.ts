@@ -3,7 +3,7 @@
 
 import type { RecordDraft } from '../audit/record.ts';
 import type { AuthzChange } from '../authz/changes.ts';
-import type { CreateBucket, DeleteBucket } from '../catalog/buckets.ts';
+import type { CreateBucket, DeleteBucket, PutBucketPolicy } from '../catalog/buckets.ts';
 import type { RestoreBucket, RestoreObject } from '../catalog/restore.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
 import type { CopyObject, DeleteObject, PutObject } from '../catalog/versions.ts';
@@ -23,7 +23,9 @@ export type Housekeeping =
   | { kind: 'restoreStore'; number: number; name: string; generation: string }
   | { kind: 'enterUnnamed'; store: number; ids: Uint8Array[]; state: 'condemned' | 'left' }
   | { kind: 'forgetExtents'; ids: Uint8Array[] }
-  | { kind: 'forgetCompleted'; beforeMs: number; max: number };
+  | { kind: 'forgetCompleted'; beforeMs: number; max: number }
+  /** Touches 1 where the share link allows one more. */
+  | { kind: 'countDownload'; id: string };
 
 export type CatalogChange =
   | CreateBucket
@@ -38,6 +40,7 @@ export type CatalogChange =
 
 export type Change =
   | CatalogChange
+  | PutBucketPolicy
   /** Only a rebuild makes these. */
   | RestoreBucket
   | RestoreObject

@@ -122,6 +122,7 @@ CREATE TABLE tokens (              -- links that were issued here, or seen in us
 CREATE INDEX tokens_by_principal ON tokens (tenant, principal, id);
 CREATE INDEX tokens_by_access_key ON tokens (access_key) WHERE access_key IS NOT NULL;
 CREATE INDEX tokens_by_expiry ON tokens (expires_ms);
+CREATE INDEX shares_by_principal ON tokens (tenant, principal, id) WHERE kind = 'share';
 
 CREATE TABLE revocations (
   id TEXT PRIMARY KEY,             -- jti: it and all below it are refused

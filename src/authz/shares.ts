@@ -1,0 +1,132 @@
+// Share links as they are stored: who shares what with whoever holds the link. Invariant: the
+// secret of a link leaves once, in the URL that makes it; only its SHA-256 is kept, and it is
+// compared in constant time.
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Reader } from '../core/database.ts';
+import type { Actor, Identity } from './identity.ts';
+import { ChainConditions } from './tokens/conditions.ts';
+import { newIdPart } from './tokens/issue.ts';
+
+/** What a link opens. */
+export interface Shared {
+  bucketTenant: string;
+  /** Its name there. */
+  bucket: string;
+  /** Of an object; or what all keys of a folder begin with, '' or a text that ends in a slash. */
+  key: string;
+}
+
+export interface Share extends Shared {
+  id: string;
+  /** In whose name it is used. */
+  tenant: string;
+  principal: string;
+  createdMs: number;
+  expiresMs: number;
+  downloads: number;
+  /** null: as often as one likes. */
+  downloadsMax: number | null;
+  lastUsedMs: number | null;
+  isRevoked: boolean;
+}
+
+export function isFolder({ key }: Pick<Shared, 'key'>): boolean {
+  return key === '' || key.endsWith('/');
+}
+
+const secretBytes = 24;
+const tokenForm = /^([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{32})$/;
+
+/** A new link's id, the part of its URL that opens it, and what is kept of the secret in that. */
+export function newShareToken(): { id: string; token: string; secretHash: Buffer } {
+  const id = newIdPart();
+  const secret = randomBytes(secretBytes).toString('base64url');
+  return { id, token: `${id}.${secret}`, secretHash: digest(secret) };
+}
+
+/** The link that a token opens, alive or not; undefined for one that was never made. */
+export async function findShare(read: Reader, token: string): Promise<Share | undefined> {
+  const [, id, secret = ''] = tokenForm.exec(token) ?? [];
+  if (id === undefined) return undefined;
+  const row = await read.get<ShareRow>(`${selectShares} AND id = ?`, id);
+  const isRight = timingSafeEqual(digest(secret), row?.secretHash ?? nobodys);
+  return row && isRight ? shareOf(row) : undefined;
+}
+
+export async function readShare(read: Reader, id: string): Promise<Share | undefined> {
+  const row = await read.get<ShareRow>(`${selectShares} AND id = ?`, id);
+  return row && shareOf(row);
+}
+
+/** Whose links: of all tenants, of one, or of one principal in it. */
+export interface ShareOwner {
+  tenant?: string;
+  principal?: string;
+}
+
+/** Where a run of a listing begins: after this one. */
+export type SharePosition = Pick<Share, 'tenant' | 'principal' | 'id'>;
+
+/** At most `limit` links, by tenant, principal and id. */
+export async function listShares(
+  read: Reader,
+  { tenant, principal }: ShareOwner,
+  { after, limit }: { after: SharePosition; limit: number },
+): Promise<Share[]> {
+  const owner = [tenant, principal].filter((name) => name !== undefined);
+  const rows = await read.all<ShareRow>(
+    `${selectShares} ${ownedBy[owner.length]} AND (tenant, principal, id) > (?, ?, ?)
+       ORDER BY tenant, principal, id LIMIT ?`,
+    ...[...owner, after.tenant, after.principal, after.id, limit],
+  );
+  return rows.map(shareOf);
+}
+
+const ownedBy = ['', 'AND tenant = ?', 'AND tenant = ? AND principal = ?'] as const;
+
+/** Whoever holds the link: who made it, narrowed to what it opens. */
+export function identityOf(share: Share, actor: Actor): Identity {
+  const { id, bucketTenant, bucket, key, createdMs, expiresMs } = share;
+  return {
+    ...actor,
+    isAnonymous: false,
+    accessKeyId: null,
+    keyThumbprint: null,
+    delegation: {
+      ids: [id],
+      scope: [{ right: 'read', bucket: `${bucketTenant}:${bucket}`, prefix: key }],
+      conditions: noConditions,
+      accounts: [{ name: `token:${id}` }],
+      policies: [],
+      expiresAtMs: expiresMs,
+      shareId: id,
+    },
+    evidence: 'shared-secret',
+    authentication: { type: 'SHARE-LINK', version: 'SHARE-LINK', signedAtMs: createdMs },
+    payload: { kind: 'unsigned' },
+    presigned: false,
+  };
+}
+
+const noConditions = new ChainConditions([]);
+const nobodys = Buffer.alloc(32);
+
+function digest(secret: string): Buffer {
+  return createHash('sha256').update(secret).digest();
+}
+
+type ShareRow = Omit<Share, keyof Shared | 'isRevoked'> & {
+  details: string;
+  secretHash: Uint8Array;
+  isRevoked: number;
+};
+
+const selectShares = `SELECT id, tenant, principal, details, created_ms AS createdMs,
+    expires_ms AS expiresMs, uses AS downloads, uses_max AS downloadsMax,
+    last_used_ms AS lastUsedMs, secret_hash AS secretHash,
+    EXISTS(SELECT 1 FROM revocations AS r WHERE r.id = tokens.id) AS isRevoked
+  FROM tokens WHERE kind = 'share'`;
+
+function shareOf({ details, secretHash, isRevoked, ...row }: ShareRow): Share {
+  return { ...row, ...(JSON.parse(details) as Shared), isRevoked: isRevoked !== 0 };
+}

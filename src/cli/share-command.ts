@@ -1,0 +1,86 @@
+// `bursar share`: links by which anybody can read an object or a folder, without an account.
+import type { Command } from 'commander';
+import { callApi, listAll } from './api-client.ts';
+import { connect } from './command-arguments.ts';
+import { CommandFailure } from './failure.ts';
+import { print, printJson, printTable } from './output.ts';
+import { parseCount, parseDuration } from './quantities.ts';
+
+interface Share {
+  id: string;
+  principal: string;
+  bucket: string;
+  key: string;
+  expiresAt: string;
+  downloads: number;
+  downloadsMax: number | null;
+  state: string;
+  url?: string;
+}
+
+interface ShareFlags {
+  expires: string;
+  downloads?: string;
+}
+
+export function addShareCommands(program: Command): void {
+  const share = program
+    .command('share')
+    .description('links by which anybody can read an object or a folder');
+  share
+    .command('create <s3-url>', { isDefault: true })
+    .description('make a link to s3://BUCKET/KEY, or to the folder s3://BUCKET/PREFIX/')
+    .option('--expires <duration>', 'how long it is valid, at most 366d', '7d')
+    .option('--downloads <count>', 'how many downloads may be begun (default: any number)')
+    .action(async (url: string, given: ShareFlags, command: Command) => {
+      const { connection, flags } = connect(command);
+      const body = {
+        ...splitUrl(url),
+        expiresIn: Math.round(read('--expires', given.expires, parseDuration) / 1000),
+        downloads:
+          given.downloads === undefined ? null : read('--downloads', given.downloads, parseCount),
+      };
+      const { json } = await callApi(connection, { method: 'POST', path: ['shares'], body });
+      if (flags.json) printJson(json);
+      else print((json as Share).url ?? '');
+    });
+  share
+    .command('list')
+    .description('share links, those that ended too; never their URLs')
+    .action(async (_given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const shares = await listAll<Share>(connection, ['shares'], 'shares');
+      printTable(flags.json, {
+        json: shares,
+        heading: ['ID', 'BY', 'OPENS', 'EXPIRES', 'DOWNLOADS', 'STATE'],
+        rows: shares.map((one) => [
+          ...[one.id, one.principal, `s3://${one.bucket}/${one.key}`, one.expiresAt],
+          `${one.downloads}${one.downloadsMax === null ? '' : ` of ${one.downloadsMax}`}`,
+          one.state,
+        ]),
+      });
+    });
+  share
+    .command('revoke <id>')
+    .description('end a share link at once; its id is what stands before the dot in the URL')
+    .action(async (id: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      await callApi(connection, { method: 'DELETE', path: ['shares', id] });
+      if (flags.json) printJson({ revoked: id });
+      else print(`revoked ${id}`);
+    });
+}
+
+function splitUrl(url: string): { bucket: string; key: string } {
+  const [, bucket, key = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/s.exec(url) ?? [];
+  if (bucket !== undefined) return { bucket, key };
+  throw new CommandFailure('usage', `${url} must be s3://BUCKET/KEY or s3://BUCKET/PREFIX/`);
+}
+
+function read<T>(flag: string, text: string, parse: (text: string) => T): T {
+  try {
+    return parse(text);
+  } catch (error) {
+    throw new CommandFailure('usage', `${flag} ${text} ${(error as Error).message}`);
+  }
+}

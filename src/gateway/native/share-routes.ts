@@ -1,0 +1,209 @@
+// Native API: share links. Invariants: who makes one may itself read what it opens; the secret
+// leaves once, in the URL of the answer that makes it; and nobody sees or revokes another's but who
+// administers its tenant.
+import {
+  identityOf,
+  isFolder,
+  listShares,
+  newShareToken,
+  readShare,
+  type Share,
+} from '../../authz/shares.ts';
+import { findCurrent } from '../../catalog/versions.ts';
+import { isoTime, nowMs } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { keyBytesMax, shareSecondsMax } from '../../core/limits.ts';
+import { principalId } from '../../core/principal.ts';
+import { Access, type Target } from '../access.ts';
+import { lookUpBucket } from '../bucket-lookup.ts';
+import { checkKeyLength, parseRequest } from '../request.ts';
+import { shareUrl } from '../share-url.ts';
+import { type Call, type NativeRoute, nextOf, pageOf, param, refuseDelegated } from './route.ts';
+import { answerObject, answerPage, closedObject, pageQuery, time } from './schemas.ts';
+
+const collection = '/_/v1/shares';
+const downloadsMaxMax = 1_000_000_000;
+/** A tenant, a principal and an id. */
+const afterLengthMax = 200;
+const secondsDefault = 7 * 24 * 3600;
+
+const share = {
+  id: { type: 'string' },
+  principal: { type: 'string', description: 'Who made it, and in whose name it is used.' },
+  bucket: { type: 'string', description: '`TENANT:NAME`' },
+  key: {
+    type: 'string',
+    description: 'Of an object; of a folder, what all keys in it begin with.',
+  },
+  createdAt: time,
+  expiresAt: time,
+  downloads: { type: 'integer', description: 'Each begun GET of an object, ranges too.' },
+  downloadsMax: { type: ['integer', 'null'], description: 'null: no bound but the time.' },
+  lastUsedAt: { ...time, type: ['string', 'null'] },
+  state: { type: 'string', enum: ['valid', 'used up', 'expired', 'revoked'] },
+};
+
+interface Wish {
+  bucket: string;
+  key: string;
+  expiresIn: number;
+  downloads: number | null;
+}
+
+export const shareRoutes: NativeRoute[] = [
+  {
+    method: 'POST',
+    url: collection,
+    action: 'bursar:CreateShare',
+    summary: 'Make a link by which anybody can read an object or a folder. Its URL is shown once.',
+    status: 201,
+    body: closedObject(
+      {
+        bucket: { type: 'string', description: 'As S3 requests name it.' },
+        key: {
+          type: 'string',
+          maxLength: keyBytesMax,
+          default: '',
+          description: 'Of an object; of a folder with a slash at its end; empty: all.',
+        },
+        expiresIn: {
+          type: 'integer',
+          minimum: 1,
+          maximum: shareSecondsMax,
+          default: secondsDefault,
+          description: 'Seconds.',
+        },
+        downloads: {
+          type: ['integer', 'null'],
+          minimum: 1,
+          maximum: downloadsMaxMax,
+          default: null,
+          description: 'As many as may be begun; null: any number.',
+        },
+      },
+      ['bucket'],
+    ),
+    answer: answerObject({ ...share, url: { type: 'string' } }),
+    run: async (call) => {
+      refuseDelegated(call);
+      const { deps, identity } = call;
+      const { tenant, name } = call.who;
+      const { id, token, secretHash } = newShareToken();
+      const made = await planShare(call, id);
+      const { bucketTenant, bucket, key, expiresMs, downloadsMax } = made;
+      return {
+        change: {
+          type: 'addShare',
+          ...{ id, tenant, principal: name, accessKeyId: identity.accessKeyId, secretHash },
+          ...{ shared: { bucketTenant, bucket, key }, expiresMs, downloadsMax },
+        },
+        target: `shares/${id}`,
+        answer: async () => ({
+          ...show((await readShare(deps.read, id)) ?? made),
+          url: shareUrl(deps.publicUrl(), token, made),
+        }),
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: collection,
+    action: 'bursar:ListShares',
+    summary: "List share links: one's own; of all of a tenant for who administers it.",
+    status: 200,
+    query: { ...pageQuery, after: { ...pageQuery.after, maxLength: afterLengthMax } },
+    answer: answerPage('shares', answerObject(share)),
+    run: async (call) => {
+      const page = pageOf(call);
+      const [tenant = '', principal = '', id = ''] = page.after.split('/');
+      const from = { after: { tenant, principal, id }, limit: page.limit };
+      const entries = await listShares(call.deps.read, reachOf(call), from);
+      const named = entries.map((one) => ({ name: `${one.tenant}/${one.principal}/${one.id}` }));
+      return { answer: { shares: entries.map(show), next: nextOf(page, named) } };
+    },
+  },
+  {
+    method: 'DELETE',
+    url: `${collection}/:id`,
+    action: 'bursar:RevokeShare',
+    summary: 'Revoke a share link. It stops working at once.',
+    status: 204,
+    run: async (call) => {
+      const found = await readShare(call.deps.read, param(call, 'id'));
+      const { tenant, principal } = reachOf(call);
+      const isReached =
+        found &&
+        (tenant === undefined || tenant === found.tenant) &&
+        (principal === undefined || principal === found.principal);
+      if (!isReached) throw new Refusal('NoSuchShare');
+      const { id, expiresMs } = found;
+      return {
+        change: {
+          type: 'revokeToken',
+          ...{ id, tenant: found.tenant, principal: found.principal, expiresMs },
+        },
+        answer: async () => null,
+      };
+    },
+  },
+];
+
+/** Whose links a call may be about. */
+function reachOf({ who, reach }: Call) {
+  return {
+    tenant: reach === 'all' ? undefined : who.tenant,
+    principal: reach === 'self' ? who.name : undefined,
+  };
+}
+
+/** The link that is asked for. Throws `Refusal` unless it would work for who asks, from where. */
+async function planShare(call: Call, id: string): Promise<Share> {
+  const { deps, who, request } = call;
+  const { bucket: asked, key, expiresIn, downloads: downloadsMax } = call.body as Wish;
+  checkKeyLength(key);
+  const actor = await deps.directory.findActor(who.id);
+  if (!actor) throw new Refusal('AccessDenied');
+  const found = await lookUpBucket(deps, who.tenant, asked);
+  const createdMs = nowMs();
+  const share: Share = {
+    ...{ id, tenant: who.tenant, principal: who.name, key },
+    ...{ bucketTenant: found.tenant, bucket: found.name },
+    ...{ createdMs, expiresMs: createdMs + expiresIn * 1000, downloadsMax },
+    ...{ downloads: 0, lastUsedMs: null, isRevoked: false },
+  };
+  const begun = { id: request.id, ...deps.originOf(request) };
+  const s3Request = parseRequest(request.raw, begun, []);
+  const access = new Access(deps, s3Request, identityOf(share, actor));
+  const target = { askedName: `${found.tenant}:${found.name}`, found };
+  const wanted: Target[] = [{ ...target, action: 's3:GetObject', key, listPrefix: null }];
+  if (isFolder(share)) {
+    wanted.push({ ...target, action: 's3:ListBucket', key: null, listPrefix: key });
+  }
+  for (const one of wanted) {
+    if (!(await access.allows(one))) throw new Refusal('AccessDenied');
+  }
+  if (!found.bucket) throw new Refusal('NoSuchBucket');
+  if (!isFolder(share) && !(await findCurrent(deps, found.bucket, key))) {
+    throw new Refusal('NoSuchKey', {
+      message: 'There is no object of this key. The name of a folder ends in a slash.',
+    });
+  }
+  return share;
+}
+
+function show(one: Share): object {
+  const { id, tenant, principal, bucketTenant, bucket, key, downloads, downloadsMax } = one;
+  return {
+    ...{ id, principal: principalId(tenant, principal), bucket: `${bucketTenant}:${bucket}`, key },
+    ...{ createdAt: isoTime(one.createdMs), expiresAt: isoTime(one.expiresMs) },
+    ...{ downloads, downloadsMax },
+    lastUsedAt: one.lastUsedMs === null ? null : isoTime(one.lastUsedMs),
+    state: stateOf(one),
+  };
+}
+
+function stateOf({ isRevoked, expiresMs, downloads, downloadsMax }: Share): string {
+  if (isRevoked) return 'revoked';
+  if (nowMs() >= expiresMs) return 'expired';
+  return downloadsMax !== null && downloads >= downloadsMax ? 'used up' : 'valid';
+}

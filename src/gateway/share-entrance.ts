@@ -1,0 +1,82 @@
+// How holders of share links come in: `/_/share/TOKEN/PATH`, where the path lies in what the link
+// opens. Invariants: nothing of a request but its method, path, range and conditions has a meaning;
+// and to who does not know a link's secret, one that was never made, one that has ended and one
+// that is alive are the same.
+import type { Directory } from '../authz/directory.ts';
+import { findShare, identityOf, isFolder, type Share } from '../authz/shares.ts';
+import type { Reader } from '../core/database.ts';
+import { Refusal } from '../core/errors.ts';
+import { principalId } from '../core/principal.ts';
+import type { Operation } from './operation.ts';
+import type { Entrance } from './pipeline.ts';
+import type { DescribeRefusal } from './reply.ts';
+import { checkKeyLength, parseTarget, type S3Request } from './request.ts';
+import { sharedFolder, sharedObject, shareEnded } from './share-operations.ts';
+import { baseName, inertPolicy, secretHeaders, splitSharePath } from './share-url.ts';
+
+export function shareEntrance(read: Reader, directory: Directory): Entrance {
+  return {
+    enter: async (raw, begun) => {
+      const { method = '', headers } = raw;
+      const { target, path, query } = parseTarget(raw);
+      if (method !== 'GET' && method !== 'HEAD') throw new Refusal('MethodNotAllowed');
+      const { token, rest } = splitSharePath(path);
+      const share = await findShare(read, token);
+      if (!share) throw new Refusal('NoSuchShare');
+      const actor = await directory.findActor(principalId(share.tenant, share.principal));
+      if (!actor) throw shareEnded('Who made it may share nothing any more.');
+      const key = keyOf(share, rest);
+      const isPage = isFolder({ key });
+      const request: S3Request = {
+        ...{ raw, ...begun, method, target, path, rawHeaders: [], expectsContinue: false },
+        bucketName: `${share.bucketTenant}:${share.bucket}`,
+        key: isPage ? null : key,
+        // A page is a listing, as rules see it.
+        query: isPage ? [...query.filter(isPosition), ['prefix', key], ['delimiter', '/']] : [],
+        headers: Object.fromEntries(Object.entries(headers).filter(([name]) => kept.has(name))),
+      };
+      const findOperation = () => operationOf(share, token, isPage);
+      return { request, who: identityOf(share, actor), findOperation };
+    },
+    describeRefusal,
+  };
+}
+
+const kept: ReadonlySet<string> = new Set([
+  ...['host', 'user-agent', 'referer', 'range', 'if-range'],
+  ...['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since'],
+]);
+
+function isPosition([name]: readonly [string, string]): boolean {
+  return name === 'continuation-token';
+}
+
+function keyOf(share: Share, rest: string): string {
+  if (!isFolder(share)) {
+    // It has one name, and needs none.
+    if (rest !== '' && rest !== baseName(share.key)) throw new Refusal('NoSuchKey');
+    return share.key;
+  }
+  const key = share.key + rest;
+  checkKeyLength(key);
+  return key;
+}
+
+/** Throws `Refusal` ShareEnded, which only who knows the secret gets to see. */
+function operationOf(share: Share, token: string, isPage: boolean): Operation {
+  const { isRevoked, expiresMs, downloads, downloadsMax } = share;
+  if (isRevoked) throw shareEnded('It was revoked.');
+  if (Date.now() >= expiresMs) throw shareEnded('It has expired.');
+  if (downloadsMax !== null && downloads >= downloadsMax) throw shareEnded('It is used up.');
+  return isPage ? sharedFolder(share, token) : sharedObject(share);
+}
+
+/** Plain words: people read them in browsers. */
+const describeRefusal: DescribeRefusal = ({ code, message }, { requestId }) => ({
+  headers: {
+    ...secretHeaders,
+    'content-type': 'text/plain; charset=utf-8',
+    'content-security-policy': inertPolicy,
+  },
+  text: `${message}\n\n${code}, request ${requestId}\n`,
+});

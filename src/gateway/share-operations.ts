@@ -1,0 +1,105 @@
+// What a share link does: it gives an object as a file to save, or shows a folder as a page.
+// Invariants: a download is counted, durably, before its first byte goes out, and a range is one; and
+// nothing that somebody stored is ever shown as a page of this site.
+import { isFolder, type Share } from '../authz/shares.ts';
+import { verifyListed } from '../catalog/authentic.ts';
+import { listObjects } from '../catalog/listing.ts';
+import { percentEncode } from '../core/canonical-request.ts';
+import { Refusal } from '../core/errors.ts';
+import { listKeysMax } from '../core/limits.ts';
+import type { Context, Reply } from './context.ts';
+import { decodeToken, encodeToken } from './listing-xml.ts';
+import type { Operation } from './operation.ts';
+import { getObject } from './operations/get-object.ts';
+import { parameter } from './request.ts';
+import { pagePolicy, renderPage } from './share-page.ts';
+import { baseName, inertPolicy, secretHeaders, sharePath } from './share-url.ts';
+
+/** For who proved by the secret that the link was theirs to use. */
+export function shareEnded(reason: string): Refusal {
+  return new Refusal('ShareEnded', { message: `This share link is no longer valid. ${reason}` });
+}
+
+export function sharedObject({ id }: Share): Operation {
+  return {
+    ...getObject,
+    run: async (context) => {
+      const { status, headers, body } = await getObject.run(context);
+      if (body !== null) await count(context, id);
+      return { status, headers: fileHeaders(headers, baseName(context.key)), body };
+    },
+  };
+}
+
+/** Throws `Refusal` ShareEnded where the link allows no more. */
+async function count({ rooms }: Context, id: string): Promise<void> {
+  const counted = await rooms.ledger.keepHouse({ kind: 'countDownload', id });
+  if (counted === 0) throw shareEnded('It is used up.');
+}
+
+const given: readonly string[] = [
+  ...['etag', 'last-modified', 'accept-ranges', 'content-length', 'content-range'],
+  ...['content-type', 'content-encoding', 'content-language'],
+];
+
+/** Of what the object's owner stored with it, only what it takes to read it. */
+function fileHeaders(headers: Reply['headers'], name: string): Reply['headers'] {
+  const kept = Object.entries(headers).filter(([header]) => given.includes(header));
+  return {
+    ...Object.fromEntries(kept),
+    ...secretHeaders,
+    'content-security-policy': inertPolicy,
+    // RFC 6266: the name in UTF-8, percent-encoded.
+    'content-disposition': `attachment; filename*=UTF-8''${percentEncode(name, false)}`,
+  };
+}
+
+export function sharedFolder(share: Share, token: string): Operation {
+  return {
+    name: 'ShowSharedFolder',
+    action: 's3:ListBucket',
+    resource: 'listing',
+    price: 'put',
+    bodyBytesMax: 0,
+    run: (context) => showFolder(context, share, token),
+  };
+}
+
+async function showFolder(context: Context, share: Share, token: string): Promise<Reply> {
+  const { rooms, bucket, request } = context;
+  const prefix = parameter(request, 'prefix') ?? '';
+  const after = parameter(request, 'continuation-token');
+  const listing = await listObjects(rooms.read, {
+    bucketId: bucket.id,
+    prefix,
+    delimiter: '/',
+    max: listKeysMax,
+    after: after === undefined ? null : decodeToken(after),
+  });
+  for (const entry of listing.entries) verifyListed(rooms.keyring, bucket, entry);
+  const rest = prefix.slice(share.key.length);
+  const pathTo = (key: string) => sharePath(token, key.slice(share.key.length));
+  const here = pathTo(prefix);
+  const { next } = listing;
+  const text = renderPage({
+    title: baseName(share.key.slice(0, -1)) || share.bucket,
+    rest,
+    share,
+    up: rest === '' ? null : pathTo(prefix.slice(0, -baseName(prefix.slice(0, -1)).length - 1)),
+    folders: listing.prefixes.map((key) => ({ name: key.slice(prefix.length), path: pathTo(key) })),
+    files: listing.entries
+      // The folder itself, which some clients store as an object.
+      .filter(({ key }) => !isFolder({ key }))
+      .map(({ key, sizeBytes, createdMs }) => ({
+        ...{ name: key.slice(prefix.length), path: pathTo(key) },
+        ...{ sizeBytes, createdMs },
+      })),
+    next: next && `${here}?continuation-token=${encodeToken(next)}`,
+  });
+  const headers = {
+    ...secretHeaders,
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy': pagePolicy,
+  };
+  return { status: 200, headers, body: text };
+}
