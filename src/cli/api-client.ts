@@ -171,7 +171,7 @@ async function reach<T>(endpoint: string, work: () => Promise<T>): Promise<T> {
 }
 
 /** One HTTP exchange. Not `fetch`: that refuses ports on which a gateway may well listen. */
-async function exchange(
+export async function exchange(
   url: string,
   method: string,
   headers: Record<string, string>,

@@ -1,26 +1,17 @@
-// The commands for tokens and keys that need no gateway: `bursar token issue|delegate|inspect` and
-// `bursar key new|proof`. Private keys are made here and stay here; no secret is an argument, since
-// other users of the machine can read those.
-import { readFileSync, writeFileSync } from 'node:fs';
+// The commands for tokens that need no gateway: `bursar token issue|delegate|inspect`. Private keys
+// stay here; no secret is an argument, since other users of the machine can read those.
 import type { Command } from 'commander';
 import { delegate } from '../authz/tokens/delegate.ts';
 import { describeReport } from '../authz/tokens/describe.ts';
 import { inspect } from '../authz/tokens/inspect.ts';
 import { issueToken, type MadeToken } from '../authz/tokens/issue.ts';
-import { createKeyProof } from '../authz/tokens/key-proof.ts';
-import {
-  generatePrivateKey,
-  type PrivateKey,
-  type PublicKey,
-  readPrivateKey,
-  readPublicKey,
-  renderPrivateKey,
-} from '../authz/tokens/keys.ts';
+import { type PublicKey, readPublicKey } from '../authz/tokens/keys.ts';
 import { isObject } from '../authz/tokens/strict-json.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
-import { choice, splitId } from './command-arguments.ts';
+import { splitId } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
+import { loadPrivateKey, readText, stdin } from './key-files.ts';
 import { print, printable, printJson } from './output.ts';
 import {
   addRestrictionFlags,
@@ -31,23 +22,16 @@ import {
   readScope,
 } from './token-restrictions.ts';
 
-const stdin = '-';
 const fileHelp = 'file with the token (default: standard input)';
 
-/** Adds the commands to the groups `token` and `key`, which may have others already. */
+/** Adds the commands to the group `token`, which may have others already. */
 export function addTokenCommands(program: Command): void {
-  const token = groupOf(program, 'token', 'tokens: what others may do in your name');
+  const found = program.commands.find((one) => one.name() === 'token');
+  const token =
+    found ?? program.command('token').description('tokens: what others may do in your name');
   addIssue(token);
   addDelegate(token);
   addInspect(token);
-  const key = groupOf(program, 'key', 'keys of principals');
-  addKeyNew(key);
-  addKeyProof(key);
-}
-
-function groupOf(program: Command, name: string, description: string): Command {
-  const found = program.commands.find((one) => one.name() === name);
-  return found ?? program.command(name).description(description);
 }
 
 interface IssueFlags extends RestrictionFlags {
@@ -131,64 +115,8 @@ function addInspect(token: Command): void {
     });
 }
 
-const keyAlgorithms = { ed25519: 'EdDSA', p256: 'ES256' } as const;
-
-interface KeyNewFlags {
-  out: string;
-  algorithm: keyof typeof keyAlgorithms;
-  format: 'jwk' | 'pem';
-  json?: boolean;
-}
-
-function addKeyNew(key: Command): void {
-  const names = Object.keys(keyAlgorithms);
-  key
-    .command('new')
-    .description('make a private key, and beside it FILE.pub, the public half to enrol')
-    .requiredOption('--out <file>', 'where the private key goes; only you may read it')
-    .option('--algorithm <name>', names.join(' or '), choice(names), 'ed25519')
-    .option('--format <format>', 'jwk, or pem (PKCS#8)', choice(['jwk', 'pem']), 'jwk')
-    .option('--json', 'answer with JSON')
-    .action((flags: KeyNewFlags) => {
-      const made = generatePrivateKey(keyAlgorithms[flags.algorithm]);
-      const { jwk, thumbprint } = made.publicKey;
-      writeNewFile(flags.out, renderPrivateKey(made, flags.format), 0o600);
-      writeNewFile(`${flags.out}.pub`, `${JSON.stringify(jwk)}\n`, 0o644);
-      if (flags.json) return printJson({ jwk, thumbprint });
-      print(`thumbprint  ${thumbprint}`);
-      print(`public key  ${JSON.stringify(jwk)}`);
-    });
-}
-
-interface KeyProofFlags {
-  key: string;
-  audience: string;
-  principal: string;
-  nonce?: string;
-  json?: boolean;
-}
-
-function addKeyProof(key: Command): void {
-  key
-    .command('proof')
-    .description('prove that you hold a private key, for enrolling its public half')
-    .requiredOption('--key <file>', 'the private key')
-    .requiredOption('--audience <url>', "the gateway's URL")
-    .requiredOption('--principal <tenant/name>', 'the principal whose key it will be')
-    .option('--nonce <nonce>', 'what the gateway gave out for this enrolment')
-    .option('--json', 'the public key too, as the enrolment takes them')
-    .action((flags: KeyProofFlags) => {
-      splitId(flags.principal);
-      const privateKey = loadPrivateKey(flags.key);
-      const { audience, principal, nonce } = flags;
-      const proof = createKeyProof(privateKey, { audience, principal, nonce, nowMs: nowMs() });
-      if (flags.json) printJson({ jwk: privateKey.publicKey.jwk, proof });
-      else print(proof);
-    });
-}
-
 /** What the library refuses is not a fault of the program. */
-function refusing<T>(work: () => T): T {
+export function refusing<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -207,30 +135,7 @@ function readToken(file: string | undefined): string {
   return readText(file ?? stdin).trim();
 }
 
-function readText(file: string): string {
-  try {
-    return readFileSync(file === stdin ? 0 : file, 'utf8');
-  } catch (error) {
-    throw new CommandFailure('failed', `cannot read ${file}: ${(error as Error).message}`, error);
-  }
-}
-
-function writeNewFile(file: string, text: string, mode: number): void {
-  try {
-    writeFileSync(file, text, { mode, flag: 'wx', flush: true });
-  } catch (error) {
-    throw new CommandFailure('failed', `cannot write ${file}: ${(error as Error).message}`, error);
-  }
-}
-
-export function loadPrivateKey(file: string): PrivateKey {
-  const key = readPrivateKey(readText(file));
-  if (key) return key;
-  const wanted = 'a private key of Ed25519 or P-256, as JWK or PKCS#8 PEM';
-  throw new CommandFailure('failed', `${file} is not ${wanted}`);
-}
-
-/** undefined: a bearer token was asked for. */
+export /** undefined: a bearer token was asked for. */
 function loadHolder({ to, bearer }: RestrictionFlags): PublicKey | undefined {
   if ((to === undefined) === !bearer) {
     throw new CommandFailure('usage', "say who may use it: --to FILE (its user's key) or --bearer");

@@ -13,7 +13,7 @@ import { type ErrorCode, Refusal } from '../core/errors.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ClientGone, consume } from './body.ts';
 import { type DescribeRefusal, sendRefusal } from './reply.ts';
-import { beginRequest, bucketOfHost, parseRequest, type S3Request } from './request.ts';
+import { beginRequest, parseRequest, type S3Request } from './request.ts';
 import { type KeysRequest, readForm } from './sts-form.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 import { renderXml, type XmlElements } from './xml.ts';
@@ -31,12 +31,11 @@ export interface Sts {
 const formBytesMax = 64 * 1024;
 const namespace = 'https://sts.amazonaws.com/doc/2011-06-15/';
 
-/** S3 has nothing where STS listens: forms that are posted to no bucket. */
-export function isSts(raw: IncomingMessage, domains: readonly string[]): boolean {
+/** Is it a form that is posted to no path, where S3 has nothing? */
+export function isStsForm(raw: IncomingMessage): boolean {
   if (raw.method !== 'POST' || raw.url !== '/') return false;
   const [mediaType = ''] = (raw.headers['content-type'] ?? '').split(';', 1);
-  if (mediaType.trim().toLowerCase() !== 'application/x-www-form-urlencoded') return false;
-  return bucketOfHost(raw.headers.host ?? '', domains) === null;
+  return mediaType.trim().toLowerCase() === 'application/x-www-form-urlencoded';
 }
 
 /** Answers one request. Never rejects. */
