@@ -5,11 +5,20 @@ import type { ErrorCode } from '../core/errors.ts';
 import type { Steps } from './change-steps.ts';
 import { type GrantChange, grantSteps } from './grant-changes.ts';
 import { type IdentityChange, identitySteps } from './identity-changes.ts';
-import { type MountChange, mountSteps } from './mount-changes.ts';
 import { type IssuerChange, issuerSteps } from './issuer-changes.ts';
+import { type MountChange, mountSteps } from './mount-changes.ts';
 import { type PublicKeyChange, publicKeySteps } from './public-key-changes.ts';
+import { type ShareChange, shareSteps } from './share-changes.ts';
+import { type TokenChange, tokenSteps } from './token-changes.ts';
 
-export type AuthzChange = IdentityChange | GrantChange | MountChange | IssuerChange | PublicKeyChange;
+export type AuthzChange =
+  | IdentityChange
+  | GrantChange
+  | MountChange
+  | IssuerChange
+  | PublicKeyChange
+  | ShareChange
+  | TokenChange;
 
 export type Verdict = { ok: true } | { ok: false; code: ErrorCode };
 
@@ -22,7 +31,15 @@ export interface Follower {
   follow(change: AuthzChange): Promise<() => void | Promise<void>>;
 }
 
-const steps = { ...identitySteps, ...grantSteps, ...mountSteps, ...issuerSteps, ...publicKeySteps };
+const steps = {
+  ...identitySteps,
+  ...grantSteps,
+  ...mountSteps,
+  ...issuerSteps,
+  ...publicKeySteps,
+  ...shareSteps,
+  ...tokenSteps,
+};
 
 /**
  * Checks a change and, if nothing stands against it, writes it. Runs inside the ledger's

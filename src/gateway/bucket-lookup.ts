@@ -16,11 +16,15 @@ export interface NamedBucket {
 
 const tenantForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 
-/** Throws `Refusal` InvalidBucketName for what can be no bucket's name. */
+/**
+ * Throws `Refusal` InvalidBucketName for what can be no bucket's name. `isNew`: the name is for a
+ * bucket that is to be made, so it stands for no mount.
+ */
 export async function lookUpBucket(
   rooms: Pick<Rooms, 'buckets' | 'mounts'>,
   tenant: string,
   asked: string,
+  isNew = false,
 ): Promise<NamedBucket> {
   const colon = asked.indexOf(':');
   if (colon >= 0) {
@@ -34,7 +38,7 @@ export async function lookUpBucket(
   }
   checkBucketName(asked);
   const bucket = await rooms.buckets.find(tenant, asked);
-  const mount = bucket ? undefined : rooms.mounts.find(tenant, asked);
+  const mount = bucket || isNew ? undefined : rooms.mounts.find(tenant, asked);
   if (!mount) return { tenant, name: asked, bucket };
   const { bucketTenant, bucket: name } = mount;
   return { tenant: bucketTenant, name, bucket: await rooms.buckets.find(bucketTenant, name) };

@@ -1,8 +1,11 @@
 // What a token's scope must cover for an action: the storage rights of WLCG scopes against S3's
-// actions. Invariant: an action that is not named here cannot be delegated by a storage scope.
+// actions; and what its conditions leave of writes. Invariant: an action that is not named here
+// cannot be delegated by a storage scope.
 // Specification: WLCG Common JWT Profile 1.x; DESIGN section 8.
 import type { S3Action } from '../authz/grants/actions.ts';
+import type { Delegation } from '../authz/identity.ts';
 import { covers, type Scope, type Wanted } from '../authz/tokens/scope.ts';
+import { Refusal } from '../core/errors.ts';
 
 /**
  * `touch`: any right in the bucket will do. `whole`: the right to modify all of the bucket.
@@ -30,11 +33,13 @@ export interface DelegatedTarget {
   bucketNames: readonly string[];
   key: string | null;
   listPrefix: string | null;
+  /** What is really done, where that is less than what the action's name stands for. */
+  wanted?: Wanted;
 }
 
 /** Does the scope let its bearer do this? */
 export function isDelegated(scope: Scope, target: DelegatedTarget): boolean {
-  const wanted = wantedFor[target.action];
+  const wanted = target.wanted ?? wantedFor[target.action];
   if (wanted === undefined) return false;
   if (wanted === null) return true;
   return target.bucketNames.some((name) => covered(scope, wanted, name, target));
@@ -51,10 +56,29 @@ function covered(
   if (wanted === 'touch' || (wanted === 'list' && listPrefix === null)) {
     return touches(scope, bucket);
   }
-  return covers(scope, wanted, bucket, wanted === 'list' ? (listPrefix as string) : (key ?? ''));
+  return covers(scope, wanted, bucket, listPrefix ?? key ?? '');
 }
 
 /** Is anything of the bucket in the scope? */
 export function touches(scope: Scope, bucket: string): boolean {
-  return scope.some((entry) => entry.bucket === null || entry.bucket === bucket);
+  return scope.some(
+    ({ right, bucket: own }) => right !== 'admin' && (own === null || own === bucket),
+  );
+}
+
+/** Throws `Refusal` AccessDenied unless the credential lets an object of this class and size be. */
+export function checkWritten(
+  { conditions }: Delegation,
+  written: { storageClass: string; sizeBytes: number },
+): void {
+  if (!conditions.allowClass(written.storageClass)) {
+    throw new Refusal('AccessDenied', {
+      message: `The token may not write into the class ${written.storageClass}.`,
+    });
+  }
+  if (!conditions.allowSize(written.sizeBytes)) {
+    throw new Refusal('AccessDenied', {
+      message: `The token may write objects of at most ${conditions.objectBytesMax} bytes.`,
+    });
+  }
 }

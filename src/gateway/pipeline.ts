@@ -12,11 +12,21 @@ import type { Reservation } from '../quota/reservations.ts';
 import { ClientGone, declaredBodyBytes } from './body.ts';
 import { lookUpBucket } from './bucket-lookup.ts';
 import { Context, type Rooms } from './context.ts';
+import { nameSource } from './copy-source.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
+import { noTags } from './object-tags.ts';
 import type { Operation } from './operation.ts';
 import { type DescribeRefusal, describeInXml, sendRefusal, sendReply } from './reply.ts';
-import { type Begun, beginRequest, parameter, parseRequest, type S3Request } from './request.ts';
-import { findOperation } from './routes.ts';
+import {
+  type Begun,
+  beginRequest,
+  bucketOfHost,
+  header,
+  parameter,
+  parseRequest,
+  type S3Request,
+} from './request.ts';
+import { findOperation, refuseUnimplemented } from './routes.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 
 export interface Pipeline {
@@ -94,19 +104,46 @@ export async function serveRequest(
 /** May who asks do this, and is there such a bucket? In this order: a stranger learns nothing. */
 async function admit(context: Context, operation: Operation): Promise<void> {
   const { request, who, rooms } = context;
-  const { bucketName, key } = request;
   const { tenant } = who.principal;
-  const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName);
+  const bucketName = who.isAnonymous ? publicName(context) : request.bucketName;
+  const { resource, copies, tags } = operation;
+  const isNew = resource === 'bucketName';
+  const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName, isNew);
   context.concern(operation.action, found);
-  const { resource } = operation;
-  await context.authorize(operation.action, {
-    key: resource === 'object' ? key : null,
-    listPrefix: resource === 'listing' ? (parameter(request, 'prefix') ?? '') : null,
-  });
+  if (copies || tags) {
+    const source = copies ? header(request, 'x-amz-copy-source') : undefined;
+    const named = source === undefined ? null : await nameSource(rooms, tenant, source);
+    context.bring(tags?.(request) ?? noTags, named);
+  }
+  await (operation.admit ?? decide)(context, operation);
+  if (context.tags.length > 0) await context.authorizeTags();
+  refuseUnimplemented(request);
   if (found?.bucket) checkExpectedOwner(request, 'x-amz-expected-bucket-owner', found.bucket);
   if (found && !found.bucket && resource !== 'bucketName') {
-    throw new Refusal('NoSuchBucket', { fields: { BucketName: bucketName ?? '' } });
+    throw new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
   }
+}
+
+/**
+ * The bucket that a request without credentials means: a host that names a bucket names its tenant
+ * behind it, `bucket.tenant.DOMAIN`; all other names are the default tenant's.
+ */
+function publicName({ request, rooms }: Context): string | null {
+  const { bucketName, headers } = request;
+  const dot = bucketName?.lastIndexOf('.') ?? -1;
+  if (dot < 0 || bucketOfHost(headers.host ?? '', rooms.domains) === null) return bucketName;
+  return `${bucketName?.slice(dot + 1)}:${bucketName?.slice(0, dot)}`;
+}
+
+function decide(context: Context, { action, resource }: Operation): Promise<void> {
+  const { request } = context;
+  if (resource === 'object') {
+    return context.authorizeKey(action, request.method === 'HEAD' ? { wanted: 'stat' } : {});
+  }
+  const isListing = resource === 'listing';
+  return context.authorize(action, {
+    listPrefix: isListing ? (parameter(request, 'prefix') ?? '') : null,
+  });
 }
 
 function reserve(context: Context, operation: Operation): Reservation {

@@ -7,7 +7,12 @@ import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { appendRecord } from '#bursar/audit/records.js';
 import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
+import { GrantBook } from '#bursar/authz/grants/grant-book.js';
+import { MountBook } from '#bursar/authz/mount-book.js';
 import { OutsideTokens } from '#bursar/authz/oidc/outside-tokens.js';
+import { BucketCache } from '#bursar/catalog/bucket-cache.js';
+import { Revocations } from '#bursar/authz/revocations.js';
+import { TokenKeys } from '#bursar/authz/token-keys.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
@@ -74,6 +79,8 @@ export async function openFixture(): Promise<Fixture> {
   const directory = new Directory({ read: db.tx, sealer });
   const policy = { allowPrivate: false, allowLoopback: false };
   const outside = await OutsideTokens.load({ read: db.tx, directory, policy });
+  const [grants, mounts] = [await GrantBook.load(db.tx), await MountBook.load(db.tx)];
+  const revocations = await Revocations.load(db.tx);
   const entries: NativeEntry[] = [];
   const verifications: VerifyRequest[] = [];
   let broken = false;
@@ -82,13 +89,18 @@ export async function openFixture(): Promise<Fixture> {
 
   const deps: NativeDeps = {
     directory,
-    followers: [directory, outside],
+    followers: [directory, grants, mounts, outside, revocations],
+    grants,
+    mounts,
+    buckets: new BucketCache(db.tx),
     outside,
     sealer,
     rootKeys,
     keyring,
     read: db.tx,
     publicUrl: () => 'https://s3.example.org',
+    tokenKeys: new TokenKeys(keyring),
+    revocations,
     stores: {
       defaultName: 'local',
       all: () => views,
@@ -99,9 +111,15 @@ export async function openFixture(): Promise<Fixture> {
       const id = String(request.headers['x-test-key'] ?? '');
       const key = await directory.findAccessKey(id);
       if (!key) throw new Refusal('InvalidAccessKeyId');
-      return { ...key, accessKeyId: id, keyThumbprint: null, evidence: 'shared-secret' };
+      return {
+        ...key,
+        accessKeyId: id,
+        keyThumbprint: null,
+        evidence: 'shared-secret',
+        authentication: null,
+      };
     },
-    sourceOf: (request) => request.ip,
+    originOf: (request) => ({ source: request.ip, isSecure: false }),
     async commit(entry) {
       if (broken) {
         broken = false;

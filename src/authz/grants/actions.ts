@@ -136,7 +136,19 @@ const tenantActions = [
   'bursar:ListGrants',
   'bursar:GetGrant',
   'bursar:DeleteGrant',
+  'bursar:PutMount',
+  'bursar:ListMounts',
+  'bursar:GetMount',
+  'bursar:DeleteMount',
   'bursar:Explain',
+  'bursar:WhoAmI',
+  'bursar:CreateShare',
+  'bursar:ListShares',
+  'bursar:RevokeShare',
+  'bursar:VerifyData',
+  'bursar:ListKeys',
+  'bursar:RotateKeys',
+  'bursar:ListStores',
 ] as const;
 
 export type S3Action =

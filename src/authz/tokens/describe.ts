@@ -115,7 +115,7 @@ function limitWords(limits: Limits): string[] {
   );
 }
 
-const rightWords: Record<Right, string> = {
+const rightWords: Record<Exclude<Right, 'admin'>, string> = {
   read: 'read and list',
   create: 'create, but never overwrite,',
   modify: 'create, overwrite and delete',
@@ -123,7 +123,12 @@ const rightWords: Record<Right, string> = {
 };
 
 function scopeWords(scope: string): string[] {
-  return parseScope(scope).map((entry) => `${rightWords[entry.right]} ${placeWords(entry)}`);
+  return parseScope(scope).map(entryWords);
+}
+
+function entryWords(entry: ScopeEntry): string {
+  if (entry.right === 'admin') return 'use the native API, as far as its principal may';
+  return `${rightWords[entry.right]} ${placeWords(entry)}`;
 }
 
 function placeWords({ bucket, prefix }: ScopeEntry): string {

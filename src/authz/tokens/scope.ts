@@ -4,8 +4,10 @@
 // Specification: WLCG Common JWT Profile 1.x, section "Capability-based Authorization: scope".
 import { scopeEntriesMax, scopePathBytesMax } from './bounds.ts';
 
+/** Of what is stored. */
 export const rights = ['read', 'create', 'modify', 'stage'] as const;
-export type Right = (typeof rights)[number];
+/** `admin` is the native API, and nothing that is stored. */
+export type Right = (typeof rights)[number] | 'admin';
 
 /**
  * What a request wants: a right, `list` with the listing's prefix as its key, or `stat`, an
@@ -32,7 +34,10 @@ const included: Record<Right, readonly Wanted[]> = {
   modify: ['modify', 'create', 'stat'],
   // To stage is to read what must be fetched first.
   stage: ['stage', 'read', 'list', 'stat'],
+  admin: ['admin'],
 };
+
+const adminText = 'bursar.admin:/';
 
 /** Does the scope allow `wanted` of this bucket and key, both as they will be used? */
 export function covers(scope: Scope, wanted: Wanted, bucket: string, key: string): boolean {
@@ -44,6 +49,11 @@ export function covers(scope: Scope, wanted: Wanted, bucket: string, key: string
     if (wanted === 'list' ? liesBelow(key, entry.prefix) : liesIn(key, entry.prefix)) return true;
   }
   return false;
+}
+
+/** Does the scope let its bearer use the native API, as far as the principal may? */
+export function coversAdministration(scope: Scope): boolean {
+  return scope.some(({ right }) => right === 'admin');
 }
 
 /**
@@ -112,10 +122,11 @@ const ownEntry = new RegExp(`^storage\\.(?:${rights.join('|')})(?::|$)`);
 const entryForm = /^storage\.([a-z]+):(\/.*)$/;
 
 function parseEntry(text: string): ScopeEntry {
+  if (text === adminText) return { right: 'admin', bucket: null, prefix: '' };
   const [, name, path = ''] = entryForm.exec(text) ?? [];
   const right = rights.find((one) => one === name);
   if (right === undefined) {
-    const wanted = `storage.${rights.join('|')}:/bucket/prefix`;
+    const wanted = `storage.${rights.join('|')}:/bucket/prefix or ${adminText}`;
     throw new ScopeError(`has "${text.slice(0, 80)}", which is not of the form ${wanted}`);
   }
   return { right, ...parsePath(path) };
@@ -166,7 +177,11 @@ function decode(text: string): string | undefined {
 
 /** The `scope` claim of these entries. */
 export function renderScope(scope: Scope): string {
-  return scope.map((entry) => `storage.${entry.right}:${renderPath(entry)}`).join(' ');
+  return scope.map(renderEntry).join(' ');
+}
+
+function renderEntry(entry: ScopeEntry): string {
+  return entry.right === 'admin' ? adminText : `storage.${entry.right}:${renderPath(entry)}`;
 }
 
 /** The path of an entry as its claim has it, percent-encoded. */

@@ -3,24 +3,32 @@
 // Invariants: nothing of a request but its path is interpreted before its sender is known; every
 // authenticated call, allowed or refused, is recorded before it is answered.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { RequestFacts } from '../../authz/grants/access-request.ts';
 import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
+import type { Origin } from '../trusted-proxies.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
 import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
+import { explainRoutes } from './explain-routes.ts';
+import { grantRoutes } from './grant-routes.ts';
 import { groupRoutes } from './group-routes.ts';
 import { issuerRoutes } from './issuer-routes.ts';
 import { keyRoutes } from './key-routes.ts';
+import { mountRoutes } from './mount-routes.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { principalRoutes } from './principal-routes.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
 import { publicKeyRoutes } from './public-key-routes.ts';
 import { recordRoutes } from './record-routes.ts';
-import { decide, protectOperators, type Reach } from './rights.ts';
+import { decide, protectOthers, type Reach } from './rights.ts';
 import type { Call, NativeRoute, Outcome } from './route.ts';
+import { shareRoutes } from './share-routes.ts';
 import { storeRoutes } from './store-routes.ts';
 import { tenantRoutes } from './tenant-routes.ts';
+import { tokenRoutes } from './token-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { verifyRoutes } from './verify-routes.ts';
+import { whoAmIRoutes } from './who-am-i-routes.ts';
 
 const routes: readonly NativeRoute[] = [
   ...tenantRoutes,
@@ -28,9 +36,15 @@ const routes: readonly NativeRoute[] = [
   ...groupRoutes,
   ...accessKeyRoutes,
   ...publicKeyRoutes,
+  ...tokenRoutes,
+  ...shareRoutes,
+  ...grantRoutes,
+  ...mountRoutes,
+  ...explainRoutes,
   ...recordRoutes,
   ...usageRoutes,
   ...verifyRoutes,
+  ...whoAmIRoutes,
   ...keyRoutes,
   ...issuerRoutes,
   ...storeRoutes,
@@ -116,10 +130,25 @@ async function admit(
 
   const params = request.params as Record<string, string>;
   const addressed = { tenant: params.t, principal: params.p };
-  call.reach = decide(who.principal, route.action, addressed);
-  if (route.method !== 'GET') await protectOperators(who.principal, deps.directory, addressed);
+  const facts = factsOf(request, who, deps.originOf(request));
+  call.reach = decide({ who, action: route.action, addressed, facts }, deps.grants.index);
+  if (route.method !== 'GET') await protectOthers(who.principal, deps.directory, addressed);
   request.body = route.body ? parseJson(native, request, raw) : refuseContent(raw);
 }
+
+/** What the conditions of grants can ask for. */
+function factsOf(
+  { headers }: FastifyRequest,
+  { authentication }: Identity,
+  { source, isSecure }: Origin,
+): RequestFacts {
+  return {
+    ...{ timeMs: Date.now(), sourceAddress: source, isSecure, headers, query: [], authentication },
+    ...{ versionId: null, copySource: null, requestTags: noTags, objectTags: noTags },
+  };
+}
+
+const noTags: ReadonlyMap<string, string> = new Map();
 
 function refuseContent(raw: Buffer): undefined {
   if (raw.length > 0) throw new Refusal('UnexpectedContent');
@@ -164,13 +193,14 @@ async function serve(
     who: state.who.principal,
     identity: state.who,
     reach: state.reach,
+    origin: deps.originOf(request),
     params: request.params as Call['params'],
     query: request.query as Call['query'],
     body: request.body,
+    request,
     deps,
   };
   const outcome = await route.run(call);
-  state.recorded = true;
   const answer = await commit(deps, request, state, outcome, reply);
   reply.code(route.status).header('cache-control', 'no-store');
   return route.status === 204 ? reply.send() : reply.type('application/json').send(answer);
@@ -185,8 +215,10 @@ async function commit(
 ): Promise<object | string | null> {
   const change = 'change' in outcome ? outcome.change : null;
   const { status } = state.route;
-  const updates = await follow(deps, change);
+  const updates: (() => void | Promise<void>)[] = [];
   try {
+    await follow(deps, change, updates);
+    state.recorded = true;
     const entry = { ...entryOf(deps, request, state), status, change };
     if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
     const { index } = await deps.commit(entry);
@@ -199,16 +231,18 @@ async function commit(
   return 'change' in outcome ? outcome.answer() : outcome.answer;
 }
 
-/** What is kept in memory of who there is, told of a change that is about to be committed. */
+/**
+ * Tells what is kept in memory of a change that is about to be committed. What is to be done after
+ * that is in `updates`, also when one of them throws `Refusal`: it has no room for the change.
+ */
 async function follow(
   { followers }: NativeDeps,
   change: NativeChange | null,
-): Promise<(() => void | Promise<void>)[]> {
-  if (!change || change.type === 'addRootKey') return [];
+  updates: (() => void | Promise<void>)[],
+): Promise<void> {
+  if (!change || change.type === 'addRootKey') return;
   // One after the other: each may wait for changes that are under way.
-  const updates: (() => void | Promise<void>)[] = [];
   for (const follower of followers) updates.push(await follower.follow(change));
-  return updates;
 }
 
 function entryOf(
@@ -219,7 +253,7 @@ function entryOf(
   return {
     who: state.who,
     requestId: request.id,
-    source: deps.sourceOf(request),
+    source: deps.originOf(request).source,
     action: state.route.action,
     target: targetOf(request),
     bytesIn: state.bytesIn,

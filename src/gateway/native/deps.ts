@@ -5,18 +5,28 @@ import type { AuthzChange, Follower } from '../../authz/changes.ts';
 import type { Directory } from '../../authz/directory.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
 import type { OutsideTokens } from '../../authz/oidc/outside-tokens.ts';
+import type { Revocations } from '../../authz/revocations.ts';
+import type { TokenKeys } from '../../authz/token-keys.ts';
 import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { Keyring, RootKey } from '../../core/keyring.ts';
 import type { RootKeyFile } from '../../core/root-keys.ts';
 import type { Sealer } from '../../core/sealing.ts';
+import type { Rooms } from '../context.ts';
 import type { DataVerifier, Finding } from '../data-verifier.ts';
 import type { StoreList } from '../store-list.ts';
+import type { Origin } from '../trusted-proxies.ts';
 
 /** Who a request was authenticated as, and how. */
 export type Identity = Pick<
   Authenticated,
-  'principal' | 'subjects' | 'accessKeyId' | 'keyThumbprint' | 'delegation' | 'evidence'
+  | 'principal'
+  | 'subjects'
+  | 'accessKeyId'
+  | 'keyThumbprint'
+  | 'delegation'
+  | 'evidence'
+  | 'authentication'
 >;
 
 /** What a call can change. A root key is durable in its file already. */
@@ -41,7 +51,7 @@ export interface NativeEntry {
   refused?: ErrorCode;
 }
 
-export interface NativeDeps {
+export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets'> {
   directory: Directory;
   /** Told of each change of who there is and what they may. */
   followers: readonly Follower[];
@@ -51,12 +61,14 @@ export interface NativeDeps {
   outside: Pick<OutsideTokens, 'keysState'>;
   /** The gateway's own URL, which tokens and proofs of keys are for. */
   publicUrl(): string;
+  tokenKeys: Pick<TokenKeys, 'current'>;
+  revocations: Pick<Revocations, 'has'>;
   rootKeys: Pick<RootKeyFile, 'describe' | 'rotate'>;
   keyring: Keyring;
   /** Authenticates a request whose whole body is `body`. Throws `Refusal`. */
   authenticate(request: FastifyRequest, body: Buffer): Promise<Identity>;
-  /** The client's address, as proxies that are trusted tell it. */
-  sourceOf(request: FastifyRequest): string;
+  /** Where a request came from, as proxies that are trusted tell it. */
+  originOf(request: FastifyRequest): Origin;
   /**
    * Commits a change with its record and charge; gives the log index. Throws `Refusal` when the
    * change is refused inside the transaction, and has then recorded that refusal.

@@ -9,6 +9,8 @@ const parameters: Record<string, string> = {
   t: 'Tenant name.',
   p: 'Principal name.',
   g: 'Group name.',
+  grant: 'Grant name.',
+  mount: 'Mount name.',
   id: 'Access key id.',
   account: 'Percent-encoded account: `principal:cms%2Falice`.',
 };

@@ -4,7 +4,7 @@ import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { PrincipalKind, Role } from '../../core/principal.ts';
 import type { NativeDeps } from './deps.ts';
-import { checkGivenRole } from './rights.ts';
+import { checkGiven } from './rights.ts';
 import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
 import {
   answerObject,
@@ -52,7 +52,11 @@ export const principalRoutes: NativeRoute[] = [
     run: async (call) => {
       const wanted = call.body as NewPrincipal;
       const tenant = param(call, 't');
-      checkGivenRole(call.who, wanted.role);
+      const { role: given, groups: into } = wanted;
+      checkGiven(call.who, tenant, {
+        role: given === 'member' ? undefined : given,
+        groups: into.length === 0 ? undefined : into,
+      });
       return {
         change: { type: 'createPrincipal', tenant, ...wanted },
         target: `tenants/${tenant}/principals/${wanted.name}`,
@@ -99,7 +103,7 @@ export const principalRoutes: NativeRoute[] = [
     run: async (call) => {
       const wanted = call.body as { role?: Role; groups?: string[]; active?: boolean };
       const [tenant, principalName] = [param(call, 't'), param(call, 'p')];
-      checkGivenRole(call.who, wanted.role);
+      checkGiven(call.who, tenant, { role: wanted.role, groups: wanted.groups });
       return {
         change: { type: 'updatePrincipal', tenant, name: principalName, ...wanted },
         answer: () => showPrincipal(call.deps, tenant, principalName),

@@ -1,11 +1,21 @@
-// Who may do what in the native API: one table, one decision. Invariant: what lies in another
-// tenant is answered as if it did not exist, before anything is looked up, so neither the answer
-// nor its time tells whether it does; and nobody but an operator can touch an operator or make one.
+// Who may do what in the native API: one table of what roles may, and the grants that take from it
+// or add to it. Invariants: what lies in another tenant is answered as if it did not exist, before
+// anything is looked up, so neither the answer nor its time tells whether it does; nobody but an
+// operator can touch an operator or make one; and who is no admin makes, changes and enters as
+// nobody but members, and says nothing of roles, groups and administration, whatever grants say.
+
 import type { Directory } from '../../authz/directory.ts';
+import type { AccessRequest, RequestFacts } from '../../authz/grants/access-request.ts';
+import type { BursarAction } from '../../authz/grants/actions.ts';
+import { decideAccess } from '../../authz/grants/decide.ts';
+import type { GrantIndex } from '../../authz/grants/grant-index.ts';
+import type { Delegation } from '../../authz/identity.ts';
+import { coversAdministration } from '../../authz/tokens/scope.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { Principal, Role } from '../../core/principal.ts';
+import type { Identity } from './deps.ts';
 
-/** How far a role's right to an action goes. */
+/** How far a right to an action goes. */
 export type Reach = 'all' | 'tenant' | 'self' | 'none';
 
 // Columns:                         operator  admin     auditor   member
@@ -34,9 +44,12 @@ const table = {
   'bursar:GetPublicKey': /*     */ ['all', 'tenant', 'self', 'self'],
   'bursar:UpdatePublicKey': /*  */ ['all', 'tenant', 'self', 'self'],
   'bursar:DeletePublicKey': /*  */ ['all', 'tenant', 'self', 'self'],
-  'bursar:CreateToken': /*      */ ['all', 'tenant', 'self', 'self'],
+  'bursar:CreateToken': /*      */ ['self', 'self', 'self', 'self'],
   'bursar:ListTokens': /*       */ ['all', 'tenant', 'self', 'self'],
   'bursar:RevokeToken': /*      */ ['all', 'tenant', 'self', 'self'],
+  'bursar:CreateShare': /*      */ ['self', 'self', 'none', 'self'],
+  'bursar:ListShares': /*       */ ['all', 'tenant', 'tenant', 'self'],
+  'bursar:RevokeShare': /*      */ ['all', 'tenant', 'none', 'self'],
   'bursar:PutIssuer': /*        */ ['all', 'tenant', 'none', 'none'],
   'bursar:ListIssuers': /*      */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetIssuer': /*        */ ['all', 'tenant', 'none', 'none'],
@@ -44,15 +57,40 @@ const table = {
   'bursar:ListKeys': /*         */ ['all', 'none', 'none', 'none'],
   'bursar:RotateKeys': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:ListStores': /*       */ ['all', 'none', 'none', 'none'],
+  'bursar:PutGrant': /*         */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ListGrants': /*       */ ['all', 'tenant', 'none', 'none'],
+  'bursar:GetGrant': /*         */ ['all', 'tenant', 'none', 'none'],
+  'bursar:DeleteGrant': /*      */ ['all', 'tenant', 'none', 'none'],
+  'bursar:PutMount': /*         */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ListMounts': /*       */ ['all', 'tenant', 'none', 'none'],
+  'bursar:GetMount': /*         */ ['all', 'tenant', 'none', 'none'],
+  'bursar:DeleteMount': /*      */ ['all', 'tenant', 'none', 'none'],
+  'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
+  'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:ListUsage': /*        */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:GetUsage': /*         */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:VerifyData': /*       */ ['all', 'tenant', 'none', 'none'],
-} as const satisfies Record<string, readonly [Reach, Reach, Reach, Reach]>;
+} as const satisfies Record<BursarAction, readonly [Reach, Reach, Reach, Reach]>;
 
-export type NativeAction = keyof typeof table;
+export type NativeAction = BursarAction;
 
 const column: Record<Role, 0 | 1 | 2 | 3> = { operator: 0, admin: 1, auditor: 2, member: 3 };
+
+/**
+ * Rights that no grant gives: who has one can enter as others, or change who is in which group, and
+ * would have all rights that way.
+ */
+const ofRolesOnly: ReadonlySet<BursarAction> = new Set<BursarAction>([
+  'bursar:DeleteGroup',
+  'bursar:PutIssuer',
+]);
+
+/** What a credential without administration in its scope is good for: itself. */
+const ofEveryCredential: ReadonlySet<BursarAction> = new Set<BursarAction>([
+  'bursar:WhoAmI',
+  'bursar:RevokeToken',
+]);
 
 /** The tenant and principal that a request's path names, where it names any. */
 export interface Addressed {
@@ -60,37 +98,101 @@ export interface Addressed {
   principal: string | undefined;
 }
 
+export interface Asked {
+  who: Pick<Identity, 'principal' | 'subjects' | 'delegation'>;
+  action: BursarAction;
+  addressed: Addressed;
+  facts: RequestFacts;
+}
+
 /**
- * How far `who` may go with an action on what the path names. Throws `NoSuchTenant` for another
+ * How far who asks may go with an action on what the path names. Throws `NoSuchTenant` for another
  * tenant's things and `AccessDenied` for those of the own tenant that are out of reach.
  */
-export function decide(who: Principal, action: NativeAction, addressed: Addressed): Reach {
-  const reach = table[action][column[who.role]];
-  if (reach === 'all') return reach;
-  if (addressed.tenant !== undefined && addressed.tenant !== who.tenant) {
-    throw new Refusal('NoSuchTenant');
+export function decide(asked: Asked, index: GrantIndex): Reach {
+  const { action, addressed } = asked;
+  const { principal, delegation } = asked.who;
+  const isNarrowed = delegation !== null && !mayAdminister(delegation);
+  if (isNarrowed && !ofEveryCredential.has(action)) {
+    throw new Refusal('AccessDenied', {
+      message: 'The token does not cover the native API: its scope has no bursar.admin:/.',
+    });
   }
-  if (reach === 'none') throw new Refusal('AccessDenied');
-  if (reach === 'self' && addressed.principal !== undefined && addressed.principal !== who.name) {
-    throw new Refusal('AccessDenied');
-  }
+  const { reach, isSeen } = reachOf(asked, index);
+  if (reach === 'none') throw new Refusal(isSeen ? 'AccessDenied' : 'NoSuchTenant');
+  if (isNarrowed) return 'self';
+  const isOther = addressed.principal !== undefined && addressed.principal !== principal.name;
+  if (reach === 'self' && isOther) throw new Refusal('AccessDenied');
   return reach;
 }
 
-/** Throws `AccessDenied` when one who is no operator would make, change or enter as an operator. */
-export async function protectOperators(
-  who: Principal,
-  directory: Directory,
-  addressed: Addressed,
-): Promise<void> {
-  if (who.role === 'operator') return;
-  const { tenant, principal } = addressed;
-  if (tenant === undefined || principal === undefined) return;
-  const entry = await directory.readPrincipal(tenant, principal);
-  if (entry?.role === 'operator') throw new Refusal('AccessDenied');
+/** By role and grants. `isSeen`: may who asks know of the tenant that the path names? */
+export function reachOf(
+  { who: { principal, subjects }, action, addressed, facts }: Asked,
+  index: GrantIndex,
+): { reach: Reach; isSeen: boolean; by: string } {
+  const row: readonly Reach[] = table[action];
+  const tenant = addressed.tenant ?? principal.tenant;
+  const isSeen = principal.role === 'operator' || tenant === principal.tenant;
+  const byRole = isSeen ? (row[column[principal.role]] as Reach) : 'none';
+  const ruled = decideAccess(index, requestOf(principal, subjects, action, tenant, facts));
+  const isRule = ruled.by.startsWith('grant:');
+  if (isRule && !ruled.allowed) return { reach: 'none', isSeen, by: ruled.by };
+  const isLifted =
+    isRule &&
+    row[column.admin] === 'tenant' &&
+    !ofRolesOnly.has(action) &&
+    (byRole === 'none' || byRole === 'self');
+  return isLifted
+    ? { reach: 'tenant', isSeen, by: ruled.by }
+    : { reach: byRole, isSeen, by: 'role' };
 }
 
-/** Throws `AccessDenied` when `who` may not give this role to anybody. */
-export function checkGivenRole(who: Principal, role: Role | undefined): void {
-  if (role === 'operator' && who.role !== 'operator') throw new Refusal('AccessDenied');
+/** What the rules are asked about an action of the native API. */
+export function requestOf(
+  who: Principal,
+  subjects: readonly string[],
+  action: BursarAction,
+  tenant: string,
+  facts: RequestFacts,
+): AccessRequest {
+  const nothing = { bucket: null, owner: null, key: null, listPrefix: null };
+  return { who, subjects, action, tenant, ...nothing, facts };
+}
+
+/** Does the credential leave its principal the native API? Session policies say nothing of it. */
+export function mayAdminister({ scope, policies, shareId }: Delegation): boolean {
+  if (policies.length > 0 || shareId !== undefined) return false;
+  return scope === null || coversAdministration(scope);
+}
+
+/** By role, that is; what others may do in a tenant they may by its grants. */
+export function administers(who: Principal, tenant: string): boolean {
+  return who.role === 'operator' || (who.role === 'admin' && who.tenant === tenant);
+}
+
+/** Throws `AccessDenied` when who asks would change, or enter as, one whose role is above. */
+export async function protectOthers(
+  who: Principal,
+  directory: Directory,
+  { tenant, principal }: Addressed,
+): Promise<void> {
+  if (who.role === 'operator' || tenant === undefined || principal === undefined) return;
+  if (tenant === who.tenant && principal === who.name) return;
+  const role = (await directory.readPrincipal(tenant, principal))?.role;
+  if (role === undefined || role === 'member') return;
+  if (role === 'operator' || !administers(who, tenant)) throw new Refusal('AccessDenied');
+}
+
+/** Throws `AccessDenied` when `who` may not give anybody in the tenant this role or these groups. */
+export function checkGiven(
+  who: Principal,
+  tenant: string,
+  { role, groups }: { role: Role | undefined; groups: readonly string[] | undefined },
+): void {
+  if (who.role === 'operator') return;
+  const isPlain = role === undefined && groups === undefined;
+  if (role === 'operator' || !(isPlain || administers(who, tenant))) {
+    throw new Refusal('AccessDenied');
+  }
 }

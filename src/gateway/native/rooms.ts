@@ -14,7 +14,7 @@ import type { TrustedProxies } from '../trusted-proxies.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 
 export interface NativeRooms
-  extends Omit<NativeDeps, 'authenticate' | 'sourceOf' | 'commit' | 'commitFindings'> {
+  extends Omit<NativeDeps, 'authenticate' | 'originOf' | 'commit' | 'commitFindings'> {
   ledger: Ledger;
   authenticator: Authenticator;
   proxies: TrustedProxies;
@@ -26,7 +26,7 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
   const { ledger, authenticator, proxies, onIntegrityFailure, ...rest } = rooms;
   return {
     ...rest,
-    sourceOf: (request) => proxies.locate(request.raw).source,
+    originOf: (request) => proxies.locate(request.raw),
     authenticate: async (request, body) => {
       const who = await authenticator.authenticate(signedPartOf(request, proxies));
       if (who === null) throw new Refusal('AccessDenied');

@@ -1,11 +1,13 @@
 // What a route of the native API is: a table row that says its path, action, schemas and what to
 // do.
 
+import type { FastifyRequest } from 'fastify';
 import type { Page } from '../../authz/directory.ts';
 import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import type { Principal } from '../../core/principal.ts';
 import type { Finding } from '../data-verifier.ts';
+import type { Origin } from '../trusted-proxies.ts';
 import type { Identity, NativeChange, NativeDeps } from './deps.ts';
 import type { NativeAction, Reach } from './rights.ts';
 
@@ -15,10 +17,14 @@ export interface Call {
   /** With what credential. */
   identity: Identity;
   reach: Reach;
+  /** Where it came from. */
+  origin: Origin;
   params: Record<string, string>;
   query: Record<string, string | undefined>;
   /** As the route's body schema says. */
   body: unknown;
+  /** The message itself, for what only its sender's address and headers tell. */
+  request: FastifyRequest;
   deps: NativeDeps;
 }
 

@@ -1,0 +1,240 @@
+// Native API: who may do what, and which rule says so. Invariants: it decides as requests are
+// decided, by the same functions; only the admins of the tenant whose rules these are can ask; and
+// of another tenant's principals nothing is looked up, not even whether they are there.
+import type { AccessRequest, RequestFacts } from '../../authz/grants/access-request.ts';
+import {
+  type Action,
+  type BursarAction,
+  isAction,
+  isListing,
+  levelsOf,
+  type S3Action,
+} from '../../authz/grants/actions.ts';
+import { explainAccess } from '../../authz/grants/decide.ts';
+import { subjectsOf } from '../../authz/grants/subjects.ts';
+import { type Actor, anonymousIn } from '../../authz/identity.ts';
+import { defaultTenant } from '../../authz/identity-changes.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
+import { Refusal } from '../../core/errors.ts';
+import { policyOf } from '../access.ts';
+import { lookUpBucket } from '../bucket-lookup.ts';
+import { refusePrincipal } from './principal-routes.ts';
+import { administers, type Reach, reachOf, requestOf } from './rights.ts';
+import type { Call, NativeRoute } from './route.ts';
+import { answerObject, closedObject, groups, time } from './schemas.ts';
+
+const tags = { type: 'object', additionalProperties: { type: 'string' }, maxProperties: 50 };
+
+interface Question {
+  principal?: string;
+  groups?: string[];
+  action: string;
+  resource?: string;
+  source?: string;
+  secure?: boolean;
+  time?: string;
+  objectTags?: Record<string, string>;
+  requestTags?: Record<string, string>;
+}
+
+interface Explanation {
+  allowed: boolean;
+  by: string;
+  reason: string;
+  considered: readonly object[];
+}
+
+export const explainRoutes: NativeRoute[] = [
+  {
+    method: 'POST',
+    url: '/_/v1/explain',
+    action: 'bursar:Explain',
+    summary: 'Say whether a principal may do something, and which rule or right decides.',
+    status: 200,
+    body: closedObject(
+      {
+        principal: {
+          type: 'string',
+          pattern: '^[^/]{1,63}/[^/]{1,63}$',
+          description: '`cms/alice`; absent: who comes without credentials.',
+        },
+        groups: { ...groups, description: "Of another tenant's principal: the groups it is in." },
+        action: { type: 'string', description: '`s3:GetObject`, `bursar:ListPrincipals`' },
+        resource: {
+          type: 'string',
+          maxLength: 1200,
+          description:
+            '`bucket/key`, `tenant:bucket/key`, as the principal would name it; of a listing with ' +
+            'its prefix; of a `bursar:` action the tenant.',
+        },
+        source: { type: 'string', description: 'From this address; absent: from yours.' },
+        secure: { type: 'boolean', description: 'Over TLS? Absent: as this call.' },
+        time: { ...time, description: 'At this time; absent: now.' },
+        objectTags: { ...tags, description: 'Tags of the object that is there.' },
+        requestTags: { ...tags, description: 'Tags that the request brings.' },
+      },
+      ['action'],
+    ),
+    answer: answerObject({
+      allowed: { type: 'boolean' },
+      by: {
+        type: 'string',
+        description:
+          '`grant:NAME`, `policy:SID`, `owner`, `admin`, `role`, `inactive`, or `default`: what ' +
+          'holds for everybody.',
+      },
+      reason: { type: 'string' },
+      considered: {
+        type: 'array',
+        description: 'The rules that were looked at.',
+        items: {
+          type: 'object',
+          required: ['name', 'effect', 'verdict'],
+          properties: {
+            name: { type: 'string' },
+            effect: { type: 'string' },
+            verdict: { type: 'string' },
+            condition: { type: 'string', description: 'The first that does not hold.' },
+          },
+        },
+      },
+    }),
+    run: async (call) => {
+      const question = call.body as Question;
+      const { action } = question;
+      if (!isAction(action)) throw invalid('action', `There is no action ${action}`);
+      const actor = await findActor(call, question);
+      if (actor === 'inactive') {
+        const reason = 'the principal is not active';
+        return { answer: { allowed: false, by: 'inactive', reason, considered: [] } };
+      }
+      return { answer: await explain(call, question, actor, action) };
+    },
+  },
+];
+
+function invalid(field: string, message: string): Refusal {
+  return new Refusal('InvalidInput', { message, fields: { field: `body.${field}` } });
+}
+
+interface Asker extends Actor {
+  isAnonymous: boolean;
+}
+
+/** Who it is about. What is not the caller's to know is taken as it was said. */
+async function findActor(call: Call, question: Question): Promise<Asker | 'inactive'> {
+  const { principal: id, groups: inGroups = [] } = question;
+  if (id === undefined) return anonymousIn(defaultTenant);
+  const [tenant = '', name = ''] = id.split('/');
+  if (!administers(call.who, tenant)) {
+    const principal = { ...anonymousIn(tenant).principal, name, id };
+    return { principal, subjects: subjectsOf(principal, inGroups), isAnonymous: false };
+  }
+  if (inGroups.length > 0) throw invalid('groups', `The groups of ${id} are known`);
+  const actor = await call.deps.directory.findActor(id);
+  if (actor) return { ...actor, isAnonymous: false };
+  const entry = await call.deps.directory.readPrincipal(tenant, name);
+  return entry ? 'inactive' : refusePrincipal(call.deps, tenant);
+}
+
+async function explain(
+  call: Call,
+  question: Question,
+  actor: Asker,
+  action: Action,
+): Promise<Explanation> {
+  const [level] = levelsOf(action);
+  if (level === 'tenant') return explainNative(call, question, actor, action as BursarAction);
+  const { request, bucket } = await requestFor(call, question, actor, action as S3Action);
+  const policy = bucket && policyOf(bucket);
+  const { decision, considered } = explainAccess(call.deps.grants.index, request, policy);
+  const { allowed, by, reason } = decision;
+  return { allowed, by, reason, considered };
+}
+
+/** The request that would be decided, and its bucket, where there is one. */
+async function requestFor(
+  call: Call,
+  question: Question,
+  actor: Asker,
+  action: S3Action,
+): Promise<{ request: AccessRequest; bucket: Bucket | undefined }> {
+  const { principal, subjects, isAnonymous } = actor;
+  const [level] = levelsOf(action);
+  const { resource = '' } = question;
+  const slash = resource.indexOf('/');
+  const asked = slash < 0 ? resource : resource.slice(0, slash);
+  const rest = slash < 0 ? '' : resource.slice(slash + 1);
+  const isList = isListing(action);
+  if ((level === 'service') !== (asked === '')) throw invalid('resource', 'It names no bucket');
+  if ((level === 'object') !== (rest !== '') && !isList) {
+    throw invalid('resource', level === 'object' ? 'It names no key' : 'It names a key');
+  }
+  // What the names of another tenant's namespace stand for is that tenant's to know.
+  const isNamed = administers(call.who, principal.tenant) || asked.includes(':');
+  const found =
+    asked === '' || !isNamed ? null : await lookUpBucket(call.deps, principal.tenant, asked);
+  const tenant = found?.tenant ?? principal.tenant;
+  if (!administers(call.who, tenant)) {
+    const message = 'What decides there only the admins of the tenant that has the bucket can see.';
+    throw new Refusal('AccessDenied', { message });
+  }
+  const listPrefix = isList ? rest : null;
+  const request: AccessRequest = {
+    ...{ who: isAnonymous ? null : principal, subjects, action, tenant },
+    ...{ bucket: found?.name ?? null, owner: found?.bucket?.owner ?? null },
+    ...{ key: level === 'object' ? rest : null, listPrefix },
+    facts: factsFor(call, question, listPrefix),
+  };
+  return { request, bucket: found?.bucket };
+}
+
+/** Of the native API: the role's rights, and what grants add to them and take from them. */
+async function explainNative(
+  call: Call,
+  question: Question,
+  actor: Asker,
+  action: BursarAction,
+): Promise<Explanation> {
+  const tenant = question.resource ?? actor.principal.tenant;
+  const { directory, grants } = call.deps;
+  const isOwn = administers(call.who, tenant);
+  if (!isOwn || !(await directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
+  const { principal, subjects, isAnonymous } = actor;
+  if (isAnonymous) {
+    const reason = 'the native API takes nobody without credentials';
+    return { allowed: false, by: 'default', reason, considered: [] };
+  }
+  const facts = factsFor(call, question, null);
+  const who = { principal, subjects, delegation: null };
+  const addressed = { tenant, principal: undefined };
+  const { reach, by } = reachOf({ who, action, addressed, facts }, grants.index);
+  const request: AccessRequest = requestOf(principal, subjects, action, tenant, facts);
+  const { considered } = explainAccess(grants.index, request);
+  const isDenied = reach === 'none' && by !== 'role';
+  const reason = isDenied ? 'a rule denies it' : reachWords[reach];
+  return { allowed: reach !== 'none', by, reason, considered };
+}
+
+const reachWords: Record<Reach, string> = {
+  all: 'in every tenant',
+  tenant: 'in the whole tenant',
+  self: 'on what is its own',
+  none: 'nothing allows it',
+};
+
+function factsFor(call: Call, question: Question, listPrefix: string | null): RequestFacts {
+  const { source, secure, time: at, objectTags, requestTags = {} } = question;
+  return {
+    timeMs: at === undefined ? Date.now() : Date.parse(at),
+    sourceAddress: source ?? call.origin.source,
+    isSecure: secure ?? call.origin.isSecure,
+    headers: {},
+    query: listPrefix === null ? [] : [['prefix', listPrefix]],
+    versionId: null,
+    copySource: null,
+    authentication: null,
+    requestTags: new Map(Object.entries(requestTags)),
+    objectTags: objectTags && new Map(Object.entries(objectTags)),
+  };
+}

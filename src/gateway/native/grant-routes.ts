@@ -1,0 +1,116 @@
+// Native API: the grants of a tenant. What a grant says is checked where it means something
+// (authz/grants/grant.ts); the schemas here only describe it.
+
+import { parseGrant } from '../../authz/grants/grant.ts';
+import type { GrantEntry } from '../../authz/grants/grant-book.ts';
+import { isoTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import type { NativeDeps } from './deps.ts';
+import { administers } from './rights.ts';
+import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
+import { answerPage, closedObject, name, pageQuery, time } from './schemas.ts';
+
+const collection = '/_/v1/tenants/:t/grants';
+
+const texts = (description: string) => ({
+  type: 'array',
+  items: { type: 'string' },
+  description,
+});
+
+const rule = {
+  effect: { type: 'string', enum: ['allow', 'deny'], description: 'Deny wins.' },
+  subjects: texts(
+    'Whom it concerns: `principal:TENANT/NAME`, `group:TENANT/NAME`, `tenant:TENANT`, `anyone`.',
+  ),
+  actions: texts('`s3:GetObject`, `s3:*`, `bursar:ListPrincipals`'),
+  bucket: { type: 'string', description: 'Absent: all buckets, and what is about none.' },
+  prefix: { type: 'string', description: 'A place in the bucket, and all below it.' },
+  key: { type: 'string', description: 'One object, instead of `prefix`.' },
+  conditions: {
+    type: 'object',
+    additionalProperties: true,
+    description: "IAM's: operator, condition key, values.",
+  },
+};
+
+const grant = {
+  type: 'object',
+  required: ['tenant', 'name', 'effect', 'subjects', 'actions', 'createdAt'],
+  properties: { tenant: name, name, ...rule, createdAt: time },
+};
+
+export const grantRoutes: NativeRoute[] = [
+  {
+    method: 'PUT',
+    url: `${collection}/:grant`,
+    action: 'bursar:PutGrant',
+    summary: 'Make a grant, or replace the one of this name. It counts from the next request on.',
+    status: 200,
+    body: closedObject(rule, ['effect', 'subjects', 'actions']),
+    answer: grant,
+    run: async (call) => {
+      const [tenant, grantName] = [param(call, 't'), param(call, 'grant')];
+      const wanted = parseGrant({ ...(call.body as object), name: grantName });
+      const isByAdmin = administers(call.who, tenant);
+      return {
+        change: { type: 'putGrant', tenant, isByAdmin, grant: wanted },
+        answer: () => showGrant(call.deps, tenant, grantName),
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: collection,
+    action: 'bursar:ListGrants',
+    summary: "List a tenant's grants, by name.",
+    status: 200,
+    query: pageQuery,
+    answer: answerPage('grants', grant),
+    run: async (call) => {
+      const tenant = param(call, 't');
+      const { directory, grants } = call.deps;
+      if (!(await directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
+      const page = pageOf(call);
+      const entries = await grants.list(tenant, page);
+      return { answer: { grants: entries.map(show), next: nextOf(page, entries) } };
+    },
+  },
+  {
+    method: 'GET',
+    url: `${collection}/:grant`,
+    action: 'bursar:GetGrant',
+    summary: 'Show a grant.',
+    status: 200,
+    answer: grant,
+    run: async (call) => ({
+      answer: await showGrant(call.deps, param(call, 't'), param(call, 'grant')),
+    }),
+  },
+  {
+    method: 'DELETE',
+    url: `${collection}/:grant`,
+    action: 'bursar:DeleteGrant',
+    summary: 'Delete a grant. It counts no more from the next request on.',
+    status: 204,
+    run: async (call) => {
+      const [tenant, grantName] = [param(call, 't'), param(call, 'grant')];
+      const isByAdmin = administers(call.who, tenant);
+      return {
+        change: { type: 'deleteGrant', tenant, isByAdmin, name: grantName },
+        answer: async () => null,
+      };
+    },
+  },
+];
+
+async function showGrant(deps: NativeDeps, tenant: string, grantName: string): Promise<object> {
+  const entry = await deps.grants.read(tenant, grantName);
+  if (entry) return show(entry);
+  const tenantEntry = await deps.directory.readTenant(tenant);
+  throw new Refusal(tenantEntry ? 'NoSuchGrant' : 'NoSuchTenant');
+}
+
+function show({ tenant, grant: written, createdMs }: GrantEntry): object {
+  return { tenant, ...written, createdAt: isoTime(createdMs) };
+}
