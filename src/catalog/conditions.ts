@@ -7,6 +7,8 @@ export interface WriteConditions {
   /** Entity tags without quotes, or `*`; null: no such header. */
   ifMatch: readonly string[] | null;
   ifNoneMatch: readonly string[] | null;
+  /** Set where it is the credential that demands `If-None-Match: *`. */
+  mustCreate?: true;
 }
 
 /** Whether one of the tags of a header names `etag`. */
@@ -26,6 +28,7 @@ export function checkWriteConditions(
       return refused('PreconditionFailed', { Condition: 'If-Match' });
   }
   if (ifNoneMatch && currentEtag !== null && matchesTag(ifNoneMatch, currentEtag)) {
+    if (conditions.mustCreate) return refused('AccessDenied');
     return refused('PreconditionFailed', { Condition: 'If-None-Match' });
   }
   return null;

@@ -108,6 +108,20 @@ export async function listParts(
   return parts;
 }
 
+/** Bytes of an upload's parts but the one of this number. */
+export async function sumOtherParts(
+  read: Reader,
+  uploadId: string,
+  number: number,
+): Promise<number> {
+  const row = await read.get<{ bytes: number }>(
+    'SELECT total(size) AS bytes FROM parts WHERE upload_id = ? AND number <> ?',
+    uploadId,
+    number,
+  );
+  return row?.bytes ?? 0;
+}
+
 async function readParts(
   read: Reader,
   uploadId: string,

@@ -33,7 +33,11 @@ export interface Attributes {
   checksum?: { algorithm: string; value: string; type: ChecksumType };
   /** Sizes of the parts of a multipart object, in order. */
   partBytes?: number[];
+  /** Names and values, in the order in which they came. */
+  tags?: Tags;
 }
+
+export type Tags = readonly (readonly [string, string])[];
 
 export interface Version {
   bucketId: number;

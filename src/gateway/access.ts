@@ -2,19 +2,21 @@
 // policy and the requester's own rights, and then by what the request's credential leaves of them.
 // Invariant: each decision is about the very bucket and key that are used afterwards.
 import type { AccessRequest, RequestFacts } from '../authz/grants/access-request.ts';
-import type { S3Action } from '../authz/grants/actions.ts';
+import { parseActions, type S3Action } from '../authz/grants/actions.ts';
 import { type Decision, decideAccess } from '../authz/grants/decide.ts';
 import { parsePolicy } from '../authz/grants/policy.ts';
 import { type Rule, verdictOf } from '../authz/grants/rule.ts';
+import { anyone } from '../authz/grants/subjects.ts';
 import type { Delegation, Identity } from '../authz/identity.ts';
-import { writeRight } from '../authz/tokens/scope.ts';
+import { type Wanted, writeRight } from '../authz/tokens/scope.ts';
 import type { Bucket } from '../catalog/buckets.ts';
+import type { Tags } from '../catalog/versions.ts';
 import { Refusal } from '../core/errors.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import { namesOfBucket } from './bucket-lookup.ts';
 import type { Rooms } from './context.ts';
 import { isDelegated } from './delegated-rights.ts';
-import { header, parameter, type S3Request } from './request.ts';
+import { parameter, type S3Request } from './request.ts';
 
 /** What is to be done, and with what. */
 export interface Target {
@@ -26,15 +28,33 @@ export interface Target {
   /** Of a listing, the prefix that it shows. */
   listPrefix: string | null;
   /** Tags of the object that is there; asked for only where a rule depends on them. */
-  loadTags?: () => Promise<ReadonlyMap<string, string>>;
+  loadTags?: () => Promise<Tags>;
+  /** What a scope must allow, where that is less than the action's name stands for. */
+  wanted?: Wanted;
+  /** Of an upload: who began it may list and abort it, unless a rule denies that. */
+  isInitiator?: boolean;
 }
 
 const noTags: ReadonlyMap<string, string> = new Map();
 
+/** What rules can let everybody do. All else needs to know who asks. */
+const publicActions: ReadonlySet<S3Action> = new Set<S3Action>([
+  's3:GetBucketLocation',
+  's3:ListBucket',
+  's3:ListBucketMultipartUploads',
+  's3:GetObject',
+  's3:GetObjectTagging',
+  's3:PutObject',
+  's3:PutObjectTagging',
+  's3:DeleteObject',
+  's3:AbortMultipartUpload',
+  's3:ListMultipartUploadParts',
+]);
+
 export class Access {
   readonly #rooms: Pick<Rooms, 'grants'>;
   readonly #who: Identity;
-  readonly #facts: RequestFacts;
+  #facts: RequestFacts;
 
   constructor(rooms: Pick<Rooms, 'grants'>, request: S3Request, who: Identity) {
     this.#rooms = rooms;
@@ -42,24 +62,22 @@ export class Access {
     this.#facts = factsOf(request, who);
   }
 
-  /** Throws `Refusal` AccessDenied unless who asks may do this. */
-  async demand(target: Target): Promise<void> {
-    const { delegation } = this.#who;
-    if (delegation) checkScope(delegation, this.#who.principal.tenant, target);
-    let request = this.#requestFor(target, target.loadTags ? undefined : noTags);
-    let decision = this.#decide(request, target);
-    if (decision.needsTags && target.loadTags) {
-      request = this.#requestFor(target, await target.loadTags());
-      decision = this.#decide(request, target);
-    }
-    if (!decision.allowed) throw new Refusal('AccessDenied', { cause: decision.reason });
-    for (const policy of delegation?.policies ?? []) checkPolicy(policy, request);
+  /** What only the operation knows of the request. */
+  learn(facts: Pick<RequestFacts, 'requestTags' | 'copySource'>): void {
+    this.#facts = { ...this.#facts, ...facts };
   }
 
-  /** The same as an answer. */
+  /** Throws `Refusal` AccessDenied unless who asks may do this, which is what the request asks. */
+  demand(target: Target): Promise<void> {
+    return this.#demand(target, this.#facts);
+  }
+
+  /** Whether who asks may do this, which the request does not ask. */
   async allows(target: Target): Promise<boolean> {
+    const { listPrefix } = target;
+    const query = listPrefix === null ? [] : [['prefix', listPrefix] as const];
     try {
-      await this.demand(target);
+      await this.#demand(target, { ...this.#facts, query });
       return true;
     } catch (error) {
       if (error instanceof Refusal && error.code === 'AccessDenied') return false;
@@ -76,12 +94,34 @@ export class Access {
     return !names.some((name) => writeRight(scope, name, key) === 'modify');
   }
 
+  async #demand(target: Target, facts: RequestFacts): Promise<void> {
+    const { delegation, isAnonymous, principal } = this.#who;
+    if (isAnonymous && !publicActions.has(target.action)) throw new Refusal('AccessDenied');
+    if (delegation) checkScope(delegation, principal.tenant, target);
+    const { loadTags, isInitiator } = target;
+    const policies = delegation?.policies ?? [];
+    let request = this.#requestFor(target, facts, loadTags ? undefined : noTags);
+    let decision = this.#decide(request, target);
+    if (loadTags && (decision.needsTags || policies.some((one) => needsTags(one, request)))) {
+      request = this.#requestFor(target, facts, new Map(await loadTags()));
+      decision = this.#decide(request, target);
+    }
+    if (!decision.allowed && !(isInitiator && decision.by === 'default')) {
+      throw new Refusal('AccessDenied', { cause: decision.reason });
+    }
+    for (const policy of policies) checkPolicy(policy, request);
+  }
+
   #decide(request: AccessRequest, { found }: Target): Decision {
     const policy = found?.bucket ? policyOf(found.bucket) : undefined;
     return decideAccess(this.#rooms.grants.index, request, policy);
   }
 
-  #requestFor(target: Target, objectTags: RequestFacts['objectTags']): AccessRequest {
+  #requestFor(
+    target: Target,
+    facts: RequestFacts,
+    objectTags: RequestFacts['objectTags'],
+  ): AccessRequest {
     const { principal, subjects, isAnonymous } = this.#who;
     const { found, action, key, listPrefix } = target;
     return {
@@ -93,7 +133,7 @@ export class Access {
       owner: found?.bucket?.owner ?? null,
       key,
       listPrefix,
-      facts: { ...this.#facts, objectTags },
+      facts: { ...facts, objectTags },
     };
   }
 }
@@ -107,7 +147,7 @@ function factsOf(request: S3Request, who: Identity): RequestFacts {
     headers: request.headers,
     query: request.query,
     versionId: versionId === undefined || versionId === 'null' ? null : versionId,
-    copySource: header(request, 'x-amz-copy-source') ?? null,
+    copySource: null,
     authentication: who.authentication,
     requestTags: noTags,
     objectTags: noTags,
@@ -116,12 +156,16 @@ function factsOf(request: S3Request, who: Identity): RequestFacts {
 
 function checkScope({ scope }: Delegation, tenant: string, target: Target): void {
   if (scope === null) return;
-  const { action, askedName, found, key, listPrefix } = target;
+  const { askedName, found } = target;
   const bucketNames = askedName === null || !found ? [] : namesOfBucket(tenant, askedName, found);
-  if (isDelegated(scope, { action, bucketNames, key, listPrefix })) return;
+  if (isDelegated(scope, { ...target, bucketNames })) return;
   throw new Refusal('AccessDenied', {
     message: 'The scope of the token does not cover this request.',
   });
+}
+
+function needsTags(policy: readonly Rule[], request: AccessRequest): boolean {
+  return policy.some((rule) => verdictOf(rule, request) === 'needs tags');
 }
 
 /** A session policy: what it does not allow, or denies, is refused. */
@@ -134,12 +178,40 @@ function checkPolicy(policy: readonly Rule[], request: AccessRequest): void {
 /** A bucket that is cached keeps its policy compiled. */
 const compiled = new WeakMap<Bucket, readonly Rule[]>();
 
-/** The rules of a bucket's policy. */
+/**
+ * The rules of a bucket's policy. Of one that is not understood, which no request can have stored,
+ * they deny everything: what it restricted cannot be known. Who may replace it still may.
+ */
 export function policyOf(bucket: Bucket): readonly Rule[] | undefined {
   if (bucket.policy === null) return undefined;
   const kept = compiled.get(bucket);
   if (kept) return kept;
-  const rules = parsePolicy(Buffer.from(bucket.policy), bucket);
+  const rules = readStored(bucket, bucket.policy);
   compiled.set(bucket, rules);
   return rules;
+}
+
+function readStored(bucket: Bucket, text: string): readonly Rule[] {
+  try {
+    return parsePolicy(Buffer.from(text), bucket);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return denyAll(bucket);
+  }
+}
+
+function denyAll({ tenant, name }: Bucket): readonly Rule[] {
+  // All but nothing.
+  const keys = [] as const;
+  return [
+    {
+      source: 'policy',
+      name: 'not-understood',
+      effect: 'deny',
+      subjects: { names: [anyone], isExcept: false },
+      actions: parseActions(['s3:*']),
+      resource: { form: 'patterns', tenant, bucket: name, hasBucket: false, keys, isExcept: true },
+      conditions: [],
+    },
+  ];
 }

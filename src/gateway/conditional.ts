@@ -1,16 +1,30 @@
 // Conditional headers: RFC 9110 section 13, in its order of precedence, as S3 applies them to
-// reads, to writes, and with the prefix `x-amz-copy-source-` to the source of a copy.
+// reads, to writes, and with the prefix `x-amz-copy-source-` to the source of a copy; and the one
+// that a token's scope adds to writes.
 import type { WriteConditions } from '../catalog/conditions.ts';
 import { matchesTag } from '../catalog/conditions.ts';
 import { Refusal } from '../core/errors.ts';
+import type { Context } from './context.ts';
 import { header, type S3Request } from './request.ts';
 
-/** Conditions of a PUT, POST or DELETE: entity tags only. */
-export function writeConditions(request: S3Request): WriteConditions {
-  return {
-    ifMatch: parseTags(header(request, 'if-match')),
-    ifNoneMatch: parseTags(header(request, 'if-none-match')),
-  };
+/**
+ * Conditions of a PUT, POST or DELETE of the request's key: entity tags only. Throws `Refusal`
+ * AccessDenied where the answer would tell of an object that who asks may not read, as on S3; and
+ * for a condition on the object that is there, where a token lets its bearer only create.
+ */
+export async function decideConditions(context: Context): Promise<WriteConditions> {
+  const { request } = context;
+  const ifMatch = parseTags(header(request, 'if-match'));
+  const ifNoneMatch = parseTags(header(request, 'if-none-match'));
+  const isAboutTag = ifMatch !== null || ifNoneMatch?.some((tag) => tag !== '*');
+  if (isAboutTag) await context.authorizeKey('s3:GetObject', { wanted: 'stat' });
+  if (!context.mustCreate()) return { ifMatch, ifNoneMatch };
+  if (ifMatch) {
+    const message = 'The scope of the token lets it create objects, not replace them.';
+    throw new Refusal('AccessDenied', { message });
+  }
+  const wasAsked = ifNoneMatch?.includes('*');
+  return { ifMatch, ifNoneMatch: ['*'], ...(wasAsked ? {} : { mustCreate: true }) };
 }
 
 export type ReadVerdict = 'proceed' | 'notModified';

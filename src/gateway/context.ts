@@ -25,6 +25,7 @@ import type { ReadLeases } from '../tiering/read-leases.ts';
 import { Access, type Target } from './access.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import type { SourceName } from './copy-source.ts';
+import { checkWritten } from './delegated-rights.ts';
 import { noTags, tagsOf } from './object-tags.ts';
 import type { S3Request } from './request.ts';
 import type { StoreList } from './store-list.ts';
@@ -151,6 +152,11 @@ export class Context {
     return this.#found.name;
   }
 
+  /** The bucket that is asked for; null: it is not there, or the request is about none. */
+  get foundBucket(): Bucket | null {
+    return this.#bucket;
+  }
+
   /** The bucket that the operation's route promises. */
   get bucket(): Bucket {
     if (!this.#bucket) throw new Error('this operation has no bucket');
@@ -182,10 +188,14 @@ export class Context {
     return this.#access.demand(this.#targetOf(action, about));
   }
 
-  /** The same with the request's own key; rules may depend on the tags of what is there. */
+  /** The same with a key, the request's own; rules may depend on the tags of what is there. */
   authorizeKey(action: S3Action, about: About = {}): Promise<void> {
-    const loadTags = () => this.#loadTags();
-    return this.authorize(action, { key: this.key, loadTags, ...about });
+    return this.#access.demand(this.#keyTarget(action, about));
+  }
+
+  /** The same as an answer. */
+  mayReachKey(action: S3Action, about: About = {}): Promise<boolean> {
+    return this.mayReach(this.#keyTarget(action, about));
   }
 
   /** The same for tags that are written: who may only create may create with tags. */
@@ -202,10 +212,14 @@ export class Context {
     await this.authorizeKey(this.action as S3Action, { loadTags: async () => tagsOf(version) });
   }
 
-  async #loadTags(): Promise<Tags> {
-    const version = this.#bucket ? await findCurrent(this.rooms, this.#bucket, this.key) : undefined;
-    this.#taggedSeq = version?.seq ?? null;
-    return tagsOf(version);
+  #keyTarget(action: S3Action, about: About): Target {
+    const key = about.key ?? this.key;
+    const loadTags = async () => {
+      const version = this.#bucket ? await findCurrent(this.rooms, this.#bucket, key) : undefined;
+      this.#taggedSeq = version?.seq ?? null;
+      return tagsOf(version);
+    };
+    return this.#targetOf(action, { key, loadTags, ...about });
   }
 
   /**
@@ -234,9 +248,14 @@ export class Context {
     return this.#access.allows(target);
   }
 
-  /** Must a write of this key leave what is there, because a token only lets it create? */
-  mustCreate(key: string): boolean {
-    return this.#access.mustCreate(this.#targetOf('s3:PutObject', { key }));
+  /** Must a write of the key leave what is there, because a token only lets its bearer create? */
+  mustCreate(): boolean {
+    return this.#access.mustCreate(this.#targetOf('s3:PutObject', { key: this.key }));
+  }
+
+  /** Throws `Refusal` AccessDenied unless the credential lets such an object be written. */
+  checkWritten(written: { storageClass: string; sizeBytes: number }): void {
+    if (this.who.delegation) checkWritten(this.who.delegation, written);
   }
 
   #targetOf(action: S3Action, about: About): Target {

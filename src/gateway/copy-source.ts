@@ -1,5 +1,5 @@
 // The source of CopyObject and UploadPartCopy: named, found, authorized, and held to its
-// conditions.
+// conditions. Invariant: what is decided is decided of the very version that is copied.
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Bucket } from '../catalog/buckets.ts';
@@ -9,32 +9,61 @@ import { singlePutBytesMax } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
 import { ClientGone } from './body.ts';
-import { lookUpBucket } from './bucket-lookup.ts';
+import { lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
 import { checkCopyConditions } from './conditional.ts';
-import type { Context } from './context.ts';
+import type { Context, Rooms } from './context.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
+import { tagsOf } from './object-tags.ts';
 import { streamRuns } from './operations/get-object.ts';
-import { checkKeyLength, decode, header } from './request.ts';
+import { checkKeyLength, decode } from './request.ts';
 
 export interface CopySource {
   bucket: Bucket;
   version: Version;
 }
 
-/** Throws `Refusal`: InvalidArgument, AccessDenied, NoSuchBucket, NoSuchKey, PreconditionFailed. */
-export async function findCopySource(context: Context): Promise<CopySource> {
-  const { rooms, request, who } = context;
-  const { bucketName, key } = parseSource(header(request, 'x-amz-copy-source') ?? '');
+/** A source as it was named, and the bucket that this means. */
+export interface SourceName {
+  askedName: string;
+  found: NamedBucket;
+  key: string;
+}
+
+/** What `x-amz-copy-source` names. Throws `Refusal` InvalidArgument or InvalidBucketName. */
+export async function nameSource(rooms: Rooms, tenant: string, text: string): Promise<SourceName> {
+  const { bucketName: askedName, key } = parseSource(text);
   checkKeyLength(key);
-  const found = await lookUpBucket(rooms, who.principal.tenant, bucketName);
-  const action = 's3:GetObject';
-  await context.authorizeOther({ action, askedName: bucketName, found, key, listPrefix: null });
+  return { askedName, found: await lookUpBucket(rooms, tenant, askedName), key };
+}
+
+/**
+ * Throws `Refusal` AccessDenied, NoSuchBucket, NoSuchKey or PreconditionFailed. `keepsTags`: the
+ * copy is to have the source's tags, so they must be its copier's to read, and to write.
+ */
+export async function findCopySource(
+  context: Context,
+  { keepsTags }: { keepsTags: boolean },
+): Promise<CopySource> {
+  const { rooms, request, source } = context;
+  const { askedName, found, key } = source;
   const { bucket } = found;
-  if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: bucketName } });
+  let loading: Promise<Version | undefined> | undefined;
+  const load = async () => {
+    loading ??= bucket ? findCurrent(rooms, bucket, key) : Promise.resolve(undefined);
+    return loading;
+  };
+  const loadTags = async () => tagsOf(await load());
+  const about = { askedName, found, key, listPrefix: null, loadTags };
+  await context.authorizeOther({ action: 's3:GetObject', ...about });
+  if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: askedName } });
   checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
-  const version = await findCurrent(rooms, bucket, key);
-  if (!version) throw new Refusal('NoSuchKey', { fields: { Key: key } });
+  const version = await load();
+  if (!version) throw await context.missingKey(source);
   checkCopyConditions(request, version);
+  if (keepsTags && tagsOf(version).length > 0) {
+    await context.authorizeOther({ action: 's3:GetObjectTagging', ...about });
+    await context.authorizeTags();
+  }
   return { bucket, version };
 }
 

@@ -1,7 +1,9 @@
 // What the routes' table demands of every S3 operation: nothing can be added to it without naming
 // its IAM action, what it is about, what it costs, and how much body it takes.
 import type { S3Action } from '../authz/grants/actions.ts';
+import type { Tags } from '../catalog/versions.ts';
 import type { Context, Reply } from './context.ts';
+import type { S3Request } from './request.ts';
 
 export interface Operation {
   name: string;
@@ -15,5 +17,11 @@ export interface Operation {
   price: 'put' | 'get' | 'free';
   /** Most body bytes it takes; the pipeline refuses more before any is read. */
   bodyBytesMax: number;
+  /** Has it a source, which `x-amz-copy-source` names? */
+  copies?: true;
+  /** The tags that the request gives to what it writes. */
+  tags?: (request: S3Request) => Tags;
+  /** Throws `Refusal` AccessDenied, where the action on the resource is not all that is decided. */
+  admit?: (context: Context) => Promise<void>;
   run(context: Context): Promise<Reply>;
 }

@@ -8,15 +8,20 @@ import { copyObject } from './operations/copy-object.ts';
 import { createBucket } from './operations/create-bucket.ts';
 import { createMultipartUpload } from './operations/create-multipart-upload.ts';
 import { deleteBucket } from './operations/delete-bucket.ts';
+import { deleteBucketPolicy } from './operations/delete-bucket-policy.ts';
 import { deleteObject } from './operations/delete-object.ts';
 import { deleteObjects } from './operations/delete-objects.ts';
 import { getBucketLocation } from './operations/get-bucket-location.ts';
+import { getBucketPolicy } from './operations/get-bucket-policy.ts';
+import { getBucketPolicyStatus } from './operations/get-bucket-policy-status.ts';
 import { getObject } from './operations/get-object.ts';
+import { getObjectTagging } from './operations/get-object-tagging.ts';
 import { headBucket } from './operations/head-bucket.ts';
 import { listBuckets } from './operations/list-buckets.ts';
 import { listMultipartUploads } from './operations/list-multipart-uploads.ts';
 import { listObjects, listObjectsV2 } from './operations/list-objects.ts';
 import { listParts } from './operations/list-parts.ts';
+import { putBucketPolicy } from './operations/put-bucket-policy.ts';
 import { putObject } from './operations/put-object.ts';
 import { uploadPart } from './operations/upload-part.ts';
 import { uploadPartCopy } from './operations/upload-part-copy.ts';
@@ -36,15 +41,20 @@ const routes: readonly Route[] = [
   { method: 'GET', resource: 'service', operation: listBuckets },
 
   { method: 'GET', resource: 'bucket', query: ['location'], operation: getBucketLocation },
+  { method: 'GET', resource: 'bucket', query: ['policy'], operation: getBucketPolicy },
+  { method: 'GET', resource: 'bucket', query: ['policyStatus'], operation: getBucketPolicyStatus },
   { method: 'GET', resource: 'bucket', query: ['uploads'], operation: listMultipartUploads },
   { method: 'GET', resource: 'bucket', query: ['list-type=2'], operation: listObjectsV2 },
   { method: 'GET', resource: 'bucket', operation: listObjects },
   { method: 'HEAD', resource: 'bucket', operation: headBucket },
+  { method: 'PUT', resource: 'bucket', query: ['policy'], operation: putBucketPolicy },
   { method: 'PUT', resource: 'bucket', operation: createBucket },
+  { method: 'DELETE', resource: 'bucket', query: ['policy'], operation: deleteBucketPolicy },
   { method: 'DELETE', resource: 'bucket', operation: deleteBucket },
   { method: 'POST', resource: 'bucket', query: ['delete'], operation: deleteObjects },
 
   { method: 'GET', resource: 'object', query: ['uploadId'], operation: listParts },
+  { method: 'GET', resource: 'object', query: ['tagging'], operation: getObjectTagging },
   { method: 'GET', resource: 'object', operation: getObject },
   { method: 'HEAD', resource: 'object', operation: getObject },
   {
@@ -137,19 +147,17 @@ const unimplementedHeaders: ReadonlyMap<string, (value: string) => boolean> = ne
   ['x-amz-copy-source-server-side-encryption-customer-key-md5', always],
   ['x-amz-if-match-last-modified-time', always],
   ['x-amz-if-match-size', always],
-  ['x-amz-tagging', always],
-  ['x-amz-tagging-directive', (value: string) => value !== 'COPY'],
   ['x-amz-website-redirect-location', always],
   ['x-amz-write-offset-bytes', always],
   ['x-amz-mfa', always],
 ]);
 
-/** Throws `Refusal` NotImplemented or MethodNotAllowed. */
+/** Throws `Refusal` NotImplemented or MethodNotAllowed. Of headers, see `refuseUnimplemented`. */
 export function findOperation(request: S3Request): Operation {
   const resource = resourceOf(request);
   for (const route of routes) {
     if (route.method === request.method && route.resource === resource && fits(route, request)) {
-      refuseUnimplemented(request, route);
+      refuseOthers(request, route);
       return route.operation;
     }
   }
@@ -176,7 +184,7 @@ function fits(route: Route, request: S3Request): boolean {
   });
 }
 
-function refuseUnimplemented(request: S3Request, route: Route): void {
+function refuseOthers(request: S3Request, route: Route): void {
   for (const [name, value] of request.query) {
     if (subresources.has(name) && !route.query?.includes(name)) {
       throw new Refusal('NotImplemented', { fields: { Parameter: name } });
@@ -185,6 +193,13 @@ function refuseUnimplemented(request: S3Request, route: Route): void {
       throw new Refusal('NotImplemented', { fields: { Parameter: name } });
     }
   }
+}
+
+/**
+ * Throws `Refusal` NotImplemented for a header that is not. To be asked of what is allowed only:
+ * a policy may deny a request for its headers.
+ */
+export function refuseUnimplemented(request: S3Request): void {
   for (const name in request.headers) {
     if (!name.startsWith('x-amz-')) continue;
     const isUnimplemented = unimplementedHeaders.get(name);

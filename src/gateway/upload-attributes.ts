@@ -1,7 +1,8 @@
 // What a multipart upload was begun with, and its checksum's algorithm and type ("Checking object
 // integrity for multipart uploads" of the Amazon S3 user guide).
 
-import { findUpload, type Upload } from '../catalog/uploads.ts';
+import type { S3Action } from '../authz/grants/actions.ts';
+import { findUpload, sumOtherParts, type Upload } from '../catalog/uploads.ts';
 import type { Attributes, ChecksumType } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { manifestRunsMax, partCountMax } from '../core/limits.ts';
@@ -21,12 +22,19 @@ export interface OpenUpload {
   attributes: UploadAttributes;
 }
 
-/** The upload that the request names, unfinished or completed. Throws `Refusal` NoSuchUpload. */
+/**
+ * The upload that the request names, unfinished or completed. Throws `Refusal` NoSuchUpload; and
+ * AccessDenied where a token lets its bearer only create: what others have begun is theirs.
+ */
 export async function findNamedUpload(context: Context): Promise<OpenUpload> {
   const id = uploadIdOf(context.request);
   const { bucket, key, rooms } = context;
   const upload = await findUpload(rooms, bucket, { id, key });
   if (!upload) throw new Refusal('NoSuchUpload', { fields: { UploadId: id } });
+  if (upload.initiator !== context.requester && context.mustCreate()) {
+    const message = 'The scope of the token lets it use its own uploads only.';
+    throw new Refusal('AccessDenied', { message });
+  }
   return { upload, attributes: JSON.parse(upload.attributes) as UploadAttributes };
 }
 
@@ -35,6 +43,37 @@ export async function findOpenUpload(context: Context): Promise<OpenUpload> {
   const found = await findNamedUpload(context);
   if (found.upload.completed === null) return found;
   throw new Refusal('NoSuchUpload', { fields: { UploadId: found.upload.id } });
+}
+
+/**
+ * Admission to what an upload's initiator may do besides those whom rules let: on S3, to list and
+ * to abort it.
+ */
+export async function admitInitiator(context: Context): Promise<void> {
+  const action = context.action as S3Action;
+  const { who, rooms, key, requester } = context;
+  const [id, bucket] = [uploadIdOf(context.request), context.foundBucket];
+  if (who.isAnonymous || !bucket || (await context.mayReachKey(action))) {
+    return context.authorizeKey(action);
+  }
+  const upload = await findUpload(rooms, bucket, { id, key });
+  return context.authorizeKey(action, { isInitiator: upload?.initiator === requester });
+}
+
+/**
+ * Throws `Refusal` AccessDenied where the credential does not let the upload become an object with
+ * this part: who may not complete it must not fill the store with its parts either.
+ */
+export async function checkPart(
+  context: Context,
+  upload: Upload,
+  { number, sizeBytes }: { number: number; sizeBytes: number },
+): Promise<void> {
+  const { delegation } = context.who;
+  if (!delegation) return;
+  const isBounded = Number.isFinite(delegation.conditions.objectBytesMax);
+  const others = isBounded ? await sumOtherParts(context.rooms.read, upload.id, number) : 0;
+  context.checkWritten({ storageClass: upload.class, sizeBytes: others + sizeBytes });
 }
 
 /** Throws `Refusal` InvalidArgument or InvalidRequest. */

@@ -3,6 +3,7 @@ import type { Context, Reply } from '../context.ts';
 import { uploadIdOf } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
+import { admitInitiator, findOpenUpload } from '../upload-attributes.ts';
 
 export const abortMultipartUpload: Operation = {
   name: 'AbortMultipartUpload',
@@ -10,11 +11,14 @@ export const abortMultipartUpload: Operation = {
   resource: 'object',
   price: 'free',
   bodyBytesMax: 0,
+  admit: admitInitiator,
   run,
 };
 
 async function run(context: Context): Promise<Reply> {
   const { bucket, key, request } = context;
+  // Of others a token that lets its bearer only create must not abort any.
+  if (context.mustCreate()) await findOpenUpload(context);
   const place = { tenant: bucket.tenant, bucketId: bucket.id, key, uploadId: uploadIdOf(request) };
   await context.commit({ kind: 'abortUpload', ...place }, { status: 204 });
   return emptyReply(204);

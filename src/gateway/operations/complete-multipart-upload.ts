@@ -16,7 +16,7 @@ import {
 } from '../../tiering/checksums.ts';
 import { receiveSmall } from '../body.ts';
 import { checksumElement, checksumHeader } from '../checksum-headers.ts';
-import { writeConditions } from '../conditional.ts';
+import { decideConditions } from '../conditional.ts';
 import { type Context, failureOf, type Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
@@ -69,20 +69,21 @@ async function run(context: Context): Promise<Reply> {
 
 async function commit(context: Context, open: OpenUpload, parts: Part[], fingerprint: string) {
   const { upload } = open;
-  const { bucket, key, request, rooms } = context;
+  const { bucket, key, rooms } = context;
   const attributes = composeAttributes(open.attributes, parts);
   compareWithHeaders(context, attributes, parts);
   const etag = compositeTag(parts);
   const sizeBytes = sumBytes(parts);
   const manifest = Buffer.concat(parts.map((part) => part.manifest));
   checkRunCount(countRuns(manifest), sizeBytes);
+  context.checkWritten({ storageClass: upload.class, sizeBytes });
   const result = await context.tryCommit(
     {
       kind: 'completeUpload',
       bucketId: bucket.id,
       key,
       uploadId: upload.id,
-      conditions: writeConditions(request),
+      conditions: await decideConditions(context),
       parts: parts.map(({ number, manifest }) => ({ number, manifest })),
       fingerprint,
       object: sealObject(rooms.keyring, {
@@ -112,13 +113,13 @@ async function repeat(context: Context, open: OpenUpload, fingerprint: string): 
 }
 
 function describe(context: Context, etag: string, attributes: Attributes): Reply {
-  const { bucket, key, request } = context;
+  const { key, request } = context;
   const host = header(request, 'host') ?? '';
   const { checksum } = attributes;
   return xmlReply('CompleteMultipartUploadResult', {
     // The request's own path names the object, with its bucket where the host does not.
     Location: `http://${host}${percentEncode(request.path, true)}`,
-    Bucket: bucket.name,
+    Bucket: context.askedName,
     Key: key,
     ETag: quoted(etag),
     ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),

@@ -1,6 +1,7 @@
 // CopyObject: within a store, a row that shares the source's extents, whatever the size; into another
 // store the bytes are copied.
 import { sealObject } from '../../catalog/authentic.ts';
+import type { WriteConditions } from '../../catalog/conditions.ts';
 import type { Attributes } from '../../catalog/versions.ts';
 import { s3Time } from '../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
@@ -8,11 +9,12 @@ import { decodeManifest } from '../../core/manifest.ts';
 import type { ChecksumAlgorithm } from '../../tiering/checksums.ts';
 import type { ObjectDescription } from '../../tiering/object-writer.ts';
 import { checksumElement, parseAlgorithm } from '../checksum-headers.ts';
-import { writeConditions } from '../conditional.ts';
+import { decideConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { type CopySource, checkCopyBytes, digestRuns, findCopySource } from '../copy-source.ts';
 import { moveData } from '../move-data.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
+import { noTags, readTags, replacesTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
@@ -24,15 +26,22 @@ export const copyObject: Operation = {
   resource: 'object',
   price: 'put',
   bodyBytesMax: 0,
+  copies: true,
+  tags: (request) => (replacesTags(request) ? readTags(request) : noTags),
   run,
 };
 
 async function run(context: Context): Promise<Reply> {
   const storageClass = readClass(context.request);
-  const source = await findCopySource(context);
-  const wanted = readWanted(context, source);
+  const keepsTags = !replacesTags(context.request);
+  const source = await findCopySource(context, { keepsTags });
+  const wanted = readWanted(context, source, keepsTags);
+  const { sizeBytes } = source.version;
+  context.checkWritten({ storageClass, sizeBytes });
+  const conditions = await decideConditions(context);
   const isNear = source.bucket.store === context.bucket.store;
-  const copied = await (isNear ? share : move)(context, source, { ...wanted, storageClass });
+  const made = { ...wanted, storageClass, conditions };
+  const copied = await (isNear ? share : move)(context, source, made);
   const { checksum } = copied.attributes;
   return xmlReply('CopyObjectResult', {
     LastModified: s3Time(copied.timeMs),
@@ -49,6 +58,7 @@ interface Wanted {
   /** Of the copy's checksum. */
   algorithm: ChecksumAlgorithm | null;
   storageClass: string;
+  conditions: WriteConditions;
 }
 
 interface Copied {
@@ -59,9 +69,9 @@ interface Copied {
 
 /** The copy as a row of its own that shares the source's extents. */
 async function share(context: Context, source: CopySource, wanted: Wanted): Promise<Copied> {
-  const { bucket, key, request, rooms } = context;
+  const { bucket, key, rooms } = context;
   const { version } = source;
-  const { attributes, algorithm, storageClass } = wanted;
+  const { attributes, algorithm, storageClass, conditions } = wanted;
   if (algorithm && attributes.checksum?.algorithm !== algorithm) {
     const { checksum } = await digestRuns(context, decodeManifest(version.manifest), algorithm);
     if (checksum) attributes.checksum = { algorithm, value: checksum, type: 'FULL_OBJECT' };
@@ -72,7 +82,7 @@ async function share(context: Context, source: CopySource, wanted: Wanted): Prom
       kind: 'copyObject',
       bucketId: bucket.id,
       key,
-      conditions: writeConditions(request),
+      conditions,
       source: { bucketId: version.bucketId, key: version.key, seq: version.seq },
       object: sealObject(rooms.keyring, {
         tenant: bucket.tenant,
@@ -101,10 +111,9 @@ async function share(context: Context, source: CopySource, wanted: Wanted): Prom
  */
 async function move(context: Context, source: CopySource, wanted: Wanted): Promise<Copied> {
   const { version } = source;
-  const { attributes, algorithm, storageClass } = wanted;
+  const { attributes, algorithm, storageClass, conditions } = wanted;
   const { sizeBytes } = version;
   checkCopyBytes(sizeBytes);
-  const conditions = writeConditions(context.request);
   await checkEarly(context, conditions);
   let description: ObjectDescription;
   return moveData(context, {
@@ -118,7 +127,7 @@ async function move(context: Context, source: CopySource, wanted: Wanted): Promi
         const value = digests.checksum.toString('base64');
         attributes.checksum = { algorithm, value, type: 'FULL_OBJECT' };
       }
-      description = describeObject(context, digests, storageClass, attributes);
+      description = describeObject(context, digests, { storageClass, attributes, conditions });
       return description;
     },
     commit: async (written) => {
@@ -129,18 +138,28 @@ async function move(context: Context, source: CopySource, wanted: Wanted): Promi
 }
 
 /** The source's attributes or the request's own, and the checksum that the copy shall have. */
-function readWanted(context: Context, { version }: CopySource): Omit<Wanted, 'storageClass'> {
+function readWanted(
+  context: Context,
+  { version }: CopySource,
+  keepsTags: boolean,
+): Pick<Wanted, 'attributes' | 'algorithm'> {
   const { request } = context;
   const replaces = parseDirective(header(request, 'x-amz-metadata-directive'));
-  if (!replaces && version.bucketId === context.bucket.id && version.key === context.key) {
+  const isChanged = replaces || !keepsTags;
+  if (!isChanged && version.bucketId === context.bucket.id && version.key === context.key) {
     const message =
       "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.";
     throw new Refusal('InvalidRequest', { message });
   }
   const kept = JSON.parse(version.attributes) as Attributes;
   const asked = header(request, 'x-amz-checksum-algorithm') ?? kept.checksum?.algorithm;
+  const attributes = replaces ? { ...kept, ...readAttributes(request) } : kept;
+  if (!keepsTags) {
+    delete attributes.tags;
+    if (context.tags.length > 0) attributes.tags = context.tags;
+  }
   return {
-    attributes: replaces ? { ...kept, ...readAttributes(request) } : kept,
+    attributes,
     algorithm: asked === undefined ? null : parseAlgorithm(asked, 'x-amz-checksum-algorithm'),
   };
 }

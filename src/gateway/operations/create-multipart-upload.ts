@@ -2,6 +2,7 @@
 import { newUploadId } from '../../core/ids.ts';
 import type { Context, Reply } from '../context.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
+import { readTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
 import { readUploadChecksum, type UploadAttributes } from '../upload-attributes.ts';
@@ -12,6 +13,7 @@ export const createMultipartUpload: Operation = {
   resource: 'object',
   price: 'put',
   bodyBytesMax: 0,
+  tags: readTags,
   run,
 };
 
@@ -19,6 +21,9 @@ async function run(context: Context): Promise<Reply> {
   const { request, bucket, key, rooms } = context;
   const checksum = readUploadChecksum(request);
   const attributes: UploadAttributes = { object: readAttributes(request), checksum };
+  if (context.tags.length > 0) attributes.object.tags = context.tags;
+  const storageClass = readClass(request);
+  context.checkWritten({ storageClass, sizeBytes: 0 });
   const id = newUploadId();
   await context.commit({
     kind: 'createUpload',
@@ -26,12 +31,12 @@ async function run(context: Context): Promise<Reply> {
     bucketId: bucket.id,
     key,
     initiator: context.requester,
-    class: readClass(request),
+    class: storageClass,
     attributes: JSON.stringify(attributes),
     epoch: rooms.keyring.currentEpoch,
   });
   const reply = xmlReply('InitiateMultipartUploadResult', {
-    Bucket: bucket.name,
+    Bucket: context.askedName,
     Key: key,
     UploadId: id,
   });

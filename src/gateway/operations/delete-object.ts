@@ -1,5 +1,5 @@
 // DeleteObject. Deleting what is not there succeeds.
-import { writeConditions } from '../conditional.ts';
+import { decideConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
@@ -14,8 +14,8 @@ export const deleteObject: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const { bucket, key, request } = context;
-  const conditions = writeConditions(request);
+  const { bucket, key } = context;
+  const conditions = await decideConditions(context);
   await context.commit(
     { kind: 'deleteObject', bucketId: bucket.id, key, conditions },
     { status: 204 },

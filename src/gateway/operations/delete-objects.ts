@@ -1,5 +1,5 @@
 // DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, all in one
-// batch.
+// batch. Who may delete none of them is told nothing else, as of a bucket that is not there.
 import type { WriteConditions } from '../../catalog/conditions.ts';
 import { type ErrorCode, messageOf, Refusal } from '../../core/errors.ts';
 import { deleteBodyBytesMax, deleteKeysMax } from '../../core/limits.ts';
@@ -17,6 +17,7 @@ export const deleteObjects: Operation = {
   resource: 'bucket',
   price: 'free',
   bodyBytesMax: deleteBodyBytesMax,
+  admit,
   run,
 };
 
@@ -28,10 +29,20 @@ interface Target {
 
 type Deletion = { key: string; refused: { code: ErrorCode; message: string } | null };
 
+/** Its keys are in the body, which strangers are not asked for. */
+async function admit(context: Context): Promise<void> {
+  if (context.who.isAnonymous) throw new Refusal('AccessDenied');
+  if (!context.foundBucket) await context.authorize('s3:DeleteObject');
+}
+
 async function run(context: Context): Promise<Reply> {
   demandDigest(context);
   const { targets, quiet } = parseTargets(await receiveSmall(context, deleteBodyBytesMax));
-  const deletions = await Promise.all(targets.map((target) => deleteOne(context, target)));
+  const decisions = await Promise.all(targets.map((target) => decideOne(context, target)));
+  if (decisions.every((one) => one?.code === 'AccessDenied')) throw new Refusal('AccessDenied');
+  const deletions = await Promise.all(
+    targets.map((target, i) => deleteOne(context, target, decisions[i] ?? null)),
+  );
   return xmlReply('DeleteResult', {
     Deleted: quiet ? [] : deletions.filter((one) => !one.refused).map(({ key }) => ({ Key: key })),
     Error: deletions.flatMap(({ key, refused }) =>
@@ -40,16 +51,28 @@ async function run(context: Context): Promise<Reply> {
   });
 }
 
-async function deleteOne(context: Context, target: Target): Promise<Deletion> {
+/** Why the key is not deleted; null: it may be. */
+async function decideOne(context: Context, target: Target): Promise<Refusal | null> {
   const { key, conditions, versionId } = target;
   try {
     checkKeyLength(key);
     if (versionId !== undefined && versionId !== 'null') throw new Refusal('NotImplemented');
-    await context.authorize('s3:DeleteObject', { key });
+    await context.authorizeKey('s3:DeleteObject', { key });
+    // As for one object: the answer tells of its content.
+    if (conditions.ifMatch) await context.authorizeKey('s3:GetObject', { key, wanted: 'stat' });
+    return null;
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    return { key, refused: error };
+    if (error instanceof Refusal) return error;
+    throw error;
   }
+}
+
+async function deleteOne(
+  context: Context,
+  { key, conditions }: Target,
+  refused: Refusal | null,
+): Promise<Deletion> {
+  if (refused) return { key, refused };
   const change = { kind: 'deleteObject', bucketId: context.bucket.id, key, conditions } as const;
   const result = await context.tryCommit(change, { key });
   if (result.ok) return { key, refused: null };

@@ -42,7 +42,8 @@ async function run(context: Context): Promise<Reply> {
   const version = isHead
     ? await findCurrent(rooms, bucket, key)
     : await findCurrentWithBody(rooms, bucket, key);
-  if (!version) throw new Refusal('NoSuchKey', { fields: { Key: key } });
+  if (!version) throw await context.missingKey();
+  await context.admitVersion(version);
   const attributes = JSON.parse(version.attributes) as Attributes;
   const headers: Record<string, string> = {
     etag: quoted(version.etag),
@@ -54,6 +55,10 @@ async function run(context: Context): Promise<Reply> {
     ? parseRange(header(request, 'range'), version.sizeBytes)
     : null;
   describe(context, headers, version, attributes, range);
+  const { tags } = attributes;
+  if (tags && (await context.mayReachKey('s3:GetObjectTagging'))) {
+    headers['x-amz-tagging-count'] = String(tags.length);
+  }
   context.detail = { sizeBytes: version.sizeBytes, etag: version.etag, class: version.class };
   if (version.sha256) context.detail.sha256 = Buffer.from(version.sha256).toString('hex');
   if (range) context.detail.range = `${range.start}-${range.end - 1}`;
@@ -75,6 +80,12 @@ function describe(
   for (const [name, value] of request.query) {
     const overridden = overrides.get(name);
     if (!overridden) continue;
+    // As on S3: who publishes an object says what it is, not who makes a link to it.
+    if (context.who.isAnonymous) {
+      const message =
+        'Request specific response headers cannot be used for anonymous GET requests.';
+      throw new Refusal('InvalidRequest', { message });
+    }
     if (unfitForHeader.test(value)) throw invalidArgument(name, value);
     headers[overridden] = value;
   }

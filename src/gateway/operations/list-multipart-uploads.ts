@@ -38,7 +38,7 @@ async function run(context: Context): Promise<Reply> {
   const owner = ownerElement(principalId(bucket.tenant, bucket.owner));
   const { next } = listing;
   return xmlReply('ListMultipartUploadsResult', {
-    Bucket: bucket.name,
+    Bucket: context.askedName,
     KeyMarker: encode(keyMarker),
     UploadIdMarker: idMarker,
     NextKeyMarker: next ? encode(next.text) : undefined,

@@ -39,7 +39,7 @@ async function runV1(context: Context): Promise<Reply> {
   const listing = await list(context, asked, markerPosition(marker, asked));
   const { encode } = asked;
   return xmlReply('ListBucketResult', {
-    Name: context.bucket.name,
+    Name: context.askedName,
     // As on S3, this version alone gives the prefix as it is: its clients do not decode it.
     Prefix: asked.prefix,
     Marker: encode(marker),
@@ -64,7 +64,7 @@ async function runV2(context: Context): Promise<Reply> {
   const { encode } = asked;
   const withOwner = parameter(request, 'fetch-owner') === 'true';
   return xmlReply('ListBucketResult', {
-    Name: context.bucket.name,
+    Name: context.askedName,
     Prefix: encode(asked.prefix),
     StartAfter: startAfter === undefined ? undefined : encode(startAfter),
     ContinuationToken: token,

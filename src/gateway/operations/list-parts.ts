@@ -8,7 +8,7 @@ import type { Context, Reply } from '../context.ts';
 import { listingParameters, ownerElement, parseCount } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
-import { findOpenUpload } from '../upload-attributes.ts';
+import { admitInitiator, findOpenUpload } from '../upload-attributes.ts';
 
 export const listParts: Operation = {
   name: 'ListParts',
@@ -16,6 +16,7 @@ export const listParts: Operation = {
   resource: 'object',
   price: 'get',
   bodyBytesMax: 0,
+  admit: admitInitiator,
   run,
 };
 
@@ -31,7 +32,7 @@ async function run(context: Context): Promise<Reply> {
   const last = parts.at(-1);
   const algorithm = attributes.checksum?.algorithm;
   return xmlReply('ListPartsResult', {
-    Bucket: bucket.name,
+    Bucket: context.askedName,
     Key: encode(key),
     UploadId: upload.id,
     PartNumberMarker: marker,

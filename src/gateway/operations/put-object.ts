@@ -14,10 +14,11 @@ import type {
   WriteOptions,
   WrittenObject,
 } from '../../tiering/object-writer.ts';
-import { receiveObject } from '../body.ts';
-import { writeConditions } from '../conditional.ts';
+import { declaredBodyBytes, receiveObject } from '../body.ts';
+import { decideConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { checksumHeaders, readAttributes, readClass } from '../object-attributes.ts';
+import { readTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply, quoted } from '../replies.ts';
 
@@ -27,13 +28,17 @@ export const putObject: Operation = {
   resource: 'object',
   price: 'put',
   bodyBytesMax: singlePutBytesMax,
+  tags: readTags,
   run,
 };
 
 async function run(context: Context): Promise<Reply> {
   const attributes: Attributes = readAttributes(context.request);
+  if (context.tags.length > 0) attributes.tags = context.tags;
   const storageClass = readClass(context.request);
-  const conditions = writeConditions(context.request);
+  const sizeBytes = declaredBodyBytes(context.request, singlePutBytesMax);
+  context.checkWritten({ storageClass, sizeBytes });
+  const conditions = await decideConditions(context);
   await checkEarly(context, conditions);
   let description: ObjectDescription;
   const { md5 } = await receiveObject(context, {
@@ -42,7 +47,7 @@ async function run(context: Context): Promise<Reply> {
     open: (options) => openSink(context, options),
     describe: (digests, checksum) => {
       if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
-      description = describeObject(context, digests, storageClass, attributes);
+      description = describeObject(context, digests, { storageClass, attributes, conditions });
       return description;
     },
     commit: (written) => commitObject(context, written, description, conditions),
@@ -62,12 +67,12 @@ export async function checkEarly(context: Context, conditions: WriteConditions):
 
 /** What bytes that have come make an object of, when their MD5 is its ETag. */
 export function describeObject(
-  { bucket, request }: Context,
+  { bucket }: Context,
   { md5 }: Digests,
-  storageClass: string,
-  attributes: Attributes,
+  given: { storageClass: string; attributes: Attributes; conditions: WriteConditions },
 ): ObjectDescription {
-  const { ifMatch, ifNoneMatch } = writeConditions(request);
+  const { storageClass, attributes } = given;
+  const { ifMatch, ifNoneMatch } = given.conditions;
   return {
     etag: md5.toString('hex'),
     class: storageClass,

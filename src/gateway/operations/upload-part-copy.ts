@@ -19,7 +19,7 @@ import type { Operation } from '../operation.ts';
 import { parseCopyRange } from '../range.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
-import { checkRunCount, findOpenUpload, partNumberOf } from '../upload-attributes.ts';
+import { checkPart, checkRunCount, findOpenUpload, partNumberOf } from '../upload-attributes.ts';
 import { openSink } from './put-object.ts';
 import { commitPart } from './upload-part.ts';
 
@@ -29,6 +29,7 @@ export const uploadPartCopy: Operation = {
   resource: 'object',
   price: 'put',
   bodyBytesMax: 0,
+  copies: true,
   run,
 };
 
@@ -51,7 +52,7 @@ async function run(context: Context): Promise<Reply> {
   const { request, bucket } = context;
   const number = partNumberOf(request);
   const { upload, attributes } = await findOpenUpload(context);
-  const source = await findCopySource(context);
+  const source = await findCopySource(context, { keepsTags: false });
   const { version } = source;
   const rangeText = header(request, 'x-amz-copy-source-range');
   const range = parseCopyRange(rangeText, version.sizeBytes) ?? {
@@ -60,6 +61,7 @@ async function run(context: Context): Promise<Reply> {
   };
   const sizeBytes = range.end - range.start;
   checkCopyBytes(sizeBytes);
+  await checkPart(context, upload, { number, sizeBytes });
   const runs = joinRuns(sliceRuns(decodeManifest(version.manifest), range.start, range.end));
   const algorithm = attributes.checksum?.algorithm ?? null;
   const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };

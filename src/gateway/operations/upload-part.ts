@@ -4,12 +4,17 @@ import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import { encodeManifest } from '../../core/manifest.ts';
 import type { WrittenObject } from '../../tiering/object-writer.ts';
-import { type ReceivedChecksum, receiveObject } from '../body.ts';
+import { declaredBodyBytes, type ReceivedChecksum, receiveObject } from '../body.ts';
 import { checksumHeader, claimedChecksum } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply, quoted } from '../replies.ts';
-import { findOpenUpload, partNumberOf, type UploadAttributes } from '../upload-attributes.ts';
+import {
+  checkPart,
+  findOpenUpload,
+  partNumberOf,
+  type UploadAttributes,
+} from '../upload-attributes.ts';
 import { openSink, storedIds } from './put-object.ts';
 
 export const uploadPart: Operation = {
@@ -25,6 +30,8 @@ async function run(context: Context): Promise<Reply> {
   const number = partNumberOf(context.request);
   const { upload, attributes } = await findOpenUpload(context);
   checkAlgorithm(context, attributes);
+  const sizeBytes = declaredBodyBytes(context.request, singlePutBytesMax);
+  await checkPart(context, upload, { number, sizeBytes });
   const place = { upload: { id: upload.id, part: number } };
   let checksum: ReceivedChecksum | null = null;
   const { md5 } = await receiveObject(context, {

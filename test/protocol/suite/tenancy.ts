@@ -125,8 +125,10 @@ const requests: readonly (readonly [string, (name: string, uploadId: string) => 
   ],
   [
     'an operation not implemented',
-    (name) => ({ method: 'GET', path: `/${name}`, query: [['policy', '']] }),
+    (name) => ({ method: 'GET', path: `/${name}`, query: [['acl', '']] }),
   ],
+  ['GetBucketPolicy', (name) => ({ method: 'GET', path: `/${name}`, query: [['policy', '']] })],
+  ['GetObjectTagging', (name) => ({ method: 'GET', path: `/${name}/k`, query: [['tagging', '']] })],
   [
     'a bucket with an expected owner',
     (name) => ({

@@ -1,0 +1,20 @@
+// GetBucketPolicyStatus: does the policy let everybody in?
+import { isPublic, parsePolicy } from '../../authz/grants/policy.ts';
+import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
+import { xmlReply } from '../replies.ts';
+import { policyText } from './get-bucket-policy.ts';
+
+export const getBucketPolicyStatus: Operation = {
+  name: 'GetBucketPolicyStatus',
+  action: 's3:GetBucketPolicyStatus',
+  resource: 'bucket',
+  price: 'get',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const rules = parsePolicy(Buffer.from(policyText(context)), context.bucket);
+  return xmlReply('PolicyStatus', { IsPublic: isPublic(rules) });
+}
