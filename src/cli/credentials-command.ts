@@ -12,9 +12,10 @@ import { nowMs } from '../core/clock.ts';
 import { childOf, parseXml, textOf, type XmlNode } from '../gateway/xml.ts';
 import { exchange } from './api-client.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
+import { loadPrivateKey, readText } from './key-files.ts';
 import { printable, printJson } from './output.ts';
 import { parseDuration, parseUrl } from './quantities.ts';
-import { loadPrivateKey, readText, refusing } from './token-commands.ts';
+import { refusing } from './token-commands.ts';
 
 interface CredentialsFlags {
   tokenFile: string;

@@ -1,5 +1,5 @@
-// Credentials files as AWS tools read and write them (shared credentials file, INI). `serve` writes
-// one with a single profile; the administration commands read any.
+// Credentials files as AWS tools read and write them (shared credentials file, INI). `serve` and
+// `key new --sigv4a` write one with a single profile; the administration commands read any.
 import { readFileSync } from 'node:fs';
 import { writeFileDurably } from '../core/durable-file.ts';
 
@@ -24,22 +24,31 @@ export function readCredentials(
 
 /** Writes the profile `bursar`, whole or not at all, mode 0600, unless it is there already. */
 export function writeCredentials(path: string, credentials: Credentials): void {
+  const comment = 'Written by "bursar serve": the access key of the first operator, default/admin.';
+  // Else AWS CLI 1 and boto3 presign URLs by the old Signature V2 for an endpoint that is not AWS's.
+  const text = renderCredentials(comment, credentials, 's3v4');
+  if (readIfExists(path) === text) return;
+  writeFileDurably(path, text, { mode: 0o600, ifExists: 'replace' });
+}
+
+/** A file with the profile `bursar`, whose signatures are by `signatureVersion`. */
+export function renderCredentials(
+  comment: string,
+  credentials: Credentials,
+  signatureVersion: 's3v4' | 's3v4a',
+): string {
   const { accessKeyId, secretAccessKey, region, endpoint } = credentials;
   const lines = [
-    '# Written by "bursar serve": the access key of the first operator, default/admin.',
+    `# ${comment}`,
     `[${profileDefault}]`,
     `aws_access_key_id = ${accessKeyId}`,
     `aws_secret_access_key = ${secretAccessKey}`,
     `region = ${region}`,
     ...(endpoint === undefined ? [] : [`endpoint_url = ${endpoint}`]),
-    // Else AWS CLI 1 and boto3 presign URLs by the old Signature V2 for an endpoint that is not
-    // AWS's.
     's3 =',
-    '    signature_version = s3v4',
+    `    signature_version = ${signatureVersion}`,
   ];
-  const text = `${lines.join('\n')}\n`;
-  if (readIfExists(path) === text) return;
-  writeFileDurably(path, text, { mode: 0o600, ifExists: 'replace' });
+  return `${lines.join('\n')}\n`;
 }
 
 function parseProfiles(text: string): Map<string, Record<string, string>> {

@@ -2,14 +2,12 @@
 // a public key's the 43 characters of its thumbprint, so one command serves both.
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { createKeyProof } from '../authz/tokens/key-proof.ts';
 import { isObject } from '../authz/tokens/strict-json.ts';
-import { nowMs } from '../core/clock.ts';
 import { type Connection, callApi, listAll, readGatewayUrl } from './api-client.ts';
 import { connect, splitId } from './command-arguments.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
+import { createEnrolment } from './key-files.ts';
 import { print, printJson, printTable } from './output.ts';
-import { loadPrivateKey } from './token-commands.ts';
 
 interface AccessKey {
   accessKeyId: string;
@@ -87,7 +85,7 @@ function addEnroll(key: Command): void {
   key
     .command('enroll <tenant/name>')
     .description('enrol a public key, so that what its private half signs is taken')
-    .option('--key <file>', 'your private key, which stays here; its public half is sent')
+    .option('--key <file>', 'your private key or SigV4A credentials, which stay here')
     .option('--proof <file>', "what `bursar key proof --json` made on its owner's machine")
     .option('--audience <url>', "the gateway's URL (default: as it says itself)")
     .action(async (id: string, given: EnrollFlags, command: Command) => {
@@ -109,10 +107,8 @@ async function readEnrolment(
     throw new CommandFailure('usage', 'say which key: --key FILE or --proof FILE');
   }
   if (file === undefined) return readProof(proof as string);
-  const key = loadPrivateKey(file);
   const url = audience ?? (await readGatewayUrl(connection));
-  const subject = { audience: url, principal, nowMs: nowMs() };
-  return { jwk: key.publicKey.jwk, proof: createKeyProof(key, subject) };
+  return createEnrolment(file, { audience: url, principal });
 }
 
 function readProof(file: string): object {

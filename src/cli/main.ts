@@ -10,6 +10,7 @@ import { CommandFailure, messageOfFailure } from './failure.ts';
 import { addGroupCommands, addPrincipalCommands, addTenantCommands } from './identity-commands.ts';
 import { addKeyCommands } from './key-commands.ts';
 import { addRootKeyCommands } from './keys-commands.ts';
+import { addOwnKeyCommands } from './own-key-commands.ts';
 import { addRebuildCommand } from './rebuild-command.ts';
 import { serve } from './serve.ts';
 import { addSettingFlags } from './setting-flags.ts';
@@ -49,6 +50,7 @@ function makeProgram(): Command {
   // Needs no gateway: there is none while its database is lost.
   addRebuildCommand(program);
   // After that: these talk to no gateway.
+  addOwnKeyCommands(program);
   addTokenCommands(program);
   addCredentialsCommand(program);
   return program;

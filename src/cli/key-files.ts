@@ -1,0 +1,73 @@
+// Files of a principal's own keys, on its own machine: private keys as JWK or PEM, and credentials of
+// which a SigV4A key is derived. Invariant: what is private is written for its owner alone, never over
+// another file, and leaves the machine only as a proof that it is held.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createKeyProof } from '../authz/tokens/key-proof.ts';
+import { type PrivateKey, type PublicJwk, readPrivateKey } from '../authz/tokens/keys.ts';
+import { nowMs } from '../core/clock.ts';
+import { derivePrivateKey } from '../core/sigv4a.ts';
+import { profileDefault, readCredentials } from './credentials-file.ts';
+import { CommandFailure } from './failure.ts';
+
+/** As a file's name: the standard input. */
+export const stdin = '-';
+
+/** The text of a file. Throws CommandFailure. */
+export function readText(file: string): string {
+  try {
+    return readFileSync(file === stdin ? 0 : file, 'utf8');
+  } catch (error) {
+    throw new CommandFailure('failed', `cannot read ${file}: ${(error as Error).message}`, error);
+  }
+}
+
+/** Writes a file that is not there yet. Throws CommandFailure. */
+export function writeNewFile(file: string, text: string, mode: number): void {
+  try {
+    writeFileSync(file, text, { mode, flag: 'wx', flush: true });
+  } catch (error) {
+    throw new CommandFailure('failed', `cannot write ${file}: ${(error as Error).message}`, error);
+  }
+}
+
+/** The private key that signs tokens and proofs. Throws CommandFailure. */
+export function loadPrivateKey(file: string): PrivateKey {
+  const key = readPrivateKey(readText(file));
+  if (key) return key;
+  const wanted = 'a private key of Ed25519 or P-256, as JWK or PKCS#8 PEM';
+  throw new CommandFailure('failed', `${file} is not ${wanted}`);
+}
+
+/** The private key that signs S3 requests by SigV4A in the place of these credentials. */
+export function deriveAsymmetricKey(accessKeyId: string, secret: string): PrivateKey {
+  const jwk = derivePrivateKey(accessKeyId, secret).export({ format: 'jwk' });
+  return readPrivateKey(JSON.stringify(jwk)) as PrivateKey;
+}
+
+/** What the gateway takes to enrol a public key. */
+export interface Enrolment {
+  jwk: PublicJwk;
+  proof: string;
+  purpose?: 'sigv4a';
+  accessKeyId?: string;
+}
+
+/** The enrolment of the key in a file, proved for a principal. Throws CommandFailure. */
+export function createEnrolment(
+  file: string,
+  subject: { audience: string; principal: string; nonce?: string },
+): Enrolment {
+  const profile = file === stdin ? undefined : readCredentials(file, profileDefault);
+  const { aws_access_key_id: accessKeyId, aws_secret_access_key: secret } = profile ?? {};
+  if (accessKeyId === undefined || secret === undefined) {
+    const key = loadPrivateKey(file);
+    return { jwk: key.publicKey.jwk, proof: createKeyProof(key, { ...subject, nowMs: nowMs() }) };
+  }
+  if (!accessKeyId.startsWith('AKIA')) {
+    const message = `${file} has not what "bursar key new --sigv4a" makes, but the access key`;
+    throw new CommandFailure('failed', `${message} ${accessKeyId}, whose secret the gateway knows`);
+  }
+  const key = deriveAsymmetricKey(accessKeyId, secret);
+  const proof = createKeyProof(key, { ...subject, accessKeyId, nowMs: nowMs() });
+  return { jwk: key.publicKey.jwk, proof, purpose: 'sigv4a', accessKeyId };
+}
