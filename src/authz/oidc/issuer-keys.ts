@@ -41,6 +41,7 @@ export class IssuerKeys {
   #set: KeySet | null = null;
   #fetching: Promise<void> | null = null;
   #triedMs = Number.NEGATIVE_INFINITY;
+  #goodUntilMs = Number.NEGATIVE_INFINITY;
   #problem: string | null = null;
 
   constructor(fetch: FetchKeys) {
@@ -55,13 +56,12 @@ export class IssuerKeys {
 
   /** Until when what these keys verified needs no second look. */
   get goodUntilMs(): number {
-    const fresh = this.#set && this.#problem === null;
-    return fresh ? this.#triedMs + keysFreshMs : this.#triedMs + retryMs;
+    return this.#goodUntilMs;
   }
 
   /** The key that a token's header names. Throws Refusal InvalidBearerToken, or an error of jose. */
   async find(header: JWSHeaderParameters, nowMs: number): Promise<CryptoKey> {
-    if (nowMs >= this.goodUntilMs) await this.#refresh(nowMs);
+    if (nowMs >= this.#goodUntilMs) await this.#refresh(nowMs);
     try {
       return await this.#usable(nowMs).find(header);
     } catch (error) {
@@ -97,8 +97,10 @@ export class IssuerKeys {
       const keys = await this.#fetch();
       this.#set = { find: createLocalJWKSet(keys), count: keys.keys.length, fetchedMs: nowMs };
       this.#problem = null;
+      this.#goodUntilMs = nowMs + keysFreshMs;
     } catch (error) {
       this.#problem = reasonOf(error as NodeJS.ErrnoException);
+      this.#goodUntilMs = nowMs + retryMs;
     }
   }
 }

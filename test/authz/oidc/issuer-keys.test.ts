@@ -1,0 +1,252 @@
+// Where keys come from, and what an issuer that misbehaves costs: a refusal, soon, and only for its
+// own tokens.
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { keysFreshMs, keysKeptMs, retryMs } from '#bursar/authz/oidc/issuer-keys.js';
+import { FakeIssuer, makeKey, openTrust, signToken, startMs, type Trust } from './fixture.ts';
+
+const keyOld = makeKey('ES256', 'old');
+const keyNew = makeKey('EdDSA', 'new');
+const longS = 7 * 24 * 3600;
+
+let issuer: FakeIssuer;
+let patient: Trust;
+/** Gives an issuer 300 ms to answer. */
+let hasty: Trust;
+/** Either of them. */
+let trust: Trust;
+
+beforeAll(async () => {
+  patient = await openTrust();
+  hasty = await openTrust({ allowLoopback: true, fetchMsMax: 300 });
+});
+
+afterAll(() => {
+  patient.close();
+  hasty.close();
+});
+
+beforeEach(async () => {
+  issuer = await FakeIssuer.start(keyOld);
+  trust = patient;
+  await trust.trust('issuer', issuer.url);
+});
+
+afterEach(() => issuer.stop());
+
+async function hurry(): Promise<void> {
+  trust = hasty;
+  await trust.trust('issuer', issuer.url);
+}
+
+/** A token that is like no other before. */
+let made = 0;
+function fresh(key = keyOld): string {
+  return signToken(key, issuer.claims({ jti: String(made++), exp: startMs / 1000 + longS }));
+}
+
+async function outcome(token: string, nowMs: number): Promise<string> {
+  try {
+    const { actor } = await trust.outside.authenticate(token, nowMs);
+    return actor.principal.id;
+  } catch (error) {
+    const { code, fields } = error as { code: string; fields: Record<string, string> };
+    return fields.Reason ?? code;
+  }
+}
+
+function problem(): string | null {
+  return trust.outside.keysState(issuer.url).problem;
+}
+
+describe('keys are asked for', () => {
+  test('when a first token comes, once for all that come at once', async () => {
+    expect(issuer.asked).toEqual([]);
+    const tokens = Array.from({ length: 20 }, () => fresh());
+    const outcomes = await Promise.all(tokens.map((token) => outcome(token, startMs)));
+    expect(new Set(outcomes)).toEqual(new Set(['cms/alice']));
+    expect(issuer.asked).toEqual(['/.well-known/openid-configuration', '/jwks']);
+  });
+
+  test('again for a key that is new, but not more often than in 30 seconds', async () => {
+    expect(await outcome(fresh(), startMs)).toBe('cms/alice');
+    issuer.keys = [keyNew];
+    issuer.asked.length = 0;
+    expect(await outcome(fresh(keyNew), startMs + retryMs - 1)).toBe('Signature');
+    expect(issuer.asked).toEqual([]);
+    expect(await outcome(fresh(keyNew), startMs + retryMs)).toBe('cms/alice');
+    expect(await outcome(fresh(keyOld), startMs + retryMs)).toBe('Signature');
+    const flood = Array.from({ length: 20 }, () => fresh(makeKey('EdDSA', `forged ${made++}`)));
+    for (const token of flood) await outcome(token, startMs + retryMs + 1);
+    expect(issuer.asked.length).toBe(2);
+  });
+
+  test('again after ten minutes, so that a key which was withdrawn ends, for tokens in use too', async () => {
+    const token = fresh();
+    expect(await outcome(token, startMs)).toBe('cms/alice');
+    issuer.keys = [keyNew];
+    expect(await outcome(token, startMs + keysFreshMs - 1)).toBe('cms/alice');
+    expect(await outcome(token, startMs + keysFreshMs)).toBe('Signature');
+  });
+});
+
+describe('an issuer that is down', () => {
+  test('is asked again after 30 seconds, and refused by its reason until then', async () => {
+    issuer.answer = (_request, response) => response.writeHead(503).end();
+    expect(await outcome(fresh(), startMs)).toBe('IssuerKeys');
+    expect(await outcome(fresh(), startMs + retryMs - 1)).toBe('IssuerKeys');
+    expect(issuer.asked.length).toBe(1);
+    expect(problem()).toMatch(/answered 503$/);
+    issuer.answer = null;
+    expect(await outcome(fresh(), startMs + retryMs)).toBe('cms/alice');
+    expect(problem()).toBe(null);
+  });
+
+  test('leaves its last keys good for a day', async () => {
+    expect(await outcome(fresh(), startMs)).toBe('cms/alice');
+    issuer.answer = (request) => request.socket.destroy();
+    expect(await outcome(fresh(), startMs + keysKeptMs - 1)).toBe('cms/alice');
+    expect(await outcome(fresh(), startMs + keysKeptMs)).toBe('IssuerKeys');
+  });
+
+  test('does not stop another', async () => {
+    await hurry();
+    const other = await FakeIssuer.start(keyNew);
+    try {
+      await trust.trust('other', other.url);
+      issuer.answer = () => {};
+      const waiting = outcome(fresh(), startMs);
+      await expect(trust.outside.authenticate(other.token(), startMs)).resolves.toBeDefined();
+      expect(await waiting).toBe('IssuerKeys');
+      expect(problem()).toMatch(/did not come within 300 ms$/);
+    } finally {
+      await other.stop();
+    }
+  });
+});
+
+describe('nothing is taken', () => {
+  const listening = async (server: Server) => {
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  };
+  const json = (response: ServerResponse, value: unknown) => response.end(JSON.stringify(value));
+
+  test('from where a redirect leads', async () => {
+    issuer.answer = ({ url = '' }, response) => {
+      if (url === '/jwks') response.writeHead(302, { location: '/elsewhere' }).end();
+      else json(response, issuer.document(url === '/elsewhere' ? '/jwks' : url));
+    };
+    expect(await outcome(fresh(), startMs)).toBe('IssuerKeys');
+    expect(issuer.asked).not.toContain('/elsewhere');
+  });
+
+  test('from another server without TLS', async () => {
+    let asked = 0;
+    const elsewhere = createServer((_request, response) => {
+      asked++;
+      json(response, issuer.document('/jwks'));
+    });
+    const jwks_uri = await listening(elsewhere);
+    issuer.answer = (_request, response) => json(response, { issuer: issuer.url, jwks_uri });
+    expect(await outcome(fresh(), startMs)).toBe('IssuerKeys');
+    expect(asked).toBe(0);
+    elsewhere.close();
+  });
+
+  test('of a configuration that is another issuer’s', async () => {
+    issuer.answer = ({ url = '' }, response) =>
+      json(response, { ...issuer.document(url), issuer: `${issuer.url}/` });
+    expect(await outcome(fresh(), startMs)).toBe('IssuerKeys');
+    expect(problem()).toMatch(/is the configuration of another issuer$/);
+  });
+
+  test.each<[string, (response: ServerResponse) => void]>([
+    ['larger than 256 KiB', (response) => response.end(`{"keys":[],"x":"${'x'.repeat(300_000)}"}`)],
+    ['of 101 keys', (response) => json(response, { keys: new Array(101).fill({ kty: 'EC' }) })],
+    ['that is no JSON', (response) => response.end('<html>')],
+    ['with a member twice', (response) => response.end('{"keys":[],"keys":[]}')],
+  ])('of a key set %s', async (_title, answerKeys) => {
+    issuer.answer = ({ url = '' }, response) => {
+      if (url === '/jwks') answerKeys(response);
+      else json(response, issuer.document(url));
+    };
+    expect(await outcome(fresh(), startMs)).toBe('IssuerKeys');
+  });
+
+  test('of a key set that never ends', async () => {
+    await hurry();
+    issuer.answer = ({ url = '' }, response) => {
+      if (url !== '/jwks') return json(response, issuer.document(url));
+      const drip = setInterval(() => response.write(' '), 20);
+      return response.on('close', () => clearInterval(drip));
+    };
+    expect(await outcome(fresh(), startMs)).toBe('IssuerKeys');
+  });
+
+  test('that is no public signing key', async () => {
+    const jwk = keyOld.publicKey.export({ format: 'jwk' });
+    const secret = keyOld.privateKey.export({ format: 'jwk' });
+    for (const key of [{ ...jwk, use: 'enc' }, { ...secret }, { kty: 'oct', k: 'AAAA' }]) {
+      const other = await FakeIssuer.start(keyOld);
+      other.answer = ({ url = '' }, response) =>
+        json(response, url === '/jwks' ? { keys: [{ kid: 'old', ...key }] } : other.document(url));
+      await trust.trust('other', other.url);
+      await expect(trust.outside.authenticate(other.token(), startMs)).rejects.toMatchObject({
+        fields: { Reason: 'Signature' },
+      });
+      await other.stop();
+    }
+  });
+
+  test('from this machine, unless the gateway listens on it alone', async () => {
+    const strict = await openTrust({ allowLoopback: false });
+    await strict.trust('issuer', issuer.url);
+    const localhost = issuer.url.replace('127.0.0.1', 'localhost');
+    await strict.trust('named', localhost);
+    for (const iss of [issuer.url, localhost]) {
+      const token = issuer.token({ iss });
+      await expect(strict.outside.authenticate(token, startMs)).rejects.toMatchObject({
+        fields: { Reason: 'IssuerKeys' },
+      });
+      expect(strict.outside.keysState(iss).problem).toMatch(/127\.0\.0\.1 is not a public one$/);
+    }
+    expect(issuer.asked).toEqual([]);
+    strict.close();
+  });
+});
+
+describe('what is known of a token is forgotten', () => {
+  test('when its issuer is trusted no longer, or with something else', async () => {
+    const token = fresh();
+    expect(await outcome(token, startMs)).toBe('cms/alice');
+    await trust.trust('issuer', issuer.url, { principals: { 'subject-of-alice': 'bob' } });
+    expect(await outcome(token, startMs)).toBe('cms/bob');
+    await trust.apply({ type: 'deleteIssuer', tenant: 'cms', name: 'issuer' });
+    expect(await outcome(token, startMs)).toBe('Signature');
+  });
+
+  test('when its principal is deactivated or made an operator', async () => {
+    const token = fresh();
+    const update = { type: 'updatePrincipal', tenant: 'cms', name: 'alice' } as const;
+    expect(await outcome(token, startMs)).toBe('cms/alice');
+    await trust.apply({ ...update, active: false });
+    expect(await outcome(token, startMs)).toBe('AccessDenied');
+    await trust.apply({ ...update, active: true });
+    expect(await outcome(token, startMs)).toBe('cms/alice');
+    await trust.apply({ ...update, role: 'operator' });
+    expect(await outcome(token, startMs)).toBe('AccessDenied');
+    await trust.apply({ ...update, role: 'member' });
+  });
+
+  test('when a group is deleted, whatever grants still name it', async () => {
+    const token = signToken(keyOld, issuer.claims({ groups: ['/cms/shifters'] }));
+    const subjects = async () =>
+      (await trust.outside.authenticate(token, startMs)).actor.subjects.join();
+    expect(await subjects()).toContain('group:cms/shifters');
+    await trust.apply({ type: 'deleteGroup', tenant: 'cms', name: 'shifters' });
+    expect(await subjects()).not.toContain('group:cms/shifters');
+  });
+});
