@@ -20,8 +20,13 @@ export async function appendRecord(tx: Tx, draft: RecordDraft, seal: RecordSeal)
 }
 
 export interface RecordQuery {
-  /** Null: all tenants. */
+  /** What concerns this tenant: by its principals, or about its buckets. Null: everything. */
   tenant: string | null;
+  /** And this one too. */
+  otherTenant?: string | undefined;
+  /** Only by principals of this tenant. */
+  requesterTenant?: string | undefined;
+  /** Only by principals of this name. */
   principal?: string | undefined;
   bucket?: string | undefined;
   prefix?: string | undefined;
@@ -50,15 +55,18 @@ export async function searchRecords(
 ): Promise<{ records: string[]; nextIndex: number | null }> {
   const span = await spanOf(read, query);
   if (span.after >= span.last) return { records: [], nextIndex: null };
-  const end = await endOfStep(read, query.tenant, span);
+  const runs = runsOf(query);
+  const end = await endOfStep(read, runs, span);
   const where = ['idx > ?', 'idx <= ?'];
   const values: SqlValue[] = [span.after, end];
-  const demand = (condition: string, value: SqlValue | undefined | null): void => {
-    if (value === undefined || value === null) return;
+  const demand = (condition: string, ...wanted: (SqlValue | undefined | null)[]): void => {
+    const given = wanted.filter((value) => value !== undefined && value !== null);
+    if (given.length < wanted.length) return;
     where.push(condition);
-    values.push(value);
+    values.push(...given);
   };
-  demand('tenant = ?', query.tenant);
+  demand('(tenant = ? OR bucket_tenant = ?)', query.otherTenant, query.otherTenant);
+  demand('tenant = ?', query.requesterTenant);
   demand('principal = ?', query.principal);
   demand('bucket = ?', query.bucket);
   demand('action = ?', query.action);
@@ -66,14 +74,37 @@ export async function searchRecords(
     demand('key >= ?', query.prefix);
     demand('key < ?', textSuccessor(query.prefix));
   }
-  // The set of texts is finite (one per combination of filters), so statements can be kept.
-  const sql = `SELECT idx, record FROM records WHERE ${where.join(' AND ')} ORDER BY idx LIMIT ?`;
-  const rows = await read.all<{ idx: number; record: string }>(sql, ...values, query.limit);
+  // The set of texts is finite (one per combination of filters), so statements can be kept. Each run
+  // comes in the order of its index, and they are merged.
+  const condition = where.join(' AND ');
+  const parts = runs.map(({ column }) => `${column} = ? AND ${condition}`);
+  const selects = (parts.length === 0 ? [condition] : parts).map(
+    (part) => `SELECT idx, record FROM records WHERE ${part}`,
+  );
+  const sql = `${selects.join(' UNION ALL ')} ORDER BY idx LIMIT ?`;
+  const bound = runs.length === 0 ? values : runs.flatMap(({ tenant }) => [tenant, ...values]);
+  const rows = await read.all<{ idx: number; record: string }>(sql, ...bound, query.limit);
   const last = rows.length === query.limit ? (rows.at(-1)?.idx ?? end) : end;
   return {
     records: rows.map((row) => row.record),
     nextIndex: last < span.last ? last : null,
   };
+}
+
+/** A part of the log that an index leads through. */
+interface Run {
+  column: 'tenant' | 'bucket_tenant';
+  tenant: string;
+}
+
+/**
+ * The runs that have all of a query's records, each once: `bucket_tenant` is never the record's own
+ * tenant. None: the whole log.
+ */
+function runsOf({ tenant, requesterTenant }: RecordQuery): Run[] {
+  if (tenant === null) return [];
+  const own: Run = { column: 'tenant', tenant };
+  return requesterTenant === tenant ? [own] : [own, { column: 'bucket_tenant', tenant }];
 }
 
 /** Log indexes that are asked for: `after` exclusive, `last` inclusive. */
@@ -110,15 +141,23 @@ async function firstSince(read: Reader, timeMs: number, last: number): Promise<n
 }
 
 /** How far one call looks. Other tenants' records do not count: an index leads past them. */
-async function endOfStep(read: Reader, tenant: string | null, span: Span): Promise<number> {
-  const { after, last } = span;
-  if (tenant === null) return Math.min(after + examinedMax, last);
-  const found = await read.get<{ idx: number }>(
-    'SELECT idx FROM records WHERE tenant = ? AND idx > ? AND idx <= ? ORDER BY idx LIMIT 1 OFFSET ?',
-    tenant,
-    after,
-    last,
-    examinedMax - 1,
-  );
-  return found?.idx ?? last;
+async function endOfStep(
+  read: Reader,
+  runs: readonly Run[],
+  { after, last }: Span,
+): Promise<number> {
+  if (runs.length === 0) return Math.min(after + examinedMax, last);
+  let end = last;
+  for (const { column, tenant } of runs) {
+    const found = await read.get<{ idx: number }>(
+      `SELECT idx FROM records WHERE ${column} = ? AND idx > ? AND idx <= ?
+       ORDER BY idx LIMIT 1 OFFSET ?`,
+      tenant,
+      after,
+      end,
+      examinedMax - 1,
+    );
+    end = found?.idx ?? end;
+  }
+  return end;
 }

@@ -6,10 +6,14 @@ import { Command, CommanderError } from 'commander';
 import { addRecordsCommand, addUsageCommand } from './account-commands.ts';
 import { type Flags, loadConfig, quietenSdk } from './config.ts';
 import { addCredentialsCommand } from './credentials-command.ts';
+import { addExplainCommands } from './explain-commands.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
+import { addGrantCommands } from './grant-commands.ts';
 import { addGroupCommands, addPrincipalCommands, addTenantCommands } from './identity-commands.ts';
+import { addIssuedTokenCommands } from './issued-token-commands.ts';
 import { addKeyCommands } from './key-commands.ts';
 import { addRootKeyCommands } from './keys-commands.ts';
+import { addMountCommands } from './mount-commands.ts';
 import { addOwnKeyCommands } from './own-key-commands.ts';
 import { addRebuildCommand } from './rebuild-command.ts';
 import { serve } from './serve.ts';
@@ -37,6 +41,10 @@ function makeProgram(): Command {
     addPrincipalCommands,
     addGroupCommands,
     addKeyCommands,
+    addIssuedTokenCommands,
+    addGrantCommands,
+    addMountCommands,
+    addExplainCommands,
     addShareCommands,
     addRootKeyCommands,
     addStoreCommands,

@@ -18,7 +18,10 @@ export const recordRoutes: NativeRoute[] = [
     query: {
       from: { ...time, description: 'Not before this time (RFC 3339).' },
       to: { ...time, description: 'Before this time (RFC 3339).' },
-      tenant: { type: 'string', description: 'Of principals of this tenant.' },
+      tenant: {
+        type: 'string',
+        description: 'Of principals of this tenant, and about its buckets.',
+      },
       principal: { type: 'string', description: '`alice`, or `cms/alice` with its tenant.' },
       bucket: { type: 'string' },
       prefix: { type: 'string', description: 'Of object keys that begin so.' },
@@ -59,21 +62,16 @@ export const recordRoutes: NativeRoute[] = [
 function visibleScope({ who, reach, query }: Call) {
   const parts = query.principal?.split('/') ?? [];
   const name = parts.at(-1);
-  const tenants = [query.tenant, parts.length > 1 ? parts.slice(0, -1).join('/') : undefined];
-  if (reach !== 'all') tenants.push(who.tenant);
-  const tenant = agree(tenants);
-  const principal = agree(reach === 'self' ? [name, who.name] : [name]);
-  return tenant === false || principal === false
-    ? undefined
-    : { tenant: tenant ?? null, principal };
-}
-
-/** The one value that all filters demand; undefined if none demands any, false if they differ. */
-function agree(demands: (string | undefined)[]): string | undefined | false {
-  const values = new Set(demands.filter((demand) => demand !== undefined));
-  if (values.size > 1) return false;
-  const [value] = values;
-  return value;
+  const asked = parts.length > 1 ? parts.slice(0, -1).join('/') : undefined;
+  const isSelf = reach === 'self';
+  const requesterTenant = isSelf ? (asked ?? who.tenant) : asked;
+  const principal = isSelf ? (name ?? who.name) : name;
+  if (isSelf && (requesterTenant !== who.tenant || principal !== who.name)) return undefined;
+  // An index leads through what may be seen, never through what is asked for beyond that: how much
+  // there is of that is not the caller's to know.
+  const visible = reach === 'all' ? undefined : who.tenant;
+  const tenant = visible ?? query.tenant ?? requesterTenant ?? null;
+  return { tenant, otherTenant: query.tenant, requesterTenant, principal };
 }
 
 function timeOf(text: string | undefined): number | undefined {
