@@ -1,0 +1,246 @@
+// Temporary keys and their session tokens, on a real SQLite file with the ledger's schema.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
+import { Directory } from '#bursar/authz/directory.js';
+import type { Actor, Delegation } from '#bursar/authz/identity.js';
+import { Sessions, sessionTokenBytesMax } from '#bursar/authz/sessions/sessions.js';
+import { ChainConditions } from '#bursar/authz/tokens/conditions.js';
+import { parseScope } from '#bursar/authz/tokens/scope.js';
+import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
+import { Keyring } from '#bursar/core/keyring.js';
+import { Sealer } from '#bursar/core/sealing.js';
+import { schema } from '#bursar/ledger/schema.js';
+
+const now = Date.parse('2026-11-21T12:00:00Z');
+const hour = 3_600_000;
+const chainId = 'MDEyMzQ1Njc4OWFiY2RlZg';
+const thumbprint = 'k'.repeat(43);
+const outsideId = 'oidc.cms.keyDcloak.n-1';
+
+let folder: string;
+let db: OpenDatabase;
+let keyring: Keyring;
+let directory: Directory;
+let sessions: Sessions;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'bursar-sessions-'));
+  db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
+  db.exec(schema);
+  keyring = new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]);
+  directory = new Directory({ read: db.tx, sealer: new Sealer(keyring) });
+  sessions = new Sessions({ read: db.tx, directory, keyring });
+  await apply({ type: 'createTenant', name: 'cms', membersCreateBuckets: true });
+  await apply({ type: 'createGroup', tenant: 'cms', name: 'shifters' });
+  await apply({
+    ...{ type: 'createPrincipal', tenant: 'cms', name: 'alice', groups: [] },
+    ...{ kind: 'person', role: 'member' },
+  });
+});
+
+afterEach(() => {
+  db.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Applies as the gateway does: what keeps in memory is told in its order. */
+async function apply(change: AuthzChange) {
+  const updates = [await directory.follow(), await sessions.follow()];
+  db.exec('BEGIN IMMEDIATE');
+  const verdict = await applyAuthzChange(db.tx, change, now);
+  db.exec('COMMIT');
+  expect(verdict).toEqual({ ok: true });
+  for (const update of updates) update();
+}
+
+async function run(sql: string) {
+  const update = await sessions.follow();
+  await db.tx.run(sql);
+  update();
+}
+
+async function alice(): Promise<Actor> {
+  return (await directory.findActor('cms/alice')) as Actor;
+}
+
+function delegation(given: Partial<Delegation> = {}): Delegation {
+  return {
+    ids: [chainId, `${chainId}.b`],
+    scope: parseScope('storage.read:/raw/2026 storage.create:/out'),
+    conditions: new ChainConditions([{ networks: ['192.0.2.0/24'] }, { objectBytesMax: 100 }]),
+    accounts: [{ name: `token:${chainId}`, limits: { requests: { hour: 3 } } }],
+    policies: [],
+    expiresAtMs: now + 12 * hour,
+    ...given,
+  };
+}
+
+async function issue(given: Partial<Parameters<Sessions['issue']>[0]> = {}) {
+  const actor = await alice();
+  const request = { actor, delegation: delegation(), policy: null, nowMs: now, durationMs: hour };
+  return sessions.issue({ ...request, ...given });
+}
+
+function find({ accessKeyId, sessionToken }: { accessKeyId: string; sessionToken: string }) {
+  return sessions.find(accessKeyId, sessionToken, now);
+}
+
+const refused = (code: string) => expect.objectContaining({ code });
+
+describe('temporary keys', () => {
+  test('have what the token left of the principal, and no more', async () => {
+    const keys = await issue();
+    expect(keys.accessKeyId).toMatch(/^ASIA[A-Z2-7]{16}$/);
+    const found = await find(keys);
+    expect(found).toMatchObject({ id: keys.accessKeyId, secret: keys.secretAccessKey });
+    expect(found.principal.id).toBe('cms/alice');
+    const { conditions, ...rest } = delegation();
+    expect(found.delegation).toMatchObject({ ...rest, expiresAtMs: now + hour });
+    expect(found.delegation?.conditions.allowSource('192.0.2.9')).toBe(true);
+    expect(found.delegation?.conditions.allowSource('198.51.100.9')).toBe(false);
+    expect(found.delegation?.conditions.allowSize(101)).toBe(false);
+    expect(await find(keys)).toBe(found);
+  });
+
+  test('never outlive the token', async () => {
+    const short = delegation({ expiresAtMs: now + 60_000 });
+    const keys = await issue({ delegation: short, durationMs: 12 * hour });
+    expect(keys.expiresAtMs).toBe(now + 60_000);
+    expect((await find(keys)).delegation?.expiresAtMs).toBe(now + 60_000);
+  });
+
+  test('of a token without scope have none, and a policy narrows them all the same', async () => {
+    const policy = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: { Effect: 'Allow', Action: 's3:GetObject', Resource: 'arn:aws:s3:::raw/*' },
+    });
+    const found = await find(await issue({ delegation: delegation({ scope: null }), policy }));
+    expect(found.delegation?.scope).toBeNull();
+    expect(found.delegation?.policies).toHaveLength(1);
+  });
+
+  test('are not made with a policy that is not understood', async () => {
+    await expect(issue({ policy: '{"Statement":[]}' })).rejects.toEqual(
+      refused('MalformedPolicyDocument'),
+    );
+  });
+
+  test('are refused where they would not fit into a header', async () => {
+    // What cannot be packed: 64 paths of random digits.
+    const path = () => Array.from({ length: 200 }, () => Math.random().toString(36)[2]).join('');
+    const entries = Array.from({ length: 64 }, () => `storage.read:/raw/${path()}`);
+    const wide = delegation({ scope: parseScope(entries.join(' ')) });
+    await expect(issue({ delegation: wide })).rejects.toEqual(refused('PackedPolicyTooLarge'));
+    const ids = Array.from({ length: 8 }, (_, i) => `${chainId}${`.${chainId}`.repeat(i)}`);
+    const { sessionToken } = await issue({ delegation: delegation({ ids }) });
+    expect(sessionToken.length).toBeLessThan(sessionTokenBytesMax / 8);
+  });
+});
+
+describe('a session token', () => {
+  test('that was altered anywhere is refused', async () => {
+    const { accessKeyId, sessionToken } = await issue();
+    for (let at = 0; at < sessionToken.length; at++) {
+      const other = sessionToken[at] === 'A' ? 'B' : 'A';
+      const altered = sessionToken.slice(0, at) + other + sessionToken.slice(at + 1);
+      await expect(find({ accessKeyId, sessionToken: altered })).rejects.toEqual(
+        refused('InvalidToken'),
+      );
+    }
+  });
+
+  test.each(['', 'A', '%', 'A'.repeat(8192), 'é'])(
+    'that is %j is refused',
+    async (sessionToken) => {
+      const { accessKeyId } = await issue();
+      await expect(find({ accessKeyId, sessionToken })).rejects.toEqual(refused('InvalidToken'));
+    },
+  );
+
+  test('is good with its own access key alone, also once it is known', async () => {
+    const [one, other] = [await issue(), await issue()];
+    const swapped = { accessKeyId: other.accessKeyId, sessionToken: one.sessionToken };
+    await expect(find(swapped)).rejects.toEqual(refused('InvalidToken'));
+    await find(one);
+    await expect(find(swapped)).rejects.toEqual(refused('InvalidToken'));
+  });
+
+  test('of another gateway is refused', async () => {
+    const keys = await issue();
+    const others = new Keyring([{ epoch: 1, key: Buffer.alloc(32, 8) }]);
+    const elsewhere = new Sessions({ read: db.tx, directory, keyring: others });
+    await expect(elsewhere.find(keys.accessKeyId, keys.sessionToken, now)).rejects.toEqual(
+      refused('InvalidToken'),
+    );
+  });
+
+  test('stays good when the root key is changed', async () => {
+    const keys = await issue();
+    keyring.add({ epoch: 2, key: Buffer.alloc(32, 9) });
+    expect((await find(keys)).id).toBe(keys.accessKeyId);
+    expect((await find(await issue())).principal.id).toBe('cms/alice');
+  });
+});
+
+describe('temporary keys end at once', () => {
+  test('when their principal is switched off or deleted', async () => {
+    const keys = await issue();
+    await find(keys);
+    const update = { type: 'updatePrincipal', tenant: 'cms', name: 'alice' } as const;
+    await apply({ ...update, active: false } as AuthzChange);
+    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+    await apply({ ...update, active: true } as AuthzChange);
+    expect((await find(keys)).id).toBe(keys.accessKeyId);
+    await apply({ type: 'deletePrincipal', tenant: 'cms', name: 'alice' });
+    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+  });
+
+  test('when the enrolled key that signed the first link is switched off', async () => {
+    await run(`INSERT INTO public_keys (thumbprint, tenant, principal, jwk, purpose, proof,
+      created_ms) VALUES ('${thumbprint}', 'cms', 'alice', '{}', 'token', '', 0)`);
+    const keys = await issue({ delegation: delegation({ ids: [`${thumbprint}.a`] }) });
+    expect((await find(keys)).principal.id).toBe('cms/alice');
+    await run('UPDATE public_keys SET active = 0');
+    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+    await run('UPDATE public_keys SET active = 1');
+    await find(keys);
+    await run('DELETE FROM public_keys');
+    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+  });
+
+  test('when the outside issuer of their token is trusted otherwise, or no more', async () => {
+    const addIssuer = (mapping: string) =>
+      run(`INSERT INTO issuers (tenant, name, url, audience, mapping, created_ms)
+        VALUES ('cms', 'key.cloak', 'https://issuer.example', 'bursar', '${mapping}', 0)`);
+    await addIssuer('{}');
+    const outside = delegation({ ids: [outsideId] });
+    const keys = await issue({ delegation: outside });
+    expect((await find(keys)).principal.id).toBe('cms/alice');
+    await run(`UPDATE issuers SET mapping = '{"pathPrefix":"/raw"}'`);
+    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+    const renewed = await issue({ delegation: outside });
+    expect((await find(renewed)).id).toBe(renewed.accessKeyId);
+    await run('DELETE FROM issuers');
+    await expect(find(renewed)).rejects.toEqual(refused('InvalidToken'));
+    await expect(issue({ delegation: outside })).rejects.toEqual(refused('InvalidToken'));
+    await addIssuer('{}');
+    const last = await issue({ delegation: outside });
+    await run(`UPDATE principals SET role = 'operator' WHERE name = 'alice'`);
+    directory.forget();
+    await expect(find(last)).rejects.toEqual(refused('InvalidToken'));
+  });
+
+  test('to be in a group that only the issuer put them in, once it is gone', async () => {
+    const actor = await alice();
+    const mapped = { ...actor, subjects: [...actor.subjects, 'group:cms/shifters'] };
+    const keys = await issue({ actor: mapped });
+    expect((await find(keys)).subjects).toContain('group:cms/shifters');
+    await apply({ type: 'deleteGroup', tenant: 'cms', name: 'shifters' });
+    const { subjects } = await find(keys);
+    expect(subjects).not.toContain('group:cms/shifters');
+    expect(subjects).toContain('principal:cms/alice');
+  });
+});
