@@ -10,6 +10,7 @@ import { accessKeysPerPrincipalMax } from '../core/limits.ts';
 import type { PrincipalKind, Role } from '../core/principal.ts';
 import { missing, roleOf, type StepsOf, tenantExists } from './change-steps.ts';
 import { anonymousName } from './identity.ts';
+import { revokeAskedWith } from './token-changes.ts';
 
 /** The tenant of the gateway itself: requests without credentials and the first operator. */
 export const defaultTenant = 'default';
@@ -210,8 +211,9 @@ export const identitySteps: StepsOf<IdentityChange> = {
       }
       return !active && (await isLastOperatorKey(tx, { id })) ? 'InUse' : undefined;
     },
-    write: async (tx, { id, active }) => {
+    write: async (tx, { id, active }, timeMs) => {
       await tx.run('UPDATE access_keys SET active = ? WHERE id = ?', Number(active), id);
+      if (!active) await revokeAskedWith(tx, id, timeMs);
       const sql = `UPDATE public_keys SET active = ? WHERE thumbprint = (${thumbprintOfKey})`;
       await tx.run(sql, Number(active), id);
     },
@@ -226,9 +228,10 @@ export const identitySteps: StepsOf<IdentityChange> = {
       }
       return (await isLastOperatorKey(tx, { id })) ? 'InUse' : undefined;
     },
-    write: async (tx, { tenant, id }) => {
+    write: async (tx, { tenant, id }, timeMs) => {
       const key = await tx.get<{ thumbprint: string | null }>(thumbprintOfKey, id);
       await tx.run('DELETE FROM access_keys WHERE id = ?', id);
+      await revokeAskedWith(tx, id, timeMs);
       if (key?.thumbprint) await removePublicKey(tx, tenant, key.thumbprint);
     },
   },
@@ -255,6 +258,11 @@ async function writeRootKey(tx: Tx, change: ChangeOf<'putRootKey'>, timeMs: numb
   } else {
     await insertPrincipal(tx, defaultTenant, rootPrincipal, 'person', 'operator', timeMs);
   }
+  const formerKeys = await tx.all<{ id: string }>(
+    'SELECT id FROM access_keys WHERE tenant = ? AND principal = ? AND id <> ?',
+    ...[defaultTenant, rootPrincipal, change.id],
+  );
+  for (const { id } of formerKeys) await revokeAskedWith(tx, id, timeMs);
   for (const table of ['access_keys', 'public_keys']) {
     const sql = `DELETE FROM ${table} WHERE tenant = ? AND principal = ?`;
     await tx.run(sql, defaultTenant, rootPrincipal);

@@ -7,6 +7,7 @@ import type { ErrorCode } from '../core/errors.ts';
 import { publicKeysPerPrincipalMax } from '../core/limits.ts';
 import { missing, roleOf, type StepsOf } from './change-steps.ts';
 import { isLastOperatorKey, refuseAccessKey, removePublicKey } from './identity-changes.ts';
+import { revokeAskedWith } from './token-changes.ts';
 
 /** `token`: it signs tokens and proofs. `sigv4a`: it signs requests, with an access key id. */
 export const keyPurposes = ['token', 'sigv4a'] as const;
@@ -70,7 +71,8 @@ export const publicKeySteps: StepsOf<PublicKeyChange> = {
   updatePublicKey: {
     check: async (tx, change) =>
       change.active ? refuseUnknown(tx, change) : refuseLoss(tx, change),
-    write: async (tx, { thumbprint, active }) => {
+    write: async (tx, { thumbprint, active }, timeMs) => {
+      if (!active) await revokeMadeWith(tx, thumbprint, timeMs);
       for (const table of ['public_keys', 'access_keys']) {
         const sql = `UPDATE ${table} SET active = ? WHERE thumbprint = ?`;
         await tx.run(sql, Number(active), thumbprint);
@@ -80,7 +82,8 @@ export const publicKeySteps: StepsOf<PublicKeyChange> = {
 
   deletePublicKey: {
     check: refuseLoss,
-    write: async (tx, { tenant, thumbprint }) => {
+    write: async (tx, { tenant, thumbprint }, timeMs) => {
+      await revokeMadeWith(tx, thumbprint, timeMs);
       await tx.run('DELETE FROM access_keys WHERE thumbprint = ?', thumbprint);
       await removePublicKey(tx, tenant, thumbprint);
     },
@@ -102,10 +105,19 @@ async function refuseUnknown(tx: Tx, change: Named): Promise<ErrorCode | undefin
   return missing(tx, tenant, 'NoSuchPrincipal');
 }
 
+/** What a key of tokens signed is refused with it; tokens asked for with a SigV4A key are not. */
+async function revokeMadeWith(tx: Tx, thumbprint: string, timeMs: number): Promise<void> {
+  const accessKey = await accessKeyOf(tx, thumbprint);
+  if (accessKey) await revokeAskedWith(tx, accessKey.id, timeMs);
+}
+
+async function accessKeyOf(tx: Tx, thumbprint: string): Promise<{ id: string } | undefined> {
+  return tx.get('SELECT id FROM access_keys WHERE thumbprint = ?', thumbprint);
+}
+
 async function refuseLoss(tx: Tx, change: Named): Promise<ErrorCode | undefined> {
   const fault = await refuseUnknown(tx, change);
   if (fault) return fault;
-  const sql = 'SELECT id FROM access_keys WHERE thumbprint = ?';
-  const accessKey = await tx.get<{ id: string }>(sql, change.thumbprint);
+  const accessKey = await accessKeyOf(tx, change.thumbprint);
   return accessKey && (await isLastOperatorKey(tx, accessKey)) ? 'InUse' : undefined;
 }

@@ -7,13 +7,14 @@ import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/iden
 import { MountBook } from '../authz/mount-book.ts';
 import { isLoopbackAddress } from '../authz/oidc/address-policy.ts';
 import { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
+import { Revocations } from '../authz/revocations.ts';
 import { BucketCache } from '../catalog/bucket-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import type { Rooms } from '../gateway/context.ts';
-import { type Gateway, startGateway } from '../gateway/server.ts';
+import { startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { Journal } from '../ledger/journal/journal.ts';
@@ -88,14 +89,22 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     grants: await GrantBook.load(read),
     mounts: await MountBook.load(read),
     outside: await OutsideTokens.load({ read, directory, policy }),
+    revocations: await Revocations.load(read),
   };
-  const rooms = furnish(config, { ...parts, ...opening, ...books });
+  let url = config.publicUrl;
+  const publicUrl = (): string => {
+    if (url === undefined) throw new Error('the gateway does not listen yet');
+    return url;
+  };
+  const rooms = furnish(config, { ...parts, ...opening, ...books, publicUrl });
   startSweeper(config, rooms, opening.stores, closers);
   closers.push(() => endSoon(opening.storeList));
-  const gateway = await listen(config, rooms, { directory, folder, closers });
-  const endpoint = config.publicUrl ?? reachable(gateway.url);
-  await announceEndpoint(rootKey, endpoint);
-  return { endpoint, close: () => closeAll(closers) };
+  const onListening = (listened: string): void => {
+    url ??= reachable(listened);
+  };
+  await listen(config, rooms, { directory, folder, closers, onListening });
+  await announceEndpoint(rootKey, publicUrl());
+  return { endpoint: publicUrl(), close: () => closeAll(closers) };
 }
 
 async function openLedger(folder: DataFolder, closers: Closers): Promise<Ledger> {
@@ -154,10 +163,10 @@ async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
   return { stores: new Stores(local, storeList.gates), storeList, journals };
 }
 
-type Books = Pick<Rooms, 'grants' | 'mounts' | 'outside'>;
+type Books = Pick<Rooms, 'grants' | 'mounts' | 'outside' | 'revocations' | 'publicUrl'>;
 
 function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
-  const { folder, ledger, read, closers, stores, storeList, journals, grants, mounts, outside } = parts;
+  const { folder, ledger, read, closers, stores, storeList, journals, ...books } = parts;
   const { keyring } = folder;
   const buffers = new BufferPool({ bytesMax: config.bufferMemoryBytes });
   const digests = opened(closers, new DigestPool({ buffers }));
@@ -165,9 +174,7 @@ function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
     read,
     keyring,
     buckets: new BucketCache(read),
-    grants,
-    mounts,
-    outside,
+    ...books,
     ledger,
     journals,
     intents: new IntentPool(ledger),
@@ -208,11 +215,18 @@ function endSoon(storeList: RemoteStores): void {
   setTimeout(() => void storeList.close(), storeEndMsMax).unref();
 }
 
+interface Listening {
+  directory: Directory;
+  folder: DataFolder;
+  closers: Closers;
+  onListening: (url: string) => void;
+}
+
 async function listen(
   config: Config,
   rooms: Rooms,
-  { directory, folder, closers }: { directory: Directory; folder: DataFolder; closers: Closers },
-): Promise<Gateway> {
+  { directory, folder, closers, onListening }: Listening,
+): Promise<void> {
   const { host, port } = config.listen;
   let stopping = false;
   try {
@@ -227,13 +241,13 @@ async function listen(
       connectionsMax: config.connectionsMax,
       trustedProxies: config.trustedProxies ?? [],
       logLevel: config.logLevel,
+      onListening,
       health: async () => ({ ready: !stopping, stores: healthOf(rooms.stores) }),
     });
     closers.push(() => {
       stopping = true;
       return gateway.close(config.shutdownTimeoutMs);
     });
-    return gateway;
   } catch (error) {
     const reason = messageOfFailure(error);
     throw new CommandFailure('failed', `cannot listen on ${host} port ${port}: ${reason}`, error);

@@ -37,6 +37,7 @@ interface EpochKeys {
   journal: Buffer;
   secrets: Buffer;
   sessions: Buffer;
+  tokens: Buffer;
   proof: Buffer;
 }
 
@@ -89,6 +90,11 @@ export class Keyring {
     return this.#at(epoch).sessions;
   }
 
+  /** The Ed25519 seed of what signs tokens. Throws IntegrityError when the epoch is unknown. */
+  tokensKey(epoch: number): Buffer {
+    return this.#at(epoch).tokens;
+  }
+
   /** Tells root keys apart and is no secret. Throws IntegrityError when the epoch is unknown. */
   proofKey(epoch: number): Buffer {
     return this.#at(epoch).proof;
@@ -120,6 +126,7 @@ export class Keyring {
       journal: deriveKey(key, 'bursar/journal/v1'),
       secrets: deriveKey(key, 'bursar/secrets/v1'),
       sessions: deriveKey(key, 'bursar/sessions/v1'),
+      tokens: deriveKey(key, 'bursar/tokens/v1'),
       proof: deriveKey(key, 'bursar/proof/v1'),
     };
     this.#epochs.set(epoch, keys);

@@ -7,6 +7,7 @@ import type { GrantBook } from '../authz/grants/grant-book.ts';
 import type { Identity } from '../authz/identity.ts';
 import type { MountBook } from '../authz/mount-book.ts';
 import type { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
+import type { Revocations } from '../authz/revocations.ts';
 import type { BucketCache } from '../catalog/bucket-cache.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import { findCurrent, type Tags, type Version } from '../catalog/versions.ts';
@@ -40,6 +41,9 @@ export interface Rooms {
   mounts: MountBook;
   /** Those who bear tokens of outside issuers. */
   outside: OutsideTokens;
+  revocations: Revocations;
+  /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
+  publicUrl(): string;
   ledger: Ledger;
   journals: Journals;
   /** Ids for extents that are about to be written. */

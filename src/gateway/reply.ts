@@ -4,6 +4,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Refusal } from '../core/errors.ts';
 import { ClientGone } from './body.ts';
+import { challengeOf } from './challenge.ts';
 import type { Context, Reply } from './context.ts';
 import { renderErrorXml } from './xml.ts';
 
@@ -118,6 +119,8 @@ export async function sendRefusal(
   }
   const { headers, text } = describe(refusal, request);
   headers['x-amz-request-id'] = requestId;
+  const challenge = challengeOf(refusal);
+  if (challenge !== undefined) headers['www-authenticate'] = challenge;
   if (refusal.status === 503) headers['retry-after'] = '1';
   const body = Buffer.from(raw.method === 'HEAD' ? '' : text);
   if (raw.method !== 'HEAD') headers['content-length'] = String(body.length);

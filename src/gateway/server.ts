@@ -3,16 +3,15 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
-import { Authenticator } from '../authz/authenticate.ts';
 import type { Directory } from '../authz/directory.ts';
 import type { Network } from '../authz/grants/networks.ts';
-import { Sessions } from '../authz/sessions/sessions.ts';
 import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Rooms } from './context.ts';
+import { takeCredentials } from './credentials.ts';
 import { DataVerifier } from './data-verifier.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
@@ -40,13 +39,13 @@ export interface GatewayOptions {
   /** Peers that are believed where a request came from. */
   trustedProxies: readonly Network[];
   logLevel: string;
+  /** Told where the gateway listens: `http://127.0.0.1:9000`. */
+  onListening: (url: string) => void;
   /** What `/_/health` tells besides being ready. */
   health: () => Promise<{ ready: boolean } & Record<string, unknown>>;
 }
 
 export interface Gateway {
-  /** `http://127.0.0.1:9000` */
-  url: string;
   /** Stops accepting, lets requests finish for `timeoutMs`, then cuts what is left. */
   close(timeoutMs: number): Promise<void>;
 }
@@ -58,13 +57,7 @@ const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory, sealer, rootKeys, health, host } = options;
-  const sessions = new Sessions({ read: rooms.read, directory, keyring: rooms.keyring });
-  const authenticator = new Authenticator({
-    findAccessKey: async (id, sessionToken) => {
-      if (sessionToken === undefined) return directory.findAccessKey(id);
-      return sessions.find(id, sessionToken, Date.now());
-    },
-  });
+  const { authenticator, sessions, tokenKeys, followers } = takeCredentials(rooms, directory);
   const state = { closing: false };
   const integrity = new IntegrityCounter();
   const proxies = new TrustedProxies(options.trustedProxies);
@@ -114,8 +107,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     publicUrl: rooms.publicUrl,
     outside: rooms.outside,
     directory,
-    // Sessions depend on what the directory says.
-    followers: [directory, rooms.grants, rooms.mounts, rooms.outside, sessions],
+    followers: [rooms.grants, rooms.mounts, ...followers],
+    tokenKeys,
+    revocations: rooms.revocations,
     sealer,
     rootKeys,
     keyring: rooms.keyring,
@@ -129,10 +123,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     onIntegrityFailure: pipeline.onIntegrityFailure,
   });
   await registerNativeApi(app, native);
+  // Before the first connection: what comes in may need to know it.
+  app.server.once('listening', () => {
+    const { port } = app.server.address() as AddressInfo;
+    options.onListening(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
+  });
   await app.listen({ host, port: options.port });
-  const { port } = app.server.address() as AddressInfo;
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
     close: (timeoutMs) => {
       state.closing = true;
       return closeServer(app, timeoutMs);

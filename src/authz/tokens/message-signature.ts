@@ -115,7 +115,9 @@ function isSignificant(name: string): boolean {
 
 /** The components that a signature of this request must cover. */
 function neededComponents(request: RequestDescription): string[] {
-  const needed = ['@method', '@target-uri', 'authorization'];
+  const needed = ['@method', '@target-uri'];
+  // Where the token is not in a header it is in the body, as at STS.
+  if (request.headers.authorization !== undefined) needed.push('authorization');
   if (request.hasBody) needed.push('content-digest');
   for (const name in request.headers) {
     if (isSignificant(name) && request.headers[name] !== undefined) needed.push(name);

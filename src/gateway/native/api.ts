@@ -28,6 +28,7 @@ import { tenantRoutes } from './tenant-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { verifyRoutes } from './verify-routes.ts';
+import { addWellKnown } from './well-known.ts';
 import { whoAmIRoutes } from './who-am-i-routes.ts';
 
 const routes: readonly NativeRoute[] = [
@@ -108,6 +109,7 @@ function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
     const status = state.ready ? 200 : 503;
     return reply.code(status).header('cache-control', 'no-store').send(state);
   });
+  addWellKnown(native, deps);
   const refuse = async () => {
     throw new Refusal('NotFound');
   };

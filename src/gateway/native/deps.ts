@@ -61,7 +61,7 @@ export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets'>
   outside: Pick<OutsideTokens, 'keysState'>;
   /** The gateway's own URL, which tokens and proofs of keys are for. */
   publicUrl(): string;
-  tokenKeys: Pick<TokenKeys, 'current'>;
+  tokenKeys: Pick<TokenKeys, 'current' | 'jwks'>;
   revocations: Pick<Revocations, 'has'>;
   rootKeys: Pick<RootKeyFile, 'describe' | 'rotate'>;
   keyring: Keyring;

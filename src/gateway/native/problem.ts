@@ -2,6 +2,7 @@
 // Invariant: a bug's message never leaves; only refusals, which are written for clients, do.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { messageOf, Refusal } from '../../core/errors.ts';
+import { challengeOf } from '../challenge.ts';
 
 /** The refusal that an error means; undefined for a bug. */
 export function refusalOf(error: unknown): Refusal | undefined {
@@ -35,6 +36,8 @@ export function sendProblem(
     requestId: request.id,
     instance: pathOf(request.url),
   };
+  const challenge = challengeOf(refusal);
+  if (challenge !== undefined) reply.header('www-authenticate', challenge);
   return reply
     .code(refusal.status)
     .header('cache-control', 'no-store')

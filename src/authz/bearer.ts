@@ -1,0 +1,246 @@
+// Who bears a token, and whether they prove the key that it is bound to. Invariants: a token that is
+// bound to a key counts only with a proof of it for this very request, and for a write only once;
+// what a proof says of the body, the body must be; and its principal is asked for at each request.
+// Specification: docs/formats/token.md, "Verifying" and "Proofs"; RFC 6750 section 2.1, RFC 9449
+// section 7.
+import { createHash } from 'node:crypto';
+import type { Reader } from '../core/database.ts';
+import { Refusal } from '../core/errors.ts';
+import { principalId } from '../core/principal.ts';
+import type { BearerVerifier, SignedRequest } from './authenticate.ts';
+import type { AuthzChange, Follower } from './changes.ts';
+import { headerOf } from './claim.ts';
+import type { Directory } from './directory.ts';
+import type { Actor, Delegation, Identity } from './identity.ts';
+import type { OutsideTokens } from './oidc/outside-tokens.ts';
+import { contentSha256, type Payload, readPayload } from './payload.ts';
+import type { TokenKeys } from './token-keys.ts';
+import type { Chain, Issuer, IssuerClaim } from './tokens/chain.ts';
+import { proofRefusal, tokenRefusal } from './tokens/faults.ts';
+import { type PublicKey, readPublicKey } from './tokens/keys.ts';
+import { linkType } from './tokens/link.ts';
+import { NonceStore } from './tokens/nonce-store.ts';
+import { type Proof, verifyProof } from './tokens/proof.ts';
+import { decodeBase64url, parseStrictObject } from './tokens/strict-json.ts';
+import { VerifiedChains } from './tokens/verified-chains.ts';
+
+export interface BearerTokensOptions {
+  read: Reader;
+  directory: Pick<Directory, 'findActor'>;
+  keys: TokenKeys;
+  /** Tokens of outside issuers. */
+  outside: Pick<OutsideTokens, 'authenticate'>;
+  /** The gateway's own URL, which tokens are for; asked for once requests come in. */
+  publicUrl: () => string;
+  /** Told of each chain that is used for the first time since it was verified. */
+  onSeen?: (chain: Chain) => void;
+  nowMs?: () => number;
+}
+
+/** Who bears a token, and what it leaves them. */
+type Borne = { actor: Actor; delegation: Delegation };
+/** What the request itself shows. */
+type Shown = Pick<Identity, 'evidence' | 'keyThumbprint' | 'payload'>;
+
+const tokenType = 'BEARER';
+const headerLengthMax = 1024;
+const nothing = createHash('sha256').digest();
+
+export class BearerTokens implements BearerVerifier, Follower {
+  readonly #read: Reader;
+  readonly #directory: Pick<Directory, 'findActor'>;
+  readonly #keys: TokenKeys;
+  readonly #outside: Pick<OutsideTokens, 'authenticate'>;
+  readonly #publicUrl: () => string;
+  readonly #onSeen: (chain: Chain) => void;
+  readonly #nowMs: () => number;
+  readonly #chains: VerifiedChains;
+  readonly #delegations = new WeakMap<Chain, Delegation>();
+  readonly #nonces = new NonceStore();
+
+  constructor(options: BearerTokensOptions) {
+    const { publicUrl } = options;
+    this.#read = options.read;
+    this.#directory = options.directory;
+    this.#keys = options.keys;
+    this.#outside = options.outside;
+    this.#publicUrl = publicUrl;
+    this.#onSeen = options.onSeen ?? (() => {});
+    this.#nowMs = options.nowMs ?? Date.now;
+    this.#chains = new VerifiedChains({
+      findIssuerKey: (claim) => this.#findIssuerKey(claim),
+      // Known once the gateway listens.
+      get audience() {
+        return publicUrl();
+      },
+    });
+  }
+
+  /**
+   * Who bears the token, with the proof that this request has. Throws Refusal InvalidBearerToken,
+   * ExpiredBearerToken, InvalidProof, AccessDenied or SlowDown. Not asked: whether it was revoked,
+   * and its conditions, which is the authenticator's to do.
+   */
+  async authenticate(request: SignedRequest, scheme: string, token: string): Promise<Identity> {
+    const nowMs = this.#nowMs();
+    const isDpop = scheme.toLowerCase() === 'dpop';
+    let chain = this.#chains.find(token, nowMs);
+    if (chain === undefined) {
+      if (!isLinkToken(token)) {
+        const borne = await this.#outside.authenticate(token, nowMs);
+        return identityOf(borne, showUnbound(request, isDpop), nowMs);
+      }
+      chain = await this.#chains.verify(token, nowMs);
+    }
+    const actor = await this.#directory.findActor(chain.subject);
+    if (actor === undefined) {
+      throw tokenRefusal('Claims', 'acts in the name of a principal who is not there, or inactive');
+    }
+    const shown =
+      chain.boundKey === undefined
+        ? showUnbound(request, isDpop)
+        : this.#prove(request, { isDpop, chain, key: chain.boundKey, nowMs });
+    return identityOf({ actor, delegation: this.#delegationOf(chain) }, shown, nowMs);
+  }
+
+  /** A key or a principal that is taken away may be what a chain was verified with. */
+  async follow(change: AuthzChange): Promise<() => void> {
+    switch (change.type) {
+      case 'updatePublicKey':
+      case 'deletePublicKey':
+      case 'deletePrincipal':
+      case 'deleteTenant':
+        return () => this.#chains.forgetAll();
+      default:
+        return () => {};
+    }
+  }
+
+  async #findIssuerKey({ issuer, keyId, thumbprint }: IssuerClaim): Promise<Issuer | undefined> {
+    if (thumbprint === undefined) {
+      const key =
+        issuer === this.#publicUrl() && keyId !== undefined ? this.#keys.find(keyId) : undefined;
+      return key && { key };
+    }
+    const row = await this.#read.get<{ jwk: string; tenant: string; principal: string }>(
+      `SELECT jwk, tenant, principal FROM public_keys
+       WHERE thumbprint = ? AND purpose = 'token' AND active`,
+      thumbprint,
+    );
+    const key = row && readPublicKey(JSON.parse(row.jwk));
+    return key && { key, principal: principalId(row.tenant, row.principal) };
+  }
+
+  #prove(request: SignedRequest, { isDpop, chain, key, nowMs }: Bound): Shown {
+    const { method, headers } = request;
+    const described = { method, headers, hasBody: hasBody(request), url: this.#urlOf(request) };
+    const proof = verifyProof(described, { key, tokenHash: chain.hash, nowMs });
+    if (isDpop !== (proof.kind === 'dpop')) {
+      const rule = 'does not fit the scheme: DPoP has a DPoP proof, Bearer an HTTP signature';
+      throw proofRefusal('Header', rule);
+    }
+    const payload = payloadOf(request, proof);
+    if (method !== 'GET' && method !== 'HEAD') {
+      const { nonce, createdMs } = proof;
+      this.#nonces.use({ owner: chain.subject, key: key.thumbprint, nonce, createdMs }, nowMs);
+    }
+    return { evidence: proof.evidence, keyThumbprint: key.thumbprint, payload };
+  }
+
+  /** The URL that the client asked for, as it must have seen it. */
+  #urlOf({ headers, target, isSecure }: SignedRequest): string {
+    const host = headerOf(headers, 'host') ?? '';
+    const own = this.#publicUrl();
+    // A proxy that ends TLS need not say so: under the public name the public scheme was used.
+    const [scheme = '', name] = own.split('://');
+    const isOwn = name?.toLowerCase() === host.toLowerCase();
+    return `${isOwn ? scheme : isSecure ? 'https' : 'http'}://${host}${target}`;
+  }
+
+  #delegationOf(chain: Chain): Delegation {
+    let delegation = this.#delegations.get(chain);
+    if (delegation === undefined) {
+      const { ids, scope, conditions, accounts, expiresAtMs } = chain;
+      delegation = { ids, scope, conditions, accounts, policies: [], expiresAtMs };
+      refuseLimits(chain);
+      this.#delegations.set(chain, delegation);
+      this.#onSeen(chain);
+    }
+    return delegation;
+  }
+}
+
+interface Bound {
+  isDpop: boolean;
+  chain: Chain;
+  key: PublicKey;
+  nowMs: number;
+}
+
+function identityOf({ actor, delegation }: Borne, shown: Shown, nowMs: number): Identity {
+  return {
+    ...actor,
+    isAnonymous: false,
+    accessKeyId: null,
+    ...shown,
+    delegation,
+    authentication: { type: tokenType, version: tokenType, signedAtMs: nowMs },
+    presigned: false,
+  };
+}
+
+/** Is it a chain of links? An outside issuer's is anything else. */
+function isLinkToken(token: string): boolean {
+  const dot = token.indexOf('.');
+  if (dot < 0 || dot > headerLengthMax) return false;
+  const bytes = decodeBase64url(token.slice(0, dot));
+  return bytes !== undefined && parseStrictObject(bytes)?.typ === linkType;
+}
+
+/** What could not be kept must not be believed. */
+function refuseLimits({ links }: Chain): void {
+  const limited = links.findIndex(({ limits }) => limits !== undefined);
+  if (limited < 0) return;
+  throw tokenRefusal('Claims', 'has "limits", which this gateway does not keep yet', limited);
+}
+
+/**
+ * Whoever bears the token. Who sends a proof relies on it: where nothing says of whose key it must
+ * be, it would be void, so it is refused.
+ */
+function showUnbound(request: SignedRequest, isDpop: boolean): Shown {
+  const { headers } = request;
+  if (isDpop || headers['signature-input'] !== undefined || headers.dpop !== undefined) {
+    throw proofRefusal('Key', 'is of no use: the token is not bound to a key');
+  }
+  return {
+    evidence: 'shared-secret',
+    keyThumbprint: null,
+    payload: unsignedPayloadOf(request),
+  };
+}
+
+function hasBody({ headers }: SignedRequest): boolean {
+  const length = headers['content-length'];
+  return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
+}
+
+/** Where nothing signs the body, the client's own word for it is compared none the less. */
+function unsignedPayloadOf({ headers }: SignedRequest): Payload {
+  const word = headerOf(headers, contentSha256);
+  return word === undefined ? { kind: 'unsigned' } : readPayload(word, null);
+}
+
+function payloadOf(request: SignedRequest, proof: Proof): Payload {
+  const said = unsignedPayloadOf(request);
+  if (proof.kind === 'dpop') return said;
+  const sha256 = proof.contentSha256 ?? nothing;
+  if (said.kind === 'unsigned-chunks') {
+    const message = 'A body whose Content-Digest is signed may not be in aws-chunked frames.';
+    throw new Refusal('InvalidRequest', { message });
+  }
+  if (said.kind === 'sha256' && !said.sha256.equals(sha256)) {
+    throw new Refusal('XAmzContentSHA256Mismatch');
+  }
+  return { kind: 'sha256', sha256 };
+}

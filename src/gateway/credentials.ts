@@ -1,0 +1,34 @@
+// All credentials that the gateway takes, put together: signatures, temporary keys, tokens of its
+// own, of principals and of outside issuers. S3, STS and the native API ask one authenticator.
+import { Authenticator } from '../authz/authenticate.ts';
+import { BearerTokens } from '../authz/bearer.ts';
+import type { Follower } from '../authz/changes.ts';
+import type { Directory } from '../authz/directory.ts';
+import { Sessions } from '../authz/sessions/sessions.ts';
+import { TokenKeys } from '../authz/token-keys.ts';
+import type { Rooms } from './context.ts';
+
+export interface Credentials {
+  authenticator: Authenticator;
+  sessions: Sessions;
+  tokenKeys: TokenKeys;
+  /** In this order: what comes later depends on what comes before. */
+  followers: readonly Follower[];
+}
+
+export function takeCredentials(rooms: Rooms, directory: Directory): Credentials {
+  const { read, keyring, outside, revocations, publicUrl } = rooms;
+  const sessions = new Sessions({ read, directory, keyring });
+  const tokenKeys = new TokenKeys(keyring);
+  const bearer = new BearerTokens({ read, directory, keys: tokenKeys, outside, publicUrl });
+  const authenticator = new Authenticator({
+    findAccessKey: async (id, sessionToken) => {
+      if (sessionToken === undefined) return directory.findAccessKey(id);
+      return sessions.find(id, sessionToken, Date.now());
+    },
+    bearer,
+    isRevoked: (ids) => revocations.has(ids),
+  });
+  const followers = [directory, outside, revocations, sessions, bearer];
+  return { authenticator, sessions, tokenKeys, followers };
+}

@@ -1,0 +1,29 @@
+// What the gateway tells of itself as an issuer of tokens, so that others can verify them.
+// Specification: RFC 7517 section 5; OpenID Connect Discovery 1.0 section 3, of which what only
+// concerns logging in is empty.
+import type { FastifyInstance } from 'fastify';
+import type { NativeDeps } from './deps.ts';
+
+/** A key stays when another is added, so nobody is misled by an answer that is this old. */
+const cacheControl = 'public, max-age=300';
+const keysPath = '/.well-known/jwks.json';
+
+export function addWellKnown(native: FastifyInstance, deps: NativeDeps): void {
+  const hidden = { schema: { hide: true } };
+  native.get(keysPath, hidden, async (_request, reply) =>
+    reply
+      .header('cache-control', cacheControl)
+      .type('application/jwk-set+json')
+      .send(JSON.stringify(deps.tokenKeys.jwks)),
+  );
+  native.get('/.well-known/openid-configuration', hidden, async (_request, reply) => {
+    const issuer = deps.publicUrl();
+    return reply.header('cache-control', cacheControl).send({
+      issuer,
+      jwks_uri: `${issuer}${keysPath}`,
+      response_types_supported: [],
+      subject_types_supported: ['public'],
+      id_token_signing_alg_values_supported: ['EdDSA'],
+    });
+  });
+}
