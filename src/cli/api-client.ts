@@ -100,11 +100,16 @@ export async function listAll<T>(
   connection: Connection,
   path: readonly string[],
   member: string,
+  filters: ApiRequest['query'] = {},
 ): Promise<T[]> {
   const entries: T[] = [];
   let after: string | undefined;
   do {
-    const { json } = await callApi(connection, { method: 'GET', path, query: { after } });
+    const { json } = await callApi(connection, {
+      method: 'GET',
+      path,
+      query: { ...filters, after },
+    });
     const page = json as Record<string, T[]> & { next: string | null };
     entries.push(...(page[member] ?? []));
     after = page.next ?? undefined;

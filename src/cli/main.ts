@@ -11,6 +11,7 @@ import { CommandFailure, messageOfFailure } from './failure.ts';
 import { addGrantCommands } from './grant-commands.ts';
 import { addGroupCommands, addPrincipalCommands, addTenantCommands } from './identity-commands.ts';
 import { addIssuedTokenCommands } from './issued-token-commands.ts';
+import { addIssuerCommands } from './issuer-commands.ts';
 import { addKeyCommands } from './key-commands.ts';
 import { addRootKeyCommands } from './keys-commands.ts';
 import { addMountCommands } from './mount-commands.ts';
@@ -45,6 +46,7 @@ function makeProgram(): Command {
     addGrantCommands,
     addMountCommands,
     addExplainCommands,
+    addIssuerCommands,
     addShareCommands,
     addRootKeyCommands,
     addStoreCommands,

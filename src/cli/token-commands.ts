@@ -51,21 +51,23 @@ function addIssue(token: Command): void {
     .requiredOption('--audience <url>', "the gateway's URL")
     .requiredOption('--scope <scope>', 'such as storage.read:/bucket/prefix; repeatable', collect)
     .requiredOption('--expires <duration>', 'how long it is valid, such as 12h or 7d');
-  addRestrictionFlags(command).action((flags: IssueFlags) => {
-    splitId(flags.principal);
-    const made = refusing(() =>
-      issueToken({
-        key: loadPrivateKey(flags.key),
-        subject: flags.principal,
-        audience: flags.audience,
-        scope: readScope(flags.scope),
-        expiresAtMs: readExpiry(flags.expires),
-        nowMs: nowMs(),
-        ...readRestrictions(flags, loadHolder(flags)),
-      }),
-    );
-    printToken(made, flags.json);
-  });
+  addRestrictionFlags(command)
+    .option('--json', 'answer with JSON')
+    .action((flags: IssueFlags) => {
+      splitId(flags.principal);
+      const made = refusing(() =>
+        issueToken({
+          key: loadPrivateKey(flags.key),
+          subject: flags.principal,
+          audience: flags.audience,
+          scope: readScope(flags.scope),
+          expiresAtMs: readExpiry(flags.expires),
+          nowMs: nowMs(),
+          ...readRestrictions(flags, loadHolder(flags)),
+        }),
+      );
+      printToken(made, flags.json);
+    });
 }
 
 interface DelegateFlags extends RestrictionFlags {
@@ -86,18 +88,20 @@ function addDelegate(token: Command): void {
       collect,
     )
     .option('--expires <duration>', "how long it is valid, such as 1h (default: the token's)");
-  addRestrictionFlags(command).action((file: string | undefined, flags: DelegateFlags) => {
-    const made = refusing(() =>
-      delegate(readToken(file), {
-        key: loadPrivateKey(flags.key),
-        scope: flags.scope && readScope(flags.scope),
-        expiresAtMs: flags.expires === undefined ? undefined : readExpiry(flags.expires),
-        nowMs: nowMs(),
-        ...readRestrictions(flags, loadHolder(flags)),
-      }),
-    );
-    printToken(made, flags.json);
-  });
+  addRestrictionFlags(command)
+    .option('--json', 'answer with JSON')
+    .action((file: string | undefined, flags: DelegateFlags) => {
+      const made = refusing(() =>
+        delegate(readToken(file), {
+          key: loadPrivateKey(flags.key),
+          scope: flags.scope && readScope(flags.scope),
+          expiresAtMs: flags.expires === undefined ? undefined : readExpiry(flags.expires),
+          nowMs: nowMs(),
+          ...readRestrictions(flags, loadHolder(flags)),
+        }),
+      );
+      printToken(made, flags.json);
+    });
 }
 
 function addInspect(token: Command): void {
@@ -131,12 +135,12 @@ function printToken(made: MadeToken, asJson: boolean | undefined): void {
   else print(token);
 }
 
-function readToken(file: string | undefined): string {
+export function readToken(file: string | undefined): string {
   return readText(file ?? stdin).trim();
 }
 
-export /** undefined: a bearer token was asked for. */
-function loadHolder({ to, bearer }: RestrictionFlags): PublicKey | undefined {
+/** undefined: a bearer token was asked for. */
+export function loadHolder({ to, bearer }: RestrictionFlags): PublicKey | undefined {
   if ((to === undefined) === !bearer) {
     throw new CommandFailure('usage', "say who may use it: --to FILE (its user's key) or --bearer");
   }

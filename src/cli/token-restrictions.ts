@@ -33,8 +33,7 @@ export function addRestrictionFlags(command: Command): Command {
     .option('--network <cidr>', 'only from there; repeatable', collect)
     .option('--class <name>', 'write only into this storage class; repeatable', collect)
     .option('--max-object-size <size>', 'write no larger object, such as 1GiB')
-    .option('--limit <limit>', 'egressBytes=10GiB/day, spend=25/month, requests=1000; …', collect)
-    .option('--json', 'answer with JSON');
+    .option('--limit <limit>', 'egressBytes=10GiB/day, spend=25/month, requests=1000; …', collect);
 }
 
 /** Throws CommandFailure that names the flag. */

@@ -8,11 +8,12 @@ import { appendRecord } from '#bursar/audit/records.js';
 import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
 import { GrantBook } from '#bursar/authz/grants/grant-book.js';
+import type { Delegation } from '#bursar/authz/identity.js';
 import { MountBook } from '#bursar/authz/mount-book.js';
 import { OutsideTokens } from '#bursar/authz/oidc/outside-tokens.js';
-import { BucketCache } from '#bursar/catalog/bucket-cache.js';
 import { Revocations } from '#bursar/authz/revocations.js';
 import { TokenKeys } from '#bursar/authz/token-keys.js';
+import { BucketCache } from '#bursar/catalog/bucket-cache.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
@@ -32,12 +33,16 @@ export interface Fixture {
   app: FastifyInstance;
   directory: Directory;
   sealer: Sealer;
+  tokenKeys: TokenKeys;
+  revocations: Revocations;
   /** All that was committed, in order. */
   entries: NativeEntry[];
   /** What was asked of the verifier, which finds nothing. */
   verifications: VerifyRequest[];
   /** Makes the next commit fail as a bug would. */
   breakNextCommit(): void;
+  /** What the credential of whose key this is leaves from now on; null: everything. */
+  narrow(key: string, delegation: Delegation | null): void;
   setReady(ready: boolean): void;
   /** Applies a change without the API. */
   apply(change: AuthzChange): Promise<void>;
@@ -81,8 +86,10 @@ export async function openFixture(): Promise<Fixture> {
   const outside = await OutsideTokens.load({ read: db.tx, directory, policy });
   const [grants, mounts] = [await GrantBook.load(db.tx), await MountBook.load(db.tx)];
   const revocations = await Revocations.load(db.tx);
+  const tokenKeys = new TokenKeys(keyring);
   const entries: NativeEntry[] = [];
   const verifications: VerifyRequest[] = [];
+  const delegations = new Map<string, Delegation | null>();
   let broken = false;
   let ready = true;
   let index = 0;
@@ -99,7 +106,7 @@ export async function openFixture(): Promise<Fixture> {
     keyring,
     read: db.tx,
     publicUrl: () => 'https://s3.example.org',
-    tokenKeys: new TokenKeys(keyring),
+    tokenKeys,
     revocations,
     stores: {
       defaultName: 'local',
@@ -113,6 +120,7 @@ export async function openFixture(): Promise<Fixture> {
       if (!key) throw new Refusal('InvalidAccessKeyId');
       return {
         ...key,
+        delegation: delegations.get(id) ?? null,
         accessKeyId: id,
         keyThumbprint: null,
         evidence: 'shared-secret',
@@ -190,11 +198,14 @@ export async function openFixture(): Promise<Fixture> {
     app,
     directory,
     sealer,
+    tokenKeys,
+    revocations,
     entries,
     verifications,
     breakNextCommit: () => {
       broken = true;
     },
+    narrow: (key, delegation) => void delegations.set(key, delegation),
     setReady: (value) => {
       ready = value;
     },

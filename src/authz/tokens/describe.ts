@@ -122,7 +122,8 @@ const rightWords: Record<Exclude<Right, 'admin'>, string> = {
   stage: 'stage, read and list',
 };
 
-function scopeWords(scope: string): string[] {
+/** What a scope allows, an entry a line: `read and list below b/p/`. */
+export function scopeWords(scope: string): string[] {
   return parseScope(scope).map(entryWords);
 }
 

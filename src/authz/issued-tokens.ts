@@ -1,0 +1,83 @@
+// Reads of the links of tokens that the gateway knows: those it issued, and those it saw in use.
+// Share links are in the same table and not in these answers.
+import type { Reader } from '../core/database.ts';
+import type { TokenDetails } from './token-details.ts';
+
+export interface TokenEntry {
+  id: string;
+  /** `seen`: made elsewhere, by a principal's own key or by delegating, and used here. */
+  kind: 'issued' | 'seen';
+  /** The link above; null: it is the first of its token. */
+  parent: string | null;
+  tenant: string;
+  /** In whose name it acts. */
+  principal: string;
+  /** With which it was asked for. */
+  accessKeyId: string | null;
+  details: TokenDetails;
+  createdMs: number;
+  expiresMs: number;
+  lastUsedMs: number | null;
+  uses: number;
+  /** False: of a principal's own key, which was deactivated or deleted. */
+  isSignerActive: boolean;
+}
+
+/** Whose tokens are wanted: null is everybody's. */
+export interface TokenFilter {
+  tenant: string | null;
+  principal: string | null;
+}
+
+/** Where a run of a listing begins: after this one. */
+export interface TokenPosition {
+  tenant: string;
+  principal: string;
+  id: string;
+}
+
+type Row = Omit<TokenEntry, 'details' | 'isSignerActive'> & {
+  details: string;
+  isSignerActive: number;
+};
+
+// A `jti` that a principal's key signed begins with the thumbprint of the key, which has 43
+// characters; the gateway's own have 22.
+const select = `SELECT id, kind, parent, tenant, principal, access_key AS accessKeyId, details,
+    created_ms AS createdMs, expires_ms AS expiresMs, last_used_ms AS lastUsedMs, uses,
+    substr(id, 44, 1) <> '.' OR EXISTS (SELECT 1 FROM public_keys AS k
+      WHERE k.thumbprint = substr(tokens.id, 1, 43) AND k.active) AS isSignerActive
+  FROM tokens WHERE kind <> 'share'`;
+
+/** At most `limit` links, by tenant, principal and id: a link comes after the one above it. */
+export async function listTokens(
+  read: Reader,
+  { tenant, principal }: TokenFilter,
+  { after, limit }: { after: TokenPosition; limit: number },
+): Promise<TokenEntry[]> {
+  const order = 'ORDER BY tenant, principal, id LIMIT ?';
+  if (tenant === null) {
+    const sql = `${select} AND (tenant, principal, id) > (?, ?, ?) ${order}`;
+    return entriesOf(await read.all(sql, after.tenant, after.principal, after.id, limit));
+  }
+  if (principal === null) {
+    const sql = `${select} AND tenant = ? AND (principal, id) > (?, ?) ${order}`;
+    return entriesOf(await read.all(sql, tenant, after.principal, after.id, limit));
+  }
+  const sql = `${select} AND tenant = ? AND principal = ? AND id > ? ${order}`;
+  return entriesOf(await read.all(sql, tenant, principal, after.id, limit));
+}
+
+function entriesOf(rows: Row[]): TokenEntry[] {
+  return rows.map(({ details, isSignerActive, ...row }) => ({
+    ...row,
+    details: JSON.parse(details) as TokenDetails,
+    isSignerActive: isSignerActive !== 0,
+  }));
+}
+
+/** The `jti`s of a link and of all that are above it, from the first down. */
+export function lineOf(id: string): string[] {
+  const parts = id.split('.');
+  return parts.map((_, i) => parts.slice(0, i + 1).join('.'));
+}

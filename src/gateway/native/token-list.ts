@@ -1,0 +1,141 @@
+// Native API: the tokens that the gateway knows of, each link with the one above it, so that they
+// make a tree.
+import {
+  lineOf,
+  listTokens,
+  type TokenEntry,
+  type TokenFilter,
+  type TokenPosition,
+} from '../../authz/issued-tokens.ts';
+import { isoTime, nowMs } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import type { NativeDeps } from './deps.ts';
+import { type Call, type NativeRoute, pageOf } from './route.ts';
+import { answerObject, answerPage, pageQuery, time } from './schemas.ts';
+
+const text = { type: 'string' } as const;
+const textOrNull = { type: ['string', 'null'] } as const;
+const anything = (description: string) => ({
+  type: ['object', 'null'],
+  additionalProperties: true,
+  description,
+});
+const states = ['valid', 'expired', 'revoked', 'signer-inactive'] as const;
+
+const token = answerObject({
+  jti: text,
+  parent: { ...textOrNull, description: 'The `jti` of the link above; null: the first.' },
+  issued: {
+    type: 'boolean',
+    description:
+      'False: made elsewhere, by a key of the principal or by delegating, and seen here.',
+  },
+  principal: { ...text, description: 'In whose name it acts: `tenant/name`.' },
+  accessKeyId: { ...textOrNull, description: 'The key with which it was asked for.' },
+  scope: { ...textOrNull, description: 'null: wherever its principal may.' },
+  boundTo: {
+    ...textOrNull,
+    description: 'Thumbprint of the key that its user must prove; null: whoever bears it.',
+  },
+  label: textOrNull,
+  conditions: anything('As docs/formats/token.md has them; null: none.'),
+  limits: anything('As docs/formats/token.md has them; null: none.'),
+  state: {
+    type: 'string',
+    enum: [...states],
+    description:
+      'revoked: it, or one above it. signer-inactive: the key that signed the first link is ' +
+      'switched off or deleted.',
+  },
+  createdAt: { ...time, description: 'When it was issued, or first seen.' },
+  notBefore: time,
+  expiresAt: time,
+  lastUsedAt: { type: ['string', 'null'], format: 'date-time' },
+  uses: { type: 'integer', description: 'Requests with it, and with what is below it.' },
+});
+
+export const tokenListRoute: NativeRoute = {
+  method: 'GET',
+  url: '/_/v1/tokens',
+  action: 'bursar:ListTokens',
+  summary: 'List the tokens that the caller may see: issued here, or seen in use.',
+  status: 200,
+  query: {
+    ...pageQuery,
+    after: { ...pageQuery.after, maxLength: 1024 },
+    principal: { type: 'string', description: '`alice`, or `cms/alice` with its tenant.' },
+  },
+  answer: answerPage('tokens', token),
+  run: async (call) => {
+    const page = pageOf(call);
+    const owner = visibleOwner(call);
+    if (!owner) return { answer: { tokens: [], next: null } };
+    const after = positionOf(page.after, owner);
+    const entries = await listTokens(call.deps.read, owner, { after, limit: page.limit });
+    const last = entries.length === page.limit ? entries.at(-1) : undefined;
+    return {
+      answer: {
+        tokens: entries.map((entry) => show(call.deps, entry)),
+        next: last ? `${last.tenant}/${last.principal}/${last.id}` : null,
+      },
+    };
+  },
+};
+
+/** Whose tokens are asked for, within what the caller may see; undefined: nobody's. */
+function visibleOwner({ who, reach, query }: Call): TokenFilter | undefined {
+  const [name, tenant] = (query.principal?.split('/') ?? []).reverse();
+  const owner = {
+    tenant: tenant ?? (reach === 'all' && name === undefined ? null : who.tenant),
+    principal: name ?? (reach === 'self' ? who.name : null),
+  };
+  if (reach !== 'all' && owner.tenant !== who.tenant) return undefined;
+  return reach === 'self' && owner.principal !== who.name ? undefined : owner;
+}
+
+/** Throws InvalidInput. */
+function positionOf(after: string, owner: TokenFilter): TokenPosition {
+  if (after === '') return { tenant: '', principal: '', id: '' };
+  const [, tenant, principal, id] = /^([^/]+)\/([^/]+)\/(.+)$/s.exec(after) ?? [];
+  const isOther = (name: string | undefined, wanted: string | null) =>
+    wanted !== null && name !== wanted;
+  if (
+    tenant === undefined ||
+    principal === undefined ||
+    id === undefined ||
+    isOther(tenant, owner.tenant) ||
+    isOther(principal, owner.principal)
+  ) {
+    const message = 'querystring.after is not one that a page answered';
+    throw new Refusal('InvalidInput', { message, fields: { field: 'querystring.after' } });
+  }
+  return { tenant, principal, id };
+}
+
+function show({ revocations }: NativeDeps, entry: TokenEntry): object {
+  const { details, lastUsedMs } = entry;
+  return {
+    jti: entry.id,
+    parent: entry.parent,
+    issued: entry.kind === 'issued',
+    principal: `${entry.tenant}/${entry.principal}`,
+    accessKeyId: entry.accessKeyId,
+    scope: details.scope,
+    boundTo: details.holder,
+    label: details.label ?? null,
+    conditions: details.conditions ?? null,
+    limits: details.limits ?? null,
+    notBefore: isoTime(details.notBeforeMs),
+    state: stateOf(entry, revocations.has(lineOf(entry.id))),
+    createdAt: isoTime(entry.createdMs),
+    expiresAt: isoTime(entry.expiresMs),
+    lastUsedAt: lastUsedMs === null ? null : isoTime(lastUsedMs),
+    uses: entry.uses,
+  };
+}
+
+function stateOf(entry: TokenEntry, isRevoked: boolean): (typeof states)[number] {
+  if (isRevoked) return 'revoked';
+  if (!entry.isSignerActive) return 'signer-inactive';
+  return nowMs() >= entry.expiresMs ? 'expired' : 'valid';
+}

@@ -1,0 +1,193 @@
+// Native API: tokens that the gateway issues, all that it knows of, and their end. Invariants: a
+// token leaves once, in the answer that makes it, and is in no listing and no record; nobody is
+// issued a token for another, or with a token; and whose token it is that somebody would revoke is
+// told to nobody else.
+import { findTokenOwner, type TokenOwner } from '../../authz/token-changes.ts';
+import { detailsOf } from '../../authz/token-details.ts';
+import { linkBytesMax, linksMax } from '../../authz/tokens/bounds.ts';
+import { type ReadLink, readLinks } from '../../authz/tokens/chain.ts';
+import { type Conditions, readConditions } from '../../authz/tokens/conditions.ts';
+import { issueToken } from '../../authz/tokens/issue.ts';
+import { type PublicKey, readPublicKey } from '../../authz/tokens/keys.ts';
+import type { Link } from '../../authz/tokens/link.ts';
+import { parseScope, type Scope, ScopeError } from '../../authz/tokens/scope.ts';
+import { isoTime, nowMs } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { tokenSecondsMax } from '../../core/limits.ts';
+import { mayAdminister, protectOthers } from './rights.ts';
+import { type Call, type NativeRoute, param, refuseDelegated } from './route.ts';
+import { answerObject, closedObject, time } from './schemas.ts';
+import { tokenListRoute } from './token-list.ts';
+
+const expiresInDefault = 3600;
+
+interface Wanted {
+  scope: string;
+  expiresIn: number;
+  notBefore?: string;
+  conditions?: object;
+  limits?: object;
+  cnf?: { jwk: unknown };
+  maxDepth?: number;
+  label?: string;
+}
+
+export const tokenRoutes: NativeRoute[] = [
+  {
+    method: 'POST',
+    url: '/_/v1/tokens',
+    action: 'bursar:CreateToken',
+    summary: 'Issue a token for the caller. It is shown only in this answer.',
+    status: 201,
+    body: closedObject(
+      {
+        scope: { type: 'string', description: 'storage.read:/bucket/prefix …' },
+        expiresIn: {
+          type: 'integer',
+          minimum: 1,
+          maximum: tokenSecondsMax,
+          default: expiresInDefault,
+          description: 'Seconds from now.',
+        },
+        notBefore: { ...time, description: 'Not valid before; from now on if absent.' },
+        conditions: { type: 'object', description: 'As docs/formats/token.md has them.' },
+        limits: { type: 'object', description: 'Not enforced yet, and therefore refused.' },
+        cnf: {
+          ...closedObject({ jwk: { type: 'object' } }, ['jwk']),
+          description: 'The public key of its user; absent: whoever bears it may use it.',
+        },
+        maxDepth: {
+          type: 'integer',
+          minimum: 0,
+          maximum: linksMax - 1,
+          description: 'How often it can be passed on; needs `cnf`.',
+        },
+        label: { type: 'string', minLength: 1, maxLength: 128, description: 'For listings.' },
+      },
+      ['scope'],
+    ),
+    answer: answerObject({ token: { type: 'string' }, jti: { type: 'string' }, expiresAt: time }),
+    run: async (call) => {
+      refuseDelegated(call);
+      const { tenant, name: principal } = call.who;
+      const { label } = call.body as Wanted;
+      const { token, link } = issue(call);
+      const { id, issuedAtMs: issuedMs, expiresAtMs: expiresMs } = link;
+      return {
+        change: {
+          type: 'addToken',
+          ...{ id, tenant, principal, issuedMs, expiresMs },
+          accessKeyId: call.identity.accessKeyId,
+          details: { ...detailsOf(link), ...(label !== undefined && { label }) },
+        },
+        target: `tokens/${id}`,
+        answer: async () => ({ token, jti: id, expiresAt: isoTime(expiresMs) }),
+      };
+    },
+  },
+  tokenListRoute,
+  {
+    method: 'DELETE',
+    url: '/_/v1/tokens/:jti',
+    action: 'bursar:RevokeToken',
+    summary:
+      'Revoke a token, all that was delegated from it, and keys and presigned URLs made with any ' +
+      'of these. Who uses a token can revoke that, and what is below it.',
+    status: 204,
+    run: async (call) => {
+      const id = param(call, 'jti');
+      const revoked = ownOrBelow(call, id) ?? (await findVisible(call, id));
+      return { change: { type: 'revokeToken', id, ...revoked }, answer: async () => null };
+    },
+  },
+];
+
+/** Throws InvalidInput, NotImplemented. */
+function issue(call: Call): { token: string; link: Link } {
+  const wanted = call.body as Wanted;
+  if (wanted.limits !== undefined) {
+    throw new Refusal('NotImplemented', {
+      message: 'Limits of tokens are not enforced yet, so none is issued with limits.',
+      fields: { field: 'body.limits' },
+    });
+  }
+  const timeMs = nowMs();
+  const expiresAtMs = Math.floor(timeMs / 1000 + wanted.expiresIn) * 1000;
+  const url = call.deps.publicUrl();
+  const { token } = issueToken({
+    key: call.deps.tokenKeys.current,
+    gateway: url,
+    audience: url,
+    subject: call.who.id,
+    scope: readScope(wanted.scope),
+    expiresAtMs,
+    nowMs: timeMs,
+    ...readRestrictions(wanted, expiresAtMs),
+  });
+  if (token.length > linkBytesMax) {
+    throw misfit('scope', `is too long: a token may have ${linkBytesMax} bytes`);
+  }
+  const [{ link }] = readLinks(token) as [ReadLink];
+  return { token, link };
+}
+
+function readScope(text: string): Scope {
+  try {
+    return parseScope(text);
+  } catch (error) {
+    if (error instanceof ScopeError) throw misfit('scope', error.message, error);
+    throw error;
+  }
+}
+
+function readRestrictions(wanted: Wanted, expiresAtMs: number) {
+  const { cnf, maxDepth, notBefore } = wanted;
+  const holder = cnf && readHolder(cnf.jwk);
+  if (!holder && maxDepth !== undefined && maxDepth > 0) {
+    throw misfit('maxDepth', 'must be 0 without cnf: what anybody may use, nobody can pass on');
+  }
+  const notBeforeMs = notBefore === undefined ? undefined : Date.parse(notBefore);
+  if (notBeforeMs !== undefined && !(notBeforeMs >= 0 && notBeforeMs < expiresAtMs)) {
+    throw misfit('notBefore', 'must be before its end');
+  }
+  const conditions = wanted.conditions && checkConditions(wanted.conditions);
+  return { holder, depthMax: maxDepth, notBeforeMs, conditions };
+}
+
+function readHolder(jwk: unknown): PublicKey {
+  const key = readPublicKey(jwk);
+  if (key) return key;
+  throw misfit('cnf.jwk', 'must be a public key of Ed25519 or P-256');
+}
+
+function checkConditions(value: object): Conditions {
+  const conditions = readConditions(value);
+  if (conditions) return conditions;
+  throw misfit('conditions', 'must be known ones: networks, classes, objectBytesMax');
+}
+
+function misfit(member: string, why: string, cause?: unknown): Refusal {
+  const field = `body.${member}`;
+  return new Refusal('InvalidInput', { message: `${field} ${why}`, fields: { field }, cause });
+}
+
+/** What the caller's own token can end: itself and what is below it. */
+function ownOrBelow({ who, identity: { delegation } }: Call, id: string): TokenOwner | undefined {
+  const own = delegation?.ids.at(-1);
+  if (!delegation || own === undefined) return undefined;
+  if (id !== own && !id.startsWith(`${own}.`)) return undefined;
+  return { tenant: who.tenant, principal: who.name, expiresMs: delegation.expiresAtMs };
+}
+
+/** Throws NoSuchToken for what the caller may not know of, whether it exists or not. */
+async function findVisible(call: Call, id: string): Promise<TokenOwner> {
+  const { who, reach, identity, deps } = call;
+  const isNarrowed = identity.delegation !== null && !mayAdminister(identity.delegation);
+  const owner = isNarrowed ? undefined : await findTokenOwner(deps.read, id);
+  if (!owner) throw new Refusal('NoSuchToken');
+  const isOwn = owner.tenant === who.tenant && owner.principal === who.name;
+  const isReached = reach === 'all' || (reach === 'tenant' && owner.tenant === who.tenant);
+  if (!isOwn && !isReached) throw new Refusal('NoSuchToken');
+  if (!isOwn) await protectOthers(who, deps.directory, owner);
+  return owner;
+}
