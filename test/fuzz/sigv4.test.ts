@@ -1,8 +1,14 @@
-// Signed requests changed at random: only those that still say the same authenticate, and nothing
+// Signed requests, by SigV4 and SigV4A, changed at random: only those that still say the same authenticate, and nothing
 // but a Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import type { Identity, SignedRequest } from '#bursar/authz/authenticate.js';
 import { presignUrl, signRequest } from '#bursar/core/sigv4.js';
+import {
+  type AsymmetricRequest,
+  asymmetricAuthenticator,
+  asymmetricPresigned,
+  asymmetricRequest,
+} from '../authz/asymmetric.ts';
 import {
   accessKeyId,
   exampleAuthenticator,
@@ -18,6 +24,7 @@ type Pair = readonly [string, string];
 
 const credentials = { accessKeyId, secret, region, timeMs: exampleMs };
 const authenticator = exampleAuthenticator();
+const ofPublicKeys = asymmetricAuthenticator();
 const letters = [
   'a',
   'B',
@@ -82,6 +89,15 @@ function presigned(random: Random): SignedRequest {
   return request('GET', target, [['host', '127.0.0.1:9000']]);
 }
 
+function randomParts(random: Random): AsymmetricRequest {
+  return {
+    method: randomOf(random, ['GET', 'PUT', 'DELETE']),
+    path: `/${wellFormed(text(random, 12))}`,
+    query: pairs(random, 3).map(([name, value]) => [wellFormed(name), wellFormed(value)]),
+    regionSet: randomOf(random, ['*', 'us-east-1', 'us-east-1,eu-*']),
+  };
+}
+
 /** One character of a text dropped, doubled, or replaced. */
 function changeText(random: Random, original: string): string {
   const at = randomBelow(random, original.length + 1);
@@ -137,14 +153,17 @@ function meaning({ method, path, query, headers }: SignedRequest): string {
     // The components' order and the spaces around them carry no meaning.
     String(authorization ?? '')
       .split(/,/)
-      .map((part) => part.replace(/^AWS4-HMAC-SHA256 /, '').trim())
+      .map((part) => part.replace(/^AWS4-(HMAC|ECDSA-P256)-SHA256 /, '').trim())
       .sort(),
   ]);
 }
 
-async function attempt(changed: SignedRequest): Promise<Identity | null | 'refused'> {
+async function attempt(
+  changed: SignedRequest,
+  by = authenticator,
+): Promise<Identity | null | 'refused'> {
   try {
-    return await authenticator.authenticate(changed);
+    return await by.authenticate(changed);
   } catch (error) {
     if (error instanceof Error && error.name === 'Refusal') return 'refused';
     throw error;
@@ -177,6 +196,28 @@ describe('signature verification, fuzzed', () => {
         else if (outcome !== null) expect(meaning(changed)).toBe(meaning(original));
       });
       expect(refused).toBeGreaterThan(1_000);
+    },
+  );
+
+  it.each([
+    ['an asymmetric request', asymmetricRequest, 50_000],
+    ['an asymmetric presigned request', asymmetricPresigned, 60_000],
+  ] as const)(
+    '%s authenticates, and one that was changed only if it still says the same',
+    { timeout: fuzzTimeoutMs },
+    async (_title, make, seedBase) => {
+      let refused = 0;
+      await fuzz(seedBase, 250, async (random) => {
+        const original = make(randomParts(random));
+        expect(await attempt(original, ofPublicKeys)).not.toBe('refused');
+        for (let i = 0; i < 5; i++) {
+          const changed = change(random, original);
+          const outcome = await attempt(changed, ofPublicKeys);
+          if (outcome === 'refused') refused++;
+          else if (outcome !== null) expect(meaning(changed)).toBe(meaning(original));
+        }
+      });
+      expect(refused).toBeGreaterThan(500);
     },
   );
 });
