@@ -195,7 +195,21 @@ function idOf(
       : createHash('sha256')
           .update(typeof jti === 'string' ? jti : signingInput)
           .digest('base64url');
-  // Names have no capitals: each pair of them stays another pair.
-  const [first, second] = [tenant, name].map((text) => text.replaceAll('.', 'D'));
-  return `oidc.${first}.${second}.${own}`;
+  return ['oidc', undot(tenant), undot(name), own].join('.');
+}
+
+/** The issuer in such an id; undefined if it is of another kind. */
+export function issuerOfId(id: string): { tenant: string; name: string } | undefined {
+  const [kind, tenant = '', name = '', own] = id.split('.');
+  if (kind !== 'oidc' || own === undefined) return undefined;
+  return { tenant: redot(tenant), name: redot(name) };
+}
+
+/** Dots part an id. Names have no capitals, so that each stays another. */
+function undot(name: string): string {
+  return name.replaceAll('.', 'D');
+}
+
+function redot(part: string): string {
+  return part.replaceAll('D', '.');
 }

@@ -115,6 +115,10 @@ export class FakeIssuer {
     return signToken(this.keys[0] as SigningKey, this.claims(more), header);
   }
 
+  tokenAt(nowMs: number, more: Claims = {}): string {
+    return signToken(this.keys[0] as SigningKey, this.claims(more, nowMs));
+  }
+
   async stop(): Promise<void> {
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
