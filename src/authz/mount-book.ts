@@ -45,9 +45,17 @@ export class MountBook implements Follower {
     return this.#read.get<MountEntry>(sql, tenant, name);
   }
 
-  async list(tenant: string, page: Page): Promise<MountEntry[]> {
-    const sql = `SELECT ${columns} FROM mounts WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`;
-    return this.#read.all<MountEntry>(sql, tenant, page.after, page.limit);
+  async list(tenant: string, page: Page, prefix = ''): Promise<MountEntry[]> {
+    const { after, limit } = page;
+    return this.#read.all<MountEntry>(
+      `SELECT ${columns} FROM mounts WHERE tenant = ? AND name > ? AND substr(name, 1, length(?)) = ?
+         ORDER BY name LIMIT ?`,
+      tenant,
+      after,
+      prefix,
+      prefix,
+      limit,
+    );
   }
 
   async follow(change: AuthzChange): Promise<() => void | Promise<void>> {

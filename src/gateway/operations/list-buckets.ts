@@ -1,10 +1,14 @@
-// ListBuckets: of the requester's tenant those that it owns, or that a rule lets it list; a tenant's
-// admins see all. Only those that the scope of a token touches.
+// ListBuckets: of the requester's tenant the buckets that it owns; those, and those that are mounted
+// in it, which a rule lets it list; a tenant's admins see all of the tenant's. With a token, only
+// those that its scope touches.
 import { setImmediate } from 'node:timers/promises';
+import type { Mount } from '../../authz/mount-book.ts';
 import { type ListedBucket, listBuckets as readBuckets } from '../../catalog/buckets.ts';
 import { s3Time } from '../../core/clock.ts';
 import { invalidArgument } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
+import { compareText } from '../../core/text-order.ts';
+import { type NamedBucket, namesOfBucket } from '../bucket-lookup.ts';
 import type { Context, Reply } from '../context.ts';
 import { touches } from '../delegated-rights.ts';
 import { decodeToken, encodeToken, ownerElement, parseCount } from '../listing-xml.ts';
@@ -27,7 +31,7 @@ export const listBuckets: Operation = {
 
 async function run(context: Context): Promise<Reply> {
   const { request, rooms } = context;
-  const { tenant, name, id } = context.who.principal;
+  const { id } = context.who.principal;
   const max = parseCount(request, 'max-buckets', bucketsMax);
   if (max < 1 || max > bucketsMax) {
     throw invalidArgument('max-buckets', String(max), 'max-buckets must be between 1 and 10000');
@@ -45,7 +49,7 @@ async function run(context: Context): Promise<Reply> {
         Name: bucket.name,
         CreationDate: s3Time(bucket.createdMs),
         BucketRegion: rooms.region,
-        Owner: bucket.owner === name ? undefined : ownerElement(principalId(tenant, bucket.owner)),
+        Owner: bucket.owner === id ? undefined : ownerElement(bucket.owner),
       })),
     },
     Prefix: prefix === '' ? undefined : prefix,
@@ -54,36 +58,83 @@ async function run(context: Context): Promise<Reply> {
   });
 }
 
+interface Entry {
+  name: string;
+  createdMs: number;
+  /** `tenant/name` */
+  owner: string;
+}
+
+/** What can be shown: a bucket of the tenant, or another's that is mounted. */
+type Candidate = { name: string } & ({ bucket: ListedBucket } | { mount: Mount });
+
 /** A tenant has no more than 10,000 buckets, so the search for a few has an end. */
 async function collect(
   context: Context,
   { prefix, after, max }: { prefix: string; after: string; max: number },
-): Promise<ListedBucket[]> {
-  const { read } = context.rooms;
-  const { tenant } = context.who.principal;
-  const found: ListedBucket[] = [];
+): Promise<Entry[]> {
+  const found: Entry[] = [];
   let from = after;
   for (;;) {
-    const rows = await readBuckets(read, { tenant, prefix, after: from, max: bucketsPerTurn });
-    for (const row of rows) {
-      if (!(await isShown(context, row))) continue;
-      found.push(row);
+    const candidates = await readCandidates(context, { prefix, after: from });
+    for (const candidate of candidates) {
+      const entry = await readEntry(context, candidate);
+      if (!entry) continue;
+      found.push(entry);
       if (found.length === max) return found;
     }
-    const last = rows.at(-1);
-    if (!last || rows.length < bucketsPerTurn) return found;
+    const last = candidates.at(-1);
+    if (!last || candidates.length < bucketsPerTurn) return found;
     from = last.name;
     await setImmediate();
   }
 }
 
-async function isShown(context: Context, row: ListedBucket): Promise<boolean> {
+/** The next names, in their order. A bucket hides the mount of its name. */
+async function readCandidates(
+  { rooms, who }: Context,
+  { prefix, after }: { prefix: string; after: string },
+): Promise<Candidate[]> {
+  const { tenant } = who.principal;
+  const page = { after, limit: bucketsPerTurn };
+  const buckets = await readBuckets(rooms.read, { tenant, prefix, after, max: bucketsPerTurn });
+  const mounts = await rooms.mounts.list(tenant, page, prefix);
+  const candidates: Candidate[] = buckets.map((bucket) => ({ name: bucket.name, bucket }));
+  const names = new Set(candidates.map(({ name }) => name));
+  for (const mount of mounts) {
+    if (!names.has(mount.name)) candidates.push({ name: mount.name, mount });
+  }
+  candidates.sort((a, b) => compareText(a.name, b.name));
+  return candidates.slice(0, bucketsPerTurn);
+}
+
+/** Undefined: it is not shown to who asks. */
+async function readEntry(context: Context, candidate: Candidate): Promise<Entry | undefined> {
   const { principal, delegation } = context.who;
+  const found = await find(context, candidate);
+  const { name } = candidate;
+  const { tenant, bucket } = found;
+  if (!bucket) return undefined;
+  const entry = { name, createdMs: bucket.createdMs, owner: principalId(tenant, bucket.owner) };
+  if (delegation?.scope) {
+    const { scope } = delegation;
+    const names = namesOfBucket(principal.tenant, name, found);
+    if (!names.some((one) => touches(scope, one))) return undefined;
+  }
+  const isAdmin = principal.role !== 'member' && tenant === principal.tenant;
+  if (isAdmin || entry.owner === principal.id) return entry;
+  const place = { askedName: name, found, key: null, listPrefix: null };
+  return (await context.mayReach({ action: 's3:ListBucket', ...place })) ? entry : undefined;
+}
+
+/** What a candidate is. A policy is read only where there is one. */
+async function find({ rooms: { buckets } }: Context, candidate: Candidate): Promise<NamedBucket> {
+  if ('mount' in candidate) {
+    const { bucketTenant: tenant, bucket: name } = candidate.mount;
+    return { tenant, name, bucket: await buckets.find(tenant, name) };
+  }
+  const { hasPolicy, ...row } = candidate.bucket;
   const { tenant, name } = row;
-  if (delegation?.scope && !touches(delegation.scope, name)) return false;
-  if (principal.role !== 'member' || row.owner === principal.name) return true;
-  const { buckets } = context.rooms;
-  const bucket = row.hasPolicy ? await buckets.find(tenant, name) : { ...row, policy: null };
-  const place = { askedName: name, found: { tenant, name, bucket }, key: null, listPrefix: null };
-  return context.mayReach({ action: 's3:ListBucket', ...place });
+  const bucket = hasPolicy ? await buckets.find(tenant, name) : { ...row, policy: null };
+  return { tenant, name, bucket };
 }
