@@ -222,13 +222,11 @@ function refusalOf(error: unknown): Refusal {
 }
 
 const describeRefusal: DescribeRefusal = (refusal, { requestId }) => {
-  const headers: Record<string, string> = { 'content-type': 'text/xml' };
-  if (refusal.status === 401) headers['www-authenticate'] = 'Bearer error="invalid_token"';
   const error: XmlElements = {
     Type: refusal.status < 500 ? 'Sender' : 'Receiver',
     Code: refusal.code,
     Message: refusal.message,
   };
   const text = renderXml('ErrorResponse', { Error: error, RequestId: requestId }, namespace);
-  return { headers, text };
+  return { headers: { 'content-type': 'text/xml' }, text };
 };
