@@ -26,17 +26,14 @@ export function readCredentials(
 export function writeCredentials(path: string, credentials: Credentials): void {
   const comment = 'Written by "bursar serve": the access key of the first operator, default/admin.';
   // Else AWS CLI 1 and boto3 presign URLs by the old Signature V2 for an endpoint that is not AWS's.
-  const text = renderCredentials(comment, credentials, 's3v4');
+  const signing = 's3 =\n    signature_version = s3v4\n';
+  const text = `${renderCredentials(comment, credentials)}${signing}`;
   if (readIfExists(path) === text) return;
   writeFileDurably(path, text, { mode: 0o600, ifExists: 'replace' });
 }
 
-/** A file with the profile `bursar`, whose signatures are by `signatureVersion`. */
-export function renderCredentials(
-  comment: string,
-  credentials: Credentials,
-  signatureVersion: 's3v4' | 's3v4a',
-): string {
+/** A file with the profile `bursar`. */
+export function renderCredentials(comment: string, credentials: Credentials): string {
   const { accessKeyId, secretAccessKey, region, endpoint } = credentials;
   const lines = [
     `# ${comment}`,
@@ -45,8 +42,6 @@ export function renderCredentials(
     `aws_secret_access_key = ${secretAccessKey}`,
     `region = ${region}`,
     ...(endpoint === undefined ? [] : [`endpoint_url = ${endpoint}`]),
-    's3 =',
-    `    signature_version = ${signatureVersion}`,
   ];
   return `${lines.join('\n')}\n`;
 }

@@ -63,15 +63,16 @@ function makeKey({ out, algorithm, format }: NewFlags): Made {
   return { jwk, thumbprint };
 }
 
+// No setting in a file makes boto3 sign so, and nothing tells who relies on one.
 const credentialsComment =
-  'Made by "bursar key new --sigv4a": nobody else has this secret, nor does the gateway need it.';
+  'Made by "bursar key new --sigv4a", for clients with Config(signature_version="s3v4a") or the like.';
 
 function makeCredentials({ out }: NewFlags): Made {
   const accessKeyId = newAsymmetricKeyId();
   const secretAccessKey = newSecretAccessKey();
   const { jwk, thumbprint } = deriveAsymmetricKey(accessKeyId, secretAccessKey).publicKey;
   const credentials = { accessKeyId, secretAccessKey, region: 'us-east-1', endpoint: undefined };
-  writeNewFile(out, renderCredentials(credentialsComment, credentials, 's3v4a'), 0o600);
+  writeNewFile(out, renderCredentials(credentialsComment, credentials), 0o600);
   return { accessKeyId, jwk, thumbprint };
 }
 
