@@ -37,6 +37,8 @@ def keys(root: bytes, tenant: str) -> dict:
         "extentMetadata": b"bursar/extent-metadata/v1",
         "journal": b"bursar/journal/v1",
         "secrets": b"bursar/secrets/v1",
+        "sessions": b"bursar/sessions/v1",
+        "tokens": b"bursar/tokens/v1",
         "proof": b"bursar/proof/v1",
     }
     return {name: hkdf(root, info) for name, info in named.items()}

@@ -77,6 +77,8 @@ export interface AuthenticatorOptions {
   bearer?: BearerVerifier;
   /** Was one of these `jti`s revoked? */
   isRevoked?: (ids: readonly string[]) => boolean;
+  /** Told of each request that is made with these, which are the same object as long as may be. */
+  onUse?: (ids: readonly string[]) => void;
   nowMs?: () => number;
 }
 
@@ -88,6 +90,7 @@ export class Authenticator {
   readonly #findAccessKey: FindAccessKey;
   readonly #bearer: BearerVerifier | undefined;
   readonly #isRevoked: (ids: readonly string[]) => boolean;
+  readonly #onUse: (ids: readonly string[]) => void;
   readonly #nowMs: () => number;
   readonly #keys = new SigningKeys(keptKeys);
   /** Signs for keys that do not exist, so that these cost what the others cost. */
@@ -97,6 +100,7 @@ export class Authenticator {
     this.#findAccessKey = options.findAccessKey;
     this.#bearer = options.bearer;
     this.#isRevoked = options.isRevoked ?? (() => false);
+    this.#onUse = options.onUse ?? (() => {});
     this.#nowMs = options.nowMs ?? Date.now;
   }
 
@@ -133,6 +137,7 @@ export class Authenticator {
       const message = 'The token may not be used from this address.';
       throw new Refusal('AccessDenied', { message });
     }
+    this.#onUse(ids);
   }
 
   /** undefined: there is no token, or tokens are not taken. */

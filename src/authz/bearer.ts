@@ -15,6 +15,7 @@ import type { Actor, Delegation, Identity } from './identity.ts';
 import type { OutsideTokens } from './oidc/outside-tokens.ts';
 import { contentSha256, type Payload, readPayload } from './payload.ts';
 import type { TokenKeys } from './token-keys.ts';
+import { linkOfOutside, linksOf, type SeenLink } from './token-use.ts';
 import type { Chain, Issuer, IssuerClaim } from './tokens/chain.ts';
 import { proofRefusal, tokenRefusal } from './tokens/faults.ts';
 import { type PublicKey, readPublicKey } from './tokens/keys.ts';
@@ -32,8 +33,8 @@ export interface BearerTokensOptions {
   outside: Pick<OutsideTokens, 'authenticate'>;
   /** The gateway's own URL, which tokens are for; asked for once requests come in. */
   publicUrl: () => string;
-  /** Told of each chain that is used for the first time since it was verified. */
-  onSeen?: (chain: Chain) => void;
+  /** Told of what is used for the first time since it was verified. */
+  onSeen?: (links: readonly SeenLink[]) => void;
   nowMs?: () => number;
 }
 
@@ -52,10 +53,11 @@ export class BearerTokens implements BearerVerifier, Follower {
   readonly #keys: TokenKeys;
   readonly #outside: Pick<OutsideTokens, 'authenticate'>;
   readonly #publicUrl: () => string;
-  readonly #onSeen: (chain: Chain) => void;
+  readonly #onSeen: (links: readonly SeenLink[]) => void;
   readonly #nowMs: () => number;
   readonly #chains: VerifiedChains;
   readonly #delegations = new WeakMap<Chain, Delegation>();
+  readonly #seenOutside = new WeakSet<Delegation>();
   readonly #nonces = new NonceStore();
 
   constructor(options: BearerTokensOptions) {
@@ -88,7 +90,9 @@ export class BearerTokens implements BearerVerifier, Follower {
     if (chain === undefined) {
       if (!isLinkToken(token)) {
         const borne = await this.#outside.authenticate(token, nowMs);
-        return identityOf(borne, showUnbound(request, isDpop), nowMs);
+        const shown = showUnbound(request, isDpop);
+        this.#seeOutside(borne, nowMs);
+        return identityOf(borne, shown, nowMs);
       }
       chain = await this.#chains.verify(token, nowMs);
     }
@@ -157,6 +161,12 @@ export class BearerTokens implements BearerVerifier, Follower {
     return `${isOwn ? scheme : isSecure ? 'https' : 'http'}://${host}${target}`;
   }
 
+  #seeOutside({ actor, delegation }: Borne, nowMs: number): void {
+    if (this.#seenOutside.has(delegation)) return;
+    this.#seenOutside.add(delegation);
+    this.#onSeen([linkOfOutside(actor.principal.id, delegation, nowMs)]);
+  }
+
   #delegationOf(chain: Chain): Delegation {
     let delegation = this.#delegations.get(chain);
     if (delegation === undefined) {
@@ -164,7 +174,7 @@ export class BearerTokens implements BearerVerifier, Follower {
       delegation = { ids, scope, conditions, accounts, policies: [], expiresAtMs };
       refuseLimits(chain);
       this.#delegations.set(chain, delegation);
-      this.#onSeen(chain);
+      this.#onSeen(linksOf(chain));
     }
     return delegation;
   }
@@ -226,7 +236,7 @@ function hasBody({ headers }: SignedRequest): boolean {
 }
 
 /** Where nothing signs the body, the client's own word for it is compared none the less. */
-function unsignedPayloadOf({ headers }: SignedRequest): Payload {
+export function unsignedPayloadOf({ headers }: SignedRequest): Payload {
   const word = headerOf(headers, contentSha256);
   return word === undefined ? { kind: 'unsigned' } : readPayload(word, null);
 }

@@ -8,6 +8,7 @@ import { MountBook } from '../authz/mount-book.ts';
 import { isLoopbackAddress } from '../authz/oidc/address-policy.ts';
 import { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
 import { Revocations } from '../authz/revocations.ts';
+import { TokenUse } from '../authz/token-use.ts';
 import { BucketCache } from '../catalog/bucket-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
@@ -90,6 +91,10 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     mounts: await MountBook.load(read),
     outside: await OutsideTokens.load({ read, directory, policy }),
     revocations: await Revocations.load(read),
+    tokenUse: opened(
+      closers,
+      new TokenUse({ write: (uses) => ledger.keepHouse({ kind: 'noteTokenUse', ...uses }) }),
+    ),
   };
   let url = config.publicUrl;
   const publicUrl = (): string => {
@@ -163,7 +168,10 @@ async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
   return { stores: new Stores(local, storeList.gates), storeList, journals };
 }
 
-type Books = Pick<Rooms, 'grants' | 'mounts' | 'outside' | 'revocations' | 'publicUrl'>;
+type Books = Pick<
+  Rooms,
+  'grants' | 'mounts' | 'outside' | 'revocations' | 'tokenUse' | 'publicUrl'
+>;
 
 function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
   const { folder, ledger, read, closers, stores, storeList, journals, ...books } = parts;

@@ -8,6 +8,7 @@ import type { Identity } from '../authz/identity.ts';
 import type { MountBook } from '../authz/mount-book.ts';
 import type { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
 import type { Revocations } from '../authz/revocations.ts';
+import type { TokenUse } from '../authz/token-use.ts';
 import type { BucketCache } from '../catalog/bucket-cache.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import { findCurrent, type Tags, type Version } from '../catalog/versions.ts';
@@ -42,6 +43,7 @@ export interface Rooms {
   /** Those who bear tokens of outside issuers. */
   outside: OutsideTokens;
   revocations: Revocations;
+  tokenUse: TokenUse;
   /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
   publicUrl(): string;
   ledger: Ledger;

@@ -17,10 +17,13 @@ export interface Credentials {
 }
 
 export function takeCredentials(rooms: Rooms, directory: Directory): Credentials {
-  const { read, keyring, outside, revocations, publicUrl } = rooms;
+  const { read, keyring, outside, revocations, tokenUse, publicUrl } = rooms;
   const sessions = new Sessions({ read, directory, keyring });
   const tokenKeys = new TokenKeys(keyring);
-  const bearer = new BearerTokens({ read, directory, keys: tokenKeys, outside, publicUrl });
+  const bearer = new BearerTokens({
+    ...{ read, directory, keys: tokenKeys, outside, publicUrl },
+    onSeen: (links) => tokenUse.see(links),
+  });
   const authenticator = new Authenticator({
     findAccessKey: async (id, sessionToken) => {
       if (sessionToken === undefined) return directory.findAccessKey(id);
@@ -28,6 +31,7 @@ export function takeCredentials(rooms: Rooms, directory: Directory): Credentials
     },
     bearer,
     isRevoked: (ids) => revocations.has(ids),
+    onUse: (ids) => tokenUse.note(ids),
   });
   const followers = [directory, outside, revocations, sessions, bearer];
   return { authenticator, sessions, tokenKeys, followers };

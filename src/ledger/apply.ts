@@ -4,6 +4,7 @@ import type { RecordSeal } from '../audit/record.ts';
 import { appendRecord } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
 import { countDownload } from '../authz/share-changes.ts';
+import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
 import { createBucket, deleteBucket, putBucketPolicy } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
@@ -117,6 +118,10 @@ export async function applyHousekeeping(
       return work.ids.length;
     case 'forgetCompleted':
       return forgetCompleted(tx, work.beforeMs, work.max);
+    case 'noteTokenUse':
+      return noteTokenUse(tx, work, timeMs);
+    case 'purgeTokens':
+      return purgeTokens(tx, work.max, timeMs);
     case 'countDownload':
       return countDownload(tx, work.id, timeMs);
   }

@@ -3,6 +3,7 @@
 
 import type { RecordDraft } from '../audit/record.ts';
 import type { AuthzChange } from '../authz/changes.ts';
+import type { TokenUses } from '../authz/token-use.ts';
 import type { CreateBucket, DeleteBucket, PutBucketPolicy } from '../catalog/buckets.ts';
 import type { RestoreBucket, RestoreObject } from '../catalog/restore.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
@@ -24,6 +25,8 @@ export type Housekeeping =
   | { kind: 'enterUnnamed'; store: number; ids: Uint8Array[]; state: 'condemned' | 'left' }
   | { kind: 'forgetExtents'; ids: Uint8Array[] }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number }
+  | ({ kind: 'noteTokenUse' } & TokenUses)
+  | { kind: 'purgeTokens'; max: number }
   /** Touches 1 where the share link allows one more. */
   | { kind: 'countDownload'; id: string };
 

@@ -122,6 +122,7 @@ CREATE TABLE tokens (              -- links that were issued here, or seen in us
 CREATE INDEX tokens_by_principal ON tokens (tenant, principal, id);
 CREATE INDEX tokens_by_access_key ON tokens (access_key) WHERE access_key IS NOT NULL;
 CREATE INDEX tokens_by_expiry ON tokens (expires_ms);
+CREATE INDEX tokens_seen ON tokens (tenant, principal, created_ms) WHERE kind = 'seen';
 CREATE INDEX shares_by_principal ON tokens (tenant, principal, id) WHERE kind = 'share';
 
 CREATE TABLE revocations (
@@ -132,6 +133,7 @@ CREATE TABLE revocations (
   expires_ms INTEGER               -- when what is revoked would have ended; null: unknown
 ) WITHOUT ROWID;
 CREATE INDEX revocations_by_principal ON revocations (tenant, principal);
+CREATE INDEX revocations_by_expiry ON revocations (expires_ms) WHERE expires_ms IS NOT NULL;
 
 -- catalog: what is stored ---------------------------------------------------------------------
 CREATE TABLE gateway (             -- what is true of this data folder as a whole

@@ -86,6 +86,7 @@ export class Sweeper {
         max,
       }),
     );
+    await this.#repeat(() => ledger.keepHouse({ kind: 'purgeTokens', max }));
     const removedExtents = await this.#removeAllCondemned();
     return { condemnedIntents, purgedVersions, removedExtents };
   }

@@ -84,6 +84,8 @@ describe('the documented vectors', () => {
       extentMetadata: keyring.extentMetadataKey(7).toString('hex'),
       journal: keyring.journalKey(7).toString('hex'),
       secrets: keyring.secretsKey(7).toString('hex'),
+      sessions: keyring.sessionsKey(7).toString('hex'),
+      tokens: keyring.tokensKey(7).toString('hex'),
       proof: keyring.proofKey(7).toString('hex'),
     }).toEqual(vectors.keys);
   });

@@ -14,6 +14,8 @@ function allKeys(keyring: Keyring, epochs: number[], tenants: string[]): string[
       keyring.extentMetadataKey(epoch),
       keyring.journalKey(epoch),
       keyring.secretsKey(epoch),
+      keyring.sessionsKey(epoch),
+      keyring.tokensKey(epoch),
       ...tenants.flatMap((tenant) => [
         keyring.tenantKey(tenant, epoch).key,
         keyring.manifestKey(tenant, epoch),
@@ -32,6 +34,7 @@ it('each key is HKDF of its epoch under the name of its purpose', () => {
   expect(keyring.extentMetadataKey(1)).toEqual(derive(1, 'bursar/extent-metadata/v1'));
   expect(keyring.journalKey(1)).toEqual(derive(1, 'bursar/journal/v1'));
   expect(keyring.secretsKey(1)).toEqual(derive(1, 'bursar/secrets/v1'));
+  expect(keyring.tokensKey(2)).toEqual(derive(2, 'bursar/tokens/v1'));
 });
 
 it('no two purposes, tenants or epochs share a key', () => {
