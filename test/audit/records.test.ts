@@ -35,11 +35,16 @@ async function append(index: number, more: Partial<RecordDraft> = {}): Promise<v
 }
 
 /** Records without content, as the table has them. */
-async function appendMany(first: number, count: number, tenant: string): Promise<void> {
-  const sql = "INSERT INTO records VALUES (?, ?, ?, 'alice', 's3:GetObject', 'data', 'k', '{}')";
+async function appendMany(
+  first: number,
+  count: number,
+  tenant: string,
+  bucketTenant: string | null = null,
+): Promise<void> {
+  const sql = "INSERT INTO records VALUES (?, ?, ?, 'alice', 's3:GetObject', 'data', 'k', ?, '{}')";
   db.exec('BEGIN');
   for (let index = first; index < first + count; index++) {
-    await db.tx.run(sql, index, 1000 * index, tenant);
+    await db.tx.run(sql, index, 1000 * index, tenant, bucketTenant);
   }
   db.exec('COMMIT');
 }
@@ -80,6 +85,34 @@ describe('the records', () => {
     [{ bucket: 'data', prefix: 'k/', principal: 'alice', fromMs: 1, toMs: 9000 }, [5]],
   ])('asked for %j are %j', async (query, found) => {
     expect(await search(query)).toEqual(found);
+  });
+
+  it('about a bucket of another tenant are found from both sides, in the order of the log', async () => {
+    await append(6, { tenant: 'two', bucketTenant: 'one' });
+    await append(7, { bucketTenant: 'two' });
+    await append(8, { tenant: 'two', principal: 'bob', bucketTenant: 'three' });
+    expect(await search({})).toEqual([0, 2, 3, 4, 5, 6, 7]);
+    expect(await search({ tenant: 'two' })).toEqual([1, 6, 7, 8]);
+    expect(await search({ tenant: 'three' })).toEqual([8]);
+    expect(await search({ otherTenant: 'two' })).toEqual([6, 7]);
+    expect(await search({ requesterTenant: 'two' })).toEqual([6]);
+    expect(await search({ requesterTenant: 'one' })).toEqual([0, 2, 3, 4, 5, 7]);
+    // A namesake in another tenant is another one.
+    expect(await search({ requesterTenant: 'one', principal: 'bob' })).toEqual([2]);
+    const first = await searchRecords(db.tx, { tenant: 'one', limit: 6 });
+    expect(first.nextIndex).toBe(6);
+    expect(await search({ afterIndex: 6 })).toEqual([7]);
+  });
+
+  it('of others about its buckets count among the 10,000 that are looked at of a tenant', async () => {
+    await appendMany(6, 10_000, 'two', 'one');
+    await appendMany(10_006, 10_000, 'two');
+    await append(20_006, { bucket: 'rare' });
+    const rare = { tenant: 'one', bucket: 'rare', limit: 100 };
+    const first = await searchRecords(db.tx, rare);
+    expect(first).toEqual({ records: [], nextIndex: 10_005 });
+    const second = await searchRecords(db.tx, { ...rare, afterIndex: 10_005 });
+    expect(second.records).toHaveLength(1);
   });
 
   it('come in pages that join to the whole', async () => {

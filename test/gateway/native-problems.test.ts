@@ -188,23 +188,35 @@ describe('the description', () => {
     expect(status).toBe(200);
     expect(json.openapi).toMatch(/^3\.1\./);
     expect(Object.keys(json.paths).sort()).toEqual([
+      '/_/v1/explain',
       '/_/v1/keys',
       '/_/v1/keys/rotations',
       '/_/v1/records',
+      '/_/v1/shares',
+      '/_/v1/shares/{id}',
       '/_/v1/stores',
       '/_/v1/tenants',
       '/_/v1/tenants/{t}',
+      '/_/v1/tenants/{t}/grants',
+      '/_/v1/tenants/{t}/grants/{grant}',
       '/_/v1/tenants/{t}/groups',
       '/_/v1/tenants/{t}/groups/{g}',
+      '/_/v1/tenants/{t}/issuers',
+      '/_/v1/tenants/{t}/issuers/{i}',
+      '/_/v1/tenants/{t}/mounts',
+      '/_/v1/tenants/{t}/mounts/{mount}',
       '/_/v1/tenants/{t}/principals',
       '/_/v1/tenants/{t}/principals/{p}',
       '/_/v1/tenants/{t}/principals/{p}/access-keys',
       '/_/v1/tenants/{t}/principals/{p}/access-keys/{id}',
       '/_/v1/tenants/{t}/principals/{p}/public-keys',
       '/_/v1/tenants/{t}/principals/{p}/public-keys/{id}',
+      '/_/v1/tokens',
+      '/_/v1/tokens/{jti}',
       '/_/v1/usage',
       '/_/v1/usage/{account}',
       '/_/v1/verifications',
+      '/_/v1/whoami',
     ]);
     const create = json.paths['/_/v1/tenants'].post;
     expect(create.operationId).toBe('CreateTenant');
