@@ -15,7 +15,7 @@ import { CommandFailure, messageOfFailure } from './failure.ts';
 import { loadPrivateKey, readText } from './key-files.ts';
 import { printable, printJson } from './output.ts';
 import { parseDuration, parseUrl } from './quantities.ts';
-import { refusing } from './token-commands.ts';
+import { readToken, refusing } from './token-files.ts';
 
 interface CredentialsFlags {
   tokenFile: string;
@@ -41,7 +41,7 @@ export function addCredentialsCommand(program: Command): void {
     )
     .option('--policy <file>', 'a session policy (IAM JSON) that allows less than the token')
     .action(async (flags: CredentialsFlags) => {
-      const token = readText(flags.tokenFile).trim();
+      const token = readToken(flags.tokenFile);
       const { tenant, gateway } = destinationOf(token, flags);
       const form = new URLSearchParams({
         Action: 'AssumeRoleWithWebIdentity',
