@@ -20,6 +20,10 @@ export const rclone = findTool('rclone', 'RCLONE', 'rclone');
 export const versitygw = findTool('versitygw', 'VERSITYGW', 'versitygw');
 export const motoPython = withModule(findTool('moto', 'MOTO_PYTHON', 'python3'), 'moto.server');
 export const boto3Python = withModule(findTool('boto3', 'BOTO3_PYTHON', 'python3'), 'boto3');
+export const awscrtPython = withModule(
+  findTool('boto3 with awscrt', 'BOTO3_PYTHON', 'python3'),
+  'boto3, awscrt.auth',
+);
 
 function findTool(name: string, variable: string, command: string): Tool {
   const named = process.env[variable];
