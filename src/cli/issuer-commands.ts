@@ -80,8 +80,8 @@ function addAdd(issuer: Command): void {
     .requiredOption('--url <url>', 'the issuer, exactly as its tokens have it in "iss"')
     .requiredOption('--audience <text>', 'what its tokens must have in "aud"')
     .requiredOption(
-      '--path-prefix </bucket/prefix>',
-      'where its tokens reach, and where the paths of their scopes begin; / for everywhere',
+      '--path-prefix <path>',
+      '/bucket/prefix where its tokens reach, and where their paths begin; / for everywhere',
     )
     .option('--principal <sub=name>', 'the principal that a subject acts for; may repeat', addPair)
     .option(
