@@ -150,6 +150,9 @@ def valid():
     )
     yield "a name that is not ASCII", root(scope="storage.read:/raw/%C3%A9t%C3%A9")
     yield "a bucket of another tenant", root(scope="storage.read:/atlas:shared/x")
+    yield "administration alone", child(
+        root(scope="storage.read:/raw bursar.admin:/"), JOB, scope="bursar.admin:/"
+    )
 
 
 def describe(token):
@@ -208,6 +211,9 @@ def invalid_roots():
         "storage.read:/raw/%C0%AF",
         "storage.write:/raw",
         "storage.read:/raw  storage.read:/out",
+        "bursar.admin",
+        "bursar.admin:/raw",
+        "storage.admin:/",
     ):
         yield "the scope " + scope, "Scope", root(scope=scope)
 
@@ -220,6 +226,10 @@ def invalid_children():
     yield "another right", "Widened", child(one, JOB, scope="storage.modify:/out")
     yield "a file of a folder's name", "Widened", child(
         root(scope="storage.read:/raw/a/"), JOB, scope="storage.read:/raw/a"
+    )
+    yield "administration", "Widened", child(root(scope="storage.modify:/"), JOB, scope="bursar.admin:/")
+    yield "what is stored from administration", "Widened", child(
+        root(scope="bursar.admin:/"), JOB, scope="storage.read:/raw"
     )
     yield "a later end", "Widened", child(one, JOB, exp=NOW + 43201)
     yield "an earlier issue", "Widened", child(one, JOB, iat=NOW - 1)

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   covers,
+  coversAdministration,
   isSubset,
   mountScope,
   parseScope,
@@ -187,5 +188,31 @@ describe('the scope of an outside issuer', () => {
     'storage.read://',
   ])('that is not a good one (%s) is refused whole', (text) => {
     expect(() => mountScope(`storage.read:/ok ${text}`, '/cms')).toThrow(ScopeError);
+  });
+});
+
+describe('administration', () => {
+  it('is one entry without a place, which covers nothing that is stored', () => {
+    const scope = parseScope('bursar.admin:/');
+    expect(coversAdministration(scope)).toBe(true);
+    expect(renderScope(scope)).toBe('bursar.admin:/');
+    for (const wanted of ['read', 'create', 'modify', 'stage', 'list', 'stat'] as const) {
+      expect(covers(scope, wanted, 'raw', '')).toBe(false);
+    }
+    expect(coversAdministration(parseScope('storage.modify:/ storage.stage:/'))).toBe(false);
+    for (const text of ['bursar.admin', 'bursar.admin:', 'bursar.admin:/x', 'Bursar.admin:/']) {
+      expect(() => parseScope(text)).toThrow(ScopeError);
+    }
+  });
+
+  it('is handed on only by who has it, and never comes from an outside issuer', () => {
+    const admin = parseScope('bursar.admin:/');
+    expect(isSubset(admin, admin)).toBe(true);
+    expect(isSubset(admin, parseScope('storage.modify:/'))).toBe(false);
+    expect(isSubset(parseScope('storage.read:/raw'), admin)).toBe(false);
+    expect(mountScope('bursar.admin:/', '/raw')).toBeUndefined();
+    expect(mountScope('storage.read:/x bursar.admin:/', '/raw')).toEqual(
+      parseScope('storage.read:/raw/x'),
+    );
   });
 });
