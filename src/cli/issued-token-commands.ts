@@ -8,7 +8,7 @@ import { callApi, listAll } from './api-client.ts';
 import { connect } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
 import { print, printable, printJson } from './output.ts';
-import { loadHolder, readToken, refusing } from './token-commands.ts';
+import { loadHolder, readToken, refusing } from './token-files.ts';
 import {
   addRestrictionFlags,
   collect,

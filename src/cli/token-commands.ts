@@ -5,14 +5,12 @@ import { delegate } from '../authz/tokens/delegate.ts';
 import { describeReport } from '../authz/tokens/describe.ts';
 import { inspect } from '../authz/tokens/inspect.ts';
 import { issueToken, type MadeToken } from '../authz/tokens/issue.ts';
-import { type PublicKey, readPublicKey } from '../authz/tokens/keys.ts';
-import { isObject } from '../authz/tokens/strict-json.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
-import { Refusal } from '../core/errors.ts';
 import { splitId } from './command-arguments.ts';
-import { CommandFailure } from './failure.ts';
-import { loadPrivateKey, readText, stdin } from './key-files.ts';
+import { loadPrivateKey } from './key-files.ts';
 import { print, printable, printJson } from './output.ts';
+import { addSignRequest } from './sign-request-command.ts';
+import { loadHolder, loadPublicKeys, readToken, refusing } from './token-files.ts';
 import {
   addRestrictionFlags,
   collect,
@@ -32,6 +30,7 @@ export function addTokenCommands(program: Command): void {
   addIssue(token);
   addDelegate(token);
   addInspect(token);
+  addSignRequest(token);
 }
 
 interface IssueFlags extends RestrictionFlags {
@@ -119,59 +118,8 @@ function addInspect(token: Command): void {
     });
 }
 
-/** What the library refuses is not a fault of the program. */
-export function refusing<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    if (error instanceof Refusal) throw new CommandFailure('failed', error.message, error);
-    throw error;
-  }
-}
-
 function printToken(made: MadeToken, asJson: boolean | undefined): void {
   const { token, id, expiresAtMs } = made;
   if (asJson) printJson({ token, jti: id, expiresAt: isoTime(expiresAtMs) });
   else print(token);
-}
-
-export function readToken(file: string | undefined): string {
-  return readText(file ?? stdin).trim();
-}
-
-/** undefined: a bearer token was asked for. */
-export function loadHolder({ to, bearer }: RestrictionFlags): PublicKey | undefined {
-  if ((to === undefined) === !bearer) {
-    throw new CommandFailure('usage', "say who may use it: --to FILE (its user's key) or --bearer");
-  }
-  if (to === undefined) return undefined;
-  const [key] = loadPublicKeys(to);
-  return key;
-}
-
-/** The keys of a JWK set or of a file with one public JWK. A set's other kinds are passed over. */
-function loadPublicKeys(file: string): PublicKey[] {
-  const value = parseJson(readText(file));
-  const isSet = isObject(value) && Array.isArray(value.keys);
-  const keys = (isSet ? (value.keys as unknown[]) : [value]).map((one) =>
-    readPublicKey(isSet ? keyMembers(one) : one),
-  );
-  const found = keys.filter((key) => key !== undefined);
-  if (found.length > 0) return found;
-  throw new CommandFailure('failed', `${file} has no public key of Ed25519 or P-256, as JWK`);
-}
-
-/** The entries of a JWK set also have `kid`, `use` and `alg`. */
-function keyMembers(value: unknown): unknown {
-  if (!isObject(value)) return value;
-  const { kid: _kid, use: _use, alg: _alg, ...members } = value;
-  return members;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
