@@ -3,6 +3,7 @@
 // succeed.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
+import { unsignedPayloadOf } from '../authz/bearer.ts';
 import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
@@ -58,7 +59,8 @@ export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance
   return {
     enter: async (raw, begun) => {
       const request = parseRequest(raw, begun, rooms.domains);
-      const who = (await authenticator.authenticate(request)) ?? anonymousIn(defaultTenant);
+      const known = await authenticator.authenticate(request);
+      const who = known ?? { ...anonymousIn(defaultTenant), payload: unsignedPayloadOf(request) };
       return { request, who, findOperation };
     },
     describeRefusal: describeInXml,

@@ -11,6 +11,7 @@ import { describeMultipart } from './suite/multipart.ts';
 import { describeMultipartChecksums } from './suite/multipart-checksums.ts';
 import { describeNotImplemented } from './suite/not-implemented.ts';
 import { describeObjects } from './suite/objects.ts';
+import { describePolicies } from './suite/policies.ts';
 import { describeRanges } from './suite/ranges.ts';
 import { describeReceipts } from './suite/receipts.ts';
 import { describeTenancy } from './suite/tenancy.ts';
@@ -35,6 +36,7 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describeRanges(targetOf);
     describeConditions(targetOf);
     describeAccess(targetOf);
+    describePolicies(targetOf);
     describeNotImplemented(targetOf);
     describeReceipts(targetOf);
     describeTenancy(targetOf);
