@@ -25,6 +25,7 @@ export interface OutsideTokensOptions {
 
 /** A token that was verified, with what was made of it for the actor as it was then. */
 interface Kept extends OutsideToken {
+  principalId: string;
   delegation: Delegation;
   from: Actor | null;
   actor: Actor | null;
@@ -58,7 +59,7 @@ export class OutsideTokens implements Follower {
     nowMs: number,
   ): Promise<{ actor: Actor; delegation: Delegation }> {
     const token = this.#recent.find(text, nowMs) ?? (await this.#verify(text, nowMs));
-    const from = await this.#directory.findActor(principalId(token.tenant, token.principalName));
+    const from = await this.#directory.findActor(token.principalId);
     if (!from || from.principal.role === 'operator') {
       const message = 'The token acts for nobody who may be acted for.';
       throw new Refusal('AccessDenied', { message });
@@ -98,7 +99,13 @@ export class OutsideTokens implements Follower {
   async #verify(text: string, nowMs: number): Promise<Kept> {
     const { epoch } = this.#recent;
     const token = await this.verifyOutsideToken(text, nowMs);
-    const kept = { ...token, delegation: delegationOf(token), from: null, actor: null };
+    const kept = {
+      ...token,
+      principalId: principalId(token.tenant, token.principalName),
+      delegation: delegationOf(token),
+      from: null,
+      actor: null,
+    };
     this.#recent.keep(text, kept, epoch);
     return kept;
   }

@@ -189,7 +189,13 @@ describe('nothing is taken', () => {
   test('that is no public signing key', async () => {
     const jwk = keyOld.publicKey.export({ format: 'jwk' });
     const secret = keyOld.privateKey.export({ format: 'jwk' });
-    for (const key of [{ ...jwk, use: 'enc' }, { ...secret }, { kty: 'oct', k: 'AAAA' }]) {
+    const odd = [
+      { ...jwk, x: 'AAAA' },
+      { ...jwk, x: 7 },
+      { ...jwk, key_ops: ['verify', 'sign'] },
+    ];
+    const unfit = [{ ...jwk, use: 'enc' }, { ...secret }, { kty: 'oct', k: 'AAAA' }];
+    for (const key of [...unfit, ...odd]) {
       const other = await FakeIssuer.start(keyOld);
       other.answer = ({ url = '' }, response) =>
         json(response, url === '/jwks' ? { keys: [{ kid: 'old', ...key }] } : other.document(url));

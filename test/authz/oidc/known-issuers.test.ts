@@ -15,7 +15,12 @@ let issuer: FakeIssuer;
 let trust: Trust;
 
 beforeAll(async () => {
-  issuer = await FakeIssuer.start(...algorithms.map((alg) => makeKey(alg, `key of ${alg}`)));
+  const rsa = makeKey('RS256', 'key of RS256');
+  const keys = algorithms.map((alg) => {
+    const kid = `key of ${alg}`;
+    return /^[RP]S/.test(alg) ? { ...rsa, alg, kid } : makeKey(alg, kid);
+  });
+  issuer = await FakeIssuer.start(...keys);
   trust = await openTrust();
   await trust.apply({ type: 'createGroup', tenant: 'cms', name: 'analysis' });
 });
