@@ -68,7 +68,7 @@ export function addRecordsCommand(program: Command): void {
     .description('audit records, in the order of the log; with --json one canonical record a line')
     .option('--from <time>', 'not before this time (RFC 3339)')
     .option('--to <time>', 'before this time')
-    .option('--tenant <name>', 'of principals of this tenant')
+    .option('--tenant <name>', 'of principals of this tenant, and about its buckets')
     .option('--principal <name>', 'of this principal (alice or cms/alice)')
     .option('--bucket <name>', 'about this bucket')
     .option('--prefix <text>', 'about keys that begin so')

@@ -24,25 +24,29 @@ afterAll(async () => {
   await gateway.stop();
 }, timeoutMs);
 
-describe("the tenants' page", () => {
-  it('has an example whose every line works, from a new tenant to none', {
-    timeout: timeoutMs,
-  }, async () => {
-    const { text } = readPage('docs/admin/tenants.md');
-    const lines = blocksOf(sectionOf(text, 'By CLI')).flatMap(({ code }) =>
-      code.trim().split('\n'),
-    );
-    expect(lines.length).toBeGreaterThan(15);
-    for (const line of lines) {
-      const words = line.split(' ');
-      expect(words.slice(0, 2)).toEqual(['npx', 'bursar']);
-      const found = words.at(-1)?.startsWith('BURX') ? await listKeys(String(words[4])) : [];
-      await run([main, ...words.slice(2, found.length > 0 ? -1 : undefined), ...found]);
-    }
-    expect(JSON.parse(await run([main, 'tenant', 'list', '--json']))).toMatchObject([
-      { name: 'default' },
-    ]);
-  });
+describe("the admin's pages", () => {
+  it.each(['tenants', 'grants'])(
+    'have an example from a new tenant to none: %s',
+    {
+      timeout: timeoutMs,
+    },
+    async (page) => {
+      const { text } = readPage(`docs/admin/${page}.md`);
+      const lines = blocksOf(sectionOf(text, 'By CLI')).flatMap(({ code }) =>
+        code.trim().split('\n'),
+      );
+      expect(lines.length).toBeGreaterThan(15);
+      for (const line of lines) {
+        const words = line.split(' ');
+        expect(words.slice(0, 2)).toEqual(['npx', 'bursar']);
+        const found = words.at(-1)?.startsWith('BURX') ? await listKeys(String(words[4])) : [];
+        await run([main, ...words.slice(2, found.length > 0 ? -1 : undefined), ...found]);
+      }
+      expect(JSON.parse(await run([main, 'tenant', 'list', '--json']))).toMatchObject([
+        { name: 'default' },
+      ]);
+    },
+  );
 
   async function listKeys(principal: string): Promise<string[]> {
     const keys = JSON.parse(await run([main, 'key', 'list', principal, '--json']));

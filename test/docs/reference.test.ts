@@ -64,6 +64,7 @@ describe('the page of records', () => {
       accessKeyId: 'a',
       evidence: 'none',
       bucket: 'a',
+      bucketTenant: 'a',
       key: 'a',
       target: 'a',
       bytesIn: 1,
