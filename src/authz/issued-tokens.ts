@@ -41,11 +41,11 @@ type Row = Omit<TokenEntry, 'details' | 'isSignerActive'> & {
   isSignerActive: number;
 };
 
-// A `jti` that a principal's key signed begins with the thumbprint of the key, which has 43
-// characters; the gateway's own have 22.
+// A `jti` that a principal's key signed begins with the thumbprint of the key: 43 characters and a
+// dot, which no other has first in this place.
 const select = `SELECT id, kind, parent, tenant, principal, access_key AS accessKeyId, details,
     created_ms AS createdMs, expires_ms AS expiresMs, last_used_ms AS lastUsedMs, uses,
-    substr(id, 44, 1) <> '.' OR EXISTS (SELECT 1 FROM public_keys AS k
+    instr(id, '.') <> 44 OR EXISTS (SELECT 1 FROM public_keys AS k
       WHERE k.thumbprint = substr(tokens.id, 1, 43) AND k.active) AS isSignerActive
   FROM tokens WHERE kind <> 'share'`;
 

@@ -56,7 +56,11 @@ interface Made {
 }
 
 function makeKey({ out, algorithm, format }: NewFlags): Made {
-  const made = generatePrivateKey(algorithms[algorithm]);
+  let made = generatePrivateKey(algorithms[algorithm]);
+  // Its thumbprint is an argument of commands, which know their flags by a hyphen.
+  while (made.publicKey.thumbprint.startsWith('-')) {
+    made = generatePrivateKey(algorithms[algorithm]);
+  }
   const { jwk, thumbprint } = made.publicKey;
   writeNewFile(out, renderPrivateKey(made, format), 0o600);
   writeNewFile(`${out}.pub`, `${JSON.stringify(jwk)}\n`, 0o644);
