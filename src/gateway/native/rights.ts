@@ -1,6 +1,6 @@
 // Who may do what in the native API: one table of what roles may, and the grants that take from it
 // or add to it. Invariants: what lies in another tenant is answered as if it did not exist, before
-// anything is looked up, so neither the answer nor its time tells whether it does; nobody but an
+// it is looked up, so neither the answer nor its time tells whether it does; nobody but an
 // operator can touch an operator or make one; and who is no admin makes, changes and enters as
 // nobody but members, and says nothing of roles, groups and administration, whatever grants say.
 
