@@ -8,6 +8,7 @@ import {
   otherMember,
   parseStrictObject,
 } from '../tokens/strict-json.ts';
+import { type ActionLevel, ActionSet, levelsOf, parseActions } from './actions.ts';
 import { unitPatternsLengthMax } from './bounds.ts';
 import { parseConditions } from './conditions.ts';
 import type { Pattern } from './pattern.ts';
@@ -90,6 +91,19 @@ export function oneOf(value: JsonObject, name: string, isRequired: string): [unk
     throw new RuleFault(`Missing required field ${isRequired}`);
   }
   return plain === undefined ? [except, true] : [plain, false];
+}
+
+/** A statement's actions, all of S3, and what each that it names is about. Throws RuleFault. */
+export function readActions(value: JsonObject): { actions: ActionSet; levels: Set<ActionLevel>[] } {
+  const [action, isExcept] = oneOf(value, 'Action', 'Action');
+  const texts = textsOf(action, 'Policy has invalid action');
+  for (const text of texts) {
+    if (/^bursar:/i.test(text)) throw new RuleFault(`Policy has invalid action: ${show(text)}`);
+  }
+  const named = parseActions(texts);
+  const isS3 = (name: string) => name.startsWith('s3:');
+  const actions = new ActionSet((name) => isS3(name) && named.has(name) !== isExcept);
+  return { actions, levels: isExcept ? [] : texts.map(levelsOf) };
 }
 
 /** One text or a list of them. Throws RuleFault. */

@@ -5,10 +5,10 @@
 // "The meaning of public" of the Amazon S3 user guide. What of them: docs/formats/policy.md.
 import { Refusal } from '../../core/errors.ts';
 import { isObject, type JsonObject, otherMember } from '../tokens/strict-json.ts';
-import { type ActionLevel, ActionSet, levelsOf, parseActions } from './actions.ts';
+import type { ActionLevel } from './actions.ts';
 import { policyBytesMax } from './bounds.ts';
 import { Pattern } from './pattern.ts';
-import { oneOf, type PolicyForm, readPolicy, textsOf } from './policy-document.ts';
+import { oneOf, type PolicyForm, readActions, readPolicy, textsOf } from './policy-document.ts';
 import {
   type Effect,
   isForAnyone,
@@ -67,18 +67,6 @@ function readSubjects(value: JsonObject, effect: Effect): Subjects {
   if (!isObject(principal) || otherMember(principal, ['AWS'])) throw new RuleFault(form);
   const names = textsOf(principal.AWS, form).map(subjectOfPrincipal);
   return { names, isExcept };
-}
-
-function readActions(value: JsonObject): { actions: ActionSet; levels: Set<ActionLevel>[] } {
-  const [action, isExcept] = oneOf(value, 'Action', 'Action');
-  const texts = textsOf(action, 'Policy has invalid action');
-  for (const text of texts) {
-    if (/^bursar:/i.test(text)) throw new RuleFault(`Policy has invalid action: ${show(text)}`);
-  }
-  const named = parseActions(texts);
-  const isS3 = (name: string) => name.startsWith('s3:');
-  const actions = new ActionSet((name) => isS3(name) && named.has(name) !== isExcept);
-  return { actions, levels: isExcept ? [] : texts.map(levelsOf) };
 }
 
 const resourceForm = /^arn:aws:s3::([^:/]*):([^/*?$]+)(\*$|\/.*)?$/s;

@@ -3,10 +3,9 @@
 // Specification: "Session policies" of the IAM user guide. What of it: docs/formats/policy.md.
 import { Refusal } from '../../core/errors.ts';
 import type { JsonObject } from '../tokens/strict-json.ts';
-import { ActionSet, parseActions } from './actions.ts';
 import { sessionPolicyBytesMax } from './bounds.ts';
 import { Pattern } from './pattern.ts';
-import { oneOf, type PolicyForm, readPolicy, textsOf } from './policy-document.ts';
+import { oneOf, type PolicyForm, readActions, readPolicy, textsOf } from './policy-document.ts';
 import type { NameResource, Rule, Subjects } from './rule.ts';
 import { RuleFault, show } from './rule-fault.ts';
 
@@ -33,16 +32,10 @@ function formOf(tenant: string): PolicyForm {
     fields: ['Action', 'NotAction', 'Resource', 'NotResource'],
     readStatement: (value) => ({
       subjects: everybody,
-      actions: readActions(value),
+      actions: readActions(value).actions,
       resource: readResource(value, tenant),
     }),
   };
-}
-
-function readActions(value: JsonObject): ActionSet {
-  const [action, isExcept] = oneOf(value, 'Action', 'Action');
-  const named = parseActions(textsOf(action, 'Policy has invalid action'));
-  return new ActionSet((name) => named.has(name) !== isExcept);
 }
 
 const resourceForm = /^(?:\*|arn:aws:s3::([^:/*?$]*):(.+))$/s;
