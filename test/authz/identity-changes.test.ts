@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
+import { generatePrivateKey } from '#bursar/authz/tokens/keys.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { accessKeysPerPrincipalMax } from '#bursar/core/limits.js';
@@ -244,6 +245,31 @@ describe('access keys', () => {
     expect(listed.map((entry) => Object.keys(entry))).toEqual([
       ['id', 'thumbprint', 'active', 'createdMs'],
     ]);
+  });
+
+  test("a SigV4A key is found with its public half alone, while that is active and its principal's", async () => {
+    const { publicKey } = generatePrivateKey('ES256');
+    const { thumbprint } = publicKey;
+    const owner = { tenant: 'cms', principal: 'alice' };
+    await apply({
+      type: 'createPublicKey',
+      ...{ ...owner, thumbprint, jwk: JSON.stringify(publicKey.jwk), proof: 'a proof' },
+      ...{ purpose: 'sigv4a', accessKeyId: 'AKIA1' },
+    });
+    const found = { secret: null, publicKey: { thumbprint }, principal: { id: 'cms/alice' } };
+    expect(await directory.findAccessKey('AKIA1')).toMatchObject(found);
+
+    await apply({ type: 'updatePublicKey', ...owner, thumbprint, active: false });
+    expect(await directory.findAccessKey('AKIA1')).toBeUndefined();
+    await apply({ type: 'updatePublicKey', ...owner, thumbprint, active: true });
+    expect(await directory.findAccessKey('AKIA1')).toMatchObject(found);
+
+    await apply(principal('cms', 'eve'));
+    for (const moved of ["purpose = 'token'", "purpose = 'sigv4a', principal = 'eve'"]) {
+      await db.tx.run(`UPDATE public_keys SET ${moved}`);
+      directory.forget();
+      expect(await directory.findAccessKey('AKIA1')).toBeUndefined();
+    }
   });
 
   test("a sealed secret moved to another principal's row does not open", async () => {

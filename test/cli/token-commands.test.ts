@@ -51,6 +51,15 @@ describe('bursar key', () => {
     expect(JSON.parse(readFileSync(`${file}.pub`, 'utf8'))).not.toHaveProperty('d');
   });
 
+  test('proof is not for an access key whose secret the gateway knows', async () => {
+    writeFileSync(
+      join(place.folder, 'credentials'),
+      '[bursar]\naws_access_key_id = BURX\naws_secret_access_key = s\n',
+    );
+    const line = `key proof --key credentials --audience ${audience} --principal cms/job`;
+    expect((await refusal(line)).stderr).toContain('BURX, whose secret the gateway knows');
+  });
+
   test('proof makes what an enrolment takes', async () => {
     const line = `key proof --key job.pem --audience ${audience} --principal cms/job --nonce abc`;
     const { jwk, proof } = JSON.parse(await run(`${line} --json`));

@@ -93,7 +93,7 @@ function askHelp(command: string[]): Promise<Help> {
       if (error) return reject(error);
       const listed = text.split(/^Commands:$/m)[1] ?? '';
       const commandNames = [...listed.matchAll(/^ {2}([a-z]+)/gm)].map(([, one]) => String(one));
-      const flags = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, one]) =>
+      const flags = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z0-9-]+)/gm)].map(([, one]) =>
         String(one),
       );
       resolve({ commands: commandNames.filter((one) => one !== 'help'), flags });

@@ -169,6 +169,7 @@ describe('the proof of a key', () => {
     ['another gateway', { audience: 'https://other.example' }, 'Claims'],
     ['another principal', { principal: 'cms/mallory' }, 'Claims'],
     ['a nonce that it has not', { nonce: 'n' }, 'Claims'],
+    ['an access key that it does not name', { accessKeyId: 'AKIA' }, 'Claims'],
     ['two hours later', { nowMs: now + 2 * hour }, 'Time'],
     ['long before', { nowMs: now - hour }, 'Time'],
   ])('is not for %s', async (_title, change, reason) => {
@@ -177,6 +178,18 @@ describe('the proof of a key', () => {
       library.verifyKeyProof(proof, jwk, { ...expected, ...change }),
     );
     expect(refusal).toBe(`InvalidProof ${reason}`);
+  });
+
+  it('that names an access key enrols the key for that one alone', async () => {
+    const accessKeyId = 'AKIAABCDEFGHIJKLMNOP';
+    const proof = library.createKeyProof(aliceKey, { ...expected, accessKeyId });
+    expect(library.verifyKeyProof(proof, jwk, { ...expected, accessKeyId }).jwk).toEqual(jwk);
+    for (const other of [undefined, 'AKIAABCDEFGHIJKLMNOQ']) {
+      const refusal = await refusalOf(() =>
+        library.verifyKeyProof(proof, jwk, { ...expected, accessKeyId: other }),
+      );
+      expect(refusal).toBe('InvalidProof Claims');
+    }
   });
 
   it('is not for another key, nor made by one', async () => {
