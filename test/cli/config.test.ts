@@ -64,6 +64,7 @@ describe('settings', () => {
       sweepGraceMs: 3_600_000,
       inlineBytes: 65_536,
       connectionsMax: 4096,
+      privateIssuers: false,
       logLevel: 'warn',
     });
   });
@@ -102,6 +103,7 @@ describe('settings', () => {
       kmsEndpoint: 'https://kms.example.org',
       inlineBytes: '7KiB',
       connectionsMax: '7',
+      privateIssuers: 'yes',
       logLevel: 'info',
       rootAccessKey: 'ROOTKEY',
       rootSecretKey: 'rootsecret',
@@ -213,6 +215,7 @@ describe('what does not fit', () => {
       ['', 's3:', 's3://', 's3://ab', 's3://abc//d', 's3://abc/../d', 'http://x', 'A', '-a'],
     ],
     ['storePathStyle', ['', 'maybe', '1']],
+    ['privateIssuers', ['', 'maybe', '1']],
     ['bufferMemoryBytes', ['', '15MiB', '-1']],
     ['inlineBytes', ['', '-1', '1.5', '64KiBs', '65537', '1GiB', '0x10']],
     ['connectionsMax', ['', '0', '-1', '1.5', 'many', '99999999999999999999']],
