@@ -207,18 +207,23 @@ function claimsOf(token: string): Record<string, unknown> {
 // Refusals -------------------------------------------------------------------------------------
 
 /** What is called otherwise here, by names that SDKs know. */
-const ownCodes: Partial<Record<ErrorCode, ErrorCode>> = {
-  InvalidBearerToken: 'InvalidIdentityToken',
-  ExpiredBearerToken: 'ExpiredTokenException',
-  ExpiredToken: 'ExpiredTokenException',
-};
+function codeOf({ code, fields }: Refusal): ErrorCode {
+  switch (code) {
+    case 'InvalidBearerToken':
+      // This alone SDKs try again.
+      return fields.Reason === 'IssuerKeys' ? 'IDPCommunicationError' : 'InvalidIdentityToken';
+    case 'ExpiredBearerToken':
+    case 'ExpiredToken':
+      return 'ExpiredTokenException';
+    default:
+      return code;
+  }
+}
 
 function refusalOf(error: unknown): Refusal {
   if (error instanceof ClientGone) return new Refusal('RequestTimeout', { cause: error });
   if (!(error instanceof Refusal)) return new Refusal('InternalError', { cause: error });
-  const code = ownCodes[error.code];
-  if (code === undefined) return error;
-  return new Refusal(code, { message: error.message, cause: error });
+  return new Refusal(codeOf(error), { message: error.message, cause: error });
 }
 
 const describeRefusal: DescribeRefusal = (refusal, { requestId }) => {

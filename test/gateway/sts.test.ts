@@ -1,5 +1,7 @@
 // Tokens traded for temporary keys, over HTTP, and what attackers make of both.
 import { createHash } from 'node:crypto';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import {
   CreateBucketCommand,
   GetObjectCommand,
@@ -7,6 +9,7 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { delegate } from '#bursar/authz/tokens/delegate.js';
 import { type IssueRequest, issueToken } from '#bursar/authz/tokens/issue.js';
@@ -280,6 +283,70 @@ describe('a token that is bound to a key', () => {
     const s3 = await clientWith(smaller);
     expect((await read(s3, '2026/b')).ContentLength).toBe(6);
     expect(await refusalOf(read(s3, '2026/a'))).toEqual(denied);
+  });
+});
+
+describe('a token of an outside issuer', () => {
+  const issuers = '/_/v1/tenants/default/issuers';
+
+  /** Trusts an issuer that has one key; tokens of its `sub` job are alice's, in a group. */
+  async function trust(name: string, issuer: string, mapping: object = {}): Promise<void> {
+    const body = {
+      url: issuer,
+      audience: 'bursar',
+      mapping: { pathPrefix: '/raw/2026', principals: { job: 'alice' }, ...mapping },
+    };
+    await callNative(target, 'PUT', `${issuers}/${name}`, body);
+  }
+
+  async function openIssuer() {
+    const { publicKey, privateKey } = await generateKeyPair('ES256');
+    const keys = [{ ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256' }];
+    const server: Server = createServer((request, response) => {
+      const jwks_uri = `${issuer}/jwks`;
+      const answer = request.url === '/jwks' ? { keys } : { issuer, jwks_uri };
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));
+    });
+    await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
+    const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const sign = (sub: string) =>
+      new SignJWT({ scope: 'storage.read:/ openid' })
+        .setProtectedHeader({ alg: 'ES256', kid: 'k' })
+        .setSubject(sub)
+        .setIssuer(issuer)
+        .setAudience('bursar')
+        .setIssuedAt()
+        .setExpirationTime('1h')
+        .sign(privateKey);
+    return { issuer, sign, close: () => server.close() };
+  }
+
+  test('is traded for what its mapping gives, until that is another', async () => {
+    const { issuer, sign, close } = await openIssuer();
+    try {
+      await trust('keycloak', issuer);
+      const answer = await trade(await sign('job'));
+      const s3 = clientOf(as(target, keysOf(answer)));
+      expect(elementOf(answer.text, 'Provider')).toBe(issuer);
+      expect(elementOf(answer.text, 'SubjectFromWebIdentityToken')).toBe('job');
+      expect((await read(s3, '2026/a')).ContentLength).toBe(6);
+      expect(await refusalOf(read(s3, '2025/a'))).toEqual(denied);
+      expect(await refusalOf(write(s3, '2026/more'))).toEqual(denied);
+      refused(await trade(await sign('stranger')), 403, 'AccessDenied');
+      await trust('keycloak', issuer, { pathPrefix: '/raw/2027' });
+      expect(await refusalOf(read(s3, '2026/a'))).toMatchObject({ code: 'InvalidToken' });
+      const renewed = await clientWith(await sign('job'));
+      expect(await refusalOf(read(renewed, '2026/a'))).toEqual(denied);
+    } finally {
+      close();
+    }
+  });
+
+  test('whose issuer is down is refused in a way that SDKs try again', async () => {
+    const { issuer, sign, close } = await openIssuer();
+    close();
+    await trust('down', issuer);
+    refused(await trade(await sign('job')), 400, 'IDPCommunicationError');
   });
 });
 
