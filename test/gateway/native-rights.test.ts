@@ -1,6 +1,6 @@
 // What grants add to the rights of roles on the native API and take from them, that nobody gets
 // above themselves by it, and what a token leaves of it.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Delegation } from '#bursar/authz/identity.js';
 import { ChainConditions } from '#bursar/authz/tokens/conditions.js';
 import { parseScope } from '#bursar/authz/tokens/scope.js';
@@ -8,12 +8,18 @@ import { type Fixture, openFixture, populate } from './native-fixture.ts';
 
 let api: Fixture;
 
-beforeEach(async () => {
+beforeAll(async () => {
   api = await openFixture();
   await populate(api);
 });
 
-afterEach(() => api.close());
+afterAll(() => api.close());
+
+afterEach(async () => {
+  for (const who of ['cms/boss', 'cms/alice']) api.narrow(who, null);
+  const { json } = await api.call('ROOT', 'GET', `${cms}/grants`);
+  for (const { name } of json.grants) await api.call('ROOT', 'DELETE', `${cms}/grants/${name}`);
+});
 
 const cms = '/_/v1/tenants/cms';
 const alice = 'principal:cms/alice';
@@ -110,16 +116,6 @@ describe('a grant of administration', () => {
     await from('127.0.0.0/8');
     expect((await api.call('cms/alice', 'GET', `${cms}/groups`)).status).toBe(200);
   });
-
-  test('that is gone with its tenant counts no more', async () => {
-    const guests = { effect: 'allow', subjects: [alice], actions: ['bursar:ListGroups'] };
-    const there = '/_/v1/tenants/atlas';
-    await api.call('atlas/boss', 'PUT', `${there}/grants/guests`, guests);
-    expect((await api.call('cms/alice', 'GET', `${there}/groups`)).status).toBe(200);
-    await api.call('ROOT', 'DELETE', there);
-    const after = await api.call('cms/alice', 'GET', `${there}/groups`);
-    expect(after.json.code).toBe('NoSuchTenant');
-  });
 });
 
 describe('a denial of administration', () => {
@@ -183,4 +179,15 @@ describe('a token', () => {
       ...{ tenant: 'default', role: 'operator', delegation: null },
     });
   });
+});
+
+// Its tenant is gone for all that would follow.
+test('a grant that is gone with its tenant counts no more', async () => {
+  const guests = { effect: 'allow', subjects: [alice], actions: ['bursar:ListGroups'] };
+  const there = '/_/v1/tenants/atlas';
+  await api.call('atlas/boss', 'PUT', `${there}/grants/guests`, guests);
+  expect((await api.call('cms/alice', 'GET', `${there}/groups`)).status).toBe(200);
+  await api.call('ROOT', 'DELETE', there);
+  const after = await api.call('cms/alice', 'GET', `${there}/groups`);
+  expect(after.json.code).toBe('NoSuchTenant');
 });
