@@ -92,7 +92,9 @@ function askHelp(command: string[]): Promise<Help> {
     execFile(process.execPath, [main, ...command, '--help'], (error, text) => {
       if (error) return reject(error);
       const listed = text.split(/^Commands:$/m)[1] ?? '';
-      const commandNames = [...listed.matchAll(/^ {2}([a-z]+)/gm)].map(([, one]) => String(one));
+      const commandNames = [...listed.matchAll(/^ {2}([a-z][a-z-]*)/gm)].map(([, one]) =>
+        String(one),
+      );
       const flags = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z0-9-]+)/gm)].map(([, one]) =>
         String(one),
       );

@@ -254,4 +254,19 @@ describe('switching off', () => {
     refused(await api.call('ROOT', 'PATCH', root, { active: false }), 409, 'InUse');
     refused(await api.call('ROOT', 'PATCH', own, { active: false }), 409, 'InUse');
   });
+
+  test('the root key makes its principal active again, with no other key of either kind', async () => {
+    const { apply, directory, sealer } = api;
+    await enrollSigv4a('ROOT', 'default/admin', `${accessKeyId.slice(0, -1)}6`);
+    await apply({ type: 'updatePrincipal', tenant: 'atlas', name: 'boss', role: 'operator' });
+    const admin = { tenant: 'default', name: 'admin' };
+    await apply({ type: 'updatePrincipal', ...admin, active: false });
+    expect(await directory.findActor('default/admin')).toBeUndefined();
+    const sealedSecret = sealer.seal(Buffer.from('new'), 'access-key:default/admin/ROOT2');
+    await apply({ type: 'putRootKey', id: 'ROOT2', sealedSecret });
+    const root = '/_/v1/tenants/default/principals/admin';
+    const keys = await api.call('ROOT2', 'GET', `${root}/access-keys`);
+    expect(keys.json.accessKeys).toMatchObject([{ accessKeyId: 'ROOT2' }]);
+    expect((await api.call('ROOT2', 'GET', `${root}/public-keys`)).json.publicKeys).toEqual([]);
+  });
 });
