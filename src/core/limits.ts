@@ -65,6 +65,7 @@ export const issuersPerTenantMax = 20;
 export const publicKeysPerPrincipalMax = 20;
 export const groupsPerPrincipalMax = 100;
 export const sharesPerPrincipalMax = 10_000;
+export const sharePageEntriesMax = 200;
 // Tokens that the gateway issued and that have not expired; those that others made and used here
 // (the oldest of which are forgotten); and revocations of what was never seen.
 export const tokensPerPrincipalMax = 10_000;

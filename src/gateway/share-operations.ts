@@ -6,7 +6,7 @@ import { verifyListed } from '../catalog/authentic.ts';
 import { listObjects } from '../catalog/listing.ts';
 import { percentEncode } from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
-import { listKeysMax } from '../core/limits.ts';
+import { sharePageEntriesMax } from '../core/limits.ts';
 import type { Context, Reply } from './context.ts';
 import { decodeToken, encodeToken } from './listing-xml.ts';
 import type { Operation } from './operation.ts';
@@ -73,7 +73,7 @@ async function showFolder(context: Context, share: Share, token: string): Promis
     bucketId: bucket.id,
     prefix,
     delimiter: '/',
-    max: listKeysMax,
+    max: sharePageEntriesMax,
     after: after === undefined ? null : decodeToken(after),
   });
   for (const entry of listing.entries) verifyListed(rooms.keyring, bucket, entry);
