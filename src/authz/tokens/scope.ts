@@ -115,7 +115,7 @@ export function mountScope(text: string, mount: string): Scope | undefined {
   const entries = text.split(' ').filter((entry) => ownEntry.test(entry));
   if (entries.length === 0) return undefined;
   const base = mount.replace(/\/$/, '');
-  return parseScope(entries.map((entry) => entry.replace(':/', `:${base}/`)).join(' '));
+  return parseScope(entries.map((entry) => entry.replace(':/', () => `:${base}/`)).join(' '));
 }
 
 const ownEntry = new RegExp(`^storage\\.(?:${rights.join('|')})(?::|$)`);
