@@ -5,6 +5,7 @@
 import { createHash, hash } from 'node:crypto';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { makeBearing } from './bearing.mjs';
 import { ResponseReader } from './response-reader.mjs';
 import { makeSigner, unsignedPayload } from './signing.mjs';
 
@@ -20,6 +21,7 @@ import { makeSigner, unsignedPayload } from './signing.mjs';
  * @property {number} seconds
  * @property {number} warmupSeconds
  * @property {number} [seed] of the order of keys
+ * @property {import('./bearing.mjs').Bearer} [bearer] asks with a token instead of a signature
  */
 
 const smallBytesMax = 64 * 1024;
@@ -55,7 +57,7 @@ function makeRandom(seed) {
 
 /** `count` signed request heads, all of one length, end to end in one buffer. */
 function makeHeads(plan, count, keyOf, body) {
-  const sign = makeSigner(plan.target);
+  const sign = plan.bearer ? makeBearing(plan.target, plan.bearer) : makeSigner(plan.target);
   const small = plan.sizeBytes <= smallBytesMax;
   const sha256 = body && (small ? hash('sha256', body, 'hex') : unsignedPayload);
   const requestOf = (index) => {

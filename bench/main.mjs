@@ -10,6 +10,7 @@ import { measureLimits } from './limits.mjs';
 import { stopAll } from './processes.mjs';
 import { formatReport, ratioOf, summarize } from './report.mjs';
 import { findBinary, startServers } from './servers.mjs';
+import { benchTokens, describeTokens } from './tokens.mjs';
 import { measureInTurns, readyServers, runLoad } from './turns.mjs';
 import { workloadsOf } from './workloads.mjs';
 
@@ -23,7 +24,7 @@ Measures the gateway and, where found (VERSITYGW, MINIO or PATH), versitygw and 
 versitygw, which is also measured directly and behind versitygw's own S3 proxy.
 
   --path NAME      embedded, s3 or all (all); "decisions" measures authorization alone, without
-                   servers
+                   servers; "tokens" compares the gateway with itself: signatures, tokens, proofs
   --seconds N      how long each turn lasts (4)
   --rounds N       turns of each server at each workload (3)
   --only NAMES     workloads to run, separated by commas:
@@ -62,14 +63,21 @@ const say = (line) => void process.stderr.write(`${line}\n`);
 if (values.help) {
   process.stdout.write(`${help}\n`);
 } else if (values.path === 'decisions') {
-  const measured = benchDecisions();
-  const text = values.json ? JSON.stringify(measured, null, 2) : describeDecisions(measured);
-  process.stdout.write(`${text}\n`);
+  print(benchDecisions(), describeDecisions);
 } else {
   const dir = mkdtempSync(join(values.dir ?? process.env.TMPDIR ?? '/var/tmp', 'bursar-bench-'));
   process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1));
-  await bench(dir);
+  const rounds = Number(values.rounds);
+  const seconds = Number(values.seconds);
+  if (values.path === 'tokens')
+    print(await benchTokens({ dir, rounds, seconds, say }), describeTokens);
+  else await bench(dir);
+}
+
+function print(measured, describe) {
+  const text = values.json ? JSON.stringify(measured, null, 2) : describe(measured);
+  process.stdout.write(`${text}\n`);
 }
 
 async function bench(dir) {
@@ -145,8 +153,7 @@ function report(results) {
     writeFileSync(out, formatReport({ results, workloadsOf, notesDir: import.meta.dirname }));
     say(`wrote ${out}`);
   }
-  const print = values.json ? JSON.stringify(results, null, 2) : results.paths.map(summaryText);
-  process.stdout.write(`${[print].flat().join('\n\n')}\n`);
+  print(results, ({ paths: measured }) => measured.map(summaryText).join('\n\n'));
 }
 
 function summaryText({ name, measurements }) {

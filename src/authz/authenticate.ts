@@ -82,7 +82,7 @@ export interface AuthenticatorOptions {
   nowMs?: () => number;
 }
 
-const bearerForm = /^(Bearer|DPoP)(?: +(.*))?$/i;
+const bearerScheme = /^(Bearer|DPoP)(?: +|$)/i;
 
 const keptKeys = 10_000;
 
@@ -144,10 +144,10 @@ export class Authenticator {
   async #verifyBearer(request: SignedRequest): Promise<Identity | undefined> {
     const authorization = headerOf(request.headers, 'authorization');
     if (this.#bearer === undefined || authorization === undefined) return undefined;
-    const [, scheme, token = ''] = bearerForm.exec(authorization) ?? [];
+    const [whole = '', scheme] = bearerScheme.exec(authorization) ?? [];
     if (scheme === undefined) return undefined;
     refuseQueryClaim(authorization, request.query);
-    return this.#bearer.authenticate(request, scheme, token);
+    return this.#bearer.authenticate(request, scheme, authorization.slice(whole.length));
   }
 
   async #verifySignature(request: SignedRequest): Promise<Identity | null> {

@@ -188,13 +188,17 @@ interface Bound {
 }
 
 function identityOf({ actor, delegation }: Borne, shown: Shown, nowMs: number): Identity {
+  const { evidence, keyThumbprint, payload } = shown;
   return {
-    ...actor,
+    principal: actor.principal,
+    subjects: actor.subjects,
     isAnonymous: false,
     accessKeyId: null,
-    ...shown,
+    keyThumbprint,
     delegation,
+    evidence,
     authentication: { type: tokenType, version: tokenType, signedAtMs: nowMs },
+    payload,
     presigned: false,
   };
 }

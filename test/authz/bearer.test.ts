@@ -118,11 +118,14 @@ describe('the URL that a proof is for', () => {
 
 describe('a token', () => {
   test('is a chain of links or the affair of an outside issuer, by its own first header', async () => {
-    const links = await tokens.authenticate(get(), 'Bearer', bearerOfAlice());
+    const known = bearerOfAlice();
+    const links = await tokens.authenticate(get(), 'Bearer', known);
     expect(links.delegation?.ids[0]).toMatch(`${aliceKey.publicKey.thumbprint}.`);
     expect(outside).toEqual([]);
     const foreign = `${encode({ typ: 'at+jwt', alg: 'RS256' })}.e30.AAAA`;
-    for (const text of [foreign, 'nonsense', '', `${'A'.repeat(5000)}.e30.AAAA`]) {
+    const long = `${'A'.repeat(5000)}.e30.AAAA`;
+    // What only ends as a token that was verified is not that token.
+    for (const text of [foreign, 'nonsense', '', long, `x${known}`, known.slice(-64)]) {
       const identity = await tokens.authenticate(get(), 'Bearer', text);
       expect(identity.delegation).toBe(outsideDelegation);
       expect(outside.pop()).toBe(text);

@@ -84,9 +84,13 @@ interface Asked {
 }
 
 /** The headers of a request with a token that is bound to the job's key. */
-function prove(token: string, asked: Asked, more: Partial<ProofRequest> = {}) {
+function prove(
+  token: string,
+  asked: Asked,
+  more: Partial<ProofRequest> = {},
+): Record<string, string> {
   const { method, path, headers = {}, body } = asked;
-  const all = { host: new URL(target.endpoint).host, ...headers };
+  const all: Record<string, string> = { host: new URL(target.endpoint).host, ...headers };
   const proof = createProof(
     { method, url: `${target.endpoint}${path}`, headers: all },
     {
@@ -95,8 +99,8 @@ function prove(token: string, asked: Asked, more: Partial<ProofRequest> = {}) {
       ...more,
     },
   );
-  const length = body === undefined ? {} : { 'content-length': String(body.length) };
-  return { ...all, ...length, ...proof };
+  if (body !== undefined) all['content-length'] = String(body.length);
+  return { ...all, ...proof };
 }
 
 function sendProved(token: string, asked: Asked, more?: Partial<ProofRequest>): Promise<Answer> {

@@ -11,12 +11,23 @@ export interface VerifiedChainsOptions extends Omit<ChainOptions, 'nowMs'> {
 
 const MiB = 1024 * 1024;
 
+/**
+ * By its end, most of the last signature, a token is found without hashing all of it. Ends that are
+ * equal may be made; what is found must be the whole text.
+ */
+const endLength = 64;
+
+interface Kept {
+  text: string;
+  chain: Chain;
+}
+
 export class VerifiedChains {
   readonly #options: VerifiedChainsOptions;
   readonly #generationBytes: number;
-  #young = new Map<string, Chain>();
+  #young = new Map<string, Kept>();
   #youngBytes = 0;
-  #old = new Map<string, Chain>();
+  #old = new Map<string, Kept>();
   #epoch = 0;
 
   constructor(options: VerifiedChainsOptions) {
@@ -26,12 +37,14 @@ export class VerifiedChains {
 
   /** The chain of a token that was verified before and has not expired. */
   find(text: string, nowMs: number): Chain | undefined {
-    let chain = this.#young.get(text);
-    if (chain === undefined) {
-      chain = this.#old.get(text);
-      if (chain !== undefined) this.#keep(text, chain);
+    const end = text.slice(-endLength);
+    let kept = this.#young.get(end);
+    if (kept?.text !== text) {
+      kept = this.#old.get(end);
+      if (kept?.text !== text) return undefined;
+      this.#keep(text, kept.chain);
     }
-    return chain !== undefined && nowMs < chain.expiresAtMs ? chain : undefined;
+    return nowMs < kept.chain.expiresAtMs ? kept.chain : undefined;
   }
 
   /** The same, verified now if it was not. Throws as `verifyChain` does. */
@@ -58,7 +71,7 @@ export class VerifiedChains {
       this.#young = new Map();
       this.#youngBytes = 0;
     }
-    this.#young.set(text, chain);
+    this.#young.set(text.slice(-endLength), { text, chain });
     this.#youngBytes += text.length;
   }
 }
