@@ -23,7 +23,7 @@ beforeAll(async () => {
     const bucket = 'data';
     const action = 's3:PutObject';
     const about = { action, bucket, index, key, principal, status: 200, tenant: 'default', time };
-    const sql = 'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)';
+    const sql = 'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)';
     const values = [index++, Date.parse(time), 'default', principal, action, bucket, key];
     await db.tx.run(sql, ...values, JSON.stringify(about));
   };

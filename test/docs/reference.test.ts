@@ -62,6 +62,8 @@ describe('the page of records', () => {
       tenant: 'a',
       principal: 'a',
       accessKeyId: 'a',
+      keyThumbprint: 'a',
+      tokens: ['a'],
       evidence: 'none',
       bucket: 'a',
       bucketTenant: 'a',
