@@ -49,8 +49,10 @@ export async function serveSts(
     const request = parseRequest(raw, begun, []);
     const body = await receiveForm(request, response);
     const asked = readForm(body);
+    const { issuersAsOf } = sts.sessions;
     const who = await authenticate(sts, request, asked.token, body);
-    const { document, index } = await trade(sts, { request, who, asked, bytesIn: body.length });
+    const given = { request, who, asked, issuersAsOf, bytesIn: body.length };
+    const { document, index } = await trade(sts, given);
     response.writeHead(200, {
       'content-type': 'text/xml',
       'content-length': String(Buffer.byteLength(document)),
@@ -110,6 +112,7 @@ interface Trade {
   request: S3Request;
   who: Identity;
   asked: KeysRequest;
+  issuersAsOf: number;
   bytesIn: number;
 }
 
@@ -128,7 +131,10 @@ async function trade(sts: Sts, trade: Trade): Promise<{ document: string; index:
   return { document: renderKeys(keys, trade, request.id), index };
 }
 
-async function issue({ sessions }: Sts, { who, asked }: Trade): Promise<TemporaryKeys> {
+async function issue(
+  { sessions }: Sts,
+  { who, asked, issuersAsOf }: Trade,
+): Promise<TemporaryKeys> {
   const { delegation, principal } = who;
   if (!delegation) throw new Error('a token without delegation');
   if (asked.tenant !== principal.tenant) {
@@ -136,7 +142,8 @@ async function issue({ sessions }: Sts, { who, asked }: Trade): Promise<Temporar
     throw new Refusal('AccessDenied', { message });
   }
   const { policy, durationMs } = asked;
-  return sessions.issue({ actor: who, delegation, policy, durationMs, nowMs: Date.now() });
+  const nowMs = Date.now();
+  return sessions.issue({ actor: who, delegation, policy, issuersAsOf, nowMs, durationMs });
 }
 
 async function record(

@@ -9,7 +9,7 @@ import { Refusal } from '../../core/errors.ts';
 import { newSecretAccessKey, newTemporaryKeyId } from '../../core/ids.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import type { AccessKey } from '../authenticate.ts';
-import type { Follower } from '../changes.ts';
+import type { AuthzChange, Follower } from '../changes.ts';
 import type { Directory } from '../directory.ts';
 import { parseSessionPolicy } from '../grants/session-policy.ts';
 import type { Actor, Delegation } from '../identity.ts';
@@ -30,6 +30,8 @@ export interface SessionRequest {
   delegation: Delegation;
   /** A session policy's text; null: there is none. */
   policy: string | null;
+  /** `issuersAsOf` before the token was verified. */
+  issuersAsOf: number;
   nowMs: number;
   durationMs: number;
 }
@@ -44,6 +46,10 @@ export interface TemporaryKeys {
 /** What a header or a presigned URL can carry beside everything else. */
 export const sessionTokenBytesMax = 8 * 1024;
 
+/** What ids of outside issuers' tokens begin with: `oidc.TENANT.ISSUER.ID`. */
+const outsideKind = 'oidc';
+const keptBytesMax = 32 * 1024 * 1024;
+
 interface Kept {
   key: AccessKey;
   goodUntilMs: number;
@@ -53,7 +59,9 @@ export class Sessions implements Follower {
   readonly #read: Reader;
   readonly #directory: Pick<Directory, 'findActor'>;
   readonly #sealer: SessionSealer;
-  readonly #recent = new RecentTokens<Kept>();
+  readonly #recent = new RecentTokens<Kept>(keptBytesMax);
+  #issuerChanges = 0;
+  #issuerChangesUnderWay = 0;
 
   constructor({ read, directory, keyring }: SessionsOptions) {
     this.#read = read;
@@ -61,14 +69,17 @@ export class Sessions implements Follower {
     this.#sealer = new SessionSealer(keyring);
   }
 
-  /** Throws Refusal MalformedPolicyDocument or PackedPolicyTooLarge. */
-  async issue({
-    actor,
-    delegation,
-    policy,
-    nowMs,
-    durationMs,
-  }: SessionRequest): Promise<TemporaryKeys> {
+  /** Another one after each change of outside issuers; NaN, which equals nothing, during one. */
+  get issuersAsOf(): number {
+    return this.#issuerChangesUnderWay > 0 ? Number.NaN : this.#issuerChanges;
+  }
+
+  /**
+   * Throws Refusal MalformedPolicyDocument or PackedPolicyTooLarge; SlowDown where the token's
+   * issuer may have been changed since it was verified.
+   */
+  async issue(request: SessionRequest): Promise<TemporaryKeys> {
+    const { actor, delegation, policy, nowMs, durationMs } = request;
     const { principal } = actor;
     if (policy !== null) parseSessionPolicy(policy, principal.tenant);
     const { ids, scope, conditions, accounts } = delegation;
@@ -86,6 +97,9 @@ export class Sessions implements Follower {
       policy,
       expiresAtMs: Math.min(delegation.expiresAtMs, nowMs + durationMs),
     };
+    if (session.issuer !== null && request.issuersAsOf !== this.issuersAsOf) {
+      throw new Refusal('SlowDown');
+    }
     const sessionToken = this.#sealer.seal(accessKeyId, session);
     if (sessionToken.length > sessionTokenBytesMax) throw new Refusal('PackedPolicyTooLarge');
     const { secret: secretAccessKey, expiresAtMs } = session;
@@ -97,36 +111,30 @@ export class Sessions implements Follower {
    * a session token that is not this key's, or whose token is good no more.
    */
   async find(accessKeyId: string, sessionToken: string, nowMs: number): Promise<AccessKey> {
-    const kept = this.#recent.find(sessionToken, nowMs);
-    if (kept) {
-      if (kept.key.id !== accessKeyId) throw new Refusal('InvalidToken');
-      return kept.key;
+    const known = this.#recent.find(sessionToken, nowMs);
+    if (known) {
+      if (known.key.id !== accessKeyId) throw new Refusal('InvalidToken');
+      return known.key;
     }
     const { epoch } = this.#recent;
-    const key = await this.#open(accessKeyId, sessionToken);
-    const goodUntilMs = key.delegation?.expiresAtMs ?? 0;
-    this.#recent.keep(sessionToken, { key, goodUntilMs }, epoch);
+    const session = this.#sealer.open(accessKeyId, sessionToken);
+    const actor = session && (await this.#actorOf(session));
+    if (!actor) throw new Refusal('InvalidToken');
+    const key = accessKeyOf(accessKeyId, session, actor);
+    const kept = { key, goodUntilMs: session.expiresAtMs };
+    this.#recent.keep(sessionToken, kept, epoch, sessionToken.length + weigh(session));
     return key;
   }
 
-  async follow(): Promise<() => void> {
-    return () => this.#recent.forgetAll();
-  }
-
-  async #open(id: string, text: string): Promise<AccessKey> {
-    const session = this.#sealer.open(id, text);
-    const actor = session && (await this.#actorOf(session));
-    if (!actor) throw new Refusal('InvalidToken');
-    const { secret, ids, scope, conditions, accounts, policy, expiresAtMs } = session;
-    const delegation: Delegation = {
-      ids,
-      scope: scope === null ? null : parseScope(scope),
-      conditions: new ChainConditions(conditions),
-      accounts,
-      policies: policy === null ? [] : [parseSessionPolicy(policy, actor.principal.tenant)],
-      expiresAtMs,
+  async follow({ type }: AuthzChange): Promise<() => void> {
+    const concernsIssuers = type === 'putIssuer' || type === 'deleteIssuer';
+    if (concernsIssuers) this.#issuerChangesUnderWay++;
+    return () => {
+      this.#recent.forgetAll();
+      if (!concernsIssuers) return;
+      this.#issuerChangesUnderWay--;
+      this.#issuerChanges++;
     };
-    return { id, secret, publicKey: null, ...actor, delegation };
   }
 
   /** In whose name it acts; undefined if nobody lets it any more. */
@@ -150,8 +158,8 @@ export class Sessions implements Follower {
   /** Is the enrolled key still there and active, if one signed link 0? */
   async #isSignerGood([first = '']: readonly string[], { principal }: Actor): Promise<boolean> {
     const [thumbprint = '', ...rest] = first.split('.');
-    // The gateway's own have one part, those of outside issuers four.
-    if (rest.length !== 1) return true;
+    // The gateway's own ids have no dot; those of keys begin with a thumbprint.
+    if (rest.length === 0 || thumbprint === outsideKind) return true;
     const row = await this.#read.get(
       `SELECT 1 FROM public_keys WHERE thumbprint = ? AND tenant = ? AND principal = ?
        AND purpose = 'token' AND active = 1`,
@@ -168,7 +176,7 @@ export class Sessions implements Follower {
    */
   async #issuerState([first = '']: readonly string[]): Promise<string | null> {
     const [kind, tenant = '', name = '', id] = first.split('.');
-    if (kind !== 'oidc' || id === undefined) return null;
+    if (kind !== outsideKind || id === undefined) return null;
     const row = await this.#read.get(
       'SELECT url, audience, mapping, created_ms FROM issuers WHERE tenant = ? AND name = ?',
       // Names have no capitals: a D stands for a dot, which parts an id.
@@ -178,6 +186,29 @@ export class Sessions implements Follower {
     if (row === undefined) throw new Refusal('InvalidToken');
     return createHash('sha256').update(JSON.stringify(row)).digest('base64url');
   }
+}
+
+function accessKeyOf(id: string, session: Session, actor: Actor): AccessKey {
+  const { secret, ids, scope, conditions, accounts, policy, expiresAtMs } = session;
+  const delegation: Delegation = {
+    ids,
+    scope: scope === null ? null : parseScope(scope),
+    conditions: new ChainConditions(conditions),
+    accounts,
+    policies: policy === null ? [] : [parseSessionPolicy(policy, actor.principal.tenant)],
+    expiresAtMs,
+  };
+  return { id, secret, publicKey: null, ...actor, delegation };
+}
+
+/** At most so many bytes, compiled, for each character. */
+const policyFactor = 128;
+const otherFactor = 16;
+
+/** How much memory it takes: what compresses well is small until it is read. */
+function weigh({ policy, scope, conditions, ids }: Session): number {
+  const others = JSON.stringify([scope, conditions, ids]).length;
+  return policyFactor * (policy?.length ?? 0) + otherFactor * others;
 }
 
 /** Of `group:cms/shifters`. */

@@ -48,7 +48,7 @@ afterEach(() => {
 
 /** Applies as the gateway does: what keeps in memory is told in its order. */
 async function apply(change: AuthzChange) {
-  const updates = [await directory.follow(), await sessions.follow()];
+  const updates = [await directory.follow(), await sessions.follow(change)];
   db.exec('BEGIN IMMEDIATE');
   const verdict = await applyAuthzChange(db.tx, change, now);
   db.exec('COMMIT');
@@ -57,7 +57,7 @@ async function apply(change: AuthzChange) {
 }
 
 async function run(sql: string) {
-  const update = await sessions.follow();
+  const update = await sessions.follow({ type: 'deleteIssuer', tenant: 'cms', name: 'none' });
   await db.tx.run(sql);
   update();
 }
@@ -80,8 +80,9 @@ function delegation(given: Partial<Delegation> = {}): Delegation {
 
 async function issue(given: Partial<Parameters<Sessions['issue']>[0]> = {}) {
   const actor = await alice();
-  const request = { actor, delegation: delegation(), policy: null, nowMs: now, durationMs: hour };
-  return sessions.issue({ ...request, ...given });
+  const { issuersAsOf } = sessions;
+  const times = { nowMs: now, durationMs: hour, issuersAsOf };
+  return sessions.issue({ actor, delegation: delegation(), policy: null, ...times, ...given });
 }
 
 function find({ accessKeyId, sessionToken }: { accessKeyId: string; sessionToken: string }) {
@@ -138,6 +139,19 @@ describe('temporary keys', () => {
     const { sessionToken } = await issue({ delegation: delegation({ ids }) });
     expect(sessionToken.length).toBeLessThan(sessionTokenBytesMax / 8);
   });
+});
+
+test('what is kept of temporary keys is bounded by what it takes in memory', async () => {
+  const Resource = Array.from({ length: 450 }, () => '*');
+  const Statement = { Effect: 'Allow', Action: 's3:*', Resource };
+  const policy = JSON.stringify({ Version: '2012-10-17', Statement });
+  const first = await issue({ policy });
+  // It compresses to next to nothing, and takes 170 KB when it is read.
+  expect(first.sessionToken.length).toBeLessThan(1000);
+  const found = await find(first);
+  expect(await find(first)).toBe(found);
+  for (let i = 0; i < 400; i++) await find(await issue({ policy }));
+  expect(await find(first)).not.toBe(found);
 });
 
 describe('a session token', () => {
@@ -202,9 +216,13 @@ describe('temporary keys end at once', () => {
     await run(`INSERT INTO public_keys (thumbprint, tenant, principal, jwk, purpose, proof,
       created_ms) VALUES ('${thumbprint}', 'cms', 'alice', '{}', 'token', '', 0)`);
     const keys = await issue({ delegation: delegation({ ids: [`${thumbprint}.a`] }) });
+    // Its holder chooses what follows the thumbprint.
+    const odd = await issue({ delegation: delegation({ ids: [`${thumbprint}.a.b.c`] }) });
     expect((await find(keys)).principal.id).toBe('cms/alice');
+    await find(odd);
     await run('UPDATE public_keys SET active = 0');
     await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+    await expect(find(odd)).rejects.toEqual(refused('InvalidToken'));
     await run('UPDATE public_keys SET active = 1');
     await find(keys);
     await run('DELETE FROM public_keys');
@@ -231,6 +249,22 @@ describe('temporary keys end at once', () => {
     await run(`UPDATE principals SET role = 'operator' WHERE name = 'alice'`);
     directory.forget();
     await expect(find(last)).rejects.toEqual(refused('InvalidToken'));
+  });
+
+  test('and are not made while the issuer of their token is changed', async () => {
+    await run(`INSERT INTO issuers (tenant, name, url, audience, mapping, created_ms)
+      VALUES ('cms', 'key.cloak', 'https://issuer.example', 'bursar', '{}', 0)`);
+    const outside = delegation({ ids: [outsideId] });
+    const { issuersAsOf } = sessions;
+    const update = await sessions.follow({ type: 'deleteIssuer', tenant: 'cms', name: 'other' });
+    const late = { delegation: outside, issuersAsOf: sessions.issuersAsOf };
+    for (const given of [{ delegation: outside, issuersAsOf }, late]) {
+      await expect(issue(given)).rejects.toEqual(refused('SlowDown'));
+    }
+    update();
+    await expect(issue({ ...late, issuersAsOf })).rejects.toEqual(refused('SlowDown'));
+    await expect(issue(late)).rejects.toEqual(refused('SlowDown'));
+    expect((await find(await issue({ delegation: outside }))).principal.id).toBe('cms/alice');
   });
 
   test('to be in a group that only the issuer put them in, once it is gone', async () => {
