@@ -19,8 +19,8 @@ export interface TokenEntry {
   expiresMs: number;
   lastUsedMs: number | null;
   uses: number;
-  /** False: of a principal's own key, which was deactivated or deleted. */
-  isSignerActive: boolean;
+  /** False: its principal, or the key of it that signed the first link, is inactive or gone. */
+  isActive: boolean;
 }
 
 /** Whose tokens are wanted: null is everybody's. */
@@ -36,17 +36,19 @@ export interface TokenPosition {
   id: string;
 }
 
-type Row = Omit<TokenEntry, 'details' | 'isSignerActive'> & {
+type Row = Omit<TokenEntry, 'details' | 'isActive'> & {
   details: string;
-  isSignerActive: number;
+  isActive: number;
 };
 
 // A `jti` that a principal's key signed begins with the thumbprint of the key: 43 characters and a
 // dot, which no other has first in this place.
 const select = `SELECT id, kind, parent, tenant, principal, access_key AS accessKeyId, details,
     created_ms AS createdMs, expires_ms AS expiresMs, last_used_ms AS lastUsedMs, uses,
-    instr(id, '.') <> 44 OR EXISTS (SELECT 1 FROM public_keys AS k
-      WHERE k.thumbprint = substr(tokens.id, 1, 43) AND k.active) AS isSignerActive
+    EXISTS (SELECT 1 FROM principals AS p
+      WHERE p.tenant = tokens.tenant AND p.name = tokens.principal AND p.active)
+    AND (instr(id, '.') <> 44 OR EXISTS (SELECT 1 FROM public_keys AS k
+      WHERE k.thumbprint = substr(tokens.id, 1, 43) AND k.active)) AS isActive
   FROM tokens WHERE kind <> 'share'`;
 
 /** At most `limit` links, by tenant, principal and id: a link comes after the one above it. */
@@ -69,10 +71,10 @@ export async function listTokens(
 }
 
 function entriesOf(rows: Row[]): TokenEntry[] {
-  return rows.map(({ details, isSignerActive, ...row }) => ({
+  return rows.map(({ details, isActive, ...row }) => ({
     ...row,
     details: JSON.parse(details) as TokenDetails,
-    isSignerActive: isSignerActive !== 0,
+    isActive: isActive !== 0,
   }));
 }
 

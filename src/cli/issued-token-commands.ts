@@ -63,7 +63,7 @@ interface Token {
   scope: string | null;
   boundTo: string | null;
   label: string | null;
-  state: 'valid' | 'expired' | 'revoked' | 'signer-inactive';
+  state: 'valid' | 'expired' | 'revoked' | 'inactive';
   expiresAt: string;
   lastUsedAt: string | null;
   uses: number;
@@ -105,7 +105,7 @@ const stateWords: Record<Token['state'], string> = {
   valid: '',
   expired: ', EXPIRED',
   revoked: ', REVOKED',
-  'signer-inactive': ', REFUSED: the key that signed it is switched off',
+  inactive: ', REFUSED: its principal or the key that signed it is switched off',
 };
 
 function describe(token: Token): string[] {

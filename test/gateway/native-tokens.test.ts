@@ -182,6 +182,15 @@ describe('a list', () => {
   );
 });
 
+test('a token of a principal that is switched off is shown as refused', async () => {
+  const { jti } = await create('cms/bob');
+  const change = { type: 'updatePrincipal', tenant: 'cms', name: 'bob' } as const;
+  await api.apply({ ...change, active: false });
+  expect(await stateOf(jti)).toBe('inactive');
+  await api.apply({ ...change, active: true });
+  expect(await stateOf(jti)).toBe('valid');
+});
+
 describe('revoking', () => {
   test.each(['cms/alice', 'cms/boss', 'ROOT'])('%s can', async (who) => {
     const { jti } = await create();

@@ -20,7 +20,7 @@ const anything = (description: string) => ({
   additionalProperties: true,
   description,
 });
-const states = ['valid', 'expired', 'revoked', 'signer-inactive'] as const;
+const states = ['valid', 'expired', 'revoked', 'inactive'] as const;
 
 const token = answerObject({
   jti: text,
@@ -44,8 +44,8 @@ const token = answerObject({
     type: 'string',
     enum: [...states],
     description:
-      'revoked: it, or one above it. signer-inactive: the key that signed the first link is ' +
-      'switched off or deleted.',
+      'revoked: it, or one above it. inactive: its principal, or the key of it that signed the ' +
+      'first link, is deactivated or deleted.',
   },
   createdAt: { ...time, description: 'When it was issued, or first seen.' },
   notBefore: time,
@@ -136,6 +136,6 @@ function show({ revocations }: NativeDeps, entry: TokenEntry): object {
 
 function stateOf(entry: TokenEntry, isRevoked: boolean): (typeof states)[number] {
   if (isRevoked) return 'revoked';
-  if (!entry.isSignerActive) return 'signer-inactive';
+  if (!entry.isActive) return 'inactive';
   return nowMs() >= entry.expiresMs ? 'expired' : 'valid';
 }
