@@ -5,6 +5,7 @@ import type { Tx } from '../core/database.ts';
 import { sharesPerPrincipalMax } from '../core/limits.ts';
 import { missing, roleOf, type StepsOf } from './change-steps.ts';
 import type { Shared } from './shares.ts';
+import { isActiveKey } from './token-changes.ts';
 
 export interface ShareChange {
   type: 'addShare';
@@ -22,8 +23,9 @@ export interface ShareChange {
 
 export const shareSteps: StepsOf<ShareChange> = {
   addShare: {
-    check: async (tx, { id, tenant, principal }) => {
+    check: async (tx, { id, tenant, principal, accessKeyId }) => {
       if (!(await roleOf(tx, tenant, principal))) return missing(tx, tenant, 'NoSuchPrincipal');
+      if (accessKeyId !== null && !(await isActiveKey(tx, accessKeyId))) return 'AccessDenied';
       if (await tx.get('SELECT 1 FROM tokens WHERE id = ?', id)) return 'AlreadyExists';
       const held = await tx.get<{ count: number }>(
         "SELECT count(*) AS count FROM tokens WHERE tenant = ? AND principal = ? AND kind = 'share'",

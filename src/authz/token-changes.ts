@@ -96,7 +96,7 @@ export async function findTokenOwner(read: Reader, id: string): Promise<TokenOwn
   return undefined;
 }
 
-async function isActiveKey(tx: Tx, id: string): Promise<boolean> {
+export async function isActiveKey(tx: Tx, id: string): Promise<boolean> {
   return (await tx.get('SELECT 1 FROM access_keys WHERE id = ? AND active', id)) !== undefined;
 }
 

@@ -29,7 +29,7 @@ export function addShareCommands(program: Command): void {
     .description('links by which anybody can read an object or a folder');
   share
     .command('create <s3-url>', { isDefault: true })
-    .description('make a link to s3://BUCKET/KEY, or to the folder s3://BUCKET/PREFIX/')
+    .description('make a link to the object or the folder s3://BUCKET/KEY')
     .option('--expires <duration>', 'how long it is valid, at most 366d', '7d')
     .option('--downloads <count>', 'how many downloads may be begun (default: any number)')
     .action(async (url: string, given: ShareFlags, command: Command) => {
@@ -74,7 +74,7 @@ export function addShareCommands(program: Command): void {
 function splitUrl(url: string): { bucket: string; key: string } {
   const [, bucket, key = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/s.exec(url) ?? [];
   if (bucket !== undefined) return { bucket, key };
-  throw new CommandFailure('usage', `${url} must be s3://BUCKET/KEY or s3://BUCKET/PREFIX/`);
+  throw new CommandFailure('usage', `${url} must be s3://BUCKET/KEY`);
 }
 
 function read<T>(flag: string, text: string, parse: (text: string) => T): T {

@@ -1,4 +1,6 @@
 // Share links through a served gateway: what a holder gets, what a guesser learns, and when it ends.
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type Answer,
@@ -193,8 +195,8 @@ describe('a link to a folder', () => {
     await ended(open(link.url));
   });
 
-  it('opens nothing outside of it', async () => {
-    const { url } = await share(alice, 'run/');
+  it('opens nothing outside of it, also where it was named without its slash', async () => {
+    const { url } = await share(alice, 'run');
     const outside = ['../running', '..%2Frunning', '%2e%2e/running', '/../running', 'ning'];
     for (const path of outside) expect((await open(url + path)).status, path).toBe(404);
     expect((await open(url.slice(0, -1))).status).toBe(200);
@@ -328,6 +330,33 @@ function shareMessage(key: string, more: object = {}) {
   return { method: 'POST', path: '/_/v1/shares', headers, body };
 }
 
+describe('the command', () => {
+  const bursar = async (...args: string[]): Promise<string> => {
+    const { accessKeyId, secretAccessKey } = alice.keys;
+    const env = {
+      ...{ PATH: process.env.PATH, BURSAR_ENDPOINT: target.endpoint },
+      ...{ BURSAR_ACCESS_KEY_ID: accessKeyId, BURSAR_SECRET_ACCESS_KEY: secretAccessKey },
+    };
+    const command = ['dist/cli/main.js', 'share', ...args];
+    return (await promisify(execFile)(process.execPath, command, { env })).stdout;
+  };
+
+  it('prints a URL that opens, lists it without its secret, and ends it', async () => {
+    const args = ['--expires', '1h', '--downloads', '3'];
+    const [url = '', end] = (await bursar('s3://raw/run/a.txt', ...args)).split('\n');
+    expect(end).toBe('');
+    expect((await open(url)).text).toBe('content of a');
+    const [id = '', secret = ''] = (url.split('/').at(-2) as string).split('.');
+    const listed = await bursar('list');
+    expect(listed).toMatch(
+      new RegExp(`^${id} +cms/alice +s3://cms:raw/run/a.txt .*1 of 3 +valid$`, 'm'),
+    );
+    expect(listed).not.toContain(secret);
+    await bursar('revoke', id);
+    await ended(open(url));
+  });
+});
+
 describe('who makes a link', () => {
   it('must be able to read what is there', async () => {
     const codeOf = async (by: Target, key: string) => {
@@ -335,11 +364,19 @@ describe('who makes a link', () => {
       return JSON.parse(text).code;
     };
     expect(await codeOf(alice, 'run/none')).toBe('NoSuchKey');
-    expect(await codeOf(alice, 'run')).toBe('NoSuchKey');
+    expect(await codeOf(alice, 'runn')).toBe('NoSuchKey');
+    expect(await codeOf(bob, 'run')).toBe('AccessDenied');
     expect(await codeOf(bob, 'run/a.txt')).toBe('AccessDenied');
     expect(await codeOf(bob, 'run/none')).toBe('AccessDenied');
     const auditor = await newPrincipal(target, { tenant: 'cms', role: 'auditor' });
     expect(await codeOf(as(target, auditor), 'run/a.txt')).toBe('AccessDenied');
+    const denial = {
+      ...{ effect: 'deny', subjects: ['principal:cms/alice'], actions: ['bursar:CreateShare'] },
+    };
+    await callNative(boss, 'PUT', '/_/v1/tenants/cms/grants/no-links', denial);
+    expect(await codeOf(alice, 'run/a.txt')).toBe('AccessDenied');
+    await callNative(boss, 'DELETE', '/_/v1/tenants/cms/grants/no-links');
+    expect(await codeOf(alice, 'run/a.txt')).toBe(undefined);
     // Another tenant's bucket, by the same name.
     const stranger = as(target, await newPrincipal(target));
     expect(await codeOf(stranger, 'run/a.txt')).toMatch(/^(AccessDenied|NoSuchBucket)$/);

@@ -1,6 +1,8 @@
 // Native API: share links. Invariants: who makes one may itself read what it opens; the secret
 // leaves once, in the URL of the answer that makes it; and nobody sees or revokes another's but who
 // administers its tenant.
+
+import type { Identity } from '../../authz/identity.ts';
 import {
   identityOf,
   isFolder,
@@ -9,13 +11,15 @@ import {
   readShare,
   type Share,
 } from '../../authz/shares.ts';
-import { findCurrent } from '../../catalog/versions.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
+import { listObjects } from '../../catalog/listing.ts';
+import { type Catalog, findCurrent } from '../../catalog/versions.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { keyBytesMax, shareSecondsMax } from '../../core/limits.ts';
 import { principalId } from '../../core/principal.ts';
-import { Access, type Target } from '../access.ts';
-import { lookUpBucket } from '../bucket-lookup.ts';
+import { Access } from '../access.ts';
+import { lookUpBucket, type NamedBucket } from '../bucket-lookup.ts';
 import { checkKeyLength, parseRequest } from '../request.ts';
 import { shareUrl } from '../share-url.ts';
 import { type Call, type NativeRoute, nextOf, pageOf, param, refuseDelegated } from './route.ts';
@@ -64,7 +68,7 @@ export const shareRoutes: NativeRoute[] = [
           type: 'string',
           maxLength: keyBytesMax,
           default: '',
-          description: 'Of an object; of a folder with a slash at its end; empty: all.',
+          description: 'Of an object, or else of a folder; empty: all of the bucket.',
         },
         expiresIn: {
           type: 'integer',
@@ -156,39 +160,59 @@ function reachOf({ who, reach }: Call) {
   };
 }
 
-/** The link that is asked for. Throws `Refusal` unless it would work for who asks, from where. */
+/**
+ * The link that is asked for. Throws `Refusal` AccessDenied unless it would work now and from where
+ * it is asked for, NoSuchBucket or NoSuchKey.
+ */
 async function planShare(call: Call, id: string): Promise<Share> {
-  const { deps, who, request } = call;
+  const { deps, who } = call;
   const { bucket: asked, key, expiresIn, downloads: downloadsMax } = call.body as Wish;
   checkKeyLength(key);
   const actor = await deps.directory.findActor(who.id);
   if (!actor) throw new Refusal('AccessDenied');
   const found = await lookUpBucket(deps, who.tenant, asked);
   const createdMs = nowMs();
-  const share: Share = {
-    ...{ id, tenant: who.tenant, principal: who.name, key },
-    ...{ bucketTenant: found.tenant, bucket: found.name },
+  // A folder may be named without its slash, where no object has that name.
+  const keys = isFolder({ key }) ? [key] : [key, `${key}/`];
+  const shares = keys.map((one) => ({
+    ...{ id, tenant: who.tenant, principal: who.name },
+    ...{ bucketTenant: found.tenant, bucket: found.name, key: one },
     ...{ createdMs, expiresMs: createdMs + expiresIn * 1000, downloadsMax },
     ...{ downloads: 0, lastUsedMs: null, isRevoked: false },
-  };
+  }));
+  let isAllowed = false;
+  for (const share of shares) {
+    if (!(await isReadable(call, identityOf(share, actor), found, share.key))) continue;
+    if (!found.bucket) throw new Refusal('NoSuchBucket');
+    isAllowed = true;
+    if (share.key === key && isFolder({ key })) return share;
+    if (await isThere(deps, found.bucket, share.key)) return share;
+  }
+  throw new Refusal(isAllowed ? 'NoSuchKey' : 'AccessDenied');
+}
+
+/** Would who holds the link be allowed to read what it opens? */
+async function isReadable(
+  { deps, request }: Call,
+  holder: Identity,
+  found: NamedBucket,
+  key: string,
+): Promise<boolean> {
   const begun = { id: request.id, ...deps.originOf(request) };
-  const s3Request = parseRequest(request.raw, begun, []);
-  const access = new Access(deps, s3Request, identityOf(share, actor));
+  const access = new Access(deps, parseRequest(request.raw, begun, []), holder);
   const target = { askedName: `${found.tenant}:${found.name}`, found };
-  const wanted: Target[] = [{ ...target, action: 's3:GetObject', key, listPrefix: null }];
-  if (isFolder(share)) {
-    wanted.push({ ...target, action: 's3:ListBucket', key: null, listPrefix: key });
+  if (!(await access.allows({ ...target, action: 's3:GetObject', key, listPrefix: null }))) {
+    return false;
   }
-  for (const one of wanted) {
-    if (!(await access.allows(one))) throw new Refusal('AccessDenied');
-  }
-  if (!found.bucket) throw new Refusal('NoSuchBucket');
-  if (!isFolder(share) && !(await findCurrent(deps, found.bucket, key))) {
-    throw new Refusal('NoSuchKey', {
-      message: 'There is no object of this key. The name of a folder ends in a slash.',
-    });
-  }
-  return share;
+  if (!isFolder({ key })) return true;
+  return access.allows({ ...target, action: 's3:ListBucket', key: null, listPrefix: key });
+}
+
+/** Is there an object of this key, or anything in this folder? */
+async function isThere(deps: Catalog, bucket: Bucket, key: string): Promise<boolean> {
+  if (!isFolder({ key })) return (await findCurrent(deps, bucket, key)) !== undefined;
+  const query = { bucketId: bucket.id, prefix: key, delimiter: '', max: 1, after: null };
+  return (await listObjects(deps.read, query)).entries.length > 0;
 }
 
 function show(one: Share): object {
