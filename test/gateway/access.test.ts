@@ -400,10 +400,13 @@ describe('a bucket of another tenant', () => {
       expect([there.status, there.code]).toEqual([none.status, none.code]);
       expect(there.status).toBe(403);
     }
-    const body = deletionOf('top');
-    for (const name of ['raw', 'nil']) {
-      const answer = await ask(eve, 'POST', `/cms:${name}`, { query: { delete: '' }, body });
-      expect(outcome(answer)).toEqual(denied);
+    for (const headers of [{}, { 'x-amz-mfa': '1 2' }, { 'x-amz-acl': 'public-read' }]) {
+      for (const body of [deletionOf('top'), '<Delete/>', 'no XML', '']) {
+        const asked = { query: { delete: '' }, headers, body };
+        const there = await ask(eve, 'POST', '/cms:raw', asked);
+        expect(outcome(there)).toEqual(outcome(await ask(eve, 'POST', '/cms:nil', asked)));
+        expect(there.status).toBe(body.includes('top') ? 403 : 400);
+      }
     }
   });
 

@@ -29,19 +29,33 @@ interface Target {
 
 type Deletion = { key: string; refused: { code: ErrorCode; message: string } | null };
 
-/** Its keys are in the body, which strangers are not asked for. */
+interface Decided {
+  targets: Target[];
+  /** Why each is not deleted; null: it may be. */
+  refusals: (Refusal | null)[];
+  quiet: boolean;
+}
+
+/** From the admission of a request to its run. */
+const admitted = new WeakMap<Context, Decided>();
+
+/**
+ * The keys are in the body, so it is read before anything is decided, alike for a bucket that is
+ * not there. Only strangers without credentials are not asked for it.
+ */
 async function admit(context: Context): Promise<void> {
   if (context.who.isAnonymous) throw new Refusal('AccessDenied');
-  if (!context.foundBucket) await context.authorize('s3:DeleteObject');
+  demandDigest(context);
+  const { targets, quiet } = parseTargets(await receiveSmall(context, deleteBodyBytesMax));
+  const refusals = await Promise.all(targets.map((target) => decideOne(context, target)));
+  if (refusals.every((one) => one?.code === 'AccessDenied')) throw new Refusal('AccessDenied');
+  admitted.set(context, { targets, refusals, quiet });
 }
 
 async function run(context: Context): Promise<Reply> {
-  demandDigest(context);
-  const { targets, quiet } = parseTargets(await receiveSmall(context, deleteBodyBytesMax));
-  const decisions = await Promise.all(targets.map((target) => decideOne(context, target)));
-  if (decisions.every((one) => one?.code === 'AccessDenied')) throw new Refusal('AccessDenied');
+  const { targets, refusals, quiet } = admitted.get(context) as Decided;
   const deletions = await Promise.all(
-    targets.map((target, i) => deleteOne(context, target, decisions[i] ?? null)),
+    targets.map((target, i) => deleteOne(context, target, refusals[i] ?? null)),
   );
   return xmlReply('DeleteResult', {
     Deleted: quiet ? [] : deletions.filter((one) => !one.refused).map(({ key }) => ({ Key: key })),
@@ -51,7 +65,6 @@ async function run(context: Context): Promise<Reply> {
   });
 }
 
-/** Why the key is not deleted; null: it may be. */
 async function decideOne(context: Context, target: Target): Promise<Refusal | null> {
   const { key, conditions, versionId } = target;
   try {
