@@ -88,13 +88,15 @@ async function askForToken({ host, port, accessKeyId, secretAccessKey: secret },
 /** Rates, and their ratios within a round, where neighbours in time are compared. */
 export function describeTokens(results) {
   const [sigv4, short] = results;
-  const ratio = (one, other) =>
-    median(one.perSecond.map((rate, round) => rate / other.perSecond[round])).toFixed(3);
+  const ratio = (name, one, other) =>
+    median(one[name].map((value, round) => value / other[name][round])).toFixed(2);
   return results
     .map((one) => {
       const rate = `${median(one.perSecond).toFixed(0)}/s`;
       const cpu = `${median(one.cpuMs).toFixed(3)} ms of CPU each`;
-      const ratios = `${ratio(one, sigv4)} of sigv4, ${ratio(one, short)} of bearer-1`;
+      const beside = (other) =>
+        `${other.way}'s: rate ${ratio('perSecond', one, other)} CPU ${ratio('cpuMs', one, other)}`;
+      const ratios = [sigv4, short].map(beside).join('  ');
       return `${one.way.padEnd(10)} ${rate.padStart(8)}  ${cpu}  ${ratios}`;
     })
     .join('\n');
