@@ -43,7 +43,8 @@ type Borne = { actor: Actor; delegation: Delegation };
 /** What the request itself shows. */
 type Shown = Pick<Identity, 'evidence' | 'keyThumbprint' | 'payload'>;
 
-const tokenType = 'BEARER';
+/** How policies call it, in the place of AWS's ways to authenticate. */
+export const bearerType = 'BEARER';
 const headerLengthMax = 1024;
 const nothing = createHash('sha256').digest();
 
@@ -197,7 +198,7 @@ function identityOf({ actor, delegation }: Borne, shown: Shown, nowMs: number): 
     keyThumbprint,
     delegation,
     evidence,
-    authentication: { type: tokenType, version: tokenType, signedAtMs: nowMs },
+    authentication: { type: bearerType, version: bearerType, signedAtMs: nowMs },
     payload,
     presigned: false,
   };

@@ -97,6 +97,8 @@ export class Context {
   bytesIn = 0;
   /** Body bytes sent so far. */
   bytesOut = 0;
+  /** Was it found that who asks may do what the operation is about? */
+  isAdmitted = false;
   /** Log index of the committed record; null while nothing was committed. */
   index: number | null = null;
 
@@ -333,8 +335,12 @@ export class Context {
     this.response.destroy();
   }
 
+  /** Another tenant's bucket pays for nothing that its owner let nobody do. */
   charged(): { tenant: string; principal: string; bucket: Bucket | null } {
-    return { tenant: this.tenant, principal: this.who.principal.name, bucket: this.#bucket };
+    const { tenant, who } = this;
+    const isOwn = this.#bucket?.tenant === who.principal.tenant;
+    const bucket = isOwn || this.isAdmitted ? this.#bucket : null;
+    return { tenant, principal: who.principal.name, bucket };
   }
 
   private draft(

@@ -85,6 +85,7 @@ export async function serveRequest(
     if (!who.isAnonymous) context = asked;
     const operation = entered.findOperation(request);
     await admit(asked, operation);
+    asked.isAdmitted = true;
     context = asked;
     const reservation = reserve(context, operation);
     try {

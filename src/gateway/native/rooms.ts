@@ -1,10 +1,12 @@
 // The native API on the gateway's real rooms: signatures are checked as those of S3 requests are,
-// and commits go to the ledger. Invariant: a body is trusted only if its digest was signed, because
-// what it says (a role, a group) is the whole point of the request.
+// and commits go to the ledger. Invariant: where an access key signs, the body is trusted only if its
+// digest was signed, because what it says (a role, a group) is the whole point of the request.
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { RecordDraft } from '../../audit/record.ts';
-import type { Authenticator, Payload } from '../../authz/authenticate.ts';
+import type { Authenticator } from '../../authz/authenticate.ts';
+import { bearerType } from '../../authz/bearer.ts';
+import type { Identity as Authenticated } from '../../authz/identity.ts';
 import { type IntegrityError, Refusal } from '../../core/errors.ts';
 import type { Change } from '../../ledger/commit.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -30,7 +32,7 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
     authenticate: async (request, body) => {
       const who = await authenticator.authenticate(signedPartOf(request, proxies));
       if (who === null) throw new Refusal('AccessDenied');
-      checkBody(who.payload, body);
+      checkBody(who, body);
       return who;
     },
     commit: (entry) => commitEntry(ledger, entry),
@@ -47,13 +49,14 @@ function signedPartOf({ raw }: FastifyRequest, proxies: TrustedProxies) {
 }
 
 /** Throws `XAmzContentSHA256Mismatch` or, for a body that is not covered, `InvalidRequest`. */
-function checkBody(payload: Payload, body: Buffer): void {
+function checkBody({ payload, authentication }: Authenticated, body: Buffer): void {
   if (payload.kind === 'sha256') {
     const digest = createHash('sha256').update(body).digest();
     if (!digest.equals(payload.sha256)) throw new Refusal('XAmzContentSHA256Mismatch');
     return;
   }
-  if (body.length === 0) return;
+  // Who bears a token signs nothing, or what its proof covers: that was checked with the proof.
+  if (body.length === 0 || authentication?.type === bearerType) return;
   throw new Refusal('InvalidRequest', {
     message: 'The body must be signed: x-amz-content-sha256 must be its SHA-256.',
   });
