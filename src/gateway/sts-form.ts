@@ -88,7 +88,9 @@ function readSessionName(name = ''): string {
   throw invalid('RoleSessionName must have 2 to 64 letters, digits or _+=,.@-');
 }
 
-function readToken(token = ''): string {
+function readToken(text = ''): string {
+  // SDKs send a token file as it is, with the line end that editors and shells leave there.
+  const token = text.trim();
   if (token !== '' && token.length <= tokenBytesMax) return token;
   throw invalid(`WebIdentityToken must have 1 to ${tokenBytesMax} characters`);
 }

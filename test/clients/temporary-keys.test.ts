@@ -32,7 +32,7 @@ beforeAll(async () => {
   const bearer = await callNative(target, 'POST', '/_/v1/tokens', { scope, expiresIn: 3600 });
   const cnf = { jwk: key.publicKey.jwk };
   const bound = await callNative(target, 'POST', '/_/v1/tokens', { scope, expiresIn: 3600, cnf });
-  writeFileSync(join(dir, 'token'), bearer.token);
+  writeFileSync(join(dir, 'token'), `${bearer.token}\n`);
   writeFileSync(join(dir, 'bound'), bound.token);
   writeFileSync(join(dir, 'key'), renderPrivateKey(key, 'jwk'), { mode: 0o600 });
   writeFileSync(join(dir, 'data.txt'), 'some data');

@@ -35,6 +35,8 @@ describe('the form for temporary keys', () => {
       policy: null,
       durationMs: 3_600_000,
     });
+    const file = readForm(Buffer.from(form({ WebIdentityToken: 'a.b.c\r\n' })));
+    expect(file.token).toBe('a.b.c');
     const policy = '{"Statement": "ünï + %20"}';
     const asked = readForm(Buffer.from(form({ Policy: policy, DurationSeconds: '43200' })));
     expect(asked).toMatchObject({ policy, durationMs: 12 * 3_600_000 });
