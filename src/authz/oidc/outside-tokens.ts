@@ -12,7 +12,7 @@ import type { AddressPolicy } from './address-policy.ts';
 import { IssuerBook } from './issuer-book.ts';
 import type { KeysState } from './issuer-keys.ts';
 import { type OutsideToken, verifyOutsideToken } from './outside-token.ts';
-import { RecentTokens } from './recent-tokens.ts';
+import { RecentTokens } from '../recent-tokens.ts';
 
 export interface OutsideTokensOptions {
   read: Reader;

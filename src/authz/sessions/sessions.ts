@@ -13,7 +13,7 @@ import type { AuthzChange, Follower } from '../changes.ts';
 import type { Directory } from '../directory.ts';
 import { parseSessionPolicy } from '../grants/session-policy.ts';
 import type { Actor, Delegation } from '../identity.ts';
-import { RecentTokens } from '../oidc/recent-tokens.ts';
+import { RecentTokens } from '../recent-tokens.ts';
 import { ChainConditions } from '../tokens/conditions.ts';
 import { parseScope, renderScope } from '../tokens/scope.ts';
 import { type Session, SessionSealer } from './session-token.ts';

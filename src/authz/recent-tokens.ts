@@ -1,0 +1,62 @@
+// What was verified, kept so that the next request with the same token costs a look-up. Invariants:
+// bounded in bytes of the tokens; nothing is found after the time it is good for, or after something
+// was forgotten that it may depend on.
+
+const MiB = 1024 * 1024;
+
+interface Kept<T> {
+  token: T;
+  bytes: number;
+}
+
+export class RecentTokens<T extends { goodUntilMs: number }> {
+  readonly #generationBytes: number;
+  #young = new Map<string, Kept<T>>();
+  #youngBytes = 0;
+  #old = new Map<string, Kept<T>>();
+  #epoch = 0;
+
+  /** `generationBytes`: of the tokens in one of the two generations that are kept. */
+  constructor(generationBytes = 4 * MiB) {
+    this.#generationBytes = generationBytes;
+  }
+
+  /** Another one after each `forgetAll`. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  find(text: string, nowMs: number): T | undefined {
+    let kept = this.#young.get(text);
+    if (kept === undefined) {
+      kept = this.#old.get(text);
+      if (kept !== undefined) this.#add(text, kept);
+    }
+    return kept !== undefined && nowMs < kept.token.goodUntilMs ? kept.token : undefined;
+  }
+
+  /**
+   * Unless all was forgotten since `epoch`, when its verification began. `bytes`: what it takes in
+   * memory, where that is more than its text.
+   */
+  keep(text: string, token: T, epoch: number, bytes = text.length): void {
+    if (epoch === this.#epoch) this.#add(text, { token, bytes });
+  }
+
+  #add(text: string, kept: Kept<T>): void {
+    if (this.#youngBytes + kept.bytes > this.#generationBytes) {
+      this.#old = this.#young;
+      this.#young = new Map();
+      this.#youngBytes = 0;
+    }
+    if (!this.#young.has(text)) this.#youngBytes += kept.bytes;
+    this.#young.set(text, kept);
+  }
+
+  forgetAll(): void {
+    this.#epoch++;
+    this.#young = new Map();
+    this.#old = new Map();
+    this.#youngBytes = 0;
+  }
+}
