@@ -116,7 +116,10 @@ describe('a grant on a part of a bucket', () => {
   it('tells of a missing key where it lists, and nowhere else', async () => {
     expect(outcome(await ask(bob, 'GET', '/raw/2026/none'))).toEqual([404, 'NoSuchKey']);
     expect(outcome(await ask(bob, 'GET', '/raw/none'))).toEqual(denied);
-    await setPolicy({ Action: 's3:GetObject', Resource: objects });
+    const Condition = { StringLike: { 's3:prefix': '2026/*' } };
+    const list = { Action: 's3:ListBucket', Resource: 'arn:aws:s3:::raw', Condition };
+    await setPolicy({ Action: 's3:GetObject', Resource: objects }, list);
+    expect((await ask(eve, 'GET', '/cms:raw/2026/none')).status).toBe(404);
     // A query that only looks like a listing's changes nothing.
     for (const query of [{}, { prefix: '2026/' }] as Record<string, string>[]) {
       expect(outcome(await ask(eve, 'GET', '/cms:raw/none', { query }))).toEqual(denied);
