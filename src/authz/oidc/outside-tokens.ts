@@ -7,12 +7,12 @@ import { principalId } from '../../core/principal.ts';
 import type { AuthzChange, Follower } from '../changes.ts';
 import type { Directory } from '../directory.ts';
 import type { Actor, Delegation } from '../identity.ts';
+import { RecentTokens } from '../recent-tokens.ts';
 import { ChainConditions } from '../tokens/conditions.ts';
 import type { AddressPolicy } from './address-policy.ts';
 import { IssuerBook } from './issuer-book.ts';
 import type { KeysState } from './issuer-keys.ts';
 import { type OutsideToken, verifyOutsideToken } from './outside-token.ts';
-import { RecentTokens } from '../recent-tokens.ts';
 
 export interface OutsideTokensOptions {
   read: Reader;
