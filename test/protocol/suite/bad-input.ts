@@ -424,12 +424,12 @@ function describeUnusual(room: Room): void {
       expect(answers).not.toContain('HTTP/1.1 204');
     });
 
-    it('an action that no service of ours has is not implemented', async () => {
+    it('an action that STS has not is named as such', async () => {
       const { target } = room();
       const headers = { 'content-type': 'application/x-www-form-urlencoded' };
       const asked = { method: 'POST', path: '/', headers, body: 'Action=MakeCoffee' };
       const answer = await send(target, asked);
-      expect([answer.status, answer.code]).toEqual([501, 'NotImplemented']);
+      expect([answer.status, answer.code]).toEqual([400, 'InvalidAction']);
     });
   });
 }
