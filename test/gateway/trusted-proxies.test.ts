@@ -1,10 +1,12 @@
 // Who sent a request, when proxies stand between: what a client writes itself changes nothing.
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
-import { describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseNetwork } from '#bursar/authz/grants/networks.js';
 import { TrustedProxies } from '#bursar/gateway/trusted-proxies.js';
 import { fuzz, randomBelow, randomOf } from '../fuzz/seeded-random.ts';
+import { callNative, exchange, send, type Target } from '../protocol/target.ts';
+import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 
 function proxies(...texts: string[]): TrustedProxies {
   return new TrustedProxies(texts.map((text) => parseNetwork(text)!));
@@ -98,4 +100,54 @@ describe('with trusted proxies', () => {
       const bare = sourceOf(trusted, '10.0.0.1', written);
       expect(bare === 'unknown' || isIP(bare) > 0, JSON.stringify(written)).toBe(true);
     }));
+});
+
+describe('a gateway behind a proxy that it trusts', () => {
+  let gateway: ServedGateway;
+  let target: Target;
+  beforeAll(async () => {
+    gateway = await startServedGateway({ args: ['--trusted-proxies', '127.0.0.1'] });
+    const { endpoint, accessKeyId, secretAccessKey, stop } = gateway;
+    target = { endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [], stop };
+  });
+  afterAll(() => gateway?.stop());
+
+  const through = { 'x-forwarded-for': '203.0.113.1, 192.0.2.7', 'x-forwarded-proto': 'https' };
+
+  it('records the address of the client, whichever way a request comes in', async () => {
+    await send(target, { method: 'PUT', path: '/data', headers: through });
+    await send(target, { method: 'PUT', path: '/data/k', headers: through, body: 'x' });
+    const path = '/_/v1/shares';
+    const body = JSON.stringify({ bucket: 'data', key: 'k' });
+    const headers = { ...through, 'content-type': 'application/json' };
+    const { url } = JSON.parse((await send(target, { method: 'POST', path, headers, body })).text);
+    await exchange(target, 'GET', new URL(url).pathname, through);
+    const records = async () => {
+      const found = await callNative(target, 'GET', '/_/v1/records');
+      return found.records
+        .filter(({ action }: { action: string }) => !/RootKey|SearchRecords/.test(action))
+        .map(({ action, source }: Record<string, string>) => [action, source]);
+    };
+    const actions = ['s3:CreateBucket', 's3:PutObject', 'bursar:CreateShare', 's3:GetObject'];
+    await expect.poll(records).toEqual(actions.map((action) => [action, '192.0.2.7']));
+  });
+
+  it('keeps to secure transport by what the proxy says', async () => {
+    const policy = {
+      Version: '2012-10-17',
+      Statement: {
+        ...{ Effect: 'Deny', Principal: '*', Action: 's3:GetObject' },
+        Resource: 'arn:aws:s3:::data/*',
+        Condition: { Bool: { 'aws:SecureTransport': 'false' } },
+      },
+    };
+    const body = JSON.stringify(policy);
+    await send(target, { method: 'PUT', path: '/data', query: [['policy', '']], body });
+    const read = (scheme: string) => {
+      const headers = { ...through, 'x-forwarded-proto': scheme };
+      return send(target, { method: 'GET', path: '/data/k', headers });
+    };
+    expect((await read('https')).status).toBe(200);
+    expect((await read('http')).status).toBe(403);
+  });
 });
