@@ -37,20 +37,6 @@ export interface Target {
 
 const noTags: ReadonlyMap<string, string> = new Map();
 
-/** What rules can let everybody do. All else needs to know who asks. */
-const publicActions: ReadonlySet<S3Action> = new Set<S3Action>([
-  's3:GetBucketLocation',
-  's3:ListBucket',
-  's3:ListBucketMultipartUploads',
-  's3:GetObject',
-  's3:GetObjectTagging',
-  's3:PutObject',
-  's3:PutObjectTagging',
-  's3:DeleteObject',
-  's3:AbortMultipartUpload',
-  's3:ListMultipartUploadParts',
-]);
-
 export class Access {
   readonly #rooms: Pick<Rooms, 'grants'>;
   readonly #who: Identity;
@@ -95,8 +81,7 @@ export class Access {
   }
 
   async #demand(target: Target, facts: RequestFacts): Promise<void> {
-    const { delegation, isAnonymous, principal } = this.#who;
-    if (isAnonymous && !publicActions.has(target.action)) throw new Refusal('AccessDenied');
+    const { delegation, principal } = this.#who;
     if (delegation) checkScope(delegation, principal.tenant, target);
     const { loadTags, isInitiator } = target;
     const policies = delegation?.policies ?? [];

@@ -40,7 +40,7 @@ export function decideAccess(
   policy: readonly Rule[] = noRules,
 ): Decision {
   const own = ownRight(request);
-  if (own === noData) return own;
+  if (own === noData || own === notPublic) return own;
   const found: Weighed = { denied: null, allowed: null, mayDeny: false, mayAllow: false };
   if (!own || !grantActions.has(request.action)) weigh(index.propose(request), request, found);
   if (!own || !policyActions.has(request.action)) weigh(policy, request, found);
@@ -124,7 +124,22 @@ const grantActions: ReadonlySet<Action> = new Set<Action>([
   'bursar:DeleteGrant',
 ]);
 
+/** What rules can let everybody do. All else needs to know who asks. */
+const publicActions: ReadonlySet<Action> = new Set<Action>([
+  's3:GetBucketLocation',
+  's3:ListBucket',
+  's3:ListBucketMultipartUploads',
+  's3:GetObject',
+  's3:GetObjectTagging',
+  's3:PutObject',
+  's3:PutObjectTagging',
+  's3:DeleteObject',
+  's3:AbortMultipartUpload',
+  's3:ListMultipartUploadParts',
+]);
+
 const noData = decision(false, 'role', 'auditors have no data');
+const notPublic = decision(false, 'default', 'nothing lets everybody do this');
 const admin = decision(true, 'admin', 'an admin of the tenant');
 const owner = decision(true, 'owner', 'the owner of the bucket');
 const everyMember = decision(true, 'default', 'every member of the tenant may');
@@ -144,7 +159,7 @@ function ownRight({
   bucket,
   owner: ownerName,
 }: AccessRequest): Decision | null {
-  if (who === null) return null;
+  if (who === null) return publicActions.has(action) ? null : notPublic;
   const isS3 = action.startsWith('s3:');
   if (who.role === 'auditor' && isS3) return noData;
   if (who.role === 'operator' && !isS3) return admin;
