@@ -470,7 +470,7 @@ describe('what was good a moment ago', () => {
     expect((await rig.bear(token)).status).toBe(200);
     await callNative(rig.boss, 'PATCH', carol, { active: false });
     await refused(rig.bear(token), [401, 'InvalidBearerToken']);
-    await refused(rig.readWith(traded, '/raw/foo/a'), [400, 'InvalidToken']);
+    await refused(rig.readWith(traded, '/raw/foo/a'), [403, 'InvalidAccessKeyId']);
     await callNative(rig.boss, 'PATCH', carol, { active: true });
     expect((await rig.bear(token)).status).toBe(200);
   });

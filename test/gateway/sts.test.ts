@@ -334,7 +334,7 @@ describe('a token of an outside issuer', () => {
       expect(await refusalOf(write(s3, '2026/more'))).toEqual(denied);
       refused(await trade(await sign('stranger')), 403, 'AccessDenied');
       await trust('keycloak', issuer, { pathPrefix: '/raw/2027' });
-      expect(await refusalOf(read(s3, '2026/a'))).toMatchObject({ code: 'InvalidToken' });
+      expect(await refusalOf(read(s3, '2026/a'))).toMatchObject({ code: 'InvalidAccessKeyId' });
       const renewed = await clientWith(await sign('job'));
       expect(await refusalOf(read(renewed, '2026/a'))).toEqual(denied);
     } finally {
@@ -380,14 +380,14 @@ describe('refused are', () => {
     await read(s3, '2026/a');
     const path = `${alices}/public-keys/${key.publicKey.thumbprint}`;
     await callNative(alice, 'PATCH', path, { active: false });
-    expect(await refusalOf(read(s3, '2026/a'))).toMatchObject({ code: 'InvalidToken' });
+    expect(await refusalOf(read(s3, '2026/a'))).toMatchObject({ code: 'InvalidAccessKeyId' });
   });
 
   test('keys of a principal who is switched off', async () => {
     const s3 = await clientWith(issue().token);
     await read(s3, '2026/a');
     await callNative(target, 'PATCH', alices, { active: false });
-    expect(await refusalOf(read(s3, '2026/a'))).toMatchObject({ code: 'InvalidToken' });
+    expect(await refusalOf(read(s3, '2026/a'))).toMatchObject({ code: 'InvalidAccessKeyId' });
     refused(await trade(issue().token), 401, 'InvalidIdentityToken');
     await callNative(target, 'PATCH', alices, { active: true });
     expect((await read(s3, '2026/a')).ContentLength).toBe(6);

@@ -108,7 +108,8 @@ export class Sessions implements Follower {
 
   /**
    * The key to which the session token belongs; it may have expired. Throws Refusal InvalidToken for
-   * a session token that is not this key's, or whose token is good no more.
+   * a session token that is not this key's, InvalidAccessKeyId or AccessDenied where what it was made
+   * from is good no more, as for any other key that was taken away.
    */
   async find(accessKeyId: string, sessionToken: string, nowMs: number): Promise<AccessKey> {
     const known = this.#recent.find(sessionToken, nowMs);
@@ -118,8 +119,10 @@ export class Sessions implements Follower {
     }
     const { epoch } = this.#recent;
     const session = this.#sealer.open(accessKeyId, sessionToken);
-    const actor = session && (await this.#actorOf(session));
-    if (!actor) throw new Refusal('InvalidToken');
+    if (!session) throw new Refusal('InvalidToken');
+    const actor = await this.#actorOf(session);
+    if (!actor)
+      throw new Refusal('InvalidAccessKeyId', { fields: { AWSAccessKeyId: accessKeyId } });
     const key = accessKeyOf(accessKeyId, session, actor);
     const kept = { key, goodUntilMs: session.expiresAtMs };
     this.#recent.keep(sessionToken, kept, epoch, sessionToken.length + weigh(session));
@@ -172,7 +175,7 @@ export class Sessions implements Follower {
 
   /**
    * Differs after each change of the outside issuer whose token it was; null: of no such. Throws
-   * Refusal InvalidToken when the issuer is trusted no more.
+   * Refusal AccessDenied when the issuer is trusted no more.
    */
   async #issuerState([first = '']: readonly string[]): Promise<string | null> {
     const [kind, tenant = '', name = '', id] = first.split('.');
@@ -183,7 +186,9 @@ export class Sessions implements Follower {
       tenant.replaceAll('D', '.'),
       name.replaceAll('D', '.'),
     );
-    if (row === undefined) throw new Refusal('InvalidToken');
+    if (row === undefined) {
+      throw new Refusal('AccessDenied', { message: 'The issuer is trusted no more.' });
+    }
     return createHash('sha256').update(JSON.stringify(row)).digest('base64url');
   }
 }

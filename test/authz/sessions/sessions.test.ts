@@ -205,11 +205,11 @@ describe('temporary keys end at once', () => {
     await find(keys);
     const update = { type: 'updatePrincipal', tenant: 'cms', name: 'alice' } as const;
     await apply({ ...update, active: false } as AuthzChange);
-    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+    await expect(find(keys)).rejects.toEqual(refused('InvalidAccessKeyId'));
     await apply({ ...update, active: true } as AuthzChange);
     expect((await find(keys)).id).toBe(keys.accessKeyId);
     await apply({ type: 'deletePrincipal', tenant: 'cms', name: 'alice' });
-    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+    await expect(find(keys)).rejects.toEqual(refused('InvalidAccessKeyId'));
   });
 
   test('when the enrolled key that signed the first link is switched off', async () => {
@@ -221,12 +221,12 @@ describe('temporary keys end at once', () => {
     expect((await find(keys)).principal.id).toBe('cms/alice');
     await find(odd);
     await run('UPDATE public_keys SET active = 0');
-    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
-    await expect(find(odd)).rejects.toEqual(refused('InvalidToken'));
+    await expect(find(keys)).rejects.toEqual(refused('InvalidAccessKeyId'));
+    await expect(find(odd)).rejects.toEqual(refused('InvalidAccessKeyId'));
     await run('UPDATE public_keys SET active = 1');
     await find(keys);
     await run('DELETE FROM public_keys');
-    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+    await expect(find(keys)).rejects.toEqual(refused('InvalidAccessKeyId'));
   });
 
   test('when the outside issuer of their token is trusted otherwise, or no more', async () => {
@@ -238,17 +238,17 @@ describe('temporary keys end at once', () => {
     const keys = await issue({ delegation: outside });
     expect((await find(keys)).principal.id).toBe('cms/alice');
     await run(`UPDATE issuers SET mapping = '{"pathPrefix":"/raw"}'`);
-    await expect(find(keys)).rejects.toEqual(refused('InvalidToken'));
+    await expect(find(keys)).rejects.toEqual(refused('InvalidAccessKeyId'));
     const renewed = await issue({ delegation: outside });
     expect((await find(renewed)).id).toBe(renewed.accessKeyId);
     await run('DELETE FROM issuers');
-    await expect(find(renewed)).rejects.toEqual(refused('InvalidToken'));
-    await expect(issue({ delegation: outside })).rejects.toEqual(refused('InvalidToken'));
+    await expect(find(renewed)).rejects.toEqual(refused('AccessDenied'));
+    await expect(issue({ delegation: outside })).rejects.toEqual(refused('AccessDenied'));
     await addIssuer('{}');
     const last = await issue({ delegation: outside });
     await run(`UPDATE principals SET role = 'operator' WHERE name = 'alice'`);
     directory.forget();
-    await expect(find(last)).rejects.toEqual(refused('InvalidToken'));
+    await expect(find(last)).rejects.toEqual(refused('InvalidAccessKeyId'));
   });
 
   test('and are not made while the issuer of their token is changed', async () => {
