@@ -12,6 +12,8 @@ export interface Shared {
   bucketTenant: string;
   /** Its name there. */
   bucket: string;
+  /** The bucket itself: another of its name, made later, is somebody else's business. */
+  bucketId: number;
   /** Of an object; or what all keys of a folder begin with, '' or a text that ends in a slash. */
   key: string;
 }

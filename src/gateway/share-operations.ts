@@ -20,15 +20,21 @@ export function shareEnded(reason: string): Refusal {
   return new Refusal('ShareEnded', { message: `This share link is no longer valid. ${reason}` });
 }
 
-export function sharedObject({ id }: Share): Operation {
+export function sharedObject(share: Share): Operation {
   return {
     ...getObject,
     run: async (context) => {
+      checkSame(context, share);
       const { status, headers, body } = await getObject.run(context);
-      if (body !== null) await count(context, id);
+      if (body !== null) await count(context, share.id);
       return { status, headers: fileHeaders(headers, baseName(context.key)), body };
     },
   };
+}
+
+/** Throws `Refusal` ShareEnded where the bucket is another one that was given the name. */
+function checkSame({ bucket }: Context, { bucketId }: Share): void {
+  if (bucket.id !== bucketId) throw shareEnded('What it opened was deleted.');
 }
 
 /** Throws `Refusal` ShareEnded where the link allows no more. */
@@ -66,6 +72,7 @@ export function sharedFolder(share: Share, token: string): Operation {
 }
 
 async function showFolder(context: Context, share: Share, token: string): Promise<Reply> {
+  checkSame(context, share);
   const { rooms, bucket, request } = context;
   const prefix = parameter(request, 'prefix') ?? '';
   const after = parameter(request, 'continuation-token');

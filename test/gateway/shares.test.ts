@@ -313,6 +313,21 @@ describe('a link ends', () => {
     await ended(open(`${url}a.txt`));
   });
 
+  it('when its bucket is deleted, whoever makes another of the name', async () => {
+    await put(boss, '/lent');
+    await put(boss, '/lent/file', 'lent');
+    const links = [await share(boss, '', { bucket: 'lent' })];
+    links.push(await share(boss, 'file', { bucket: 'lent' }));
+    await send(boss, { method: 'DELETE', path: '/lent/file' });
+    await send(boss, { method: 'DELETE', path: '/lent' });
+    await put(bob, '/lent');
+    await put(bob, '/lent/file', 'of bob');
+    for (const { url } of links) {
+      expect(await ended(open(url))).toContain('deleted');
+      if (!url.endsWith('file')) expect(await ended(open(`${url}file`))).toContain('deleted');
+    }
+  });
+
   it('when the access key that it was asked for with is deleted', async () => {
     const name = newName('dave');
     const keys = await newPrincipal(target, { tenant: 'cms', name, role: 'admin' });

@@ -94,12 +94,12 @@ export const shareRoutes: NativeRoute[] = [
       const { tenant, name } = call.who;
       const { id, token, secretHash } = newShareToken();
       const made = await planShare(call, id);
-      const { bucketTenant, bucket, key, expiresMs, downloadsMax } = made;
+      const { bucketTenant, bucket, bucketId, key, expiresMs, downloadsMax } = made;
       return {
         change: {
           type: 'addShare',
           ...{ id, tenant, principal: name, accessKeyId: identity.accessKeyId, secretHash },
-          ...{ shared: { bucketTenant, bucket, key }, expiresMs, downloadsMax },
+          ...{ shared: { bucketTenant, bucket, bucketId, key }, expiresMs, downloadsMax },
         },
         target: `shares/${id}`,
         answer: async () => ({
@@ -176,7 +176,8 @@ async function planShare(call: Call, id: string): Promise<Share> {
   const keys = isFolder({ key }) ? [key] : [key, `${key}/`];
   const shares = keys.map((one) => ({
     ...{ id, tenant: who.tenant, principal: who.name },
-    ...{ bucketTenant: found.tenant, bucket: found.name, key: one },
+    ...{ bucketTenant: found.tenant, bucket: found.name, bucketId: found.bucket?.id ?? 0 },
+    key: one,
     ...{ createdMs, expiresMs: createdMs + expiresIn * 1000, downloadsMax },
     ...{ downloads: 0, lastUsedMs: null, isRevoked: false },
   }));
