@@ -59,7 +59,7 @@ export class BearerTokens implements BearerVerifier, Follower {
   readonly #chains: VerifiedChains;
   readonly #delegations = new WeakMap<Chain, Delegation>();
   readonly #seenOutside = new WeakSet<Delegation>();
-  readonly #nonces = new NonceStore();
+  readonly #nonces: NonceStore;
 
   constructor(options: BearerTokensOptions) {
     const { publicUrl } = options;
@@ -70,6 +70,7 @@ export class BearerTokens implements BearerVerifier, Follower {
     this.#publicUrl = publicUrl;
     this.#onSeen = options.onSeen ?? (() => {});
     this.#nowMs = options.nowMs ?? Date.now;
+    this.#nonces = new NonceStore({ sinceMs: this.#nowMs() });
     this.#chains = new VerifiedChains({
       findIssuerKey: (claim) => this.#findIssuerKey(claim),
       // Known once the gateway listens.

@@ -87,6 +87,19 @@ function get(headers: Record<string, string> = {}, target = '/raw/a'): SignedReq
 const ofAlice = () => issue({ key: aliceKey, gateway: undefined });
 const bearerOfAlice = () => issue({ key: aliceKey, gateway: undefined, holder: undefined });
 
+test('a proof that was made before a restart writes nothing after it', async () => {
+  const put = (by: BearerTokens, nowMs: number) => {
+    const token = ofAlice();
+    const asked = { method: 'PUT', url: `${audience}/raw/a`, headers: {} };
+    const headers = { host, ...createProof(asked, { key: jobKey, token, nowMs }) };
+    const sent = request('PUT', '/raw/a', Object.entries(headers));
+    return () => by.authenticate(sent, 'Bearer', token);
+  };
+  const restarted = bearerTokens(now + 1000);
+  await expect(put(restarted, now)()).rejects.toMatchObject({ code: 'SlowDown' });
+  expect(await put(restarted, now + 1000)()).toMatchObject({ evidence: 'body-signed' });
+});
+
 describe('the URL that a proof is for', () => {
   const token = () => ofAlice();
   const provedAt = (url: string, more: Partial<SignedRequest> = {}, asked = {}) => {

@@ -11,6 +11,8 @@ export interface NonceStoreOptions {
   countMax?: number;
   /** Of one owner. */
   ownerCountMax?: number;
+  /** Since when nonces are remembered; undefined: since ever. */
+  sinceMs?: number;
 }
 
 export interface UsedNonce {
@@ -29,6 +31,7 @@ export class NonceStore {
   readonly #windowMs: number;
   readonly #countMax: number;
   readonly #ownerCountMax: number;
+  readonly #sinceMs: number;
   readonly #stretches = new Map<number, Stretch>();
   #count = 0;
 
@@ -36,6 +39,8 @@ export class NonceStore {
     this.#windowMs = options.windowMs ?? proofWindowMs;
     this.#countMax = options.countMax ?? noncesMax;
     this.#ownerCountMax = options.ownerCountMax ?? noncesPerOwnerMax;
+    // Proofs tell their time in whole seconds.
+    this.#sinceMs = Math.floor((options.sinceMs ?? 0) / 1000) * 1000;
   }
 
   /** How many nonces are remembered. */
@@ -45,12 +50,16 @@ export class NonceStore {
 
   /**
    * Uses a nonce up. Throws Refusal InvalidProof (`Replayed`) when it was used before, or is too
-   * old to tell; SlowDown when there is no room.
+   * old to tell; SlowDown when there is no room, or it is older than what is remembered.
    */
   use({ owner, key, nonce, createdMs }: UsedNonce, nowMs: number): void {
     this.#forget(nowMs);
     if (Math.abs(nowMs - createdMs) > this.#windowMs) {
       throw proofRefusal('Time', 'is too old or in the future');
+    }
+    if (createdMs < this.#sinceMs) {
+      const message = 'The gateway has just started and cannot tell whether the proof was used.';
+      throw new Refusal('SlowDown', { message });
     }
     const number = Math.floor(createdMs / this.#windowMs);
     const name = `${key} ${nonce}`;
