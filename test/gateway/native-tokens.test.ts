@@ -124,7 +124,7 @@ describe('a token', () => {
     refused(await api.call('cms/alice', 'POST', tokens, { scope, limits }), 501, 'NotImplemented');
   });
 
-  test('makes no other token and no key, even if it may administer', async () => {
+  test('makes no other token, key or issuer and activates none, even if it may administer', async () => {
     api.narrow('cms/alice', delegationOf(['a'], 'bursar.admin:/ storage.read:/'));
     const alice = '/_/v1/tenants/cms/principals/alice';
     const key = generatePrivateKey('EdDSA');
@@ -137,6 +137,24 @@ describe('a token', () => {
     ] as const) {
       refused(await api.call('cms/alice', 'POST', url, body), 403, 'AccessDenied');
     }
+    api.narrow('cms/alice', null);
+    const { accessKeyId } = (await api.call('cms/alice', 'POST', `${alice}/access-keys`)).json;
+    const { thumbprint } = (await api.call('cms/alice', 'POST', `${alice}/public-keys`, enrolment))
+      .json;
+    api.narrow('cms/alice', delegationOf(['a'], 'bursar.admin:/'));
+    for (const url of [`access-keys/${accessKeyId}`, `public-keys/${thumbprint}`]) {
+      const set = (active: boolean) =>
+        api.call('cms/alice', 'PATCH', `${alice}/${url}`, { active });
+      expect((await set(false)).status).toBe(200);
+      refused(await set(true), 403, 'AccessDenied');
+    }
+    api.narrow('cms/boss', delegationOf(['b'], 'bursar.admin:/'));
+    const issuer = '/_/v1/tenants/cms/issuers/own';
+    const mapping = { pathPrefix: '/', principals: { me: 'boss' } };
+    const trust = { url: 'https://own.example.org', audience: 'x', mapping };
+    refused(await api.call('cms/boss', 'PUT', issuer, trust), 403, 'AccessDenied');
+    api.narrow('cms/boss', null);
+    expect((await api.call('cms/boss', 'PUT', issuer, trust)).status).toBe(200);
   });
 });
 

@@ -85,6 +85,7 @@ export const accessKeyRoutes: NativeRoute[] = [
     run: async (call) => {
       const [tenant, principal, id] = [param(call, 't'), param(call, 'p'), param(call, 'id')];
       const wanted = call.body as { active: boolean };
+      if (wanted.active) refuseDelegated(call);
       return {
         change: { type: 'updateAccessKey', tenant, principal, id, ...wanted },
         answer: () => showAccessKey(call.deps, tenant, principal, id),

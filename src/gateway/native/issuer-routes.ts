@@ -10,7 +10,7 @@ import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { issuersPerTenantMax } from '../../core/limits.ts';
 import type { NativeDeps } from './deps.ts';
-import { type NativeRoute, param } from './route.ts';
+import { type NativeRoute, param, refuseDelegated } from './route.ts';
 import { answerObject, closedObject, name, time } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/issuers';
@@ -94,6 +94,8 @@ export const issuerRoutes: NativeRoute[] = [
     body: closedObject({ url, audience, mapping }, ['url', 'audience', 'mapping']),
     answer: issuer,
     run: async (call) => {
+      // Its keys would be one more way to act as anybody here.
+      refuseDelegated(call);
       const wanted = call.body as WantedIssuer;
       const [tenant, issuerName] = [param(call, 't'), checkName(param(call, 'i'))];
       checkIssuerUrl(wanted.url);

@@ -134,6 +134,7 @@ export const publicKeyRoutes: NativeRoute[] = [
     run: async (call) => {
       const thumbprint = param(call, 'id');
       const wanted = call.body as { active: boolean };
+      if (wanted.active) refuseDelegated(call);
       return {
         change: { type: 'updatePublicKey', ...ownerOf(call), thumbprint, ...wanted },
         answer: () => showPublicKey(call, thumbprint),

@@ -69,7 +69,8 @@ export function param(call: Call, name: string): string {
 export function refuseDelegated({ identity }: Call): void {
   if (identity.delegation === null) return;
   throw new Refusal('AccessDenied', {
-    message: 'With a token no key and no other token can be made here.',
+    message:
+      'With a token no key, other token, share link or issuer is made, and no key activated.',
   });
 }
 
