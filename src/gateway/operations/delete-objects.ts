@@ -3,6 +3,7 @@
 import type { WriteConditions } from '../../catalog/conditions.ts';
 import { type ErrorCode, messageOf, Refusal } from '../../core/errors.ts';
 import { deleteBodyBytesMax, deleteKeysMax } from '../../core/limits.ts';
+import { Pace } from '../../core/pace.ts';
 import { receiveSmall } from '../body.ts';
 import { parseTags } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
@@ -47,7 +48,12 @@ async function admit(context: Context): Promise<void> {
   if (context.who.isAnonymous) throw new Refusal('AccessDenied');
   demandDigest(context);
   const { targets, quiet } = parseTargets(await receiveSmall(context, deleteBodyBytesMax));
-  const refusals = await Promise.all(targets.map((target) => decideOne(context, target)));
+  const refusals: (Refusal | null)[] = [];
+  const pace = new Pace();
+  for (const target of targets) {
+    refusals.push(await decideOne(context, target));
+    await pace.rest();
+  }
   if (refusals.every((one) => one?.code === 'AccessDenied')) throw new Refusal('AccessDenied');
   admitted.set(context, { targets, refusals, quiet });
 }

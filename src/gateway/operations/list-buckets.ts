@@ -1,11 +1,11 @@
 // ListBuckets: of the requester's tenant the buckets that it owns; those, and those that are mounted
 // in it, which a rule lets it list; a tenant's admins see all of the tenant's. With a token, only
 // those that its scope touches.
-import { setImmediate } from 'node:timers/promises';
 import type { Mount } from '../../authz/mount-book.ts';
 import { type ListedBucket, listBuckets as readBuckets } from '../../catalog/buckets.ts';
 import { s3Time } from '../../core/clock.ts';
 import { invalidArgument } from '../../core/errors.ts';
+import { Pace } from '../../core/pace.ts';
 import { principalId } from '../../core/principal.ts';
 import { compareText } from '../../core/text-order.ts';
 import { type NamedBucket, namesOfBucket } from '../bucket-lookup.ts';
@@ -17,8 +17,8 @@ import { xmlReply } from '../replies.ts';
 import { parameter } from '../request.ts';
 
 const bucketsMax = 10_000;
-/** Buckets decided before others get their turn. */
-const bucketsPerTurn = 200;
+/** Buckets read at once. */
+const bucketsPerRead = 200;
 
 export const listBuckets: Operation = {
   name: 'ListBuckets',
@@ -74,19 +74,20 @@ async function collect(
   { prefix, after, max }: { prefix: string; after: string; max: number },
 ): Promise<Entry[]> {
   const found: Entry[] = [];
+  const pace = new Pace();
   let from = after;
   for (;;) {
     const candidates = await readCandidates(context, { prefix, after: from });
     for (const candidate of candidates) {
       const entry = await readEntry(context, candidate);
+      await pace.rest();
       if (!entry) continue;
       found.push(entry);
       if (found.length === max) return found;
     }
     const last = candidates.at(-1);
-    if (!last || candidates.length < bucketsPerTurn) return found;
+    if (!last || candidates.length < bucketsPerRead) return found;
     from = last.name;
-    await setImmediate();
   }
 }
 
@@ -96,8 +97,8 @@ async function readCandidates(
   { prefix, after }: { prefix: string; after: string },
 ): Promise<Candidate[]> {
   const { tenant } = who.principal;
-  const page = { after, limit: bucketsPerTurn };
-  const buckets = await readBuckets(rooms.read, { tenant, prefix, after, max: bucketsPerTurn });
+  const page = { after, limit: bucketsPerRead };
+  const buckets = await readBuckets(rooms.read, { tenant, prefix, after, max: bucketsPerRead });
   const mounts = await rooms.mounts.list(tenant, page, prefix);
   const candidates: Candidate[] = buckets.map((bucket) => ({ name: bucket.name, bucket }));
   const names = new Set(candidates.map(({ name }) => name));
@@ -105,7 +106,7 @@ async function readCandidates(
     if (!names.has(mount.name)) candidates.push({ name: mount.name, mount });
   }
   candidates.sort((a, b) => compareText(a.name, b.name));
-  return candidates.slice(0, bucketsPerTurn);
+  return candidates.slice(0, bucketsPerRead);
 }
 
 /** Undefined: it is not shown to who asks. */
