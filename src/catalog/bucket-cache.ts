@@ -5,10 +5,13 @@ import { type Bucket, findBucket } from './buckets.ts';
 
 /** Far more than a gateway's working set; beyond it the cache begins again. */
 const bucketsMax = 10_000;
+/** Of their policies together, which are kept compiled too, up to a hundred times as large. */
+const policiesLengthMax = 2 * 1024 * 1024;
 
 export class BucketCache {
   readonly #read: Reader;
   readonly #buckets = new Map<string, Bucket>();
+  #policiesLength = 0;
   #changes = 0;
 
   constructor(read: Reader) {
@@ -25,13 +28,32 @@ export class BucketCache {
     if (!bucket) return undefined;
     // What was read before a change that has been made meanwhile is not kept.
     if (changes !== this.#changes) return bucket;
-    if (this.#buckets.size >= bucketsMax) this.#buckets.clear();
-    this.#buckets.set(id, bucket);
+    this.#keep(id, bucket);
     return bucket;
   }
 
   forget(tenant: string, name: string): void {
     this.#changes += 1;
-    this.#buckets.delete(`${tenant}/${name}`);
+    this.#drop(`${tenant}/${name}`);
   }
+
+  #keep(id: string, bucket: Bucket): void {
+    this.#drop(id);
+    const length = lengthOf(bucket);
+    if (this.#buckets.size >= bucketsMax || this.#policiesLength + length > policiesLengthMax) {
+      this.#buckets.clear();
+      this.#policiesLength = 0;
+    }
+    this.#buckets.set(id, bucket);
+    this.#policiesLength += length;
+  }
+
+  #drop(id: string): void {
+    const bucket = this.#buckets.get(id);
+    if (bucket && this.#buckets.delete(id)) this.#policiesLength -= lengthOf(bucket);
+  }
+}
+
+function lengthOf({ policy }: Bucket): number {
+  return policy?.length ?? 0;
 }
