@@ -161,7 +161,9 @@ class Folder {
     const { keyring } = this;
     const { tx } = this.db;
     await tx.run("INSERT OR IGNORE INTO tenants (name, created_ms) VALUES ('one', 0)");
-    await tx.run("INSERT OR IGNORE INTO principals VALUES ('one', 'alice', 'person', 'member', 0)");
+    await tx.run(
+      "INSERT OR IGNORE INTO principals VALUES ('one', 'alice', 'person', 'member', 0, 1)",
+    );
     const bucket = { tenant: 'one', name: `in-${store}`, owner: 'alice', store };
     await createBucket(tx, { kind: 'createBucket', ...bucket }, { seq: 0, timeMs: 0, keyring });
   }

@@ -34,7 +34,7 @@ class Trial {
       this.db.exec(`INSERT INTO tenants (name, created_ms) VALUES ('${tenant}', 0)`);
       for (const owner of owners) {
         this.db.exec(
-          `INSERT INTO principals VALUES ('${tenant}', '${owner}', 'person', 'member', 0)`,
+          `INSERT INTO principals VALUES ('${tenant}', '${owner}', 'person', 'member', 0, 1)`,
         );
       }
     }
