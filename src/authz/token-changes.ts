@@ -5,6 +5,7 @@ import type { Reader, Tx } from '../core/database.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { revocationsPerPrincipalMax, tokensPerPrincipalMax } from '../core/limits.ts';
 import { missing, roleOf, type StepsOf } from './change-steps.ts';
+import { issuerOfId } from './oidc/outside-id.ts';
 import type { TokenDetails } from './token-details.ts';
 
 export type TokenChange =
@@ -56,9 +57,8 @@ export const tokenSteps: StepsOf<TokenChange> = {
   revokeToken: {
     check: async (tx, change) => {
       const owner = await findTokenOwner(tx, change.id);
-      if (owner?.tenant !== change.tenant || owner.principal !== change.principal) {
-        return 'NoSuchToken';
-      }
+      if (owner?.tenant !== change.tenant) return 'NoSuchToken';
+      if ((owner.principal ?? change.principal) !== change.principal) return 'NoSuchToken';
       return refuseRevocation(tx, change);
     },
     write: async (tx, { id, tenant, principal, expiresMs }, timeMs) => {
@@ -73,14 +73,15 @@ export const tokenSteps: StepsOf<TokenChange> = {
 
 export interface TokenOwner {
   tenant: string;
-  principal: string;
+  /** null: an outside issuer's that was not seen yet, so its tenant's admins have to say. */
+  principal: string | null;
   /** When it expires at the latest; null: unknown. */
   expiresMs: number | null;
 }
 
 /**
  * Whose a `jti` is, though it may never have been seen: its own or the nearest above it that is
- * known, down to the enrolled key that its chain begins with.
+ * known, down to the enrolled key that its chain begins with, or the outside issuer that signs it.
  */
 export async function findTokenOwner(read: Reader, id: string): Promise<TokenOwner | undefined> {
   for (let end = id.length; end > 0; end = id.lastIndexOf('.', end - 1)) {
@@ -93,7 +94,11 @@ export async function findTokenOwner(read: Reader, id: string): Promise<TokenOwn
     );
     if (owner) return owner;
   }
-  return undefined;
+  const { tenant, name } = issuerOfId(id) ?? {};
+  if (tenant === undefined || name === undefined) return undefined;
+  const sql = 'SELECT 1 FROM issuers WHERE tenant = ? AND name = ?';
+  const isTrusted = (await read.get(sql, tenant, name)) !== undefined;
+  return isTrusted ? { tenant, principal: null, expiresMs: null } : undefined;
 }
 
 export async function isActiveKey(tx: Tx, id: string): Promise<boolean> {

@@ -266,6 +266,26 @@ describe('revoking', () => {
     expect(api.revocations.has([`${thumbprint}.x`])).toBe(true);
   });
 
+  test('reaches tokens of an outside issuer that were never seen', async () => {
+    const mapping = { pathPrefix: '/', principals: {} };
+    const trust = { url: 'https://sso.example.org', audience: 'cms', mapping };
+    await api.call('cms/boss', 'PUT', '/_/v1/tenants/cms/issuers/s.o', trust);
+    const [leaked, fresh] = ['oidc.cms.sDo.leaked', 'oidc.cms.sDo.fresh'];
+    for (const [who, id] of [
+      ['cms/boss', 'oidc.cms.other.leaked'],
+      ['cms/boss', 'oidc.cms.sDo'],
+      ['cms/alice', leaked],
+      ['atlas/boss', leaked],
+    ] as const) {
+      refused(await revoke(who, id), 404, 'NoSuchToken');
+    }
+    expect(await revoke('cms/boss', leaked)).toMatchObject({ status: 204 });
+    expect(api.revocations.has([leaked])).toBe(true);
+    api.narrow('cms/alice', delegationOf([fresh], 'storage.read:/raw'));
+    expect(await revoke('cms/alice', fresh)).toMatchObject({ status: 204 });
+    expect(api.revocations.has([fresh])).toBe(true);
+  });
+
   test('who uses a token can end that and what is below, and nothing else', async () => {
     const [own, other] = [await create(), await create()];
     const link = `${own.jti}.link`;

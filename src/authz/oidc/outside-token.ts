@@ -10,6 +10,7 @@ import { tokenRefusal } from '../tokens/faults.ts';
 import { mountScope, type Scope, ScopeError } from '../tokens/scope.ts';
 import { decodeBase64url, type JsonObject, parseStrictObject } from '../tokens/strict-json.ts';
 import type { IssuerBook, TrustedIssuer } from './issuer-book.ts';
+import { outsideIdOf } from './outside-id.ts';
 
 export interface OutsideToken {
   tenant: string;
@@ -185,31 +186,12 @@ function scopeOf(scope: unknown, { pathPrefix, wholeScope }: TrustedIssuer): Sco
 
 const plainId = new RegExp(`^[A-Za-z0-9_-]{1,${idPartLengthMax}}$`);
 
-function idOf(
-  { claims: { jti }, signingInput }: ReadToken,
-  { tenant, name }: TrustedIssuer,
-): string {
+function idOf({ claims: { jti }, signingInput }: ReadToken, issuer: TrustedIssuer): string {
   const own =
     typeof jti === 'string' && plainId.test(jti)
       ? jti
       : createHash('sha256')
           .update(typeof jti === 'string' ? jti : signingInput)
           .digest('base64url');
-  return ['oidc', undot(tenant), undot(name), own].join('.');
-}
-
-/** The issuer in such an id; undefined if it is of another kind. */
-export function issuerOfId(id: string): { tenant: string; name: string } | undefined {
-  const [kind, tenant = '', name = '', own] = id.split('.');
-  if (kind !== 'oidc' || own === undefined) return undefined;
-  return { tenant: redot(tenant), name: redot(name) };
-}
-
-/** Dots part an id. Names have no capitals, so that each stays another. */
-function undot(name: string): string {
-  return name.replaceAll('.', 'D');
-}
-
-function redot(part: string): string {
-  return part.replaceAll('D', '.');
+  return outsideIdOf(issuer, own);
 }

@@ -13,6 +13,7 @@ import type { AuthzChange, Follower } from '../changes.ts';
 import type { Directory } from '../directory.ts';
 import { parseSessionPolicy } from '../grants/session-policy.ts';
 import type { Actor, Delegation } from '../identity.ts';
+import { issuerOfId } from '../oidc/outside-id.ts';
 import { RecentTokens } from '../recent-tokens.ts';
 import { ChainConditions } from '../tokens/conditions.ts';
 import { parseScope, renderScope } from '../tokens/scope.ts';
@@ -46,8 +47,6 @@ export interface TemporaryKeys {
 /** What a header or a presigned URL can carry beside everything else. */
 export const sessionTokenBytesMax = 8 * 1024;
 
-/** What ids of outside issuers' tokens begin with: `oidc.TENANT.ISSUER.ID`. */
-const outsideKind = 'oidc';
 const keptBytesMax = 32 * 1024 * 1024;
 
 interface Kept {
@@ -162,7 +161,7 @@ export class Sessions implements Follower {
   async #isSignerGood([first = '']: readonly string[], { principal }: Actor): Promise<boolean> {
     const [thumbprint = '', ...rest] = first.split('.');
     // The gateway's own ids have no dot; those of keys begin with a thumbprint.
-    if (rest.length === 0 || thumbprint === outsideKind) return true;
+    if (rest.length === 0 || issuerOfId(first)) return true;
     const row = await this.#read.get(
       `SELECT 1 FROM public_keys WHERE thumbprint = ? AND tenant = ? AND principal = ?
        AND purpose = 'token' AND active = 1`,
@@ -178,13 +177,12 @@ export class Sessions implements Follower {
    * Refusal AccessDenied when the issuer is trusted no more.
    */
   async #issuerState([first = '']: readonly string[]): Promise<string | null> {
-    const [kind, tenant = '', name = '', id] = first.split('.');
-    if (kind !== outsideKind || id === undefined) return null;
+    const issuer = issuerOfId(first);
+    if (issuer === undefined) return null;
     const row = await this.#read.get(
       'SELECT url, audience, mapping, created_ms FROM issuers WHERE tenant = ? AND name = ?',
-      // Names have no capitals: a D stands for a dot, which parts an id.
-      tenant.replaceAll('D', '.'),
-      name.replaceAll('D', '.'),
+      issuer.tenant,
+      issuer.name,
     );
     if (row === undefined) {
       throw new Refusal('AccessDenied', { message: 'The issuer is trusted no more.' });

@@ -14,7 +14,7 @@ import { parseScope, type Scope, ScopeError } from '../../authz/tokens/scope.ts'
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { tokenSecondsMax } from '../../core/limits.ts';
-import { mayAdminister, protectOthers } from './rights.ts';
+import { administers, mayAdminister, protectOthers } from './rights.ts';
 import { type Call, type NativeRoute, param, refuseDelegated } from './route.ts';
 import { answerObject, closedObject, time } from './schemas.ts';
 import { tokenListRoute } from './token-list.ts';
@@ -171,8 +171,11 @@ function misfit(member: string, why: string, cause?: unknown): Refusal {
   return new Refusal('InvalidInput', { message: `${field} ${why}`, fields: { field }, cause });
 }
 
+/** In whose name it is revoked. */
+type Revoked = TokenOwner & { principal: string };
+
 /** What the caller's own token can end: itself and what is below it. */
-function ownOrBelow({ who, identity: { delegation } }: Call, id: string): TokenOwner | undefined {
+function ownOrBelow({ who, identity: { delegation } }: Call, id: string): Revoked | undefined {
   const own = delegation?.ids.at(-1);
   if (!delegation || own === undefined) return undefined;
   if (id !== own && !id.startsWith(`${own}.`)) return undefined;
@@ -180,7 +183,7 @@ function ownOrBelow({ who, identity: { delegation } }: Call, id: string): TokenO
 }
 
 /** Throws NoSuchToken for what the caller may not know of, whether it exists or not. */
-async function findVisible(call: Call, id: string): Promise<TokenOwner> {
+async function findVisible(call: Call, id: string): Promise<Revoked> {
   const { who, reach, identity, deps } = call;
   const isNarrowed = identity.delegation !== null && !mayAdminister(identity.delegation);
   const owner = isNarrowed ? undefined : await findTokenOwner(deps.read, id);
@@ -188,6 +191,12 @@ async function findVisible(call: Call, id: string): Promise<TokenOwner> {
   const isOwn = owner.tenant === who.tenant && owner.principal === who.name;
   const isReached = reach === 'all' || (reach === 'tenant' && owner.tenant === who.tenant);
   if (!isOwn && !isReached) throw new Refusal('NoSuchToken');
-  if (!isOwn) await protectOthers(who, deps.directory, owner);
-  return owner;
+  const { tenant, principal, expiresMs } = owner;
+  if (principal === null) {
+    // Whose it is nobody knows yet, so it may be anybody's.
+    if (!administers(who, tenant)) throw new Refusal('NoSuchToken');
+    return { tenant, principal: who.name, expiresMs };
+  }
+  if (!isOwn) await protectOthers(who, deps.directory, { tenant, principal });
+  return { tenant, principal, expiresMs };
 }
