@@ -82,6 +82,8 @@ function decideNaively(rules: readonly Rule[], request: AccessRequest): string {
     new Set(rules.filter((rule) => rule.effect === effect).map((rule) => verdictOf(rule, request)));
   const [denials, grants] = [verdicts('deny'), verdicts('allow')];
   const isOwn = request.who?.id === 'cms/boss';
+  // What no rule can let everybody do.
+  if (request.who === null && request.action === 's3:GetBucketPolicy') return 'denied';
   if (denials.has('applies')) return 'denied';
   if (!isOwn && !grants.has('applies') && !grants.has('needs tags')) return 'denied';
   if (denials.has('needs tags')) return 'needs tags';
