@@ -1,8 +1,9 @@
 // What lists show of a token's link besides its id: its claims, less what is the same in all of a
 // chain. It is shown, and decides nothing.
+
+import type { Limits } from '../core/quota-terms.ts';
 import type { Conditions } from './tokens/conditions.ts';
 import { thumbprintOf } from './tokens/keys.ts';
-import type { Limits } from './tokens/limits.ts';
 import type { Link } from './tokens/link.ts';
 import { renderScope } from './tokens/scope.ts';
 

@@ -3,9 +3,9 @@ import type { Command } from 'commander';
 import type { Conditions } from '../authz/tokens/conditions.ts';
 import type { Restrictions } from '../authz/tokens/issue.ts';
 import type { PublicKey } from '../authz/tokens/keys.ts';
-import { type Limits, meters, readLimits, windows } from '../authz/tokens/limits.ts';
 import { parseScope, type Scope, ScopeError } from '../authz/tokens/scope.ts';
 import { nowMs } from '../core/clock.ts';
+import { type Limits, meters, readLimits, windows } from '../core/quota-terms.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { parseCount, parseDuration, parseSize } from './quantities.ts';
 

@@ -5,12 +5,12 @@
 // Specification: docs/formats/token.md; the shape is draft-niyikiza-oauth-attenuating-agent-tokens.
 import { createHash } from 'node:crypto';
 import { isoTime } from '../../core/clock.ts';
+import type { Limits } from '../../core/quota-terms.ts';
 import { clockSkewMs, linkBytesMax, linksMax, tokenBytesMax } from './bounds.ts';
 import { ChainConditions } from './conditions.ts';
 import { tokenRefusal } from './faults.ts';
 import { isSignedBy, type Jws, readJws } from './jws.ts';
 import { type PublicKey, thumbprintOf, thumbprintUri } from './keys.ts';
-import type { Limits } from './limits.ts';
 import { type Link, linkType, readLink } from './link.ts';
 import { isSubset, type Scope } from './scope.ts';
 

@@ -1,7 +1,8 @@
 // A token's report in plain words, for people who were handed one and want to know what it is.
+
+import type { Limits } from '../../core/quota-terms.ts';
 import type { Conditions } from './conditions.ts';
 import type { LinkReport, TokenReport } from './inspect.ts';
-import type { Limits } from './limits.ts';
 import { parseScope, type Right, type ScopeEntry } from './scope.ts';
 
 /** The report as lines of text. */

@@ -1,6 +1,7 @@
 // The token library for programs of others: `import { delegate } from 'bursar/tokens'`. What it
 // does is written down in docs/formats/token.md.
 export type { Refusal } from '../../core/errors.ts';
+export type { Limits } from '../../core/quota-terms.ts';
 export type { Chain, ChainOptions, FindIssuerKey, Issuer, IssuerClaim } from './chain.ts';
 export { verifyChain as verify } from './chain.ts';
 export type { Conditions } from './conditions.ts';
@@ -24,7 +25,6 @@ export {
   readPublicKey,
   renderPrivateKey,
 } from './keys.ts';
-export type { Limits } from './limits.ts';
 export { NonceStore } from './nonce-store.ts';
 export { createProof, type Proof, type ProofRequest, verifyProof } from './proof.ts';
 export type { RequestDescription } from './request-description.ts';

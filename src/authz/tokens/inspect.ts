@@ -2,11 +2,11 @@
 // shows a bad token too, with what is bad about it; what it could not check it says it did not.
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
+import type { Limits } from '../../core/quota-terms.ts';
 import { checkChild, type ReadLink, readLinks } from './chain.ts';
 import type { Conditions } from './conditions.ts';
 import { isSignedBy } from './jws.ts';
 import { type PublicKey, thumbprintOf } from './keys.ts';
-import type { Limits } from './limits.ts';
 import type { Link } from './link.ts';
 import { renderScope } from './scope.ts';
 

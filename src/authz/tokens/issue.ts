@@ -1,11 +1,11 @@
 // Link 0: made by the gateway for a principal, or by a principal with a registered key of its own,
 // on its own machine. Either way it allows nothing that the principal itself may not do.
 import { randomBytes } from 'node:crypto';
+import type { Limits } from '../../core/quota-terms.ts';
 import { linksMax } from './bounds.ts';
 import type { Conditions } from './conditions.ts';
 import { signJws } from './jws.ts';
 import { type PrivateKey, type PublicKey, thumbprintUri } from './keys.ts';
-import type { Limits } from './limits.ts';
 import { type Link, linkType, readLink, renderLink } from './link.ts';
 import type { Scope } from './scope.ts';
 

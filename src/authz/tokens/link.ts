@@ -1,11 +1,12 @@
 // One link of a token: its claims, read and written. Invariant: the set of claims is closed. A
 // claim that this code does not know might narrow the token, so a link that has one is refused.
 // Specification: docs/formats/token.md, section "Claims".
+
+import { type Limits, readLimits } from '../../core/quota-terms.ts';
 import { idPartLengthMax, linksMax, nameLengthMax, timeSecondsMax } from './bounds.ts';
 import { type Conditions, readConditions } from './conditions.ts';
 import { type TokenFault, tokenRefusal } from './faults.ts';
 import { type PublicKey, readPublicKey } from './keys.ts';
-import { type Limits, readLimits } from './limits.ts';
 import { parseScope, renderScope, type Scope, ScopeError } from './scope.ts';
 import { isObject, type JsonObject, otherMember } from './strict-json.ts';
 

@@ -1,0 +1,77 @@
+// The words of limits, which tokens say and the quota room understands: what is counted, and over
+// which time. Invariant: a limit that is not known is refused, so nobody relies on one that is not
+// kept. `stored*` are levels, which go down again, not flows: they have no window but `total`.
+
+export const meters = [
+  'spend',
+  'storedBytes',
+  'storedObjects',
+  'ingressBytes',
+  'egressBytes',
+  'requests',
+] as const;
+export type Meter = (typeof meters)[number];
+
+export type Level = 'storedBytes' | 'storedObjects';
+
+/** Of the UTC calendar. */
+export const windows = ['minute', 'hour', 'day', 'month', 'total'] as const;
+export type Window = (typeof windows)[number];
+
+/** Limits as people, tokens and the native API write them. At least one; no member is empty. */
+export type Limits = {
+  /** Most of it in a window: `spend` in decimal USD, in a string; else a count. */
+  readonly [M in Meter]?: { readonly [W in Window]?: M extends 'spend' ? string : number };
+} & {
+  /** Most per second. */
+  readonly rate?: { readonly requests?: number; readonly bytes?: number };
+};
+
+/** Decimal USD, to the picodollar. What 64 bits cannot hold, no account can ever use up. */
+export const moneyForm = /^(?:0|[1-9]\d{0,8})(?:\.\d{1,12})?$/;
+
+const levelWindows: readonly Window[] = ['total'];
+
+export function isLevel(meter: Meter): meter is Level {
+  return meter === 'storedBytes' || meter === 'storedObjects';
+}
+
+/** The windows in which a meter can be limited. */
+export function windowsOf(meter: Meter): readonly Window[] {
+  return isLevel(meter) ? levelWindows : windows;
+}
+
+/** Reads limits out of parsed JSON; undefined when they have another form. */
+export function readLimits(value: unknown): Limits | undefined {
+  const entries = membersOf(value, [...meters, 'rate']);
+  const fits = entries?.every(([name, amounts]) => {
+    if (name === 'rate') return isAmounts(amounts, ['requests', 'bytes'], isCount);
+    const isAmount = name === 'spend' ? isMoney : isCount;
+    return isAmounts(amounts, windowsOf(name as Meter), isAmount);
+  });
+  return fits ? (value as Limits) : undefined;
+}
+
+/** The members of an object that has some, all of them among `names`. */
+function membersOf(value: unknown, names: readonly string[]): [string, unknown][] | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  const entries = Object.entries(value);
+  const fits = entries.length > 0 && entries.every(([name]) => names.includes(name));
+  return fits ? entries : undefined;
+}
+
+function isAmounts(
+  value: unknown,
+  names: readonly string[],
+  fits: (amount: unknown) => boolean,
+): boolean {
+  return membersOf(value, names)?.every(([, amount]) => fits(amount)) ?? false;
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isMoney(value: unknown): boolean {
+  return typeof value === 'string' && moneyForm.test(value);
+}
