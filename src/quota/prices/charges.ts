@@ -1,0 +1,101 @@
+// What one operation costs by a price book. Pure: it knows neither accounts nor the clock.
+// Invariant: each part is a whole number of picodollars, and their sum is never more than
+// `chargeOperationAtMost` of the same operation, which is what a reservation sets aside.
+// Specification: docs/decisions/0021-money-and-price-books.md.
+import { divideUp, type Picodollars } from '../money.ts';
+import { type ClassPrices, classPrices, type PriceBook } from './price-book.ts';
+import { bytesPerGb, chargeAdded, chargeAtMost } from './tariff.ts';
+
+/** What an operation did that costs money. Storage accrues by itself (`storage-accrual.ts`). */
+export interface PricedOperation {
+  /** The class written to, or read from; STANDARD where no object is concerned. */
+  readonly storageClass: string;
+  /** Which of S3's prices for requests it has. */
+  readonly price: 'put' | 'get' | 'free';
+  readonly ingressBytes: number;
+  readonly egressBytes: number;
+  /** Read from the class, to be sent or copied. */
+  readonly retrievalBytes: number;
+}
+
+/** What the tariffs' tiers go by: transfers of the month before the operation, in bytes. */
+export interface MonthTransfers {
+  readonly ingressBytes: number;
+  readonly egressBytes: number;
+}
+
+export interface OperationCharge {
+  readonly request: Picodollars;
+  readonly ingress: Picodollars;
+  readonly egress: Picodollars;
+  readonly retrieval: Picodollars;
+  /** The sum of the others. */
+  readonly total: Picodollars;
+}
+
+/** The charge for an operation after the month's earlier transfers. */
+export function chargeOperation(
+  book: PriceBook,
+  operation: PricedOperation,
+  before: MonthTransfers,
+): OperationCharge {
+  const prices = classPrices(book, operation.storageClass);
+  const transferOf = (of: 'ingress' | 'egress'): Picodollars => {
+    const amounts = { before: BigInt(before[`${of}Bytes`]), added: bytesOf(operation, of) };
+    return chargeAdded(book[of], amounts, bytesPerGb);
+  };
+  const request = requestPrice(prices, operation.price);
+  const ingress = transferOf('ingress');
+  const egress = transferOf('egress');
+  const retrieval = retrievalCharge(prices, operation.retrievalBytes);
+  return { request, ingress, egress, retrieval, total: request + ingress + egress + retrieval };
+}
+
+/** The most that an operation of at most these bytes can be charged, in whatever tier it ends. */
+export function chargeOperationAtMost(book: PriceBook, operation: PricedOperation): Picodollars {
+  const prices = classPrices(book, operation.storageClass);
+  return (
+    requestPrice(prices, operation.price) +
+    chargeAtMost(book.ingress, bytesOf(operation, 'ingress'), bytesPerGb) +
+    chargeAtMost(book.egress, bytesOf(operation, 'egress'), bytesPerGb) +
+    retrievalCharge(prices, operation.retrievalBytes)
+  );
+}
+
+/** What the object counts for where storage is charged, in bytes. */
+export function billableBytes(prices: ClassPrices, sizeBytes: number): number {
+  return Math.max(sizeBytes, prices.minimumBytes);
+}
+
+const dayMs = 24 * 3600 * 1000;
+/** Minimum days are thirtieths of a month, whatever month it is. */
+const minimumMonthMs = 30n * BigInt(dayMs);
+
+/**
+ * What is still owed for an object that is deleted or overwritten `ageMs` after it was stored: its
+ * storage for what is left of the class's minimum days, at the price of the first tier.
+ */
+export function chargeEarlyDeletion(
+  prices: ClassPrices,
+  { sizeBytes, ageMs }: { sizeBytes: number; ageMs: number },
+): Picodollars {
+  const leftMs = prices.minimumDays * dayMs - Math.max(0, ageMs);
+  if (leftMs <= 0) return 0n;
+  const byteMs = BigInt(billableBytes(prices, sizeBytes)) * BigInt(leftMs);
+  const picodollarsPerGb = prices.storage.tiers[0]?.picodollarsPerGb ?? 0n;
+  return divideUp(byteMs * picodollarsPerGb, bytesPerGb * minimumMonthMs);
+}
+
+function requestPrice(prices: ClassPrices, price: PricedOperation['price']): Picodollars {
+  if (price === 'free') return 0n;
+  return price === 'put' ? prices.picodollarsPerPut : prices.picodollarsPerGet;
+}
+
+function retrievalCharge(prices: ClassPrices, retrievalBytes: number): Picodollars {
+  if (retrievalBytes === 0 || prices.retrievalPicodollarsPerGb === 0n) return 0n;
+  return divideUp(BigInt(retrievalBytes) * prices.retrievalPicodollarsPerGb, bytesPerGb);
+}
+
+function bytesOf(operation: PricedOperation, of: 'ingress' | 'egress'): bigint {
+  return BigInt(operation[`${of}Bytes`]);
+}

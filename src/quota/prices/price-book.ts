@@ -1,0 +1,167 @@
+// A price book: what one provider charges in one region from a day on, read from a dated JSON file.
+// Invariant: a book that was read has a price for everything that can be charged; nothing in it is
+// left out, unknown, or without a source. Specification: docs/formats/price-book.md.
+import type { Picodollars } from '../money.ts';
+import {
+  type Members,
+  parsePlainJson,
+  readCount,
+  readEntries,
+  readList,
+  readMembers,
+  readText,
+  readUsd,
+} from '../plain-json.ts';
+import { makeTariff, type Tariff } from './tariff.ts';
+
+export const priceBookBytesMax = 64 * 1024;
+const classesMax = 50;
+const sourcesMax = 50;
+const tiersMax = 20;
+/** Tiers end at most here, 8 ZiB: far beyond any bill, and exact as a number. */
+const tierGbMax = 2 ** 43;
+const minimumDaysMax = 3660;
+const minimumBytesMax = 2 ** 30;
+
+const nameForm = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
+// Begins with a letter, as JavaScript puts members that are numbers before others.
+const sourceForm = /^[a-z][a-z0-9-]{0,62}$/;
+export const classForm = /^[A-Z][A-Z0-9_]{0,31}$/;
+const dateForm = /^\d{4}-\d{2}-\d{2}$/;
+const sourceDateForm = /^\d{4}(?:-\d{2}){0,2}$/;
+const sourceTextForm = /^[^\p{Cc}]{1,500}$/u;
+
+export interface PriceBook {
+  readonly name: string;
+  readonly provider: string;
+  readonly region: string;
+  /** Begin of the day (UTC) from which on it is in force. */
+  readonly effectiveMs: number;
+  /** Per GB of the month, of all classes together. */
+  readonly ingress: Tariff;
+  readonly egress: Tariff;
+  readonly classes: ReadonlyMap<string, ClassPrices>;
+}
+
+/** Prices of one storage class. */
+export interface ClassPrices {
+  /** Per GB-month: a GB kept for all of a calendar month, whatever its length. */
+  readonly storage: Tariff;
+  readonly picodollarsPerPut: Picodollars;
+  readonly picodollarsPerGet: Picodollars;
+  readonly retrievalPicodollarsPerGb: Picodollars;
+  /** Storage of an object is paid for this long, also when it is deleted earlier. */
+  readonly minimumDays: number;
+  /** A smaller object is charged as this large. */
+  readonly minimumBytes: number;
+}
+
+/** Reads a book's text. Throws Error, which says where it is wrong and what would have fitted. */
+export function parsePriceBook(text: string): PriceBook {
+  const names = ['format', 'name', 'provider', 'region', 'effective', 'currency', 'sources'];
+  const value = parsePlainJson(text, priceBookBytesMax);
+  const book = readMembers(value, 'book', [...names, 'ingress', 'egress', 'classes']);
+  readText(book.format, 'format', /^bursar-price-book\/1$/);
+  readText(book.currency, 'currency', /^USD$/);
+  const sources = new Sources(book.sources);
+  const classes = readEntries(book.classes, 'classes', classForm, classesMax).map(
+    ([name, one]) => [name, readClass(one, `classes.${name}`, sources)] as const,
+  );
+  const read = {
+    name: readText(book.name, 'name', nameForm),
+    provider: readText(book.provider, 'provider', nameForm),
+    region: readText(book.region, 'region', nameForm),
+    effectiveMs: readDay(book.effective, 'effective'),
+    ingress: readTariff(book.ingress, 'ingress', 'usdPerGb', sources),
+    egress: readTariff(book.egress, 'egress', 'usdPerGb', sources),
+    classes: new Map(classes),
+  };
+  sources.checkUsed();
+  return read;
+}
+
+/** The prices of a class. Throws when the book has none: stores are checked when they are opened. */
+export function classPrices(book: PriceBook, storageClass: string): ClassPrices {
+  const prices = book.classes.get(storageClass);
+  if (!prices) throw new Error(`the price book ${book.name} has no class ${storageClass}`);
+  return prices;
+}
+
+/** Where the figures come from. Each figure names one, and each is named by one. */
+class Sources {
+  readonly #unused: Set<string>;
+  readonly #names: ReadonlySet<string>;
+
+  constructor(value: unknown) {
+    const entries = readEntries(value, 'sources', sourceForm, sourcesMax);
+    for (const [name, one] of entries) {
+      const at = `sources.${name}`;
+      const source = readMembers(one, at, ['text', 'date']);
+      readText(source.text, `${at}.text`, sourceTextForm);
+      readText(source.date, `${at}.date`, sourceDateForm);
+    }
+    this.#names = new Set(entries.map(([name]) => name));
+    this.#unused = new Set(this.#names);
+  }
+
+  /** The figures of one meter, without their source. */
+  readFigures(value: unknown, at: string, names: readonly string[]): Members {
+    const figures = readMembers(value, at, [...names, 'source']);
+    const { source } = figures;
+    if (typeof source !== 'string' || !this.#names.has(source)) {
+      throw new Error(`${at}.source: must be one of sources`);
+    }
+    this.#unused.delete(source);
+    return figures;
+  }
+
+  checkUsed(): void {
+    for (const name of this.#unused) throw new Error(`sources.${name}: must be of some figure`);
+  }
+}
+
+function readClass(value: unknown, at: string, sources: Sources): ClassPrices {
+  const meters = readMembers(value, at, ['storage', 'put', 'get', 'retrieval', 'minimum']);
+  const minimum = sources.readFigures(meters.minimum, `${at}.minimum`, ['days', 'bytes']);
+  const retrieval = sources.readFigures(meters.retrieval, `${at}.retrieval`, ['usdPerGb']);
+  return {
+    storage: readTariff(meters.storage, `${at}.storage`, 'usdPerGbMonth', sources),
+    picodollarsPerPut: readRequestPrice(meters.put, `${at}.put`, sources),
+    picodollarsPerGet: readRequestPrice(meters.get, `${at}.get`, sources),
+    retrievalPicodollarsPerGb: readUsd(retrieval.usdPerGb, `${at}.retrieval.usdPerGb`),
+    minimumDays: readCount(minimum.days, `${at}.minimum.days`, 0, minimumDaysMax),
+    minimumBytes: readCount(minimum.bytes, `${at}.minimum.bytes`, 0, minimumBytesMax),
+  };
+}
+
+/** Picodollars for one request: of a price for 1,000 with at most 9 decimals that is exact. */
+function readRequestPrice(value: unknown, at: string, sources: Sources): Picodollars {
+  const { usdPer1000 } = sources.readFigures(value, at, ['usdPer1000']);
+  return readUsd(usdPer1000, `${at}.usdPer1000`, 9) / 1000n;
+}
+
+function readTariff(value: unknown, at: string, unit: string, sources: Sources): Tariff {
+  const figures = sources.readFigures(value, at, [unit]);
+  const items = readList(figures[unit], `${at}.${unit}`, tiersMax);
+  let endGb = 0;
+  const tiers = items.map((item, i) => {
+    const place = `${at}.${unit}[${i}]`;
+    const isLast = i === items.length - 1;
+    const tier = readMembers(item, place, isLast ? ['usd'] : ['upToGb', 'usd']);
+    const picodollarsPerGb = readUsd(tier.usd, `${place}.usd`);
+    if (isLast) return { upToGb: undefined, picodollarsPerGb };
+    endGb = readCount(tier.upToGb, `${place}.upToGb`, endGb + 1, tierGbMax);
+    return { upToGb: BigInt(endGb), picodollarsPerGb };
+  });
+  return makeTariff(tiers);
+}
+
+/** Begin of a day of the calendar, UTC, in milliseconds since the epoch. */
+function readDay(value: unknown, at: string): number {
+  const timeMs = Date.parse(`${readText(value, at, dateForm)}T00:00:00Z`);
+  // Some engines take 2026-02-30 for a day in March.
+  if (!Number.isNaN(timeMs) && new Date(timeMs).toISOString().startsWith(String(value))) {
+    return timeMs;
+  }
+  throw new Error(`${at}: must be a day of the calendar`);
+}
