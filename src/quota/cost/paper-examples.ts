@@ -80,7 +80,7 @@ const dzero: PaperExample = {
         'They are spread evenly over 27 months; a year is 12 of them.',
         'A PB is 1,024 TB of 1,024 GB. Tiers begin again each month: $0.18 for 10 TB, $0.16 for 40.',
         'Nothing for bringing the 375 TB in, and nothing for requests.',
-        'The difference is within the rounding of "5.2 PB": 5.185 PB would cost $335,018.',
+        'The difference is within the rounding of "5.2 PB": 5.185 PB would cost $335,019.',
       ],
     },
   ],
