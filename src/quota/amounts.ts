@@ -1,0 +1,38 @@
+// What operations use, and sums of it, by meter. One operation's amounts are safe integers, so the
+// way of a request makes no bigint: 2^53 picodollars are $9,007, which no single one costs. Sums are
+// bigints.
+import { type Meter, meters } from '../core/quota-terms.ts';
+
+/** Bytes, objects, requests, and picodollars. Levels may be negative: something was removed. */
+export type MeterAmounts = { readonly [M in Meter]?: number };
+
+export type Sums = Record<Meter, bigint>;
+
+/** What one account uses, or may use, of one operation. */
+export interface Draw {
+  readonly account: string;
+  readonly amounts: MeterAmounts;
+}
+
+export function emptySums(): Sums {
+  return {
+    spend: 0n,
+    storedBytes: 0n,
+    storedObjects: 0n,
+    ingressBytes: 0n,
+    egressBytes: 0n,
+    requests: 0n,
+  };
+}
+
+/** Adds `amounts` to `sums`, or takes them off with a `sign` of -1. Throws for a fraction. */
+export function addAmounts(sums: Sums, amounts: MeterAmounts, sign: 1 | -1 = 1): void {
+  for (const meter of meters) {
+    const amount = amounts[meter];
+    if (amount) sums[meter] += BigInt(sign * amount);
+  }
+}
+
+export function isEmpty(sums: Sums): boolean {
+  return meters.every((meter) => sums[meter] === 0n);
+}

@@ -1,0 +1,183 @@
+// One account as the ledger knows it, and the arithmetic of its limits; pure.
+// Invariant: for each cap, used in its window + lost in its window + leased <= the cap, unless the
+// cap was lowered. Granting is the one step that adds to that sum, and it checks; posting moves from
+// leased to used; and a window that begins starts with nothing used. So what is leased can be spent
+// in any window. (DESIGN section 9; escrow, after O'Neil 1986.)
+//
+// What was used in a window is the counter now minus the counter when the window began: a post
+// touches six counters and no window.
+import { isLevel, type Meter, meters, type Window } from '../../core/quota-terms.ts';
+import { addAmounts, emptySums, type MeterAmounts, type Sums } from '../amounts.ts';
+import type { Cap, LimitSet } from '../limits/limit-set.ts';
+import { windowBeginMs, windowEndMs } from '../limits/windows.ts';
+import type { Shortage } from './requests.ts';
+
+export const markedWindows = ['minute', 'hour', 'day', 'month'] as const;
+export type MarkedWindow = (typeof markedWindows)[number];
+
+/** The counters as they were when a window began. */
+export interface Mark {
+  beginMs: number;
+  used: Sums;
+  lost: Sums;
+}
+
+export interface AccountState {
+  limits: LimitSet | null;
+  /** Flows: since ever. Levels: now. */
+  used: Sums;
+  /** Leased by a gateway that died; perhaps spent, never recorded. Flows only. */
+  lost: Sums;
+  marks: Record<MarkedWindow, Mark>;
+  /** By holder: set aside, not posted and not given back. */
+  leases: Map<string, Sums>;
+}
+
+/** Part of the headroom that is leased beyond what is needed now. */
+const headroomShare = 32n;
+
+export function newAccountState(): AccountState {
+  const mark = (): Mark => ({ beginMs: 0, used: emptySums(), lost: emptySums() });
+  return {
+    limits: null,
+    used: emptySums(),
+    lost: emptySums(),
+    marks: { minute: mark(), hour: mark(), day: mark(), month: mark() },
+    leases: new Map(),
+  };
+}
+
+/** Begins the windows that `timeMs` is in; says which. A clock that is set back begins none. */
+export function beginWindows(state: AccountState, timeMs: number): MarkedWindow[] {
+  if (timeMs < windowEndMs('minute', state.marks.minute.beginMs)) return [];
+  const begun: MarkedWindow[] = [];
+  for (const window of markedWindows) {
+    const beginMs = windowBeginMs(window, timeMs);
+    if (beginMs <= state.marks[window].beginMs) continue;
+    state.marks[window] = { beginMs, used: { ...state.used }, lost: { ...state.lost } };
+    begun.push(window);
+  }
+  return begun;
+}
+
+/** Used in the window that `beginWindows` began last; of a level, now. */
+export function usedIn(state: AccountState, meter: Meter, window: Window): bigint {
+  if (window === 'total' || isLevel(meter)) return state.used[meter];
+  return state.used[meter] - state.marks[window].used[meter];
+}
+
+export function lostIn(state: AccountState, meter: Meter, window: Window): bigint {
+  if (window === 'total' || isLevel(meter)) return state.lost[meter];
+  return state.lost[meter] - state.marks[window].lost[meter];
+}
+
+export function leasedOf(state: AccountState, meter: Meter): bigint {
+  let sum = 0n;
+  for (const lease of state.leases.values()) sum += lease[meter];
+  return sum;
+}
+
+/** The least that a cap of the meter leaves; undefined: it has none. Less than 0: lowered. */
+export function headroomOf(state: AccountState, meter: Meter): bigint | undefined {
+  let least: bigint | undefined;
+  for (const cap of state.limits?.caps ?? []) {
+    if (cap.meter !== meter) continue;
+    const left = leftOf(state, cap);
+    if (least === undefined || left < least) least = left;
+  }
+  return least;
+}
+
+/**
+ * The cap that does not leave `need`, undefined if all do. Of several the one that is reset last:
+ * to wait for another would be in vain.
+ */
+export function findShortage(
+  state: AccountState,
+  account: string,
+  need: MeterAmounts,
+): Shortage | undefined {
+  let found: Shortage | undefined;
+  for (const cap of state.limits?.caps ?? []) {
+    const asked = BigInt(need[cap.meter] ?? 0);
+    if (asked === 0n || asked <= leftOf(state, cap)) continue;
+    const { meter, window } = cap;
+    const beginMs = window === 'total' ? 0 : state.marks[window].beginMs;
+    const resetMs = windowEndMs(window, beginMs);
+    if (found && found.resetMs >= resetMs) continue;
+    found = {
+      account,
+      meter,
+      window,
+      limit: cap.amount,
+      used: usedIn(state, meter, window) + lostIn(state, meter, window),
+      reserved: leasedOf(state, meter),
+      asked,
+      resetMs,
+    };
+  }
+  return found;
+}
+
+/**
+ * Leases `need`, which `findShortage` let pass, and of `want` no more than a small part of what is
+ * then left: so a lease shrinks towards single requests as the limit nears, and a crash loses
+ * little. A meter without a cap needs no lease, and gets what is needed only.
+ */
+export function grantLease(
+  state: AccountState,
+  holder: string,
+  need: MeterAmounts,
+  want: MeterAmounts,
+): MeterAmounts {
+  const granted: { [M in Meter]?: number } = {};
+  for (const meter of meters) {
+    const needed = need[meter] ?? 0;
+    const wanted = want[meter] ?? 0;
+    if (needed < 0 || wanted < 0) throw new Error(`less than no ${meter} was asked for`);
+    if (needed + wanted === 0) continue;
+    const left = headroomOf(state, meter) ?? 0n;
+    const share = (left - BigInt(needed)) / headroomShare;
+    const extra = share > 0n ? Math.min(wanted, Number(share)) : 0;
+    granted[meter] = needed + Math.floor(extra);
+  }
+  const lease = state.leases.get(holder) ?? emptySums();
+  addAmounts(lease, granted);
+  state.leases.set(holder, lease);
+  return granted;
+}
+
+/** Takes off a lease what was posted or given back. Throws if that was not leased: a bug. */
+export function settleLease(state: AccountState, holder: string, amounts: MeterAmounts): void {
+  const lease = state.leases.get(holder) ?? emptySums();
+  for (const meter of meters) {
+    if (BigInt(amounts[meter] ?? 0) > lease[meter]) {
+      throw new Error(`more ${meter} was settled than was leased`);
+    }
+  }
+  addAmounts(lease, amounts, -1);
+}
+
+/**
+ * Ends the lease of a holder that died. What of it was posted is used already. Of the rest, flows
+ * may have been spent without a record, and count as spent in the windows of now; levels change
+ * with their record only, and come free.
+ */
+export function buryLease(state: AccountState, holder: string): void {
+  const lease = state.leases.get(holder);
+  if (!lease) return;
+  for (const meter of meters) if (!isLevel(meter)) state.lost[meter] += lease[meter];
+  state.leases.delete(holder);
+}
+
+/** Counts as unspent what was lost: the operator knows better. */
+export function forgetLost(state: AccountState): void {
+  state.lost = emptySums();
+  for (const window of markedWindows) state.marks[window].lost = emptySums();
+}
+
+function leftOf(state: AccountState, { meter, window, amount }: Cap): bigint {
+  return (
+    amount - usedIn(state, meter, window) - lostIn(state, meter, window) - leasedOf(state, meter)
+  );
+}

@@ -1,0 +1,157 @@
+// Accounts in SQLite. Amounts are 64-bit integers, which JavaScript's numbers are not: they are read
+// as text, added as bigints, and written as such; more than 64 bits hold is refused by the database.
+import type { SqlValue, Tx } from '../../core/database.ts';
+import { isLevel, meters } from '../../core/quota-terms.ts';
+import { emptySums, type Sums } from '../amounts.ts';
+import { parseLimitSet } from '../limits/limit-set.ts';
+import type { AccountChanges, AccountStorage } from './account-book.ts';
+import { type AccountState, markedWindows, newAccountState } from './account-state.ts';
+
+export const accountSchema = `
+CREATE TABLE quota_accounts (      -- whatever was ever charged, or has limits
+  account TEXT PRIMARY KEY,        -- tenant:T | principal:T/P | bucket:T/B | token:jti
+  limits TEXT,                     -- JSON, as core/quota-terms.ts has it; null: none
+  used_spend INTEGER NOT NULL,     -- picodollars; flows since ever, levels now
+  used_stored_bytes INTEGER NOT NULL,
+  used_stored_objects INTEGER NOT NULL,
+  used_ingress_bytes INTEGER NOT NULL,
+  used_egress_bytes INTEGER NOT NULL,
+  used_requests INTEGER NOT NULL,
+  lost_spend INTEGER NOT NULL,     -- leased by runs that died, and never posted
+  lost_ingress_bytes INTEGER NOT NULL,
+  lost_egress_bytes INTEGER NOT NULL,
+  lost_requests INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE quota_windows (       -- the same counters, as they were when the window began
+  account TEXT NOT NULL,
+  window TEXT NOT NULL,            -- minute | hour | day | month
+  begin_ms INTEGER NOT NULL,
+  used_spend INTEGER NOT NULL,
+  used_ingress_bytes INTEGER NOT NULL,
+  used_egress_bytes INTEGER NOT NULL,
+  used_requests INTEGER NOT NULL,
+  lost_spend INTEGER NOT NULL,
+  lost_ingress_bytes INTEGER NOT NULL,
+  lost_egress_bytes INTEGER NOT NULL,
+  lost_requests INTEGER NOT NULL,
+  PRIMARY KEY (account, window)
+) WITHOUT ROWID;
+
+CREATE TABLE quota_leases (        -- set aside for a run of the gateway, not yet used
+  account TEXT NOT NULL,
+  holder TEXT NOT NULL,
+  spend INTEGER NOT NULL,
+  stored_bytes INTEGER NOT NULL,
+  stored_objects INTEGER NOT NULL,
+  ingress_bytes INTEGER NOT NULL,
+  egress_bytes INTEGER NOT NULL,
+  requests INTEGER NOT NULL,
+  PRIMARY KEY (account, holder)
+) WITHOUT ROWID;
+`;
+
+const flows = meters.filter((meter) => !isLevel(meter));
+
+/** `used_stored_bytes` of `used` and `storedBytes`, in the order of the schema. */
+function columnsOf(prefix: string, names: readonly string[]): string[] {
+  return names.map((name) => prefix + name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`));
+}
+
+const accountColumns = [...columnsOf('used_', meters), ...columnsOf('lost_', flows)];
+const windowColumns = [...columnsOf('used_', flows), ...columnsOf('lost_', flows)];
+const leaseColumns = columnsOf('', meters);
+
+const asText = (columns: readonly string[]): string =>
+  columns.map((column) => `CAST(${column} AS TEXT) AS ${column}`).join(', ');
+const places = (count: number): string => Array(count).fill('?').join(', ');
+
+const readAccount = `SELECT limits, ${asText(accountColumns)} FROM quota_accounts WHERE account = ?`;
+const readWindows = `SELECT window, begin_ms, ${asText(windowColumns)} FROM quota_windows
+  WHERE account = ?`;
+const readLeases = `SELECT holder, ${asText(leaseColumns)} FROM quota_leases WHERE account = ?`;
+const writeAccount = `INSERT OR REPLACE INTO quota_accounts
+  VALUES (${places(2 + accountColumns.length)})`;
+const writeWindow = `INSERT OR REPLACE INTO quota_windows
+  VALUES (${places(3 + windowColumns.length)})`;
+const writeLease = `INSERT OR REPLACE INTO quota_leases
+  VALUES (${places(2 + leaseColumns.length)})`;
+
+type Row = Record<string, string>;
+
+export class AccountTables implements AccountStorage {
+  readonly #tx: Tx;
+
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
+  async read(account: string): Promise<AccountState | undefined> {
+    const row = await this.#tx.get<Row>(readAccount, account);
+    if (!row) return undefined;
+    const state = newAccountState();
+    state.limits = row.limits === null ? null : readStoredLimits(row.limits as string, account);
+    readSums(row, 'used_', meters, state.used);
+    readSums(row, 'lost_', flows, state.lost);
+    for (const mark of await this.#tx.all<Row>(readWindows, account)) {
+      const into = state.marks[mark.window as keyof AccountState['marks']];
+      into.beginMs = Number(mark.begin_ms);
+      readSums(mark, 'used_', flows, into.used);
+      readSums(mark, 'lost_', flows, into.lost);
+    }
+    for (const lease of await this.#tx.all<Row>(readLeases, account)) {
+      const sums = emptySums();
+      readSums(lease, '', meters, sums);
+      state.leases.set(lease.holder as string, sums);
+    }
+    return state;
+  }
+
+  async write(account: string, state: AccountState, changes: AccountChanges): Promise<void> {
+    const limits = state.limits && JSON.stringify(state.limits.limits);
+    const sums = [...valuesOf(state.used, meters), ...valuesOf(state.lost, flows)];
+    await this.#tx.run(writeAccount, account, limits, ...sums);
+    for (const window of markedWindows) {
+      if (!changes.windows.has(window)) continue;
+      const { beginMs, used, lost } = state.marks[window];
+      const values = [...valuesOf(used, flows), ...valuesOf(lost, flows)];
+      await this.#tx.run(writeWindow, account, window, beginMs, ...values);
+    }
+    for (const holder of changes.holders) {
+      const lease = state.leases.get(holder);
+      if (lease) await this.#tx.run(writeLease, account, holder, ...valuesOf(lease, meters));
+      else {
+        const sql = 'DELETE FROM quota_leases WHERE account = ? AND holder = ?';
+        await this.#tx.run(sql, account, holder);
+      }
+    }
+  }
+
+  async leasedByOthers(holder: string, max: number): Promise<string[]> {
+    const sql = 'SELECT DISTINCT account FROM quota_leases WHERE holder <> ? LIMIT ?';
+    return (await this.#tx.all<Row>(sql, holder, max)).map((row) => row.account as string);
+  }
+}
+
+function readStoredLimits(text: string, account: string): AccountState['limits'] {
+  const limits = parseLimitSet(text);
+  // To go on without them would be to spend without limit.
+  if (!limits) throw new Error(`the stored limits of ${account} cannot be read`);
+  return limits;
+}
+
+function readSums(row: Row, prefix: string, names: readonly (keyof Sums)[], into: Sums): void {
+  const columns = columnNames[prefix] as Record<keyof Sums, string>;
+  for (const name of names) into[name] = BigInt(row[columns[name]] as string);
+}
+
+const columnNames: Record<string, Record<string, string>> = Object.fromEntries(
+  ['used_', 'lost_', ''].map((prefix) => {
+    const columns = columnsOf(prefix, meters);
+    return [prefix, Object.fromEntries(meters.map((meter, i) => [meter, columns[i] as string]))];
+  }),
+);
+
+function valuesOf(sums: Sums, names: readonly (keyof Sums)[]): SqlValue[] {
+  return names.map((name) => sums[name]);
+}

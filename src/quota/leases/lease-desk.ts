@@ -1,0 +1,345 @@
+// The half of limits that is in memory, on the main thread: an operation reserves from the leases
+// that the ledger granted, without waiting; a lease that runs low is topped up in the background;
+// what it does not hold is asked of the ledger, which alone refuses.
+// Invariant: what the ledger has leased to this run is, in each account and meter, what is free here
+// + held by reservations + posted in commits under way + in requests under way. So nothing is spent
+// that was not set aside, whatever is forgotten when the process dies. The ledger answers in order.
+// An account without limits costs a look into a map.
+import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
+import type { Draw, MeterAmounts } from '../amounts.ts';
+import { limitedMeters, limitSetOf } from '../limits/limit-set.ts';
+import { AccountLease } from './account-lease.ts';
+import type { AccountDraw, DrawAnswer, DrawRequest, Shortage } from './requests.ts';
+import { type Hold, Reservation } from './reservation.ts';
+
+/** The ledger, as the desk needs it. A rejected request has changed nothing there. */
+export interface LeaseSource {
+  draw(request: DrawRequest): Promise<DrawAnswer>;
+  giveBack(draws: Draw[]): Promise<unknown>;
+}
+
+export type ReserveOutcome =
+  | { ok: true; reservation: Reservation }
+  | { ok: false; shortage: Shortage };
+
+/** How often a refusal is asked for again since amounts came free meanwhile. */
+const triesMax = 5;
+
+type Acquired = { ok: true; holds: Hold[] } | { ok: false; shortage: Shortage };
+
+/** What an operation needs of one account, and what memory held of it. */
+interface Claim {
+  lease: AccountLease;
+  limited: readonly Meter[];
+  needed: { [M in Meter]?: number };
+  taken: { [M in Meter]?: number };
+}
+
+export class LeaseDesk {
+  readonly #source: LeaseSource;
+  readonly #nowMs: () => number;
+  readonly #limited = new Map<string, readonly Meter[]>();
+  readonly #leases = new Map<string, AccountLease>();
+  readonly #open = new Set<Reservation>();
+  #returns: Draw[] = [];
+  #low: AccountLease[] = [];
+  #round = 0;
+
+  /** `nowMs`: a clock that is never set, milliseconds. */
+  constructor(source: LeaseSource, nowMs: () => number) {
+    this.#source = source;
+    this.#nowMs = nowMs;
+  }
+
+  /** Reservations that are open. */
+  get open(): number {
+    return this.#open.size;
+  }
+
+  /**
+   * An account's limits, as they are durable: at the start, and whenever the ledger answered that it
+   * changed them. What is left of its lease goes back, so that from here on the new ones hold.
+   */
+  setLimits(account: string, limits: Limits | null): void {
+    const limited = limits ? shared(limitedMeters(limitSetOf(limits))) : shared([]);
+    if (limited.length > 0) this.#limited.set(account, limited);
+    else this.#limited.delete(account);
+    const lease = this.#leases.get(account);
+    if (!lease) return;
+    this.#return(lease);
+    lease.limit(limited);
+    void this.#sendReturns();
+  }
+
+  /** Tells of a token, whose limits are its link's, before it is first drawn on. */
+  introduce(account: string, limits: Limits): void {
+    if (this.#leases.has(account) || this.#limited.has(account)) return;
+    const limited = shared(limitedMeters(limitSetOf(limits)));
+    this.#leases.set(account, new AccountLease(account, limited, limits));
+  }
+
+  /** Reserves from memory; undefined when that does not hold enough, and `reserve` must be asked. */
+  tryReserve(draws: readonly Draw[]): Reservation | undefined {
+    const holds = this.#take(draws);
+    return holds && this.#enter(new Reservation(this, holds, this.#round));
+  }
+
+  /**
+   * Reserves in all accounts or in none, waiting for the ledger where memory does not hold enough.
+   * Rejects when the ledger cannot write. To be given up as a whole: `Shortage` says who refused.
+   */
+  async reserve(draws: readonly Draw[]): Promise<ReserveOutcome> {
+    const acquired = await this.#acquire(draws);
+    if (!acquired.ok) return acquired;
+    const reservation = new Reservation(this, acquired.holds, this.#round);
+    return { ok: true, reservation: this.#enter(reservation) };
+  }
+
+  /** Adds to an open reservation: the next step of a body of unknown size. */
+  async extend(reservation: Reservation, draws: readonly Draw[]): Promise<Shortage | undefined> {
+    const acquired = await this.#acquire(draws);
+    if (!acquired.ok) return acquired.shortage;
+    // It may have been resolved meanwhile; then nobody needs the step.
+    if (this.#open.has(reservation)) reservation.holds.push(...acquired.holds);
+    else this.#release(acquired.holds, false);
+    return undefined;
+  }
+
+  /** Open reservations that nobody touched for `rounds` calls of `keep`: to be ended by who owns them. */
+  overdue(rounds: number): Reservation[] {
+    return [...this.#open].filter(({ round }) => round < this.#round - rounds);
+  }
+
+  /** The present round, with which a reservation is touched. */
+  get round(): number {
+    return this.#round;
+  }
+
+  /** To be called now and then: gives back what was not drawn on since the last call but one. */
+  async keep(): Promise<void> {
+    this.#round += 1;
+    for (const lease of this.#leases.values()) {
+      if (lease.round >= this.#round - 1) continue;
+      this.#return(lease);
+      if (lease.holds === 0) this.#leases.delete(lease.account);
+    }
+    await this.#sendReturns();
+  }
+
+  /** Gives back all that is free, at a clean stop; what is open stays set aside. */
+  async close(): Promise<void> {
+    for (const lease of this.#leases.values()) this.#return(lease);
+    await this.#sendReturns();
+  }
+
+  /** Of `Reservation` only: ends it, and what it holds is free again unless it was posted. */
+  resolve(reservation: Reservation, isPosted: boolean): void {
+    this.#open.delete(reservation);
+    this.#release(reservation.holds, isPosted);
+  }
+
+  /** Of `Reservation` only: what was posted was not charged after all. */
+  free(holds: readonly Hold[]): void {
+    for (const { lease, limited, amounts } of holds) {
+      for (const meter of limited) this.#credit(lease, meter, amounts[meter] ?? 0);
+    }
+  }
+
+  #release(holds: readonly Hold[], isPosted: boolean): void {
+    for (const { lease } of holds) lease.holds -= 1;
+    if (!isPosted) this.free(holds);
+  }
+
+  #enter(reservation: Reservation): Reservation {
+    this.#open.add(reservation);
+    return reservation;
+  }
+
+  /** Takes from memory, in all accounts or in none. */
+  #take(draws: readonly Draw[]): Hold[] | undefined {
+    const holds: Hold[] = [];
+    for (const { account, amounts } of draws) {
+      const lease = this.#lease(account);
+      if (!lease) continue;
+      lease.round = this.#round;
+      if (!lease.take(amounts)) {
+        for (const hold of holds) {
+          hold.lease.holds -= 1;
+          hold.lease.untake(hold.amounts);
+        }
+        return undefined;
+      }
+      lease.holds += 1;
+      holds.push({ lease, limited: lease.limited, amounts });
+    }
+    for (const { lease } of holds) if (lease.isLow && !lease.isAsking) this.#topUpSoon(lease);
+    return holds;
+  }
+
+  async #acquire(draws: readonly Draw[]): Promise<Acquired> {
+    for (let tries = 1; ; tries++) {
+      const holds = this.#take(draws);
+      if (holds) return { ok: true, holds };
+      const claims = this.#claim(draws);
+      const before = gainsOf(claims);
+      const answer = await this.#ask(claims);
+      if (answer.ok) {
+        return { ok: true, holds: claims.map((claim) => ({ ...claim, amounts: claim.needed })) };
+      }
+      const hasGained = gainsOf(claims) !== before;
+      this.#giveUp(claims);
+      if (!hasGained || tries === triesMax) {
+        return { ok: false, shortage: explain(answer.shortage, claims) };
+      }
+    }
+  }
+
+  /** What all accounts need, together where one comes twice; takes what memory holds of it. */
+  #claim(draws: readonly Draw[]): Claim[] {
+    const claims = new Map<AccountLease, Claim>();
+    for (const { account, amounts } of draws) {
+      const lease = this.#lease(account);
+      if (!lease) continue;
+      let claim = claims.get(lease);
+      if (!claim) {
+        claim = { lease, limited: lease.limited, needed: {}, taken: {} };
+        claims.set(lease, claim);
+        lease.holds += 1;
+        lease.round = this.#round;
+      }
+      for (const meter of lease.limited) {
+        claim.needed[meter] = (claim.needed[meter] ?? 0) + (amounts[meter] ?? 0);
+      }
+    }
+    for (const { lease, needed, taken } of claims.values()) lease.takePart(needed, taken);
+    return [...claims.values()];
+  }
+
+  /** Asks the ledger for what is lacking, and what it grants beyond that is free. */
+  async #ask(claims: readonly Claim[]): Promise<DrawAnswer> {
+    const nowMs = this.#nowMs();
+    const lacking = claims.filter(isLacking);
+    const draws = lacking.map((claim): AccountDraw => {
+      const { lease } = claim;
+      const need = lackOf(claim);
+      return { account: lease.account, need, want: lease.want(need, nowMs), limits: lease.limits };
+    });
+    let answer: DrawAnswer;
+    try {
+      answer = await this.#source.draw({ draws });
+    } catch (error) {
+      this.#giveUp(claims);
+      throw error;
+    }
+    if (!answer.ok) return answer;
+    for (const [i, claim] of lacking.entries()) {
+      this.#enlarge(claim.lease, draws[i] as AccountDraw, answer.granted[i] as MeterAmounts);
+    }
+    return answer;
+  }
+
+  /** Makes free what was granted beyond what was needed. */
+  #enlarge(lease: AccountLease, { need, want }: AccountDraw, granted: MeterAmounts): void {
+    for (const meter of meters) {
+      if (want[meter] === undefined) continue;
+      const extra = (granted[meter] ?? 0) - (need[meter] ?? 0);
+      lease.expect(meter, extra);
+      this.#credit(lease, meter, extra);
+    }
+  }
+
+  #giveUp(claims: readonly Claim[]): void {
+    for (const { lease, limited, taken } of claims) {
+      lease.holds -= 1;
+      for (const meter of limited) this.#credit(lease, meter, taken[meter] ?? 0);
+    }
+  }
+
+  #topUpSoon(lease: AccountLease): void {
+    lease.isAsking = true;
+    lease.holds += 1;
+    this.#low.push(lease);
+    if (this.#low.length === 1) setImmediate(() => void this.#topUp(this.#low.splice(0)));
+  }
+
+  async #topUp(leases: AccountLease[]): Promise<void> {
+    const nowMs = this.#nowMs();
+    const draws = leases.map((lease): AccountDraw => {
+      const want = lease.want({}, nowMs);
+      return { account: lease.account, need: {}, want, limits: lease.limits };
+    });
+    // Nobody waits for it: who then finds too little asks again and is told.
+    const answer = await this.#source.draw({ draws }).catch(() => undefined);
+    for (const [i, lease] of leases.entries()) {
+      lease.holds -= 1;
+      lease.isAsking = false;
+      const granted = answer?.ok ? (answer.granted[i] as MeterAmounts) : {};
+      this.#enlarge(lease, draws[i] as AccountDraw, granted);
+    }
+  }
+
+  /** Makes an amount free; what is not limited any more, or was put away, goes back instead. */
+  #credit(lease: AccountLease, meter: Meter, amount: number): void {
+    if (amount === 0) return;
+    const isInUse = this.#leases.get(lease.account) === lease;
+    if (isInUse && lease.limited.includes(meter)) lease.put(meter, amount);
+    else this.#returns.push({ account: lease.account, amounts: { [meter]: amount } });
+  }
+
+  #return(lease: AccountLease): void {
+    const amounts = lease.empty();
+    if (amounts) this.#returns.push({ account: lease.account, amounts });
+  }
+
+  async #sendReturns(): Promise<void> {
+    if (this.#returns.length === 0) return;
+    const returns = this.#returns;
+    this.#returns = [];
+    try {
+      await this.#source.giveBack(returns);
+    } catch {
+      // The disk is full: it stays set aside, and is given back with what comes next.
+      this.#returns.push(...returns);
+    }
+  }
+
+  #lease(account: string): AccountLease | undefined {
+    const lease = this.#leases.get(account);
+    if (lease) return lease;
+    const limited = this.#limited.get(account);
+    if (!limited) return undefined;
+    const made = new AccountLease(account, limited);
+    this.#leases.set(account, made);
+    return made;
+  }
+}
+
+/** One list for each set of meters, so that an account keeps no list of its own. */
+const lists = new Map<string, readonly Meter[]>();
+function shared(limited: readonly Meter[]): readonly Meter[] {
+  const name = limited.join();
+  const list = lists.get(name) ?? limited;
+  lists.set(name, list);
+  return list;
+}
+
+function lackOf({ limited, needed, taken }: Claim): MeterAmounts {
+  const lack: { [M in Meter]?: number } = {};
+  for (const meter of limited) lack[meter] = (needed[meter] ?? 0) - (taken[meter] ?? 0);
+  return lack;
+}
+
+function isLacking({ limited, needed, taken }: Claim): boolean {
+  return limited.some((meter) => (taken[meter] ?? 0) < (needed[meter] ?? 0));
+}
+
+function gainsOf(claims: readonly Claim[]): number {
+  return claims.reduce((sum, { lease }) => sum + lease.gains, 0);
+}
+
+/** As the client sees it: all that was asked for, and reserved only what others reserved. */
+function explain(shortage: Shortage, claims: readonly Claim[]): Shortage {
+  const claim = claims.find(({ lease }) => lease.account === shortage.account);
+  const taken = BigInt(claim?.taken[shortage.meter] ?? 0);
+  return { ...shortage, reserved: shortage.reserved - taken, asked: shortage.asked + taken };
+}

@@ -1,0 +1,38 @@
+// What the main thread asks of the ledger about limits, and what it is answered. Plain data: it
+// crosses threads. All but posts are requests of their own; posts travel in the operation's commit.
+import type { Limits, Meter, Window } from '../../core/quota-terms.ts';
+import type { MeterAmounts } from '../amounts.ts';
+
+/** Sets amounts aside in several accounts: what is needed in all of them, or nothing at all. */
+export interface DrawRequest {
+  draws: AccountDraw[];
+}
+
+export interface AccountDraw {
+  account: string;
+  /** Refused if there is not so much. */
+  need: MeterAmounts;
+  /** As much of it beyond the need as the limit's nearness allows; possibly nothing. */
+  want: MeterAmounts;
+  /** Of a token: as its link has them. They become the account's if it has none. */
+  limits?: Limits;
+}
+
+export type DrawAnswer =
+  /** `granted`: need and part of what was wanted, one for each draw. */
+  { ok: true; granted: MeterAmounts[] } | { ok: false; shortage: Shortage };
+
+/** Why an operation is refused: `used + reserved + asked` would be more than `limit`. */
+export interface Shortage {
+  account: string;
+  meter: Meter;
+  window: Window;
+  limit: bigint;
+  /** In this window, with what was lost in crashes. */
+  used: bigint;
+  /** By operations under way, and set aside for those to come. */
+  reserved: bigint;
+  asked: bigint;
+  /** When the window ends, milliseconds since 1970; Infinity: never. */
+  resetMs: number;
+}

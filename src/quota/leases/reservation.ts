@@ -1,0 +1,61 @@
+// What one operation has set aside. It is resolved exactly once, by a post or a void.
+import type { Meter } from '../../core/quota-terms.ts';
+import type { Draw, MeterAmounts } from '../amounts.ts';
+import type { AccountLease } from './account-lease.ts';
+import type { LeaseDesk } from './lease-desk.ts';
+
+/** Set aside in one account, of the meters that were limited then. */
+export interface Hold {
+  readonly lease: AccountLease;
+  readonly limited: readonly Meter[];
+  readonly amounts: MeterAmounts;
+}
+
+export class Reservation {
+  /** Of the desk only. */
+  readonly holds: Hold[];
+  /** When it last made progress, in the desk's rounds. */
+  round: number;
+  readonly #desk: LeaseDesk;
+  #state: 'open' | 'posted' | 'void' = 'open';
+
+  constructor(desk: LeaseDesk, holds: Hold[], round: number) {
+    this.#desk = desk;
+    this.holds = holds;
+    this.round = round;
+  }
+
+  /** Says that the operation goes on. */
+  touch(): void {
+    this.round = this.#desk.round;
+  }
+
+  /**
+   * Ends it with what was used, which travels with the result of this in the operation's commit:
+   * `AccountBook.post` settles the one and charges the other. Calling it twice is a bug.
+   */
+  post(): Draw[] {
+    if (this.#state !== 'open') throw new Error('a reservation was resolved twice');
+    this.#state = 'posted';
+    this.#desk.resolve(this, true);
+    return this.holds.map(({ lease, limited, amounts }) => {
+      const held: { [M in Meter]?: number } = {};
+      for (const meter of limited) held[meter] = amounts[meter] ?? 0;
+      return { account: lease.account, amounts: held };
+    });
+  }
+
+  /** After a post whose commit left no record, and so charged nothing: makes it all free again. */
+  unpost(): void {
+    if (this.#state !== 'posted') throw new Error('what was not posted cannot be taken back');
+    this.#state = 'void';
+    this.#desk.free(this.holds);
+  }
+
+  /** Ends it unused; harmless after `post`. */
+  void(): void {
+    if (this.#state !== 'open') return;
+    this.#state = 'void';
+    this.#desk.resolve(this, false);
+  }
+}

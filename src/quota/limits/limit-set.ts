@@ -1,0 +1,63 @@
+// The limits of one account, ready to be checked: hard caps by meter and window, and rates.
+// Invariant: a set is read strictly or not at all, and says the same again as JSON.
+import {
+  type Limits,
+  type Meter,
+  meters,
+  readLimits,
+  type Window,
+  windowsOf,
+} from '../../core/quota-terms.ts';
+import { parseUsd, picodollarsMax } from '../money.ts';
+import { parsePlainJson } from '../plain-json.ts';
+
+/** No more than `amount` of the meter in each window; picodollars where it is `spend`. */
+export interface Cap {
+  readonly meter: Meter;
+  readonly window: Window;
+  readonly amount: bigint;
+}
+
+export interface LimitSet {
+  /** As it was set. */
+  readonly limits: Limits;
+  readonly caps: readonly Cap[];
+}
+
+/** The longest JSON of limits has 22 caps and two rates. */
+export const limitsBytesMax = 2048;
+
+/** Reads the JSON text of limits; undefined when it has another form. */
+export function parseLimitSet(text: string): LimitSet | undefined {
+  let value: unknown;
+  try {
+    value = parsePlainJson(text, limitsBytesMax);
+  } catch {
+    return undefined;
+  }
+  const limits = readLimits(value);
+  return limits && limitSetOf(limits);
+}
+
+/** Of limits that `readLimits` read. */
+export function limitSetOf(limits: Limits): LimitSet {
+  const caps: Cap[] = [];
+  for (const meter of meters) {
+    const amounts: { [W in Window]?: string | number } = limits[meter] ?? {};
+    for (const window of windowsOf(meter)) {
+      const amount = amounts[window];
+      if (amount !== undefined) caps.push({ meter, window, amount: amountOf(amount) });
+    }
+  }
+  return { limits, caps };
+}
+
+/** A limit beyond what an account can count holds by itself. */
+function amountOf(amount: string | number): bigint {
+  return typeof amount === 'number' ? BigInt(amount) : (parseUsd(amount) ?? picodollarsMax);
+}
+
+/** The meters that have a cap in any window. */
+export function limitedMeters({ caps }: LimitSet): Meter[] {
+  return meters.filter((meter) => caps.some((cap) => cap.meter === meter));
+}
