@@ -17,7 +17,7 @@ import {
   newAccountState,
   settleLease,
 } from './account-state.ts';
-import type { DrawAnswer, DrawRequest } from './requests.ts';
+import type { DrawAnswer, DrawRequest, Settlement } from './requests.ts';
 
 /** Where accounts are durable; all of it in the transaction under way. */
 export interface AccountStorage {
@@ -84,11 +84,10 @@ export class AccountBook {
    * was reserved. What needs no reservation (storage that goes on, what had no limit when it began)
    * is charged whatever the limits say.
    */
-  async post(reserved: readonly Draw[], used: readonly Draw[], timeMs: number): Promise<void> {
-    checkCovered(reserved, used);
-    for (const { account } of reserved) await this.#open(account, timeMs);
-    for (const { account } of used) await this.#open(account, timeMs);
-    await this.giveBack(reserved, timeMs);
+  async post(settlement: Settlement, used: readonly Draw[], timeMs: number): Promise<void> {
+    const { held, isMixed } = settlement;
+    if (!isMixed) checkCovered(held, used);
+    await this.giveBack(held, timeMs);
     for (const { account, amounts } of used) {
       const entry = await this.#open(account, timeMs);
       addAmounts(entry.state.used, amounts);
@@ -189,9 +188,9 @@ export class AccountBook {
 }
 
 /** Per account, since that may come more than once on both sides. */
-function checkCovered(reserved: readonly Draw[], used: readonly Draw[]): void {
+function checkCovered(held: readonly Draw[], used: readonly Draw[]): void {
   const left = new Map<string, { [M in Meter]?: number }>();
-  for (const { account, amounts } of reserved) {
+  for (const { account, amounts } of held) {
     const sums = left.get(account) ?? {};
     left.set(account, sums);
     for (const meter of meters) {

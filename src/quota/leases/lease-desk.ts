@@ -44,6 +44,7 @@ export class LeaseDesk {
   #returns: Draw[] = [];
   #low: AccountLease[] = [];
   #round = 0;
+  #edition = 0;
 
   /** `nowMs`: a clock that is never set, milliseconds. */
   constructor(source: LeaseSource, nowMs: () => number) {
@@ -62,6 +63,7 @@ export class LeaseDesk {
    */
   setLimits(account: string, limits: Limits | null): void {
     const limited = limits ? shared(limitedMeters(limitSetOf(limits))) : shared([]);
+    this.#edition += 1;
     if (limited.length > 0) this.#limited.set(account, limited);
     else this.#limited.delete(account);
     const lease = this.#leases.get(account);
@@ -81,7 +83,7 @@ export class LeaseDesk {
   /** Reserves from memory; undefined when that does not hold enough, and `reserve` must be asked. */
   tryReserve(draws: readonly Draw[]): Reservation | undefined {
     const holds = this.#take(draws);
-    return holds && this.#enter(new Reservation(this, holds, this.#round));
+    return holds && this.#enter(new Reservation(this, holds, this.#edition));
   }
 
   /**
@@ -89,9 +91,10 @@ export class LeaseDesk {
    * Rejects when the ledger cannot write. To be given up as a whole: `Shortage` says who refused.
    */
   async reserve(draws: readonly Draw[]): Promise<ReserveOutcome> {
+    const edition = this.#edition;
     const acquired = await this.#acquire(draws);
     if (!acquired.ok) return acquired;
-    const reservation = new Reservation(this, acquired.holds, this.#round);
+    const reservation = new Reservation(this, acquired.holds, edition);
     return { ok: true, reservation: this.#enter(reservation) };
   }
 
@@ -100,8 +103,12 @@ export class LeaseDesk {
     const acquired = await this.#acquire(draws);
     if (!acquired.ok) return acquired.shortage;
     // It may have been resolved meanwhile; then nobody needs the step.
-    if (this.#open.has(reservation)) reservation.holds.push(...acquired.holds);
-    else this.#release(acquired.holds, false);
+    if (!this.#open.has(reservation)) {
+      this.#release(acquired.holds, false);
+      return undefined;
+    }
+    reservation.holds.push(...acquired.holds);
+    reservation.isMixed ||= reservation.edition !== this.#edition;
     return undefined;
   }
 

@@ -1,7 +1,7 @@
 // What the main thread asks of the ledger about limits, and what it is answered. Plain data: it
 // crosses threads. All but posts are requests of their own; posts travel in the operation's commit.
 import type { Limits, Meter, Window } from '../../core/quota-terms.ts';
-import type { MeterAmounts } from '../amounts.ts';
+import type { Draw, MeterAmounts } from '../amounts.ts';
 
 /** Sets amounts aside in several accounts: what is needed in all of them, or nothing at all. */
 export interface DrawRequest {
@@ -21,6 +21,13 @@ export interface AccountDraw {
 export type DrawAnswer =
   /** `granted`: need and part of what was wanted, one for each draw. */
   { ok: true; granted: MeterAmounts[] } | { ok: false; shortage: Shortage };
+
+/** What a posted reservation held, of the meters that were limited then; travels in the commit. */
+export interface Settlement {
+  held: Draw[];
+  /** Did limits change between its steps? Then more may be used than was held. */
+  isMixed: boolean;
+}
 
 /** Why an operation is refused: `used + reserved + asked` would be more than `limit`. */
 export interface Shortage {

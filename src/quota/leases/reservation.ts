@@ -1,8 +1,9 @@
 // What one operation has set aside. It is resolved exactly once, by a post or a void.
 import type { Meter } from '../../core/quota-terms.ts';
-import type { Draw, MeterAmounts } from '../amounts.ts';
+import type { MeterAmounts } from '../amounts.ts';
 import type { AccountLease } from './account-lease.ts';
 import type { LeaseDesk } from './lease-desk.ts';
+import type { Settlement } from './requests.ts';
 
 /** Set aside in one account, of the meters that were limited then. */
 export interface Hold {
@@ -16,13 +17,18 @@ export class Reservation {
   readonly holds: Hold[];
   /** When it last made progress, in the desk's rounds. */
   round: number;
+  /** Did limits change between its steps? */
+  isMixed = false;
+  /** Of the desk's limits, when it began. */
+  readonly edition: number;
   readonly #desk: LeaseDesk;
   #state: 'open' | 'posted' | 'void' = 'open';
 
-  constructor(desk: LeaseDesk, holds: Hold[], round: number) {
+  constructor(desk: LeaseDesk, holds: Hold[], edition: number) {
     this.#desk = desk;
     this.holds = holds;
-    this.round = round;
+    this.round = desk.round;
+    this.edition = edition;
   }
 
   /** Says that the operation goes on. */
@@ -34,15 +40,16 @@ export class Reservation {
    * Ends it with what was used, which travels with the result of this in the operation's commit:
    * `AccountBook.post` settles the one and charges the other. Calling it twice is a bug.
    */
-  post(): Draw[] {
+  post(): Settlement {
     if (this.#state !== 'open') throw new Error('a reservation was resolved twice');
     this.#state = 'posted';
     this.#desk.resolve(this, true);
-    return this.holds.map(({ lease, limited, amounts }) => {
-      const held: { [M in Meter]?: number } = {};
-      for (const meter of limited) held[meter] = amounts[meter] ?? 0;
-      return { account: lease.account, amounts: held };
+    const held = this.holds.map(({ lease, limited, amounts }) => {
+      const part: { [M in Meter]?: number } = {};
+      for (const meter of limited) part[meter] = amounts[meter] ?? 0;
+      return { account: lease.account, amounts: part };
     });
+    return { held, isMixed: this.isMixed };
   }
 
   /** After a post whose commit left no record, and so charged nothing: makes it all free again. */

@@ -1,0 +1,313 @@
+// Leases against a plain model: lists of what was charged and of what is under way, added up anew at
+// each step; with crashes between any two steps.
+import { expect, it } from 'vitest';
+import { type Limits, type Meter, meters, type Window } from '#bursar/core/quota-terms.js';
+import type { Draw, MeterAmounts } from '#bursar/quota/amounts.js';
+import { usedIn } from '#bursar/quota/leases/account-state.js';
+import { LeaseDesk } from '#bursar/quota/leases/lease-desk.js';
+import type { Reservation } from '#bursar/quota/leases/reservation.js';
+import { limitSetOf } from '#bursar/quota/limits/limit-set.js';
+import { windowBeginMs } from '#bursar/quota/limits/windows.js';
+import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
+import { LedgerRig } from './ledger-rig.ts';
+
+type Random = () => number;
+
+interface Entry {
+  account: string;
+  amounts: MeterAmounts;
+  timeMs: number;
+}
+
+interface Operation {
+  draws: Draw[];
+  reservation: Reservation;
+}
+
+const fixed = ['tenant:a', 'principal:a/b', 'bucket:a/raw', 'token:t'];
+const changing = ['tenant:c', 'principal:c/d'];
+const beginMs = Date.UTC(2026, 10, 30, 23, 59, 30);
+const longestMs = 40 * 24 * 3600 * 1000;
+
+function randomLimits(random: Random): Limits {
+  const limits: Record<string, Record<string, number | string>> = {};
+  const amount = () => randomOf(random, [0, 3, 40, 700, 20_000]);
+  for (const meter of ['requests', 'egressBytes', 'storedBytes'] as const) {
+    if (random() < 0.4) continue;
+    const windows: Window[] = meter === 'storedBytes' ? ['total'] : ['minute', 'day', 'total'];
+    limits[meter] = { [randomOf(random, windows)]: amount() };
+    if (random() < 0.3) limits[meter][randomOf(random, windows)] = amount();
+  }
+  if (random() < 0.3) limits.spend = { month: `0.${String(amount()).padStart(12, '0')}` };
+  return limits as Limits;
+}
+
+class World {
+  readonly random: Random;
+  readonly rig = new LedgerRig(beginMs);
+  readonly limits = new Map<string, Limits>();
+  /** Charged in commits that are durable. */
+  readonly records: Entry[] = [];
+  /** What was perhaps served before a crash, and is in no record. */
+  readonly ghosts: Entry[] = [];
+  open: Operation[] = [];
+  /** Posted, and not yet in a durable commit. */
+  posted: Operation[] = [];
+  desk: LeaseDesk;
+  refusals = 0;
+  grants = 0;
+  #clockMs = 0;
+  #run = 0;
+
+  constructor(random: Random) {
+    this.random = random;
+    this.desk = this.#newDesk();
+  }
+
+  async start(): Promise<void> {
+    for (const account of [...fixed, ...changing]) {
+      if (this.random() < 0.2) continue;
+      const limits = randomLimits(this.random);
+      this.limits.set(account, limits);
+      if (account.startsWith('token:')) continue;
+      void this.rig.send((book, timeMs) => book.setLimits(account, limits, timeMs));
+    }
+    await this.rig.settle();
+    this.desk = this.#newDesk();
+  }
+
+  begin(): void {
+    const { random } = this;
+    const amounts: MeterAmounts = {
+      requests: 1,
+      egressBytes: randomOf(random, [0, 1, 5, 90]),
+      spend: randomBelow(random, 30),
+      storedBytes: randomOf(random, [0, 0, 7, 60]),
+    };
+    const accounts = [...fixed, ...changing].filter(() => random() < 0.6);
+    // Who asks may also be who owns.
+    if (accounts[0] && random() < 0.3) accounts.push(accounts[0]);
+    const draws = accounts.map((account) => ({ account, amounts }));
+    const token = this.limits.get('token:t');
+    if (token) this.desk.introduce('token:t', token);
+    const reservation = this.desk.tryReserve(draws);
+    if (reservation) this.#enter({ draws, reservation });
+    else void this.#beginSlowly(draws);
+  }
+
+  async #beginSlowly(draws: Draw[]): Promise<void> {
+    const run = this.#run;
+    const outcome = await this.desk.reserve(draws);
+    if (run !== this.#run) return;
+    if (outcome.ok) this.#enter({ draws, reservation: outcome.reservation });
+    else this.refusals += 1;
+  }
+
+  #enter(operation: Operation): void {
+    this.grants += 1;
+    this.open.push(operation);
+    if (this.random() < 0.2) void this.#extend(operation);
+  }
+
+  async #extend(operation: Operation): Promise<void> {
+    const run = this.#run;
+    const step = operation.draws.slice(0, 2).map(({ account }) => {
+      return { account, amounts: { egressBytes: 1 + randomBelow(this.random, 50) } };
+    });
+    const shortage = await this.desk.extend(operation.reservation, step);
+    if (!shortage && run === this.#run && this.open.includes(operation)) {
+      operation.draws.push(...step);
+    }
+  }
+
+  end(): void {
+    const [operation] = this.open.splice(randomBelow(this.random, this.open.length), 1);
+    if (!operation) return;
+    const { reservation, draws } = operation;
+    if (this.random() < 0.3) {
+      reservation.void();
+      return;
+    }
+    const reserved = reservation.post();
+    const isWhole = this.random() < 0.5;
+    const used = draws.map(({ account, amounts }) => {
+      const part: { [M in Meter]?: number } = {};
+      for (const meter of meters) {
+        const most = amounts[meter] ?? 0;
+        part[meter] = isWhole ? most : randomBelow(this.random, most + 1);
+      }
+      if (this.random() < 0.2) part.storedBytes = -1;
+      return { account, amounts: part };
+    });
+    this.posted.push(operation);
+    if (this.random() < 0.05) {
+      reservation.unpost();
+      this.posted.splice(this.posted.indexOf(operation), 1);
+      return;
+    }
+    let timeMs = 0;
+    this.#commits.push({ operation, entries: () => used.map((one) => ({ ...one, timeMs })) });
+    void this.rig.send(async (book, now) => {
+      timeMs = now;
+      await book.post(reserved, used, now);
+      this.#applied.push(operation);
+    });
+  }
+
+  #commits: { operation: Operation; entries: () => Entry[] }[] = [];
+  #applied: Operation[] = [];
+
+  /** What the transaction charged is in the records now. */
+  async apply(max: number): Promise<void> {
+    this.#applied = [];
+    await this.rig.apply(max);
+    for (const operation of this.#applied) {
+      const index = this.#commits.findIndex((commit) => commit.operation === operation);
+      const [commit] = this.#commits.splice(index, 1);
+      this.records.push(...(commit?.entries() ?? []));
+      this.posted.splice(this.posted.indexOf(operation), 1);
+    }
+  }
+
+  async crash(): Promise<void> {
+    if (this.random() < 0.5) await this.rig.applyInVain(randomBelow(this.random, 5));
+    this.#run += 1;
+    for (const { draws } of [...this.open, ...this.posted]) {
+      for (const { account, amounts } of draws) {
+        const { storedBytes: _, ...flows } = amounts;
+        this.ghosts.push({ account, amounts: flows, timeMs: this.rig.timeMs });
+      }
+    }
+    this.open = [];
+    this.posted = [];
+    this.#commits = [];
+    await this.rig.crash();
+    // What a change of limits did not reach the ledger was not answered.
+    for (const account of changing) {
+      const limits = this.rig.storage.durable.get(account)?.limits?.limits;
+      if (limits) this.limits.set(account, limits);
+      else this.limits.delete(account);
+    }
+    this.desk = this.#newDesk();
+  }
+
+  changeLimits(): void {
+    const account = randomOf(this.random, changing);
+    const limits = this.random() < 0.2 ? null : randomLimits(this.random);
+    const run = this.#run;
+    void this.rig
+      .send((book, timeMs) => book.setLimits(account, limits, timeMs))
+      .then(() => {
+        if (run !== this.#run) return;
+        if (limits) this.limits.set(account, limits);
+        else this.limits.delete(account);
+        this.desk.setLimits(account, limits);
+      });
+  }
+
+  pass(): void {
+    const passedMs = randomOf(this.random, [1, 900, 50_000, 3_600_000, longestMs]);
+    this.#clockMs += passedMs;
+    this.rig.timeMs += this.random() < 0.1 ? -500 : passedMs;
+  }
+
+  /** Never more than any cap of an account whose limits stay: charged, under way and perhaps lost. */
+  check(): void {
+    for (const account of fixed) {
+      const limits = this.limits.get(account);
+      for (const { meter, window, amount } of limits ? limitSetOf(limits).caps : []) {
+        const sum =
+          this.#sum(this.records, account, meter, window) +
+          this.#sum(this.ghosts, account, meter, window) +
+          this.#underWay(account, meter);
+        const use = `${account} ${meter} ${window}: ${sum} of ${amount}`;
+        if (sum > amount && amount >= 0n) throw new Error(`beyond the limit: ${use}`);
+      }
+    }
+  }
+
+  #underWay(account: string, meter: Meter): bigint {
+    let sum = 0n;
+    for (const { draws } of [...this.open, ...this.posted]) {
+      for (const draw of draws)
+        if (draw.account === account) sum += BigInt(draw.amounts[meter] ?? 0);
+    }
+    return sum;
+  }
+
+  #sum(entries: Entry[], account: string, meter: Meter, window: Window): bigint {
+    const isLevel = meter === 'storedBytes';
+    const beginMs = isLevel ? 0 : windowBeginMs(window, this.rig.timeMs);
+    let sum = 0n;
+    for (const entry of entries) {
+      if (entry.account !== account || entry.timeMs < beginMs) continue;
+      sum += BigInt(entry.amounts[meter] ?? 0);
+    }
+    return sum;
+  }
+
+  /** When all is done, what is used is what was charged, and nothing is set aside. */
+  async finish(): Promise<void> {
+    while (this.rig.busy > 0 || this.open.length > 0) {
+      while (this.open.length > 0) this.end();
+      await this.apply(Number.POSITIVE_INFINITY);
+      await this.rig.deliver();
+    }
+    void this.desk.close();
+    await this.apply(Number.POSITIVE_INFINITY);
+    await this.rig.settle();
+    for (const account of [...fixed, ...changing]) {
+      const state = this.rig.storage.durable.get(account);
+      if (!state) continue;
+      expect([...state.leases]).toEqual([]);
+      for (const meter of meters) {
+        const charged = this.#sum(this.records, account, meter, 'total');
+        expect([account, meter, usedIn(state, meter, 'total')]).toEqual([account, meter, charged]);
+      }
+    }
+  }
+
+  #newDesk(): LeaseDesk {
+    const desk = new LeaseDesk(this.rig.source(), () => this.#clockMs);
+    for (const [account, limits] of this.limits) {
+      if (!account.startsWith('token:')) desk.setLimits(account, limits);
+    }
+    return desk;
+  }
+}
+
+async function step(world: World): Promise<void> {
+  const dice = world.random();
+  if (dice < 0.35) world.begin();
+  else if (dice < 0.6) world.end();
+  else if (dice < 0.74) await world.apply(1 + randomBelow(world.random, 6));
+  else if (dice < 0.88) await world.rig.deliver(1 + randomBelow(world.random, 6));
+  else if (dice < 0.92) world.pass();
+  else if (dice < 0.95) void world.desk.keep();
+  else if (dice < 0.98) world.changeLimits();
+  else await world.crash();
+}
+
+it(
+  'used, reserved and perhaps lost never exceed a limit, at any interleaving and any crash',
+  async () => {
+    let refusals = 0;
+    let grants = 0;
+    await fuzz(1, 2000, async (random) => {
+      const world = new World(random);
+      await world.start();
+      for (let steps = 20 + randomBelow(random, 100); steps > 0; steps--) {
+        await step(world);
+        world.check();
+      }
+      await world.finish();
+      world.check();
+      refusals += world.refusals;
+      grants += world.grants;
+    });
+    // Both ways were gone.
+    expect(refusals).toBeGreaterThan(1000);
+    expect(grants).toBeGreaterThan(1000);
+  },
+  fuzzTimeoutMs,
+);

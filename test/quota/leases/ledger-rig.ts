@@ -1,0 +1,138 @@
+// A ledger without a database, for tests of leases: requests wait until a test applies a batch of
+// them, answers until it delivers them, and a crash may come between any two steps. What is durable
+// is copied, and only what is said to have changed is written.
+
+import type { Draw } from '#bursar/quota/amounts.js';
+import { AccountBook, type AccountChanges } from '#bursar/quota/leases/account-book.js';
+import { type AccountState, newAccountState } from '#bursar/quota/leases/account-state.js';
+import type { DrawAnswer, DrawRequest } from '#bursar/quota/leases/requests.js';
+
+export class MemoryStorage {
+  durable = new Map<string, AccountState>();
+  #pending = new Map<string, AccountState>();
+
+  async read(account: string): Promise<AccountState | undefined> {
+    const state = this.#pending.get(account) ?? this.durable.get(account);
+    return state && structuredClone(state);
+  }
+
+  async write(account: string, state: AccountState, changes: AccountChanges): Promise<void> {
+    const copy = structuredClone(state);
+    const written = (await this.read(account)) ?? newAccountState();
+    written.limits = copy.limits;
+    written.used = copy.used;
+    written.lost = copy.lost;
+    for (const window of changes.windows) written.marks[window] = copy.marks[window];
+    for (const holder of changes.holders) {
+      const lease = copy.leases.get(holder);
+      if (lease) written.leases.set(holder, lease);
+      else written.leases.delete(holder);
+    }
+    this.#pending.set(account, written);
+  }
+
+  async leasedByOthers(holder: string, max: number): Promise<string[]> {
+    const isOthers = ({ leases }: AccountState) => [...leases.keys()].some((one) => one !== holder);
+    const found = [...this.durable].filter(([, state]) => isOthers(state));
+    return found.slice(0, max).map(([account]) => account);
+  }
+
+  commit(): void {
+    for (const [account, state] of this.#pending) this.durable.set(account, state);
+    this.#pending.clear();
+  }
+
+  rollback(): void {
+    this.#pending.clear();
+  }
+}
+
+type Work = (book: AccountBook, timeMs: number) => Promise<unknown>;
+interface Waiting {
+  work: Work;
+  answer: (value: unknown) => void;
+}
+
+export class LedgerRig {
+  readonly storage = new MemoryStorage();
+  timeMs: number;
+  #run = 0;
+  #book = new AccountBook(this.storage, 'run 0');
+  #waiting: Waiting[] = [];
+  #applied: (() => void)[] = [];
+
+  constructor(timeMs: number) {
+    this.timeMs = timeMs;
+  }
+
+  /** Requests that wait, and answers. */
+  get busy(): number {
+    return this.#waiting.length + this.#applied.length;
+  }
+
+  /** What a desk asks. Of a run that crashed nothing is heard any more. */
+  source(): {
+    draw(request: DrawRequest): Promise<DrawAnswer>;
+    giveBack(draws: Draw[]): Promise<unknown>;
+  } {
+    const run = this.#run;
+    const send = <T>(work: Work): Promise<T> =>
+      run === this.#run ? this.send<T>(work) : new Promise(() => {});
+    return {
+      draw: (request) => send((book, timeMs) => book.draw(structuredClone(request), timeMs)),
+      giveBack: (draws) => send((book, timeMs) => book.giveBack(structuredClone(draws), timeMs)),
+    };
+  }
+
+  send<T>(work: Work): Promise<T> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ work, answer: (value) => resolve(value as T) });
+    });
+  }
+
+  /** Applies up to `max` requests in one transaction. */
+  async apply(max = Number.POSITIVE_INFINITY): Promise<void> {
+    for (const { work, answer } of this.#waiting.splice(0, max)) {
+      const value = await work(this.#book, this.timeMs);
+      this.#applied.push(() => answer(value));
+    }
+    await this.#book.flush();
+    this.storage.commit();
+  }
+
+  /** Applies some requests, and then the disk refuses: the transaction is rolled back. */
+  async applyInVain(max: number): Promise<void> {
+    for (const { work } of this.#waiting.slice(0, max)) await work(this.#book, this.timeMs);
+    await this.#book.flush();
+    this.storage.rollback();
+    this.#book.discard();
+  }
+
+  /** Delivers the oldest `max` answers, and lets those who waited go on. */
+  async deliver(max = Number.POSITIVE_INFINITY): Promise<void> {
+    for (const answer of this.#applied.splice(0, max)) answer();
+    await new Promise(setImmediate);
+  }
+
+  /** Applies and delivers until nothing waits. */
+  async settle(): Promise<void> {
+    await new Promise(setImmediate);
+    while (this.busy > 0) {
+      await this.apply();
+      await this.deliver();
+    }
+  }
+
+  /** The process dies, and is started again. */
+  async crash(): Promise<void> {
+    this.#waiting = [];
+    this.#applied = [];
+    this.storage.rollback();
+    this.#run += 1;
+    this.#book = new AccountBook(this.storage, `run ${this.#run}`);
+    while ((await this.#book.buryLeases(2, this.timeMs)) > 0) {
+      await this.#book.flush();
+      this.storage.commit();
+    }
+  }
+}
