@@ -10,6 +10,8 @@ export const sessionPolicyLengthMax = 2048;
 export const sessionPolicyBytesMax = 4 * sessionPolicyLengthMax;
 /** Patterns with `?` in one policy, together: those are searched for without an index. */
 export const unitPatternsLengthMax = KiB;
+/** UTF-16 units of a variable's value: senders choose some, and what is searched for costs time. */
+export const variableLengthMax = 256;
 
 export const grantSubjectsMax = 100;
 export const grantActionsMax = 100;
