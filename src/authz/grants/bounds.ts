@@ -20,6 +20,8 @@ export const grantConditionsBytesMax = 2 * KiB;
 /** Condition operators, and keys below each; and values below each key. */
 export const conditionMembersMax = 32;
 export const conditionValuesMax = 256;
+/** Of one value for `Arn` operators: which colons are a variable's own takes time to tell. */
+export const arnLengthMax = 512;
 
 /** The grants of one tenant, as JSON together: a million short ones. */
 export const tenantGrantsBytesMax = 128 * KiB * KiB;

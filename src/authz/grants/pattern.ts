@@ -89,6 +89,10 @@ const token = /\$\{([^}]*)\}|[*?]|[^*?$]+|\$/gu;
 
 function parseSegments(text: string, wildcards: boolean): (string | Variable)[][] {
   checkText(text);
+  // Each of many that are open would be looked for to the text's end.
+  if (text.lastIndexOf('${') > text.lastIndexOf('}')) {
+    throw new RuleFault('Policy has a variable without its end');
+  }
   const segments: (string | Variable)[][] = [[]];
   for (const [piece, inside] of text.matchAll(token)) {
     const segment = segments.at(-1) as (string | Variable)[];

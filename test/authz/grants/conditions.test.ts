@@ -324,6 +324,11 @@ describe('refused as malformed is', () => {
     ['half a surrogate pair', { StringLike: { 'aws:Referer': 'a\ud800' } }],
     ['keys that are no object', { StringEquals: ['aws:Referer'] }],
     ['a list of operators', [{ StringEquals: { 'aws:Referer': 'a' } }]],
+    ['a variable without its end', { StringLike: { 'aws:Referer': 'a\x24{aws:username' } }],
+    [
+      'an ARN longer than any',
+      { ArnLike: { 'aws:PrincipalArn': `arn:*:*:*:*:${'*'.repeat(501)}` } },
+    ],
     ['a long search', { StringLike: { 'aws:Referer': `*${'a'.repeat(1024)}?*` } }],
     ['a search for long values', { StringLike: { 'aws:Referer': Array(4).fill(unitSearch) } }],
   ])('%s', (_what, condition) => {
