@@ -17,7 +17,6 @@ import { addRootKeyCommands } from './keys-commands.ts';
 import { addMountCommands } from './mount-commands.ts';
 import { addOwnKeyCommands } from './own-key-commands.ts';
 import { addRebuildCommand } from './rebuild-command.ts';
-import { serve } from './serve.ts';
 import { addSettingFlags } from './setting-flags.ts';
 import { addShareCommands } from './share-command.ts';
 import { addStoreCommands } from './store-commands.ts';
@@ -86,7 +85,12 @@ function addClientFlags(command: Command): void {
 
 function addServeCommand(program: Command): void {
   const command = program.command('serve').description('run the gateway');
-  addSettingFlags(command).action((flags: Flags) => serve(loadConfig(flags)));
+  addSettingFlags(command).action(async (flags: Flags) => {
+    const config = loadConfig(flags);
+    // The gateway takes longer to load than all else that the other commands do.
+    const { serve } = await import('./serve.ts');
+    await serve(config);
+  });
 }
 
 function oneLine(text: string): string {

@@ -12,7 +12,7 @@ import {
   type Listed,
   type RebuildReport,
 } from '../ledger/rebuild/report.ts';
-import { S3Store } from '../tiering/stores/s3/s3-store.ts';
+import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { type Config, type Flags, loadConfig } from './config.ts';
 import { type DataFolder, openDataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
@@ -90,9 +90,11 @@ async function run(
 }
 
 async function openStore(settings: Parameters<typeof S3Store.open>[0]): Promise<S3Store> {
+  // The SDK takes longer to load than all else that the other commands do.
+  const s3 = await import('../tiering/stores/s3/s3-store.ts');
   let store: S3Store;
   try {
-    store = await S3Store.open(settings);
+    store = await s3.S3Store.open(settings);
   } catch (error) {
     throw new CommandFailure('failed', `store ${settings.name}: ${messageOfFailure(error)}`, error);
   }

@@ -33,6 +33,9 @@ export function addSignRequest(token: Command): void {
     .option('--dpop', 'prove by DPoP, which is weaker')
     .option('--json', 'answer with JSON')
     .action((url: string, flags: SignFlags) => {
+      if (!/^https?:/i.test(url) || !URL.canParse(url)) {
+        throw new CommandFailure('usage', `${url} must be a URL, such as https://HOST/BUCKET/KEY`);
+      }
       const given = readHeaders(flags.header);
       const request = { method: flags.method.toUpperCase(), url, headers: given };
       const proof = refusing(() =>

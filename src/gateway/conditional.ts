@@ -19,12 +19,15 @@ export async function decideConditions(context: Context): Promise<WriteCondition
   const isAboutTag = ifMatch !== null || ifNoneMatch?.some((tag) => tag !== '*');
   if (isAboutTag) await context.authorizeKey('s3:GetObject', { wanted: 'stat' });
   if (!context.mustCreate()) return { ifMatch, ifNoneMatch };
-  if (ifMatch) {
-    const message = 'The scope of the token lets it create objects, not replace them.';
-    throw new Refusal('AccessDenied', { message });
-  }
+  if (ifMatch) throw createsOnly();
   const wasAsked = ifNoneMatch?.includes('*');
   return { ifMatch, ifNoneMatch: ['*'], ...(wasAsked ? {} : { mustCreate: true }) };
+}
+
+/** What a write is refused with that would replace an object, where a token lets its bearer create. */
+export function createsOnly(): Refusal {
+  const message = 'The scope of the token lets it create objects, not replace them.';
+  return new Refusal('AccessDenied', { message });
 }
 
 export type ReadVerdict = 'proceed' | 'notModified';

@@ -45,7 +45,8 @@ export function beginRequest(raw: IncomingMessage, proxies: TrustedProxies): Beg
 export type Begun = Pick<S3Request, 'id' | 'source' | 'isSecure'>;
 
 /**
- * Throws `Refusal` InvalidURI, InvalidArgument, KeyTooLongError or RequestHeaderSectionTooLarge.
+ * Throws `Refusal` InvalidURI, InvalidArgument, InvalidRequest, KeyTooLongError or
+ * RequestHeaderSectionTooLarge.
  */
 export function parseRequest(
   raw: IncomingMessage,
@@ -70,9 +71,13 @@ export function parseRequest(
   };
 }
 
-/** Throws `Refusal` InvalidURI, InvalidArgument or RequestHeaderSectionTooLarge. */
+/**
+ * Throws `Refusal` InvalidURI, InvalidArgument, InvalidRequest or RequestHeaderSectionTooLarge.
+ */
 export function parseTarget(raw: IncomingMessage): Pick<S3Request, 'target' | 'path' | 'query'> {
   if (raw.rawHeaders.length > 2 * headerCountMax) throw new Refusal('RequestHeaderSectionTooLarge');
+  refuseTwice(raw.rawHeaders, 'host');
+  refuseTwice(raw.rawHeaders, 'authorization');
   const target = originForm(raw.url ?? '');
   const mark = target.indexOf('?');
   const path = decode(mark < 0 ? target : target.slice(0, mark));
@@ -108,6 +113,21 @@ export function checkKeyLength(key: string): void {
   if (bytes <= keyBytesMax) return;
   const fields = { Size: String(bytes), MaxSizeAllowed: String(keyBytesMax) };
   throw new Refusal('KeyTooLongError', { fields });
+}
+
+/**
+ * Throws `Refusal` InvalidRequest where a header stands twice of which Node keeps the first alone: a
+ * proxy on the way may have gone by the other (RFC 9112 section 3.2 of Host).
+ */
+function refuseTwice(rawHeaders: readonly string[], name: string): void {
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const other = rawHeaders[i] as string;
+    if (other.length === name.length && other.toLowerCase() === name) count++;
+  }
+  if (count > 1) {
+    throw new Refusal('InvalidRequest', { message: `The header ${name} is given twice.` });
+  }
 }
 
 function originForm(target: string): string {

@@ -1,7 +1,7 @@
 // STS: a token of this gateway, or of an outside issuer, is traded for temporary access keys, so that
 // S3 clients need to know nothing of tokens. Invariants: each trade is recorded before it is
 // answered; a token that is bound to a key is traded only with its proof on this very request, form
-// included.
+// included, but with DPoP, which covers no body.
 // Specification: "AssumeRoleWithWebIdentity" and "Common errors" of the AWS STS API reference.
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';

@@ -161,6 +161,7 @@ test.each([
   ['token create --scope storage.read --bearer', '--scope'],
   ['key enroll cms/alice', '--key FILE or --proof FILE'],
   ['token sign-request http://a/ --key alice.jwk --header x', '--header x'],
+  ['token sign-request raw/x --key alice.jwk', 'raw/x must be a URL'],
 ])('%s says what is missing', async (line, words) => {
   const { code, stderr } = await place.run(line.split(' '), alice);
   expect(code).toBe(2);

@@ -56,8 +56,13 @@ describeWithTool(awsCli, "the README's tour", (aws) => {
       expect(ended.stdout).toMatch(/ notes\/readme\.md$/m);
     });
 
+    it('lets a token read until it is revoked', () => {
+      expect(ended.stdout).toMatch(/^# Bursar\nrefused, as it should be$/m);
+      expect(ended.stderr).toMatch(/^curl: .* 403$/m);
+    });
+
     it('refuses a member who would list tenants, and the byte that was changed', () => {
-      expect(ended.stdout.match(/^refused, as it should be$/gm)).toHaveLength(2);
+      expect(ended.stdout.match(/^refused, as it should be$/gm)).toHaveLength(3);
       expect(ended.stderr).toMatch(/AccessDenied/);
       expect(ended.stderr).toMatch(/BursarIntegrityError/);
     });

@@ -135,6 +135,7 @@ describe('a token that creates', () => {
       await bearer('POST', '/data', { query: { delete: '' }, headers: digest, body: deletion }),
     ];
     for (const answer of refused) expect(outcome(answer)).toEqual(denied);
+    expect(refused[0]?.text).toContain('lets it create objects, not replace them');
     const asked = await bearer('PUT', '/data/new/1', {
       headers: { 'if-none-match': '*' },
       body: 'x',

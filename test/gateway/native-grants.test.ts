@@ -292,5 +292,7 @@ describe('an explanation', () => {
     expect((await ask({ ...bob, principal: 'cms/nobody' })).code).toBe('NoSuchPrincipal');
     expect((await ask({ ...bob, action: 's3:Get*' })).code).toBe('InvalidInput');
     expect((await ask({ ...bob, resource: 'cms:raw' })).code).toBe('InvalidInput');
+    // A condition on a network would not hold for what is no address, and a denial by it be missed.
+    expect((await ask({ ...bob, source: '192.0.2.0/24' })).code).toBe('InvalidInput');
   });
 });

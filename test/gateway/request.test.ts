@@ -24,6 +24,14 @@ function codeOf(run: () => unknown): string {
   return 'none';
 }
 
+describe('a header', () => {
+  it.each(['Host', 'Authorization'])('%s that is given twice has no reading', (name) => {
+    const twice = [name, 'one', 'x-other', '', name.toLowerCase(), 'other'];
+    expect(codeOf(() => parse('/b', 'one', twice))).toBe('InvalidRequest');
+    expect(codeOf(() => parse('/b', 'one', twice.slice(0, 4)))).toBe('none');
+  });
+});
+
 describe('a path', () => {
   it.each([
     ['/', null, null],

@@ -10,6 +10,8 @@ export const sessionPolicyLengthMax = 2048;
 export const sessionPolicyBytesMax = 4 * sessionPolicyLengthMax;
 /** Patterns with `?` in one policy, together: those are searched for without an index. */
 export const unitPatternsLengthMax = KiB;
+/** UTF-16 units of a variable's value: senders choose some, and what is searched for costs time. */
+export const variableLengthMax = 256;
 
 export const grantSubjectsMax = 100;
 export const grantActionsMax = 100;
@@ -18,6 +20,8 @@ export const grantConditionsBytesMax = 2 * KiB;
 /** Condition operators, and keys below each; and values below each key. */
 export const conditionMembersMax = 32;
 export const conditionValuesMax = 256;
+/** Of one value for `Arn` operators: which colons are a variable's own takes time to tell. */
+export const arnLengthMax = 512;
 
 /** The grants of one tenant, as JSON together: a million short ones. */
 export const tenantGrantsBytesMax = 128 * KiB * KiB;

@@ -3,7 +3,7 @@
 // Specification: "IAM JSON policy elements: Condition operators" and "Multivalued context keys" of
 // the IAM user guide.
 import type { AccessRequest } from './access-request.ts';
-import { conditionMembersMax, conditionValuesMax } from './bounds.ts';
+import { arnLengthMax, conditionMembersMax, conditionValuesMax } from './bounds.ts';
 import { type ConditionKey, conditionKey, notLoaded, type ValueType } from './condition-keys.ts';
 import { isWide, networkTest, parseNetwork } from './networks.ts';
 import { Pattern } from './pattern.ts';
@@ -71,7 +71,7 @@ function ofPatterns(values: readonly string[], form: { wildcards: boolean; ignor
 /** Each of an ARN's six parts is compared by itself, so that no star reaches beyond its own. */
 function ofArns(values: readonly string[]): Compiled {
   const arns = values.map((value) => {
-    const parts = splitArn(value, /:(?![^{}]*\})/);
+    const parts = value.length <= arnLengthMax && splitArn(value, /:(?![^{}]*\})/);
     if (!parts) throw invalidValue(value);
     return parts.map((part) => new Pattern(part, { wildcards: true }));
   });

@@ -97,6 +97,8 @@ function checkPlace(bucket: unknown, prefix: unknown, key: unknown): void {
 function checkConditions(conditions: unknown): void {
   if (conditions === undefined) return;
   if (!isObject(conditions)) throw new RuleFault('conditions is an object');
+  // Its form first: what is nested deeper has no JSON that could be measured.
+  readConditions(conditions);
   if (Buffer.byteLength(JSON.stringify(conditions)) > grantConditionsBytesMax) {
     throw new RuleFault(`conditions have at most ${grantConditionsBytesMax} bytes of JSON`);
   }

@@ -1,8 +1,10 @@
 // Patterns of policies: texts with wildcards and with variables, `${aws:username}`, whose values are
 // taken from the request. Invariant: a variable's value is literal, so no name that somebody chose
-// acts as a wildcard; a variable without a value makes a pattern that matches nothing.
+// acts as a wildcard, and none makes a search costly; a variable without a value makes a pattern that
+// matches nothing.
 // Specification: "IAM policy elements: Variables and tags" of the IAM user guide.
 import type { AccessRequest } from './access-request.ts';
+import { variableLengthMax } from './bounds.ts';
 import { type ConditionKey, conditionKey } from './condition-keys.ts';
 import { RuleFault, show } from './rule-fault.ts';
 import { anyUnit, matchesSegments } from './wildcards.ts';
@@ -41,11 +43,11 @@ export class Pattern {
     return this.#plain?.length === 1 && !this.#plain[0]?.includes(anyUnit);
   }
 
-  /** How many units a search has to try at each place of a text. */
+  /** How many units a search has to try at each place of a text: those between two stars. */
   get searchLength(): number {
-    const texts = this.#segments.map((one) => one.filter((piece) => typeof piece === 'string'));
-    const slow = texts.filter((one) => one.join('').includes(anyUnit));
-    return slow.reduce((sum, one) => sum + one.join('').length, 0);
+    const searched = this.#segments.slice(1, -1);
+    const slow = searched.filter((pieces) => pieces.includes(anyUnit));
+    return slow.flat().reduce((sum, piece) => sum + lengthOf(piece), 0);
   }
 
   matches(text: string, request: AccessRequest): boolean {
@@ -72,16 +74,25 @@ export class Pattern {
   }
 }
 
+function lengthOf(piece: string | Variable): number {
+  return typeof piece === 'string' ? piece.length : variableLengthMax;
+}
+
 function valueIn({ key, fallback }: Variable, request: AccessRequest): string | undefined {
   const value = key.read(request);
   const text = typeof value === 'string' ? value : fallback;
-  return text?.includes(anyUnit) ? undefined : text;
+  if (text === undefined || text.length > variableLengthMax) return undefined;
+  return text.includes(anyUnit) ? undefined : text;
 }
 
 const token = /\$\{([^}]*)\}|[*?]|[^*?$]+|\$/gu;
 
 function parseSegments(text: string, wildcards: boolean): (string | Variable)[][] {
   checkText(text);
+  // Each of many that are open would be looked for to the text's end.
+  if (text.lastIndexOf('${') > text.lastIndexOf('}')) {
+    throw new RuleFault('Policy has a variable without its end');
+  }
   const segments: (string | Variable)[][] = [[]];
   for (const [piece, inside] of text.matchAll(token)) {
     const segment = segments.at(-1) as (string | Variable)[];

@@ -39,10 +39,6 @@ export function readPolicy(text: Uint8Array, form: PolicyForm): readonly Rule[] 
   if (version !== '2012-10-17' && version !== '2008-10-17') {
     throw new RuleFault('The policy must contain a valid version string');
   }
-  // Only the newer language has variables; read as the older it would mean something else.
-  if (version === '2008-10-17' && JSON.stringify(policy).includes('${')) {
-    throw new RuleFault('Policies with variables must have the version 2012-10-17');
-  }
   if (id !== undefined && typeof id !== 'string') throw new RuleFault('Invalid policy Id');
   if (statement === undefined) throw new RuleFault('Missing required field Statement');
   const statements: unknown[] = Array.isArray(statement) ? statement : [statement];
@@ -51,6 +47,10 @@ export function readPolicy(text: Uint8Array, form: PolicyForm): readonly Rule[] 
   const rules = statements.map((one, place) => readStatement(one, place, form));
   checkNames(rules);
   checkSearches(rules);
+  // Only the newer language has variables; read as the older it would mean something else.
+  if (version === '2008-10-17' && JSON.stringify(policy).includes('${')) {
+    throw new RuleFault('Policies with variables must have the version 2012-10-17');
+  }
   return rules;
 }
 

@@ -9,6 +9,8 @@ const shownLengthMax = 80;
 
 /** A piece of the author's text, cut to what a message can hold. */
 export function show(value: unknown): string {
-  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
+  // What is nested may be nested deeper than JSON.stringify goes.
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[…]' : '{…}';
+  const text = String(value);
   return text.length > shownLengthMax ? `${text.slice(0, shownLengthMax)}…` : text;
 }

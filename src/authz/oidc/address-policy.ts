@@ -66,7 +66,7 @@ export function guardedLookup(policy: AddressPolicy): LookupFunction {
       (addresses) => {
         const refused = addresses.find(({ address }) => !allowsAddress(policy, address));
         const [first] = addresses;
-        if (refused) callback(new AddressRefused(refused.address), '');
+        if (refused) callback(new AddressRefused(hostname), '');
         else if (!first) callback(new Error(`${hostname} has no address`), '');
         else if (options.all) callback(null, addresses);
         else callback(null, first.address, first.family);
@@ -76,11 +76,12 @@ export function guardedLookup(policy: AddressPolicy): LookupFunction {
   };
 }
 
+/** It does not say which: tenants' admins read it, and could ask what is called how in there. */
 export class AddressRefused extends Error {
   override readonly name = 'AddressRefused';
 
-  constructor(address: string) {
-    super(`the address ${address} is not a public one`);
+  constructor(hostname: string) {
+    super(`${hostname} is at an address that is not a public one`);
   }
 }
 

@@ -109,16 +109,21 @@ export function parseScope(text: string): Scope {
 /**
  * The scope of an outside issuer's token, below the path that its tenant gave to the issuer
  * (`/bucket/prefix`, percent-encoded). Entries of other kinds give nothing here and are passed
- * over; undefined if there is no other, so that the issuer's groups decide. Throws ScopeError.
+ * over; undefined if none is about storage, so that the issuer's groups decide. Throws ScopeError,
+ * also where only rights are named that are not known: they stand for less than all.
  */
 export function mountScope(text: string, mount: string): Scope | undefined {
   const entries = text.split(' ').filter((entry) => ownEntry.test(entry));
-  if (entries.length === 0) return undefined;
+  if (entries.length === 0) {
+    if (!aboutStorage.test(text)) return undefined;
+    throw new ScopeError('names no right to storage that is known here');
+  }
   const base = mount.replace(/\/$/, '');
   return parseScope(entries.map((entry) => entry.replace(':/', () => `:${base}/`)).join(' '));
 }
 
 const ownEntry = new RegExp(`^storage\\.(?:${rights.join('|')})(?::|$)`);
+const aboutStorage = /(?:^|\s)storage\./i;
 const entryForm = /^storage\.([a-z]+):(\/.*)$/;
 
 function parseEntry(text: string): ScopeEntry {

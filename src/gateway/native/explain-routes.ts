@@ -1,6 +1,7 @@
 // Native API: who may do what, and which rule says so. Invariants: it decides as requests are
 // decided, by the same functions; only the admins of the tenant whose rules these are can ask; and
 // of another tenant's principals nothing is looked up, not even whether they are there.
+import { isIP } from 'node:net';
 import type { AccessRequest, RequestFacts } from '../../authz/grants/access-request.ts';
 import {
   type Action,
@@ -103,6 +104,10 @@ export const explainRoutes: NativeRoute[] = [
       const question = call.body as Question;
       const { action } = question;
       if (!isAction(action)) throw invalid('action', `There is no action ${action}`);
+      const { source } = question;
+      if (source !== undefined && isIP(source) === 0) {
+        throw invalid('source', `The source ${source} is no address`);
+      }
       const actor = await findActor(call, question);
       if (actor === 'inactive') {
         const reason = 'the principal is not active';
@@ -166,9 +171,13 @@ async function requestFor(
   const asked = slash < 0 ? resource : resource.slice(0, slash);
   const rest = slash < 0 ? '' : resource.slice(slash + 1);
   const isList = isListing(action);
-  if ((level === 'service') !== (asked === '')) throw invalid('resource', 'It names no bucket');
+  if ((level === 'service') !== (asked === '')) {
+    const name = level === 'service' ? 'a bucket' : 'no bucket';
+    throw invalid('resource', `The resource of ${action} names ${name}`);
+  }
   if ((level === 'object') !== (rest !== '') && !isList) {
-    throw invalid('resource', level === 'object' ? 'It names no key' : 'It names a key');
+    const name = level === 'object' ? 'no key' : 'a key';
+    throw invalid('resource', `The resource of ${action} names ${name}`);
   }
   // What the names of another tenant's namespace stand for is that tenant's to know.
   const isNamed = administers(call.who, principal.tenant) || asked.includes(':');

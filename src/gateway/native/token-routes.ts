@@ -163,7 +163,7 @@ function readHolder(jwk: unknown): PublicKey {
 function checkConditions(value: object): Conditions {
   const conditions = readConditions(value);
   if (conditions) return conditions;
-  throw misfit('conditions', 'must be known ones: networks, classes, objectBytesMax');
+  throw misfit('conditions', 'must be networks (CIDR), classes, objectBytesMax, and no others');
 }
 
 function misfit(member: string, why: string, cause?: unknown): Refusal {

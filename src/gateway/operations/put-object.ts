@@ -15,7 +15,7 @@ import type {
   WrittenObject,
 } from '../../tiering/object-writer.ts';
 import { declaredBodyBytes, receiveObject } from '../body.ts';
-import { decideConditions } from '../conditional.ts';
+import { createsOnly, decideConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { checksumHeaders, readAttributes, readClass } from '../object-attributes.ts';
 import { readTags } from '../object-tags.ts';
@@ -62,7 +62,9 @@ export async function checkEarly(context: Context, conditions: WriteConditions):
   if (!conditions.ifMatch && !conditions.ifNoneMatch) return;
   const current = await findCurrent(context.rooms, context.bucket, context.key);
   const refusal = checkWriteConditions(conditions, current?.etag ?? null);
-  if (refusal && !refusal.ok) throw new Refusal(refusal.code, { fields: refusal.fields ?? {} });
+  if (!refusal || refusal.ok) return;
+  const { code, fields = {} } = refusal;
+  throw code === 'AccessDenied' ? createsOnly() : new Refusal(code, { fields });
 }
 
 /** What bytes that have come make an object of, when their MD5 is its ETag. */

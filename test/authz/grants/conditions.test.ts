@@ -264,6 +264,19 @@ describe('a variable', () => {
     expect(holds(condition, asked('*', 'raw/*/x'))).toBe(true);
   });
 
+  it('whose value is long makes a pattern that matches nothing, so that no search is costly', () => {
+    const condition = { StringLike: { 'aws:UserAgent': '*\x24{aws:Referer}*' } };
+    const asked = (length: number) =>
+      given({ headers: { referer: 'a'.repeat(length), 'user-agent': 'a'.repeat(300) } });
+    expect(holds(condition, asked(256))).toBe(true);
+    expect(holds(condition, asked(257))).toBe(false);
+  });
+
+  it('beside `?` is refused only where it would be searched for', () => {
+    const anchored = Array.from({ length: 20 }, (_, i) => `${i}?\x24{aws:username}*?`);
+    expect(holds({ StringLike: { 'aws:Referer': anchored } }, given({}))).toBe(false);
+  });
+
   it('can stand for the wildcards themselves', () => {
     const condition = { StringLike: { 'aws:Referer': 'a\x24{*}b\x24{?}c\x24{$}d*' } };
     expect(holds(condition, given({ headers: { referer: 'a*b?c$de' } }))).toBe(true);
@@ -281,6 +294,7 @@ describe('a condition of a grant', () => {
 });
 
 describe('refused as malformed is', () => {
+  const unitSearch = '*?\x24{aws:UserAgent}*';
   it.each<[string, unknown]>([
     ['an operator that is not known', { StringMatches: { 'aws:UserAgent': 'a' } }],
     ['an operator in another case', { stringEquals: { 'aws:UserAgent': 'a' } }],
@@ -310,7 +324,13 @@ describe('refused as malformed is', () => {
     ['half a surrogate pair', { StringLike: { 'aws:Referer': 'a\ud800' } }],
     ['keys that are no object', { StringEquals: ['aws:Referer'] }],
     ['a list of operators', [{ StringEquals: { 'aws:Referer': 'a' } }]],
+    ['a variable without its end', { StringLike: { 'aws:Referer': 'a\x24{aws:username' } }],
+    [
+      'an ARN longer than any',
+      { ArnLike: { 'aws:PrincipalArn': `arn:*:*:*:*:${'*'.repeat(501)}` } },
+    ],
     ['a long search', { StringLike: { 'aws:Referer': `*${'a'.repeat(1024)}?*` } }],
+    ['a search for long values', { StringLike: { 'aws:Referer': Array(4).fill(unitSearch) } }],
   ])('%s', (_what, condition) => {
     expect(() => policyOf(statement({ Condition: condition }))).toThrow(Refusal);
     expect(() => grant({ conditions: condition as Record<string, unknown> })).toThrow(Refusal);

@@ -162,6 +162,11 @@ describe('refused is', () => {
     expect(refusalOfStatement(change)).toMatch(message);
   });
 
+  // Deeper than JSON.stringify goes.
+  const nested = `${'['.repeat(9000)}${']'.repeat(9000)}`;
+  const statementText = (member: string) =>
+    `{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:GetObject",${member}}}`;
+
   it.each<[string, string | Uint8Array, RegExp]>([
     ['no JSON', 'x', /valid JSON/],
     ['nothing', '', /valid JSON/],
@@ -174,6 +179,13 @@ describe('refused is', () => {
     ['an unknown member', '{"Version":"2012-10-17","Statements":[]}', /Unknown field/],
     ['another version', '{"Version":"2026-01-01","Statement":[]}', /valid version/],
     ['an Id that is no text', '{"Id":1,"Statement":[]}', /Invalid policy Id/],
+    ['statements nested deeply', `{"Statement":${nested}}`, /is no object/],
+    ['a resource nested deeply', statementText(`"Resource":${nested}`), /invalid resource/],
+    [
+      'a value nested deeply',
+      statementText(`"Resource":"${bucketArn}/*","Condition":{"Bool":{"a":${nested}}}`),
+      /value/,
+    ],
   ])('%s', (_what, text, message) => {
     const refusal = refusalOf(text);
     expect(refusal.code).toBe('MalformedPolicy');
@@ -290,5 +302,7 @@ describe('a grant is refused', () => {
 
   it('if it is no object', () => {
     for (const value of [null, 'a', [], 1]) expect(() => parseGrant(value)).toThrow(Refusal);
+    const deep = JSON.parse(`${'['.repeat(9000)}${']'.repeat(9000)}`);
+    expect(() => grant({ conditions: { Bool: { 'aws:SecureTransport': deep } } })).toThrow(Refusal);
   });
 });

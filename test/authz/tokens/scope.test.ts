@@ -173,12 +173,21 @@ describe('the scope of an outside issuer', () => {
     expect(renderScope(mountScope(text, mount) ?? [])).toBe(expected);
   });
 
-  it.each(['', 'openid profile', 'storage.poll:/', 'compute.read', 'storage.readers:/x'])(
+  it.each(['', 'openid profile', 'compute.read'])(
     'that says nothing of storage (%j) leaves it to groups',
     (text) => {
       expect(mountScope(text, '/cms')).toBeUndefined();
     },
   );
+
+  it.each([
+    'storage.poll:/',
+    'openid storage.readers:/x',
+    'Storage.Read:/x',
+    'openid\tstorage.read:/x',
+  ])('that names no right to storage that is known (%j) is not taken for all of them', (text) => {
+    expect(() => mountScope(text, '/cms')).toThrow(ScopeError);
+  });
 
   it.each([
     'storage.read',
