@@ -2,6 +2,7 @@
 // are written in code-unit order and JSON.stringify serializes strings and integers as RFC 8785
 // does, so its output is canonical as it is; a test holds that against an independent
 // canonicalizer.
+import { formatUsd } from '../core/money.ts';
 
 /** What the gateway knows of an operation before it is committed. */
 export interface RecordDraft {
@@ -20,6 +21,8 @@ export interface RecordDraft {
   bucket?: string | null;
   /** Where the bucket is another tenant's. */
   bucketTenant?: string | null;
+  /** Who is charged for the bucket, of its tenant. */
+  bucketOwner?: string | null;
   key?: string | null;
   /** What an administrative operation was about: `tenants/cms/principals/alice`. */
   target?: string | null;
@@ -47,6 +50,8 @@ export interface RecordSeal {
   timeMs: number;
   storedBytes: number;
   storedObjects: number;
+  /** What it was charged, picodollars; null: nobody was charged. */
+  cost: bigint | null;
 }
 
 /** The canonical text; absent members are left out. */
@@ -55,10 +60,12 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     accessKeyId: draft.accessKeyId ?? undefined,
     action: draft.action,
     bucket: draft.bucket ?? undefined,
+    bucketOwner: draft.bucketOwner ?? undefined,
     bucketTenant: draft.bucketTenant ?? undefined,
     bytesIn: draft.bytesIn,
     bytesOut: draft.bytesOut,
     class: draft.class ?? undefined,
+    cost: seal.cost === null ? undefined : formatUsd(seal.cost),
     error: draft.error ?? undefined,
     etag: draft.etag ?? undefined,
     evidence: draft.evidence,

@@ -22,7 +22,11 @@ import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
-import { Reservations } from '../quota/reservations.ts';
+import { DiskRoom } from '../quota/disk-room.ts';
+import { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import { readLimited } from '../quota/leases/account-tables.ts';
+import type { PriceBook } from '../quota/prices/price-book.ts';
+import { type PriceBooks, readPriceBooks, shippedFolder } from '../quota/prices/price-books.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
 import { DigestPool } from '../tiering/digest-pool.ts';
 import { ObjectReader } from '../tiering/object-reader.ts';
@@ -101,7 +105,10 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     if (url === undefined) throw new Error('the gateway does not listen yet');
     return url;
   };
-  const rooms = furnish(config, { ...parts, ...opening, ...books, publicUrl });
+  const desk = await openDesk(parts);
+  const prices = readPriceBooks([shippedFolder]);
+  const bookOf = (): PriceBook => bookInForce(prices);
+  const rooms = furnish(config, { ...parts, ...opening, ...books, desk, bookOf, publicUrl });
   startSweeper(config, rooms, opening.stores, closers);
   closers.push(() => endSoon(opening.storeList));
   const onListening = (listened: string): void => {
@@ -116,6 +123,7 @@ async function openLedger(folder: DataFolder, closers: Closers): Promise<Ledger>
   const ledger = await Ledger.open({
     path: folder.databaseFile,
     rootKeys: folder.rootKeys.keys,
+    priceBooks: [shippedFolder],
     onFatal: (reason) => {
       // Nothing can be answered for any more: what was not acknowledged may or may not be stored.
       process.stderr.write(`bursar: the ledger cannot go on, stopping: ${reason}\n`);
@@ -168,9 +176,37 @@ async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
   return { stores: new Stores(local, storeList.gates), storeList, journals };
 }
 
+const deskIntervalMs = 1000;
+
+/** Limits that are kept from memory, as the ledger has them. */
+async function openDesk({ ledger, read, closers }: Parts): Promise<LeaseDesk> {
+  const desk = new LeaseDesk(ledger, monotonicMs);
+  for (const { account, limits } of await readLimited(read)) desk.setLimits(account, limits);
+  const timer = setInterval(() => void desk.keep(), deskIntervalMs);
+  timer.unref();
+  closers.push(() => {
+    clearInterval(timer);
+    return desk.close();
+  });
+  return desk;
+}
+
+function bookInForce(books: PriceBooks): PriceBook {
+  const book = books.inForce('aws', 'us-east-1', Date.now());
+  if (!book) throw new Error('no price book is in force');
+  return book;
+}
+
 type Books = Pick<
   Rooms,
-  'grants' | 'mounts' | 'outside' | 'revocations' | 'tokenUse' | 'publicUrl'
+  | 'grants'
+  | 'mounts'
+  | 'outside'
+  | 'revocations'
+  | 'tokenUse'
+  | 'desk'
+  | 'bookOf'
+  | 'publicUrl'
 >;
 
 function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
@@ -196,7 +232,7 @@ function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
     reader: new ObjectReader({ keyring, stores, digests, buffers }),
     leases: new ReadLeases(),
     stores: storeList,
-    reservations: new Reservations(freeBytesOf(folder.storeFolder)),
+    diskRoom: new DiskRoom(freeBytesOf(folder.storeFolder)),
     region: config.region,
     domains: config.domains ?? [],
   };
@@ -266,8 +302,7 @@ async function listen(
 async function commitRootKey(ledger: Ledger, change: IdentityChange): Promise<void> {
   const result = await ledger.commit({
     change: { kind: 'identity', identity: change },
-    charged: { tenant: defaultTenant, principal: rootPrincipal, bucket: null },
-    transfer: { requests: 0, ingressBytes: 0, egressBytes: 0 },
+    charge: null,
     record: {
       action: 'bursar:PutRootKey',
       tenant: defaultTenant,

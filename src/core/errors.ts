@@ -69,6 +69,7 @@ const table = {
   ],
   NotModified: [304, 'Not Modified'],
   PreconditionFailed: [412, 'At least one of the preconditions you specified did not hold.'],
+  QuotaExceeded: [403, 'A limit of an account leaves too little for this request.'],
   RequestHeaderSectionTooLarge: [
     400,
     'Your request header section exceeds the maximum allowed size.',

@@ -160,8 +160,7 @@ async function receive(
   if (request.expectsContinue) response.writeContinue();
   const decoder = createDecoder(context, sizeBytes);
   let plainBytes = 0;
-  await consume(request.raw, (chunk) => {
-    context.bytesIn += chunk.length;
+  const take = (chunk: Buffer): Promise<void> | null => {
     if (!decoder) {
       plainBytes += chunk.length;
       return write(chunk);
@@ -169,6 +168,12 @@ async function receive(
     const slices: Buffer[] = [];
     decoder.push(chunk, (data) => slices.push(data));
     return writeAll(slices, 0, write);
+  };
+  await consume(request.raw, (chunk) => {
+    context.bytesIn += chunk.length;
+    const unreserved = context.budget.receive(context.bytesIn);
+    if (unreserved) return unreserved.then(() => take(chunk) ?? undefined);
+    return take(chunk);
   });
   if (decoder) {
     decoder.finish();

@@ -15,20 +15,26 @@ import { findCurrent, type Tags, type Version } from '../catalog/versions.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
+import { localStore } from '../core/manifest.ts';
 import { principalId } from '../core/principal.ts';
-import type { Change, CommitResult, Transfer } from '../ledger/commit.ts';
+import type { Change, CommitResult } from '../ledger/commit.ts';
 import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Reservations } from '../quota/reservations.ts';
+import type { Charge, Charged } from '../quota/charge.ts';
+import type { DiskRoom } from '../quota/disk-room.ts';
+import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import { Access, type Target } from './access.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
+import { type Ask, Budget } from './budget.ts';
 import type { SourceName } from './copy-source.ts';
 import { checkWritten } from './delegated-rights.ts';
 import { noTags, tagsOf } from './object-tags.ts';
+import type { Operation } from './operation.ts';
 import type { S3Request } from './request.ts';
 import type { StoreList } from './store-list.ts';
 
@@ -53,7 +59,10 @@ export interface Rooms {
   writer: ObjectWriter;
   reader: ObjectReader;
   leases: ReadLeases;
-  reservations: Reservations;
+  diskRoom: DiskRoom;
+  desk: LeaseDesk;
+  /** The prices in force of a store, by its number. */
+  bookOf(store: number): PriceBook;
   stores: StoreList;
   region: string;
   domains: readonly string[];
@@ -88,7 +97,8 @@ export class Context {
   tags: Tags = noTags;
   /** `seq` of the version by whose tags the request was decided; null: there was none. */
   #taggedSeq: number | null | undefined;
-  #isCharged = false;
+  /** null until it was found that who asks may do it. */
+  #budget: Budget | null = null;
   /** Until this resolves, what was committed is not yet safe in its store. Null: it is. */
   #confirmation: Promise<unknown> | null = null;
   /** What the record of this operation shall say besides the obvious. */
@@ -97,8 +107,6 @@ export class Context {
   bytesIn = 0;
   /** Body bytes sent so far. */
   bytesOut = 0;
-  /** Was it found that who asks may do what the operation is about? */
-  isAdmitted = false;
   /** Log index of the committed record; null while nothing was committed. */
   index: number | null = null;
 
@@ -280,21 +288,14 @@ export class Context {
 
   /** The same, with a refusal as a value, for operations that read again and retry. */
   async tryCommit(change: Change, detail: RecordDetail = {}): Promise<CommitResult> {
-    // A request that commits several changes is charged as one, with the first.
-    const first = !this.#isCharged;
-    this.#isCharged = true;
-    const transfer = {
-      requests: first ? 1 : 0,
-      ingressBytes: first ? this.bytesIn : 0,
-      egressBytes: 0,
-    };
     const store = change.kind === 'createBucket' ? change.store : this.#bucket?.store;
     if (store !== undefined) this.rooms.journals.admit(store, change);
+    const told = { ...this.detail, ...detail };
+    const charge = this.#charge(told.class);
     const result = await this.rooms.ledger.commit({
       change,
-      charged: this.charged(),
-      transfer,
-      record: this.draft(200, null, transfer, { ...this.detail, ...detail }),
+      charge,
+      record: this.draft(200, null, charge, told),
     });
     if (changesBucket(change)) this.rooms.buckets.forget(this.bucketTenant, this.bucketName);
     if (result.index !== null) this.index = result.index;
@@ -321,13 +322,47 @@ export class Context {
 
   /** Records an operation that changed nothing: a read, or a refusal. */
   record(status: number, error: string | null): Promise<unknown> | null {
-    const transfer = { requests: 1, ingressBytes: this.bytesIn, egressBytes: this.bytesOut };
+    const charge = this.#pays(status, error) ? this.#charge(this.detail.class) : null;
     return this.rooms.ledger.record({
       change: { kind: 'none' },
-      charged: this.charged(),
-      transfer,
-      record: this.draft(status, error, transfer, this.detail),
+      charge,
+      record: this.draft(status, error, charge, this.detail),
     });
+  }
+
+  /**
+   * Who asks may do it: from here on it costs. Sets aside what is known of it; throws `Refusal`
+   * QuotaExceeded, or ServiceUnavailable.
+   */
+  async openBudget({ price }: Operation, ask: Ask): Promise<void> {
+    const { rooms, who } = this;
+    const book = rooms.bookOf(this.#bucket?.store ?? localStore);
+    const accounts = who.delegation?.accounts ?? [];
+    for (const { name, limits } of accounts) if (limits) rooms.desk.introduce(name, limits);
+    this.#budget = new Budget(rooms.desk, { who: this.#charged(), price, book });
+    await this.#budget.reserve({ requests: 1, ...ask });
+  }
+
+  /** What the operation may do; there is one from its admission on. */
+  get budget(): Budget {
+    if (!this.#budget) throw new Error('this operation was not admitted');
+    return this.#budget;
+  }
+
+  /** Ends what is set aside and was not charged. */
+  closeBudget(): void {
+    this.#budget?.void();
+  }
+
+  #charge(storageClass?: string | null): Charge {
+    const { bytesIn: ingressBytes, bytesOut: egressBytes } = this;
+    return this.budget.charge({ ingressBytes, egressBytes }, storageClass ?? undefined);
+  }
+
+  /** Whom nothing was done for pays nothing, unless bytes were sent. */
+  #pays(status: number, error: string | null): boolean {
+    if (!this.#budget) return false;
+    return this.bytesOut > 0 || (status < 500 && error !== 'QuotaExceeded');
   }
 
   /** Ends the connection of a client that is too slow while others wait for what it holds. */
@@ -335,18 +370,16 @@ export class Context {
     this.response.destroy();
   }
 
-  /** Another tenant's bucket pays for nothing that its owner let nobody do. */
-  charged(): { tenant: string; principal: string; bucket: Bucket | null } {
+  #charged(): Charged {
     const { tenant, who } = this;
-    const isOwn = this.#bucket?.tenant === who.principal.tenant;
-    const bucket = isOwn || this.isAdmitted ? this.#bucket : null;
-    return { tenant, principal: who.principal.name, bucket };
+    const tokens = who.delegation?.accounts.map(({ name }) => name) ?? [];
+    return { tenant, principal: who.principal.name, tokens, bucket: this.#bucket };
   }
 
   private draft(
     status: number,
     error: string | null,
-    transfer: Transfer,
+    charge: Charge | null,
     detail: RecordDetail,
   ): RecordDraft {
     const { principal, accessKeyId, keyThumbprint, delegation, evidence } = this.who;
@@ -362,8 +395,9 @@ export class Context {
       bucket: this.#found?.name ?? this.request.bucketName,
       bucketTenant: this.bucketTenant === tenant ? null : this.bucketTenant,
       key: this.request.key,
-      bytesIn: transfer.ingressBytes,
-      bytesOut: transfer.egressBytes,
+      bucketOwner: charge?.who.bucket?.owner ?? null,
+      bytesIn: charge?.transfer.ingressBytes ?? this.bytesIn,
+      bytesOut: charge?.transfer.egressBytes ?? this.bytesOut,
       requestId: this.request.id,
       source: this.request.source,
       status,

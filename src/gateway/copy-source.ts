@@ -74,6 +74,16 @@ export function checkCopyBytes(sizeBytes: number): void {
   throw new Refusal('InvalidRequest', { message });
 }
 
+/** Before a copy begins: it is read from the source's class, and stored. Throws `Refusal`. */
+export function reserveCopy(
+  { budget }: Context,
+  { version }: CopySource,
+  { sizeBytes, storedObjects }: { sizeBytes: number; storedObjects: number },
+): Promise<void> {
+  const read = { retrievalBytes: sizeBytes, sourceClass: version.class };
+  return budget.reserve({ ...read, storedBytes: sizeBytes, storedObjects });
+}
+
 /** `/bucket/key?versionId=…`, percent-encoded, with or without the first slash. */
 function parseSource(text: string): { bucketName: string; key: string } {
   const mark = text.lastIndexOf('?versionId=');

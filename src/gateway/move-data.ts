@@ -36,15 +36,13 @@ export async function moveData<T>(context: Context, move: Move<T>): Promise<T> {
   const stretchBytes = Math.min(sizeBytes, stretchBytesMax);
   if (memory.take(requester, 2 * stretchBytes) !== 'taken') throw new Refusal('SlowDown');
   const release = rooms.leases.hold(runs);
-  const ingressBytes = bucket.store === localStore ? sizeBytes : 0;
+  const diskBytes = bucket.store === localStore ? sizeBytes : 0;
   try {
-    const reservation = rooms.reservations.reserve(requester, { ingressBytes, egressBytes: 0 });
+    const giveRoom = rooms.diskRoom.take(requester, diskBytes);
     try {
-      const committed = await write(context, move, stretchBytes);
-      reservation.post();
-      return committed;
+      return await write(context, move, stretchBytes);
     } finally {
-      reservation.void();
+      giveRoom();
     }
   } finally {
     release();

@@ -17,6 +17,8 @@ export interface Operation {
   price: 'put' | 'get' | 'free';
   /** Most body bytes it takes; the pipeline refuses more before any is read. */
   bodyBytesMax: number;
+  /** What its body is stored as. */
+  stores?: 'object' | 'part';
   /** Has it a source, which `x-amz-copy-source` names? */
   copies?: true;
   /** The tags that the request gives to what it writes. */

@@ -7,12 +7,10 @@ import { unsignedPayloadOf } from '../authz/bearer.ts';
 import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
-import { xmlBytesMax } from '../core/limits.ts';
 import { localStore } from '../core/manifest.ts';
-import type { Reservation } from '../quota/reservations.ts';
 import { ClientGone, declaredBodyBytes } from './body.ts';
 import { lookUpBucket } from './bucket-lookup.ts';
-import { Context, type Rooms } from './context.ts';
+import { Context, type Reply, type Rooms } from './context.ts';
 import { nameSource } from './copy-source.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
 import { noTags } from './object-tags.ts';
@@ -85,21 +83,21 @@ export async function serveRequest(
     if (!who.isAnonymous) context = asked;
     const operation = entered.findOperation(request);
     await admit(asked, operation);
-    asked.isAdmitted = true;
     context = asked;
-    const reservation = reserve(context, operation);
+    const release = await reserve(context, operation);
     try {
       const reply = await operation.run(context);
       if (context.confirmation) await context.confirmation;
+      if (context.index === null) await reserveAnswer(context, reply);
       await sendReply(context, reply);
-      reservation.post();
       if (context.index === null) await context.record(reply.status, null);
     } finally {
-      reservation.void();
+      release();
     }
   } catch (error) {
     const request = { raw, response, requestId: begun.id };
     const refusal = await recordFailure(pipeline, context, error, begun.id);
+    context?.closeBudget();
     await sendRefusal(request, refusal, entrance.describeRefusal);
   }
 }
@@ -149,13 +147,30 @@ function decide(context: Context, { action, resource }: Operation): Promise<void
   });
 }
 
-function reserve(context: Context, operation: Operation): Reservation {
-  const bodyBytes = declaredBodyBytes(context.request, operation.bodyBytesMax);
-  // Documents are not stored: a full disk must still take the one that empties it. Neither does what
-  // goes to a store over a network take its room.
-  const isStored = operation.bodyBytesMax > xmlBytesMax && context.bucket.store === localStore;
-  const ingressBytes = isStored ? bodyBytes : 0;
-  return context.rooms.reservations.reserve(context.requester, { ingressBytes, egressBytes: 0 });
+/** Sets aside what the operation may use, as far as its headers tell; gives what ends that. */
+async function reserve(context: Context, operation: Operation): Promise<() => void> {
+  const { rooms, requester, request } = context;
+  const bodyBytes = declaredBodyBytes(request, operation.bodyBytesMax);
+  const { stores } = operation;
+  await context.openBudget(operation, {
+    // With the frames of aws-chunked, where their length is known.
+    ingressBytes: Math.max(bodyBytes, Number(header(request, 'content-length') ?? 0)),
+    ...(stores && { storedBytes: bodyBytes, storedObjects: stores === 'object' ? 1 : 0 }),
+  });
+  // What goes to a store over a network takes none of the disk's room.
+  const isOnDisk = stores !== undefined && context.bucket.store === localStore;
+  try {
+    return rooms.diskRoom.take(requester, isOnDisk ? bodyBytes : 0);
+  } catch (error) {
+    context.closeBudget();
+    throw error;
+  }
+}
+
+function reserveAnswer({ request, budget }: Context, { body }: Reply): Promise<void> | null {
+  if (request.method === 'HEAD' || body === null) return null;
+  if (typeof body === 'string') return budget.reserveAnswer(Buffer.byteLength(body));
+  return Buffer.isBuffer(body) ? budget.reserveAnswer(body.length) : null;
 }
 
 /** What an error is answered with, once that is recorded. */

@@ -154,8 +154,7 @@ async function record(
   const { principal, keyThumbprint, delegation, evidence } = who;
   const result = await ledger.commit({
     change: { kind: 'none' },
-    charged: { tenant: principal.tenant, principal: principal.name, bucket: null },
-    transfer: { requests: 1, ingressBytes: bytesIn, egressBytes: 0 },
+    charge: null,
     record: {
       action: 'sts:AssumeRoleWithWebIdentity',
       tenant: principal.tenant,

@@ -22,7 +22,7 @@ import { copyObject, deleteObject, purgeSuperseded, putObject } from '../catalog
 import type { Tx } from '../core/database.ts';
 import { statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
-import type { UsagePosting } from '../quota/usage.ts';
+import type { Cashier } from '../quota/cashier.ts';
 import type { Change, Commit, CommitResult, Housekeeping } from './commit.ts';
 import { addRootKey } from './key-epochs.ts';
 
@@ -31,12 +31,13 @@ export async function applyCommit(
   tx: Tx,
   commit: Commit,
   moment: Moment,
-  usage: UsagePosting,
+  cashier: Cashier,
 ): Promise<CommitResult> {
-  const outcome = await applyChange(tx, commit.change, moment);
+  const outcome = await applyChange(tx, commit.change, moment, cashier);
   const storage = outcome.ok ? outcome.storage : noStorage;
-  usage.post(commit.charged, { ...commit.transfer, ...storage });
-  const seal: RecordSeal = { index: moment.seq, timeMs: moment.timeMs, ...storage };
+  const { charge } = commit;
+  const cost = charge && (await cashier.charge(charge, storage, moment.timeMs));
+  const seal: RecordSeal = { index: moment.seq, timeMs: moment.timeMs, ...storage, cost };
   if (outcome.ok) {
     await appendRecord(tx, commit.record, seal);
     return { ok: true, index: moment.seq, timeMs: moment.timeMs };
@@ -48,7 +49,12 @@ export async function applyCommit(
     : { ok: false, code, index: moment.seq };
 }
 
-async function applyChange(tx: Tx, change: Change, moment: Moment): Promise<Outcome<null>> {
+async function applyChange(
+  tx: Tx,
+  change: Change,
+  moment: Moment,
+  { accounts }: Cashier,
+): Promise<Outcome<null>> {
   switch (change.kind) {
     case 'none':
       return { ok: true, storage: noStorage, result: null };
@@ -79,6 +85,9 @@ async function applyChange(tx: Tx, change: Change, moment: Moment): Promise<Outc
     case 'addRootKey':
       await addRootKey(tx, moment.keyring, change.key);
       return { ok: true, storage: noStorage, result: null };
+    case 'setLimits':
+      await accounts.setLimits(change.account, change.limits, moment.timeMs);
+      return { ok: true, storage: noStorage, result: null };
     case 'identity': {
       const outcome = await applyAuthzChange(tx, change.identity, moment.timeMs);
       return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
@@ -90,7 +99,7 @@ async function applyChange(tx: Tx, change: Change, moment: Moment): Promise<Outc
 export async function applyHousekeeping(
   tx: Tx,
   work: Housekeeping,
-  context: { timeMs: number; process: string; keyring: Keyring },
+  context: { timeMs: number; process: string; keyring: Keyring; cashier: Cashier },
 ): Promise<number> {
   const { timeMs, process } = context;
   switch (work.kind) {
@@ -124,5 +133,8 @@ export async function applyHousekeeping(
       return purgeTokens(tx, work.max, timeMs);
     case 'countDownload':
       return countDownload(tx, work.id, timeMs);
+    case 'giveBack':
+      await context.cashier.accounts.giveBack(work.draws, timeMs);
+      return work.draws.length;
   }
 }

@@ -10,7 +10,10 @@ import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../cata
 import type { CopyObject, DeleteObject, PutObject } from '../catalog/versions.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
-import type { Charged } from '../quota/usage.ts';
+import type { Limits } from '../core/quota-terms.ts';
+import type { Draw } from '../quota/amounts.ts';
+import type { Charge } from '../quota/charge.ts';
+import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
 
 /** Housekeeping of the gateway itself. Changes no object, charges nobody, makes no record. */
 export type Housekeeping =
@@ -28,7 +31,9 @@ export type Housekeeping =
   | ({ kind: 'noteTokenUse' } & TokenUses)
   | { kind: 'purgeTokens'; max: number }
   /** Touches 1 where the share link allows one more. */
-  | { kind: 'countDownload'; id: string };
+  | { kind: 'countDownload'; id: string }
+  /** Takes off the leases of this run what it does not need. */
+  | { kind: 'giveBack'; draws: Draw[] };
 
 export type CatalogChange =
   | CreateBucket
@@ -50,19 +55,15 @@ export type Change =
   | { kind: 'identity'; identity: AuthzChange }
   /** A key that is durable in its file. */
   | { kind: 'addRootKey'; key: RootKey }
+  /** null: the account has none from now on. */
+  | { kind: 'setLimits'; account: string; limits: Limits | null }
   | { kind: 'none' };
-
-export interface Transfer {
-  requests: number;
-  ingressBytes: number;
-  egressBytes: number;
-}
 
 /** One operation: its change, its charge and its record become durable together, or not at all. */
 export interface Commit {
   change: Change;
-  charged: Charged;
-  transfer: Transfer;
+  /** null: nobody is charged. */
+  charge: Charge | null;
   record: RecordDraft;
 }
 
@@ -81,7 +82,13 @@ export type CommitResult =
       index: number | null;
     };
 
-export type LedgerRequest = { kind: 'commit'; commit: Commit } | Housekeeping;
+export type LedgerRequest =
+  | { kind: 'commit'; commit: Commit }
+  | ({ kind: 'draw' } & DrawRequest)
+  | Housekeeping;
 
 /** Housekeeping answers how many rows it touched. */
-export type LedgerAnswer = CommitResult | { ok: true; touched: number };
+export type LedgerAnswer =
+  | CommitResult
+  | { ok: true; touched: number }
+  | { ok: true; drawn: DrawAnswer };

@@ -4,6 +4,8 @@
 import { Worker } from 'node:worker_threads';
 import { Refusal } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
+import type { Draw } from '../quota/amounts.ts';
+import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
 import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
 import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
 
@@ -25,6 +27,8 @@ export interface LedgerOptions {
   path: string;
   /** Of all epochs; `addRootKey` changes add others. */
   rootKeys: readonly RootKey[];
+  /** Folders of price books. */
+  priceBooks: readonly string[];
   /** Called once when the ledger cannot go on: the process must stop. */
   onFatal: (reason: string) => void;
   /** Called for each request that failed by a bug. */
@@ -50,7 +54,8 @@ export class Ledger {
 
   /** Opens or creates the database. Rejects when it cannot be, or was written under other keys. */
   static async open(options: LedgerOptions): Promise<Ledger> {
-    const workerData: WorkerOptions = { path: options.path, rootKeys: options.rootKeys };
+    const { path, rootKeys, priceBooks } = options;
+    const workerData: WorkerOptions = { path, rootKeys, priceBooks };
     const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData });
     await new Promise<void>((resolve, reject) => {
       worker.once('message', () => resolve());
@@ -92,6 +97,19 @@ export class Ledger {
     const answer = await this.#send(work);
     if (!answer.ok) throw new Refusal(answer.code);
     return 'touched' in answer ? answer.touched : 0;
+  }
+
+  /** Sets amounts aside in accounts with limits. Throws `Refusal` when the disk is full. */
+  async draw(request: DrawRequest): Promise<DrawAnswer> {
+    const answer = await this.#send({ kind: 'draw', ...request });
+    if (!answer.ok) throw new Refusal(answer.code);
+    if (!('drawn' in answer)) throw new Error('the ledger answered something else');
+    return answer.drawn;
+  }
+
+  /** Gives back what was set aside and is not needed. */
+  giveBack(draws: Draw[]): Promise<number> {
+    return this.keepHouse({ kind: 'giveBack', draws });
   }
 
   /** Writes everything that waits, then closes the database. */

@@ -1,6 +1,9 @@
 // The embedded database's tables. One file, so that a reader sees the whole state of a gateway.
 // `seq` and `idx` are the same number: the log index of the record that made the row.
 
+import { accountSchema } from '../quota/leases/account-tables.ts';
+import { transferSchema } from '../quota/prices/transfer-totals.ts';
+
 export const schemaVersion = 1;
 
 export const schema = `
@@ -240,15 +243,7 @@ CREATE TABLE parts (
 ) WITHOUT ROWID;
 
 -- quota: how much -----------------------------------------------------------------------------
-CREATE TABLE usage (
-  account TEXT PRIMARY KEY,        -- tenant:cms  principal:cms/alice  bucket:cms/raw
-  requests INTEGER NOT NULL DEFAULT 0,
-  ingress_bytes INTEGER NOT NULL DEFAULT 0,
-  egress_bytes INTEGER NOT NULL DEFAULT 0,
-  stored_bytes INTEGER NOT NULL DEFAULT 0,
-  stored_objects INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-
+${accountSchema}${transferSchema}
 -- audit: what happened ------------------------------------------------------------------------
 CREATE TABLE records (
   idx INTEGER PRIMARY KEY,

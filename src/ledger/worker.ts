@@ -5,7 +5,8 @@ import { randomUUID } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { type OpenDatabase, openDatabase } from '../core/database.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';
-import { UsagePosting } from '../quota/usage.ts';
+import { Cashier } from '../quota/cashier.ts';
+import { readPriceBooks } from '../quota/prices/price-books.ts';
 import { applyCommit, applyHousekeeping } from './apply.ts';
 import type { LedgerAnswer, LedgerRequest } from './commit.ts';
 import { claimEpochs } from './key-epochs.ts';
@@ -15,6 +16,8 @@ export interface WorkerOptions {
   path: string;
   /** Of all epochs. */
   rootKeys: readonly RootKey[];
+  /** Folders of price books. */
+  priceBooks: readonly string[];
 }
 
 export type ToWorker = { batch: number; requests: LedgerRequest[] } | { close: true };
@@ -26,7 +29,10 @@ export type FromWorker =
 
 const port = parentPort;
 if (!port) throw new Error('the ledger runs in a worker thread');
-const { path, rootKeys } = workerData as WorkerOptions;
+const { path, rootKeys, priceBooks } = workerData as WorkerOptions;
+
+/** One transaction's worth of leases that were left. */
+const buriedMax = 1000;
 
 /** Tells this run of the gateway from earlier ones: their intents are orphans. */
 const processId = randomUUID();
@@ -34,7 +40,7 @@ const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
 createSchema(db);
 const keyring = new Keyring(rootKeys);
 await claimEpochs(db.tx, keyring);
-const usage = new UsagePosting();
+const cashier = new Cashier(db.tx, processId, readPriceBooks(priceBooks));
 const last = await db.tx.get<{ idx: number | null; timeMs: number | null }>(
   'SELECT max(idx) AS idx, time_ms AS timeMs FROM records',
 );
@@ -50,6 +56,7 @@ port.on('message', (message: ToWorker) => {
   else queue.push(message);
   if (!running) void drain();
 });
+await buryLeases();
 send({ ready: true });
 
 async function drain(): Promise<void> {
@@ -71,11 +78,11 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
   const answers: LedgerAnswer[] = [];
   try {
     for (const request of requests) answers.push(await applyRequest(request));
-    await usage.flush(db.tx);
+    await cashier.flush();
     commit();
   } catch (cause) {
     nextIndex = index;
-    usage.discard();
+    cashier.discard();
     rollback();
     return recover(requests, cause);
   }
@@ -100,10 +107,24 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   lastTimeMs = Math.max(lastTimeMs, Date.now());
   if (request.kind === 'commit') {
     const moment = { seq: nextIndex++, timeMs: lastTimeMs, keyring };
-    return applyCommit(db.tx, request.commit, moment, usage);
+    return applyCommit(db.tx, request.commit, moment, cashier);
   }
-  const context = { timeMs: lastTimeMs, process: processId, keyring };
+  if (request.kind === 'draw') {
+    return { ok: true, drawn: await cashier.accounts.draw(request, lastTimeMs) };
+  }
+  const context = { timeMs: lastTimeMs, process: processId, keyring, cashier };
   return { ok: true, touched: await applyHousekeeping(db.tx, request, context) };
+}
+
+/** What earlier runs had set aside when they died counts as used, before anybody is served. */
+async function buryLeases(): Promise<void> {
+  for (let buried = 1; buried > 0; ) {
+    db.exec('BEGIN IMMEDIATE');
+    lastTimeMs = Math.max(lastTimeMs, Date.now());
+    buried = await cashier.accounts.buryLeases(buriedMax, lastTimeMs);
+    await cashier.flush();
+    db.exec('COMMIT');
+  }
 }
 
 async function recover(requests: LedgerRequest[], cause: unknown): Promise<LedgerAnswer[]> {

@@ -2,7 +2,7 @@
 // refused with the place and with what would have fitted, as a misspelt member may be a price.
 // Invariant: a text has one reading. Members given twice, and numbers and escapes in another than
 // the plain form, are refused. Specification: RFC 8259.
-import { type Picodollars, parseUsd } from './money.ts';
+import { type Picodollars, parseUsd } from '../core/money.ts';
 
 export type Members = Readonly<Record<string, unknown>>;
 

@@ -48,6 +48,7 @@ const draft: RecordDraft = {
   accessKeyId: 'KEY',
   evidence: 'shared-secret',
   bucket: 'raw',
+  bucketOwner: 'bob',
   key: 'run/1',
   target: 'tenants/cms',
   bytesIn: 1,
@@ -67,6 +68,7 @@ const seal: RecordSeal = {
   timeMs: 1_700_000_000_123,
   storedBytes: -3,
   storedObjects: -1,
+  cost: 5_000_000n,
 };
 
 describe('a record', () => {
@@ -79,6 +81,7 @@ describe('a record', () => {
       index: 7,
       storedBytes: -3,
       storedObjects: -1,
+      cost: '0.000005',
       time: '2023-11-14T22:13:20.123Z',
     });
     expect(text).toBe(canonical(JSON.parse(text)));
@@ -90,7 +93,7 @@ describe('a record', () => {
     ) as unknown as RecordDraft;
     const text = renderRecord(none, seal);
     expect(text).not.toContain('null');
-    expect(Object.keys(JSON.parse(text))).toHaveLength(23 - optional.size);
+    expect(Object.keys(JSON.parse(text))).toHaveLength(25 - optional.size);
     expect(text).toBe(canonical(JSON.parse(text)));
   });
 
@@ -129,6 +132,7 @@ describe('a record', () => {
         timeMs: randomBelow(random, 4e12),
         storedBytes: randomBelow(random, 2 ** 50) - 2 ** 49,
         storedObjects: randomBelow(random, 3) - 1,
+        cost: BigInt(randomBelow(random, 2 ** 50)),
       });
       const parsed = JSON.parse(text);
       expect(text).toBe(canonical(parsed));
@@ -140,6 +144,7 @@ describe('a record', () => {
 const optional = new Set([
   'accessKeyId',
   'bucket',
+  'bucketOwner',
   'key',
   'target',
   'sizeBytes',

@@ -66,6 +66,7 @@ describe('the page of records', () => {
       tokens: ['a'],
       evidence: 'none',
       bucket: 'a',
+      bucketOwner: 'a',
       bucketTenant: 'a',
       key: 'a',
       target: 'a',
@@ -81,7 +82,7 @@ describe('the page of records', () => {
       status: 200,
       error: 'a',
     } as const;
-    const seal = { index: 0, timeMs: 0, storedBytes: 0, storedObjects: 0 };
+    const seal = { index: 0, timeMs: 0, storedBytes: 0, storedObjects: 0, cost: 1n };
     const rows = rowsOf(sectionOf(readPage('docs/audit/records.md').text, 'What a record holds'));
     expect(rows.map(([member]) => member)).toEqual(
       Object.keys(JSON.parse(renderRecord(draft, seal))),

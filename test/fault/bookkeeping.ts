@@ -1,17 +1,27 @@
 // Holds a gateway's counters to its records and its listings: what the records add up to, account by
-// account (src/quota/usage.ts says who is charged), and what listing every bucket adds up to.
+// account (src/quota/charge.ts says who is charged), and what listing every bucket adds up to.
+import { parseUsd } from '#bursar/core/money.js';
 import type { S3Client } from './s3-client.ts';
+
+const freeActions = new Set([
+  ...['s3:DeleteObject', 's3:DeleteBucket', 's3:DeleteBucketPolicy'],
+  's3:AbortMultipartUpload',
+]);
 
 interface Counters {
   requests: number;
+  /** Picodollars, which stay below 2^53 in a test. */
+  spend: number;
   ingressBytes: number;
   egressBytes: number;
   storedBytes: number;
   storedObjects: number;
 }
 
-interface AccountCounters extends Counters {
+interface AccountCounters extends Omit<Counters, 'spend'> {
   account: string;
+  /** Picodollars, in decimal. */
+  spend: string;
 }
 
 interface LogRecord extends Record<string, unknown> {
@@ -21,6 +31,9 @@ interface LogRecord extends Record<string, unknown> {
   tenant: string;
   principal: string;
   bucket?: string;
+  bucketOwner?: string;
+  /** Decimal USD; absent: nobody was charged. */
+  cost?: string;
   bytesIn: number;
   bytesOut: number;
   storedBytes: number;
@@ -29,16 +42,10 @@ interface LogRecord extends Record<string, unknown> {
 
 /** Adds up records as they come; the log only ever grows, so each is read once. */
 export class RecordSum {
-  readonly #ownerOf: (bucket: string) => string;
   readonly #accounts = new Map<string, Counters>();
   #lastIndex = -1;
   readonly #requests = new Set<string>();
   readonly gaps: string[] = [];
-
-  /** `ownerOf` gives the principal that owns a bucket of the same tenant. */
-  constructor(ownerOf: (bucket: string) => string) {
-    this.#ownerOf = ownerOf;
-  }
 
   get count(): number {
     return this.#lastIndex + 1;
@@ -60,7 +67,8 @@ export class RecordSum {
   compare(usage: AccountCounters[]): string[] {
     const differing: string[] = [];
     const seen = new Set<string>();
-    for (const { account, ...counted } of usage) {
+    for (const { account, ...row } of usage) {
+      const counted = { ...row, spend: Number(row.spend) };
       seen.add(account);
       const summed = this.#accounts.get(account) ?? nothing();
       const names = Object.keys(summed) as (keyof Counters)[];
@@ -80,26 +88,32 @@ export class RecordSum {
       this.gaps.push(`record ${record.index} follows ${this.#lastIndex}`);
     }
     this.#lastIndex = record.index;
-    // One request may make several records; it is charged with the first. The gateway's own record of
-    // its operator's key is nobody's request.
+    const { tenant, principal, bucket, bucketOwner, cost, storedBytes, storedObjects } = record;
+    if (cost === undefined) return;
+    // One request may make several records; it is charged with the first. What has no price is no
+    // request that anybody is charged for.
     const isNew = !this.#requests.has(record.requestId);
     this.#requests.add(record.requestId);
-    const transfer = {
+    const isPriced = isNew && !freeActions.has(record.action);
+    const moved = {
       ...nothing(),
-      requests: isNew && record.action !== 'bursar:PutRootKey' ? 1 : 0,
-      ingressBytes: record.bytesIn,
-      egressBytes: record.bytesOut,
+      requests: isPriced ? 1 : 0,
+      spend: Number(parseUsd(cost)),
+      ingressBytes: isPriced ? record.bytesIn : 0,
+      egressBytes: isPriced ? record.bytesOut : 0,
     };
-    const { tenant, principal, bucket, storedBytes, storedObjects } = record;
-    const storage = { ...nothing(), storedBytes, storedObjects };
-    this.#post(`principal:${tenant}/${principal}`, transfer);
-    this.#post(`tenant:${tenant}`, transfer);
+    const requester = `principal:${tenant}/${principal}`;
     // A bucket is charged from its creation on, which itself is charged to its maker alone.
-    if (bucket === undefined || record.action === 's3:CreateBucket') return;
-    this.#post(`bucket:${tenant}/${bucket}`, { ...transfer, storedBytes, storedObjects });
-    if (storedBytes === 0 && storedObjects === 0) return;
-    this.#post(`principal:${tenant}/${this.#ownerOf(bucket)}`, storage);
-    this.#post(`tenant:${tenant}`, storage);
+    if (bucket === undefined || bucketOwner === undefined) {
+      this.#post(requester, moved);
+      this.#post(`tenant:${tenant}`, moved);
+      return;
+    }
+    const owner = `principal:${tenant}/${bucketOwner}`;
+    for (const account of [`bucket:${tenant}/${bucket}`, owner, `tenant:${tenant}`]) {
+      this.#post(account, { ...moved, storedBytes, storedObjects });
+    }
+    if (requester !== owner) this.#post(requester, moved);
   }
 
   #post(account: string, amounts: Counters): void {
@@ -110,7 +124,10 @@ export class RecordSum {
 }
 
 function nothing(): Counters {
-  return { requests: 0, ingressBytes: 0, egressBytes: 0, storedBytes: 0, storedObjects: 0 };
+  return {
+    ...{ requests: 0, ingressBytes: 0, egressBytes: 0 },
+    ...{ storedBytes: 0, storedObjects: 0, spend: 0 },
+  };
 }
 
 /** Differences between counters and records of a gateway that nobody else is using. */

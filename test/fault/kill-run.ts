@@ -41,7 +41,7 @@ export class KillRun {
     extents: [],
   };
   readonly model = new Model();
-  readonly records = new RecordSum((bucket) => ownerOf[bucket] ?? '');
+  readonly records = new RecordSum();
   kills = 0;
   /** Doubts that turned out as the new value, and as the old. */
   readonly doubts = { kept: 0, lost: 0 };

@@ -11,7 +11,7 @@ import {
   encodeManifest,
   sliceRuns,
 } from '#bursar/core/manifest.js';
-import type { CatalogChange, Transfer } from '#bursar/ledger/commit.js';
+import type { CatalogChange } from '#bursar/ledger/commit.js';
 import type { LedgerModel, ModelBucket, ModelUpload } from './ledger-model.ts';
 import { randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 
@@ -284,7 +284,7 @@ function abortUpload(random: Random, model: LedgerModel): RandomChange {
 export function draftOf(
   change: CatalogChange,
   charged: { tenant: string; principal: string; bucket: ModelBucket | null },
-  transfer: Transfer,
+  transfer: { ingressBytes: number; egressBytes: number },
 ): RecordDraft {
   const { bucket } = charged;
   return {

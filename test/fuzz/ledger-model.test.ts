@@ -5,11 +5,15 @@ import { listCondemned } from '#bursar/catalog/extents.js';
 import { listObjects, listUploads, type Position } from '#bursar/catalog/listing.js';
 import { findCurrentWithBody } from '#bursar/catalog/versions.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
+import { parseUsd } from '#bursar/core/money.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
 import type { CatalogChange, Housekeeping } from '#bursar/ledger/commit.js';
 import { schema } from '#bursar/ledger/schema.js';
-import { listUsage, UsagePosting } from '#bursar/quota/usage.js';
+import { Cashier } from '#bursar/quota/cashier.js';
+import type { Charge, Pricing } from '#bursar/quota/charge.js';
+import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
+import { listUsage } from '#bursar/quota/usage.js';
 import { draftOf, keyring, owners, randomChange, randomText, tenants } from './ledger-changes.ts';
 import { LedgerModel, type ModelBucket } from './ledger-model.ts';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
@@ -19,9 +23,15 @@ type Random = () => number;
 /** The gateway's own run; intents of another are orphans. */
 const thisProcess = 'this process';
 
+const books = readPriceBooks();
+const pricing: Pricing = {
+  ...{ book: 'aws-us-east-1-2026', storageClass: 'STANDARD', sourceClass: null },
+  price: 'put',
+};
+
 class Trial {
   readonly db: OpenDatabase;
-  readonly usage = new UsagePosting();
+  readonly cashier: Cashier;
   readonly random: Random;
   model = new LedgerModel();
   seq = 0;
@@ -30,6 +40,7 @@ class Trial {
     this.random = random;
     this.db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
     this.db.exec(schema);
+    this.cashier = new Cashier(this.db.tx, thisProcess, books);
     for (const tenant of tenants) {
       this.db.exec(`INSERT INTO tenants (name, created_ms) VALUES ('${tenant}', 0)`);
       for (const owner of owners) {
@@ -47,13 +58,13 @@ class Trial {
     this.db.exec('BEGIN IMMEDIATE');
     for (let i = 1 + randomBelow(random, 5); i > 0; i--) await this.step();
     if (randomBelow(random, 12) === 0) {
-      this.usage.discard();
+      this.cashier.discard();
       this.db.exec('ROLLBACK');
       this.model = Object.assign(new LedgerModel(), before.model);
       this.seq = before.seq;
       return;
     }
-    await this.usage.flush(this.db.tx);
+    await this.cashier.flush();
     this.db.exec('COMMIT');
   }
 
@@ -67,7 +78,9 @@ class Trial {
     if (declare.length > 0) {
       const process = randomBelow(random, 5) === 0 ? 'another process' : thisProcess;
       const work = { kind: 'declareExtents', store: 1, ids: declare } as const;
-      await applyHousekeeping(this.db.tx, work, { timeMs: this.seq, process, keyring });
+      const { cashier } = this;
+      const context = { timeMs: this.seq, process, keyring, cashier };
+      await applyHousekeeping(this.db.tx, work, context);
       model.declare(declare, process);
       if (randomBelow(random, 4) === 0) await this.housekeeping({ kind: 'condemnIntents' });
     }
@@ -82,17 +95,20 @@ class Trial {
       requests: 1,
       ingressBytes: randomBelow(random, 100),
       egressBytes: randomBelow(random, 100),
+      retrievalBytes: 0,
     };
     const charged = {
       tenant: randomOf(random, tenants),
       principal: randomOf(random, owners),
+      tokens: [],
       bucket,
     };
     const expected = this.model.apply(structuredClone(change), seq);
     const record = draftOf(change, charged, transfer);
     const moment = { seq, timeMs: seq, keyring };
-    const commit = { change, charged, transfer, record };
-    const result = await applyCommit(this.db.tx, commit, moment, this.usage);
+    const charge: Charge = { who: charged, transfer, pricing, settlement: null };
+    const commit = { change, charge, record };
+    const result = await applyCommit(this.db.tx, commit, moment, this.cashier);
     const got = result.ok ? 'ok' : result.code;
     expect([change.kind, got]).toEqual([change.kind, expected.ok ? 'ok' : expected.code]);
   }
@@ -117,7 +133,8 @@ class Trial {
     work: Exclude<Housekeeping, { kind: 'condemnIntents' }> | { kind: 'condemnIntents' },
   ): Promise<void> {
     const { model } = this;
-    const context = { timeMs: this.seq, process: thisProcess, keyring };
+    const { cashier } = this;
+    const context = { timeMs: this.seq, process: thisProcess, keyring, cashier };
     const whole: Housekeeping =
       work.kind === 'condemnIntents' ? { ...work, expiredBeforeMs: 0, max: 1000 } : work;
     await applyHousekeeping(this.db.tx, whole, context);
@@ -228,11 +245,13 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
   const rows = await db.tx.all<{ idx: number; record: string }>('SELECT idx, record FROM records');
   const sums = new Map<string, number[]>();
   for (const { idx, record } of rows) {
-    const { index, target, bytesIn, bytesOut, storedBytes, storedObjects } = JSON.parse(record);
+    const { index, target, bytesIn, bytesOut, storedBytes, storedObjects, cost } =
+      JSON.parse(record);
     expect(index).toBe(idx);
     if (target === undefined) continue;
-    const sum = sums.get(target) ?? [0, 0, 0, 0, 0];
-    const more = [1, bytesIn, bytesOut, storedBytes, storedObjects] as number[];
+    const sum = sums.get(target) ?? [0, 0, 0, 0, 0, 0];
+    const spend = Number(parseUsd(cost));
+    const more = [1, bytesIn, bytesOut, storedBytes, storedObjects, spend] as number[];
     sums.set(
       target,
       sum.map((value, i) => value + (more[i] as number)),
@@ -241,7 +260,8 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
   for (const [account, row] of usage) {
     if (!account.startsWith('bucket:')) continue;
     const { requests, ingressBytes, egressBytes, storedBytes, storedObjects } = row;
-    const counted = [requests, ingressBytes, egressBytes, storedBytes, storedObjects];
+    const moved = [requests, ingressBytes, egressBytes];
+    const counted = [...moved, storedBytes, storedObjects, Number(row.spend)];
     expect([account, counted]).toEqual([account, sums.get(account)]);
   }
 }

@@ -27,7 +27,6 @@ import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
 import type { StoreView } from '#bursar/gateway/store-list.js';
 import { schema } from '#bursar/ledger/schema.js';
-import { UsagePosting } from '#bursar/quota/usage.js';
 
 export interface Fixture {
   app: FastifyInstance;
@@ -148,7 +147,6 @@ export async function openFixture(): Promise<Fixture> {
 
   async function commit(entry: NativeEntry): Promise<{ index: number }> {
     const timeMs = Date.parse('2026-01-01T00:00:00Z') + index * 1000;
-    const { tenant, name } = entry.who.principal;
     const { change } = entry;
     const verdict =
       change && change.type !== 'addRootKey'
@@ -160,14 +158,8 @@ export async function openFixture(): Promise<Fixture> {
       timeMs,
       storedBytes: 0,
       storedObjects: 0,
+      cost: null,
     });
-    const usage = new UsagePosting();
-    const amounts = { requests: 1, ingressBytes: entry.bytesIn, egressBytes: 0 };
-    usage.post(
-      { tenant, principal: name, bucket: null },
-      { ...amounts, storedBytes: 0, storedObjects: 0 },
-    );
-    await usage.flush(db.tx);
     const committed = { index: index++ };
     if (!verdict.ok) throw new Refusal(verdict.code);
     return committed;

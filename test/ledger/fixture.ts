@@ -101,12 +101,20 @@ export async function openLedger(): Promise<LedgerFixture> {
 export function commitOf(change: Change, key: string | null = null): Commit {
   return {
     change,
-    charged: {
-      tenant: 'one',
-      principal: 'alice',
-      bucket: { tenant: 'one', name: 'data', owner: 'alice' },
+    charge: {
+      who: {
+        tenant: 'one',
+        principal: 'alice',
+        tokens: [],
+        bucket: { tenant: 'one', name: 'data', owner: 'alice' },
+      },
+      transfer: { requests: 1, ingressBytes: 0, egressBytes: 0, retrievalBytes: 0 },
+      pricing: {
+        ...{ book: 'aws-us-east-1-2026', storageClass: 'STANDARD', sourceClass: null },
+        price: 'put',
+      },
+      settlement: null,
     },
-    transfer: { requests: 1, ingressBytes: 0, egressBytes: 0 },
     record: {
       action: change.kind,
       tenant: 'one',

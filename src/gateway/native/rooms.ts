@@ -63,11 +63,9 @@ function checkBody({ payload, authentication }: Authenticated, body: Buffer): vo
 }
 
 async function commitEntry(ledger: Ledger, entry: NativeEntry): Promise<{ index: number }> {
-  const { principal } = entry.who;
   const result = await ledger.commit({
     change: changeOf(entry),
-    charged: { tenant: principal.tenant, principal: principal.name, bucket: null },
-    transfer: { requests: 1, ingressBytes: entry.bytesIn, egressBytes: 0 },
+    charge: null,
     record: draftOf(entry),
   });
   if (result.ok) return { index: result.index };
@@ -113,8 +111,7 @@ async function commitFinding(
   const isPart = 'uploadId' in place;
   const result = await ledger.commit({
     change: { kind: 'none' },
-    charged: { tenant, principal: owner, bucket },
-    transfer: { requests: 0, ingressBytes: 0, egressBytes: 0 },
+    charge: null,
     record: {
       action: 'bursar:IntegrityFailure',
       tenant,

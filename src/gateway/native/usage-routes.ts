@@ -5,11 +5,14 @@ import type { NativeDeps } from './deps.ts';
 import { type Call, type NativeRoute, param } from './route.ts';
 import { answerObject } from './schemas.ts';
 
+const money = { type: 'string', description: 'Picodollars, 1e-12 USD each, in decimal.' };
+
 const counter = (description: string) => ({ type: 'integer', description });
 
 const usage = answerObject({
   account: { type: 'string' },
-  requests: counter('Operations, refused ones included.'),
+  spend: money,
+  requests: counter('Operations that have a price, and were not refused before they began.'),
   ingressBytes: counter('Bytes received.'),
   egressBytes: counter('Bytes sent.'),
   storedBytes: counter('Bytes stored now.'),

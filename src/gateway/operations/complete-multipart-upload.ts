@@ -77,6 +77,8 @@ async function commit(context: Context, open: OpenUpload, parts: Part[], fingerp
   const manifest = Buffer.concat(parts.map((part) => part.manifest));
   checkRunCount(countRuns(manifest), sizeBytes);
   context.checkWritten({ storageClass: upload.class, sizeBytes });
+  // Again for each try: the one before it was charged with its record.
+  await context.budget.reserve({ storedObjects: 1 });
   const result = await context.tryCommit(
     {
       kind: 'completeUpload',

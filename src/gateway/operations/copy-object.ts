@@ -11,7 +11,13 @@ import type { ObjectDescription } from '../../tiering/object-writer.ts';
 import { checksumElement, parseAlgorithm } from '../checksum-headers.ts';
 import { decideConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
-import { type CopySource, checkCopyBytes, digestRuns, findCopySource } from '../copy-source.ts';
+import {
+  type CopySource,
+  checkCopyBytes,
+  digestRuns,
+  findCopySource,
+  reserveCopy,
+} from '../copy-source.ts';
 import { moveData } from '../move-data.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
 import { noTags, readTags, replacesTags } from '../object-tags.ts';
@@ -38,6 +44,7 @@ async function run(context: Context): Promise<Reply> {
   const wanted = readWanted(context, source, keepsTags);
   const { sizeBytes } = source.version;
   context.checkWritten({ storageClass, sizeBytes });
+  await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
   const conditions = await decideConditions(context);
   const isNear = source.bucket.store === context.bucket.store;
   const made = { ...wanted, storageClass, conditions };

@@ -64,6 +64,9 @@ async function run(context: Context): Promise<Reply> {
   if (range) context.detail.range = `${range.start}-${range.end - 1}`;
   const status = range ? 206 : 200;
   if (isHead) return { status, headers, body: null };
+  const egressBytes = range ? range.end - range.start : version.sizeBytes;
+  const read = { retrievalBytes: egressBytes, sourceClass: version.class };
+  await context.budget.reserve({ egressBytes, ...read });
   return { status, headers, body: await openBody(context, version as VersionWithBody, range) };
 }
 

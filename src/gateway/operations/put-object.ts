@@ -27,6 +27,7 @@ export const putObject: Operation = {
   action: 's3:PutObject',
   resource: 'object',
   price: 'put',
+  stores: 'object',
   bodyBytesMax: singlePutBytesMax,
   tags: readTags,
   run,

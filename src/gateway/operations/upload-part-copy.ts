@@ -13,7 +13,13 @@ import {
 import type { ChecksumAlgorithm } from '../../tiering/checksums.ts';
 import { checksumElement } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
-import { type CopySource, checkCopyBytes, digestRuns, findCopySource } from '../copy-source.ts';
+import {
+  type CopySource,
+  checkCopyBytes,
+  digestRuns,
+  findCopySource,
+  reserveCopy,
+} from '../copy-source.ts';
 import { moveData } from '../move-data.ts';
 import type { Operation } from '../operation.ts';
 import { parseCopyRange } from '../range.ts';
@@ -62,6 +68,7 @@ async function run(context: Context): Promise<Reply> {
   const sizeBytes = range.end - range.start;
   checkCopyBytes(sizeBytes);
   await checkPart(context, upload, { number, sizeBytes });
+  await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
   const runs = joinRuns(sliceRuns(decodeManifest(version.manifest), range.start, range.end));
   const algorithm = attributes.checksum?.algorithm ?? null;
   const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };

@@ -22,6 +22,7 @@ export const uploadPart: Operation = {
   action: 's3:PutObject',
   resource: 'object',
   price: 'put',
+  stores: 'part',
   bodyBytesMax: singlePutBytesMax,
   run,
 };

@@ -177,6 +177,7 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
   const ledger = await Ledger.open({
     path,
     rootKeys: work.rootKeys,
+    priceBooks: [],
     onFatal: (reason) => {
       isDead = true;
       fail(new Error(reason));

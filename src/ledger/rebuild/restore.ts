@@ -9,6 +9,7 @@ import { inParallel } from '../../core/in-parallel.ts';
 import { countBytes, decodeManifest, type ExtentRun } from '../../core/manifest.ts';
 import { principalId } from '../../core/principal.ts';
 import { sealedBytes } from '../../tiering/chunk-format.ts';
+import { chargeStored } from '../../quota/charge.ts';
 import type { Change, Commit } from '../commit.ts';
 import type { BucketEntry, VersionEntry } from '../journal/format.ts';
 import type { Ledger } from '../ledger.ts';
@@ -63,8 +64,7 @@ function committer(ledger: Ledger): CommitOne {
     const principal = bucket?.owner ?? rootPrincipal;
     const commit: Commit = {
       change,
-      charged: { tenant, principal, bucket: bucket ?? null },
-      transfer: { requests: 0, ingressBytes: 0, egressBytes: 0 },
+      charge: bucket ? chargeStored({ tenant, principal, tokens: [], bucket }) : null,
       record: {
         ...detail,
         tenant,

@@ -1,7 +1,7 @@
 // What the studies computed, computed again: each figure with what had to be assumed, ours beside
 // the paper's. Sources: Palankar et al., "Amazon S3 for Science Grids: a Viable Solution?", V.A;
 // Nadgowda and Sion, "Cloud Performance Benchmark Series: EBS, S3, EC2 local storage", 3.3.
-import { type Picodollars, picodollarsPerUsd } from '../money.ts';
+import { type Picodollars, picodollarsPerUsd } from '../../core/money.ts';
 import type { PriceBooks } from '../prices/price-books.ts';
 import type { Workload } from './workload.ts';
 import {

@@ -1,7 +1,7 @@
 // What a workload costs by a price book, also in another class or behind a cache.
 // Invariant: exact but for one rounding, up, of each month's charge of a meter (`tariff.ts`).
 // Specification: docs/formats/price-book.md, "Workloads".
-import { divideUp, type Picodollars } from '../money.ts';
+import { divideUp, type Picodollars } from '../../core/money.ts';
 import { classPrices, type PriceBook } from '../prices/price-book.ts';
 import { bytesPerGb, priceTotal } from '../prices/tariff.ts';
 import type { Workload, WorkloadPart } from './workload.ts';

@@ -1,7 +1,7 @@
 // Accounts in SQLite. Amounts are 64-bit integers, which JavaScript's numbers are not: they are read
 // as text, added as bigints, and written as such; more than 64 bits hold is refused by the database.
-import type { SqlValue, Tx } from '../../core/database.ts';
-import { isLevel, meters } from '../../core/quota-terms.ts';
+import type { Reader, SqlValue, Tx } from '../../core/database.ts';
+import { isLevel, type Limits, meters } from '../../core/quota-terms.ts';
 import { emptySums, type Sums } from '../amounts.ts';
 import { parseLimitSet } from '../limits/limit-set.ts';
 import type { AccountChanges, AccountStorage } from './account-book.ts';
@@ -131,6 +131,19 @@ export class AccountTables implements AccountStorage {
     const sql = 'SELECT DISTINCT account FROM quota_leases WHERE holder <> ? LIMIT ?';
     return (await this.#tx.all<Row>(sql, holder, max)).map((row) => row.account as string);
   }
+}
+
+/** All accounts that have limits but tokens, whose links say them. */
+export async function readLimited(read: Reader): Promise<{ account: string; limits: Limits }[]> {
+  const rows = await read.all<{ account: string; limits: string }>(
+    `SELECT account, limits FROM quota_accounts WHERE limits IS NOT NULL
+       AND (account < 'token:' OR account > 'token;')`,
+  );
+  return rows.map(({ account, limits: text }) => {
+    const limits = readStoredLimits(text, account)?.limits;
+    if (!limits) throw new Error(`${account} has no limits`);
+    return { account, limits };
+  });
 }
 
 function readStoredLimits(text: string, account: string): AccountState['limits'] {

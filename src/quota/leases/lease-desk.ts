@@ -52,6 +52,11 @@ export class LeaseDesk {
     this.#nowMs = nowMs;
   }
 
+  /** Has any account limits? If not, nothing need be asked for. */
+  get hasLimits(): boolean {
+    return this.#limited.size > 0 || this.#leases.size > 0;
+  }
+
   /** Reservations that are open. */
   get open(): number {
     return this.#open.size;

@@ -8,7 +8,7 @@ import {
   type Window,
   windowsOf,
 } from '../../core/quota-terms.ts';
-import { parseUsd, picodollarsMax } from '../money.ts';
+import { parseUsd, picodollarsMax } from '../../core/money.ts';
 import { parsePlainJson } from '../plain-json.ts';
 
 /** No more than `amount` of the meter in each window; picodollars where it is `spend`. */

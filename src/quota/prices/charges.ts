@@ -2,8 +2,8 @@
 // Invariant: each part is a whole number of picodollars, and their sum is never more than
 // `chargeOperationAtMost` of the same operation, which is what a reservation sets aside.
 // Specification: docs/decisions/0021-money-and-price-books.md.
-import { divideUp, type Picodollars } from '../money.ts';
-import { type ClassPrices, classPrices, type PriceBook } from './price-book.ts';
+import { divideUp, type Picodollars } from '../../core/money.ts';
+import { type ClassPrices, classPrices, type PriceBook, type UsePrices } from './price-book.ts';
 import { bytesPerGb, chargeAdded, chargeAtMost } from './tariff.ts';
 
 /** What an operation did that costs money. Storage accrues by itself (`storage-accrual.ts`). */
@@ -14,8 +14,9 @@ export interface PricedOperation {
   readonly price: 'put' | 'get' | 'free';
   readonly ingressBytes: number;
   readonly egressBytes: number;
-  /** Read from the class, to be sent or copied. */
+  /** Read to be sent or copied, from its own class or, of a copy, its source's. */
   readonly retrievalBytes: number;
+  readonly sourceClass?: string | null;
 }
 
 /** What the tariffs' tiers go by: transfers of the month before the operation, in bytes. */
@@ -47,18 +48,27 @@ export function chargeOperation(
   const request = requestPrice(prices, operation.price);
   const ingress = transferOf('ingress');
   const egress = transferOf('egress');
-  const retrieval = retrievalCharge(prices, operation.retrievalBytes);
+  const source = classPrices(book, operation.sourceClass ?? operation.storageClass);
+  const retrieval = retrievalCharge(source, operation.retrievalBytes);
   return { request, ingress, egress, retrieval, total: request + ingress + egress + retrieval };
 }
 
-/** The most that an operation of at most these bytes can be charged, in whatever tier it ends. */
-export function chargeOperationAtMost(book: PriceBook, operation: PricedOperation): Picodollars {
-  const prices = classPrices(book, operation.storageClass);
+/**
+ * The most that an operation of at most these bytes can be charged, in whatever tier it ends; and in
+ * whatever class, where that is not known: null.
+ */
+export function chargeOperationAtMost(
+  book: PriceBook,
+  operation: Omit<PricedOperation, 'storageClass'> & { storageClass: string | null },
+): Picodollars {
+  const { storageClass, sourceClass = storageClass } = operation;
+  const pricesOf = (name: string | null): UsePrices =>
+    name === null ? book.dearest : classPrices(book, name);
   return (
-    requestPrice(prices, operation.price) +
+    requestPrice(pricesOf(storageClass), operation.price) +
     chargeAtMost(book.ingress, bytesOf(operation, 'ingress'), bytesPerGb) +
     chargeAtMost(book.egress, bytesOf(operation, 'egress'), bytesPerGb) +
-    retrievalCharge(prices, operation.retrievalBytes)
+    retrievalCharge(pricesOf(sourceClass), operation.retrievalBytes)
   );
 }
 
@@ -86,16 +96,16 @@ export function chargeEarlyDeletion(
   return divideUp(byteMs * picodollarsPerGb, bytesPerGb * minimumMonthMs);
 }
 
-function requestPrice(prices: ClassPrices, price: PricedOperation['price']): Picodollars {
+function requestPrice(prices: UsePrices, price: PricedOperation['price']): Picodollars {
   if (price === 'free') return 0n;
   return price === 'put' ? prices.picodollarsPerPut : prices.picodollarsPerGet;
 }
 
-function retrievalCharge(prices: ClassPrices, retrievalBytes: number): Picodollars {
+function retrievalCharge(prices: UsePrices, retrievalBytes: number): Picodollars {
   if (retrievalBytes === 0 || prices.retrievalPicodollarsPerGb === 0n) return 0n;
   return divideUp(BigInt(retrievalBytes) * prices.retrievalPicodollarsPerGb, bytesPerGb);
 }
 
-function bytesOf(operation: PricedOperation, of: 'ingress' | 'egress'): bigint {
+function bytesOf(operation: MonthTransfers, of: 'ingress' | 'egress'): bigint {
   return BigInt(operation[`${of}Bytes`]);
 }

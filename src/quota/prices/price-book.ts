@@ -1,7 +1,7 @@
 // A price book: what one provider charges in one region from a day on, read from a dated JSON file.
 // Invariant: a book that was read has a price for everything that can be charged; nothing in it is
 // left out, unknown, or without a source. Specification: docs/formats/price-book.md.
-import type { Picodollars } from '../money.ts';
+import type { Picodollars } from '../../core/money.ts';
 import {
   type Members,
   parsePlainJson,
@@ -41,15 +41,21 @@ export interface PriceBook {
   readonly ingress: Tariff;
   readonly egress: Tariff;
   readonly classes: ReadonlyMap<string, ClassPrices>;
+  /** Of each price the highest that any class has. */
+  readonly dearest: UsePrices;
 }
 
-/** Prices of one storage class. */
-export interface ClassPrices {
-  /** Per GB-month: a GB kept for all of a calendar month, whatever its length. */
-  readonly storage: Tariff;
+/** What it costs to use what is in a class. */
+export interface UsePrices {
   readonly picodollarsPerPut: Picodollars;
   readonly picodollarsPerGet: Picodollars;
   readonly retrievalPicodollarsPerGb: Picodollars;
+}
+
+/** Prices of one storage class. */
+export interface ClassPrices extends UsePrices {
+  /** Per GB-month: a GB kept for all of a calendar month, whatever its length. */
+  readonly storage: Tariff;
   /** Storage of an object is paid for this long, also when it is deleted earlier. */
   readonly minimumDays: number;
   /** A smaller object is charged as this large. */
@@ -75,9 +81,20 @@ export function parsePriceBook(text: string): PriceBook {
     ingress: readTariff(book.ingress, 'ingress', 'usdPerGb', sources),
     egress: readTariff(book.egress, 'egress', 'usdPerGb', sources),
     classes: new Map(classes),
+    dearest: dearestOf(classes.map(([, prices]) => prices)),
   };
   sources.checkUsed();
   return read;
+}
+
+function dearestOf(all: readonly UsePrices[]): UsePrices {
+  const most = (price: (prices: UsePrices) => Picodollars): Picodollars =>
+    all.reduce((found, prices) => (price(prices) > found ? price(prices) : found), 0n);
+  return {
+    picodollarsPerPut: most((prices) => prices.picodollarsPerPut),
+    picodollarsPerGet: most((prices) => prices.picodollarsPerGet),
+    retrievalPicodollarsPerGb: most((prices) => prices.retrievalPicodollarsPerGb),
+  };
 }
 
 /** The prices of a class. Throws when the book has none: stores are checked when they are opened. */

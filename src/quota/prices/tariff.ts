@@ -2,7 +2,7 @@
 // Invariant: a charge is the price of the new total less the price of the old one, each rounded up
 // once. So the charges of a month add up to the price of its total, however it came together, and
 // `chargeAtMost` is never less than the charge for as much, whatever came before it.
-import { divideUp, type Picodollars } from '../money.ts';
+import { divideUp, type Picodollars } from '../../core/money.ts';
 
 /** What S3's bills call a GB. */
 export const bytesPerGb = 2n ** 30n;

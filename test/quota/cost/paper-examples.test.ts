@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { comparePaper, paperExamples } from '#bursar/quota/cost/paper-examples.js';
 import { costOfYear, priceWorkload } from '#bursar/quota/cost/workload-cost.js';
-import { formatUsd } from '#bursar/quota/money.js';
+import { formatUsd } from '#bursar/core/money.js';
 import type { PriceBook } from '#bursar/quota/prices/price-book.js';
 import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
 

@@ -6,7 +6,7 @@ import {
   picocentsPerBitYear,
   priceWorkload,
 } from '#bursar/quota/cost/workload-cost.js';
-import { formatUsd, parseUsd } from '#bursar/quota/money.js';
+import { formatUsd, parseUsd } from '#bursar/core/money.js';
 import type { PriceBook } from '#bursar/quota/prices/price-book.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';

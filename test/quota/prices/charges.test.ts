@@ -1,6 +1,6 @@
 // Charges of operations, checked by hand at the shipped prices, and their properties at random.
 import { describe, expect, it } from 'vitest';
-import { parseUsd } from '#bursar/quota/money.js';
+import { parseUsd } from '#bursar/core/money.js';
 import {
   billableBytes,
   chargeEarlyDeletion,

@@ -1,6 +1,6 @@
 // Storage costs what it is and how long, wherever the time is cut.
 import { describe, expect, it } from 'vitest';
-import { parseUsd } from '#bursar/quota/money.js';
+import { parseUsd } from '#bursar/core/money.js';
 import { type ClassPrices, classPrices, type PriceBook } from '#bursar/quota/prices/price-book.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { accrueStorage, chargeStorage, monthAt } from '#bursar/quota/prices/storage-accrual.js';

@@ -1,6 +1,6 @@
 // Money is read and shown to the picodollar, and never lost on the way.
 import { describe, expect, it } from 'vitest';
-import { divideUp, formatUsd, parseUsd, picodollarsMax } from '#bursar/quota/money.js';
+import { divideUp, formatUsd, parseUsd, picodollarsMax } from '#bursar/core/money.js';
 import { fuzz, randomBelow } from '../fuzz/seeded-random.ts';
 
 describe('USD', () => {

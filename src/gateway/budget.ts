@@ -1,0 +1,165 @@
+// What one request may use: set aside in all accounts concerned before its body moves, more of it
+// where only the operation knows how much, and charged with its record. Invariants: a request that is
+// refused for want of budget is charged nothing; what is charged was set aside, except by operations
+// that have no price, which budgets never hold up.
+import { Refusal } from '../core/errors.ts';
+import { formatUsd } from '../core/money.ts';
+import type { MeterAmounts } from '../quota/amounts.ts';
+import { type Charge, type Charged, drawsOf, noTransfer, type Transfer } from '../quota/charge.ts';
+import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import type { Shortage } from '../quota/leases/requests.ts';
+import type { Reservation } from '../quota/leases/reservation.ts';
+import { chargeOperationAtMost } from '../quota/prices/charges.ts';
+import type { PriceBook } from '../quota/prices/price-book.ts';
+import { standardClass } from './object-attributes.ts';
+import type { Operation } from './operation.ts';
+
+/** At most this is used besides what was asked for before. */
+export interface Ask extends Partial<Transfer> {
+  storedBytes?: number;
+  storedObjects?: number;
+  /** What it is read from. */
+  sourceClass?: string;
+}
+
+/** A body whose frames are larger than its headers say is let in by steps of this. */
+const ingressStepBytes = 64 * 1024;
+
+export class Budget {
+  readonly #desk: LeaseDesk;
+  readonly #who: Charged;
+  readonly #price: Operation['price'];
+  readonly #book: PriceBook;
+  #reservation: Reservation | null = null;
+  #ingressBytes = 0;
+  #egressBytes = 0;
+  #retrievalBytes = 0;
+  #sourceClass: string | null = null;
+  #isCharged = false;
+
+  constructor(
+    desk: LeaseDesk,
+    given: { who: Charged; price: Operation['price']; book: PriceBook },
+  ) {
+    this.#desk = desk;
+    this.#who = given.who;
+    this.#price = given.price;
+    this.#book = given.book;
+  }
+
+  /**
+   * Sets aside what an operation asks for. Throws `Refusal` QuotaExceeded where an account has not so
+   * much left, ServiceUnavailable when that cannot be written down.
+   */
+  async reserve(ask: Ask): Promise<void> {
+    if (this.#price === 'free') return;
+    this.#ingressBytes += ask.ingressBytes ?? 0;
+    this.#egressBytes += ask.egressBytes ?? 0;
+    this.#retrievalBytes += ask.retrievalBytes ?? 0;
+    this.#sourceClass = ask.sourceClass ?? this.#sourceClass;
+    const draws = this.#desk.hasLimits ? this.#drawsOf(ask) : [];
+    if (this.#reservation) {
+      if (draws.length === 0) return;
+      const shortage = await this.#desk.extend(this.#reservation, draws);
+      if (shortage) throw quotaExceeded(shortage);
+      return;
+    }
+    const reservation = this.#desk.tryReserve(draws);
+    if (reservation) {
+      this.#reservation = reservation;
+      return;
+    }
+    const outcome = await this.#desk.reserve(draws);
+    if (!outcome.ok) throw quotaExceeded(outcome.shortage);
+    this.#reservation = outcome.reservation;
+  }
+
+  /** Before an answer of so many bytes is sent. */
+  reserveAnswer(bytes: number): Promise<void> | null {
+    const lacking = bytes - this.#egressBytes;
+    return lacking > 0 ? this.reserve({ egressBytes: lacking }) : null;
+  }
+
+  /** When so many bytes have come in all: waits where they are more than the headers said. */
+  receive(bytes: number): Promise<void> | null {
+    const lacking = bytes - this.#ingressBytes;
+    if (lacking <= 0 || this.#price === 'free') return null;
+    return this.reserve({ ingressBytes: Math.max(lacking, ingressStepBytes) });
+  }
+
+  /**
+   * The charge for what was done until now, which ends what was set aside for it. Of several the
+   * first has what was moved. What was to be read is charged whether it was all sent or not.
+   */
+  charge(
+    moved: { ingressBytes: number; egressBytes: number },
+    storageClass: string = standardClass,
+  ): Charge {
+    const settlement = this.#reservation?.post() ?? null;
+    this.#reservation = null;
+    const isFirst = !this.#isCharged && this.#price !== 'free';
+    this.#isCharged = true;
+    const retrievalBytes = this.#retrievalBytes;
+    const transfer = isFirst ? { requests: 1, ...moved, retrievalBytes } : noTransfer;
+    return {
+      who: this.#who,
+      transfer,
+      pricing: {
+        ...{ book: this.#book.name, price: this.#price },
+        ...{ storageClass, sourceClass: this.#sourceClass },
+      },
+      settlement: settlement && settlement.held.length > 0 ? settlement : null,
+    };
+  }
+
+  /** Ends it; harmless after a charge. */
+  void(): void {
+    this.#reservation?.void();
+    this.#reservation = null;
+  }
+
+  #drawsOf(ask: Ask) {
+    const { requests = 0, ingressBytes = 0, egressBytes = 0 } = ask;
+    const { storedBytes = 0, storedObjects = 0, retrievalBytes = 0 } = ask;
+    const spend = chargeOperationAtMost(this.#book, {
+      price: requests > 0 ? this.#price : 'free',
+      // The dearest: what is read, or written over, is not known yet.
+      storageClass: null,
+      sourceClass: ask.sourceClass ?? null,
+      ...{ ingressBytes, egressBytes, retrievalBytes },
+    });
+    if (spend > Number.MAX_SAFE_INTEGER) throw tooDear();
+    const moved: MeterAmounts = { requests, ingressBytes, egressBytes, spend: Number(spend) };
+    return drawsOf(this.#who, moved, { storedBytes, storedObjects });
+  }
+}
+
+function tooDear(): Refusal {
+  const message = 'This request may cost more than a single request can be charged.';
+  return new Refusal('QuotaExceeded', { message });
+}
+
+/** As section 9 of the design has it: which account, which limit, how much, and until when. */
+function quotaExceeded(shortage: Shortage): Refusal {
+  const { account, meter, window, limit, used, reserved, asked, resetMs } = shortage;
+  const amount = (value: bigint): string =>
+    meter === 'spend' ? formatUsd(value) : value.toString();
+  const reset = Number.isFinite(resetMs) ? new Date(resetMs).toISOString() : 'never';
+  const unit = meter === 'spend' ? ' USD' : '';
+  const lowered = used > limit ? ' It was lowered below what is used already.' : '';
+  return new Refusal('QuotaExceeded', {
+    message:
+      `The limit of ${account} on ${meter} per ${window} is ${amount(limit)}${unit}: ` +
+      `${amount(used)} used, ${amount(reserved)} reserved, ${amount(asked)} asked for.${lowered}`,
+    fields: {
+      Account: account,
+      Limit: meter,
+      Window: window,
+      Max: amount(limit),
+      Used: amount(used),
+      Reserved: amount(reserved),
+      Asked: amount(asked),
+      Reset: reset,
+    },
+  });
+}

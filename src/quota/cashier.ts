@@ -1,0 +1,67 @@
+// Prices what operations did and charges it, in the ledger's transactions. It runs in the ledger's
+// thread, the only writer. Invariants: what an account has spent is the sum of the costs that this
+// gave, which the records say; and after a rollback comes `discard`, before a commit `flush`.
+import type { Tx } from '../core/database.ts';
+import { type Charge, drawsOf } from './charge.ts';
+import { AccountBook } from './leases/account-book.ts';
+import { AccountTables } from './leases/account-tables.ts';
+import type { Picodollars } from '../core/money.ts';
+import { chargeOperation } from './prices/charges.ts';
+import type { PriceBook } from './prices/price-book.ts';
+import type { PriceBooks } from './prices/price-books.ts';
+import { TransferTotals } from './prices/transfer-totals.ts';
+
+export class Cashier {
+  readonly accounts: AccountBook;
+  readonly #books: PriceBooks;
+  readonly #totals: TransferTotals;
+
+  /** `holder` names this run of the gateway. */
+  constructor(tx: Tx, holder: string, books: PriceBooks) {
+    this.accounts = new AccountBook(new AccountTables(tx), holder);
+    this.#books = books;
+    this.#totals = new TransferTotals(tx);
+  }
+
+  /** Charges an operation, and what it added to or removed from what is stored; gives its cost. */
+  async charge(
+    { who, transfer, pricing, settlement }: Charge,
+    stored: { storedBytes: number; storedObjects: number },
+    timeMs: number,
+  ): Promise<Picodollars> {
+    const { requests, ingressBytes, egressBytes } = transfer;
+    const cost = await this.#price(transfer, pricing, timeMs);
+    const moved = { requests, ingressBytes, egressBytes, spend: Number(cost) };
+    const used = drawsOf(who, moved, stored);
+    await this.accounts.post(settlement ?? { held: [], isMixed: false }, used, timeMs);
+    return cost;
+  }
+
+  async flush(): Promise<void> {
+    await this.#totals.flush();
+    await this.accounts.flush();
+  }
+
+  discard(): void {
+    this.#totals.discard();
+    this.accounts.discard();
+  }
+
+  async #price(
+    transfer: Charge['transfer'],
+    { book: name, price, ...classes }: Charge['pricing'],
+    timeMs: number,
+  ): Promise<Picodollars> {
+    if (price === 'free' && transfer.egressBytes === 0 && transfer.ingressBytes === 0) return 0n;
+    const book = this.#bookOf(name);
+    const before = await this.#totals.add(book, transfer, timeMs);
+    const priced = transfer.requests > 0 ? price : 'free';
+    return chargeOperation(book, { ...transfer, ...classes, price: priced }, before).total;
+  }
+
+  #bookOf(name: string): PriceBook {
+    const book = this.#books.named(name);
+    if (!book) throw new Error(`there is no price book ${name}`);
+    return book;
+  }
+}

@@ -1,0 +1,95 @@
+// Whom an operation is charged to, and for what. Invariant: the same accounts are asked before it and
+// charged after it, because one function names them. Plain data: it crosses threads.
+// Charged are: who asks, their tenant, every token of the chain, the bucket, its owner and the
+// owner's tenant; each once, and any of them can refuse (DESIGN section 9). What is stored is the
+// owner's, so who asks and is not the owner is not charged for it.
+import { principalId } from '../core/principal.ts';
+import type { Draw, MeterAmounts } from './amounts.ts';
+import type { Settlement } from './leases/requests.ts';
+
+export interface Charged {
+  tenant: string;
+  principal: string;
+  /** `token:<jti>` of each link. */
+  tokens: readonly string[];
+  /** Of the requester's tenant or another's; null: no bucket is concerned. */
+  bucket: { tenant: string; name: string; owner: string } | null;
+}
+
+/** What an operation moved. Bytes are counted as sent on the wire, without HTTP framing. */
+export interface Transfer {
+  requests: number;
+  ingressBytes: number;
+  egressBytes: number;
+  /** Read from the object's class, to be sent or copied. */
+  retrievalBytes: number;
+}
+
+/** By which prices: those that were in force when it was reserved. */
+export interface Pricing {
+  /** Name of the price book. */
+  book: string;
+  storageClass: string;
+  /** Of what was read; null: nothing, or the same. */
+  sourceClass: string | null;
+  price: 'put' | 'get' | 'free';
+}
+
+/** What one operation is charged, beside what it changes of what is stored. */
+export interface Charge {
+  who: Charged;
+  transfer: Transfer;
+  pricing: Pricing;
+  /** What it had reserved; null: nothing that is limited. */
+  settlement: Settlement | null;
+}
+
+export const noTransfer: Readonly<Transfer> = {
+  requests: 0,
+  ingressBytes: 0,
+  egressBytes: 0,
+  retrievalBytes: 0,
+};
+
+/**
+ * What each account is charged. `moved`: requests, bytes and money; `stored`: what is added to or, less
+ * than 0, removed from what is stored.
+ */
+export function drawsOf(
+  { tenant, principal, tokens, bucket }: Charged,
+  moved: MeterAmounts,
+  stored: { storedBytes: number; storedObjects: number } | null,
+): Draw[] {
+  const isStored = stored !== null && (stored.storedBytes !== 0 || stored.storedObjects !== 0);
+  const both = isStored ? { ...moved, ...stored } : moved;
+  const draws: Draw[] = [];
+  const requester = `principal:${principalId(tenant, principal)}`;
+  const owner = bucket && `principal:${principalId(bucket.tenant, bucket.owner)}`;
+  if (bucket && owner) {
+    draws.push({ account: `bucket:${bucket.tenant}/${bucket.name}`, amounts: both });
+    draws.push({ account: owner, amounts: both });
+    draws.push({ account: `tenant:${bucket.tenant}`, amounts: both });
+  }
+  if (requester !== owner) draws.push({ account: requester, amounts: moved });
+  if (tenant !== bucket?.tenant) draws.push({ account: `tenant:${tenant}`, amounts: moved });
+  if (tokens.length > 0) {
+    // A token has no store of its own: it is counted what was added with it, and removing it, or
+    // somebody else's, does not make room for more.
+    const amounts = isStored ? { ...moved, ...addedOf(stored) } : moved;
+    for (const account of tokens) draws.push({ account, amounts });
+  }
+  return draws;
+}
+
+function addedOf(stored: { storedBytes: number; storedObjects: number }): MeterAmounts {
+  return {
+    storedBytes: Math.max(0, stored.storedBytes),
+    storedObjects: Math.max(0, stored.storedObjects),
+  };
+}
+
+/** Of what is stored alone: it has no price, and nobody's limits hold it up. */
+export function chargeStored(who: Charged): Charge {
+  const pricing: Pricing = { book: '', storageClass: '', sourceClass: null, price: 'free' };
+  return { who, transfer: noTransfer, pricing, settlement: null };
+}
