@@ -23,8 +23,8 @@ import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
-import { LeaseDesk } from '../quota/leases/lease-desk.ts';
 import { readLimited } from '../quota/leases/account-tables.ts';
+import { LeaseDesk } from '../quota/leases/lease-desk.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { type PriceBooks, readPriceBooks, shippedFolder } from '../quota/prices/price-books.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
@@ -199,14 +199,7 @@ function bookInForce(books: PriceBooks): PriceBook {
 
 type Books = Pick<
   Rooms,
-  | 'grants'
-  | 'mounts'
-  | 'outside'
-  | 'revocations'
-  | 'tokenUse'
-  | 'desk'
-  | 'bookOf'
-  | 'publicUrl'
+  'grants' | 'mounts' | 'outside' | 'revocations' | 'tokenUse' | 'desk' | 'bookOf' | 'publicUrl'
 >;
 
 function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {

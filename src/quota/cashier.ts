@@ -2,10 +2,10 @@
 // thread, the only writer. Invariants: what an account has spent is the sum of the costs that this
 // gave, which the records say; and after a rollback comes `discard`, before a commit `flush`.
 import type { Tx } from '../core/database.ts';
+import type { Picodollars } from '../core/money.ts';
 import { type Charge, drawsOf } from './charge.ts';
 import { AccountBook } from './leases/account-book.ts';
 import { AccountTables } from './leases/account-tables.ts';
-import type { Picodollars } from '../core/money.ts';
 import { chargeOperation } from './prices/charges.ts';
 import type { PriceBook } from './prices/price-book.ts';
 import type { PriceBooks } from './prices/price-books.ts';

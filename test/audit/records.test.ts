@@ -30,7 +30,7 @@ async function append(index: number, more: Partial<RecordDraft> = {}): Promise<v
     error: null,
     ...more,
   };
-  const seal = { index, timeMs: 1000 * index, storedBytes: 0, storedObjects: 0 };
+  const seal = { index, timeMs: 1000 * index, storedBytes: 0, storedObjects: 0, cost: null };
   await appendRecord(db.tx, draft, seal);
 }
 

@@ -195,7 +195,6 @@ describe('a run', () => {
     expect(JSON.parse(seen.body.toString()).records).toMatchObject([
       { tenant: 'cms', principal: 'boss', bucket: 'second', key: 'theirs' },
     ]);
-    const owners = new Map([['second', 'boss']]);
     const sum = new RecordSum();
     expect(await compareCounters(client, sum)).toEqual([]);
   });

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
 import type { RootKey } from '#bursar/core/keyring.js';
 import { Ledger } from '#bursar/ledger/ledger.js';
+import { shippedFolder } from '#bursar/quota/prices/price-books.js';
 import { commitOf } from './fixture.ts';
 
 let folder: string;
@@ -25,7 +26,13 @@ function open(...rootKeys: RootKey[]): Promise<Ledger> {
   const unexpected = (reason: string): never => {
     throw new Error(reason);
   };
-  return Ledger.open({ path: path(), rootKeys, onFatal: unexpected, onFailure: unexpected });
+  return Ledger.open({
+    path: path(),
+    rootKeys,
+    priceBooks: [shippedFolder],
+    onFatal: unexpected,
+    onFailure: unexpected,
+  });
 }
 
 async function openAndClose(...rootKeys: RootKey[]): Promise<void> {

@@ -1,5 +1,7 @@
 // The limits of one account, ready to be checked: hard caps by meter and window, and rates.
 // Invariant: a set is read strictly or not at all, and says the same again as JSON.
+
+import { parseUsd, picodollarsMax } from '../../core/money.ts';
 import {
   type Limits,
   type Meter,
@@ -8,7 +10,6 @@ import {
   type Window,
   windowsOf,
 } from '../../core/quota-terms.ts';
-import { parseUsd, picodollarsMax } from '../../core/money.ts';
 import { parsePlainJson } from '../plain-json.ts';
 
 /** No more than `amount` of the meter in each window; picodollars where it is `spend`. */

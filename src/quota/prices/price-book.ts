@@ -88,8 +88,11 @@ export function parsePriceBook(text: string): PriceBook {
 }
 
 function dearestOf(all: readonly UsePrices[]): UsePrices {
-  const most = (price: (prices: UsePrices) => Picodollars): Picodollars =>
-    all.reduce((found, prices) => (price(prices) > found ? price(prices) : found), 0n);
+  const most = (price: (prices: UsePrices) => Picodollars): Picodollars => {
+    let found = 0n;
+    for (const prices of all) if (price(prices) > found) found = price(prices);
+    return found;
+  };
   return {
     picodollarsPerPut: most((prices) => prices.picodollarsPerPut),
     picodollarsPerGet: most((prices) => prices.picodollarsPerGet),

@@ -1,9 +1,9 @@
 // The studies' figures, rebuilt: what multiplies out does so exactly, and the rest differs by what
 // is said.
 import { describe, expect, it } from 'vitest';
+import { formatUsd } from '#bursar/core/money.js';
 import { comparePaper, paperExamples } from '#bursar/quota/cost/paper-examples.js';
 import { costOfYear, priceWorkload } from '#bursar/quota/cost/workload-cost.js';
-import { formatUsd } from '#bursar/core/money.js';
 import type { PriceBook } from '#bursar/quota/prices/price-book.js';
 import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
 

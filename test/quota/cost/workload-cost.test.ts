@@ -1,12 +1,12 @@
 // Workloads are read strictly, and priced as their parts by hand.
 import { describe, expect, it } from 'vitest';
+import { formatUsd, parseUsd } from '#bursar/core/money.js';
 import { parseWorkload, type Workload, workloadBytesMax } from '#bursar/quota/cost/workload.js';
 import {
   costOfYear,
   picocentsPerBitYear,
   priceWorkload,
 } from '#bursar/quota/cost/workload-cost.js';
-import { formatUsd, parseUsd } from '#bursar/core/money.js';
 import type { PriceBook } from '#bursar/quota/prices/price-book.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
