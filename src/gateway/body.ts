@@ -171,7 +171,7 @@ async function receive(
   };
   await consume(request.raw, (chunk) => {
     context.bytesIn += chunk.length;
-    const unreserved = context.budget.receive(context.bytesIn);
+    const unreserved = context.reserveReceived();
     if (unreserved) return unreserved.then(() => take(chunk) ?? undefined);
     return take(chunk);
   });

@@ -349,6 +349,11 @@ export class Context {
     return this.#budget;
   }
 
+  /** Waits where more has come in than was set aside; what is free may come in before it is decided. */
+  reserveReceived(): Promise<void> | null {
+    return this.#budget?.receive(this.bytesIn) ?? null;
+  }
+
   /** Ends what is set aside and was not charged. */
   closeBudget(): void {
     this.#budget?.void();
