@@ -52,6 +52,8 @@ export interface RecordSeal {
   storedObjects: number;
   /** What it was charged, picodollars; null: nobody was charged. */
   cost: bigint | null;
+  /** As which of S3's requests, and the name of the price book; null: no request was charged. */
+  priced?: { price: string; book: string } | null;
 }
 
 /** The canonical text; absent members are left out. */
@@ -72,6 +74,8 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     index: seal.index,
     key: draft.key ?? undefined,
     keyThumbprint: draft.keyThumbprint ?? undefined,
+    price: seal.priced?.price,
+    priceBook: seal.priced?.book,
     principal: draft.principal,
     range: draft.range ?? undefined,
     requestId: draft.requestId,

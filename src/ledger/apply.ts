@@ -37,7 +37,8 @@ export async function applyCommit(
   const storage = outcome.ok ? outcome.storage : noStorage;
   const { charge } = commit;
   const cost = charge && (await cashier.charge(charge, storage, moment.timeMs));
-  const seal: RecordSeal = { index: moment.seq, timeMs: moment.timeMs, ...storage, cost };
+  const priced = charge && charge.transfer.requests > 0 ? charge.pricing : null;
+  const seal: RecordSeal = { index: moment.seq, timeMs: moment.timeMs, ...storage, cost, priced };
   if (outcome.ok) {
     await appendRecord(tx, commit.record, seal);
     return { ok: true, index: moment.seq, timeMs: moment.timeMs };

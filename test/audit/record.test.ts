@@ -69,6 +69,7 @@ const seal: RecordSeal = {
   storedBytes: -3,
   storedObjects: -1,
   cost: 5_000_000n,
+  priced: { price: 'put', book: 'aws-us-east-1-2026' },
 };
 
 describe('a record', () => {
@@ -82,6 +83,8 @@ describe('a record', () => {
       storedBytes: -3,
       storedObjects: -1,
       cost: '0.000005',
+      price: 'put',
+      priceBook: 'aws-us-east-1-2026',
       time: '2023-11-14T22:13:20.123Z',
     });
     expect(text).toBe(canonical(JSON.parse(text)));
@@ -93,7 +96,7 @@ describe('a record', () => {
     ) as unknown as RecordDraft;
     const text = renderRecord(none, seal);
     expect(text).not.toContain('null');
-    expect(Object.keys(JSON.parse(text))).toHaveLength(25 - optional.size);
+    expect(Object.keys(JSON.parse(text))).toHaveLength(27 - optional.size);
     expect(text).toBe(canonical(JSON.parse(text)));
   });
 

@@ -82,7 +82,8 @@ describe('the page of records', () => {
       status: 200,
       error: 'a',
     } as const;
-    const seal = { index: 0, timeMs: 0, storedBytes: 0, storedObjects: 0, cost: 1n };
+    const priced = { price: 'a', book: 'a' };
+    const seal = { index: 0, timeMs: 0, storedBytes: 0, storedObjects: 0, cost: 1n, priced };
     const rows = rowsOf(sectionOf(readPage('docs/audit/records.md').text, 'What a record holds'));
     expect(rows.map(([member]) => member)).toEqual(
       Object.keys(JSON.parse(renderRecord(draft, seal))),
