@@ -86,25 +86,8 @@ export class AccountTables implements AccountStorage {
     this.#tx = tx;
   }
 
-  async read(account: string): Promise<AccountState | undefined> {
-    const row = await this.#tx.get<Row>(readAccount, account);
-    if (!row) return undefined;
-    const state = newAccountState();
-    state.limits = row.limits === null ? null : readStoredLimits(row.limits as string, account);
-    readSums(row, 'used_', meters, state.used);
-    readSums(row, 'lost_', flows, state.lost);
-    for (const mark of await this.#tx.all<Row>(readWindows, account)) {
-      const into = state.marks[mark.window as keyof AccountState['marks']];
-      into.beginMs = Number(mark.begin_ms);
-      readSums(mark, 'used_', flows, into.used);
-      readSums(mark, 'lost_', flows, into.lost);
-    }
-    for (const lease of await this.#tx.all<Row>(readLeases, account)) {
-      const sums = emptySums();
-      readSums(lease, '', meters, sums);
-      state.leases.set(lease.holder as string, sums);
-    }
-    return state;
+  read(account: string): Promise<AccountState | undefined> {
+    return readAccountState(this.#tx, account);
   }
 
   async write(account: string, state: AccountState, changes: AccountChanges): Promise<void> {
@@ -131,6 +114,34 @@ export class AccountTables implements AccountStorage {
     const sql = 'SELECT DISTINCT account FROM quota_leases WHERE holder <> ? LIMIT ?';
     return (await this.#tx.all<Row>(sql, holder, max)).map((row) => row.account as string);
   }
+}
+
+/**
+ * An account as it was committed last; undefined: it was never charged, and has no limits. Its windows
+ * are those of when it was written last: `beginWindows` brings them up to a time.
+ */
+export async function readAccountState(
+  read: Reader,
+  account: string,
+): Promise<AccountState | undefined> {
+  const row = await read.get<Row>(readAccount, account);
+  if (!row) return undefined;
+  const state = newAccountState();
+  state.limits = row.limits === null ? null : readStoredLimits(row.limits as string, account);
+  readSums(row, 'used_', meters, state.used);
+  readSums(row, 'lost_', flows, state.lost);
+  for (const mark of await read.all<Row>(readWindows, account)) {
+    const into = state.marks[mark.window as keyof AccountState['marks']];
+    into.beginMs = Number(mark.begin_ms);
+    readSums(mark, 'used_', flows, into.used);
+    readSums(mark, 'lost_', flows, into.lost);
+  }
+  for (const lease of await read.all<Row>(readLeases, account)) {
+    const sums = emptySums();
+    readSums(lease, '', meters, sums);
+    state.leases.set(lease.holder as string, sums);
+  }
+  return state;
 }
 
 /** All accounts that have limits but tokens, whose links say them. */
