@@ -12,6 +12,7 @@ import { type ChunkPart, planChunks, type ReadChunk, type Reading } from './chun
 import type { DigestPool, DigestReader } from './digest-pool.ts';
 import { LocalReading } from './local-reading.ts';
 import { RemoteReading } from './remote-reading.ts';
+import type { TallySource } from './stores/store-tally.ts';
 import type { Stores } from './stores/stores.ts';
 
 export interface ChunkStreamOptions {
@@ -26,6 +27,7 @@ export interface ChunkStreamOptions {
   recall?: () => void;
   /** Ends what a remote store is asked for; `next` then rejects with its reason. */
   signal?: AbortSignal;
+  tallies?: TallySource;
 }
 
 interface Incoming extends ReadChunk {
@@ -181,12 +183,13 @@ export class ChunkStream {
   }
 
   #openReading(store: number): Reading {
-    const { tenant, keyring, stores } = this.#options;
+    const { tenant, keyring, stores, tallies } = this.#options;
     const terms = { tenant, keyring, reader: this.#reader };
     if (store === localStore) return new LocalReading({ ...terms, store: stores.local });
     this.#abandoned ??= new AbortController();
     const { signal } = this.#abandoned;
-    return new RemoteReading({ ...terms, store: stores.remote(store), signal });
+    const tally = tallies?.tallyOf(store);
+    return new RemoteReading({ ...terms, store: stores.remote(store), signal, tally });
   }
 }
 

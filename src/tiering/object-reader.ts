@@ -9,6 +9,7 @@ import { sealedBytes, verifyChunk } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
+import type { StoreTally, TallySource } from './stores/store-tally.ts';
 import type { Stores } from './stores/stores.ts';
 
 export interface ReadOptions {
@@ -21,6 +22,8 @@ export interface ReadOptions {
   recall?: () => void;
   /** Ends a read that waits for a remote store, which then throws the signal's reason. */
   signal?: AbortSignal;
+  /** Count what is asked of stores over a network. */
+  tallies?: TallySource;
 }
 
 export interface ObjectReaderOptions {
@@ -73,14 +76,14 @@ export class ObjectReader {
   }
 
   /** The run's part of one small extent in a remote store, verified. Throws as `read` does. */
-  async openRemote(tenant: string, run: ExtentRun): Promise<Buffer> {
+  async openRemote(tenant: string, run: ExtentRun, tally?: StoreTally): Promise<Buffer> {
     const { id, store, extentBytes, trailerBytes } = run;
     const sealed = sealedBytes(extentBytes);
     try {
       // With the trailer: some servers do much less for an object as a whole than for most of it.
       const stored = Buffer.allocUnsafeSlow(sealed + trailerBytes);
       const from = this.#options.stores.remote(store);
-      await from.read({ id, sizeBytes: stored.length, position: 0, into: [stored] });
+      await from.read({ id, sizeBytes: stored.length, position: 0, into: [stored], tally });
       return this.#verifyWhole(tenant, run, stored.subarray(0, sealed));
     } catch (error) {
       if (error instanceof IntegrityError) error.store = store;

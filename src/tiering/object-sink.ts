@@ -4,6 +4,7 @@ import type { ExtentRun } from '../core/manifest.ts';
 import type { ChecksumAlgorithm } from './checksums.ts';
 import type { Digests } from './digest-jobs.ts';
 import type { ObjectDescription, WritePlace } from './extent-metadata.ts';
+import type { StoreTally } from './stores/store-tally.ts';
 
 export type { Digests } from './digest-jobs.ts';
 export type { ObjectDescription, WritePlace } from './extent-metadata.ts';
@@ -26,6 +27,8 @@ export interface WriteOptions {
   checksum: ChecksumAlgorithm | null;
   /** A new extent id whose intent is durable: nothing is written to a store under another. */
   takeId: () => Buffer | Promise<Buffer>;
+  /** Counts what is asked of a store over a network. */
+  tally?: StoreTally;
   /** Called when the client is so slow that others wait for the buffer it fills: abort the sink. */
   recall?: () => void;
 }

@@ -17,6 +17,7 @@ import type { ChunkPart, ReadChunk, Reading } from './chunk-reading.ts';
 import type { DigestReader } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
 import type { RemoteStore } from './stores/store.ts';
+import type { StoreTally } from './stores/store-tally.ts';
 
 /** Chunks of one read: an extent of the usual size. */
 const unitChunksMax = 32;
@@ -34,6 +35,7 @@ export interface RemoteReadingOptions {
   store: RemoteStore;
   /** Ends the reads under way. */
   signal: AbortSignal;
+  tally?: StoreTally;
 }
 
 /** A chunk that is on its way into its buffer. */
@@ -109,7 +111,7 @@ export class RemoteReading implements Reading {
     buffers: readonly ChunkBuffer[],
     arrivals: readonly Arrival[],
   ): Promise<void> {
-    const { store, signal } = this.#options;
+    const { store, signal, tally } = this.#options;
     const { run, index } = parts[0] as ChunkPart;
     const into = parts.map((part, i) => {
       const sealed = chunkLength(run.extentBytes, part.index) + tagBytes;
@@ -133,6 +135,7 @@ export class RemoteReading implements Reading {
         into,
         filled,
         signal,
+        tally,
       });
       this.#window.passed(into.reduce((bytes, piece) => bytes + piece.length, 0));
     } catch (error) {

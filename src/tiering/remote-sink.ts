@@ -192,7 +192,7 @@ export class RemoteSink extends ExtentSink {
       );
       pieces.push(trailer);
       extent.isSent = true;
-      await this.#store.put(key.id, pieces);
+      await this.#store.put(key.id, pieces, this.options.tally);
       this.#window.passed(extentBytes);
     } finally {
       this.#underWay--;
@@ -206,6 +206,6 @@ export class RemoteSink extends ExtentSink {
     if (!extent.isSent) return;
     extent.isSent = false;
     // What cannot be removed now is an intent, and the sweeper's.
-    await this.#store.remove(extent.key.id).catch(() => null);
+    await this.#store.remove(extent.key.id, this.options.tally).catch(() => null);
   }
 }

@@ -74,7 +74,7 @@ export class SmallSink implements ObjectSink {
     if (!remote || !this.#id) return;
     await this.#put.catch(() => null);
     // What cannot be removed now is an intent, and the sweeper's.
-    await remote.remove(this.#id).catch(() => null);
+    await remote.remove(this.#id, this.#options.tally).catch(() => null);
     this.#id = null;
   }
 
@@ -116,7 +116,7 @@ export class SmallSink implements ObjectSink {
     run.trailerBytes = trailer.length;
     if (this.#isAborted) throw new Error('the write was aborted');
     this.#id = id;
-    this.#put = remote.put(id, [this.#sealed, trailer]);
+    this.#put = remote.put(id, [this.#sealed, trailer], this.#options.tally);
     await this.#put;
   }
 }

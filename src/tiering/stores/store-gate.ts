@@ -4,6 +4,7 @@
 // that is not configured any more is a door that stays shut.
 import { Refusal } from '../../core/errors.ts';
 import type { RemoteRead, RemoteStore } from './store.ts';
+import type { StoreTally } from './store-tally.ts';
 
 export class StoreGate implements RemoteStore {
   readonly number: number;
@@ -37,16 +38,16 @@ export class StoreGate implements RemoteStore {
   }
 
   // The plain `async` ones of these would cost hot reads and writes another promise.
-  put(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
-    return this.#store?.put(id, pieces) ?? this.#refuse();
+  put(id: Buffer, pieces: readonly Buffer[], tally?: StoreTally): Promise<void> {
+    return this.#store?.put(id, pieces, tally) ?? this.#refuse();
   }
 
   read(options: RemoteRead): Promise<void> {
     return this.#store?.read(options) ?? this.#refuse();
   }
 
-  async remove(id: Buffer): Promise<void> {
-    await this.#inside().remove(id);
+  async remove(id: Buffer, tally?: StoreTally): Promise<void> {
+    await this.#inside().remove(id, tally);
   }
 
   async *list(): AsyncGenerator<{ id: Buffer; sizeBytes: number }> {

@@ -1,6 +1,7 @@
 // What the rest asks of a store of extents (DESIGN section 7): the terms that all drivers keep.
 // Invariant: an extent is written once, under a random id, and never changed; what a driver gives
 // back is not trusted by those who call it, they verify every chunk.
+import type { StoreTally } from './store-tally.ts';
 
 /** What a store must be able to do for extents. Sizes in bytes. */
 export interface ExtentStore {
@@ -9,7 +10,7 @@ export interface ExtentStore {
   /** `local`, or as configured. */
   readonly name: string;
   /** Removes an extent; one that is absent is fine. */
-  remove(id: Buffer): Promise<void>;
+  remove(id: Buffer, tally?: StoreTally): Promise<void>;
   /** All finished extents, in no order; the size is that of the stored form. */
   list(): AsyncIterable<{ id: Buffer; sizeBytes: number }>;
 }
@@ -24,9 +25,13 @@ export interface RemoteRead {
   /** Called when piece `index` is whole: each once, ascending. */
   filled?: (index: number) => void;
   signal?: AbortSignal;
+  tally?: StoreTally;
 }
 
-/** A store that takes and gives whole runs of bytes over a network (S3). */
+/**
+ * A store that takes and gives whole runs of bytes over a network (S3). What it asks its server for
+ * is counted in the tally it is given, and else in one of its own.
+ */
 export interface RemoteStore extends ExtentStore {
   /** Plaintext bytes of an extent that is written here, at most 16 MiB. */
   readonly extentBytesMax: number;
@@ -35,7 +40,7 @@ export interface RemoteStore extends ExtentStore {
    * Retried inside. Durable when it resolves. Rejects with Refusal ServiceUnavailable or SlowDown
    * when the store cannot.
    */
-  put(id: Buffer, pieces: readonly Buffer[]): Promise<void>;
+  put(id: Buffer, pieces: readonly Buffer[], tally?: StoreTally): Promise<void>;
   /**
    * Reads the bytes from `position` on into the pieces, in order. Retries and hedges inside, going
    * on after the last whole byte. Throws IntegrityError when the extent is missing or not

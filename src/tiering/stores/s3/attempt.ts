@@ -50,6 +50,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
   idleTicks = 0;
   /** It was ended by us while it still waited for a connection. */
   isUnsent = false;
+  /** It has a connection, and its first bytes are on their way. */
+  isSent = false;
+  /** Of both bodies, until the outcome. */
+  sentBytes = 0;
+  receivedBytes = 0;
   readonly #options: AttemptOptions;
   #phase: Phase = 'connect';
   #controller: Dispatcher.DispatchController | null = null;
@@ -79,6 +84,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
     return this.#phase;
   }
 
+  /** The server has answered that it failed itself (5xx). */
+  get isServersFailure(): boolean {
+    return (this.#answer?.status ?? 0) >= 500;
+  }
+
   /** Ends the try, if it has not ended: its answer is of no use any more. */
   abandon(error: unknown): void {
     this.#stop('abandoned', error);
@@ -95,7 +105,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
       controller.abort(new Error('the try was abandoned before it was sent'));
       return;
     }
-    const streamed = this.requestBody !== null && !Buffer.isBuffer(this.requestBody);
+    this.isSent = true;
+    const { requestBody: body } = this;
+    const streamed = body !== null && !Buffer.isBuffer(body);
+    if (Buffer.isBuffer(body)) this.sentBytes = body.length;
     this.#enter(streamed ? 'send' : 'firstByte');
   }
 
@@ -112,6 +125,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   onResponseData(_: unknown, bytes: Buffer): void {
     if (this.#isSettled) return;
+    this.receivedBytes += bytes.length;
     this.#comeBytes += bytes.length;
     if (this.#comeBytes >= stepBytes) {
       this.#comeBytes = 0;
@@ -178,6 +192,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     for (const piece of this.#options.pieces as readonly Buffer[]) {
       for (let at = 0; at < piece.length; at += stepBytes) {
         this.idleTicks = 0;
+        this.sentBytes += Math.min(stepBytes, piece.length - at);
         yield piece.subarray(at, at + stepBytes);
       }
     }

@@ -4,6 +4,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { buildConnector, Client } from 'undici';
 import { nowMs } from '../../../core/clock.ts';
+import type { StoreTally } from '../store-tally.ts';
 import type { StoreAddress } from './address.ts';
 import { type Answer, type AnswerBody, Attempt, type Outcome, type Phase } from './attempt.ts';
 import { Breaker, type BreakerState, refusalOf } from './breaker.ts';
@@ -30,6 +31,8 @@ export interface StoreRequest {
   signal?: AbortSignal;
   /** Sent even while the breaker is open, to find out whether it may close. */
   isTrial?: boolean;
+  /** Where it is counted; default: the store's own. */
+  tally?: StoreTally;
 }
 
 type Applicant = Pick<StoreRequest, 'signal' | 'isTrial'>;
@@ -54,6 +57,8 @@ export interface ConnectionOptions {
   timeouts: Timeouts;
   retryPolicy: RetryPolicy;
   breaker: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
+  /** Of what belongs to no operation. */
+  tally: StoreTally;
   /** Finds out whether a server that was down is back. */
   trial: () => Promise<void>;
   onBreaker: (state: BreakerState, failure?: AttemptFailure) => void;
@@ -70,6 +75,15 @@ const phaseFailures: Record<Phase, { cause: FailureCause; message: string }> = {
   firstByte: { cause: 'timeout-first-byte', message: 'no answer in time' },
   body: { cause: 'stall', message: 'no more bytes come' },
 };
+
+/** Source: "Amazon S3 pricing" and "Billing for Amazon S3 error responses". */
+const billedAs = { GET: 'get', HEAD: 'get', PUT: 'put', DELETE: 'free' } as const;
+/** The SDK does not tell how many came. */
+const noBytes = { sentBytes: 0, receivedBytes: 0 };
+/** Of the SDK's requests: there was no connection for it. */
+const unsentCauses: ReadonlySet<FailureCause> = new Set([
+  ...(['credentials', 'refused', 'timeout-connect', 'unreachable'] as const),
+]);
 
 export class Connection {
   readonly retries: FailureCounts = createFailureCounts();
@@ -182,6 +196,7 @@ export class Connection {
         if (stop) signal.removeEventListener('abort', stop);
         this.#underWay.delete(attempt);
         this.slots.release(client, attempt.isUnsent);
+        this.#count(request, attempt);
         this.#account(outcome, credentials);
       },
     });
@@ -195,16 +210,20 @@ export class Connection {
     return attempt;
   }
 
-  /** One try through the SDK's client, admitted and counted like any other. */
+  /** One listing through the SDK's client, admitted and counted like any try but for its bytes. */
   async send<T>(applicant: Applicant, call: (closing: AbortSignal) => Promise<T>): Promise<T> {
     const { client, credentials } = await this.admit(applicant);
     this.requests++;
     try {
       const answer = await call(this.#closing.signal);
+      this.#options.tally.count('put', noBytes);
       this.#account('answered', credentials);
       return answer;
     } catch (error) {
       const failure = failureOfError(error);
+      if (!unsentCauses.has(failure.reason)) {
+        this.#options.tally.count(failure.reason.startsWith('http-') ? 'free' : 'put', noBytes);
+      }
       this.#account(failure, credentials);
       throw failure;
     } finally {
@@ -250,6 +269,12 @@ export class Connection {
       const { cause, message } = phaseFailures[attempt.phase];
       attempt.fail(new AttemptFailure(cause, message));
     }
+  }
+
+  /** As Amazon bills it: all that was sent, except what the server failed at by itself. */
+  #count({ method, tally = this.#options.tally }: StoreRequest, attempt: Attempt): void {
+    if (!attempt.isSent) return;
+    tally.count(attempt.isServersFailure ? 'free' : billedAs[method], attempt);
   }
 
   #account(outcome: Outcome, credentials: Credentials | null): void {

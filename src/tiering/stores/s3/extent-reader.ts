@@ -7,6 +7,7 @@ import { monotonicMs } from '../../../core/clock.ts';
 import { IntegrityError } from '../../../core/errors.ts';
 import { copyIntoShared } from '../../shared-memory.ts';
 import type { RemoteRead } from '../store.ts';
+import type { StoreTally } from '../store-tally.ts';
 import type { Answer, Attempt } from './attempt.ts';
 import { type Admission, type Connection, countBytes } from './connection.ts';
 import type { HedgeBudget } from './hedge-budget.ts';
@@ -61,6 +62,7 @@ interface Reading {
   totalBytes: number;
   cursor: PieceCursor;
   signal: AbortSignal | undefined;
+  tally: StoreTally | undefined;
 }
 
 export class ExtentReader {
@@ -72,7 +74,7 @@ export class ExtentReader {
 
   /** As `RemoteStore.read`; `name` is the extent's. */
   async read(name: string, options: RemoteRead): Promise<void> {
-    const { id, sizeBytes, position, into, filled, signal } = options;
+    const { id, sizeBytes, position, into, filled, signal, tally } = options;
     const reading: Reading = {
       name,
       what: `extent ${id.toString('hex')}`,
@@ -81,6 +83,7 @@ export class ExtentReader {
       totalBytes: countBytes(into),
       cursor: new PieceCursor(into, filled),
       signal,
+      tally,
     };
     await this.#options.connection.persist(() => this.#try(reading), signal);
   }
@@ -102,7 +105,7 @@ export class ExtentReader {
   }
 
   #begin(
-    { name, what, sizeBytes, position, totalBytes, cursor, signal }: Reading,
+    { name, what, sizeBytes, position, totalBytes, cursor, signal, tally }: Reading,
     admission: Admission,
     take: (bytes: Buffer) => void,
   ): Attempt {
@@ -112,7 +115,7 @@ export class ExtentReader {
     const wanted = { what, store, position: from, lengthBytes: to - from + 1, sizeBytes };
     const body = new RangeAnswer(wanted, take);
     const headers = { range: `bytes=${from}-${to}` };
-    return connection.begin({ method: 'GET', name, headers, body, signal }, admission);
+    return connection.begin({ method: 'GET', name, headers, body, signal, tally }, admission);
   }
 
   /** The first good answer; when there is none, the error of the first try. */

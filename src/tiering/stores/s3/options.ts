@@ -1,4 +1,5 @@
 // What an S3 store is opened with, and what it tells of itself.
+import type { StoreTally } from '../store-tally.ts';
 import type { BreakerState } from './breaker.ts';
 import type { Credentials } from './credentials.ts';
 import type { AttemptFailure, FailureCause, FailureCounts } from './failure.ts';
@@ -35,6 +36,8 @@ export interface S3StoreOptions {
   hedgeShare?: number;
   /** Failures in a row, and the pauses between trials. Default: 10; 100 ms to 10 s. */
   breaker?: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
+  /** Counts what is asked of the server for no operation. Default: nobody looks. */
+  tally?: StoreTally;
   onEvent?: (event: StoreEvent) => void;
   /** Ends an opening that is under way. */
   signal?: AbortSignal;

@@ -10,6 +10,7 @@ import { Refusal } from '../../../core/errors.ts';
 import { extentIdBytes } from '../../../core/ids.ts';
 import { extentBytesMax } from '../../../core/limits.ts';
 import type { RemoteRead, RemoteStore } from '../store.ts';
+import { StoreTally } from '../store-tally.ts';
 import { loadSdk, openAddress, type StoreAddress } from './address.ts';
 import { Connection, type StoreRequest, type Timeouts } from './connection.ts';
 import { ExtentReader } from './extent-reader.ts';
@@ -59,6 +60,7 @@ export class S3Store implements RemoteStore {
       timeouts: timeoutsOf(options),
       retryPolicy,
       breaker,
+      tally: options.tally ?? new StoreTally(number),
       trial: () => this.#try(),
       onBreaker: (state, failure) => this.#onEvent({ kind: 'breaker', state, failure }),
     });
@@ -101,9 +103,10 @@ export class S3Store implements RemoteStore {
     return store;
   }
 
-  async put(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
+  async put(id: Buffer, pieces: readonly Buffer[], tally?: StoreTally): Promise<void> {
     const name = nameOf(id);
-    const outcome = await this.#put(name, pieces, this.#honoursConditions);
+    const ifAbsent = this.#honoursConditions;
+    const outcome = await this.#put({ name, pieces, ifAbsent, tally });
     if (outcome === 'stored') return;
     // Ids are random: it is an earlier try of this one, which was not read back as what was sent.
     const cause = new Error(`${name} exists in the store ${this.name} and is another`);
@@ -127,8 +130,8 @@ export class S3Store implements RemoteStore {
     });
   }
 
-  remove(id: Buffer): Promise<void> {
-    return this.removeObject(nameOf(id));
+  remove(id: Buffer, tally?: StoreTally): Promise<void> {
+    return this.#remove(nameOf(id), tally);
   }
 
   async *list(): AsyncIterable<{ id: Buffer; sizeBytes: number }> {
@@ -154,11 +157,11 @@ export class S3Store implements RemoteStore {
     const ifAbsent = options.ifAbsent ?? false;
     // A server that ignores conditions leaves the best that can be done: to look first.
     if (ifAbsent && !this.#honoursConditions && (await this.getObject(name))) return 'exists';
-    return this.#put(name, [bytes], ifAbsent && this.#honoursConditions);
+    return this.#put({ name, pieces: [bytes], ifAbsent: ifAbsent && this.#honoursConditions });
   }
 
-  async removeObject(name: string): Promise<void> {
-    await this.#connection.persist(() => this.#connection.exchange({ method: 'DELETE', name }));
+  removeObject(name: string): Promise<void> {
+    return this.#remove(name);
   }
 
   async *listObjects(
@@ -197,13 +200,13 @@ export class S3Store implements RemoteStore {
   }
 
   /** Stores an object whole. Where `ifAbsent`, over nothing that is there. */
-  #put(name: string, pieces: readonly Buffer[], ifAbsent: boolean): Promise<'stored' | 'exists'> {
-    const headers: Record<string, string> = { 'x-amz-checksum-crc32c': checksumOf(pieces) };
+  #put({ ifAbsent, ...write }: Write & { ifAbsent: boolean }): Promise<'stored' | 'exists'> {
+    const headers: Record<string, string> = { 'x-amz-checksum-crc32c': checksumOf(write.pieces) };
     if (ifAbsent) headers['if-none-match'] = '*';
-    const request: StoreRequest = { method: 'PUT', name, headers, pieces };
+    const request: StoreRequest = { method: 'PUT', headers, ...write };
     // An earlier try of ours may have done it, unheard.
     const isDone = async (earlierTries: number): Promise<boolean> =>
-      ifAbsent && earlierTries > 0 && (await this.#holds(name, pieces));
+      ifAbsent && earlierTries > 0 && (await this.#holds(write));
     return this.#connection.persist(async (earlierTries) => {
       // Asked first: a server breaks off an upload that it will not take.
       if (await isDone(earlierTries)) return 'stored';
@@ -215,10 +218,15 @@ export class S3Store implements RemoteStore {
   }
 
   /** Whether an object has these bytes. */
-  async #holds(name: string, pieces: readonly Buffer[]): Promise<boolean> {
+  async #holds({ name, pieces, tally }: Write): Promise<boolean> {
     const body = new ComparedAnswer(pieces);
-    const { status } = await this.#connection.exchange({ method: 'GET', name, body });
+    const { status } = await this.#connection.exchange({ method: 'GET', name, body, tally });
     return status < 300 && body.isSame;
+  }
+
+  async #remove(name: string, tally?: StoreTally): Promise<void> {
+    const request: StoreRequest = { method: 'DELETE', name, tally };
+    await this.#connection.persist(() => this.#connection.exchange(request));
   }
 
   /** One page of a listing. Rejects with AttemptFailure. */
@@ -275,6 +283,13 @@ export class S3Store implements RemoteStore {
       if (!(error instanceof AttemptFailure) || error.serverFault) throw error;
     }
   }
+}
+
+/** An object to be stored. */
+interface Write {
+  name: string;
+  pieces: readonly Buffer[];
+  tally?: StoreTally;
 }
 
 /** Where a page of a listing begins: behind a name, or where the page before has ended. */
