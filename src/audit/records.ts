@@ -19,6 +19,12 @@ export async function appendRecord(tx: Tx, draft: RecordDraft, seal: RecordSeal)
   );
 }
 
+/** Up to `max` records from the index on, in log order; there are no gaps. */
+export async function readRecordsFrom(read: Reader, index: number, max: number): Promise<string[]> {
+  const sql = 'SELECT record FROM records WHERE idx >= ? ORDER BY idx LIMIT ?';
+  return (await read.all<{ record: string }>(sql, index, max)).map(({ record }) => record);
+}
+
 export interface RecordQuery {
   /** What concerns this tenant: by its principals, or about its buckets. Null: everything. */
   tenant: string | null;

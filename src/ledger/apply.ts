@@ -1,7 +1,7 @@
 // Applies one request to the ledger inside the batch's transaction. Every change checks everything
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
 import type { RecordSeal } from '../audit/record.ts';
-import { appendRecord } from '../audit/records.ts';
+import { appendRecord, readRecordsFrom } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
 import { countDownload } from '../authz/share-changes.ts';
 import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
@@ -23,7 +23,8 @@ import type { Tx } from '../core/database.ts';
 import { statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Cashier } from '../quota/cashier.ts';
-import type { Change, Commit, CommitResult, Housekeeping } from './commit.ts';
+import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
+import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
 import { addRootKey } from './key-epochs.ts';
 
 /** Change, charge and record of one operation. */
@@ -87,13 +88,28 @@ async function applyChange(
       await addRootKey(tx, moment.keyring, change.key);
       return { ok: true, storage: noStorage, result: null };
     case 'setLimits':
-      await accounts.setLimits(change.account, change.limits, moment.timeMs);
+      return setLimits(accounts, change, moment.timeMs);
+    case 'forgetLost':
+      await accounts.forgetLost(change.account, moment.timeMs);
       return { ok: true, storage: noStorage, result: null };
     case 'identity': {
       const outcome = await applyAuthzChange(tx, change.identity, moment.timeMs);
       return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
     }
   }
+}
+
+async function setLimits(
+  accounts: Cashier['accounts'],
+  { account, limits, before }: SetLimits,
+  timeMs: number,
+): Promise<Outcome<null>> {
+  const now = (await accounts.read(account, timeMs)).limits?.limits ?? null;
+  if (before !== undefined && JSON.stringify(before) !== JSON.stringify(now)) {
+    return { ok: false, code: 'ConditionalRequestConflict' };
+  }
+  await accounts.setLimits(account, limits, timeMs);
+  return { ok: true, storage: noStorage, result: null };
 }
 
 /** Gives how many rows were touched. */
@@ -132,10 +148,19 @@ export async function applyHousekeeping(
       return noteTokenUse(tx, work, timeMs);
     case 'purgeTokens':
       return purgeTokens(tx, work.max, timeMs);
+    case 'sumUsage':
+      return sumUsage(tx, work.max);
     case 'countDownload':
       return countDownload(tx, work.id, timeMs);
     case 'giveBack':
       await context.cashier.accounts.giveBack(work.draws, timeMs);
       return work.draws.length;
   }
+}
+
+async function sumUsage(tx: Tx, max: number): Promise<number> {
+  const begin = await nextUnsummed(tx);
+  const records = await readRecordsFrom(tx, begin, max);
+  if (records.length > 0) await addToDays(tx, records, begin + records.length);
+  return records.length;
 }

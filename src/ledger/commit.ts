@@ -30,6 +30,8 @@ export type Housekeeping =
   | { kind: 'forgetCompleted'; beforeMs: number; max: number }
   | ({ kind: 'noteTokenUse' } & TokenUses)
   | { kind: 'purgeTokens'; max: number }
+  /** Adds up to `max` records to the sums of usage by day. Touches as many. */
+  | { kind: 'sumUsage'; max: number }
   /** Touches 1 where the share link allows one more. */
   | { kind: 'countDownload'; id: string }
   /** Takes off the leases of this run what it does not need. */
@@ -55,9 +57,19 @@ export type Change =
   | { kind: 'identity'; identity: AuthzChange }
   /** A key that is durable in its file. */
   | { kind: 'addRootKey'; key: RootKey }
-  /** null: the account has none from now on. */
-  | { kind: 'setLimits'; account: string; limits: Limits | null }
+  | SetLimits
+  /** Counts as unspent what crashes lost of an account. */
+  | { kind: 'forgetLost'; account: string }
   | { kind: 'none' };
+
+export interface SetLimits {
+  kind: 'setLimits';
+  account: string;
+  /** null: it has none from now on. */
+  limits: Limits | null;
+  /** Refused unless these are the account's; undefined: whatever it has. */
+  before?: Limits | null;
+}
 
 /** One operation: its change, its charge and its record become durable together, or not at all. */
 export interface Commit {

@@ -3,6 +3,7 @@
 
 import { accountSchema } from '../quota/leases/account-tables.ts';
 import { transferSchema } from '../quota/prices/transfer-totals.ts';
+import { usageDaysSchema } from '../quota/roll-up/usage-days.ts';
 
 export const schemaVersion = 1;
 
@@ -184,6 +185,7 @@ CREATE TABLE versions (
   epoch INTEGER NOT NULL,          -- of the root key that both MACs are made under
   manifest_mac BLOB NOT NULL,      -- of size and manifest
   row_mac BLOB NOT NULL,           -- of all else, with bucket, key and seq
+  billed INTEGER NOT NULL,         -- bytes it counts for where storage is charged; in no MAC
   PRIMARY KEY (bucket_id, key, seq)
 ) WITHOUT ROWID;
 CREATE INDEX versions_superseded ON versions (superseded_seq) WHERE superseded_seq IS NOT NULL;
@@ -243,7 +245,7 @@ CREATE TABLE parts (
 ) WITHOUT ROWID;
 
 -- quota: how much -----------------------------------------------------------------------------
-${accountSchema}${transferSchema}
+${accountSchema}${transferSchema}${usageDaysSchema}
 -- audit: what happened ------------------------------------------------------------------------
 CREATE TABLE records (
   idx INTEGER PRIMARY KEY,

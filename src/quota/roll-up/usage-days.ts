@@ -1,0 +1,105 @@
+// What accounts used, by day, action and class: added up from the records, in small batches behind
+// the log, so that no request pays for it. Invariant: how far the log was read is written in the
+// transaction of the sums, so each record is in them once, whatever dies.
+import type { Reader, Tx } from '../../core/database.ts';
+import { type Part, partsOf, type Tally } from './charged-record.ts';
+
+export const usageDaysSchema = `
+CREATE TABLE usage_days (          -- sums of the records' charges; tokens have none
+  account TEXT NOT NULL,
+  day TEXT NOT NULL,               -- 2026-11-21, UTC
+  action TEXT NOT NULL,
+  class TEXT NOT NULL,             -- storage class; -: no object was concerned
+  requests INTEGER NOT NULL,
+  ingress_bytes INTEGER NOT NULL,
+  egress_bytes INTEGER NOT NULL,
+  stored_bytes INTEGER NOT NULL,   -- what was added, less what was removed
+  stored_objects INTEGER NOT NULL,
+  spend INTEGER NOT NULL,          -- picodollars
+  PRIMARY KEY (account, day, action, class)
+) WITHOUT ROWID;
+
+CREATE TABLE usage_progress (      -- the records before this one are in usage_days
+  next_idx INTEGER NOT NULL
+);
+INSERT INTO usage_progress VALUES (0);
+`;
+
+/** The log index of the first record that is not in the sums. */
+export async function nextUnsummed(read: Reader): Promise<number> {
+  const row = await read.get<{ idx: number }>('SELECT next_idx AS idx FROM usage_progress');
+  return row?.idx ?? 0;
+}
+
+/** Adds the records from `nextUnsummed` on, which are before `end`, to the sums. */
+export async function addToDays(tx: Tx, records: readonly string[], end: number): Promise<void> {
+  const sums = new Map<string, Part>();
+  for (const record of records) for (const part of partsOf(record)) add(sums, part);
+  for (const sum of sums.values()) {
+    await tx.run(
+      `INSERT INTO usage_days VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
+         ingress_bytes = ingress_bytes + excluded.ingress_bytes,
+         egress_bytes = egress_bytes + excluded.egress_bytes,
+         stored_bytes = stored_bytes + excluded.stored_bytes,
+         stored_objects = stored_objects + excluded.stored_objects,
+         spend = spend + excluded.spend`,
+      ...[sum.account, sum.day, sum.action, sum.class, sum.requests, sum.ingressBytes],
+      ...[sum.egressBytes, sum.storedBytes, sum.storedObjects, sum.spend],
+    );
+  }
+  await tx.run('UPDATE usage_progress SET next_idx = ?', end);
+}
+
+function add(sums: Map<string, Part>, part: Part): void {
+  const name = `${part.account}\n${part.day}\n${part.action}\n${part.class}`;
+  const sum = sums.get(name);
+  if (!sum) {
+    sums.set(name, part);
+    return;
+  }
+  sum.requests += part.requests;
+  sum.ingressBytes += part.ingressBytes;
+  sum.egressBytes += part.egressBytes;
+  sum.storedBytes += part.storedBytes;
+  sum.storedObjects += part.storedObjects;
+  sum.spend += part.spend;
+}
+
+export const breakdowns = ['day', 'action', 'class'] as const;
+export type Breakdown = (typeof breakdowns)[number];
+
+export interface BreakdownQuery {
+  account: string;
+  by: Breakdown;
+  /** Days, inclusive and exclusive. */
+  from: string;
+  to: string;
+  /** Rows behind this name. */
+  after: string;
+  limit: number;
+}
+
+export interface BreakdownRow extends Tally {
+  /** The day, the action or the class. */
+  name: string;
+}
+
+const sumsOfDays = `sum(requests) AS requests, sum(ingress_bytes) AS ingressBytes,
+  sum(egress_bytes) AS egressBytes, sum(stored_bytes) AS storedBytes,
+  sum(stored_objects) AS storedObjects, CAST(sum(spend) AS TEXT) AS spend`;
+
+/** One text for each, so that statements can be kept. */
+const selects: Record<Breakdown, string> = { day: '', action: '', class: '' };
+for (const by of breakdowns) {
+  selects[by] = `SELECT ${by} AS name, ${sumsOfDays} FROM usage_days
+    WHERE account = ? AND day >= ? AND day < ? AND ${by} > ? GROUP BY ${by} ORDER BY ${by} LIMIT ?`;
+}
+
+/** What an account used, by day, action or class, in the order of that. */
+export async function readBreakdown(read: Reader, query: BreakdownQuery): Promise<BreakdownRow[]> {
+  const { account, by, from, to, after, limit } = query;
+  type Row = Omit<BreakdownRow, 'spend'> & { spend: string };
+  const rows = await read.all<Row>(selects[by], account, from, to, after, limit);
+  return rows.map((row) => ({ ...row, spend: BigInt(row.spend) }));
+}
