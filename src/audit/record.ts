@@ -3,6 +3,7 @@
 // does, so its output is canonical as it is; a test holds that against an independent
 // canonicalizer.
 import { formatUsd } from '../core/money.ts';
+import type { Limits } from '../core/quota-terms.ts';
 
 /** What the gateway knows of an operation before it is committed. */
 export interface RecordDraft {
@@ -26,6 +27,8 @@ export interface RecordDraft {
   key?: string | null;
   /** What an administrative operation was about: `tenants/cms/principals/alice`. */
   target?: string | null;
+  /** What the account, or the token, that it is about may use from now on. */
+  limits?: Limits | null;
   /** Bytes received and sent as body. */
   bytesIn: number;
   bytesOut: number;
@@ -74,6 +77,7 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     index: seal.index,
     key: draft.key ?? undefined,
     keyThumbprint: draft.keyThumbprint ?? undefined,
+    limits: draft.limits ? inOrder(draft.limits) : undefined,
     price: seal.priced?.price,
     priceBook: seal.priced?.book,
     principal: draft.principal,
@@ -90,4 +94,11 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     time: new Date(seal.timeMs).toISOString(),
     tokens: draft.tokens ?? undefined,
   });
+}
+
+/** The same with its members in code-unit order: limits come as their sender wrote them. */
+function inOrder(limits: Limits): object {
+  const sorted = (value: object) => Object.fromEntries(Object.entries(value).sort());
+  const amounts = Object.entries(limits).map(([name, of]) => [name, sorted(of)] as const);
+  return sorted(Object.fromEntries(amounts));
 }
