@@ -48,3 +48,16 @@ function escapeUnits(character: string): string {
     return `\\u${character.charCodeAt(i).toString(16).padStart(4, '0')}`;
   }).join('');
 }
+
+/** Writes lines of CSV (RFC 4180): `heading`, then `rows`, for programs and spreadsheets. */
+export function printCsv(heading: readonly string[], rows: readonly (readonly string[])[]): void {
+  for (const row of [heading, ...rows]) process.stdout.write(`${row.map(csvField).join(',')}\r\n`);
+}
+
+const number = /^-?\d+(?:\.\d+)?$/;
+
+/** A text that a spreadsheet would take for a formula gets a quote before it, as is the custom. */
+function csvField(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) && !number.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
