@@ -13,6 +13,7 @@ import {
 import {
   localStoreName,
   parseChosenStore,
+  parseMarket,
   parseStoreRegion,
   parseStores,
 } from './store-settings.ts';
@@ -148,6 +149,19 @@ export const settings = {
     description: 'S3 stores by name, each with url, endpoint, region and more',
     isMapping: true,
     parse: parseStores,
+  }),
+  prices: setting({
+    key: 'prices',
+    placeholder: 'PROVIDER/REGION',
+    description: 'whose prices the use of the stores has; none: nothing has a price',
+    default: 'aws/us-east-1',
+    parse: parseMarket,
+  }),
+  priceBooks: optional({
+    key: 'priceBooks',
+    placeholder: 'DIR',
+    description: 'folder with price books besides those that come with Bursar',
+    parse: text,
   }),
   bufferMemoryBytes: setting({
     key: 'bufferMemory',

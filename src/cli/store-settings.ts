@@ -3,6 +3,7 @@
 // stores never share a place.
 import { parseDocument } from 'yaml';
 import { chunkBytes, extentBytesMax } from '../core/limits.ts';
+import { freeMarket } from '../quota/prices/price-books.ts';
 import { CommandFailure } from './failure.ts';
 import { parseCount, parseDuration, parseSize, parseSwitch, parseUrl } from './quantities.ts';
 
@@ -16,6 +17,8 @@ export interface StoreSettings {
   pathStyle?: boolean;
   /** Of the AWS configuration files; undefined: the SDK's default chain of credentials. */
   profile?: string;
+  /** Whose prices its use has, `aws/us-east-1`; undefined: those that all have. */
+  prices?: string;
   extentBytesMax?: number;
   connectionsMax?: number;
   connectTimeoutMs?: number;
@@ -51,6 +54,7 @@ const parsers: {
   region: { key: 'region', parse: parseStoreRegion },
   pathStyle: { key: 'pathStyle', parse: parseSwitch },
   profile: { key: 'profile', parse: parseProfile },
+  prices: { key: 'prices', parse: parseMarket },
   extentBytesMax: { key: 'extentBytes', parse: parseExtentBytes },
   connectionsMax: { key: 'connectionsMax', parse: within(parseCount, 1, 1024, '1 to 1024') },
   connectTimeoutMs: { key: 'connectTimeout', parse: parseTimeout },
@@ -177,6 +181,13 @@ function parseStoreUrl(text: string): string {
 export function parseStoreRegion(text: string): string {
   if (/^[A-Za-z0-9_-]{1,64}$/.test(text)) return text;
   throw new Error('must be a region name such as us-east-1');
+}
+
+/** A provider's region, or `none`, where nothing has a price. */
+export function parseMarket(text: string): string {
+  if (text === 'none') return freeMarket;
+  if (/^[a-z0-9.-]{1,63}\/[a-z0-9.-]{1,63}$/.test(text)) return text;
+  throw new Error('must be PROVIDER/REGION such as aws/us-east-1, or none');
 }
 
 function parseProfile(text: string): string {

@@ -25,8 +25,6 @@ import { Sweeper } from '../ledger/sweeper.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
 import { readLimited } from '../quota/leases/account-tables.ts';
 import { LeaseDesk } from '../quota/leases/lease-desk.ts';
-import type { PriceBook } from '../quota/prices/price-book.ts';
-import { type PriceBooks, readPriceBooks, shippedFolder } from '../quota/prices/price-books.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
 import { DigestPool } from '../tiering/digest-pool.ts';
 import { ObjectReader } from '../tiering/object-reader.ts';
@@ -40,6 +38,7 @@ import type { DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { RemoteStores, reasonOf } from './remote-stores.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
+import { StorePrices } from './store-prices.ts';
 import { chooseStores } from './store-settings.ts';
 
 export interface WiredGateway {
@@ -68,7 +67,8 @@ export async function wire(config: Config, folder: DataFolder): Promise<WiredGat
 }
 
 async function start(config: Config, folder: DataFolder, closers: Closers): Promise<WiredGateway> {
-  const ledger = await openLedger(folder, closers);
+  const prices = new StorePrices(config, Date.now());
+  const ledger = await openLedger({ folder, closers, prices });
   const { tx: read } = opened(
     closers,
     openDatabase(folder.databaseFile, { readonly: true, cacheKib: readCacheKib }),
@@ -106,8 +106,8 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     return url;
   };
   const desk = await openDesk(parts);
-  const prices = readPriceBooks([shippedFolder]);
-  const bookOf = (): PriceBook => bookInForce(prices);
+  prices.enter(opening.storeList.gates);
+  const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   const rooms = furnish(config, { ...parts, ...opening, ...books, desk, bookOf, publicUrl });
   startSweeper(config, rooms, opening.stores, closers);
   closers.push(() => endSoon(opening.storeList));
@@ -119,11 +119,15 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   return { endpoint: publicUrl(), close: () => closeAll(closers) };
 }
 
-async function openLedger(folder: DataFolder, closers: Closers): Promise<Ledger> {
+async function openLedger({
+  folder,
+  closers,
+  prices,
+}: Pick<Parts, 'folder' | 'closers'> & { prices: StorePrices }): Promise<Ledger> {
   const ledger = await Ledger.open({
     path: folder.databaseFile,
     rootKeys: folder.rootKeys.keys,
-    priceBooks: [shippedFolder],
+    priceBooks: [...prices.books],
     onFatal: (reason) => {
       // Nothing can be answered for any more: what was not acknowledged may or may not be stored.
       process.stderr.write(`bursar: the ledger cannot go on, stopping: ${reason}\n`);
@@ -189,12 +193,6 @@ async function openDesk({ ledger, read, closers }: Parts): Promise<LeaseDesk> {
     return desk.close();
   });
   return desk;
-}
-
-function bookInForce(books: PriceBooks): PriceBook {
-  const book = books.inForce('aws', 'us-east-1', Date.now());
-  if (!book) throw new Error('no price book is in force');
-  return book;
 }
 
 type Books = Pick<

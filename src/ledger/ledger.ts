@@ -6,6 +6,7 @@ import { Refusal } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
 import type { Draw } from '../quota/amounts.ts';
 import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
+import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
 import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
 
@@ -27,8 +28,8 @@ export interface LedgerOptions {
   path: string;
   /** Of all epochs; `addRootKey` changes add others. */
   rootKeys: readonly RootKey[];
-  /** Folders of price books. */
-  priceBooks: readonly string[];
+  /** All by which anything may be charged. */
+  priceBooks: readonly PriceBook[];
   /** Called once when the ledger cannot go on: the process must stop. */
   onFatal: (reason: string) => void;
   /** Called for each request that failed by a bug. */

@@ -6,7 +6,8 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { type OpenDatabase, openDatabase } from '../core/database.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';
 import { Cashier } from '../quota/cashier.ts';
-import { readPriceBooks } from '../quota/prices/price-books.ts';
+import type { PriceBook } from '../quota/prices/price-book.ts';
+import { PriceBooks } from '../quota/prices/price-books.ts';
 import { applyCommit, applyHousekeeping } from './apply.ts';
 import type { LedgerAnswer, LedgerRequest } from './commit.ts';
 import { claimEpochs } from './key-epochs.ts';
@@ -16,8 +17,7 @@ export interface WorkerOptions {
   path: string;
   /** Of all epochs. */
   rootKeys: readonly RootKey[];
-  /** Folders of price books. */
-  priceBooks: readonly string[];
+  priceBooks: readonly PriceBook[];
 }
 
 export type ToWorker = { batch: number; requests: LedgerRequest[] } | { close: true };
@@ -40,7 +40,7 @@ const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
 createSchema(db);
 const keyring = new Keyring(rootKeys);
 await claimEpochs(db.tx, keyring);
-const cashier = new Cashier(db.tx, processId, readPriceBooks(priceBooks));
+const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks));
 const last = await db.tx.get<{ idx: number | null; timeMs: number | null }>(
   'SELECT max(idx) AS idx, time_ms AS timeMs FROM records',
 );

@@ -11,7 +11,7 @@ import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
 import type { Change, Commit } from '#bursar/ledger/commit.js';
 import { Ledger } from '#bursar/ledger/ledger.js';
-import { shippedFolder } from '#bursar/quota/prices/price-books.js';
+import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 
 /** What the fixture's rows are authenticated with. */
 export const rootKey: RootKey = { epoch: 1, key: Buffer.alloc(32, 7) };
@@ -42,7 +42,7 @@ export async function openLedger(): Promise<LedgerFixture> {
   const open = () =>
     Ledger.open({
       path,
-      priceBooks: [shippedFolder],
+      priceBooks: [...readPriceBooks()],
       rootKeys: [rootKey],
       onFatal: (reason) => fatal.push(reason),
       onFailure: (reason) => failures.push(reason),

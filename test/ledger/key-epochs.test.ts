@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
 import type { RootKey } from '#bursar/core/keyring.js';
 import { Ledger } from '#bursar/ledger/ledger.js';
-import { shippedFolder } from '#bursar/quota/prices/price-books.js';
+import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { commitOf } from './fixture.ts';
 
 let folder: string;
@@ -29,7 +29,7 @@ function open(...rootKeys: RootKey[]): Promise<Ledger> {
   return Ledger.open({
     path: path(),
     rootKeys,
-    priceBooks: [shippedFolder],
+    priceBooks: [...readPriceBooks()],
     onFatal: unexpected,
     onFailure: unexpected,
   });

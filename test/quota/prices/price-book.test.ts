@@ -132,14 +132,14 @@ describe('price books', () => {
   it('are in force from their day on until the next', () => {
     const days = [from('b', '2010-01-01'), from('c', '2026-01-01'), from('a', '2007-06-01')];
     const books = new PriceBooks([...days, from('other', '2000-01-01', 'eu-west-1')]);
-    const nameAt = (timeMs: number) => books.inForce('aws', 'us-east-1', timeMs)?.name;
+    const nameAt = (timeMs: number) => books.inForce('aws/us-east-1', timeMs)?.name;
     expect(nameAt(Date.UTC(2007, 5, 1) - 1)).toBeUndefined();
     expect(nameAt(Date.UTC(2007, 5, 1))).toBe('a');
     expect(nameAt(Date.UTC(2010, 0, 1) - 1)).toBe('a');
     expect(nameAt(Date.UTC(2010, 0, 1))).toBe('b');
     expect(nameAt(Date.UTC(2030, 0, 1))).toBe('c');
-    expect(books.inForce('aws', 'eu-west-1', 0)).toBeUndefined();
-    expect(books.inForce('gcp', 'us-east-1', Date.UTC(2026, 5))).toBeUndefined();
+    expect(books.inForce('aws/eu-west-1', 0)).toBeUndefined();
+    expect(books.inForce('gcp/us-east-1', Date.UTC(2026, 5))).toBeUndefined();
   });
 
   it('are refused with two of one name, or two from one day on', () => {
@@ -173,7 +173,7 @@ describe('the shipped price books', () => {
     [Date.UTC(2010, 10), 's3-2010'],
     [Date.UTC(2026, 10), 'aws-us-east-1-2026'],
   ])('have one in force at %d: %s', (timeMs, name) => {
-    expect(books.inForce('aws', 'us-east-1', timeMs)?.name).toBe(name);
+    expect(books.inForce('aws/us-east-1', timeMs)?.name).toBe(name);
   });
 
   it('have the six classes of 2026 with their minimums', () => {
