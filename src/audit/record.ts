@@ -2,6 +2,7 @@
 // are written in code-unit order and JSON.stringify serializes strings and integers as RFC 8785
 // does, so its output is canonical as it is; a test holds that against an independent
 // canonicalizer.
+import type { StoreUse } from '../core/backend-use.ts';
 import { formatUsd } from '../core/money.ts';
 import type { Limits } from '../core/quota-terms.ts';
 
@@ -57,6 +58,14 @@ export interface RecordSeal {
   cost: bigint | null;
   /** As which of S3's requests, and the name of the price book; null: no request was charged. */
   priced?: { price: string; book: string } | null;
+  /** What the stores were asked for it, and what the operator is billed for that, picodollars. */
+  backend?: readonly BackendEntry[] | null;
+}
+
+export interface BackendEntry extends StoreUse {
+  /** Name of the price book. */
+  book: string;
+  cost: bigint;
 }
 
 /** The canonical text; absent members are left out. */
@@ -64,6 +73,8 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
   return JSON.stringify({
     accessKeyId: draft.accessKeyId ?? undefined,
     action: draft.action,
+    backend: seal.backend?.map(renderBackend),
+    backendCost: seal.backend ? formatUsd(sumCosts(seal.backend)) : undefined,
     bucket: draft.bucket ?? undefined,
     bucketOwner: draft.bucketOwner ?? undefined,
     bucketTenant: draft.bucketTenant ?? undefined,
@@ -94,6 +105,16 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     time: new Date(seal.timeMs).toISOString(),
     tokens: draft.tokens ?? undefined,
   });
+}
+
+function renderBackend(entry: BackendEntry): object {
+  const { cost, frees, gets, book, puts, receivedBytes, sentBytes, store } = entry;
+  const priceBook = book;
+  return { cost: formatUsd(cost), frees, gets, priceBook, puts, receivedBytes, sentBytes, store };
+}
+
+function sumCosts(entries: readonly BackendEntry[]): bigint {
+  return entries.reduce((sum, { cost }) => sum + cost, 0n);
 }
 
 /** The same with its members in code-unit order: limits come as their sender wrote them. */

@@ -39,7 +39,9 @@ export async function applyCommit(
   const { charge } = commit;
   const cost = charge && (await cashier.charge(charge, storage, moment.timeMs));
   const priced = charge && charge.transfer.requests > 0 ? charge.pricing : null;
-  const seal: RecordSeal = { index: moment.seq, timeMs: moment.timeMs, ...storage, cost, priced };
+  const backend = commit.backend && (await cashier.chargeBackend(commit.backend, moment.timeMs));
+  const { seq: index, timeMs } = moment;
+  const seal: RecordSeal = { index, timeMs, ...storage, cost, priced, backend };
   if (outcome.ok) {
     await appendRecord(tx, commit.record, seal);
     return { ok: true, index: moment.seq, timeMs: moment.timeMs };

@@ -12,6 +12,7 @@ import type { ErrorCode } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
 import type { Limits } from '../core/quota-terms.ts';
 import type { Draw } from '../quota/amounts.ts';
+import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
 
@@ -76,6 +77,8 @@ export interface Commit {
   change: Change;
   /** null: nobody is charged. */
   charge: Charge | null;
+  /** What the stores were asked for it: the operator's cost. Absent or null: nothing. */
+  backend?: BackendBill | null;
   record: RecordDraft;
 }
 

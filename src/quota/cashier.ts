@@ -3,6 +3,13 @@
 // gave, which the records say; and after a rollback comes `discard`, before a commit `flush`.
 import type { Tx } from '../core/database.ts';
 import type { Picodollars } from '../core/money.ts';
+import {
+  type BackendBill,
+  backendDraws,
+  type PricedUse,
+  priceUse,
+  transferOf,
+} from './backend-cost.ts';
 import { type Charge, drawsOf } from './charge.ts';
 import { AccountBook } from './leases/account-book.ts';
 import { AccountTables } from './leases/account-tables.ts';
@@ -15,12 +22,14 @@ export class Cashier {
   readonly accounts: AccountBook;
   readonly #books: PriceBooks;
   readonly #totals: TransferTotals;
+  readonly #backendTotals: TransferTotals;
 
   /** `holder` names this run of the gateway. */
   constructor(tx: Tx, holder: string, books: PriceBooks) {
     this.accounts = new AccountBook(new AccountTables(tx), holder);
     this.#books = books;
-    this.#totals = new TransferTotals(tx);
+    this.#totals = new TransferTotals(tx, 'users');
+    this.#backendTotals = new TransferTotals(tx, 'backend');
   }
 
   /** Charges an operation, and what it added to or removed from what is stored; gives its cost. */
@@ -37,13 +46,29 @@ export class Cashier {
     return cost;
   }
 
+  /** Posts what the stores' providers bill the operator; gives each use with its cost. */
+  async chargeBackend({ tenant, uses }: BackendBill, timeMs: number): Promise<PricedUse[]> {
+    const priced: PricedUse[] = [];
+    for (const use of uses) {
+      const book = this.#bookOf(use.book);
+      const before = await this.#backendTotals.add(book, transferOf(use), timeMs);
+      const cost = priceUse(book, use, before);
+      const draws = backendDraws(tenant, use, cost);
+      await this.accounts.post({ held: [], isMixed: false }, draws, timeMs);
+      priced.push({ ...use, cost });
+    }
+    return priced;
+  }
+
   async flush(): Promise<void> {
     await this.#totals.flush();
+    await this.#backendTotals.flush();
     await this.accounts.flush();
   }
 
   discard(): void {
     this.#totals.discard();
+    this.#backendTotals.discard();
     this.accounts.discard();
   }
 

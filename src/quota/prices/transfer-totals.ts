@@ -1,5 +1,6 @@
 // What was sent and received in a month under the prices of one provider's region: what the tiers of
-// its tariffs go by. It is the gateway's total, as the provider bills it, not a tenant's.
+// its tariffs go by. It is the gateway's total, as the provider bills it, not a tenant's; and what
+// users moved, which they are charged, is counted apart from what the gateway moved for it.
 // Invariant: after a rollback comes `discard`, before a commit `flush`; the ledger's thread alone
 // writes, so what was read stays true.
 import type { Tx } from '../../core/database.ts';
@@ -9,12 +10,13 @@ import type { PriceBook } from './price-book.ts';
 
 export const transferSchema = `
 CREATE TABLE quota_transfers (     -- of the latest month in which there were any
+  side TEXT NOT NULL,              -- users | backend: moved by users, or by the gateway for them
   provider TEXT NOT NULL,
   region TEXT NOT NULL,
   month_ms INTEGER NOT NULL,       -- its begin
   ingress_bytes INTEGER NOT NULL,
   egress_bytes INTEGER NOT NULL,
-  PRIMARY KEY (provider, region)
+  PRIMARY KEY (side, provider, region)
 ) WITHOUT ROWID;
 `;
 
@@ -28,11 +30,13 @@ interface Total {
 
 export class TransferTotals {
   readonly #tx: Tx;
+  readonly #side: 'users' | 'backend';
   readonly #totals = new Map<string, Total>();
   readonly #changed = new Set<Total>();
 
-  constructor(tx: Tx) {
+  constructor(tx: Tx, side: 'users' | 'backend') {
     this.#tx = tx;
+    this.#side = side;
   }
 
   /** Adds an operation's bytes; gives what there was in the month before it. */
@@ -59,7 +63,8 @@ export class TransferTotals {
   async flush(): Promise<void> {
     for (const { provider, region, monthMs, ingressBytes, egressBytes } of this.#changed) {
       await this.#tx.run(
-        'INSERT OR REPLACE INTO quota_transfers VALUES (?, ?, ?, ?, ?)',
+        'INSERT OR REPLACE INTO quota_transfers VALUES (?, ?, ?, ?, ?, ?)',
+        this.#side,
         provider,
         region,
         monthMs,
@@ -79,7 +84,9 @@ export class TransferTotals {
   #read(provider: string, region: string): Promise<Total | undefined> {
     return this.#tx.get<Total>(
       `SELECT provider, region, month_ms AS monthMs, ingress_bytes AS ingressBytes,
-         egress_bytes AS egressBytes FROM quota_transfers WHERE provider = ? AND region = ?`,
+         egress_bytes AS egressBytes FROM quota_transfers
+         WHERE side = ? AND provider = ? AND region = ?`,
+      this.#side,
       provider,
       region,
     );

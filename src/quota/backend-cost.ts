@@ -1,0 +1,86 @@
+// The operator's side of the account: what the stores' providers bill for what was really asked of
+// them, extents, retries and second requests included. It is kept beside what users are charged and
+// never charged to them: its accounts have no limits. Invariant: each is the sum of the costs that
+// the records say (docs/admin/operator-cost.md).
+import type { StoreUse } from '../core/backend-use.ts';
+import type { Reader } from '../core/database.ts';
+import type { Picodollars } from '../core/money.ts';
+import type { Draw } from './amounts.ts';
+import { chargeOperation, type MonthTransfers } from './prices/charges.ts';
+import { classPrices, type PriceBook } from './prices/price-book.ts';
+
+/** What the stores were asked for an operation, or for none. Plain data: it crosses threads. */
+export interface BackendBill {
+  /** For whose data; null: for the gateway itself. */
+  tenant: string | null;
+  uses: readonly BilledUse[];
+}
+
+export interface BilledUse extends StoreUse {
+  /** Name of the price book that was in force. */
+  book: string;
+}
+
+export interface PricedUse extends BilledUse {
+  cost: Picodollars;
+}
+
+/** The driver names no class, so extents have the one that S3 gives by itself. */
+const extentClass = 'STANDARD';
+
+/** What the provider moved: it gets what the gateway sends. */
+export function transferOf({ sentBytes, receivedBytes }: StoreUse): MonthTransfers {
+  return { ingressBytes: sentBytes, egressBytes: receivedBytes };
+}
+
+/** What the provider bills for it after the month's earlier transfers. */
+export function priceUse(book: PriceBook, use: StoreUse, before: MonthTransfers): Picodollars {
+  const { picodollarsPerPut, picodollarsPerGet } = classPrices(book, extentClass);
+  const moved = { ...transferOf(use), retrievalBytes: use.receivedBytes };
+  const operation = { storageClass: extentClass, price: 'free', ...moved } as const;
+  return (
+    BigInt(use.puts) * picodollarsPerPut +
+    BigInt(use.gets) * picodollarsPerGet +
+    chargeOperation(book, operation, before).total
+  );
+}
+
+/** Whom it is posted to: the store, and the tenant whose data it was for. */
+export function backendDraws(tenant: string | null, use: StoreUse, cost: Picodollars): Draw[] {
+  const amounts = {
+    ...transferOf(use),
+    requests: use.puts + use.gets + use.frees,
+    spend: Number(cost),
+  };
+  const draws: Draw[] = [{ account: `store:${use.store}`, amounts }];
+  if (tenant !== null) draws.push({ account: `backend:${tenant}`, amounts });
+  return draws;
+}
+
+/** What providers have billed since ever, by the prices that were in force. */
+export interface BackendCost {
+  /** `store:NAME`, or `backend:TENANT`: the part of all stores' that was for its data. */
+  account: string;
+  requests: number;
+  /** Sent to the store. */
+  ingressBytes: number;
+  /** Received from it. */
+  egressBytes: number;
+  /** Picodollars, in decimal. */
+  spend: string;
+}
+
+const columns = `account, used_requests AS requests, used_ingress_bytes AS ingressBytes,
+  used_egress_bytes AS egressBytes, CAST(used_spend AS TEXT) AS spend`;
+
+/** Of a tenant, for its admins; of all stores and tenants when null, for the operator. */
+export function listBackendCosts(read: Reader, tenant: string | null): Promise<BackendCost[]> {
+  if (tenant !== null) {
+    const sql = `SELECT ${columns} FROM quota_accounts WHERE account = ?`;
+    return read.all<BackendCost>(sql, `backend:${tenant}`);
+  }
+  return read.all<BackendCost>(
+    `SELECT ${columns} FROM quota_accounts WHERE (account > 'backend:' AND account < 'backend;')
+       OR (account > 'store:' AND account < 'store;') ORDER BY account`,
+  );
+}
