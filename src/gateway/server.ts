@@ -104,6 +104,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     grants: rooms.grants,
     mounts: rooms.mounts,
     buckets: rooms.buckets,
+    desk: rooms.desk,
     publicUrl: rooms.publicUrl,
     outside: rooms.outside,
     directory,

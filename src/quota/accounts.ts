@@ -1,6 +1,5 @@
 // Accounts: whatever has a budget, by name. Invariant: a name has one reading, and is bounded, so it
 // is a key of tables and maps as it comes.
-import type { Principal } from '../core/principal.ts';
 
 export type Account =
   | { kind: 'tenant'; tenant: string }
@@ -36,46 +35,38 @@ export function accountName(account: Account): string {
   }
 }
 
-/** In whose name a token acts, or who owns a bucket: `tenant` and principal's name. */
+/** In whose name a token acts, or who owns a bucket. `name` null: nobody knows which principal. */
 export interface Holder {
   tenant: string;
-  name: string;
+  name: string | null;
 }
 
-type Asker = Pick<Principal, 'tenant' | 'name' | 'role'>;
+/** How far a right goes: everywhere, in one's tenant, to what is one's own. */
+type Reach = 'all' | 'tenant' | 'self' | 'none';
 
-/**
- * May they see limits and use? The operator all, a tenant's admins and auditors all of the tenant,
- * a member its own. `holder` of a bucket or a token; null when there is none of the name, which
- * only the operator may learn.
- */
-export function maySeeAccount(asker: Asker, account: Account, holder: Holder | null): boolean {
-  if (asker.role === 'operator') return true;
-  const owner = ownerOf(account, holder);
-  if (owner === null || owner.tenant !== asker.tenant) return false;
-  return asker.role !== 'member' || owner.name === asker.name;
-}
-
-/**
- * May they set limits? The operator all; a tenant's admins those of its principals and buckets.
- * Nobody sets a token's: its links say them, signed.
- */
-export function maySetLimits(asker: Asker, account: Account): boolean {
-  if (account.kind === 'token') return false;
-  if (asker.role === 'operator') return true;
-  return asker.role === 'admin' && account.kind !== 'tenant' && account.tenant === asker.tenant;
-}
-
-function ownerOf(
+/** May they see limits and use? `holder`: of a bucket or a token; null: there is none. */
+export function maySeeAccount(
+  asker: { tenant: string; name: string },
+  reach: Reach,
   account: Account,
   holder: Holder | null,
-): Holder | { tenant: string; name: null } | null {
+): boolean {
+  if (reach === 'all') return true;
+  const owner = ownerOf(account, holder);
+  if (reach === 'none' || owner?.tenant !== asker.tenant) return false;
+  return reach === 'tenant' || owner.name === asker.name;
+}
+
+/** Whose an account is; of a tenant's nobody's in particular. */
+function ownerOf(account: Account, holder: Holder | null): Holder | null {
   switch (account.kind) {
     case 'tenant':
       return { tenant: account.tenant, name: null };
     case 'principal':
       return account;
     case 'bucket':
+      // Of one that was deleted the tenant remembers what it used, and its limits.
+      return { tenant: account.tenant, name: holder?.name ?? null };
     case 'token':
       return holder;
   }

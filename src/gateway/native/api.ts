@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { RequestFacts } from '../../authz/grants/access-request.ts';
 import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
+import { readLimits } from '../../quota/leases/account-tables.ts';
 import type { Origin } from '../trusted-proxies.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
 import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
@@ -14,6 +15,7 @@ import { grantRoutes } from './grant-routes.ts';
 import { groupRoutes } from './group-routes.ts';
 import { issuerRoutes } from './issuer-routes.ts';
 import { keyRoutes } from './key-routes.ts';
+import { limitRoutes } from './limit-routes.ts';
 import { mountRoutes } from './mount-routes.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { principalRoutes } from './principal-routes.ts';
@@ -44,6 +46,7 @@ const routes: readonly NativeRoute[] = [
   ...explainRoutes,
   ...recordRoutes,
   ...usageRoutes,
+  ...limitRoutes,
   ...verifyRoutes,
   ...whoAmIRoutes,
   ...keyRoutes,
@@ -238,11 +241,16 @@ async function commit(
  * that is in `updates`, also when one of them throws `Refusal`: it has no room for the change.
  */
 async function follow(
-  { followers }: NativeDeps,
+  { followers, desk, read }: NativeDeps,
   change: NativeChange | null,
   updates: (() => void | Promise<void>)[],
 ): Promise<void> {
-  if (!change || change.type === 'addRootKey') return;
+  if (!change || change.type === 'addRootKey' || change.type === 'forgetLost') return;
+  if (change.type === 'setLimits') {
+    const { account } = change;
+    updates.push(async () => desk.setLimits(account, await readLimits(read, account)));
+    return;
+  }
   // One after the other: each may wait for changes that are under way.
   for (const follower of followers) updates.push(await follower.follow(change));
 }

@@ -10,8 +10,10 @@ import type { TokenKeys } from '../../authz/token-keys.ts';
 import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { Keyring, RootKey } from '../../core/keyring.ts';
+import type { Limits } from '../../core/quota-terms.ts';
 import type { RootKeyFile } from '../../core/root-keys.ts';
 import type { Sealer } from '../../core/sealing.ts';
+import type { LeaseDesk } from '../../quota/leases/lease-desk.ts';
 import type { Rooms } from '../context.ts';
 import type { DataVerifier, Finding } from '../data-verifier.ts';
 import type { StoreList } from '../store-list.ts';
@@ -29,8 +31,20 @@ export type Identity = Pick<
   | 'authentication'
 >;
 
+/** A change of what accounts may use. */
+export type LimitChange =
+  | {
+      type: 'setLimits';
+      account: string;
+      /** null: it has none from now on. */
+      limits: Limits | null;
+      /** Refused unless these are the account's; undefined: whatever it has. */
+      before?: Limits | null;
+    }
+  | { type: 'forgetLost'; account: string };
+
 /** What a call can change. A root key is durable in its file already. */
-export type NativeChange = AuthzChange | { type: 'addRootKey'; key: RootKey };
+export type NativeChange = AuthzChange | LimitChange | { type: 'addRootKey'; key: RootKey };
 
 /** One authenticated call, ready to be committed. */
 export interface NativeEntry {
@@ -53,6 +67,8 @@ export interface NativeEntry {
 
 export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets'> {
   directory: Directory;
+  /** Told of an account's limits as they are durable. */
+  desk: Pick<LeaseDesk, 'setLimits'>;
   /** Told of each change of who there is and what they may. */
   followers: readonly Follower[];
   sealer: Sealer;

@@ -47,7 +47,7 @@ export function schemaOf(route: NativeRoute): FastifySchema {
   const names = [...route.url.matchAll(/:(\w+)/g)].map((match) => match[1] as string);
   const success = route.answer ?? { type: 'null', description: 'No content.' };
   const schema: FastifySchema = {
-    operationId: route.action.replace('bursar:', ''),
+    operationId: route.operation ?? route.action.replace('bursar:', ''),
     summary: route.summary,
     querystring: closedObject(route.query ?? {}),
     response: { [route.status]: success, default: problemContent },

@@ -70,6 +70,11 @@ const table = {
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:ListUsage': /*        */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:GetUsage': /*         */ ['all', 'tenant', 'tenant', 'self'],
+  'bursar:PutLimit': /*         */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ListLimits': /*       */ ['all', 'tenant', 'tenant', 'self'],
+  'bursar:GetLimit': /*         */ ['all', 'tenant', 'tenant', 'self'],
+  'bursar:DeleteLimit': /*      */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ReconcileLimit': /*   */ ['all', 'none', 'none', 'none'],
   'bursar:VerifyData': /*       */ ['all', 'tenant', 'none', 'none'],
 } as const satisfies Record<BursarAction, readonly [Reach, Reach, Reach, Reach]>;
 

@@ -8,6 +8,7 @@ import type { Authenticator } from '../../authz/authenticate.ts';
 import { bearerType } from '../../authz/bearer.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
 import { type IntegrityError, Refusal } from '../../core/errors.ts';
+import type { Limits } from '../../core/quota-terms.ts';
 import type { Change } from '../../ledger/commit.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Finding } from '../data-verifier.ts';
@@ -74,8 +75,16 @@ async function commitEntry(ledger: Ledger, entry: NativeEntry): Promise<{ index:
 
 function changeOf({ change }: NativeEntry): Change {
   if (!change) return { kind: 'none' };
-  if (change.type === 'addRootKey') return { kind: 'addRootKey', key: change.key };
-  return { kind: 'identity', identity: change };
+  switch (change.type) {
+    case 'addRootKey':
+      return { kind: 'addRootKey', key: change.key };
+    case 'setLimits':
+      return { ...change, kind: 'setLimits' };
+    case 'forgetLost':
+      return { kind: 'forgetLost', account: change.account };
+    default:
+      return { kind: 'identity', identity: change };
+  }
 }
 
 function draftOf(entry: NativeEntry): RecordDraft {
@@ -89,6 +98,7 @@ function draftOf(entry: NativeEntry): RecordDraft {
     tokens: delegation?.ids ?? null,
     evidence,
     target: entry.target,
+    limits: limitsOf(entry),
     bytesIn: entry.bytesIn,
     bytesOut: 0,
     requestId: entry.requestId,
@@ -96,6 +106,12 @@ function draftOf(entry: NativeEntry): RecordDraft {
     status: entry.status,
     error: entry.refused ?? null,
   };
+}
+
+/** What is set by it may be used from then on. */
+function limitsOf({ change }: NativeEntry): Limits | null {
+  if (change?.type === 'setLimits') return change.limits;
+  return (change?.type === 'addToken' && change.details.limits) || null;
 }
 
 /**

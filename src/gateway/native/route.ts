@@ -45,6 +45,8 @@ export interface NativeRoute {
   /** Parameters `:t` and `:p` are a tenant and a principal; rights are decided on them. */
   url: string;
   action: NativeAction;
+  /** Its name in the description, where another route asks for the same action. */
+  operation?: string;
   summary: string;
   /** Status of success. 204 has no body. */
   status: 200 | 201 | 204;
@@ -70,7 +72,8 @@ export function refuseDelegated({ identity }: Call): void {
   if (identity.delegation === null) return;
   throw new Refusal('AccessDenied', {
     message:
-      'With a token no key, other token, share link or issuer is made, and no key activated.',
+      'With a token no key, other token, share link or issuer is made, no key activated, and no ' +
+      'limit set.',
   });
 }
 

@@ -11,6 +11,10 @@ export const accountSchema = `
 CREATE TABLE quota_accounts (      -- whatever was ever charged, or has limits
   account TEXT PRIMARY KEY,        -- tenant:T | principal:T/P | bucket:T/B | token:jti
   limits TEXT,                     -- JSON, as core/quota-terms.ts has it; null: none
+  told TEXT,                       -- JSON: of which share of them alarms told; null: of none
+  token_tenant TEXT,               -- of a token: in whose name it acts, and until when
+  token_principal TEXT,
+  token_expires_ms INTEGER,
   used_spend INTEGER NOT NULL,     -- picodollars; flows since ever, levels now
   used_stored_bytes INTEGER NOT NULL,
   used_stored_objects INTEGER NOT NULL,
@@ -22,6 +26,8 @@ CREATE TABLE quota_accounts (      -- whatever was ever charged, or has limits
   lost_egress_bytes INTEGER NOT NULL,
   lost_requests INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX quota_tokens_by_expiry ON quota_accounts (token_expires_ms)
+  WHERE token_expires_ms IS NOT NULL;
 
 CREATE TABLE quota_windows (       -- the same counters, as they were when the window began
   account TEXT NOT NULL,
@@ -66,12 +72,13 @@ const asText = (columns: readonly string[]): string =>
   columns.map((column) => `CAST(${column} AS TEXT) AS ${column}`).join(', ');
 const places = (count: number): string => Array(count).fill('?').join(', ');
 
-const readAccount = `SELECT limits, ${asText(accountColumns)} FROM quota_accounts WHERE account = ?`;
+const readAccount = `SELECT limits, told, token_tenant, token_principal, token_expires_ms,
+  ${asText(accountColumns)} FROM quota_accounts WHERE account = ?`;
 const readWindows = `SELECT window, begin_ms, ${asText(windowColumns)} FROM quota_windows
   WHERE account = ?`;
 const readLeases = `SELECT holder, ${asText(leaseColumns)} FROM quota_leases WHERE account = ?`;
 const writeAccount = `INSERT OR REPLACE INTO quota_accounts
-  VALUES (${places(2 + accountColumns.length)})`;
+  VALUES (${places(6 + accountColumns.length)})`;
 const writeWindow = `INSERT OR REPLACE INTO quota_windows
   VALUES (${places(3 + windowColumns.length)})`;
 const writeLease = `INSERT OR REPLACE INTO quota_leases
@@ -91,11 +98,16 @@ export class AccountTables implements AccountStorage {
   }
 
   async write(account: string, state: AccountState, changes: AccountChanges): Promise<void> {
+    const { token, told } = state;
     const limits = state.limits && JSON.stringify(state.limits.limits);
-    const sums = [...valuesOf(state.used, meters), ...valuesOf(state.lost, flows)];
-    await this.#tx.run(writeAccount, account, limits, ...sums);
-    for (const window of markedWindows) {
-      if (!changes.windows.has(window)) continue;
+    await this.#tx.run(
+      writeAccount,
+      ...[account, limits, told.size === 0 ? null : JSON.stringify([...told])],
+      ...[token?.tenant ?? null, token?.principal ?? null, token?.expiresAtMs ?? null],
+      ...valuesOf(state.used, meters),
+      ...valuesOf(state.lost, flows),
+    );
+    for (const window of changes.windows) {
       const { beginMs, used, lost } = state.marks[window];
       const values = [...valuesOf(used, flows), ...valuesOf(lost, flows)];
       await this.#tx.run(writeWindow, account, window, beginMs, ...values);
@@ -108,6 +120,17 @@ export class AccountTables implements AccountStorage {
         await this.#tx.run(sql, account, holder);
       }
     }
+  }
+
+  async remove(account: string): Promise<void> {
+    for (const table of ['quota_accounts', 'quota_windows', 'quota_leases']) {
+      await this.#tx.run(`DELETE FROM ${table} WHERE account = ?`, account);
+    }
+  }
+
+  async expiredTokens(beforeMs: number, max: number): Promise<string[]> {
+    const sql = 'SELECT account FROM quota_accounts WHERE token_expires_ms < ? LIMIT ?';
+    return (await this.#tx.all<Row>(sql, beforeMs, max)).map((row) => row.account as string);
   }
 
   async leasedByOthers(holder: string, max: number): Promise<string[]> {
@@ -128,6 +151,14 @@ export async function readAccountState(
   if (!row) return undefined;
   const state = newAccountState();
   state.limits = row.limits === null ? null : readStoredLimits(row.limits as string, account);
+  if (row.told !== null) state.told = new Map(JSON.parse(row.told as string));
+  if (row.token_expires_ms !== null) {
+    state.token = {
+      tenant: row.token_tenant as string,
+      principal: row.token_principal as string,
+      expiresAtMs: Number(row.token_expires_ms),
+    };
+  }
   readSums(row, 'used_', meters, state.used);
   readSums(row, 'lost_', flows, state.lost);
   for (const mark of await read.all<Row>(readWindows, account)) {
@@ -142,6 +173,13 @@ export async function readAccountState(
     state.leases.set(lease.holder as string, sums);
   }
   return state;
+}
+
+/** An account's limits; null: it has none. */
+export async function readLimits(read: Reader, account: string): Promise<Limits | null> {
+  const sql = 'SELECT limits FROM quota_accounts WHERE account = ?';
+  const text = (await read.get<{ limits: string | null }>(sql, account))?.limits ?? null;
+  return text === null ? null : (readStoredLimits(text, account)?.limits ?? null);
 }
 
 /** All accounts that have limits but tokens, whose links say them. */

@@ -1,0 +1,77 @@
+// Which accounts a caller of the native API may see, and whose limits they may set. Invariants: an
+// account that is not there and one that may not be seen are answered alike; nobody but an operator
+// sets a tenant's limits; and who is no admin sets none of those who are more than members.
+
+import { anonymousName } from '../../authz/identity.ts';
+import { findTokenOwner } from '../../authz/token-changes.ts';
+import { Refusal } from '../../core/errors.ts';
+import { type Account, type Holder, maySeeAccount, parseAccount } from '../../quota/accounts.ts';
+import type { NativeDeps } from './deps.ts';
+import { protectOthers } from './rights.ts';
+import { type Call, refuseDelegated } from './route.ts';
+
+/** The account of a name. Throws `NotFound` where there is none that the caller may see. */
+export async function findAccount({ who, reach, deps }: Call, name: string): Promise<Account> {
+  const account = parseAccount(name);
+  if (!account) throw new Refusal('NotFound');
+  const holder = await holderOf(deps, account);
+  if (!maySeeAccount(who, reach, account, holder)) throw new Refusal('NotFound');
+  if (!(await isThere(deps, account, name))) throw new Refusal('NotFound');
+  return account;
+}
+
+/** The same to set its limits. Throws `AccessDenied` for one that is seen and may not be limited. */
+export async function findLimitable(call: Call, name: string): Promise<Account> {
+  refuseDelegated(call);
+  const account = await findAccount(call, name);
+  const { who, deps } = call;
+  switch (account.kind) {
+    case 'token':
+      throw denied("A token's limits are in its links, as they were signed.");
+    case 'tenant':
+      if (who.role !== 'operator') throw denied("A tenant's limits are the operator's to set.");
+      break;
+    case 'principal':
+      await protectOthers(who, deps.directory, { tenant: account.tenant, principal: account.name });
+      break;
+    case 'bucket':
+      break;
+  }
+  return account;
+}
+
+async function holderOf({ read }: NativeDeps, account: Account): Promise<Holder | null> {
+  if (account.kind === 'bucket') {
+    const sql = 'SELECT tenant, owner AS name FROM buckets WHERE tenant = ? AND name = ?';
+    return (await read.get<Holder>(sql, account.tenant, account.name)) ?? null;
+  }
+  if (account.kind !== 'token') return null;
+  const owner = await findTokenOwner(read, account.id);
+  return owner ? { tenant: owner.tenant, name: owner.principal } : null;
+}
+
+/** Is there one, or was there once? What was used stays counted. */
+async function isThere(
+  { directory, read }: NativeDeps,
+  account: Account,
+  name: string,
+): Promise<boolean> {
+  if (await read.get('SELECT 1 FROM quota_accounts WHERE account = ?', name)) return true;
+  switch (account.kind) {
+    case 'tenant':
+      return (await directory.readTenant(account.tenant)) !== undefined;
+    case 'principal':
+      if (account.name === anonymousName) return !!(await directory.readTenant(account.tenant));
+      return !!(await directory.readPrincipal(account.tenant, account.name));
+    case 'bucket': {
+      const sql = 'SELECT 1 FROM buckets WHERE tenant = ? AND name = ?';
+      return !!(await read.get(sql, account.tenant, account.name));
+    }
+    case 'token':
+      return !!(await read.get('SELECT 1 FROM tokens WHERE id = ?', account.id));
+  }
+}
+
+function denied(message: string): Refusal {
+  return new Refusal('AccessDenied', { message });
+}

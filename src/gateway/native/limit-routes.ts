@@ -1,0 +1,153 @@
+// Native API: the limits of accounts, what of them is used, and what crashes lost. Invariants: who
+// asks about an account that it may not see, or that is not there, is answered the same; limits hold
+// from the first request on that follows the answer; and limits that were changed by somebody else
+// meanwhile are not merged with.
+import { nowMs } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { type Limits, readLimits } from '../../core/quota-terms.ts';
+import { accountName } from '../../quota/accounts.ts';
+import { reportCaps } from '../../quota/cap-report.ts';
+import { newAccountState } from '../../quota/leases/account-state.ts';
+import { readAccountState } from '../../quota/leases/account-tables.ts';
+import { type LimitedFilter, listLimited } from '../../quota/limited-accounts.ts';
+import { findAccount, findLimitable } from './account-access.ts';
+import type { NativeDeps } from './deps.ts';
+import { caps, limits, limitsPatch } from './limit-schemas.ts';
+import { type Call, type NativeRoute, pageOf, param } from './route.ts';
+import { answerObject, answerPage, pageQuery } from './schemas.ts';
+
+const path = '/_/v1/limits/:account';
+
+const limit = answerObject({
+  account: { type: 'string' },
+  limits: { ...limits, type: ['object', 'null'], description: 'null: there are none.' },
+  caps,
+});
+
+export const limitRoutes: NativeRoute[] = [
+  {
+    method: 'PUT',
+    url: path,
+    action: 'bursar:PutLimit',
+    summary: "Set an account's limits. They replace all that it had.",
+    status: 200,
+    body: limits,
+    answer: limit,
+    run: (call) => setLimits(call, () => ({ limits: merge(null, call.body as LimitsPatch) })),
+  },
+  {
+    method: 'PATCH',
+    url: path,
+    action: 'bursar:PutLimit',
+    operation: 'PatchLimit',
+    summary:
+      "Change an account's limits, as a JSON merge patch (RFC 7396): what is not named stays, and " +
+      'null takes a limit away.',
+    status: 200,
+    body: limitsPatch,
+    answer: limit,
+    run: (call) =>
+      setLimits(call, (before) => ({ limits: merge(before, call.body as LimitsPatch), before })),
+  },
+  {
+    method: 'GET',
+    url: '/_/v1/limits',
+    action: 'bursar:ListLimits',
+    summary: 'List the accounts with limits that the caller may see, but for tokens, by name.',
+    status: 200,
+    query: { ...pageQuery, after: { ...pageQuery.after, maxLength: 256 } },
+    answer: answerPage('limits', limit),
+    run: async (call) => {
+      const page = pageOf(call);
+      const accounts = await listLimited(call.deps.read, visibleTo(call), page);
+      const shown = [];
+      for (const account of accounts) shown.push(await showLimit(call.deps, account));
+      const next = accounts.length === page.limit ? (accounts.at(-1) ?? null) : null;
+      return { answer: { limits: shown, next } };
+    },
+  },
+  {
+    method: 'GET',
+    url: path,
+    action: 'bursar:GetLimit',
+    summary: "Show an account's limits, and what of them is used.",
+    status: 200,
+    answer: limit,
+    run: async (call) => {
+      const account = await findAccount(call, param(call, 'account'));
+      return { answer: await showLimit(call.deps, accountName(account)) };
+    },
+  },
+  {
+    method: 'DELETE',
+    url: path,
+    action: 'bursar:DeleteLimit',
+    summary: "Take an account's limits away, all of them. What it used stays counted.",
+    status: 204,
+    run: async (call) => {
+      const account = accountName(await findLimitable(call, param(call, 'account')));
+      return {
+        change: { type: 'setLimits', account, limits: null },
+        answer: async () => null,
+      };
+    },
+  },
+  {
+    method: 'POST',
+    url: `${path}/reconcile`,
+    action: 'bursar:ReconcileLimit',
+    summary: 'Count as unused what an account lost when the gateway died.',
+    status: 200,
+    answer: limit,
+    run: async (call) => {
+      const account = accountName(await findLimitable(call, param(call, 'account')));
+      return {
+        change: { type: 'forgetLost', account },
+        answer: () => showLimit(call.deps, account),
+      };
+    },
+  },
+];
+
+/** Limits, where null takes away what is there. */
+type LimitsPatch = {
+  readonly [name: string]: { readonly [window: string]: string | number | null } | null;
+};
+
+type Wanted = { limits: Limits | null; before?: Limits | null };
+
+async function setLimits(call: Call, want: (before: Limits | null) => Wanted) {
+  const account = accountName(await findLimitable(call, param(call, 'account')));
+  const state = await readAccountState(call.deps.read, account);
+  const wanted = want(state?.limits?.limits ?? null);
+  return {
+    change: { type: 'setLimits' as const, account, ...wanted },
+    answer: () => showLimit(call.deps, account),
+  };
+}
+
+/** Throws `InvalidInput`. */
+function merge(before: Limits | null, patch: LimitsPatch): Limits | null {
+  const merged: Record<string, object> = { ...before };
+  for (const [name, amounts] of Object.entries(patch)) {
+    const all = amounts === null ? {} : { ...merged[name], ...amounts };
+    const kept = Object.entries(all).filter(([, amount]) => amount !== null);
+    if (kept.length > 0) merged[name] = Object.fromEntries(kept);
+    else delete merged[name];
+  }
+  if (Object.keys(merged).length === 0) return null;
+  const limits = readLimits(merged);
+  if (limits) return limits;
+  throw new Refusal('InvalidInput', { message: 'body: these are no limits' });
+}
+
+/** Whose accounts a listing has. */
+function visibleTo({ who, reach }: Call): LimitedFilter {
+  if (reach === 'all') return {};
+  return reach === 'tenant' ? { tenant: who.tenant } : { tenant: who.tenant, principal: who.name };
+}
+
+async function showLimit({ read }: NativeDeps, account: string): Promise<object> {
+  const state = (await readAccountState(read, account)) ?? newAccountState();
+  return { account, limits: state.limits?.limits ?? null, caps: reportCaps(state, nowMs()) };
+}
