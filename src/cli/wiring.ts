@@ -17,6 +17,7 @@ import { newRequestId } from '../core/ids.ts';
 import type { Rooms } from '../gateway/context.ts';
 import { startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
+import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
@@ -25,6 +26,7 @@ import { Sweeper } from '../ledger/sweeper.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
 import { readLimited } from '../quota/leases/account-tables.ts';
 import { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import { Rates } from '../quota/rates.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
 import { DigestPool } from '../tiering/digest-pool.ts';
 import { ObjectReader } from '../tiering/object-reader.ts';
@@ -84,7 +86,9 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   };
   await ensureRootKey(rootKey);
 
-  const parts = { folder, ledger, read, closers };
+  // Closed after the stores and the journals in them, which it counts for.
+  const upkeep = opened(closers, new BackendUpkeep(ledger));
+  const parts = { folder, ledger, read, closers, upkeep };
   const opening = await openStores(config, parts);
   const policy = {
     allowPrivate: config.privateIssuers,
@@ -105,10 +109,11 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     if (url === undefined) throw new Error('the gateway does not listen yet');
     return url;
   };
-  const desk = await openDesk(parts);
+  const limits = await openLimits(parts);
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
-  const rooms = furnish(config, { ...parts, ...opening, ...books, desk, bookOf, publicUrl });
+  upkeep.start({ stores: opening.storeList, bookOf });
+  const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, bookOf, publicUrl });
   startSweeper(config, rooms, opening.stores, closers);
   closers.push(() => endSoon(opening.storeList));
   const onListening = (listened: string): void => {
@@ -143,6 +148,7 @@ interface Parts {
   folder: DataFolder;
   ledger: Ledger;
   read: Reader;
+  upkeep: BackendUpkeep;
   closers: Closers;
 }
 
@@ -154,7 +160,7 @@ interface OpenStores {
 
 /** Opens the local store, those that are configured, and their journals. */
 async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
-  const { folder, ledger, read, closers } = parts;
+  const { folder, ledger, read, closers, upkeep } = parts;
   const local = await LocalStore.open(folder.storeFolder);
   await local.removeTemporary();
   let journals = new Journals(new Map());
@@ -163,7 +169,9 @@ async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
     read,
     ledger,
     sealer: folder.sealer,
-    openDriver: (options) => S3Store.open(options),
+    openDriver: (options) => {
+      return S3Store.open({ ...options, tally: upkeep.tallyOf(options.number) });
+    },
     localState: () => storeState(folder),
     journalState: (number) => journals.state(number),
     log: (line) => process.stderr.write(`bursar: ${line}\n`),
@@ -183,21 +191,37 @@ async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
 const deskIntervalMs = 1000;
 
 /** Limits that are kept from memory, as the ledger has them. */
-async function openDesk({ ledger, read, closers }: Parts): Promise<LeaseDesk> {
+async function openLimits(parts: Parts): Promise<Pick<Rooms, 'desk' | 'rates'>> {
+  const { ledger, read, closers } = parts;
   const desk = new LeaseDesk(ledger, monotonicMs);
-  for (const { account, limits } of await readLimited(read)) desk.setLimits(account, limits);
-  const timer = setInterval(() => void desk.keep(), deskIntervalMs);
+  const rates = new Rates();
+  for (const { account, limits } of await readLimited(read)) {
+    desk.setLimits(account, limits);
+    rates.setLimits(account, limits);
+  }
+  const timer = setInterval(() => {
+    rates.keep();
+    void desk.keep();
+  }, deskIntervalMs);
   timer.unref();
   closers.push(() => {
     clearInterval(timer);
     return desk.close();
   });
-  return desk;
+  return { desk, rates };
 }
 
 type Books = Pick<
   Rooms,
-  'grants' | 'mounts' | 'outside' | 'revocations' | 'tokenUse' | 'desk' | 'bookOf' | 'publicUrl'
+  | 'grants'
+  | 'mounts'
+  | 'outside'
+  | 'revocations'
+  | 'tokenUse'
+  | 'desk'
+  | 'rates'
+  | 'bookOf'
+  | 'publicUrl'
 >;
 
 function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {

@@ -23,7 +23,7 @@ export type Limits = {
   /** Most of it in a window: `spend` in decimal USD, in a string; else a count. */
   readonly [M in Meter]?: { readonly [W in Window]?: M extends 'spend' ? string : number };
 } & {
-  /** Most per second. */
+  /** Most per second, at least 1. */
   readonly rate?: { readonly requests?: number; readonly bytes?: number };
 };
 
@@ -45,7 +45,7 @@ export function windowsOf(meter: Meter): readonly Window[] {
 export function readLimits(value: unknown): Limits | undefined {
   const entries = membersOf(value, [...meters, 'rate']);
   const fits = entries?.every(([name, amounts]) => {
-    if (name === 'rate') return isAmounts(amounts, ['requests', 'bytes'], isCount);
+    if (name === 'rate') return isAmounts(amounts, ['requests', 'bytes'], isRate);
     const isAmount = name === 'spend' ? isMoney : isCount;
     return isAmounts(amounts, windowsOf(name as Meter), isAmount);
   });
@@ -70,6 +70,11 @@ function isAmounts(
 
 function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** Who shall do nothing at all needs another limit: nobody could ever be told how long to wait. */
+function isRate(value: unknown): boolean {
+  return isCount(value) && (value as number) > 0;
 }
 
 function isMoney(value: unknown): boolean {

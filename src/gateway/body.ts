@@ -172,8 +172,10 @@ async function receive(
   await consume(request.raw, (chunk) => {
     context.bytesIn += chunk.length;
     const unreserved = context.reserveReceived();
-    if (unreserved) return unreserved.then(() => take(chunk) ?? undefined);
-    return take(chunk);
+    const taken = unreserved ? unreserved.then(() => take(chunk) ?? undefined) : take(chunk);
+    // What came in faster than it may is made up for before more is let in, or answered.
+    const early = context.shaped?.pass(chunk.length) ?? null;
+    return taken && early ? Promise.all([taken, early]) : (taken ?? early);
   });
   if (decoder) {
     decoder.finish();
@@ -213,9 +215,11 @@ function writeAll(
 /** Reads a message to its end; `feed` may ask to wait. Never destroys the message. */
 export function consume(
   raw: IncomingMessage,
-  feed: (chunk: Buffer) => Promise<void> | null,
+  feed: (chunk: Buffer) => Promise<unknown> | null,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
+    let isWaiting = false;
+    let hasEnded = false;
     const settle = (error: unknown): void => {
       raw.off('data', onData);
       raw.off('end', onEnd);
@@ -228,7 +232,7 @@ export function consume(
       }
     };
     const onData = (chunk: Buffer): void => {
-      let waiting: Promise<void> | null;
+      let waiting: Promise<unknown> | null;
       try {
         waiting = feed(chunk);
       } catch (error) {
@@ -237,9 +241,19 @@ export function consume(
       }
       if (!waiting) return;
       raw.pause();
-      waiting.then(() => raw.resume(), settle);
+      isWaiting = true;
+      waiting.then(goOn, settle);
     };
-    const onEnd = (): void => settle(null);
+    const goOn = (): void => {
+      isWaiting = false;
+      if (hasEnded) settle(null);
+      else raw.resume();
+    };
+    // A message that is paused ends all the same when its last chunk was given out.
+    const onEnd = (): void => {
+      hasEnded = true;
+      if (!isWaiting) settle(null);
+    };
     const onClose = (): void => settle(new ClientGone('the client closed the connection'));
     raw.on('data', onData);
     raw.on('end', onEnd);

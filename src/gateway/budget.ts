@@ -3,14 +3,13 @@
 // refused for want of budget is charged nothing; what is charged was set aside, except by operations
 // that have no price, which budgets never hold up.
 import { Refusal } from '../core/errors.ts';
-import { formatUsd } from '../core/money.ts';
-import type { MeterAmounts } from '../quota/amounts.ts';
+import { amountMax, type MeterAmounts } from '../quota/amounts.ts';
 import { type Charge, type Charged, drawsOf, noTransfer, type Transfer } from '../quota/charge.ts';
 import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
-import type { Shortage } from '../quota/leases/requests.ts';
 import type { Reservation } from '../quota/leases/reservation.ts';
 import { chargeOperationAtMost } from '../quota/prices/charges.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
+import { type LimitAudience, quotaExceeded } from './limit-refusals.ts';
 import { standardClass } from './object-attributes.ts';
 import type { Operation } from './operation.ts';
 
@@ -30,6 +29,7 @@ export class Budget {
   readonly #who: Charged;
   readonly #price: Operation['price'];
   readonly #book: PriceBook;
+  readonly #audience: LimitAudience;
   #reservation: Reservation | null = null;
   #ingressBytes = 0;
   #egressBytes = 0;
@@ -39,12 +39,19 @@ export class Budget {
 
   constructor(
     desk: LeaseDesk,
-    given: { who: Charged; price: Operation['price']; book: PriceBook },
+    given: {
+      who: Charged;
+      price: Operation['price'];
+      book: PriceBook;
+      /** Who is told why it is refused. */
+      audience: LimitAudience;
+    },
   ) {
     this.#desk = desk;
     this.#who = given.who;
     this.#price = given.price;
     this.#book = given.book;
+    this.#audience = given.audience;
   }
 
   /**
@@ -61,7 +68,7 @@ export class Budget {
     if (this.#reservation) {
       if (draws.length === 0) return;
       const shortage = await this.#desk.extend(this.#reservation, draws);
-      if (shortage) throw quotaExceeded(shortage);
+      if (shortage) throw quotaExceeded(shortage, this.#audience);
       return;
     }
     const reservation = this.#desk.tryReserve(draws);
@@ -70,7 +77,7 @@ export class Budget {
       return;
     }
     const outcome = await this.#desk.reserve(draws);
-    if (!outcome.ok) throw quotaExceeded(outcome.shortage);
+    if (!outcome.ok) throw quotaExceeded(outcome.shortage, this.#audience);
     this.#reservation = outcome.reservation;
   }
 
@@ -128,7 +135,7 @@ export class Budget {
       sourceClass: ask.sourceClass ?? null,
       ...{ ingressBytes, egressBytes, retrievalBytes },
     });
-    if (spend > Number.MAX_SAFE_INTEGER) throw tooDear();
+    if (spend > amountMax) throw tooDear();
     const moved: MeterAmounts = { requests, ingressBytes, egressBytes, spend: Number(spend) };
     return drawsOf(this.#who, moved, { storedBytes, storedObjects });
   }
@@ -137,29 +144,4 @@ export class Budget {
 function tooDear(): Refusal {
   const message = 'This request may cost more than a single request can be charged.';
   return new Refusal('QuotaExceeded', { message });
-}
-
-/** As section 9 of the design has it: which account, which limit, how much, and until when. */
-function quotaExceeded(shortage: Shortage): Refusal {
-  const { account, meter, window, limit, used, reserved, asked, resetMs } = shortage;
-  const amount = (value: bigint): string =>
-    meter === 'spend' ? formatUsd(value) : value.toString();
-  const reset = Number.isFinite(resetMs) ? new Date(resetMs).toISOString() : 'never';
-  const unit = meter === 'spend' ? ' USD' : '';
-  const lowered = used > limit ? ' It was lowered below what is used already.' : '';
-  return new Refusal('QuotaExceeded', {
-    message:
-      `The limit of ${account} on ${meter} per ${window} is ${amount(limit)}${unit}: ` +
-      `${amount(used)} used, ${amount(reserved)} reserved, ${amount(asked)} asked for.${lowered}`,
-    fields: {
-      Account: account,
-      Limit: meter,
-      Window: window,
-      Max: amount(limit),
-      Used: amount(used),
-      Reserved: amount(reserved),
-      Asked: amount(asked),
-      Reset: reset,
-    },
-  });
 }

@@ -17,24 +17,30 @@ import { IntegrityError, Refusal } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { localStore } from '../core/manifest.ts';
 import { principalId } from '../core/principal.ts';
+import { type BackendUpkeep, nameUses } from '../ledger/backend-upkeep.ts';
 import type { Change, CommitResult } from '../ledger/commit.ts';
 import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge, Charged } from '../quota/charge.ts';
 import type { DiskRoom } from '../quota/disk-room.ts';
 import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
+import type { Rates, ShapedStream } from '../quota/rates.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
+import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
 import { Access, type Target } from './access.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import { type Ask, Budget } from './budget.ts';
 import type { SourceName } from './copy-source.ts';
 import { checkWritten } from './delegated-rights.ts';
+import { LimitAudience } from './limit-refusals.ts';
 import { noTags, tagsOf } from './object-tags.ts';
 import type { Operation } from './operation.ts';
+import { enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
 import type { StoreList } from './store-list.ts';
 
@@ -61,9 +67,13 @@ export interface Rooms {
   leases: ReadLeases;
   diskRoom: DiskRoom;
   desk: LeaseDesk;
+  /** How fast accounts may go. */
+  rates: Rates;
   /** The prices in force of a store, by its number. */
   bookOf(store: number): PriceBook;
   stores: StoreList;
+  /** What is asked of stores for no operation. */
+  upkeep: BackendUpkeep;
   region: string;
   domains: readonly string[];
 }
@@ -99,8 +109,12 @@ export class Context {
   #taggedSeq: number | null | undefined;
   /** null until it was found that who asks may do it. */
   #budget: Budget | null = null;
+  /** What the bytes of both bodies have to go through; null: nothing slows them. */
+  shaped: ShapedStream | null = null;
   /** Until this resolves, what was committed is not yet safe in its store. Null: it is. */
   #confirmation: Promise<unknown> | null = null;
+  /** What stores over a network were asked, and no record says yet. Null: nothing. */
+  #tallies: StoreTallies | null = null;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
   /** Body bytes received so far. */
@@ -292,11 +306,14 @@ export class Context {
     if (store !== undefined) this.rooms.journals.admit(store, change);
     const told = { ...this.detail, ...detail };
     const charge = this.#charge(told.class);
+    const asked = this.#tallies?.take();
     const result = await this.rooms.ledger.commit({
       change,
       charge,
+      backend: this.#billOf(asked),
       record: this.draft(200, null, charge, told),
     });
+    if (asked && result.index === null) this.#tallies?.add(asked);
     if (changesBucket(change)) this.rooms.buckets.forget(this.bucketTenant, this.bucketName);
     if (result.index !== null) this.index = result.index;
     if (result.ok && store !== undefined) this.#confirm(store, change, result.index);
@@ -326,20 +343,31 @@ export class Context {
     return this.rooms.ledger.record({
       change: { kind: 'none' },
       charge,
+      backend: this.#billOf(this.#tallies?.take()),
       record: this.draft(status, error, charge, this.detail),
     });
   }
 
   /**
    * Who asks may do it: from here on it costs. Sets aside what is known of it; throws `Refusal`
-   * QuotaExceeded, or ServiceUnavailable.
+   * QuotaExceeded, SlowDown or ServiceUnavailable.
    */
   async openBudget({ price }: Operation, ask: Ask): Promise<void> {
     const { rooms, who } = this;
     const book = rooms.bookOf(this.#bucket?.store ?? localStore);
-    const accounts = who.delegation?.accounts ?? [];
-    for (const { name, limits } of accounts) if (limits) rooms.desk.introduce(name, limits);
-    this.#budget = new Budget(rooms.desk, { who: this.#charged(), price, book });
+    for (const { name, limits, expiresAtMs } of who.delegation?.accounts ?? []) {
+      const { tenant, name: principal } = who.principal;
+      if (!limits) continue;
+      rooms.desk.introduce(name, { tenant, principal, expiresAtMs, limits });
+      rooms.rates.introduce(name, limits);
+    }
+    const charged = this.#charged();
+    const audience = new LimitAudience(who, this.#bucket, this.request.bucketName);
+    if (price !== 'free') {
+      const { response } = this;
+      this.shaped = enterAtRate(rooms.rates, charged, { audience, response });
+    }
+    this.#budget = new Budget(rooms.desk, { who: charged, price, book, audience });
     await this.#budget.reserve({ requests: 1, ...ask });
   }
 
@@ -352,6 +380,22 @@ export class Context {
   /** Waits where more has come in than was set aside; what is free may come in before it is decided. */
   reserveReceived(): Promise<void> | null {
     return this.#budget?.receive(this.bytesIn) ?? null;
+  }
+
+  /** Counts what a store over a network is asked for this operation. */
+  tallyOf(store: number): StoreTally {
+    this.#tallies ??= new StoreTallies();
+    return this.#tallies.tallyOf(store);
+  }
+
+  /** Nothing is recorded any more: what the stores were asked after that is the gateway's own. */
+  closeTallies(): void {
+    if (this.#tallies) this.rooms.upkeep.add(this.#tallies.take());
+  }
+
+  #billOf(asked: TakenUse[] | undefined): BackendBill | null {
+    if (!asked || asked.length === 0) return null;
+    return { tenant: this.bucketTenant, uses: nameUses(asked, this.rooms) };
   }
 
   /** Ends what is set aside and was not charged. */
@@ -377,7 +421,7 @@ export class Context {
 
   #charged(): Charged {
     const { tenant, who } = this;
-    const tokens = who.delegation?.accounts.map(({ name }) => name) ?? [];
+    const tokens = who.delegation?.accounts ?? [];
     return { tenant, principal: who.principal.name, tokens, bucket: this.#bucket };
   }
 

@@ -1,0 +1,92 @@
+// Bytes per second of one account: who wants to move more than there is waits. Invariants: streams
+// that wait have equal shares, whatever the sizes of their pieces; one that leaves gives up its
+// place; and however many wait there is one timer, which fires at most every `restMsMin`.
+import { TokenBucket } from './token-bucket.ts';
+
+/** A stream's place in a pipe. It waits for one piece at a time. */
+export interface Turn {
+  /** What of its piece is not granted yet. */
+  bytes: number;
+  /** Called once all of it is. */
+  go: () => void;
+}
+
+const restMsMin = 10;
+const pieceBytesMin = 1024;
+const pieceBytesMax = 256 * 1024;
+/** At its full rate a pipe passes so many pieces a second, as far as the bounds allow. */
+const piecesPerSecond = 16;
+
+export class BytePipe {
+  #bucket: TokenBucket | null;
+  /** In order of their turns. */
+  readonly #waiting = new Set<Turn>();
+  #timer: NodeJS.Timeout | null = null;
+  /** Streams that go through it. */
+  streams = 0;
+
+  constructor(bytesPerSecond: number) {
+    this.#bucket = new TokenBucket(bytesPerSecond);
+  }
+
+  /** From here on for all streams; null: as fast as they can. */
+  setRate(bytesPerSecond: number | null): void {
+    this.#bucket = bytesPerSecond === null ? null : new TokenBucket(bytesPerSecond);
+    this.#serve();
+  }
+
+  /** As much as should be moved at a time, so that what is slow goes on steadily. */
+  get pieceBytes(): number {
+    const bytes = (this.#bucket?.perSecond ?? Number.POSITIVE_INFINITY) / piecesPerSecond;
+    return Math.floor(Math.min(Math.max(bytes, pieceBytesMin), pieceBytesMax));
+  }
+
+  get isAtRest(): boolean {
+    return this.streams === 0 && (this.#bucket?.isFull ?? true);
+  }
+
+  /** True: the turn's bytes may move now. False: it waits, and `go` will be called. */
+  pass(turn: Turn): boolean {
+    if (!this.#bucket) return true;
+    if (this.#waiting.size === 0 && this.#bucket.level > 0) {
+      this.#bucket.take(turn.bytes);
+      return true;
+    }
+    this.#waiting.add(turn);
+    this.#sleep();
+    return false;
+  }
+
+  /** Gives up a place; `go` is not called any more. */
+  leave(turn: Turn): void {
+    if (this.#waiting.delete(turn)) this.#sleep();
+  }
+
+  #serve(): void {
+    const bucket = this.#bucket;
+    for (const turn of this.#waiting) {
+      if (bucket && bucket.level <= 0) break;
+      this.#waiting.delete(turn);
+      const bytes = bucket ? Math.min(turn.bytes, this.pieceBytes) : turn.bytes;
+      bucket?.take(bytes);
+      turn.bytes -= bytes;
+      // What was added behind is met again by this loop, in its turn.
+      if (turn.bytes > 0) this.#waiting.add(turn);
+      else turn.go();
+    }
+    this.#sleep();
+  }
+
+  #sleep(): void {
+    if (this.#timer && (this.#waiting.size === 0 || !this.#bucket)) {
+      clearTimeout(this.#timer);
+      this.#timer = null;
+    }
+    if (this.#timer || this.#waiting.size === 0 || !this.#bucket) return;
+    const ms = Math.max(Math.ceil(this.#bucket.waitMs(1)), restMsMin);
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#serve();
+    }, ms);
+  }
+}

@@ -1,0 +1,143 @@
+// How fast accounts may go: requests per second, which refuse, and bytes per second, which only slow
+// a stream down. In memory alone: after a restart all begin with one second's worth. Invariants: a
+// request that is refused takes nothing of any account; of several accounts the slowest rules; and
+// an account without rates costs a look into a map.
+import type { Limits } from '../core/quota-terms.ts';
+import { BytePipe, type Turn } from './byte-pipe.ts';
+import { TokenBucket } from './token-bucket.ts';
+
+interface Rate {
+  requests: TokenBucket | null;
+  bytes: BytePipe | null;
+  /** Is it a token's, which is forgotten when it is at rest? */
+  isIntroduced: boolean;
+}
+
+/** Who allows no more requests for now. */
+export interface TooFast {
+  account: string;
+  perSecond: number;
+  /** Until there is room for one, unless others come first; milliseconds. */
+  waitMs: number;
+}
+
+export class Rates {
+  readonly #rates = new Map<string, Rate>();
+
+  /** Has any account a rate? If not, nothing need be asked. */
+  get isEmpty(): boolean {
+    return this.#rates.size === 0;
+  }
+
+  /** An account's limits: at the start, and whenever they changed. Streams under way follow. */
+  setLimits(account: string, limits: Limits | null): void {
+    const { requests, bytes } = limits?.rate ?? {};
+    const known = this.#rates.get(account)?.bytes;
+    known?.setRate(bytes ?? null);
+    this.#rates.delete(account);
+    if (requests === undefined && bytes === undefined) return;
+    this.#rates.set(account, {
+      requests: requests === undefined ? null : new TokenBucket(requests),
+      bytes: bytes === undefined ? null : (known ?? new BytePipe(bytes)),
+      isIntroduced: false,
+    });
+  }
+
+  /** Tells of a token, whose limits are its link's, before each request with it. */
+  introduce(account: string, limits: Limits): void {
+    if (limits.rate === undefined || this.#rates.has(account)) return;
+    this.setLimits(account, limits);
+    const rate = this.#rates.get(account);
+    if (rate) rate.isIntroduced = true;
+  }
+
+  /** To be called now and then: forgets tokens that nobody would miss. */
+  keep(): void {
+    for (const [account, { requests, bytes, isIntroduced }] of this.#rates) {
+      if (!isIntroduced) continue;
+      const isAtRest = (requests?.isFull ?? true) && (bytes?.isAtRest ?? true);
+      if (isAtRest) this.#rates.delete(account);
+    }
+  }
+
+  /** Takes a request in all accounts or, if one of them allows none, in none; null: all do. */
+  admit(accounts: readonly string[]): TooFast | null {
+    let slowest: TooFast | null = null;
+    for (const account of accounts) {
+      const bucket = this.#rates.get(account)?.requests;
+      const waitMs = bucket?.waitMs(1) ?? 0;
+      if (!bucket || waitMs < 1 || waitMs <= (slowest?.waitMs ?? 0)) continue;
+      slowest = { account, perSecond: bucket.perSecond, waitMs };
+    }
+    if (slowest) return slowest;
+    for (const account of accounts) this.#rates.get(account)?.requests?.take(1);
+    return null;
+  }
+
+  /** What a request's bytes have to go through, in both directions; null: nothing slows them. */
+  openStream(accounts: readonly string[]): ShapedStream | null {
+    let pipes: BytePipe[] | null = null;
+    for (const account of accounts) {
+      const pipe = this.#rates.get(account)?.bytes;
+      if (!pipe) continue;
+      pipes ??= [];
+      pipes.push(pipe);
+    }
+    return pipes && new ShapedStream(pipes);
+  }
+}
+
+/** One request's way through the pipes of its accounts, one after the other. */
+export class ShapedStream {
+  readonly #pipes: readonly BytePipe[];
+  /** Where it waits, and as who. */
+  #place: { pipe: BytePipe; turn: Turn } | null = null;
+  #isOpen = true;
+
+  constructor(pipes: readonly BytePipe[]) {
+    this.#pipes = pipes;
+    for (const pipe of pipes) pipe.streams += 1;
+  }
+
+  /** As much as should be sent at a time. */
+  get pieceBytes(): number {
+    let least = Number.POSITIVE_INFINITY;
+    for (const pipe of this.#pipes) least = Math.min(least, pipe.pieceBytes);
+    return least;
+  }
+
+  /** Waits until so many bytes may move; null: they may now. Not to be called while it waits. */
+  pass(bytes: number): Promise<void> | null {
+    return this.#passFrom(0, bytes);
+  }
+
+  /** Whoever waits need not any more, and gives up the place. */
+  close(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    for (const pipe of this.#pipes) pipe.streams -= 1;
+    const place = this.#place;
+    place?.pipe.leave(place.turn);
+    place?.turn.go();
+  }
+
+  #passFrom(from: number, bytes: number): Promise<void> | null {
+    for (let i = from; i < this.#pipes.length && this.#isOpen; i++) {
+      const waiting = this.#wait(this.#pipes[i] as BytePipe, bytes);
+      if (waiting) return waiting.then(() => this.#passFrom(i + 1, bytes) ?? undefined);
+    }
+    return null;
+  }
+
+  #wait(pipe: BytePipe, bytes: number): Promise<void> | null {
+    const turn: Turn = { bytes, go: () => {} };
+    if (pipe.pass(turn)) return null;
+    this.#place = { pipe, turn };
+    return new Promise((resolve) => {
+      turn.go = () => {
+        this.#place = null;
+        resolve();
+      };
+    });
+  }
+}
