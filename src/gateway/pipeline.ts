@@ -99,6 +99,8 @@ export async function serveRequest(
     const refusal = await recordFailure(pipeline, context, error, begun.id);
     context?.closeBudget();
     await sendRefusal(request, refusal, entrance.describeRefusal);
+  } finally {
+    context?.closeTallies();
   }
 }
 

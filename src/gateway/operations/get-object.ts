@@ -139,7 +139,8 @@ async function openBody(
   }
   if (runs.length === 1 && rooms.reader.isSmallRemote(only)) {
     const release = rooms.leases.hold(runs);
-    return rooms.reader.openRemote(bucket.tenant, only).finally(release);
+    const tally = context.tallyOf(only.store);
+    return rooms.reader.openRemote(bucket.tenant, only, tally).finally(release);
   }
   return streamRuns(context, runs);
 }
@@ -165,6 +166,7 @@ export async function* streamRuns(
       inlineBody: (id) => readInlineBody(rooms.read, id),
       recall: () => context.cut(),
       signal: gone.signal,
+      tallies: context,
     });
   } finally {
     response.off('close', leave);

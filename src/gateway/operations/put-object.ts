@@ -6,7 +6,7 @@ import type { Attributes } from '../../catalog/versions.ts';
 import { findCurrent } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
-import { encodeManifest, inlineStore } from '../../core/manifest.ts';
+import { encodeManifest, inlineStore, localStore } from '../../core/manifest.ts';
 import type {
   Digests,
   ObjectDescription,
@@ -132,6 +132,7 @@ export async function openSink(
     sizeBytes,
     checksum,
     takeId: () => rooms.intents.take(store),
+    ...(store === localStore ? {} : { tally: context.tallyOf(store) }),
     recall: () => context.cut(),
   });
 }
