@@ -104,7 +104,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     grants: rooms.grants,
     mounts: rooms.mounts,
     buckets: rooms.buckets,
-    desk: rooms.desk,
+    desk: {
+      setLimits: (account, limits) => {
+        rooms.desk.setLimits(account, limits);
+        rooms.rates.setLimits(account, limits);
+      },
+    },
     publicUrl: rooms.publicUrl,
     outside: rooms.outside,
     directory,
