@@ -98,7 +98,7 @@ export function identityOf(share: Share, actor: Actor): Identity {
       ids: [id],
       scope: [{ right: 'read', bucket: `${bucketTenant}:${bucket}`, prefix: key }],
       conditions: noConditions,
-      accounts: [{ name: `token:${id}` }],
+      accounts: [{ name: `token:${id}`, expiresAtMs: expiresMs }],
       policies: [],
       expiresAtMs: expiresMs,
       shareId: id,

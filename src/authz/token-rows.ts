@@ -2,12 +2,8 @@
 // Invariant: a row of use decides nothing, so losing one takes no right from anybody and gives none;
 // a revocation goes only once all that it refuses has expired.
 import type { Tx } from '../core/database.ts';
-import { seenTokensPerPrincipalMax } from '../core/limits.ts';
+import { expiredTokenKeptMs, seenTokensPerPrincipalMax } from '../core/limits.ts';
 import type { SeenLink, TokenUses } from './token-use.ts';
-
-const dayMs = 24 * 3600 * 1000;
-/** Expired tokens are still listed for so long. */
-const expiredKeptMs = 30 * dayMs;
 
 /** Gives how many links were seen for the first time. */
 export async function noteTokenUse(
@@ -55,11 +51,11 @@ async function forgetOldest(tx: Tx, tenant: string, principal: string): Promise<
 export async function purgeTokens(tx: Tx, max: number, timeMs: number): Promise<number> {
   const tokens = await tx.run(
     'DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE expires_ms < ? LIMIT ?)',
-    ...[timeMs - expiredKeptMs, max],
+    ...[timeMs - expiredTokenKeptMs, max],
   );
   const revocations = await tx.run(
     'DELETE FROM revocations WHERE id IN (SELECT id FROM revocations WHERE expires_ms < ? LIMIT ?)',
-    ...[timeMs - expiredKeptMs, max],
+    ...[timeMs - expiredTokenKeptMs, max],
   );
   return tokens.changes + revocations.changes;
 }

@@ -70,6 +70,8 @@ export const sharePageEntriesMax = 200;
 // (the oldest of which are forgotten); and revocations of what was never seen.
 export const tokensPerPrincipalMax = 10_000;
 export const tokenSecondsMax = 366 * 24 * 3600;
+// What has expired is still listed for so long.
+export const expiredTokenKeptMs = 30 * 24 * 3600 * 1000;
 export const seenTokensPerPrincipalMax = 10_000;
 export const revocationsPerPrincipalMax = 10_000;
 export const shareSecondsMax = 366 * 24 * 3600;

@@ -1,17 +1,32 @@
 // What operations use, and sums of it, by meter. One operation's amounts are safe integers, so the
-// way of a request makes no bigint: 2^53 picodollars are $9,007, which no single one costs. Sums are
-// bigints.
+// way of a request makes no bigint. Sums are bigints.
 import { type Meter, meters } from '../core/quota-terms.ts';
 
 /** Bytes, objects, requests, and picodollars. Levels may be negative: something was removed. */
 export type MeterAmounts = { readonly [M in Meter]?: number };
 
+/**
+ * The most of a meter that one step of an operation may reserve: in picodollars $1,125.90, for which
+ * 5 TiB are sent at 21 cents a GB. Sums of some of them stay safe integers.
+ */
+export const amountMax = 2 ** 50;
+
 export type Sums = Record<Meter, bigint>;
+
+/** What the ledger keeps of a token: nothing else tells whose one is that was made elsewhere. */
+export interface TokenFacts {
+  /** In whose name it acts. */
+  readonly tenant: string;
+  readonly principal: string;
+  readonly expiresAtMs: number;
+}
 
 /** What one account uses, or may use, of one operation. */
 export interface Draw {
   readonly account: string;
   readonly amounts: MeterAmounts;
+  /** Of a token's account. */
+  readonly token?: TokenFacts;
 }
 
 export function emptySums(): Sums {

@@ -10,8 +10,8 @@ import type { Settlement } from './leases/requests.ts';
 export interface Charged {
   tenant: string;
   principal: string;
-  /** `token:<jti>` of each link. */
-  tokens: readonly string[];
+  /** `token:<jti>` of each link, and when it ends. */
+  tokens: readonly { name: string; expiresAtMs: number }[];
   /** Of the requester's tenant or another's; null: no bucket is concerned. */
   bucket: { tenant: string; name: string; owner: string } | null;
 }
@@ -76,7 +76,9 @@ export function drawsOf(
     // A token has no store of its own: it is counted what was added with it, and removing it, or
     // somebody else's, does not make room for more.
     const amounts = isStored ? { ...moved, ...addedOf(stored) } : moved;
-    for (const account of tokens) draws.push({ account, amounts });
+    for (const { name, expiresAtMs } of tokens) {
+      draws.push({ account: name, amounts, token: { tenant, principal, expiresAtMs } });
+    }
   }
   return draws;
 }

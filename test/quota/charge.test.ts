@@ -83,12 +83,12 @@ describe('a charge', () => {
   });
 
   it('is every token’s of the chain, and what a token removes makes no room in it', async () => {
-    const tokens = ['token:one', 'token:two'];
+    const tokens = ['token:one', 'token:two'].map((name) => ({ name, expiresAtMs: 1 }));
     await charge({ bucket: raw, tokens });
     await charge({ bucket: raw, tokens }, { storedBytes: -30, storedObjects: -4 });
     await cashier.flush();
-    for (const account of tokens) {
-      expect(await readUsage(db.tx, account)).toMatchObject({ requests: 2, ...stored });
+    for (const { name } of tokens) {
+      expect(await readUsage(db.tx, name)).toMatchObject({ requests: 2, ...stored });
     }
     expect(await readUsage(db.tx, 'bucket:cms/raw')).toMatchObject({ requests: 2, ...nothing });
   });
@@ -127,7 +127,7 @@ describe('the counters of a tenant', () => {
   it('are its own, its principals’ and its buckets’, and none of a tenant of a longer name', async () => {
     for (const tenant of ['cms', 'cms-2', 'cmsx', 'cm']) {
       const bucket = { tenant, name: 'raw', owner: 'alice' };
-      await charge({ tenant, bucket, tokens: ['token:cms'] });
+      await charge({ tenant, bucket, tokens: [{ name: 'token:cms', expiresAtMs: 1 }] });
     }
     await cashier.flush();
     expect((await listUsage(db.tx, 'cms')).map(({ account }) => account)).toEqual([

@@ -116,7 +116,7 @@ function delegationOf({ id, scope, expiresAtMs }: OutsideToken): Delegation {
     ids: [id],
     scope,
     conditions: noConditions,
-    accounts: [{ name: `token:${id}` }],
+    accounts: [{ name: `token:${id}`, expiresAtMs }],
     policies: [],
     expiresAtMs,
   };

@@ -50,6 +50,8 @@ export interface TokenAccount {
   /** `token:<jti>`. */
   name: string;
   limits?: Limits;
+  /** When its link ends: it is remembered until after that. */
+  expiresAtMs: number;
 }
 
 export interface Chain {
@@ -96,7 +98,9 @@ export async function verifyChain(text: string, options: ChainOptions): Promise<
     subject: last.subject,
     scope: last.scope,
     conditions: new ChainConditions(links.flatMap(({ conditions }) => conditions ?? [])),
-    accounts: links.map(({ id, limits }) => ({ name: `token:${id}`, limits })),
+    accounts: links.map(({ id, limits, expiresAtMs }) => {
+      return { name: `token:${id}`, limits, expiresAtMs };
+    }),
     ids: links.map(({ id }) => id),
     boundKey: last.holder,
     expiresAtMs: last.expiresAtMs,

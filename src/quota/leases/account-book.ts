@@ -1,9 +1,12 @@
 // The durable half of limits: accounts as the ledger's transactions change them. It runs in the
 // ledger's thread, the only writer, so what it has read stays true and is kept.
-// Invariants: a request that is refused changes nothing; after one that throws, which is a bug, and
-// after a rollback comes `discard`, before a commit `flush`; a post never exceeds its reservation.
-import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
-import { addAmounts, type Draw, isEmpty } from '../amounts.ts';
+// Invariants: a request that is refused charges nothing and sets nothing aside; after one that
+// throws, which is a bug, and after a rollback comes `discard`, before a commit `takeReached` and
+// `flush`; a post never exceeds its reservation.
+import { expiredTokenKeptMs } from '../../core/limits.ts';
+import { type Limits, meters } from '../../core/quota-terms.ts';
+import { addAmounts, type Draw, isEmpty, type TokenFacts } from '../amounts.ts';
+import type { Reached } from '../limits/alarms.ts';
 import { limitSetOf } from '../limits/limit-set.ts';
 import {
   type AccountState,
@@ -12,18 +15,24 @@ import {
   findShortage,
   forgetLost,
   grantLease,
+  isWindowOver,
   type MarkedWindow,
   markedWindows,
   newAccountState,
   settleLease,
 } from './account-state.ts';
-import type { DrawAnswer, DrawRequest, Settlement } from './requests.ts';
+import { tellRefused, watchCaps } from './alarm-watch.ts';
+import type { DrawAnswer, DrawRequest, Settlement, Shortage } from './requests.ts';
 
 /** Where accounts are durable; all of it in the transaction under way. */
 export interface AccountStorage {
   read(account: string): Promise<AccountState | undefined>;
   /** Writes an account, and of its windows and leases those that changed. A lease may be gone. */
   write(account: string, state: AccountState, changes: AccountChanges): Promise<void>;
+  /** Forgets an account. */
+  remove(account: string): Promise<void>;
+  /** Up to `max` accounts of tokens that ended before a time. */
+  expiredTokens(beforeMs: number, max: number): Promise<string[]>;
   /** Up to `max` accounts that have leases of other holders. */
   leasedByOthers(holder: string, max: number): Promise<string[]>;
 }
@@ -49,6 +58,7 @@ export class AccountBook {
   readonly #holder: string;
   readonly #kept = new Map<string, Entry>();
   readonly #changed = new Set<Entry>();
+  #reached: Reached[] = [];
 
   /** `holder` names this run of the gateway: leases of other runs are dead. */
   constructor(storage: AccountStorage, holder: string) {
@@ -58,16 +68,17 @@ export class AccountBook {
 
   /** Sets amounts aside in the lease of this run. */
   async draw({ draws }: DrawRequest, timeMs: number): Promise<DrawAnswer> {
+    await this.#load(draws);
     const entries: Entry[] = [];
-    for (const draw of draws) {
-      const entry = await this.#open(draw.account, timeMs);
-      if (entries.includes(entry)) throw new Error(`${draw.account} is drawn on twice at once`);
-      if (draw.limits && entry.state.limits === null) {
-        entry.state.limits = limitSetOf(draw.limits);
-        this.#change(entry);
+    for (const { account, need, token } of draws) {
+      const entry = this.#open(account, timeMs);
+      if (entries.includes(entry)) throw new Error(`${account} is drawn on twice at once`);
+      if (token) this.#meetToken(entry, token, token.limits);
+      const shortage = findShortage(entry.state, account, need);
+      if (shortage) {
+        this.#tellRefused(entry, shortage);
+        return { ok: false, shortage };
       }
-      const shortage = findShortage(entry.state, draw.account, draw.need);
-      if (shortage) return { ok: false, shortage };
       entries.push(entry);
     }
     const granted = draws.map(({ need, want }, i) => {
@@ -80,33 +91,40 @@ export class AccountBook {
 
   /**
    * Charges what an operation used and settles what it had reserved, which comes off the lease
-   * whole. Accounts may come more than once. Throws when more was used of what was reserved than
-   * was reserved. What needs no reservation (storage that goes on, what had no limit when it began)
-   * is charged whatever the limits say.
+   * whole. An account may be used more than once. Throws when more was used of what was reserved
+   * than was reserved. What needs no reservation (storage that goes on, what had no limit when it
+   * began) is charged whatever the limits say. null: it is done; the accounts are kept.
    */
-  async post(settlement: Settlement, used: readonly Draw[], timeMs: number): Promise<void> {
-    const { held, isMixed } = settlement;
-    if (!isMixed) checkCovered(held, used);
-    await this.giveBack(held, timeMs);
-    for (const { account, amounts } of used) {
-      const entry = await this.#open(account, timeMs);
-      addAmounts(entry.state.used, amounts);
-      this.#change(entry);
+  post(settlement: Settlement, used: readonly Draw[], timeMs: number): Promise<void> | null {
+    if (this.#keeps(settlement.held) && this.#keeps(used)) {
+      this.#postKept(settlement, used, timeMs);
+      return null;
     }
+    return this.#postLoaded(settlement, used, timeMs);
   }
 
   /** Takes off this run's lease what it does not need. */
   async giveBack(draws: readonly Draw[], timeMs: number): Promise<void> {
+    await this.#load(draws);
+    for (const draw of draws) this.#settle(draw, timeMs);
+  }
+
+  /** Who of these has not so much left, whatever is reserved; undefined: all have. */
+  async findShortage(draws: readonly Draw[], timeMs: number): Promise<Shortage | undefined> {
+    await this.#load(draws);
     for (const { account, amounts } of draws) {
-      const entry = await this.#open(account, timeMs);
-      settleLease(entry.state, this.#holder, amounts);
-      this.#change(entry, this.#holder);
+      const entry = this.#open(account, timeMs);
+      const shortage = findShortage(entry.state, account, amounts);
+      if (!shortage) continue;
+      this.#tellRefused(entry, shortage);
+      return shortage;
     }
+    return undefined;
   }
 
   /** Replaces an account's limits; null: it has none. They hold for what is drawn from now on. */
   async setLimits(account: string, limits: Limits | null, timeMs: number): Promise<void> {
-    const entry = await this.#open(account, timeMs);
+    const entry = await this.#loadOne(account, timeMs);
     entry.state.limits = limits && limitSetOf(limits);
     this.#change(entry);
   }
@@ -118,7 +136,7 @@ export class AccountBook {
   async buryLeases(max: number, timeMs: number): Promise<number> {
     const accounts = await this.#storage.leasedByOthers(this.#holder, max);
     for (const account of accounts) {
-      const entry = await this.#open(account, timeMs);
+      const entry = await this.#loadOne(account, timeMs);
       for (const holder of [...entry.state.leases.keys()]) {
         if (holder === this.#holder) continue;
         buryLease(entry.state, holder);
@@ -130,15 +148,35 @@ export class AccountBook {
 
   /** Counts as unspent what crashes lost of an account. */
   async forgetLost(account: string, timeMs: number): Promise<void> {
-    const entry = await this.#open(account, timeMs);
+    const entry = await this.#loadOne(account, timeMs);
     forgetLost(entry.state);
     for (const window of markedWindows) entry.windows.add(window);
     this.#change(entry);
   }
 
+  /** Forgets up to `max` tokens' accounts some time after they ended; gives how many. */
+  async purgeTokens(max: number, timeMs: number): Promise<number> {
+    const expired = await this.#storage.expiredTokens(timeMs - expiredTokenKeptMs, max);
+    for (const account of expired) {
+      await this.#storage.remove(account);
+      const entry = this.#kept.get(account);
+      if (entry) this.#changed.delete(entry);
+      this.#kept.delete(account);
+    }
+    return expired.length;
+  }
+
   /** An account as it is now. Not to be changed. */
   async read(account: string, timeMs: number): Promise<Readonly<AccountState>> {
-    return (await this.#open(account, timeMs)).state;
+    return (await this.#loadOne(account, timeMs)).state;
+  }
+
+  /** What accounts reached of their limits since this was last asked, to be told once. */
+  takeReached(): Reached[] {
+    for (const entry of this.#changed) this.#watch(entry);
+    const reached = this.#reached;
+    if (reached.length > 0) this.#reached = [];
+    return reached;
   }
 
   /** Writes what changed, into the transaction that is about to be committed. */
@@ -164,19 +202,87 @@ export class AccountBook {
   /** Forgets what was not committed. */
   discard(): void {
     this.#changed.clear();
+    this.#reached = [];
     // Of what was flushed into the transaction that failed nobody knows what changed.
     this.#kept.clear();
   }
 
-  async #open(account: string, timeMs: number): Promise<Entry> {
-    let entry = this.#kept.get(account);
-    if (!entry) {
-      const state = (await this.#storage.read(account)) ?? newAccountState();
-      entry = { account, state, isChanged: false, windows: new Set(), holders: new Set() };
-      this.#kept.set(account, entry);
+  async #postLoaded(settlement: Settlement, used: readonly Draw[], timeMs: number): Promise<void> {
+    await this.#load(settlement.held);
+    await this.#load(used);
+    this.#postKept(settlement, used, timeMs);
+  }
+
+  #postKept({ held, isMixed }: Settlement, used: readonly Draw[], timeMs: number): void {
+    if (!isMixed) checkCovered(held, used);
+    for (const draw of held) this.#settle(draw, timeMs);
+    for (const { account, amounts, token } of used) {
+      const entry = this.#open(account, timeMs);
+      if (token) this.#meetToken(entry, token, null);
+      addAmounts(entry.state.used, amounts);
+      this.#change(entry);
     }
-    for (const window of beginWindows(entry.state, timeMs)) entry.windows.add(window);
+  }
+
+  #settle({ account, amounts }: Draw, timeMs: number): void {
+    const entry = this.#open(account, timeMs);
+    settleLease(entry.state, this.#holder, amounts);
+    this.#change(entry, this.#holder);
+  }
+
+  #keeps(accounts: readonly { account: string }[]): boolean {
+    for (const { account } of accounts) if (!this.#kept.has(account)) return false;
+    return true;
+  }
+
+  async #load(accounts: readonly { account: string }[]): Promise<void> {
+    for (const { account } of accounts) {
+      if (this.#kept.has(account)) continue;
+      const state = (await this.#storage.read(account)) ?? newAccountState();
+      const changes = { windows: new Set<MarkedWindow>(), holders: new Set<string>() };
+      this.#kept.set(account, { account, state, isChanged: false, ...changes });
+    }
+  }
+
+  async #loadOne(account: string, timeMs: number): Promise<Entry> {
+    await this.#load([{ account }]);
+    return this.#open(account, timeMs);
+  }
+
+  /** An account that is kept, in the windows of now. */
+  #open(account: string, timeMs: number): Entry {
+    const entry = this.#kept.get(account);
+    if (!entry) throw new Error(`${account} was not loaded`);
+    if (isWindowOver(entry.state, timeMs)) {
+      // What was reached in a window is to be told of that one.
+      if (entry.isChanged) this.#watch(entry);
+      for (const window of beginWindows(entry.state, timeMs)) entry.windows.add(window);
+    }
     return entry;
+  }
+
+  /** Its limits never change, so those that the ledger met first hold. */
+  #meetToken(entry: Entry, token: TokenFacts, limits: Limits | null): void {
+    const { state } = entry;
+    if (limits && state.limits === null) {
+      state.limits = limitSetOf(limits);
+      this.#change(entry);
+    }
+    if (state.token && state.token.expiresAtMs >= token.expiresAtMs) return;
+    const { tenant, principal, expiresAtMs } = token;
+    state.token = { tenant, principal, expiresAtMs };
+    this.#change(entry);
+  }
+
+  #watch({ account, state }: Entry): void {
+    if (state.limits) this.#reached.push(...watchCaps(account, state));
+  }
+
+  #tellRefused(entry: Entry, shortage: Shortage): void {
+    const reached = tellRefused(entry.account, entry.state, shortage);
+    if (!reached) return;
+    this.#reached.push(reached);
+    this.#change(entry);
   }
 
   #change(entry: Entry, holder?: string): void {
@@ -187,25 +293,16 @@ export class AccountBook {
   }
 }
 
-/** Per account, since that may come more than once on both sides. */
+/** `held` has an account once at most, `used` perhaps more than once. */
 function checkCovered(held: readonly Draw[], used: readonly Draw[]): void {
-  const left = new Map<string, { [M in Meter]?: number }>();
   for (const { account, amounts } of held) {
-    const sums = left.get(account) ?? {};
-    left.set(account, sums);
     for (const meter of meters) {
-      const amount = amounts[meter];
-      if (amount !== undefined) sums[meter] = (sums[meter] ?? 0) + amount;
-    }
-  }
-  for (const { account, amounts } of left.size === 0 ? [] : used) {
-    const sums = left.get(account) ?? {};
-    for (const meter of meters) {
-      const covered = sums[meter];
-      if (covered === undefined) continue;
-      const rest = covered - (amounts[meter] ?? 0);
-      if (rest < 0) throw new Error(`a post exceeds its reservation of ${meter} in ${account}`);
-      sums[meter] = rest;
+      let left = amounts[meter];
+      if (left === undefined) continue;
+      for (const draw of used) {
+        if (draw.account === account) left -= draw.amounts[meter] ?? 0;
+        if (left < 0) throw new Error(`a post exceeds its reservation of ${meter} in ${account}`);
+      }
     }
   }
 }

@@ -1,21 +1,20 @@
 // What one account has leased to this run of the gateway and nobody holds yet, by limited meter.
 // Invariant: free amounts are safe integers and never less than 0; a meter without limit has none.
-import type { Limits, Meter } from '../../core/quota-terms.ts';
-import type { MeterAmounts } from '../amounts.ts';
+import type { Meter } from '../../core/quota-terms.ts';
+import { amountMax, type MeterAmounts } from '../amounts.ts';
+import type { LimitedToken } from './requests.ts';
 
 /** A lease should last about this long, so that the ledger is asked this often. */
 const lastsMs = 1000;
 /** As many times what an operation needs are wanted beside it, before any rate is known. */
 const ahead = 16;
-/** Sums of two stay safe integers. */
-const wantMax = 2 ** 50;
 
 type Counts = Record<Meter, number>;
 
 export class AccountLease {
   readonly account: string;
   /** Of a token, which the ledger may not know yet. */
-  readonly limits: Limits | undefined;
+  readonly token: LimitedToken | undefined;
   limited: readonly Meter[];
   /** Reservations and requests under way that come back to it. */
   holds = 0;
@@ -32,16 +31,20 @@ export class AccountLease {
   readonly #takenSince: Counts = none();
   #askedMs = 0;
 
-  constructor(account: string, limited: readonly Meter[], limits?: Limits) {
+  constructor(account: string, limited: readonly Meter[], token?: LimitedToken) {
     this.account = account;
     this.limited = limited;
-    this.limits = limits;
+    this.token = token;
   }
 
   /** Takes all of it or nothing. */
   take(amounts: MeterAmounts): boolean {
     const { limited } = this;
-    for (const meter of limited) if ((amounts[meter] ?? 0) > this.#free[meter]) return false;
+    // Neither less than nothing nor what is no number can be had: both compare as false.
+    for (const meter of limited) {
+      const amount = amounts[meter] ?? 0;
+      if (!(amount >= 0 && amount <= this.#free[meter])) return false;
+    }
     for (const meter of limited) {
       const amount = amounts[meter] ?? 0;
       this.#free[meter] -= amount;
@@ -69,9 +72,13 @@ export class AccountLease {
     }
   }
 
-  put(meter: Meter, amount: number): void {
-    this.#free[meter] += amount;
+  /** Makes an amount free; false: there is too much of it to count here. */
+  put(meter: Meter, amount: number): boolean {
+    const free = this.#free[meter] + amount;
+    if (free > amountMax) return false;
+    this.#free[meter] = free;
     this.gains += 1;
+    return true;
   }
 
   /**
@@ -88,7 +95,7 @@ export class AccountLease {
       const needed = need[meter] ?? 0;
       if (needed === 0 && this.#free[meter] >= this.#mark[meter]) continue;
       const least = Math.max(ahead * needed, 2 * this.#mark[meter]);
-      want[meter] = Math.min(Math.ceil(Math.max(byRate, least)), wantMax);
+      want[meter] = Math.min(Math.ceil(Math.max(byRate, least)), amountMax);
     }
     return want;
   }

@@ -7,7 +7,13 @@
 // What was used in a window is the counter now minus the counter when the window began: a post
 // touches six counters and no window.
 import { isLevel, type Meter, meters, type Window } from '../../core/quota-terms.ts';
-import { addAmounts, emptySums, type MeterAmounts, type Sums } from '../amounts.ts';
+import {
+  addAmounts,
+  emptySums,
+  type MeterAmounts,
+  type Sums,
+  type TokenFacts,
+} from '../amounts.ts';
 import type { Cap, LimitSet } from '../limits/limit-set.ts';
 import { windowBeginMs, windowEndMs } from '../limits/windows.ts';
 import type { Shortage } from './requests.ts';
@@ -22,8 +28,21 @@ export interface Mark {
   lost: Sums;
 }
 
+/** What a cap told last (`alarm-watch.ts`). Plain data, kept as JSON. */
+export interface Told {
+  /** The cap's. */
+  amount: string;
+  /** When its window began; of a level, the day. */
+  periodMs: number;
+  percent: number;
+}
+
 export interface AccountState {
   limits: LimitSet | null;
+  /** null: it is no token's. */
+  token: TokenFacts | null;
+  /** By meter and window, `spend/month`; of a token by nothing. */
+  told: Map<string, Told>;
   /** Flows: since ever. Levels: now. */
   used: Sums;
   /** Leased by a gateway that died; perhaps spent, never recorded. Flows only. */
@@ -35,11 +54,15 @@ export interface AccountState {
 
 /** Part of the headroom that is leased beyond what is needed now. */
 const headroomShare = 32n;
+/** Minutes are the shortest windows: others begin with one. */
+const minuteMs = 60_000;
 
 export function newAccountState(): AccountState {
   const mark = (): Mark => ({ beginMs: 0, used: emptySums(), lost: emptySums() });
   return {
     limits: null,
+    token: null,
+    told: new Map(),
     used: emptySums(),
     lost: emptySums(),
     marks: { minute: mark(), hour: mark(), day: mark(), month: mark() },
@@ -47,9 +70,13 @@ export function newAccountState(): AccountState {
   };
 }
 
-/** Begins the windows that `timeMs` is in; says which. A clock that is set back begins none. */
+/** Is there a window to begin? A clock that is set back begins none. */
+export function isWindowOver({ marks }: AccountState, timeMs: number): boolean {
+  return timeMs - marks.minute.beginMs >= minuteMs;
+}
+
+/** Begins the windows that `timeMs` is in; says which. */
 export function beginWindows(state: AccountState, timeMs: number): MarkedWindow[] {
-  if (timeMs < windowEndMs('minute', state.marks.minute.beginMs)) return [];
   const begun: MarkedWindow[] = [];
   for (const window of markedWindows) {
     const beginMs = windowBeginMs(window, timeMs);
@@ -150,12 +177,10 @@ export function grantLease(
 /** Takes off a lease what was posted or given back. Throws if that was not leased: a bug. */
 export function settleLease(state: AccountState, holder: string, amounts: MeterAmounts): void {
   const lease = state.leases.get(holder) ?? emptySums();
-  for (const meter of meters) {
-    if (BigInt(amounts[meter] ?? 0) > lease[meter]) {
-      throw new Error(`more ${meter} was settled than was leased`);
-    }
-  }
   addAmounts(lease, amounts, -1);
+  for (const meter of meters) {
+    if (lease[meter] < 0n) throw new Error(`more ${meter} was settled than was leased`);
+  }
 }
 
 /**

@@ -5,7 +5,7 @@ import { isLevel, type Limits, meters } from '../../core/quota-terms.ts';
 import { emptySums, type Sums } from '../amounts.ts';
 import { parseLimitSet } from '../limits/limit-set.ts';
 import type { AccountChanges, AccountStorage } from './account-book.ts';
-import { type AccountState, markedWindows, newAccountState } from './account-state.ts';
+import { type AccountState, newAccountState } from './account-state.ts';
 
 export const accountSchema = `
 CREATE TABLE quota_accounts (      -- whatever was ever charged, or has limits

@@ -6,10 +6,10 @@
 // that was not set aside, whatever is forgotten when the process dies. The ledger answers in order.
 // An account without limits costs a look into a map.
 import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
-import type { Draw, MeterAmounts } from '../amounts.ts';
+import { amountMax, type Draw, type MeterAmounts } from '../amounts.ts';
 import { limitedMeters, limitSetOf } from '../limits/limit-set.ts';
 import { AccountLease } from './account-lease.ts';
-import type { AccountDraw, DrawAnswer, DrawRequest, Shortage } from './requests.ts';
+import type { AccountDraw, DrawAnswer, DrawRequest, LimitedToken, Shortage } from './requests.ts';
 import { type Hold, Reservation } from './reservation.ts';
 
 /** The ledger, as the desk needs it. A rejected request has changed nothing there. */
@@ -44,6 +44,7 @@ export class LeaseDesk {
   #returns: Draw[] = [];
   #low: AccountLease[] = [];
   #round = 0;
+  #isClosed = false;
   #edition = 0;
 
   /** `nowMs`: a clock that is never set, milliseconds. */
@@ -79,10 +80,10 @@ export class LeaseDesk {
   }
 
   /** Tells of a token, whose limits are its link's, before it is first drawn on. */
-  introduce(account: string, limits: Limits): void {
+  introduce(account: string, token: LimitedToken): void {
     if (this.#leases.has(account) || this.#limited.has(account)) return;
-    const limited = shared(limitedMeters(limitSetOf(limits)));
-    this.#leases.set(account, new AccountLease(account, limited, limits));
+    const limited = shared(limitedMeters(limitSetOf(token.limits)));
+    this.#leases.set(account, new AccountLease(account, limited, token));
   }
 
   /** Reserves from memory; undefined when that does not hold enough, and `reserve` must be asked. */
@@ -117,16 +118,6 @@ export class LeaseDesk {
     return undefined;
   }
 
-  /** Open reservations that nobody touched for `rounds` calls of `keep`: to be ended by who owns them. */
-  overdue(rounds: number): Reservation[] {
-    return [...this.#open].filter(({ round }) => round < this.#round - rounds);
-  }
-
-  /** The present round, with which a reservation is touched. */
-  get round(): number {
-    return this.#round;
-  }
-
   /** To be called now and then: gives back what was not drawn on since the last call but one. */
   async keep(): Promise<void> {
     this.#round += 1;
@@ -138,10 +129,16 @@ export class LeaseDesk {
     await this.#sendReturns();
   }
 
-  /** Gives back all that is free, at a clean stop; what is open stays set aside. */
+  /**
+   * Gives back all that is free, at a clean stop; what is open stays set aside. What was asked for
+   * before is answered before the first giving back is, and goes back with the second.
+   */
   async close(): Promise<void> {
-    for (const lease of this.#leases.values()) this.#return(lease);
-    await this.#sendReturns();
+    this.#isClosed = true;
+    for (let times = 0; times < 2; times++) {
+      for (const lease of this.#leases.values()) this.#return(lease);
+      await this.#sendReturns();
+    }
   }
 
   /** Of `Reservation` only: ends it, and what it holds is free again unless it was posted. */
@@ -220,7 +217,7 @@ export class LeaseDesk {
         lease.round = this.#round;
       }
       for (const meter of lease.limited) {
-        claim.needed[meter] = (claim.needed[meter] ?? 0) + (amounts[meter] ?? 0);
+        claim.needed[meter] = (claim.needed[meter] ?? 0) + countOf(amounts, meter);
       }
     }
     for (const { lease, needed, taken } of claims.values()) lease.takePart(needed, taken);
@@ -234,7 +231,7 @@ export class LeaseDesk {
     const draws = lacking.map((claim): AccountDraw => {
       const { lease } = claim;
       const need = lackOf(claim);
-      return { account: lease.account, need, want: lease.want(need, nowMs), limits: lease.limits };
+      return { account: lease.account, need, want: lease.want(need, nowMs), token: lease.token };
     });
     let answer: DrawAnswer;
     try {
@@ -275,10 +272,11 @@ export class LeaseDesk {
   }
 
   async #topUp(leases: AccountLease[]): Promise<void> {
+    if (this.#isClosed) return;
     const nowMs = this.#nowMs();
     const draws = leases.map((lease): AccountDraw => {
       const want = lease.want({}, nowMs);
-      return { account: lease.account, need: {}, want, limits: lease.limits };
+      return { account: lease.account, need: {}, want, token: lease.token };
     });
     // Nobody waits for it: who then finds too little asks again and is told.
     const answer = await this.#source.draw({ draws }).catch(() => undefined);
@@ -294,8 +292,8 @@ export class LeaseDesk {
   #credit(lease: AccountLease, meter: Meter, amount: number): void {
     if (amount === 0) return;
     const isInUse = this.#leases.get(lease.account) === lease;
-    if (isInUse && lease.limited.includes(meter)) lease.put(meter, amount);
-    else this.#returns.push({ account: lease.account, amounts: { [meter]: amount } });
+    const isFree = isInUse && lease.limited.includes(meter) && lease.put(meter, amount);
+    if (!isFree) this.#returns.push({ account: lease.account, amounts: { [meter]: amount } });
   }
 
   #return(lease: AccountLease): void {
@@ -333,6 +331,12 @@ function shared(limited: readonly Meter[]): readonly Meter[] {
   const list = lists.get(name) ?? limited;
   lists.set(name, list);
   return list;
+}
+
+function countOf(amounts: MeterAmounts, meter: Meter): number {
+  const amount = amounts[meter] ?? 0;
+  if (amount >= 0 && amount <= amountMax) return amount;
+  throw new RangeError(`${amount} ${meter} cannot be reserved`);
 }
 
 function lackOf({ limited, needed, taken }: Claim): MeterAmounts {

@@ -1,11 +1,16 @@
 // What the main thread asks of the ledger about limits, and what it is answered. Plain data: it
 // crosses threads. All but posts are requests of their own; posts travel in the operation's commit.
 import type { Limits, Meter, Window } from '../../core/quota-terms.ts';
-import type { Draw, MeterAmounts } from '../amounts.ts';
+import type { Draw, MeterAmounts, TokenFacts } from '../amounts.ts';
 
 /** Sets amounts aside in several accounts: what is needed in all of them, or nothing at all. */
 export interface DrawRequest {
   draws: AccountDraw[];
+}
+
+/** A token as its link has it. */
+export interface LimitedToken extends TokenFacts {
+  readonly limits: Limits;
 }
 
 export interface AccountDraw {
@@ -14,8 +19,8 @@ export interface AccountDraw {
   need: MeterAmounts;
   /** As much of it beyond the need as the limit's nearness allows; possibly nothing. */
   want: MeterAmounts;
-  /** Of a token: as its link has them. They become the account's if it has none. */
-  limits?: Limits;
+  /** Its limits become the account's if it has none. */
+  token?: LimitedToken;
 }
 
 export type DrawAnswer =
@@ -24,7 +29,8 @@ export type DrawAnswer =
 
 /** What a posted reservation held, of the meters that were limited then; travels in the commit. */
 export interface Settlement {
-  held: Draw[];
+  /** Each account once. */
+  held: readonly Draw[];
   /** Did limits change between its steps? Then more may be used than was held. */
   isMixed: boolean;
 }

@@ -12,11 +12,14 @@ export interface Hold {
   readonly amounts: MeterAmounts;
 }
 
+interface Held {
+  account: string;
+  amounts: { [M in Meter]?: number };
+}
+
 export class Reservation {
   /** Of the desk only. */
   readonly holds: Hold[];
-  /** When it last made progress, in the desk's rounds. */
-  round: number;
   /** Did limits change between its steps? */
   isMixed = false;
   /** Of the desk's limits, when it began. */
@@ -27,13 +30,7 @@ export class Reservation {
   constructor(desk: LeaseDesk, holds: Hold[], edition: number) {
     this.#desk = desk;
     this.holds = holds;
-    this.round = desk.round;
     this.edition = edition;
-  }
-
-  /** Says that the operation goes on. */
-  touch(): void {
-    this.round = this.#desk.round;
   }
 
   /**
@@ -44,11 +41,18 @@ export class Reservation {
     if (this.#state !== 'open') throw new Error('a reservation was resolved twice');
     this.#state = 'posted';
     this.#desk.resolve(this, true);
-    const held = this.holds.map(({ lease, limited, amounts }) => {
-      const part: { [M in Meter]?: number } = {};
-      for (const meter of limited) part[meter] = amounts[meter] ?? 0;
-      return { account: lease.account, amounts: part };
-    });
+    const held: Held[] = [];
+    for (const { lease, limited, amounts } of this.holds) {
+      const { account } = lease;
+      let sums = held.find((one) => one.account === account);
+      if (!sums) {
+        sums = { account, amounts: {} };
+        held.push(sums);
+      }
+      for (const meter of limited) {
+        sums.amounts[meter] = (sums.amounts[meter] ?? 0) + (amounts[meter] ?? 0);
+      }
+    }
     return { held, isMixed: this.isMixed };
   }
 

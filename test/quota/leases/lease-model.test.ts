@@ -26,6 +26,7 @@ interface Operation {
 
 const fixed = ['tenant:a', 'principal:a/b', 'bucket:a/raw', 'token:t'];
 const changing = ['tenant:c', 'principal:c/d'];
+const tokenFacts = { tenant: 'a', principal: 'b', expiresAtMs: Date.UTC(2100, 0) };
 const beginMs = Date.UTC(2026, 10, 30, 23, 59, 30);
 const longestMs = 40 * 24 * 3600 * 1000;
 
@@ -89,7 +90,7 @@ class World {
     if (accounts[0] && random() < 0.3) accounts.push(accounts[0]);
     const draws = accounts.map((account) => ({ account, amounts }));
     const token = this.limits.get('token:t');
-    if (token) this.desk.introduce('token:t', token);
+    if (token) this.desk.introduce('token:t', { ...tokenFacts, limits: token });
     const reservation = this.desk.tryReserve(draws);
     if (reservation) this.#enter({ draws, reservation });
     else void this.#beginSlowly(draws);

@@ -20,6 +20,8 @@ export class MemoryStorage {
     const copy = structuredClone(state);
     const written = (await this.read(account)) ?? newAccountState();
     written.limits = copy.limits;
+    written.token = copy.token;
+    written.told = copy.told;
     written.used = copy.used;
     written.lost = copy.lost;
     for (const window of changes.windows) written.marks[window] = copy.marks[window];
@@ -29,6 +31,17 @@ export class MemoryStorage {
       else written.leases.delete(holder);
     }
     this.#pending.set(account, written);
+  }
+
+  async remove(account: string): Promise<void> {
+    this.durable.delete(account);
+  }
+
+  async expiredTokens(beforeMs: number, max: number): Promise<string[]> {
+    const found = [...this.durable].filter(
+      ([, { token }]) => token !== null && token.expiresAtMs < beforeMs,
+    );
+    return found.slice(0, max).map(([account]) => account);
   }
 
   async leasedByOthers(holder: string, max: number): Promise<string[]> {

@@ -1,0 +1,83 @@
+// Alarms: a cap was used up to 50, 80 or 100 percent. Written in the transaction that did it, so they
+// are neither lost nor doubled by a crash; whoever tells of one forgets it then. The log's record of
+// it stays.
+import type { Reader, Tx } from '../../core/database.ts';
+import type { Meter, Window } from '../../core/quota-terms.ts';
+
+/** Ascending. */
+export const alarmPercents = [50, 80, 100] as const;
+export type AlarmPercent = (typeof alarmPercents)[number];
+
+/** What an account reached. */
+export interface Reached {
+  account: string;
+  meter: Meter;
+  window: Window;
+  /** When the window began, milliseconds since 1970; of what has none, 0. */
+  beginMs: number;
+  /** 100: it is used up, or something was refused for want of it. */
+  percent: AlarmPercent;
+  /** Picodollars where the meter is `spend`. */
+  limit: bigint;
+  /** In the window, with what crashes lost. */
+  used: bigint;
+}
+
+export interface Alarm extends Reached {
+  /** Log index of its record. */
+  id: number;
+  /** Whose account it is. `principal` is the bucket's owner, and empty for a tenant. */
+  tenant: string;
+  principal: string;
+  timeMs: number;
+}
+
+export const alarmSchema = `
+CREATE TABLE quota_alarms (        -- which nobody was told of yet
+  id INTEGER PRIMARY KEY,          -- log index of its record
+  account TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  meter TEXT NOT NULL,
+  window TEXT NOT NULL,
+  begin_ms INTEGER NOT NULL,
+  percent INTEGER NOT NULL,
+  amount INTEGER NOT NULL,         -- the limit
+  used INTEGER NOT NULL,
+  time_ms INTEGER NOT NULL
+);
+`;
+
+export async function appendAlarm(tx: Tx, alarm: Alarm): Promise<void> {
+  const { id, account, tenant, principal, meter, window, beginMs, percent, limit, used } = alarm;
+  await tx.run(
+    'INSERT INTO quota_alarms VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    ...[id, account, tenant, principal, meter, window, beginMs, percent, limit, used],
+    alarm.timeMs,
+  );
+}
+
+/**
+ * Up to `max` alarms that nobody was told of, oldest first; those of tokens, of which anybody can make
+ * any number, behind all others.
+ */
+export async function listUntoldAlarms(read: Reader, max: number): Promise<Alarm[]> {
+  const rows = await read.all<Omit<Alarm, 'limit' | 'used'> & { amount: string; used: string }>(
+    `SELECT id, account, tenant, principal, meter, window, begin_ms AS beginMs, percent,
+       CAST(amount AS TEXT) AS amount, CAST(used AS TEXT) AS used, time_ms AS timeMs
+     FROM quota_alarms ORDER BY account GLOB 'token:*', id LIMIT ?`,
+    max,
+  );
+  return rows.map(({ amount, used, ...alarm }) => {
+    return { ...alarm, limit: BigInt(amount), used: BigInt(used) };
+  });
+}
+
+/** Gives how many there were. */
+export async function forgetAlarms(tx: Tx, ids: readonly number[]): Promise<number> {
+  let forgotten = 0;
+  for (const id of ids) {
+    forgotten += (await tx.run('DELETE FROM quota_alarms WHERE id = ?', id)).changes;
+  }
+  return forgotten;
+}
