@@ -174,7 +174,6 @@ export class BearerTokens implements BearerVerifier, Follower {
     if (delegation === undefined) {
       const { ids, scope, conditions, accounts, expiresAtMs } = chain;
       delegation = { ids, scope, conditions, accounts, policies: [], expiresAtMs };
-      refuseLimits(chain);
       this.#delegations.set(chain, delegation);
       this.#onSeen(linksOf(chain));
     }
@@ -211,13 +210,6 @@ function isLinkToken(token: string): boolean {
   if (dot < 0 || dot > headerLengthMax) return false;
   const bytes = decodeBase64url(token.slice(0, dot));
   return bytes !== undefined && parseStrictObject(bytes)?.typ === linkType;
-}
-
-/** What could not be kept must not be believed. */
-function refuseLimits({ links }: Chain): void {
-  const limited = links.findIndex(({ limits }) => limits !== undefined);
-  if (limited < 0) return;
-  throw tokenRefusal('Claims', 'has "limits", which this gateway does not keep yet', limited);
 }
 
 /**

@@ -22,6 +22,11 @@ export function splitId(id: string): [tenant: string, name: string] {
   return [tenant, name];
 }
 
+/** For options that may be given more than once. */
+export function collect(value: string, before: string[] = []): string[] {
+  return [...before, value];
+}
+
 /** A parser of flags that takes one of some words. */
 export function choice(words: readonly string[]) {
   return (value: string): string => {

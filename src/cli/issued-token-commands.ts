@@ -5,13 +5,12 @@ import { readLinks } from '../authz/tokens/chain.ts';
 import { scopeWords } from '../authz/tokens/describe.ts';
 import { nowMs } from '../core/clock.ts';
 import { callApi, listAll } from './api-client.ts';
-import { connect } from './command-arguments.ts';
+import { collect, connect } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
 import { print, printable, printJson } from './output.ts';
 import { loadHolder, readToken, refusing } from './token-files.ts';
 import {
   addRestrictionFlags,
-  collect,
   type RestrictionFlags,
   readExpiry,
   readRestrictions,

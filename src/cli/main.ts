@@ -14,6 +14,7 @@ import { addIssuedTokenCommands } from './issued-token-commands.ts';
 import { addIssuerCommands } from './issuer-commands.ts';
 import { addKeyCommands } from './key-commands.ts';
 import { addRootKeyCommands } from './keys-commands.ts';
+import { addLimitCommands } from './limit-commands.ts';
 import { addMountCommands } from './mount-commands.ts';
 import { addOwnKeyCommands } from './own-key-commands.ts';
 import { addRebuildCommand } from './rebuild-command.ts';
@@ -49,6 +50,7 @@ function makeProgram(): Command {
     addShareCommands,
     addRootKeyCommands,
     addStoreCommands,
+    addLimitCommands,
     addUsageCommand,
     addRecordsCommand,
     addVerifyCommands,

@@ -18,6 +18,10 @@ const sizeUnits: Record<string, number> = {
   MiB: 1024 ** 2,
   GB: 1000 ** 3,
   GiB: 1024 ** 3,
+  TB: 1000 ** 4,
+  TiB: 1024 ** 4,
+  PB: 1000 ** 5,
+  PiB: 1024 ** 5,
 };
 
 /** Milliseconds of `500ms`, `30s`, `5m`, `1h` or `7d`. */

@@ -5,11 +5,11 @@ import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { createProof } from '../authz/tokens/proof.ts';
 import { nowMs } from '../core/clock.ts';
+import { collect } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
 import { loadPrivateKey } from './key-files.ts';
 import { print, printJson } from './output.ts';
 import { readToken, refusing } from './token-files.ts';
-import { collect } from './token-restrictions.ts';
 
 interface SignFlags {
   key: string;

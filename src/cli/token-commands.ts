@@ -6,14 +6,13 @@ import { describeReport } from '../authz/tokens/describe.ts';
 import { inspect } from '../authz/tokens/inspect.ts';
 import { issueToken, type MadeToken } from '../authz/tokens/issue.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
-import { splitId } from './command-arguments.ts';
+import { collect, splitId } from './command-arguments.ts';
 import { loadPrivateKey } from './key-files.ts';
 import { print, printable, printJson } from './output.ts';
 import { addSignRequest } from './sign-request-command.ts';
 import { loadHolder, loadPublicKeys, readToken, refusing } from './token-files.ts';
 import {
   addRestrictionFlags,
-  collect,
   type RestrictionFlags,
   readExpiry,
   readRestrictions,

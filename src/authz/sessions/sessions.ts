@@ -209,8 +209,8 @@ const policyFactor = 128;
 const otherFactor = 16;
 
 /** How much memory it takes: what compresses well is small until it is read. */
-function weigh({ policy, scope, conditions, ids }: Session): number {
-  const others = JSON.stringify([scope, conditions, ids]).length;
+function weigh({ policy, scope, conditions, accounts, ids }: Session): number {
+  const others = JSON.stringify([scope, conditions, accounts, ids]).length;
   return policyFactor * (policy?.length ?? 0) + otherFactor * others;
 }
 

@@ -14,6 +14,8 @@ import { parseScope, type Scope, ScopeError } from '../../authz/tokens/scope.ts'
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { tokenSecondsMax } from '../../core/limits.ts';
+import type { Limits } from '../../core/quota-terms.ts';
+import { limits } from './limit-schemas.ts';
 import { administers, mayAdminister, protectOthers } from './rights.ts';
 import { type Call, type NativeRoute, param, refuseDelegated } from './route.ts';
 import { answerObject, closedObject, time } from './schemas.ts';
@@ -26,7 +28,7 @@ interface Wanted {
   expiresIn: number;
   notBefore?: string;
   conditions?: object;
-  limits?: object;
+  limits?: Limits;
   cnf?: { jwk: unknown };
   maxDepth?: number;
   label?: string;
@@ -51,7 +53,7 @@ export const tokenRoutes: NativeRoute[] = [
         },
         notBefore: { ...time, description: 'Not valid before; from now on if absent.' },
         conditions: { type: 'object', description: 'As docs/formats/token.md has them.' },
-        limits: { type: 'object', description: 'Not enforced yet, and therefore refused.' },
+        limits: { ...limits, description: 'What may be used with it, and with all below it.' },
         cnf: {
           ...closedObject({ jwk: { type: 'object' } }, ['jwk']),
           description: 'The public key of its user; absent: whoever bears it may use it.',
@@ -102,15 +104,9 @@ export const tokenRoutes: NativeRoute[] = [
   },
 ];
 
-/** Throws InvalidInput, NotImplemented. */
+/** Throws InvalidInput. */
 function issue(call: Call): { token: string; link: Link } {
   const wanted = call.body as Wanted;
-  if (wanted.limits !== undefined) {
-    throw new Refusal('NotImplemented', {
-      message: 'Limits of tokens are not enforced yet, so none is issued with limits.',
-      fields: { field: 'body.limits' },
-    });
-  }
   const timeMs = nowMs();
   const expiresAtMs = Math.floor(timeMs / 1000 + wanted.expiresIn) * 1000;
   const url = call.deps.publicUrl();
@@ -151,7 +147,7 @@ function readRestrictions(wanted: Wanted, expiresAtMs: number) {
     throw misfit('notBefore', 'must be before its end');
   }
   const conditions = wanted.conditions && checkConditions(wanted.conditions);
-  return { holder, depthMax: maxDepth, notBeforeMs, conditions };
+  return { holder, depthMax: maxDepth, notBeforeMs, conditions, limits: wanted.limits };
 }
 
 function readHolder(jwk: unknown): PublicKey {

@@ -1,0 +1,129 @@
+// `bursar limit`: what accounts may use, and what of it they have used.
+import type { Command } from 'commander';
+import { callApi, listAll } from './api-client.ts';
+import { type CommandFlags, connect } from './command-arguments.ts';
+import { CommandFailure } from './failure.ts';
+import { addLimitFlags, type LimitFlags, readLimitFlags, readLimitsPatch } from './limit-flags.ts';
+import { print, printTable } from './output.ts';
+import { formatBytes } from './progress.ts';
+
+interface Cap {
+  meter: string;
+  window: string;
+  limit: string;
+  used: string;
+  lost: string;
+  reserved: string;
+  left: string;
+  exceeded: boolean;
+  resetAt: string | null;
+}
+
+interface Limited {
+  account: string;
+  limits: { rate?: { requests?: number; bytes?: number } } | null;
+  caps: Cap[];
+}
+
+const accountHelp = 'tenant:cms, principal:cms/alice, bucket:cms/raw or token:JTI';
+
+export function addLimitCommands(program: Command): void {
+  const limit = program.command('limit').description('limits: how much an account may use');
+  addSet(limit);
+  limit
+    .command('show <account>')
+    .description(`show an account's limits, and what is left of them (${accountHelp})`)
+    .action(async (account: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const { json } = await callApi(connection, { method: 'GET', path: ['limits', account] });
+      show(flags, json, [json as Limited]);
+    });
+  limit
+    .command('list')
+    .description('list the accounts with limits, but for tokens (see bursar token list)')
+    .action(async (_given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const limits = await listAll<Limited>(connection, ['limits'], 'limits');
+      show(flags, limits, limits);
+    });
+  limit
+    .command('remove <account>')
+    .description('take all limits of an account away; what it used stays counted')
+    .action(async (account: string, _given: object, command: Command) => {
+      const { connection } = connect(command);
+      await callApi(connection, { method: 'DELETE', path: ['limits', account] });
+    });
+  limit
+    .command('reconcile <account>')
+    .description('count as unused what was set aside when the gateway died (for operators)')
+    .action(async (account: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = ['limits', account, 'reconcile'];
+      const { json } = await callApi(connection, { method: 'POST', path });
+      show(flags, json, [json as Limited]);
+    });
+}
+
+function addSet(limit: Command): void {
+  const command = limit
+    .command('set <account>')
+    .description(`change an account's limits; those not named stay (${accountHelp})`)
+    .option('--only', 'take away all limits that are not named');
+  addLimitFlags(command)
+    .addHelpText('after', setHelp)
+    .action(async (account: string, given: LimitFlags & { only?: true }, command: Command) => {
+      const { connection, flags } = connect(command);
+      const body = given.only ? readLimitFlags(given) : readLimitsPatch(given);
+      if (body === undefined || Object.keys(body).length === 0) {
+        throw new CommandFailure('usage', 'say which limit, such as --spend month=12.50');
+      }
+      const method = given.only ? 'PUT' : 'PATCH';
+      const { json } = await callApi(connection, { method, path: ['limits', account], body });
+      show(flags, json, [json as Limited]);
+    });
+}
+
+const setHelp = `
+An amount is of one window, minute, hour, day, month or total, of the UTC calendar; without one it
+is of all time. What is stored has no window. \`none\` takes a limit away.
+
+  bursar limit set principal:cms/alice --spend month=20 --egress day=50GiB,month=500GiB
+  bursar limit set bucket:cms/raw --stored-bytes 1TiB --stored-objects 1000000
+  bursar limit set tenant:cms --requests hour=100000 --rate requests=50,bytes=10MiB
+  bursar limit set principal:cms/alice --egress month=none`;
+
+const heading = ['METER', 'WINDOW', 'LIMIT', 'USED', 'LOST', 'RESERVED', 'LEFT', 'RESETS'];
+
+function show(flags: CommandFlags, json: unknown, limited: readonly Limited[]): void {
+  printTable(flags.json, {
+    json,
+    heading: ['ACCOUNT', ...heading],
+    rows: limited.flatMap((one) => rowsOf(one).map((row) => [one.account, ...row])),
+  });
+  if (flags.json) return;
+  for (const { account, caps } of limited) {
+    for (const { meter, window } of caps.filter(({ exceeded }) => exceeded)) {
+      print(`${account} has used more ${meter} per ${window} than its limit: all more is refused.`);
+    }
+  }
+}
+
+function rowsOf({ limits, caps }: Limited): string[][] {
+  const rates = Object.entries(limits?.rate ?? {}).map(([what, most]) => {
+    const amount = what === 'bytes' ? formatBytes(most) : String(most);
+    return ['rate', 'second', what === 'bytes' ? amount : `${amount} requests`, '', '', '', '', ''];
+  });
+  return [...caps.map(rowOf), ...rates];
+}
+
+function rowOf({ meter, window, resetAt, ...amounts }: Cap): string[] {
+  const { limit, used, lost, reserved, left } = amounts;
+  const shown = [limit, used, lost, reserved, left].map((amount) => showAmount(meter, amount));
+  return [meter, window, ...shown, resetAt ?? 'never'];
+}
+
+/** As people read it; --json has it exactly. */
+export function showAmount(meter: string, amount: string): string {
+  if (meter === 'spend') return `${amount} USD`;
+  return meter.endsWith('Bytes') ? formatBytes(Number(amount)) : amount;
+}
