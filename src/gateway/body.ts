@@ -160,7 +160,11 @@ async function receive(
   if (request.expectsContinue) response.writeContinue();
   const decoder = createDecoder(context, sizeBytes);
   let plainBytes = 0;
+  let isOver = false;
   const take = (chunk: Buffer): Promise<void> | null => {
+    // The client may have left while this was being reserved: then it is neither charged nor kept.
+    if (isOver) return null;
+    context.bytesIn += chunk.length;
     if (!decoder) {
       plainBytes += chunk.length;
       return write(chunk);
@@ -169,13 +173,15 @@ async function receive(
     decoder.push(chunk, (data) => slices.push(data));
     return writeAll(slices, 0, write);
   };
-  await consume(request.raw, (chunk) => {
-    context.bytesIn += chunk.length;
-    const unreserved = context.reserveReceived();
+  const received = consume(request.raw, (chunk) => {
+    const unreserved = context.reserveReceived(chunk.length);
     const taken = unreserved ? unreserved.then(() => take(chunk) ?? undefined) : take(chunk);
     // What came in faster than it may is made up for before more is let in, or answered.
     const early = context.shaped?.pass(chunk.length) ?? null;
     return taken && early ? Promise.all([taken, early]) : (taken ?? early);
+  });
+  await received.finally(() => {
+    isOver = true;
   });
   if (decoder) {
     decoder.finish();
@@ -254,7 +260,10 @@ export function consume(
       hasEnded = true;
       if (!isWaiting) settle(null);
     };
-    const onClose = (): void => settle(new ClientGone('the client closed the connection'));
+    // It is closed, too, once it has ended.
+    const onClose = (): void => {
+      if (!hasEnded) settle(new ClientGone('the client closed the connection'));
+    };
     raw.on('data', onData);
     raw.on('end', onEnd);
     raw.on('close', onClose);

@@ -377,9 +377,12 @@ export class Context {
     return this.#budget;
   }
 
-  /** Waits where more has come in than was set aside; what is free may come in before it is decided. */
-  reserveReceived(): Promise<void> | null {
-    return this.#budget?.receive(this.bytesIn) ?? null;
+  /**
+   * Waits where so many more bytes are more than was set aside; what is free may come in before it is
+   * decided.
+   */
+  reserveReceived(bytes: number): Promise<void> | null {
+    return this.#budget?.receive(this.bytesIn + bytes) ?? null;
   }
 
   /** Counts what a store over a network is asked for this operation. */

@@ -22,9 +22,10 @@ export interface Digest {
   sha256: string;
 }
 
-/** A body of known size that is made while it is sent. */
+/** A body that is made while it is sent. */
 export interface StreamedBody {
-  sizeBytes: number;
+  /** null: not known; it is sent in HTTP chunks. */
+  sizeBytes: number | null;
   chunks: AsyncIterable<Buffer> | Iterable<Buffer>;
 }
 
@@ -32,6 +33,8 @@ export interface Sending {
   query?: [string, string][];
   headers?: Record<string, string>;
   body?: Buffer | StreamedBody;
+  /** How the signature covers the body; default: as the API wants it. */
+  payloadHash?: string;
 }
 
 export class S3Client {
@@ -92,7 +95,7 @@ export class S3Client {
     const headers: Record<string, string> = { host: this.#url.host, ...sending.headers };
     if (body) {
       const sizeBytes = Buffer.isBuffer(body) ? body.length : body.sizeBytes;
-      headers['content-length'] = String(sizeBytes);
+      if (sizeBytes !== null) headers['content-length'] = String(sizeBytes);
     }
     const signed = signRequest({
       accessKeyId: this.#target.accessKeyId,
@@ -102,7 +105,7 @@ export class S3Client {
       path,
       query,
       headers,
-      payloadHash: hashPayload(path, body),
+      payloadHash: sending.payloadHash ?? hashPayload(path, body),
       timeMs: Date.now(),
     });
     return http.request({
