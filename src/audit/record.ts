@@ -30,6 +30,8 @@ export interface RecordDraft {
   target?: string | null;
   /** What the account, or the token, that it is about may use from now on. */
   limits?: Limits | null;
+  /** What an account reached of a limit: amounts in decimal, members in canonical order. */
+  alarm?: { limit: string; meter: string; percent: number; used: string; window: string } | null;
   /** Bytes received and sent as body. */
   bytesIn: number;
   bytesOut: number;
@@ -40,6 +42,10 @@ export interface RecordDraft {
   class?: string | null;
   /** `0-99` of a range read. */
   range?: string | null;
+  /** For which time storage is charged: `FROM/TO`, RFC 3339. */
+  period?: string | null;
+  /** What was stored in it, byte-milliseconds in decimal. */
+  byteMs?: string | null;
   requestId: string;
   /** Client address. */
   source: string;
@@ -56,8 +62,13 @@ export interface RecordSeal {
   storedObjects: number;
   /** What it was charged, picodollars; null: nobody was charged. */
   cost: bigint | null;
-  /** As which of S3's requests, and the name of the price book; null: no request was charged. */
-  priced?: { price: string; book: string } | null;
+  /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
+  storageCost?: bigint;
+  /**
+   * As which of S3's requests, of storage as none; and the name of the price book. Null: neither was
+   * charged.
+   */
+  priced?: { price?: string; book: string } | null;
   /** What the stores were asked for it, and what the operator is billed for that, picodollars. */
   backend?: readonly BackendEntry[] | null;
 }
@@ -73,11 +84,13 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
   return JSON.stringify({
     accessKeyId: draft.accessKeyId ?? undefined,
     action: draft.action,
+    alarm: draft.alarm ?? undefined,
     backend: seal.backend?.map(renderBackend),
     backendCost: seal.backend ? formatUsd(sumCosts(seal.backend)) : undefined,
     bucket: draft.bucket ?? undefined,
     bucketOwner: draft.bucketOwner ?? undefined,
     bucketTenant: draft.bucketTenant ?? undefined,
+    byteMs: draft.byteMs ?? undefined,
     bytesIn: draft.bytesIn,
     bytesOut: draft.bytesOut,
     class: draft.class ?? undefined,
@@ -89,6 +102,7 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     key: draft.key ?? undefined,
     keyThumbprint: draft.keyThumbprint ?? undefined,
     limits: draft.limits ? inOrder(draft.limits) : undefined,
+    period: draft.period ?? undefined,
     price: seal.priced?.price,
     priceBook: seal.priced?.book,
     principal: draft.principal,
@@ -98,6 +112,7 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     size: draft.sizeBytes ?? undefined,
     source: draft.source,
     status: draft.status,
+    storageCost: seal.storageCost ? formatUsd(seal.storageCost) : undefined,
     storedBytes: seal.storedBytes,
     storedObjects: seal.storedObjects,
     target: draft.target ?? undefined,

@@ -122,10 +122,10 @@ export async function deleteBucket(
     change.bucketId,
   );
   if (object) return refused('BucketNotEmpty');
-  const storedBytes = -(await discardUploads(tx, bucket, moment));
+  const storage = await discardUploads(tx, bucket, moment);
   await tx.run('DELETE FROM buckets WHERE id = ?', change.bucketId);
   await noteChange(tx, { store: bucket.store, bucketId: bucket.id, key: null }, moment);
-  return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
+  return { ok: true, storage, result: null };
 }
 
 export interface PutBucketPolicy {

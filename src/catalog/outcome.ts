@@ -5,22 +5,52 @@ import type { Keyring } from '../core/keyring.ts';
 export interface StorageDelta {
   storedBytes: number;
   storedObjects: number;
+  /** The same as it is charged by time. */
+  billed: readonly BilledDelta[];
+  /** The object that was deleted or replaced. Null: none, or a damaged one. */
+  ended: EndedObject | null;
+}
+
+/** Bytes added to what is billed of a class; less than 0: removed. */
+export interface BilledDelta {
+  class: string;
+  bytes: number;
+}
+
+export interface EndedObject {
+  class: string;
+  billedBytes: number;
+  createdMs: number;
 }
 
 export type Outcome<R> =
   | { ok: true; storage: StorageDelta; result: R }
   | { ok: false; code: ErrorCode; fields?: Record<string, string> };
 
-export const noStorage: StorageDelta = { storedBytes: 0, storedObjects: 0 };
+export const noStorage: StorageDelta = {
+  storedBytes: 0,
+  storedObjects: 0,
+  billed: [],
+  ended: null,
+};
 
 export function refused(code: ErrorCode, fields?: Record<string, string>): Outcome<never> {
   return fields ? { ok: false, code, fields } : { ok: false, code };
 }
 
-/** Where in the log a change is being made, and the keys that its rows are authenticated with. */
+/** What prices say of storing an object and of ending it, which this room asks and does not know. */
+export interface StorageTerms {
+  /** What an object of this class counts for where storage is charged, bytes. */
+  billedBytes(storageClass: string, sizeBytes: number): number;
+  /** Can what is owed for an object that is replaced be paid? */
+  mayEnd(ended: EndedObject): Promise<boolean>;
+}
+
+/** Where in the log a change is being made, and what its rows are made and authenticated with. */
 export interface Moment {
   /** The log index of the change's record. */
   seq: number;
   timeMs: number;
   keyring: Keyring;
+  terms: StorageTerms;
 }

@@ -62,7 +62,7 @@ export async function restoreObject(
   if (!opening.ok) return opening;
   const { bucket, current } = opening.result;
   if (current) return refused('AlreadyExists');
-  const { seq, timeMs, keyring } = moment;
+  const { timeMs } = moment;
   for (const [id, count] of countReferences(object.manifest)) {
     await tx.run(
       `INSERT INTO extents (id, store, tenant, state, refs, changed_ms) VALUES (?, ?, ?, 1, ?, ?)
@@ -74,8 +74,14 @@ export async function restoreObject(
       timeMs,
     );
   }
-  await insertVersion(tx, keyring, bucket, { key, seq, createdMs, object });
-  return { ok: true, storage: { storedBytes: object.sizeBytes, storedObjects: 1 }, result: null };
+  const added = await insertVersion(tx, bucket, { key, createdMs, object }, moment);
+  const storage = {
+    storedBytes: object.sizeBytes,
+    storedObjects: 1,
+    billed: [added],
+    ended: null,
+  };
+  return { ok: true, storage, result: null };
 }
 
 /**

@@ -18,12 +18,19 @@ import {
   dropReferences,
   type InlineExtent,
 } from './extents.ts';
-import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
+import {
+  type BilledDelta,
+  type Moment,
+  noStorage,
+  type Outcome,
+  refused,
+  type StorageDelta,
+} from './outcome.ts';
 import {
   type Catalog,
   countedBytes,
   type ObjectDraft,
-  openKey,
+  openToReplace,
   replaceCurrent,
 } from './versions.ts';
 
@@ -187,8 +194,8 @@ export interface PutPart {
 }
 
 export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<Outcome<null>> {
-  const upload = await tx.get<{ completed: string | null }>(
-    'SELECT completed FROM uploads WHERE id = ?',
+  const upload = await tx.get<Pick<Upload, 'completed' | 'class'>>(
+    'SELECT completed, class FROM uploads WHERE id = ?',
     change.uploadId,
   );
   if (!upload || upload.completed !== null) return refused('NoSuchUpload');
@@ -227,8 +234,8 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
     part.epoch,
     part.mac,
   );
-  const storedBytes = part.sizeBytes - countedBytes(replaced?.sizeBytes ?? 0);
-  return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
+  const bytes = part.sizeBytes - countedBytes(replaced?.sizeBytes ?? 0);
+  return { ok: true, storage: partsAdded([{ class: upload.class, bytes }]), result: null };
 }
 
 export interface CompleteUpload {
@@ -253,7 +260,7 @@ export async function completeUpload(
   const upload = await readUpload(tx, bucketId, { id, key });
   // Before the conditions: they were for the completion that has already been.
   if (!upload || upload.completed !== null) return refused('NoSuchUpload');
-  const opening = await openKey(tx, change, moment);
+  const opening = await openToReplace(tx, change, moment);
   if (!opening.ok) return opening;
   const { bucket } = opening.result;
   const { keyring } = moment;
@@ -282,8 +289,11 @@ export async function completeUpload(
   const mac = computeUploadMac(keyring, bucket, { ...upload, completed });
   await tx.run('UPDATE uploads SET completed = ?, mac = ? WHERE id = ?', completed, mac, id);
   const outcome = await replaceCurrent(tx, change, opening.result, moment);
-  if (outcome.ok) outcome.storage.storedBytes -= partBytes;
-  return outcome;
+  if (!outcome.ok) return outcome;
+  const { storage } = outcome;
+  const storedBytes = storage.storedBytes - partBytes;
+  const billed = [...storage.billed, { class: upload.class, bytes: -partBytes }];
+  return { ...outcome, storage: { ...storage, storedBytes, billed } };
 }
 
 export interface AbortUpload {
@@ -304,22 +314,28 @@ export async function abortUpload(
   // Whether its row is authentic or not: that is how damage is cleared away.
   const upload = await readUpload(tx, bucketId, { id, key });
   if (!upload || upload.completed !== null) return refused('NoSuchUpload', { UploadId: id });
-  const storedBytes = -(await discardUpload(tx, change, moment));
-  return { ok: true, storage: { storedBytes, storedObjects: 0 }, result: null };
+  const bytes = -(await discardUpload(tx, change, moment));
+  return { ok: true, storage: partsAdded([{ class: upload.class, bytes }]), result: null };
 }
 
-/** Discards all uploads of a bucket; gives the bytes that their parts held. */
+/** Discards all uploads of a bucket; gives what their parts held. */
 export async function discardUploads(
   tx: Tx,
   { id, tenant }: { id: number; tenant: string },
   moment: Moment,
-): Promise<number> {
-  let bytes = 0;
-  const sql = 'SELECT id AS uploadId FROM uploads WHERE bucket_id = ?';
-  for (const { uploadId } of await tx.all<{ uploadId: string }>(sql, id)) {
-    bytes += await discardUpload(tx, { tenant, uploadId }, moment);
+): Promise<StorageDelta> {
+  const billed: BilledDelta[] = [];
+  const sql = 'SELECT id, class FROM uploads WHERE bucket_id = ?';
+  for (const { id: uploadId, class: of } of await tx.all<Pick<Upload, 'id' | 'class'>>(sql, id)) {
+    billed.push({ class: of, bytes: -(await discardUpload(tx, { tenant, uploadId }, moment)) });
   }
-  return bytes;
+  return partsAdded(billed);
+}
+
+/** Parts are billed as they are: minimums are of objects. */
+function partsAdded(billed: readonly BilledDelta[]): StorageDelta {
+  const storedBytes = billed.reduce((sum, { bytes }) => sum + bytes, 0);
+  return { storedBytes, storedObjects: 0, billed, ended: null };
 }
 
 /** Forgets up to `max` uploads that were completed before `beforeMs`. */

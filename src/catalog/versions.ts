@@ -20,7 +20,14 @@ import {
   type InlineExtent,
 } from './extents.ts';
 import { noteChange } from './outbox.ts';
-import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
+import {
+  type BilledDelta,
+  type EndedObject,
+  type Moment,
+  noStorage,
+  type Outcome,
+  refused,
+} from './outcome.ts';
 
 export type ChecksumType = 'COMPOSITE' | 'FULL_OBJECT';
 
@@ -92,9 +99,17 @@ export async function findCurrent(
   return version;
 }
 
-function readCurrent(read: Reader, bucketId: number, key: string): Promise<Version | undefined> {
-  const sql = `SELECT ${columns} FROM ${newest} WHERE superseded_seq IS NULL`;
-  return read.get<Version>(sql, bucketId, key);
+/** With what it counts for where storage is charged, which no MAC covers. */
+type BilledVersion = Version & { billedBytes: number };
+
+function readCurrent(
+  read: Reader,
+  bucketId: number,
+  key: string,
+): Promise<BilledVersion | undefined> {
+  const sql = `SELECT ${columns}, billed AS billedBytes FROM ${newest}
+    WHERE superseded_seq IS NULL`;
+  return read.get<BilledVersion>(sql, bucketId, key);
 }
 
 /**
@@ -178,7 +193,7 @@ export interface PutObject {
 }
 
 export async function putObject(tx: Tx, change: PutObject, moment: Moment): Promise<Outcome<null>> {
-  const opening = await openKey(tx, change, moment);
+  const opening = await openToReplace(tx, change, moment);
   if (!opening.ok) return opening;
   if (!(await areIntents(tx, change.extentIds))) return refused('RequestTimeout');
   const { tenant } = change.object;
@@ -203,7 +218,7 @@ export async function copyObject(
   change: CopyObject,
   moment: Moment,
 ): Promise<Outcome<null>> {
-  const opening = await openKey(tx, change, moment);
+  const opening = await openToReplace(tx, change, moment);
   if (!opening.ok) return opening;
   const { source } = change;
   const row = await tx.get(
@@ -237,18 +252,29 @@ export async function deleteObject(
   await supersede(tx, change, current, moment.seq);
   const { store } = bucket;
   await noteChange(tx, { store, bucketId: change.bucketId, key: change.key }, moment);
-  return {
-    ok: true,
-    storage: { storedBytes: -current.sizeBytes, storedObjects: -1 },
-    result: null,
+  const storage = {
+    storedBytes: -current.sizeBytes,
+    storedObjects: -1,
+    billed: [removalOf(current)],
+    ended: endOf(current),
   };
+  return { ok: true, storage, result: null };
 }
 
-interface Current {
+interface Current extends EndedObject {
   seq: number;
   sizeBytes: number;
   /** Its row is not authentic. */
   isDamaged: boolean;
+}
+
+function removalOf({ class: storageClass, billedBytes }: Current): BilledDelta {
+  return { class: storageClass, bytes: -billedBytes };
+}
+
+/** Nothing is owed for what a damaged row says. */
+function endOf({ isDamaged, class: storageClass, billedBytes, createdMs }: Current) {
+  return isDamaged ? null : { class: storageClass, billedBytes, createdMs };
 }
 
 /** A key that a change is about to be made of. */
@@ -278,10 +304,30 @@ export async function openKey(
   }
   const refusal = checkWriteConditions(conditions, row?.etag ?? null);
   if (refusal) return refusal;
-  const current = row
-    ? { seq: row.seq, sizeBytes: countedBytes(row.sizeBytes), isDamaged: isDamaged === true }
-    : null;
+  const current = row ? currentOf(row, isDamaged === true) : null;
   return { ok: true, storage: noStorage, result: { bucket, current } };
+}
+
+function currentOf(row: BilledVersion, isDamaged: boolean): Current {
+  return {
+    seq: row.seq,
+    sizeBytes: countedBytes(row.sizeBytes),
+    billedBytes: countedBytes(row.billedBytes),
+    class: row.class,
+    createdMs: row.createdMs,
+    isDamaged,
+  };
+}
+
+/** The same for a write, which is refused when what is then owed for the current one is too much. */
+export async function openToReplace(
+  tx: Tx,
+  at: Parameters<typeof openKey>[1],
+  moment: Moment,
+): Promise<Outcome<OpenKey>> {
+  const opening = await openKey(tx, at, moment);
+  const ended = opening.ok && opening.result.current && endOf(opening.result.current);
+  return ended && !(await moment.terms.mayEnd(ended)) ? refused('QuotaExceeded') : opening;
 }
 
 /** The size that a row says, for counters: a damaged one may say anything. */
@@ -295,26 +341,33 @@ export async function replaceCurrent(
   tx: Tx,
   change: { bucketId: number; key: string; object: ObjectDraft },
   { bucket, current }: OpenKey,
-  { seq, timeMs, keyring }: Moment,
+  moment: Moment,
 ): Promise<Outcome<null>> {
   const { object, key } = change;
+  const { seq, timeMs } = moment;
   if (current) await supersede(tx, change, current, seq);
-  await insertVersion(tx, keyring, bucket, { key, seq, createdMs: timeMs, object });
-  await noteChange(tx, { store: bucket.store, bucketId: change.bucketId, key }, { seq, timeMs });
-  const storedBytes = object.sizeBytes - (current?.sizeBytes ?? 0);
-  return { ok: true, storage: { storedBytes, storedObjects: current ? 0 : 1 }, result: null };
+  const added = await insertVersion(tx, bucket, { key, createdMs: timeMs, object }, moment);
+  await noteChange(tx, { store: bucket.store, bucketId: change.bucketId, key }, moment);
+  const storage = {
+    storedBytes: object.sizeBytes - (current?.sizeBytes ?? 0),
+    storedObjects: current ? 0 : 1,
+    billed: current ? [added, removalOf(current)] : [added],
+    ended: current && endOf(current),
+  };
+  return { ok: true, storage, result: null };
 }
 
-/** Adds a current version, and its row's MAC. There must be none of the key. */
+/** Adds a current version, and its row's MAC; gives what is billed. There must be none of the key. */
 export async function insertVersion(
   tx: Tx,
-  keyring: Keyring,
   bucket: BucketName,
-  version: { key: string; seq: number; createdMs: number; object: ObjectDraft },
-): Promise<void> {
-  const { key, seq, createdMs, object } = version;
+  version: { key: string; createdMs: number; object: ObjectDraft },
+  { seq, keyring, terms }: Moment,
+): Promise<BilledDelta> {
+  const { key, createdMs, object } = version;
+  const bytes = terms.billedBytes(object.class, object.sizeBytes);
   await tx.run(
-    'INSERT INTO versions VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    'INSERT INTO versions VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
     bucket.id,
     key,
     seq,
@@ -328,8 +381,10 @@ export async function insertVersion(
     object.attributes,
     object.epoch,
     object.manifestMac,
-    computeRowMac(keyring, bucket, version, object),
+    computeRowMac(keyring, bucket, { key, seq, createdMs }, object),
+    bytes,
   );
+  return { class: object.class, bytes };
 }
 
 async function supersede(
@@ -360,7 +415,7 @@ async function supersede(
 export async function purgeSuperseded(
   tx: Tx,
   max: number,
-  { keyring, timeMs }: Omit<Moment, 'seq'>,
+  { keyring, timeMs }: Pick<Moment, 'keyring' | 'timeMs'>,
 ): Promise<number> {
   const rows = await tx.all<SupersededVersion>(
     `SELECT ${columns}, (SELECT tenant FROM buckets WHERE id = bucket_id) AS tenant,

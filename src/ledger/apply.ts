@@ -24,33 +24,58 @@ import { statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Cashier } from '../quota/cashier.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
+import { forgetAlarms } from '../quota/limits/alarms.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
 import { addRootKey } from './key-epochs.ts';
+import { CommitTerms, chargeAccrued } from './storage-upkeep.ts';
 
 /** Change, charge and record of one operation. */
 export async function applyCommit(
   tx: Tx,
   commit: Commit,
-  moment: Moment,
+  { seq: index, timeMs, keyring }: Omit<Moment, 'terms'>,
   cashier: Cashier,
 ): Promise<CommitResult> {
-  const outcome = await applyChange(tx, commit.change, moment, cashier);
-  const storage = outcome.ok ? outcome.storage : noStorage;
-  const { charge } = commit;
-  const cost = charge && (await cashier.charge(charge, storage, moment.timeMs));
-  const priced = charge && charge.transfer.requests > 0 ? charge.pricing : null;
-  const backend = commit.backend && (await cashier.chargeBackend(commit.backend, moment.timeMs));
-  const { seq: index, timeMs } = moment;
-  const seal: RecordSeal = { index, timeMs, ...storage, cost, priced, backend };
+  const { change, record } = commit;
+  const terms = new CommitTerms(cashier.storage, commit.charge, timeMs);
+  const outcome = await applyChange(tx, change, { seq: index, timeMs, keyring, terms }, cashier);
+  const { storedBytes, storedObjects } = outcome.ok ? outcome.storage : noStorage;
+  const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
+  const charged = await chargeCommit(commit, outcome, timeMs, cashier);
+  const seal: RecordSeal = { index, timeMs, storedBytes, storedObjects, ...charged, backend };
   if (outcome.ok) {
-    await appendRecord(tx, commit.record, seal);
-    return { ok: true, index: moment.seq, timeMs: moment.timeMs };
+    await appendRecord(tx, record, seal);
+    return { ok: true, index, timeMs };
   }
   const { code, fields } = outcome;
-  await appendRecord(tx, { ...commit.record, status: statusOf(code), error: code }, seal);
-  return fields
-    ? { ok: false, code, fields, index: moment.seq }
-    : { ok: false, code, index: moment.seq };
+  const { shortage } = terms;
+  const bucketOwner = shortage ? null : record.bucketOwner;
+  await appendRecord(tx, { ...record, bucketOwner, status: statusOf(code), error: code }, seal);
+  const result = { ok: false, code, index } as const;
+  return { ...result, ...(fields && { fields }), ...(shortage && { shortage }) };
+}
+
+/** What budgets refused is charged nothing. */
+async function chargeCommit(
+  { change, charge }: Commit,
+  outcome: Outcome<null>,
+  timeMs: number,
+  cashier: Cashier,
+): Promise<Pick<RecordSeal, 'cost' | 'storageCost' | 'priced'>> {
+  if (!charge) return { cost: null };
+  if (!outcome.ok && outcome.code === 'QuotaExceeded') {
+    await cashier.refuse(charge, timeMs);
+    return { cost: null };
+  }
+  const storage = outcome.ok ? outcome.storage : noStorage;
+  const cost = await cashier.charge(charge, storage, timeMs);
+  const priced = charge.transfer.requests > 0 ? charge.pricing : null;
+  if (storage.billed.length === 0 && change.kind !== 'deleteBucket') return { cost, priced };
+  let storageCost = await cashier.storage.change(charge, storage, timeMs);
+  if (outcome.ok && change.kind === 'deleteBucket') {
+    storageCost += await cashier.storage.close(charge, timeMs);
+  }
+  return { cost, storageCost, priced };
 }
 
 async function applyChange(
@@ -114,11 +139,20 @@ async function setLimits(
   return { ok: true, storage: noStorage, result: null };
 }
 
+export interface HousekeepingContext {
+  timeMs: number;
+  process: string;
+  keyring: Keyring;
+  cashier: Cashier;
+  /** The log index of a record that is about to be appended. */
+  takeIndex: () => number;
+}
+
 /** Gives how many rows were touched. */
 export async function applyHousekeeping(
   tx: Tx,
   work: Housekeeping,
-  context: { timeMs: number; process: string; keyring: Keyring; cashier: Cashier },
+  context: HousekeepingContext,
 ): Promise<number> {
   const { timeMs, process } = context;
   switch (work.kind) {
@@ -152,8 +186,14 @@ export async function applyHousekeeping(
       return purgeTokens(tx, work.max, timeMs);
     case 'sumUsage':
       return sumUsage(tx, work.max);
+    case 'chargeStorage':
+      return chargeAccrued(tx, work, context);
     case 'countDownload':
       return countDownload(tx, work.id, timeMs);
+    case 'noteToldAlarms':
+      return forgetAlarms(tx, work.ids);
+    case 'purgeTokenAccounts':
+      return context.cashier.accounts.purgeTokens(work.max, timeMs);
     case 'giveBack':
       await context.cashier.accounts.giveBack(work.draws, timeMs);
       return work.draws.length;

@@ -14,9 +14,9 @@ import type { Limits } from '../core/quota-terms.ts';
 import type { Draw } from '../quota/amounts.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
-import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
+import type { DrawAnswer, DrawRequest, Shortage } from '../quota/leases/requests.ts';
 
-/** Housekeeping of the gateway itself. Changes no object, charges nobody, makes no record. */
+/** Housekeeping of the gateway itself. Changes no object. */
 export type Housekeeping =
   | { kind: 'declareExtents'; store: number; ids: Uint8Array[] }
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
@@ -33,10 +33,19 @@ export type Housekeeping =
   | { kind: 'purgeTokens'; max: number }
   /** Adds up to `max` records to the sums of usage by day. Touches as many. */
   | { kind: 'sumUsage'; max: number }
+  /**
+   * Charges what was stored in up to `max` places, of those that were last charged before
+   * `beforeMs`, with a record for each. `books`: by number of store the price books in force.
+   */
+  | { kind: 'chargeStorage'; beforeMs: number; max: number; books: ReadonlyMap<number, string> }
   /** Touches 1 where the share link allows one more. */
   | { kind: 'countDownload'; id: string }
   /** Takes off the leases of this run what it does not need. */
-  | { kind: 'giveBack'; draws: Draw[] };
+  | { kind: 'giveBack'; draws: Draw[] }
+  /** Alarms that those were told of whom they are for. */
+  | { kind: 'noteToldAlarms'; ids: number[] }
+  /** Accounts of tokens that ended long ago. */
+  | { kind: 'purgeTokenAccounts'; max: number };
 
 export type CatalogChange =
   | CreateBucket
@@ -93,6 +102,8 @@ export type CommitResult =
       ok: false;
       code: ErrorCode;
       fields?: Record<string, string>;
+      /** Of QuotaExceeded. */
+      shortage?: Shortage;
       /** Of the record of the refusal; null when nothing could be recorded. */
       index: number | null;
     };

@@ -2,8 +2,10 @@
 // `seq` and `idx` are the same number: the log index of the record that made the row.
 
 import { accountSchema } from '../quota/leases/account-tables.ts';
+import { alarmSchema } from '../quota/limits/alarms.ts';
 import { transferSchema } from '../quota/prices/transfer-totals.ts';
 import { usageDaysSchema } from '../quota/roll-up/usage-days.ts';
+import { storageSchema } from '../quota/storage/storage-tables.ts';
 
 export const schemaVersion = 1;
 
@@ -245,7 +247,7 @@ CREATE TABLE parts (
 ) WITHOUT ROWID;
 
 -- quota: how much -----------------------------------------------------------------------------
-${accountSchema}${transferSchema}${usageDaysSchema}
+${accountSchema}${alarmSchema}${transferSchema}${storageSchema}${usageDaysSchema}
 -- audit: what happened ------------------------------------------------------------------------
 CREATE TABLE records (
   idx INTEGER PRIMARY KEY,

@@ -112,8 +112,12 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   if (request.kind === 'draw') {
     return { ok: true, drawn: await cashier.accounts.draw(request, lastTimeMs) };
   }
-  const context = { timeMs: lastTimeMs, process: processId, keyring, cashier };
+  const context = { timeMs: lastTimeMs, process: processId, keyring, cashier, takeIndex };
   return { ok: true, touched: await applyHousekeeping(db.tx, request, context) };
+}
+
+function takeIndex(): number {
+  return nextIndex++;
 }
 
 /** What earlier runs had set aside when they died counts as used, before anybody is served. */

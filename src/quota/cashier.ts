@@ -17,9 +17,11 @@ import { chargeOperation } from './prices/charges.ts';
 import type { PriceBook } from './prices/price-book.ts';
 import type { PriceBooks } from './prices/price-books.ts';
 import { TransferTotals } from './prices/transfer-totals.ts';
+import { StorageCharges } from './storage/storage-charges.ts';
 
 export class Cashier {
   readonly accounts: AccountBook;
+  readonly storage: StorageCharges;
   readonly #books: PriceBooks;
   readonly #totals: TransferTotals;
   readonly #backendTotals: TransferTotals;
@@ -30,6 +32,7 @@ export class Cashier {
     this.#books = books;
     this.#totals = new TransferTotals(tx, 'users');
     this.#backendTotals = new TransferTotals(tx, 'backend');
+    this.storage = new StorageCharges(tx, this.accounts, books);
   }
 
   /** Charges an operation, and what it added to or removed from what is stored; gives its cost. */
@@ -44,6 +47,11 @@ export class Cashier {
     const used = drawsOf(who, moved, stored);
     await this.accounts.post(settlement ?? { held: [], isMixed: false }, used, timeMs);
     return cost;
+  }
+
+  /** Ends what an operation had reserved that is not charged, since budgets refused it. */
+  async refuse({ settlement }: Charge, timeMs: number): Promise<void> {
+    await this.accounts.giveBack(settlement?.held ?? [], timeMs);
   }
 
   /** Posts what the stores' providers bill the operator; gives each use with its cost. */
@@ -63,12 +71,14 @@ export class Cashier {
   async flush(): Promise<void> {
     await this.#totals.flush();
     await this.#backendTotals.flush();
+    await this.storage.flush();
     await this.accounts.flush();
   }
 
   discard(): void {
     this.#totals.discard();
     this.#backendTotals.discard();
+    this.storage.discard();
     this.accounts.discard();
   }
 

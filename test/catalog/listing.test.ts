@@ -15,7 +15,7 @@ afterEach(() => db.close());
 
 async function addObject(key: string, supersededSeq: number | null = null): Promise<void> {
   const sql = `INSERT INTO versions SELECT 1, ?, 1 + count(*), ?, 0, '', NULL, '', '', 0, '', '{}',
-    1, x'', x'' FROM versions`;
+    1, x'', x'', 0 FROM versions`;
   await db.tx.run(sql, key, supersededSeq);
 }
 

@@ -83,15 +83,16 @@ const minimumMonthMs = 30n * BigInt(dayMs);
 
 /**
  * What is still owed for an object that is deleted or overwritten `ageMs` after it was stored: its
- * storage for what is left of the class's minimum days, at the price of the first tier.
+ * storage, as large as it is billed, for what is left of the class's minimum days, at the price of
+ * the first tier. At age 0 it is what such an object costs at least.
  */
 export function chargeEarlyDeletion(
   prices: ClassPrices,
-  { sizeBytes, ageMs }: { sizeBytes: number; ageMs: number },
+  { billedBytes, ageMs }: { billedBytes: number; ageMs: number },
 ): Picodollars {
   const leftMs = prices.minimumDays * dayMs - Math.max(0, ageMs);
   if (leftMs <= 0) return 0n;
-  const byteMs = BigInt(billableBytes(prices, sizeBytes)) * BigInt(leftMs);
+  const byteMs = BigInt(billedBytes) * BigInt(leftMs);
   const picodollarsPerGb = prices.storage.tiers[0]?.picodollarsPerGb ?? 0n;
   return divideUp(byteMs * picodollarsPerGb, bytesPerGb * minimumMonthMs);
 }
@@ -101,7 +102,8 @@ function requestPrice(prices: UsePrices, price: PricedOperation['price']): Picod
   return price === 'put' ? prices.picodollarsPerPut : prices.picodollarsPerGet;
 }
 
-function retrievalCharge(prices: UsePrices, retrievalBytes: number): Picodollars {
+/** What it costs to read so many bytes from a class. */
+export function retrievalCharge(prices: UsePrices, retrievalBytes: number): Picodollars {
   if (retrievalBytes === 0 || prices.retrievalPicodollarsPerGb === 0n) return 0n;
   return divideUp(BigInt(retrievalBytes) * prices.retrievalPicodollarsPerGb, bytesPerGb);
 }

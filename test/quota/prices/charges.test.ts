@@ -139,13 +139,13 @@ describe('an object', () => {
     ['DEEP_ARCHIVE', 10_000, '0'],
     ['STANDARD', 0, '0'],
   ])('of class %s that is deleted after %d days owes the rest', (name, days, cost) => {
-    const early = { sizeBytes: TB, ageMs: days * dayMs };
+    const early = { billedBytes: TB, ageMs: days * dayMs };
     expect(chargeEarlyDeletion(prices(name), early)).toBe(usd(cost));
   });
 
   it('never owes more for being kept longer, and a clock set back adds nothing', () => {
     const owed = (ageMs: number) =>
-      chargeEarlyDeletion(prices('GLACIER'), { sizeBytes: 12_345_678, ageMs });
+      chargeEarlyDeletion(prices('GLACIER'), { billedBytes: 12_345_678, ageMs });
     const ages = Array.from({ length: 100 }, (_, i) => owed(i * dayMs));
     expect(ages.every((one, i) => i === 0 || one <= (ages[i - 1] as bigint))).toBe(true);
     expect(owed(-5)).toBe(owed(0));

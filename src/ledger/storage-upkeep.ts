@@ -1,0 +1,83 @@
+// How commits and housekeeping meet the prices of storage: it lives here, above the rooms, because
+// the catalog says what is stored and the quota room what that costs (docs/admin/charges.md).
+import { appendRecord } from '../audit/records.ts';
+import type { EndedObject, StorageTerms } from '../catalog/outcome.ts';
+import { isoTime } from '../core/clock.ts';
+import type { Tx } from '../core/database.ts';
+import { newRequestId } from '../core/ids.ts';
+import type { Charge } from '../quota/charge.ts';
+import type { Shortage } from '../quota/leases/requests.ts';
+import type { StorageCharge, StorageCharges } from '../quota/storage/storage-charges.ts';
+import type { OwnedPlace } from '../quota/storage/storage-tables.ts';
+import type { HousekeepingContext } from './apply.ts';
+import type { Housekeeping } from './commit.ts';
+
+/** The prices of storage as the change of one commit meets them. Who is not charged has none. */
+export class CommitTerms implements StorageTerms {
+  readonly #storage: StorageCharges;
+  readonly #charge: Charge | null;
+  readonly #timeMs: number;
+  /** Why the change was refused. */
+  shortage: Shortage | undefined;
+
+  constructor(storage: StorageCharges, charge: Charge | null, timeMs: number) {
+    this.#storage = storage;
+    this.#charge = charge;
+    this.#timeMs = timeMs;
+  }
+
+  billedBytes(storageClass: string, sizeBytes: number): number {
+    if (!this.#charge) return sizeBytes;
+    return this.#storage.billedBytes(this.#charge.pricing.book, storageClass, sizeBytes);
+  }
+
+  async mayEnd(ended: EndedObject): Promise<boolean> {
+    if (!this.#charge) return true;
+    this.shortage = await this.#storage.findShortage(this.#charge, ended, this.#timeMs);
+    return this.shortage === undefined;
+  }
+}
+
+/** Gives in how many places something may have accrued. */
+export async function chargeAccrued(
+  tx: Tx,
+  { beforeMs, max, books }: Extract<Housekeeping, { kind: 'chargeStorage' }>,
+  { timeMs, takeIndex, cashier: { storage } }: HousekeepingContext,
+): Promise<number> {
+  const places = await storage.listUncharged(beforeMs, max);
+  const requestId = newRequestId();
+  for (const place of places) {
+    // A store that is not configured any more has no prices but those it had.
+    for (const charge of await storage.charge(place, books.get(place.store), timeMs)) {
+      const { cost, book } = charge;
+      const seal = { index: takeIndex(), timeMs, cost, priced: { book } };
+      const draft = draftOf(place, charge, requestId);
+      await appendRecord(tx, draft, { ...seal, storedBytes: 0, storedObjects: 0 });
+    }
+  }
+  return places.length;
+}
+
+/** In the name of the bucket's owner, whom it is charged to. */
+function draftOf(
+  { tenant, owner, bucket, class: storageClass }: OwnedPlace,
+  { fromMs, toMs, byteMs }: StorageCharge,
+  requestId: string,
+) {
+  return {
+    action: 'bursar:ChargeStorage',
+    tenant,
+    principal: owner,
+    evidence: 'none',
+    bucket,
+    bucketOwner: owner,
+    class: storageClass,
+    period: `${isoTime(fromMs)}/${isoTime(toMs)}`,
+    byteMs: String(byteMs),
+    bytesIn: 0,
+    bytesOut: 0,
+    requestId,
+    source: 'bursar serve',
+    status: 200,
+  } as const;
+}

@@ -1,0 +1,143 @@
+// What buckets keep and what was charged for it, as the ledger's transactions change it: kept in
+// memory, written once a batch. It runs in the ledger's thread, the only writer, so what it has read
+// stays true. Invariant: after a rollback comes `discard`, before a commit `flush`.
+import type { Tx } from '../../core/database.ts';
+import {
+  accrue,
+  type BookOrder,
+  beginDue,
+  bookOf,
+  type Charged,
+  changeLevel,
+  openLevel,
+  takeDue,
+} from './storage-level.ts';
+import {
+  type KeptLevel,
+  listClasses,
+  listUncharged,
+  type OwnedPlace,
+  type Place,
+  readLevel,
+  readTotal,
+  type Total,
+  writeLevel,
+  writeTotal,
+} from './storage-tables.ts';
+
+/** Levels and totals kept, at less than 1 KiB each. */
+const keptMax = 10_000;
+
+interface Entry<Of, State> {
+  readonly of: Of;
+  state: State;
+}
+
+export class StorageBook {
+  readonly #tx: Tx;
+  readonly #order: BookOrder & { marketOf(book: string): string | undefined };
+  readonly #levels = new Map<string, Entry<Place, KeptLevel>>();
+  readonly #totals = new Map<string, Entry<Total, bigint>>();
+  readonly #changedLevels = new Set<Entry<Place, KeptLevel>>();
+  readonly #changedTotals = new Set<Entry<Total, bigint>>();
+
+  constructor(tx: Tx, order: BookOrder & { marketOf(book: string): string | undefined }) {
+    this.#tx = tx;
+    this.#order = order;
+  }
+
+  /**
+   * Adds bytes to what is kept, or removes some. `book` is the one that the operation was charged
+   * by: what is kept goes on under it where its market is another than before.
+   */
+  async add(
+    place: Place,
+    { bytes, book }: { bytes: number; book: string },
+    timeMs: number,
+  ): Promise<void> {
+    const entry = await this.#open(place, book, timeMs);
+    const { state } = entry;
+    accrue(state, timeMs, this.#order);
+    const market = this.#order.marketOf(book);
+    if (market !== undefined && market !== this.#order.marketOf(bookOf(state))) {
+      beginDue(state, book, this.#order);
+    }
+    changeLevel(state, bytes);
+    this.#changedLevels.add(entry);
+  }
+
+  /** Takes what is due until now, to be charged; what is kept goes on under `book`. */
+  async take(place: Place, book: string | undefined, timeMs: number): Promise<Charged[]> {
+    const entry = await this.#open(place, book ?? '', timeMs);
+    const { state } = entry;
+    accrue(state, timeMs, this.#order);
+    state.chargedMs = timeMs;
+    this.#changedLevels.add(entry);
+    return takeDue(state, book ?? bookOf(state), this.#order);
+  }
+
+  /** Adds to what was charged in a month; gives what there was before. */
+  async addTotal(total: Total, byteMs: bigint): Promise<bigint> {
+    const name = `${total.market} ${total.class} ${total.monthMs}`;
+    let entry = this.#totals.get(name);
+    if (!entry) {
+      entry = { of: total, state: await readTotal(this.#tx, total) };
+      this.#totals.set(name, entry);
+    }
+    const before = entry.state;
+    entry.state += byteMs;
+    this.#changedTotals.add(entry);
+    return before;
+  }
+
+  /** Up to `max` places that were last charged before `beforeMs`. */
+  async listUncharged(beforeMs: number, max: number): Promise<OwnedPlace[]> {
+    await this.flush();
+    return listUncharged(this.#tx, { beforeMs, max });
+  }
+
+  async listClasses(tenant: string, bucket: string): Promise<string[]> {
+    await this.flush();
+    return listClasses(this.#tx, tenant, bucket);
+  }
+
+  /** Writes what changed, into the transaction under way. */
+  async flush(): Promise<void> {
+    for (const { of, state } of this.#changedLevels) await writeLevel(this.#tx, of, state);
+    for (const { of, state } of this.#changedTotals) await writeTotal(this.#tx, of, state);
+    this.#changedLevels.clear();
+    this.#changedTotals.clear();
+    forgetOldest(this.#levels);
+    forgetOldest(this.#totals);
+  }
+
+  /** Forgets what was not committed. */
+  discard(): void {
+    this.#changedLevels.clear();
+    this.#changedTotals.clear();
+    this.#levels.clear();
+    this.#totals.clear();
+  }
+
+  async #open(place: Place, book: string, timeMs: number): Promise<Entry<Place, KeptLevel>> {
+    // No name has a space.
+    const name = `${place.tenant} ${place.bucket} ${place.class}`;
+    let entry = this.#levels.get(name);
+    if (entry) return entry;
+    const { tenant, bucket, class: storageClass } = place;
+    const state = (await readLevel(this.#tx, place, this.#order)) ?? {
+      ...openLevel(book, timeMs, this.#order),
+      chargedMs: timeMs,
+    };
+    entry = { of: { tenant, bucket, class: storageClass }, state };
+    this.#levels.set(name, entry);
+    return entry;
+  }
+}
+
+function forgetOldest(kept: Map<string, unknown>): void {
+  for (const name of kept.keys()) {
+    if (kept.size <= keptMax) break;
+    kept.delete(name);
+  }
+}

@@ -1,0 +1,179 @@
+// Charges what is stored for the time it was, and what is owed for objects that ended early: to the
+// bucket, its owner and the owner's tenant. It runs in the ledger's thread (docs/admin/charges.md).
+// Invariants: what is charged is in a record of the same transaction; storage that goes on is
+// charged whatever the limits say; and an object is replaced only where what is then owed can be
+// paid, since nobody asked for that before.
+
+import type { Tx } from '../../core/database.ts';
+import type { Picodollars } from '../../core/money.ts';
+import type { Draw } from '../amounts.ts';
+import { type Charge, drawsOf } from '../charge.ts';
+import type { AccountBook } from '../leases/account-book.ts';
+import type { Shortage } from '../leases/requests.ts';
+import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
+import type { PriceBooks } from '../prices/price-books.ts';
+import { marketOf } from '../prices/price-books.ts';
+import { chargeStorage, monthAt } from '../prices/storage-accrual.ts';
+import { StorageBook } from './storage-book.ts';
+import type { Charged } from './storage-level.ts';
+import { StoragePrices } from './storage-prices.ts';
+import type { OwnedPlace, Place } from './storage-tables.ts';
+
+/** What an operation changed of what is charged by time. */
+export interface StorageChange {
+  /** Bytes added by class; less than 0: removed. */
+  readonly billed: readonly { class: string; bytes: number }[];
+  /** The object that was deleted or replaced. */
+  readonly ended: Ended | null;
+}
+
+export interface Ended {
+  readonly class: string;
+  readonly billedBytes: number;
+  readonly createdMs: number;
+}
+
+/** What was charged for storage of one class in a part of one month. */
+export interface StorageCharge extends Charged {
+  readonly cost: Picodollars;
+}
+
+type Bucket = NonNullable<Charge['who']['bucket']>;
+
+/** An amount of one posting; a sum beyond it is posted in parts. */
+const postedMax = BigInt(Number.MAX_SAFE_INTEGER);
+
+export class StorageCharges {
+  readonly #accounts: AccountBook;
+  readonly #prices: StoragePrices;
+  readonly #book: StorageBook;
+
+  constructor(tx: Tx, accounts: AccountBook, books: PriceBooks) {
+    this.#accounts = accounts;
+    this.#prices = new StoragePrices(books);
+    this.#book = new StorageBook(tx, this.#prices);
+  }
+
+  /** What an object counts for where storage is charged, bytes. */
+  billedBytes(book: string, storageClass: string, sizeBytes: number): number {
+    const named = this.#prices.named(book);
+    return named ? billableBytes(this.#prices.classOf(named, storageClass), sizeBytes) : sizeBytes;
+  }
+
+  /** Why an object may not be replaced by this operation now; undefined: it may. */
+  async findShortage(
+    { who, pricing }: Charge,
+    ended: Ended,
+    timeMs: number,
+  ): Promise<Shortage | undefined> {
+    const owed = this.#owedFor(pricing.book, ended, timeMs);
+    if (owed === 0n || !who.bucket) return undefined;
+    return this.#accounts.findShortage(drawsOfOwner(who.bucket, owed), timeMs);
+  }
+
+  /** Takes down what an operation changed; gives what it is charged for an object that it ended. */
+  async change(
+    { who, pricing: { book } }: Charge,
+    { billed, ended }: StorageChange,
+    timeMs: number,
+  ): Promise<Picodollars> {
+    const { bucket } = who;
+    if (!bucket) return 0n;
+    for (const { class: storageClass, bytes } of billed) {
+      await this.#book.add(placeOf(bucket, storageClass), { bytes, book }, timeMs);
+    }
+    const owed = ended ? this.#owedFor(book, ended, timeMs) : 0n;
+    await this.#post(bucket, owed, timeMs);
+    return owed;
+  }
+
+  /** Charges the rest of a bucket that was deleted. */
+  async close({ who, pricing }: Charge, timeMs: number): Promise<Picodollars> {
+    const { bucket } = who;
+    if (!bucket) return 0n;
+    let cost = 0n;
+    for (const storageClass of await this.#book.listClasses(bucket.tenant, bucket.name)) {
+      const charges = await this.#take(placeOf(bucket, storageClass), pricing.book, timeMs);
+      for (const charge of charges) cost += charge.cost;
+    }
+    await this.#post(bucket, cost, timeMs);
+    return cost;
+  }
+
+  /** Up to `max` places that were last charged before `beforeMs`. */
+  listUncharged(beforeMs: number, max: number): Promise<OwnedPlace[]> {
+    return this.#book.listUncharged(beforeMs, max);
+  }
+
+  /**
+   * Charges what has accrued in a place until now. From now on it does under `book`; undefined: as
+   * before.
+   */
+  async charge(
+    place: OwnedPlace,
+    book: string | undefined,
+    timeMs: number,
+  ): Promise<StorageCharge[]> {
+    const charges = await this.#take(place, book, timeMs);
+    const bucket = { tenant: place.tenant, name: place.bucket, owner: place.owner };
+    for (const { cost } of charges) await this.#post(bucket, cost, timeMs);
+    return charges;
+  }
+
+  flush(): Promise<void> {
+    return this.#book.flush();
+  }
+
+  discard(): void {
+    this.#book.discard();
+  }
+
+  /** Prices what is due; what has no price at all is left out. */
+  async #take(place: Place, now: string | undefined, timeMs: number): Promise<StorageCharge[]> {
+    const charges: StorageCharge[] = [];
+    for (const due of await this.#book.take(place, now, timeMs)) {
+      const book = this.#prices.named(due.book) ?? this.#prices.named(now ?? '');
+      if (!book) continue;
+      const prices = this.#prices.classOf(book, place.class);
+      if (prices.storage.picodollarsPerGbMost === 0n) continue;
+      const month = monthAt(due.fromMs);
+      const total = { market: marketOf(book), class: place.class, monthMs: month.beginMs };
+      const before = await this.#book.addTotal(total, due.byteMs);
+      const cost = chargeStorage(prices, { month, byteMs: due.byteMs }, before);
+      charges.push({ ...due, book: book.name, cost });
+    }
+    return charges;
+  }
+
+  /** By the book that is in force when it ends. */
+  #owedFor(
+    book: string,
+    { class: of, billedBytes, createdMs }: Ended,
+    timeMs: number,
+  ): Picodollars {
+    const named = this.#prices.named(book);
+    if (!named) return 0n;
+    const prices = this.#prices.classOf(named, of);
+    return chargeEarlyDeletion(prices, { billedBytes, ageMs: timeMs - createdMs });
+  }
+
+  async #post(bucket: Bucket, cost: Picodollars, timeMs: number): Promise<void> {
+    for (let rest = cost; rest > 0n; ) {
+      const part = rest < postedMax ? rest : postedMax;
+      await this.#accounts.post(noSettlement, drawsOfOwner(bucket, part), timeMs);
+      rest -= part;
+    }
+  }
+}
+
+const noSettlement = { held: [], isMixed: false };
+
+/** Bucket, owner and the owner's tenant: as if the owner had asked, with nothing but its key. */
+function drawsOfOwner(bucket: Bucket, cost: Picodollars): Draw[] {
+  const { tenant, owner: principal } = bucket;
+  return drawsOf({ tenant, principal, tokens: [], bucket }, { spend: Number(cost) }, null);
+}
+
+function placeOf({ tenant, name: bucket }: Bucket, storageClass: string): Place {
+  return { tenant, bucket, class: storageClass };
+}
