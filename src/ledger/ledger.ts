@@ -6,6 +6,7 @@ import { Refusal } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
 import type { Draw } from '../quota/amounts.ts';
 import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
+import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
 import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
@@ -32,6 +33,11 @@ export interface LedgerOptions {
   priceBooks: readonly PriceBook[];
   /** Called once when the ledger cannot go on: the process must stop. */
   onFatal: (reason: string) => void;
+  /**
+   * Called with alarms that have just become durable: at once, and not for those that an earlier run
+   * was not done with (`listUntoldAlarms`).
+   */
+  onAlarms?: (alarms: Alarm[]) => void;
   /** Called for each request that failed by a bug. */
   onFailure: (reason: string) => void;
 }
@@ -162,6 +168,7 @@ export class Ledger {
     this.#worker.on('message', (message: FromWorker) => {
       if ('answers' in message) this.#answer(message.batch, message.answers);
       else if ('fatal' in message) this.#options.onFatal(message.fatal);
+      else if ('alarms' in message) this.#options.onAlarms?.(message.alarms);
       else if ('failed' in message) this.#options.onFailure(message.failed);
     });
     this.#worker.on('error', (error) => this.#options.onFatal(error.stack ?? String(error)));

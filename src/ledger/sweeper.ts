@@ -87,6 +87,7 @@ export class Sweeper {
       }),
     );
     await this.#repeat(() => ledger.keepHouse({ kind: 'purgeTokens', max }));
+    await this.#repeat(() => ledger.keepHouse({ kind: 'purgeTokenAccounts', max }));
     const removedExtents = await this.#removeAllCondemned();
     return { condemnedIntents, purgedVersions, removedExtents };
   }

@@ -6,8 +6,10 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { type OpenDatabase, openDatabase } from '../core/database.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';
 import { Cashier } from '../quota/cashier.ts';
+import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { PriceBooks } from '../quota/prices/price-books.ts';
+import { soundAlarms } from './alarms.ts';
 import { applyCommit, applyHousekeeping } from './apply.ts';
 import type { LedgerAnswer, LedgerRequest } from './commit.ts';
 import { claimEpochs } from './key-epochs.ts';
@@ -24,6 +26,8 @@ export type ToWorker = { batch: number; requests: LedgerRequest[] } | { close: t
 export type FromWorker =
   | { ready: true }
   | { batch: number; answers: LedgerAnswer[] }
+  /** Those of a batch, once they are durable; they are in the table too. */
+  | { alarms: Alarm[] }
   | { failed: string; batch: number | null }
   | { fatal: string };
 
@@ -76,9 +80,10 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
   const index = nextIndex;
   db.exec('BEGIN IMMEDIATE');
   const answers: LedgerAnswer[] = [];
+  let alarms: Alarm[];
   try {
     for (const request of requests) answers.push(await applyRequest(request));
-    await cashier.flush();
+    alarms = await settleAccounts();
     commit();
   } catch (cause) {
     nextIndex = index;
@@ -86,6 +91,7 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     rollback();
     return recover(requests, cause);
   }
+  if (alarms.length > 0) send({ alarms });
   return answers;
 }
 
@@ -126,9 +132,17 @@ async function buryLeases(): Promise<void> {
     db.exec('BEGIN IMMEDIATE');
     lastTimeMs = Math.max(lastTimeMs, Date.now());
     buried = await cashier.accounts.buryLeases(buriedMax, lastTimeMs);
-    await cashier.flush();
+    await settleAccounts();
     db.exec('COMMIT');
   }
+}
+
+/** Writes what was charged, before each commit. Alarms come last: what they tell of has its index. */
+async function settleAccounts(): Promise<Alarm[]> {
+  const reached = cashier.accounts.takeReached();
+  const alarms = await soundAlarms(db.tx, reached, { takeIndex, timeMs: lastTimeMs });
+  await cashier.flush();
+  return alarms;
 }
 
 async function recover(requests: LedgerRequest[], cause: unknown): Promise<LedgerAnswer[]> {

@@ -41,15 +41,9 @@ function tell(
   if (percent > before) {
     state.told.set(name, { amount: String(amount), periodMs, percent });
     const beginMs = isLevel(meter) ? 0 : periodMs;
-    const used = usedOf(state, cap);
     return {
-      account,
-      meter,
-      window,
-      beginMs,
-      percent: percent as AlarmPercent,
-      limit: amount,
-      used,
+      ...{ account, meter, window, beginMs, percent: percent as AlarmPercent },
+      ...{ limit: amount, used: usedOf(state, cap), token: state.token },
     };
   }
   const told = state.told.get(name);

@@ -3,6 +3,7 @@
 // it stays.
 import type { Reader, Tx } from '../../core/database.ts';
 import type { Meter, Window } from '../../core/quota-terms.ts';
+import type { TokenFacts } from '../amounts.ts';
 
 /** Ascending. */
 export const alarmPercents = [50, 80, 100] as const;
@@ -21,9 +22,11 @@ export interface Reached {
   limit: bigint;
   /** In the window, with what crashes lost. */
   used: bigint;
+  /** null: it is no token's account. */
+  token: TokenFacts | null;
 }
 
-export interface Alarm extends Reached {
+export interface Alarm extends Omit<Reached, 'token'> {
   /** Log index of its record. */
   id: number;
   /** Whose account it is. `principal` is the bucket's owner, and empty for a tenant. */

@@ -1,0 +1,74 @@
+// Gives what accounts reached of their limits its places in the log, at the end of the batch that did
+// it. Invariant: alarm, record and what it tells of are one transaction, so there is one of each or
+// none.
+import { appendRecord } from '../audit/records.ts';
+import { findBucket } from '../catalog/buckets.ts';
+import { noStorage } from '../catalog/outcome.ts';
+import type { Reader, Tx } from '../core/database.ts';
+import { newRequestId } from '../core/ids.ts';
+import { parseAccount } from '../quota/accounts.ts';
+import { amountText } from '../quota/cap-report.ts';
+import { type Alarm, appendAlarm, type Reached } from '../quota/limits/alarms.ts';
+
+/** `takeIndex` gives the log index of a record that is about to be appended. */
+export async function soundAlarms(
+  tx: Tx,
+  all: readonly Reached[],
+  { takeIndex, timeMs }: { takeIndex: () => number; timeMs: number },
+): Promise<Alarm[]> {
+  const alarms: Alarm[] = [];
+  for (const reached of all) {
+    const id = takeIndex();
+    const { token: _, ...told } = reached;
+    const alarm = { ...told, ...(await holderOf(tx, reached)), id, timeMs };
+    await appendAlarm(tx, alarm);
+    await recordAlarm(tx, alarm);
+    alarms.push(alarm);
+  }
+  return alarms;
+}
+
+function recordAlarm(tx: Tx, alarm: Alarm): Promise<void> {
+  const { id: index, timeMs, account, tenant, principal, meter, window, percent } = alarm;
+  const draft = {
+    action: 'bursar:BudgetAlarm',
+    tenant,
+    principal,
+    evidence: 'none' as const,
+    target: `accounts/${account}`,
+    alarm: {
+      limit: amountText(meter, alarm.limit),
+      meter,
+      percent,
+      used: amountText(meter, alarm.used),
+      window,
+    },
+    bytesIn: 0,
+    bytesOut: 0,
+    requestId: newRequestId(),
+    source: 'bursar serve',
+    status: 200,
+  };
+  return appendRecord(tx, draft, { index, timeMs, ...noStorage, cost: null });
+}
+
+/** Whom it is for. Of a tenant, or of a bucket that is gone, there is no principal. */
+async function holderOf(
+  read: Reader,
+  { account, token }: Reached,
+): Promise<{ tenant: string; principal: string }> {
+  if (token) return { tenant: token.tenant, principal: token.principal };
+  const parsed = parseAccount(account);
+  switch (parsed?.kind) {
+    case 'tenant':
+      return { tenant: parsed.tenant, principal: '' };
+    case 'principal':
+      return { tenant: parsed.tenant, principal: parsed.name };
+    case 'bucket': {
+      const bucket = await findBucket(read, parsed.tenant, parsed.name);
+      return { tenant: parsed.tenant, principal: bucket?.owner ?? '' };
+    }
+    default:
+      throw new Error(`nobody has the account ${account}`);
+  }
+}
