@@ -9,9 +9,9 @@ import type { Workload, WorkloadPart } from './workload.ts';
 /** What is asked: nothing of it changes what is put and kept but the class. */
 export interface WhatIf {
   /** All in this class instead of the parts' own. */
-  readonly storageClass?: string;
+  readonly storageClass?: string | undefined;
   /** Of a million reads, so many are answered by a cache: no GET, no retrieval, no egress. */
-  readonly hitsPerMillion?: number;
+  readonly hitsPerMillion?: number | undefined;
 }
 
 /** Over all months of the workload. */
@@ -38,27 +38,26 @@ export function priceWorkload(
   }
   const { months } = workload;
   const parts = workload.parts.map((part) => ({
-    ...part,
+    ...behindCache(part, hitsPerMillion),
     ...(storageClass !== undefined && { storageClass }),
-    ...missed(part, BigInt(1_000_000 - hitsPerMillion)),
   }));
-  const sumOf = (price: (part: MissedPart) => Picodollars): Picodollars =>
+  const sumOf = (price: (part: WorkloadPart) => Picodollars): Picodollars =>
     parts.reduce((sum, part) => sum + price(part), 0n);
-  const pricesOf = (part: MissedPart) => classPrices(book, part.storageClass);
+  const pricesOf = (part: WorkloadPart) => classPrices(book, part.storageClass);
   const bytesIn = sumOf((part) => BigInt(part.ingressBytes));
-  const bytesOut = sumOf((part) => part.missedEgressBytes);
-  const cost = {
-    storage: priceStorage(book, parts, months),
+  const bytesOut = sumOf((part) => BigInt(part.egressBytes));
+  const kept = parts.map((part) => ({ ...part, amount: billedBytes(book, part) }));
+  return withTotal({
+    storage: BigInt(months) * priceKept(book, kept, bytesPerGb),
     earlyDeletion: sumOf((part) => priceEarlyDeletion(book, part, months)),
     puts: sumOf((part) => BigInt(part.putRequests) * pricesOf(part).picodollarsPerPut),
-    gets: sumOf((part) => part.missedGets * pricesOf(part).picodollarsPerGet),
+    gets: sumOf((part) => BigInt(part.getRequests) * pricesOf(part).picodollarsPerGet),
     ingress: sumMonths(bytesIn, months, (bytes) => priceTotal(book.ingress, bytes, bytesPerGb)),
     egress: sumMonths(bytesOut, months, (bytes) => priceTotal(book.egress, bytes, bytesPerGb)),
     retrieval: sumOf((part) =>
-      divideUp(part.missedReadBytes * pricesOf(part).retrievalPicodollarsPerGb, bytesPerGb),
+      divideUp(BigInt(part.readBytes) * pricesOf(part).retrievalPicodollarsPerGb, bytesPerGb),
     ),
-  };
-  return { ...cost, total: Object.values(cost).reduce((sum, one) => sum + one, 0n) };
+  });
 }
 
 /** The same for a year, rounded up. */
@@ -76,39 +75,62 @@ export function picocentsPerBitYear(costPerYear: Picodollars, storedBytes: bigin
   return Number((costPerYear * 100_000n) / (storedBytes * 8n)) / 1000;
 }
 
-interface MissedPart extends WorkloadPart {
-  readonly missedGets: bigint;
-  readonly missedReadBytes: bigint;
-  readonly missedEgressBytes: bigint;
-}
-
-/** What of a part's reads a cache leaves, rounded up. */
-function missed(part: WorkloadPart, missesPerMillion: bigint) {
-  const left = (count: number) => divideUp(BigInt(count) * missesPerMillion, 1_000_000n);
+/** What of a part's reads is left by a cache that answers so many of a million, rounded up. */
+export function behindCache(part: WorkloadPart, hitsPerMillion: number): WorkloadPart {
+  const missesPerMillion = BigInt(1_000_000 - hitsPerMillion);
+  const left = (count: number) => Number(divideUp(BigInt(count) * missesPerMillion, 1_000_000n));
   return {
-    missedGets: left(part.getRequests),
-    missedReadBytes: left(part.readBytes),
-    missedEgressBytes: left(part.egressBytes),
+    ...part,
+    getRequests: left(part.getRequests),
+    readBytes: left(part.readBytes),
+    egressBytes: left(part.egressBytes),
   };
 }
 
-/** Storage of a class is one amount with one tariff, whatever parts it comes from. */
-function priceStorage(
-  book: PriceBook,
-  parts: readonly WorkloadPart[],
-  months: number,
-): Picodollars {
-  const bytesByClass = new Map<string, bigint>();
-  for (const part of parts) {
-    const bytes = bytesByClass.get(part.storageClass) ?? 0n;
-    bytesByClass.set(part.storageClass, bytes + billedBytes(book, part));
+/** What is kept in a class: bytes, or bytes times time. */
+export interface Kept {
+  readonly storageClass: string;
+  readonly amount: bigint;
+}
+
+/**
+ * The storage of a month, of which `unitsPerGb` of the amounts are a GB-month. That of a class is one
+ * amount with one tariff, whatever parts it comes from.
+ */
+export function priceKept(book: PriceBook, kept: readonly Kept[], unitsPerGb: bigint): Picodollars {
+  const byClass = new Map<string, bigint>();
+  for (const { storageClass, amount } of kept) {
+    byClass.set(storageClass, (byClass.get(storageClass) ?? 0n) + amount);
   }
   let sum = 0n;
-  for (const [storageClass, bytes] of bytesByClass) {
-    const { storage } = classPrices(book, storageClass);
-    sum += BigInt(months) * priceTotal(storage, bytes, bytesPerGb);
+  for (const [storageClass, amount] of byClass) {
+    sum += priceTotal(classPrices(book, storageClass).storage, amount, unitsPerGb);
   }
   return sum;
+}
+
+function withTotal(cost: Omit<WorkloadCost, 'total'>): WorkloadCost {
+  const { storage, earlyDeletion, puts, gets, ingress, egress, retrieval } = cost;
+  const total = storage + earlyDeletion + puts + gets + ingress + egress + retrieval;
+  return { ...cost, total };
+}
+
+export const noCost: WorkloadCost = withTotal({
+  ...{ storage: 0n, earlyDeletion: 0n, puts: 0n, gets: 0n },
+  ...{ ingress: 0n, egress: 0n, retrieval: 0n },
+});
+
+/** The sum of each meter, and of all. */
+export function addCosts(a: WorkloadCost, b: WorkloadCost): WorkloadCost {
+  return withTotal({
+    storage: a.storage + b.storage,
+    earlyDeletion: a.earlyDeletion + b.earlyDeletion,
+    puts: a.puts + b.puts,
+    gets: a.gets + b.gets,
+    ingress: a.ingress + b.ingress,
+    egress: a.egress + b.egress,
+    retrieval: a.retrieval + b.retrieval,
+  });
 }
 
 /** In a class with minimum days, an object that lives less leaves the rest to be paid each time. */

@@ -43,6 +43,12 @@ const amounts = [
   'egressBytes',
 ] as const;
 
+/** A part of which there is nothing yet. */
+export function emptyPart(storageClass: string): WorkloadPart {
+  const nothing = Object.fromEntries(amounts.map((name) => [name, 0]));
+  return { storageClass, ...(nothing as Record<(typeof amounts)[number], number>) };
+}
+
 /** Reads a workload's text. Throws Error, which says where it is wrong and what would have fitted. */
 export function parseWorkload(text: string): Workload {
   const value = readMembers(parsePlainJson(text, workloadBytesMax), 'workload', [

@@ -2,18 +2,23 @@
 // account's counters exactly, because the accounts are named by the function that charged them
 // (`charge.ts`). The record's members are described in docs/audit/records.md.
 import { parseUsd } from '../../core/money.ts';
-import { drawsOf } from '../charge.ts';
+import { type Charged, drawsOf } from '../charge.ts';
+
+/** Of a record, who asked and whose bucket it was. */
+export interface Parties {
+  readonly tenant: string;
+  readonly principal: string;
+  readonly tokens?: readonly string[];
+  readonly bucket?: string;
+  readonly bucketTenant?: string;
+  readonly bucketOwner?: string;
+}
 
 /** Of a record, what says about charges. */
-interface ChargedRecord {
+interface ChargedRecord extends Parties {
   time: string;
-  tenant: string;
-  principal: string;
   action: string;
   class?: string;
-  bucket?: string;
-  bucketTenant?: string;
-  bucketOwner?: string;
   /** Decimal USD; absent: nobody was charged. */
   cost?: string;
   /** Absent: it was not charged as a request. */
@@ -50,15 +55,9 @@ export interface Part extends Tally {
 /** What a record's text charged to each account but tokens; nothing: nobody was charged. */
 export function partsOf(text: string): Part[] {
   const record = JSON.parse(text) as ChargedRecord;
-  const { tenant, principal, bucket, bucketOwner, cost } = record;
+  const { cost } = record;
   if (cost === undefined) return [];
-  const isAboutBucket = bucket !== undefined && bucketOwner !== undefined;
-  const who = {
-    ...{ tenant, principal, tokens: [] },
-    bucket: isAboutBucket
-      ? { tenant: record.bucketTenant ?? tenant, name: bucket, owner: bucketOwner }
-      : null,
-  };
+  const who = { ...chargedOf(record), tokens: [] };
   const moved = {
     requests: record.price === undefined ? 0 : 1,
     ingressBytes: record.bytesIn,
@@ -78,6 +77,18 @@ export function partsOf(text: string): Part[] {
     storedObjects: amounts.storedObjects ?? 0,
     spend,
   }));
+}
+
+/** Whom a record says that its operation was charged to. */
+export function chargedOf(record: Parties): Charged {
+  const { tenant, principal, bucket, bucketOwner, bucketTenant = tenant, tokens = [] } = record;
+  const isAboutBucket = bucket !== undefined && bucketOwner !== undefined;
+  return {
+    tenant,
+    principal,
+    tokens: tokens.map((jti) => ({ name: `token:${jti}`, expiresAtMs: 0 })),
+    bucket: isAboutBucket ? { tenant: bucketTenant, name: bucket, owner: bucketOwner } : null,
+  };
 }
 
 function readCost(text: string): bigint {

@@ -1,0 +1,222 @@
+// What audit records say that was paid, and what the same would have cost by other prices.
+// Invariant: what was paid is the sum of the records' costs, to the picodollar; what of it was for
+// requests follows from the books that they name. What is compared with it is priced by calendar
+// months, as bills are, so the same prices give the same. Specification: docs/admin/cost.md.
+import { type Picodollars, parseUsd } from '../../core/money.ts';
+import { retrievalCharge } from '../prices/charges.ts';
+import { classPrices, type PriceBook } from '../prices/price-book.ts';
+import type { PriceBooks } from '../prices/price-books.ts';
+import { type Month, monthAt } from '../prices/storage-accrual.ts';
+import { bytesPerGb, chargeAtMost } from '../prices/tariff.ts';
+import { emptyPart, type WorkloadPart } from './workload.ts';
+import {
+  addCosts,
+  behindCache,
+  type Kept,
+  noCost,
+  priceKept,
+  priceWorkload,
+  type WorkloadCost,
+} from './workload-cost.ts';
+
+/** Of a record, what says about costs (docs/audit/records.md). */
+export interface CostRecord {
+  readonly index: number;
+  readonly time: string;
+  readonly action: string;
+  readonly status: number;
+  readonly class?: string;
+  readonly size?: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+  /** Decimal USD; absent: nobody was charged. */
+  readonly cost?: string;
+  readonly storageCost?: string;
+  readonly price?: 'put' | 'get';
+  readonly priceBook?: string;
+  /** Of what was charged for storage: since when, and how much for how long. */
+  readonly from?: string;
+  readonly byteMs?: string;
+}
+
+/** What is asked of the same operations. */
+export interface RecordsWhatIf {
+  /** Undefined: by the books that were in force. */
+  readonly book?: PriceBook | undefined;
+  /** All in this class; undefined: in their own. */
+  readonly storageClass?: string | undefined;
+  /** Of a million reads of objects, so many are answered by a cache. */
+  readonly hitsPerMillion?: number | undefined;
+}
+
+type Flows = { -readonly [P in keyof WorkloadPart]: WorkloadPart[P] };
+
+/** What was done in one class. A cache is asked for objects, not for listings. */
+interface Use {
+  readonly reads: Flows;
+  readonly others: Flows;
+  byteMs: bigint;
+}
+
+interface MonthUse {
+  readonly month: Month;
+  /** By price book, then by class. */
+  readonly byBook: Map<string, Map<string, Use>>;
+}
+
+const usualClass = 'STANDARD';
+const deleteBucket = 's3:DeleteBucket';
+
+export class RecordCosts {
+  readonly #books: PriceBooks;
+  readonly #months = new Map<number, MonthUse>();
+  #charged: WorkloadCost = noCost;
+  /** Records that somebody was charged for. */
+  count = 0;
+
+  constructor(books: PriceBooks) {
+    this.#books = books;
+  }
+
+  /** What the records say. */
+  get charged(): WorkloadCost {
+    return this.#charged;
+  }
+
+  /** Throws Error for a record that names a price book that is not there, or is another now. */
+  add(record: CostRecord): void {
+    if (record.cost === undefined && record.storageCost === undefined) return;
+    this.count++;
+    const cost = usdOf(record.cost);
+    if (record.byteMs !== undefined) {
+      this.#charge({ storage: cost });
+      this.#useOf(record, Date.parse(record.from ?? record.time)).byteMs += BigInt(record.byteMs);
+      return;
+    }
+    if (record.storageCost !== undefined) {
+      const owed = usdOf(record.storageCost);
+      // With a bucket ends what accrued for it and was not charged yet.
+      this.#charge(record.action === deleteBucket ? { storage: owed } : { earlyDeletion: owed });
+    }
+    if (record.cost === undefined) return;
+    if (record.price === undefined) {
+      if (cost > 0n) throw new Error(`record ${record.index} does not say what its cost is for`);
+      return;
+    }
+    this.#charge(this.#divide(record, cost));
+    addFlows(this.#useOf(record, Date.parse(record.time)), record);
+  }
+
+  /** The same by other prices, rounded up once a month and meter. Throws where there is no price. */
+  price({ book, storageClass, hitsPerMillion = 0 }: RecordsWhatIf = {}): WorkloadCost {
+    let sum = noCost;
+    for (const { month, byBook } of this.#months.values()) {
+      const groups = book ? [[book, merge(byBook)] as const] : this.#named(byBook);
+      for (const [prices, uses] of groups) {
+        sum = addCosts(sum, priceMonth(prices, { month, uses, storageClass, hitsPerMillion }));
+      }
+    }
+    return sum;
+  }
+
+  #named(byBook: MonthUse['byBook']): (readonly [PriceBook, [string, Use][]])[] {
+    return [...byBook].map(([name, byClass]) => [this.#bookOf(name), [...byClass]] as const);
+  }
+
+  #bookOf(name: string): PriceBook {
+    const book = this.#books.named(name);
+    if (!book) throw new Error(`the records name the price book ${name}, which is not here`);
+    return book;
+  }
+
+  #useOf({ priceBook = '', class: of = usualClass }: CostRecord, timeMs: number): Use {
+    const month = monthAt(timeMs);
+    const inMonth = entry(this.#months, month.beginMs, () => ({ month, byBook: new Map() }));
+    const byClass = entry(inMonth.byBook, priceBook, () => new Map<string, Use>());
+    return entry(byClass, of, () => ({ reads: emptyPart(of), others: emptyPart(of), byteMs: 0n }));
+  }
+
+  #charge(some: Partial<WorkloadCost>): void {
+    this.#charged = addCosts(this.#charged, { ...noCost, ...some });
+  }
+
+  /** What of a record's cost is for what. All but the request hang on the month's tiers. */
+  #divide(record: CostRecord, cost: Picodollars): Partial<WorkloadCost> {
+    const { price, priceBook = '', class: of = usualClass, bytesIn, bytesOut } = record;
+    const book = this.#bookOf(priceBook);
+    const prices = classPrices(book, of);
+    const request = price === 'put' ? prices.picodollarsPerPut : prices.picodollarsPerGet;
+    if (request > cost) {
+      throw new Error(`record ${record.index} was charged less than ${priceBook} says for it`);
+    }
+    let left = cost - request;
+    const take = (most: Picodollars): Picodollars => {
+      const taken = most < left ? most : left;
+      left -= taken;
+      return taken;
+    };
+    const retrieval = take(retrievalCharge(prices, readBytesOf(record)));
+    const isOut = bytesOut > 0 && book.egress.picodollarsPerGbMost > 0n;
+    const ingress = take(isOut ? chargeAtMost(book.ingress, BigInt(bytesIn), bytesPerGb) : left);
+    const requests = price === 'put' ? { puts: request } : { gets: request };
+    return { ...requests, retrieval, ingress, egress: left };
+  }
+}
+
+interface MonthAsked {
+  readonly month: Month;
+  readonly uses: readonly [string, Use][];
+  readonly storageClass: string | undefined;
+  readonly hitsPerMillion: number;
+}
+
+function priceMonth(book: PriceBook, asked: MonthAsked): WorkloadCost {
+  const { month, uses, storageClass, hitsPerMillion } = asked;
+  const parts = uses.flatMap(([, { reads, others }]) => [
+    behindCache(reads, hitsPerMillion),
+    others,
+  ]);
+  const flows = priceWorkload(book, { name: '', months: 1, parts }, { storageClass });
+  const kept = uses.map(
+    ([of, { byteMs }]): Kept => ({ storageClass: storageClass ?? of, amount: byteMs }),
+  );
+  const monthMs = BigInt(month.endMs - month.beginMs);
+  return addCosts(flows, { ...noCost, storage: priceKept(book, kept, bytesPerGb * monthMs) });
+}
+
+function addFlows({ reads, others }: Use, record: CostRecord): void {
+  const { action, price, status, bytesIn, bytesOut } = record;
+  const part = action === 's3:GetObject' && status < 400 ? reads : others;
+  if (price === 'put') part.putRequests++;
+  else part.getRequests++;
+  part.ingressBytes += bytesIn;
+  part.egressBytes += bytesOut;
+  part.readBytes += readBytesOf(record);
+}
+
+/** What was read of an object to be sent, or copied: which has a size, and no body came in. */
+function readBytesOf({ action, price, status, size = 0, bytesIn, bytesOut }: CostRecord): number {
+  if (status >= 400) return 0;
+  if (action === 's3:GetObject') return bytesOut;
+  return action === 's3:PutObject' && price === 'put' && bytesIn === 0 ? size : 0;
+}
+
+/** All of a month, by class. */
+function merge(byBook: MonthUse['byBook']): [string, Use][] {
+  return [...byBook.values()].flatMap((byClass) => [...byClass]);
+}
+
+function usdOf(text: string | undefined): Picodollars {
+  const amount = parseUsd(text ?? '0');
+  if (amount === undefined) throw new Error(`a record has the cost ${JSON.stringify(text)}`);
+  return amount;
+}
+
+function entry<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  let value = map.get(key);
+  if (value === undefined) {
+    value = make();
+    map.set(key, value);
+  }
+  return value;
+}
