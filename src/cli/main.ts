@@ -3,7 +3,6 @@
 // one line on stderr that says what to change.
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { addRecordsCommand, addUsageCommand } from './account-commands.ts';
 import { type Flags, loadConfig, quietenSdk } from './config.ts';
 import { addCredentialsCommand } from './credentials-command.ts';
 import { addExplainCommands } from './explain-commands.ts';
@@ -18,10 +17,12 @@ import { addLimitCommands } from './limit-commands.ts';
 import { addMountCommands } from './mount-commands.ts';
 import { addOwnKeyCommands } from './own-key-commands.ts';
 import { addRebuildCommand } from './rebuild-command.ts';
+import { addRecordsCommand } from './records-command.ts';
 import { addSettingFlags } from './setting-flags.ts';
 import { addShareCommands } from './share-command.ts';
 import { addStoreCommands } from './store-commands.ts';
 import { addTokenCommands } from './token-commands.ts';
+import { addUsageCommand } from './usage-command.ts';
 import { addVerifyCommands } from './verify-commands.ts';
 
 function readVersion(): string {

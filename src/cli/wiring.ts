@@ -23,6 +23,7 @@ import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
+import { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
 import { readLimited } from '../quota/leases/account-tables.ts';
 import { LeaseDesk } from '../quota/leases/lease-desk.ts';
@@ -115,11 +116,12 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   upkeep.start({ stores: opening.storeList, bookOf });
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, bookOf, publicUrl });
   startSweeper(config, rooms, opening.stores, closers);
+  const usageRollUp = startRollUp(parts);
   closers.push(() => endSoon(opening.storeList));
   const onListening = (listened: string): void => {
     url ??= reachable(listened);
   };
-  await listen(config, rooms, { directory, folder, closers, onListening });
+  await listen(config, rooms, { directory, folder, closers, onListening, usageRollUp });
   await announceEndpoint(rootKey, publicUrl());
   return { endpoint: publicUrl(), close: () => closeAll(closers) };
 }
@@ -269,6 +271,17 @@ function startSweeper(config: Config, rooms: Rooms, stores: Stores, closers: Clo
   sweeper.start();
 }
 
+const rollUpIntervalMs = 5000;
+
+function startRollUp({ ledger, closers }: Parts): UsageRollUp {
+  const onError = (error: unknown) =>
+    process.stderr.write(`bursar: usage was not added up: ${String(error)}\n`);
+  const options = { ledger, intervalMs: rollUpIntervalMs, onError };
+  const rollUp = opened(closers, new UsageRollUp(options));
+  rollUp.start();
+  return rollUp;
+}
+
 /** What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start. */
 function endSoon(storeList: RemoteStores): void {
   setTimeout(() => void storeList.close(), storeEndMsMax).unref();
@@ -279,12 +292,13 @@ interface Listening {
   folder: DataFolder;
   closers: Closers;
   onListening: (url: string) => void;
+  usageRollUp: UsageRollUp;
 }
 
 async function listen(
   config: Config,
   rooms: Rooms,
-  { directory, folder, closers, onListening }: Listening,
+  { directory, folder, closers, onListening, usageRollUp }: Listening,
 ): Promise<void> {
   const { host, port } = config.listen;
   let stopping = false;
@@ -294,6 +308,7 @@ async function listen(
       directory,
       sealer: folder.sealer,
       rootKeys: folder.rootKeys,
+      usageRollUp,
       host,
       port,
       stallTimeoutMs: config.stallTimeoutMs,

@@ -10,6 +10,7 @@ import { newRequestId } from '../core/ids.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
+import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import type { Rooms } from './context.ts';
 import { takeCredentials } from './credentials.ts';
 import { DataVerifier } from './data-verifier.ts';
@@ -30,6 +31,7 @@ export interface GatewayOptions {
   directory: Directory;
   sealer: Sealer;
   rootKeys: RootKeyFile;
+  usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   host: string;
   /** 0: any free port. */
   port: number;
@@ -126,6 +128,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     authenticator,
     proxies,
     verifier: new DataVerifier(rooms),
+    usageRollUp: options.usageRollUp,
     onIntegrityFailure: pipeline.onIntegrityFailure,
   });
   await registerNativeApi(app, native);

@@ -1,6 +1,13 @@
 // What accounts have used, as anybody may read it who may see the account. The ledger's thread counts
 // (`leases/account-book.ts`); here is what it has committed.
 import type { Reader } from '../core/database.ts';
+import { meters } from '../core/quota-terms.ts';
+import { emptySums, type Sums } from './amounts.ts';
+import { type CapReport, reportCaps } from './cap-report.ts';
+import { lookAhead, type Outlook, type Week, weekBeginMs, weekDays } from './forecast.ts';
+import { newAccountState } from './leases/account-state.ts';
+import { readAccountState } from './leases/account-tables.ts';
+import { dayOf, endOfDays, readBreakdown } from './roll-up/usage-days.ts';
 
 /** Flows since ever, levels now. */
 export interface UsageRow {
@@ -14,6 +21,16 @@ export interface UsageRow {
   spend: string;
 }
 
+/** One cap, and how near it is. */
+export interface CapUsage extends CapReport, Outlook {}
+
+export interface AccountUsage {
+  account: string;
+  /** Flows since ever, levels now. */
+  used: Sums;
+  caps: CapUsage[];
+}
+
 const columns = `account, used_requests AS requests, used_ingress_bytes AS ingressBytes,
   used_egress_bytes AS egressBytes, used_stored_bytes AS storedBytes,
   used_stored_objects AS storedObjects, CAST(used_spend AS TEXT) AS spend`;
@@ -24,31 +41,67 @@ export async function readUsage(read: Reader, account: string): Promise<UsageRow
   return (await read.get<UsageRow>(sql, account)) ?? emptyUsage(account);
 }
 
-/** The counters of a tenant, its principals and its buckets; of all but tokens when null. */
-export async function listUsage(read: Reader, tenant: string | null): Promise<UsageRow[]> {
-  if (tenant === null) {
-    const sql = `SELECT ${columns} FROM quota_accounts
-      WHERE account < 'token:' OR account > 'token;' ORDER BY account`;
-    return read.all<UsageRow>(sql);
-  }
-  const within = (kind: string): [string, string] => [`${kind}:${tenant}/`, `${kind}:${tenant}0`];
+/** One account with its limits, and when these will be reached, as of `nowMs`. */
+export async function readAccountUsage(
+  read: Reader,
+  account: string,
+  nowMs: number,
+): Promise<AccountUsage> {
+  const state = (await readAccountState(read, account)) ?? newAccountState();
+  const reports = reportCaps(state, nowMs);
+  const caps = state.limits?.caps ?? [];
+  const isWeekNeeded = caps.some(({ window }) => window === 'total');
+  const week = isWeekNeeded ? await readWeek(read, account, nowMs) : noWeek;
+  const outlooks = caps.map((cap) => lookAhead(state, cap, week, nowMs));
+  return {
+    account,
+    used: state.used,
+    caps: reports.map((report, i) => ({ ...report, ...(outlooks[i] as Outlook) })),
+  };
+}
+
+const noWeek: Week = { firstMs: null, amounts: emptySums() };
+
+async function readWeek(read: Reader, account: string, nowMs: number): Promise<Week> {
+  const from = dayOf(weekBeginMs(nowMs));
+  const query = { account, by: 'day', from, to: endOfDays, after: '', limit: weekDays } as const;
+  const days = await readBreakdown(read, query);
+  const amounts = emptySums();
+  for (const day of days) for (const meter of meters) amounts[meter] += BigInt(day[meter]);
+  const [first] = days;
+  return { firstMs: first ? Date.parse(first.name) : null, amounts };
+}
+
+/**
+ * The counters of accounts that were ever charged or have limits, by name: of a tenant, its principals
+ * and its buckets; when null, of all tenants. Tokens' are not among them. At most `limit`, whose names
+ * come after `after`.
+ */
+export async function listUsage(
+  read: Reader,
+  tenant: string | null,
+  { after, limit } = { after: '', limit: Number.MAX_SAFE_INTEGER },
+): Promise<UsageRow[]> {
+  const ranges = ['bucket', 'principal', 'tenant'].flatMap((kind): [string, string] => {
+    if (tenant === null) return [`${kind}:`, `${kind};`];
+    // All that begins with `cms/` is before `cms0`.
+    return kind === 'tenant'
+      ? [`tenant:${tenant}`, `tenant:${tenant}!`]
+      : [`${kind}:${tenant}/`, `${kind}:${tenant}0`];
+  });
   return read.all<UsageRow>(
-    `SELECT ${columns} FROM quota_accounts WHERE account = ? OR (account > ? AND account < ?)
-       OR (account > ? AND account < ?) ORDER BY account`,
-    `tenant:${tenant}`,
-    ...within('principal'),
-    ...within('bucket'),
+    `SELECT ${columns} FROM quota_accounts WHERE account > ? AND ((account >= ? AND account < ?)
+       OR (account >= ? AND account < ?) OR (account >= ? AND account < ?))
+     ORDER BY account LIMIT ?`,
+    after,
+    ...ranges,
+    limit,
   );
 }
 
 function emptyUsage(account: string): UsageRow {
   return {
-    account,
-    requests: 0,
-    ingressBytes: 0,
-    egressBytes: 0,
-    storedBytes: 0,
-    storedObjects: 0,
-    spend: '0',
+    ...{ account, requests: 0, ingressBytes: 0, egressBytes: 0 },
+    ...{ storedBytes: 0, storedObjects: 0, spend: '0' },
   };
 }

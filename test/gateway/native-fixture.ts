@@ -142,6 +142,7 @@ export async function openFixture(): Promise<Fixture> {
       },
     },
     commitFindings: async () => {},
+    usageRollUp: { catchUp: async () => {} },
     health: async () => ({ ready, stores: { local: ready ? 'ready' : 'failed' } }),
   };
 

@@ -5,6 +5,7 @@
 import { anonymousName } from '../../authz/identity.ts';
 import { findTokenOwner } from '../../authz/token-changes.ts';
 import { Refusal } from '../../core/errors.ts';
+import type { AccountFilter } from '../../quota/account-list.ts';
 import { type Account, type Holder, maySeeAccount, parseAccount } from '../../quota/accounts.ts';
 import type { NativeDeps } from './deps.ts';
 import { protectOthers } from './rights.ts';
@@ -38,6 +39,12 @@ export async function findLimitable(call: Call, name: string): Promise<Account> 
       break;
   }
   return account;
+}
+
+/** Whose accounts a listing has. */
+export function visibleTo({ who, reach }: Call): AccountFilter {
+  if (reach === 'all') return {};
+  return reach === 'tenant' ? { tenant: who.tenant } : { tenant: who.tenant, principal: who.name };
 }
 
 async function holderOf({ read }: NativeDeps, account: Account): Promise<Holder | null> {

@@ -5,12 +5,12 @@
 import { nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type Limits, readLimits } from '../../core/quota-terms.ts';
+import { listAccounts } from '../../quota/account-list.ts';
 import { accountName } from '../../quota/accounts.ts';
 import { reportCaps } from '../../quota/cap-report.ts';
 import { newAccountState } from '../../quota/leases/account-state.ts';
 import { readAccountState } from '../../quota/leases/account-tables.ts';
-import { type LimitedFilter, listLimited } from '../../quota/limited-accounts.ts';
-import { findAccount, findLimitable } from './account-access.ts';
+import { findAccount, findLimitable, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps, limits, limitsPatch } from './limit-schemas.ts';
 import { type Call, type NativeRoute, pageOf, param } from './route.ts';
@@ -59,7 +59,8 @@ export const limitRoutes: NativeRoute[] = [
     answer: answerPage('limits', limit),
     run: async (call) => {
       const page = pageOf(call);
-      const accounts = await listLimited(call.deps.read, visibleTo(call), page);
+      const wanted = { ...page, isLimited: true };
+      const accounts = await listAccounts(call.deps.read, visibleTo(call), wanted);
       const shown = [];
       for (const account of accounts) shown.push(await showLimit(call.deps, account));
       const next = accounts.length === page.limit ? (accounts.at(-1) ?? null) : null;
@@ -139,12 +140,6 @@ function merge(before: Limits | null, patch: LimitsPatch): Limits | null {
   const limits = readLimits(merged);
   if (limits) return limits;
   throw new Refusal('InvalidInput', { message: 'body: these are no limits' });
-}
-
-/** Whose accounts a listing has. */
-function visibleTo({ who, reach }: Call): LimitedFilter {
-  if (reach === 'all') return {};
-  return reach === 'tenant' ? { tenant: who.tenant } : { tenant: who.tenant, principal: who.name };
 }
 
 async function showLimit({ read }: NativeDeps, account: string): Promise<object> {

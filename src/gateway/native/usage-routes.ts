@@ -1,37 +1,97 @@
-// Native API: usage counters of accounts (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`).
+// Native API: what accounts used (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`), how near
+// their limits are, and when these will be reached.
+import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
-import { listUsage, readUsage } from '../../quota/usage.ts';
+import { nativeListMax } from '../../core/limits.ts';
+import { formatUsd } from '../../core/money.ts';
+import { listAccounts } from '../../quota/account-list.ts';
+import { accountName } from '../../quota/accounts.ts';
+import { amountText } from '../../quota/cap-report.ts';
+import {
+  type BreakdownRow,
+  breakdowns,
+  endOfDays,
+  nextUnsummed,
+  readBreakdown,
+} from '../../quota/roll-up/usage-days.ts';
+import { type CapUsage, readAccountUsage } from '../../quota/usage.ts';
+import { findAccount, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
-import { type Call, type NativeRoute, param } from './route.ts';
-import { answerObject } from './schemas.ts';
+import { caps } from './limit-schemas.ts';
+import { type Call, type NativeRoute, type Outcome, param } from './route.ts';
+import { answerObject, answerPage, next, pageQuery, time } from './schemas.ts';
 
-const money = { type: 'string', description: 'Picodollars, 1e-12 USD each, in decimal.' };
-
+const money = { type: 'string', description: 'USD in decimal, to the picodollar.' };
 const counter = (description: string) => ({ type: 'integer', description });
+
+const flows = {
+  spend: money,
+  requests: counter('Operations that have a price, and were not refused for want of budget.'),
+  ingressBytes: counter('Bytes received.'),
+  egressBytes: counter('Bytes sent.'),
+};
+
+const forecast = answerObject({
+  basis: {
+    type: 'string',
+    description:
+      'Over what the rate was measured: `window`, that of the limit so far; the present `hour` or ' +
+      '`day` so far; `week`, today and the six days before.',
+  },
+  perDay: { type: 'string', description: 'At this rate, in 24 hours.' },
+  reachedAt: { ...time, type: ['string', 'null'], description: 'null: not before the reset.' },
+});
 
 const usage = answerObject({
   account: { type: 'string' },
-  spend: money,
-  requests: counter('Operations that have a price, and were not refused before they began.'),
-  ingressBytes: counter('Bytes received.'),
-  egressBytes: counter('Bytes sent.'),
+  ...flows,
   storedBytes: counter('Bytes stored now.'),
   storedObjects: counter('Objects stored now.'),
+  caps: {
+    ...caps,
+    items: answerObject({
+      ...caps.items.properties,
+      percent: counter('Hundredths of the limit that are used or lost, rounded down.'),
+      forecasts: { type: 'array', items: forecast },
+    }),
+  },
 });
+
+/** Each has limits to be read and forecast: a page is a few milliseconds of everybody's thread. */
+const accountsMax = 200;
+
+const accountsQuery = {
+  after: { ...pageQuery.after, maxLength: 256 },
+  limit: {
+    type: 'string',
+    pattern: '^([1-9][0-9]?|1[0-9]{2}|200)$',
+    description: `Accounts a page, 1 to ${accountsMax}; ${accountsMax} if absent.`,
+  },
+} as const;
+
+const day = {
+  type: 'string',
+  format: 'date',
+  description: 'A day of UTC, `2026-11-21`: the first, or that behind the last.',
+} as const;
 
 export const usageRoutes: NativeRoute[] = [
   {
     method: 'GET',
     url: '/_/v1/usage',
     action: 'bursar:ListUsage',
-    summary: 'Usage of all accounts that the caller may see.',
+    summary: 'Usage of all accounts that the caller may see, but of tokens, by name.',
     status: 200,
-    answer: answerObject({ usage: { type: 'array', items: usage } }),
-    run: async ({ who, reach, deps }) => {
-      if (reach === 'self') {
-        return { answer: { usage: [await readUsage(deps.read, `principal:${who.id}`)] } };
-      }
-      return { answer: { usage: await listUsage(deps.read, reach === 'all' ? null : who.tenant) } };
+    query: accountsQuery,
+    answer: answerPage('usage', usage),
+    run: async (call) => {
+      const limit = Number(call.query.limit ?? accountsMax);
+      const page = { after: call.query.after ?? '', limit, isLimited: false };
+      const names = await listAccounts(call.deps.read, visibleTo(call), page);
+      const rows: object[] = [];
+      for (const name of names) rows.push(await showAccount(call.deps, name));
+      const last = names.length === limit ? (names.at(-1) ?? null) : null;
+      return { answer: { usage: rows, next: last } };
     },
   },
   {
@@ -42,31 +102,75 @@ export const usageRoutes: NativeRoute[] = [
     status: 200,
     answer: usage,
     run: async (call) => {
-      const account = param(call, 'account');
-      if (!(await isVisible(call, account))) throw new Refusal('NotFound');
-      return { answer: await readUsage(call.deps.read, account) };
+      const account = await findAccount(call, param(call, 'account'));
+      return { answer: await showAccount(call.deps, accountName(account)) };
     },
+  },
+  {
+    method: 'GET',
+    url: '/_/v1/usage/:account/by/:part',
+    action: 'bursar:GetUsage',
+    operation: 'BreakDownUsage',
+    summary: 'What an account used by `day`, `action` or `class`, added up from the records.',
+    status: 200,
+    query: { ...pageQuery, from: day, to: day },
+    answer: answerObject({
+      by: { type: 'string', enum: [...breakdowns] },
+      rows: {
+        type: 'array',
+        items: answerObject({
+          name: { type: 'string', description: 'The day, action or class; `-`: no class.' },
+          ...flows,
+          storedBytes: counter('Bytes added, less those removed.'),
+          storedObjects: counter('Objects added, less those removed.'),
+        }),
+      },
+      next,
+      recordsBefore: counter('All records before this one are added up; those behind it are not.'),
+    }),
+    run: breakDown,
   },
 ];
 
-/** Whether the account exists and the caller may see it; the two are not told apart. */
-async function isVisible({ who, reach, deps }: Call, account: string): Promise<boolean> {
-  const match = /^(tenant|principal|bucket):([^/]+)(?:\/([^/]+))?$/.exec(account);
-  const [, kind, tenant, name] = match ?? [];
-  if (kind === undefined || tenant === undefined) return false;
-  if (reach !== 'all' && tenant !== who.tenant) return false;
-  if (reach === 'self' && account !== `principal:${who.id}`) return false;
-  return accountExists(deps, kind, tenant, name);
+async function breakDown(call: Call): Promise<Outcome> {
+  const { deps, query } = call;
+  const account = accountName(await findAccount(call, param(call, 'account')));
+  const by = breakdowns.find((one) => one === param(call, 'part'));
+  if (!by) throw new Refusal('NotFound');
+  await deps.usageRollUp.catchUp();
+  const limit = Number(query.limit ?? nativeListMax);
+  const rows = await readBreakdown(deps.read, {
+    ...{ account, by, from: query.from ?? '', to: query.to ?? endOfDays },
+    ...{ after: query.after ?? '', limit },
+  });
+  const last = rows.length === limit ? (rows.at(-1)?.name ?? null) : null;
+  const recordsBefore = await nextUnsummed(deps.read);
+  return { answer: { by, rows: rows.map(showRow), next: last, recordsBefore } };
 }
 
-async function accountExists(
-  { directory, read }: NativeDeps,
-  kind: string,
-  tenant: string,
-  name: string | undefined,
-): Promise<boolean> {
-  if (kind === 'tenant') return name === undefined && !!(await directory.readTenant(tenant));
-  if (name === undefined) return false;
-  if (kind === 'principal') return !!(await directory.readPrincipal(tenant, name));
-  return !!(await read.get('SELECT 1 FROM buckets WHERE tenant = ? AND name = ?', tenant, name));
+function showRow({ spend, ...row }: BreakdownRow): object {
+  return { ...row, spend: formatUsd(spend) };
+}
+
+async function showAccount({ read }: NativeDeps, account: string): Promise<object> {
+  const { used, caps: all } = await readAccountUsage(read, account, nowMs());
+  return {
+    account,
+    spend: formatUsd(used.spend),
+    requests: Number(used.requests),
+    ingressBytes: Number(used.ingressBytes),
+    egressBytes: Number(used.egressBytes),
+    storedBytes: Number(used.storedBytes),
+    storedObjects: Number(used.storedObjects),
+    caps: all.map(showCap),
+  };
+}
+
+function showCap({ forecasts, ...cap }: CapUsage): object {
+  const shown = forecasts.map(({ basis, perDay, reachedMs }) => ({
+    basis,
+    perDay: amountText(cap.meter, perDay),
+    reachedAt: reachedMs === null ? null : isoTime(reachedMs),
+  }));
+  return { ...cap, forecasts: shown };
 }

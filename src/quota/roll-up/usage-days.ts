@@ -66,6 +66,14 @@ function add(sums: Map<string, Part>, part: Part): void {
   sum.spend += part.spend;
 }
 
+/** `2026-11-21` of a time in milliseconds since 1970, UTC. */
+export function dayOf(timeMs: number): string {
+  return new Date(timeMs).toISOString().slice(0, 10);
+}
+
+/** Behind all days that there are. */
+export const endOfDays = '9999';
+
 export const breakdowns = ['day', 'action', 'class'] as const;
 export type Breakdown = (typeof breakdowns)[number];
 

@@ -1,17 +1,8 @@
-// `bursar usage` and `bursar records`: what accounts used, and what happened.
+// `bursar records`: what happened.
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
-import { print, printable, printTable } from './output.ts';
-
-interface Usage {
-  account: string;
-  requests: number;
-  ingressBytes: number;
-  egressBytes: number;
-  storedBytes: number;
-  storedObjects: number;
-}
+import { print, printable } from './output.ts';
 
 interface AuditRecord {
   index: number;
@@ -38,29 +29,6 @@ interface RecordFlags {
 }
 
 const pageMax = 1000;
-
-export function addUsageCommand(program: Command): void {
-  program
-    .command('usage [account]')
-    .description(
-      'usage counters of one account (tenant:cms, principal:cms/alice, bucket:cms/raw) or all',
-    )
-    .action(async (account: string | undefined, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const path = account === undefined ? ['usage'] : ['usage', account];
-      const { json } = await callApi(connection, { method: 'GET', path });
-      const rows = account === undefined ? (json as { usage: Usage[] }).usage : [json as Usage];
-      printTable(flags.json, {
-        json: account === undefined ? rows : json,
-        heading: ['ACCOUNT', 'REQUESTS', 'BYTES IN', 'BYTES OUT', 'BYTES STORED', 'OBJECTS'],
-        rows: rows.map((row) => [
-          row.account,
-          ...[row.requests, row.ingressBytes, row.egressBytes].map(String),
-          ...[row.storedBytes, row.storedObjects].map(String),
-        ]),
-      });
-    });
-}
 
 export function addRecordsCommand(program: Command): void {
   program

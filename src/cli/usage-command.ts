@@ -1,0 +1,194 @@
+// `bursar usage`: what accounts used, how near their limits are, and when these will be reached; or of
+// one account what it used by day, action or class.
+import { type Command, InvalidArgumentError } from 'commander';
+import { windows } from '../core/quota-terms.ts';
+import { type Connection, callApi, listAll } from './api-client.ts';
+import { type CommandFlags, choice, connect } from './command-arguments.ts';
+import { CommandFailure } from './failure.ts';
+import { print, printCsv, printJson, printTable } from './output.ts';
+
+interface Counters {
+  /** USD. */
+  spend: string;
+  requests: number;
+  ingressBytes: number;
+  egressBytes: number;
+  storedBytes: number;
+  storedObjects: number;
+}
+
+interface Cap {
+  meter: keyof Counters;
+  window: string;
+  limit: string;
+  used: string;
+  lost: string;
+  reserved: string;
+  resetAt: string | null;
+  percent: number;
+  forecasts: { basis: string; perDay: string; reachedAt: string | null }[];
+}
+
+interface Usage extends Counters {
+  account: string;
+  caps: Cap[];
+}
+
+interface PartRow extends Counters {
+  name: string;
+}
+
+interface UsageFlags extends CommandFlags {
+  by?: string;
+  from?: string;
+  to?: string;
+  csv?: boolean;
+}
+
+const meters: (keyof Counters)[] = [
+  'spend',
+  'requests',
+  'ingressBytes',
+  'egressBytes',
+  'storedBytes',
+  'storedObjects',
+];
+const countersHeading = [
+  ...['SPEND USD', 'REQUESTS', 'BYTES IN', 'BYTES OUT', 'BYTES STORED', 'OBJECTS'],
+];
+
+export function addUsageCommand(program: Command): void {
+  program
+    .command('usage [account]')
+    .description(
+      'what accounts used, and when their limits will be reached: of one (tenant:cms, ' +
+        'principal:cms/alice, bucket:cms/raw, token:ID) or all',
+    )
+    .option('--by <part>', 'of one account by day, action or class', choice(parts))
+    .option('--from <day>', 'with --by: not before this day of UTC (2026-11-01)', parseDay)
+    .option('--to <day>', 'with --by: before this day', parseDay)
+    .option('--csv', 'answer with CSV')
+    .addHelpText('after', examples)
+    .action(async (account: string | undefined, _given: object, command: Command) => {
+      const { connection } = connect(command);
+      const flags = command.optsWithGlobals<UsageFlags>();
+      checkFlags(account, flags);
+      if (account === undefined) await showAll(connection, flags);
+      else if (flags.by === undefined) await showOne(connection, account, flags);
+      else await showParts(connection, account, flags.by, flags);
+    });
+}
+
+const parts = ['day', 'action', 'class'];
+
+const examples = `
+Examples:
+  bursar usage
+  bursar usage principal:cms/alice
+  bursar usage bucket:cms/raw --by day --from 2026-11-01 --csv
+
+At the present rate: by the use in the limit's window so far, or in the present hour or day; of limits
+without a window, by that of the last seven days. The earliest is shown, and --json has them all.`;
+
+function checkFlags(account: string | undefined, { by, from, to, json, csv }: UsageFlags): void {
+  const fail = (message: string) => new CommandFailure('usage', message);
+  if (json && csv) throw fail('--json and --csv exclude each other');
+  if (by === undefined && (from !== undefined || to !== undefined)) {
+    throw fail('--from and --to go with --by');
+  }
+  if (by !== undefined && account === undefined) {
+    throw fail('usage --by needs an account, such as principal:cms/alice');
+  }
+}
+
+async function showAll(connection: Connection, flags: UsageFlags): Promise<void> {
+  const all = await listAll<Usage>(connection, ['usage'], 'usage');
+  if (flags.csv) {
+    printCsv(capHeading, all.flatMap(capRows));
+    return;
+  }
+  printTable(flags.json, {
+    json: all,
+    heading: ['ACCOUNT', ...countersHeading, 'NEAREST LIMIT'],
+    rows: all.map((usage) => [usage.account, ...countersOf(usage), nearest(usage.caps)]),
+  });
+}
+
+async function showOne(connection: Connection, account: string, flags: UsageFlags): Promise<void> {
+  const path = ['usage', account];
+  const usage = (await callApi(connection, { method: 'GET', path })).json as Usage;
+  if (flags.json) printJson(usage);
+  else if (flags.csv) printCsv(capHeading, capRows(usage));
+  else {
+    const [, ...heading] = capHeading;
+    const rows = capRows(usage).map(([, ...row]) => row);
+    print(usage.account);
+    printTable(false, { json: null, heading: heading.map(columnTitle), rows });
+  }
+}
+
+async function showParts(
+  connection: Connection,
+  account: string,
+  by: string,
+  flags: UsageFlags,
+): Promise<void> {
+  const path = ['usage', account, 'by', by];
+  const { from, to } = flags;
+  const found = await listAll<PartRow>(connection, path, 'rows', { from, to });
+  const rows = found.map((row) => [row.name, ...countersOf(row)]);
+  if (flags.csv) printCsv([by, ...meters], rows);
+  else {
+    const heading = [by.toUpperCase(), ...countersHeading];
+    printTable(flags.json, { json: found, heading, rows });
+  }
+}
+
+function countersOf(counters: Counters): string[] {
+  return meters.map((meter) => String(counters[meter]));
+}
+
+/** The limit that is used up most. */
+function nearest(caps: readonly Cap[]): string {
+  const [first, ...others] = caps;
+  if (!first) return '';
+  const cap = others.reduce((one, other) => (other.percent > one.percent ? other : one), first);
+  return `${cap.meter} ${cap.window} ${cap.percent}%`;
+}
+
+const capHeading = [
+  ...['account', 'meter', 'window', 'used', 'reserved', 'lost', 'limit', 'percent'],
+  ...['reset', 'reachedAt'],
+];
+
+function columnTitle(name: string): string {
+  return name === 'reachedAt' ? 'REACHED AT THIS RATE' : name.toUpperCase();
+}
+
+/** Of each meter what was used in all, and each of its limits. */
+function capRows({ account, caps, ...counters }: Usage): string[][] {
+  return meters.flatMap((meter) => {
+    const own = caps.filter((cap) => cap.meter === meter);
+    own.sort((a, b) => places.indexOf(a.window) - places.indexOf(b.window));
+    const rows = own.map((cap) => [
+      ...[account, meter, cap.window, cap.used, cap.reserved, cap.lost, cap.limit],
+      ...[`${cap.percent}`, cap.resetAt ?? 'never', reachedAt(cap)],
+    ]);
+    if (own.some(({ window }) => window === 'total')) return rows;
+    return [...rows, [account, meter, 'total', String(counters[meter]), '', '', '', '', '', '']];
+  });
+}
+
+const places: readonly string[] = windows;
+
+/** The earliest of its forecasts. */
+function reachedAt({ forecasts, resetAt }: Cap): string {
+  const times = forecasts.flatMap((one) => one.reachedAt ?? []).sort();
+  return times[0] ?? (resetAt === null ? 'never' : 'not before');
+}
+
+function parseDay(text: string): string {
+  const isDay = /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text));
+  if (isDay) return text;
+  throw new InvalidArgumentError('Must be a day such as 2026-11-21.');
+}

@@ -1,0 +1,100 @@
+// When a limit will be reached if things go on as they do. Pure. Each forecast goes by one rate, which
+// says over what time it was measured; several rates give several forecasts, and none is a promise.
+import { isLevel, type Meter } from '../core/quota-terms.ts';
+import { type AccountState, lostIn, usedIn } from './leases/account-state.ts';
+import type { Cap } from './limits/limit-set.ts';
+import { windowBeginMs, windowEndMs } from './limits/windows.ts';
+
+/**
+ * Over what a rate was measured: the limit's own window so far; the present hour or day so far; or
+ * today and the six days before it, as far back as the account was used.
+ */
+export type Basis = 'window' | 'hour' | 'day' | 'week';
+
+interface Rate {
+  basis: Basis;
+  /** Used in that time; of a level by how much it grew, or less than 0: shrank. */
+  amount: bigint;
+  elapsedMs: number;
+}
+
+export interface Forecast {
+  basis: Basis;
+  /** At the same rate, in 24 hours; rounded towards zero. */
+  perDay: bigint;
+  /** When the limit is reached, milliseconds since 1970; null: not before the window ends. */
+  reachedMs: number | null;
+}
+
+const dayMs = 86_400_000;
+/** Days that a week's rate is measured over, today included. */
+export const weekDays = 7;
+/** Shorter times tell nothing. */
+const elapsedMsMin = 1000;
+/** A rate of the present hour or day counts from here on. */
+const recentMsMin = 300_000;
+
+/** What was used in the days of a week, by meter: from `firstMs` on. */
+export interface Week {
+  /** When the first day began in which the account was used; null: it was not. */
+  firstMs: number | null;
+  amounts: Readonly<Record<Meter, bigint>>;
+}
+
+/** When the days begin that a week's rate is measured over. */
+export function weekBeginMs(nowMs: number): number {
+  return windowBeginMs('day', nowMs) - (weekDays - 1) * dayMs;
+}
+
+/** How near a cap is, and when it will be reached. */
+export interface Outlook {
+  /** Hundredths of the limit that are used or lost, rounded down: 100 and more, it is reached. */
+  percent: number;
+  forecasts: Forecast[];
+}
+
+/** Of an account whose windows were brought to `nowMs`. */
+export function lookAhead(state: AccountState, cap: Cap, week: Week, nowMs: number): Outlook {
+  const { meter, window, amount: limit } = cap;
+  const used = usedIn(state, meter, window) + lostIn(state, meter, window);
+  const endMs = window === 'total' ? Infinity : windowEndMs(window, state.marks[window].beginMs);
+  const forecasts = ratesOf(state, cap, week, nowMs).map((rate): Forecast => {
+    const { basis, amount, elapsedMs } = rate;
+    const atMs = nowMs + timeFor(limit - used, rate);
+    const reachedMs = atMs < endMs && atMs <= timeMsMax ? Math.ceil(atMs) : null;
+    return { basis, perDay: (amount * BigInt(dayMs)) / BigInt(elapsedMs), reachedMs };
+  });
+  return { percent: limit > 0n ? Number((used * 100n) / limit) : 100, forecasts };
+}
+
+/** What a Date can hold. */
+const timeMsMax = 8.64e15;
+
+/** Until so much is used; less than nothing is left where a limit was lowered. */
+function timeFor(left: bigint, { amount, elapsedMs }: Rate): number {
+  if (left <= 0n) return 0;
+  return amount > 0n ? (Number(left) / Number(amount)) * elapsedMs : Infinity;
+}
+
+function ratesOf(state: AccountState, { meter, window }: Cap, week: Week, nowMs: number): Rate[] {
+  const since = (basis: Basis, mark: 'minute' | 'hour' | 'day' | 'month'): Rate => ({
+    basis,
+    amount: usedIn(state, meter, mark),
+    elapsedMs: Math.max(elapsedMsMin, Math.floor(nowMs - state.marks[mark].beginMs)),
+  });
+  const rates: Rate[] = [];
+  if (window !== 'total') rates.push(since('window', window));
+  if (window === 'total' && week.firstMs !== null) {
+    const elapsedMs = Math.max(elapsedMsMin, Math.floor(nowMs - week.firstMs));
+    rates.push({ basis: 'week', amount: week.amounts[meter], elapsedMs });
+  }
+  const recent = recentOf[window];
+  if (recent && !isLevel(meter)) {
+    const rate = since(recent, recent);
+    if (rate.elapsedMs >= recentMsMin) rates.push(rate);
+  }
+  return rates;
+}
+
+/** The shorter time whose rate is told beside that of the window. */
+const recentOf = { minute: null, hour: null, day: 'hour', month: 'day', total: 'day' } as const;
