@@ -1,0 +1,281 @@
+// Rates of accounts on a served gateway: what is refused and when, what is only slowed down, and whom
+// it concerns.
+import { createHash } from 'node:crypto';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ended, RawClient } from '../limits/raw-client.ts';
+import {
+  type Answer,
+  as,
+  callNative,
+  elementOf,
+  exchange,
+  type Message,
+  newPrincipal,
+  patternOf,
+  send,
+  signMessage,
+  startEmbeddedTarget,
+  type Target,
+} from '../protocol/target.ts';
+
+const KiB = 1024;
+
+let target: Target;
+let alice: Target;
+let bob: Target;
+let raw: RawClient;
+
+beforeAll(async () => {
+  target = await startEmbeddedTarget();
+  await callNative(target, 'POST', '/_/v1/tenants', { name: 'cms' });
+  alice = as(target, await newPrincipal(target, { tenant: 'cms', name: 'alice' }));
+  bob = as(target, await newPrincipal(target, { tenant: 'cms', name: 'bob' }));
+  raw = new RawClient({ ...alice, ...alice.keys });
+  await send(alice, { method: 'PUT', path: '/raw' });
+  const put = await send(alice, { method: 'PUT', path: '/raw/small', body: 'content' });
+  expect(put.status, put.text).toBe(200);
+});
+afterAll(async () => {
+  raw?.close();
+  await target?.stop();
+});
+
+async function limit(account: string, rate: { requests?: number; bytes?: number } | null) {
+  const method = rate === null ? 'DELETE' : 'PUT';
+  const body = rate === null ? '' : JSON.stringify({ rate });
+  const type = rate === null ? {} : { 'content-type': 'application/json' };
+  // The signature is over the decoded path.
+  const path = `/_/v1/limits/${account}`;
+  const { headers } = signMessage(target, { method, path, headers: type, body });
+  const encoded = `/_/v1/limits/${encodeURIComponent(account)}`;
+  const answer = await exchange(target, method, encoded, headers, body);
+  expect(answer.status, answer.text).toBe(rate === null ? 204 : 200);
+}
+
+/** Sends until the rate is used up; gives the refusal. */
+async function untilRefused(by: Target, message: Message): Promise<Answer> {
+  for (let i = 0; i < 100; i++) {
+    const answer = await send(by, message);
+    if (answer.status === 503) return answer;
+    expect(answer.status, answer.text).toBe(200);
+  }
+  throw new Error('it was never refused');
+}
+
+describe('a principal that may make 3 requests per second', () => {
+  beforeEach(async () => {
+    await limit('principal:cms/alice', null);
+    await limit('principal:cms/alice', { requests: 3 });
+  });
+  afterAll(() => limit('principal:cms/alice', null));
+
+  it('is told to slow down, by whom and for how long, and may go on after that', async () => {
+    const message = { method: 'GET', path: '/raw/small' };
+    const refused = await untilRefused(alice, message);
+    expect(refused.code).toBe('SlowDown');
+    expect(refused.headers['retry-after']).toBe('1');
+    expect(elementOf(refused.text, 'Account')).toBe('principal:cms/alice');
+    expect(elementOf(refused.text, 'Message')).toMatch(/3 requests per second.*in 1 s/);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    expect((await send(alice, message)).status).toBe(200);
+  });
+
+  it('is charged nothing for what is refused, and nothing of it is stored', async () => {
+    await untilRefused(alice, { method: 'GET', path: '/raw/small' });
+    const body = patternOf(100);
+    const refused = await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        send(alice, { method: 'PUT', path: `/raw/late${i}`, body }),
+      ),
+    );
+    const late = refused.flatMap(({ status }, i) => (status === 503 ? [`/raw/late${i}`] : []));
+    expect(late.length).toBeGreaterThan(10);
+    await limit('principal:cms/alice', null);
+    for (const path of late) {
+      expect((await send(alice, { method: 'HEAD', path })).status).toBe(404);
+    }
+    const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
+      ['principal', 'alice'],
+      ['tenant', 'cms'],
+      ['limit', '1000'],
+    ]);
+    const slowed = records.filter((record: { error?: string }) => record.error === 'SlowDown');
+    expect(slowed.length).toBeGreaterThanOrEqual(late.length);
+    for (const record of slowed) expect(record.cost).toBeUndefined();
+  });
+
+  it('is refused before a body is sent', async () => {
+    await untilRefused(alice, { method: 'GET', path: '/raw/small' });
+    const headers = { 'content-length': '1000000', expect: '100-continue' };
+    let said = '';
+    for (let i = 0; i < 10 && !said.includes('503'); i++) {
+      const socket = raw.connect();
+      socket.write(raw.head('PUT', '/raw/never', headers));
+      said = await new Promise((resolve) => {
+        socket.once('data', (data) => resolve(String(data)));
+      });
+      socket.destroy();
+    }
+    expect(said).toMatch(/^HTTP\/1\.1 503 /);
+    expect(said).not.toContain('100 Continue');
+  });
+
+  it('may delete, abort and be administered as fast as it likes', async () => {
+    const initiated = await send(alice, {
+      method: 'POST',
+      path: '/raw/parts',
+      query: [['uploads', '']],
+    });
+    const uploadId = elementOf(initiated.text, 'UploadId') ?? '';
+    await untilRefused(alice, { method: 'GET', path: '/raw/small' });
+    for (let i = 0; i < 20; i++) {
+      const deleted = await send(alice, { method: 'DELETE', path: `/raw/gone${i}` });
+      expect(deleted.status).toBe(204);
+      expect((await send(alice, { method: 'GET', path: '/_/v1/whoami' })).status).toBe(200);
+    }
+    const query: [string, string][] = [['uploadId', uploadId]];
+    const aborted = await send(alice, { method: 'DELETE', path: '/raw/parts', query });
+    expect(aborted.status).toBe(204);
+  });
+
+  it('does not slow others down', async () => {
+    await untilRefused(alice, { method: 'GET', path: '/raw/small' });
+    expect((await send(bob, { method: 'GET', path: '/' })).status).toBe(200);
+  });
+});
+
+describe('a bucket that takes 2 requests per second', () => {
+  beforeAll(() => limit('bucket:cms/raw', { requests: 2 }));
+  afterAll(() => limit('bucket:cms/raw', null));
+
+  it('is not used up by who may not reach it', async () => {
+    for (let i = 0; i < 20; i++) {
+      expect((await exchange(target, 'GET', '/cms:raw/small')).status).not.toBe(503);
+      expect((await send(bob, { method: 'GET', path: '/raw/small' })).status).toBe(403);
+    }
+    expect((await send(alice, { method: 'GET', path: '/raw/small' })).status).toBe(200);
+  });
+
+  it('holds for its owner too', async () => {
+    const refused = await untilRefused(alice, { method: 'HEAD', path: '/raw/small' });
+    expect(refused.headers['retry-after']).toBe('1');
+  });
+});
+
+describe('a principal that may move 64 KiB per second', () => {
+  const perSecond = 64 * KiB;
+  // Three seconds' worth: one at once, and two for which it must wait.
+  const body = patternOf(3 * perSecond);
+
+  beforeEach(async () => {
+    await limit('principal:cms/alice', null);
+    const put = await send(alice, { method: 'PUT', path: '/raw/large', body });
+    expect(put.status, put.text).toBe(200);
+    await limit('principal:cms/alice', { bytes: perSecond });
+  });
+  afterAll(() => limit('principal:cms/alice', null));
+
+  /** Of two seconds' worth; the last piece, of a sixteenth of a second, is sent ahead of its time. */
+  const leastMs = 1900;
+
+  it('uploads at that rate, and what is stored is whole', async () => {
+    const beganMs = performance.now();
+    const put = await send(alice, { method: 'PUT', path: '/raw/slow', body });
+    expect(put.status, put.text).toBe(200);
+    expect(performance.now() - beganMs).toBeGreaterThan(leastMs);
+    await limit('principal:cms/alice', null);
+    const got = await send(alice, { method: 'GET', path: '/raw/slow' });
+    expect(got.body.equals(body)).toBe(true);
+  });
+
+  it('downloads at that rate, what is small and what is large', async () => {
+    for (let i = 0; i < 3; i++) {
+      const part = body.subarray(i * 60_000, (i + 1) * 60_000);
+      await limit('principal:cms/alice', null);
+      await send(alice, { method: 'PUT', path: `/raw/inline${i}`, body: part });
+    }
+    await limit('principal:cms/alice', { bytes: perSecond });
+    const beganMs = performance.now();
+    const got = await send(alice, { method: 'GET', path: '/raw/large' });
+    expect(got.body.equals(body)).toBe(true);
+    expect(performance.now() - beganMs).toBeGreaterThan(leastMs);
+    const thenMs = performance.now();
+    const small = await Promise.all(
+      [0, 1, 2].map((i) => send(alice, { method: 'GET', path: `/raw/inline${i}` })),
+    );
+    small.forEach(({ body: part }, i) => {
+      expect(part.equals(body.subarray(i * 60_000, (i + 1) * 60_000))).toBe(true);
+    });
+    // Nothing was left of the second that may come at once.
+    expect(performance.now() - thenMs).toBeGreaterThan(leastMs);
+  });
+
+  it('is answered at once, and the body comes bit by bit', async () => {
+    const first = await open({ method: 'GET', path: '/raw/large' });
+    expect(first.statusCode).toBe(200);
+    const second = await open({ method: 'GET', path: '/raw/large' });
+    expect(second.statusCode).toBe(200);
+    const digests = await Promise.all([first, second].map(digestOf));
+    const expected = createHash('sha256').update(body).digest('hex');
+    expect(digests).toEqual([expected, expected]);
+  });
+});
+
+describe('clients that leave while they wait', () => {
+  afterAll(() => limit('principal:cms/alice', null));
+
+  it('free their places, and are charged what they were sent', async () => {
+    await limit('principal:cms/alice', null);
+    const put = await send(alice, { method: 'PUT', path: '/raw/left', body: patternOf(300_000) });
+    expect(put.status).toBe(200);
+    // Each would wait for half an hour.
+    await limit('principal:cms/alice', { bytes: 1 });
+    const sockets = Array.from({ length: 20 }, () => {
+      const socket = raw.connect();
+      socket.write(raw.head('GET', '/raw/left'));
+      return socket;
+    });
+    await Promise.all(sockets.map((socket) => new Promise((r) => socket.once('data', r))));
+    for (const socket of sockets) socket.destroy();
+    let left: { bytesOut: number }[] = [];
+    while (left.length < 20) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
+        ['tenant', 'cms'],
+        ['prefix', 'left'],
+        ['limit', '1000'],
+      ]);
+      left = records.filter(({ action }: { action: string }) => action === 's3:GetObject');
+    }
+    expect(left.length).toBe(20);
+    for (const { bytesOut } of left) expect(bytesOut).toBeLessThanOrEqual(2048);
+  });
+
+  it('do not keep the gateway from going on with others', async () => {
+    const socket = raw.connect();
+    socket.write(raw.head('PUT', '/raw/crawl', { 'content-length': '500000' }));
+    socket.write(Buffer.alloc(200_000));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect((await send(bob, { method: 'GET', path: '/' })).status).toBe(200);
+    socket.destroy();
+    await ended(socket);
+  });
+});
+
+function open(message: Message): Promise<IncomingMessage> {
+  const { path, headers } = signMessage(alice, message);
+  const { hostname, port } = new URL(target.endpoint);
+  const { method } = message;
+  return new Promise((resolve, reject) => {
+    const asked = httpRequest({ hostname, port, method, path, headers, agent: false }, resolve);
+    asked.on('error', reject);
+    asked.end();
+  });
+}
+
+async function digestOf(response: IncomingMessage): Promise<string> {
+  const sha256 = createHash('sha256');
+  for await (const piece of response) sha256.update(piece as Buffer);
+  return sha256.digest('hex');
+}
