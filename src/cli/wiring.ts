@@ -22,6 +22,7 @@ import { IntentPool } from '../ledger/intent-pool.ts';
 import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
+import { StorageTimer } from '../ledger/storage-timer.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
@@ -116,6 +117,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   upkeep.start({ stores: opening.storeList, bookOf });
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, bookOf, publicUrl });
   startSweeper(config, rooms, opening.stores, closers);
+  startStorageTimer(rooms, closers);
   const usageRollUp = startRollUp(parts);
   closers.push(() => endSoon(opening.storeList));
   const onListening = (listened: string): void => {
@@ -280,6 +282,19 @@ function startRollUp({ ledger, closers }: Parts): UsageRollUp {
   const rollUp = opened(closers, new UsageRollUp(options));
   rollUp.start();
   return rollUp;
+}
+
+function startStorageTimer({ ledger, stores, bookOf }: Rooms, closers: Closers): void {
+  const timer = new StorageTimer({
+    ledger,
+    books: () => {
+      const configured = stores.all().filter(({ isConfigured }) => isConfigured);
+      return new Map(configured.map(({ number }) => [number, bookOf(number).name]));
+    },
+    onError: (error) => process.stderr.write(`bursar: storage was not charged: ${String(error)}\n`),
+  });
+  closers.push(() => timer.stop());
+  timer.start();
 }
 
 /** What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start. */

@@ -3,12 +3,24 @@
 // refused for want of budget is charged nothing; what is charged was set aside, except by operations
 // that have no price, which budgets never hold up.
 import { Refusal } from '../core/errors.ts';
-import { amountMax, type MeterAmounts } from '../quota/amounts.ts';
-import { type Charge, type Charged, drawsOf, noTransfer, type Transfer } from '../quota/charge.ts';
+import { amountMax, type Draw, type MeterAmounts } from '../quota/amounts.ts';
+import {
+  type Charge,
+  type Charged,
+  drawsOf,
+  drawsOfOwner,
+  noTransfer,
+  type Transfer,
+} from '../quota/charge.ts';
 import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import type { Shortage } from '../quota/leases/requests.ts';
 import type { Reservation } from '../quota/leases/reservation.ts';
-import { chargeOperationAtMost } from '../quota/prices/charges.ts';
-import type { PriceBook } from '../quota/prices/price-book.ts';
+import {
+  billableBytes,
+  chargeEarlyDeletion,
+  chargeOperationAtMost,
+} from '../quota/prices/charges.ts';
+import { classPrices, type PriceBook } from '../quota/prices/price-book.ts';
 import { type LimitAudience, quotaExceeded } from './limit-refusals.ts';
 import { standardClass } from './object-attributes.ts';
 import type { Operation } from './operation.ts';
@@ -64,11 +76,14 @@ export class Budget {
     this.#egressBytes += ask.egressBytes ?? 0;
     this.#retrievalBytes += ask.retrievalBytes ?? 0;
     this.#sourceClass = ask.sourceClass ?? this.#sourceClass;
-    const draws = this.#desk.hasLimits ? this.#drawsOf(ask) : [];
+    await this.#setAside(this.#desk.hasLimits ? this.#drawsOf(ask) : []);
+  }
+
+  async #setAside(draws: readonly Draw[]): Promise<void> {
     if (this.#reservation) {
       if (draws.length === 0) return;
       const shortage = await this.#desk.extend(this.#reservation, draws);
-      if (shortage) throw quotaExceeded(shortage, this.#audience);
+      if (shortage) throw this.refusalOf(shortage);
       return;
     }
     const reservation = this.#desk.tryReserve(draws);
@@ -77,8 +92,27 @@ export class Budget {
       return;
     }
     const outcome = await this.#desk.reserve(draws);
-    if (!outcome.ok) throw quotaExceeded(outcome.shortage, this.#audience);
+    if (!outcome.ok) throw this.refusalOf(outcome.shortage);
     this.#reservation = outcome.reservation;
+  }
+
+  /**
+   * Before an object is written into a class with minimum days: what storing it costs at least. It is
+   * charged by time, so nothing is charged of this; it only keeps out what cannot be paid at all.
+   */
+  reserveStorage(storageClass: string, sizeBytes: number): Promise<void> | null {
+    const prices = classPrices(this.#book, storageClass);
+    const { bucket } = this.#who;
+    if (prices.minimumDays === 0 || !bucket || !this.#desk.hasLimits) return null;
+    const billedBytes = billableBytes(prices, sizeBytes);
+    const cost = chargeEarlyDeletion(prices, { billedBytes, ageMs: 0 });
+    if (cost > amountMax) throw tooDear();
+    return this.#setAside(drawsOfOwner(bucket, cost));
+  }
+
+  /** How who asks is told that an account has not so much left. */
+  refusalOf(shortage: Shortage): Refusal {
+    return quotaExceeded(shortage, this.#audience);
   }
 
   /** Before an answer of so many bytes is sent. */

@@ -296,8 +296,15 @@ export class Context {
   /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
   async commit(change: Change, detail: RecordDetail = {}): Promise<{ timeMs: number }> {
     const result = await this.tryCommit(change, detail);
-    if (!result.ok) throw failureOf(result);
+    if (!result.ok) throw this.failureOf(result);
     return result;
+  }
+
+  /** What a refused commit is thrown as: a damaged row counts as one. */
+  failureOf({ code, fields = {}, shortage }: Extract<CommitResult, { ok: false }>): Error {
+    if (shortage) return this.budget.refusalOf(shortage);
+    if (code !== 'BursarIntegrityError') return new Refusal(code, { fields });
+    return new IntegrityError('the stored row is not authentic');
   }
 
   /** The same, with a refusal as a value, for operations that read again and retry. */
@@ -461,11 +468,4 @@ export class Context {
 
 function changesBucket({ kind }: Change): boolean {
   return kind === 'createBucket' || kind === 'deleteBucket' || kind === 'putBucketPolicy';
-}
-
-/** What a refused commit is thrown as: a damaged row counts as one. */
-export function failureOf(refused: Extract<CommitResult, { ok: false }>): Error {
-  const { code, fields = {} } = refused;
-  if (code === 'BursarIntegrityError') return new IntegrityError('the stored row is not authentic');
-  return new Refusal(code, { fields });
 }

@@ -44,7 +44,8 @@ export async function chargeAccrued(
   { beforeMs, max, books }: Extract<Housekeeping, { kind: 'chargeStorage' }>,
   { timeMs, takeIndex, cashier: { storage } }: HousekeepingContext,
 ): Promise<number> {
-  const places = await storage.listUncharged(beforeMs, max);
+  // Not those that this charges, should the clock have been set back.
+  const places = await storage.listUncharged(Math.min(beforeMs, timeMs), max);
   const requestId = newRequestId();
   for (const place of places) {
     // A store that is not configured any more has no prices but those it had.

@@ -3,6 +3,7 @@
 // Charged are: who asks, their tenant, every token of the chain, the bucket, its owner and the
 // owner's tenant; each once, and any of them can refuse (DESIGN section 9). What is stored is the
 // owner's, so who asks and is not the owner is not charged for it.
+import type { Picodollars } from '../core/money.ts';
 import { principalId } from '../core/principal.ts';
 import type { Draw, MeterAmounts } from './amounts.ts';
 import type { Settlement } from './leases/requests.ts';
@@ -81,6 +82,12 @@ export function drawsOf(
     }
   }
   return draws;
+}
+
+/** What storage costs is the bucket's, its owner's and the owner's tenant's, whoever asked. */
+export function drawsOfOwner(bucket: NonNullable<Charged['bucket']>, cost: Picodollars): Draw[] {
+  const { tenant, owner: principal } = bucket;
+  return drawsOf({ tenant, principal, tokens: [], bucket }, { spend: Number(cost) }, null);
 }
 
 function addedOf(stored: { storedBytes: number; storedObjects: number }): MeterAmounts {

@@ -17,7 +17,7 @@ import {
 import { receiveSmall } from '../body.ts';
 import { checksumElement, checksumHeader } from '../checksum-headers.ts';
 import { decideConditions } from '../conditional.ts';
-import { type Context, failureOf, type Reply } from '../context.ts';
+import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
@@ -63,7 +63,7 @@ async function run(context: Context): Promise<Reply> {
     const result = await commit(context, open, parts, fingerprint);
     if (result.ok) return describe(context, result.etag, result.attributes);
     const lost = result.code === 'SlowDown' || result.code === 'NoSuchUpload';
-    if (!lost || tries === triesMax) throw failureOf(result);
+    if (!lost || tries === triesMax) throw context.failureOf(result);
   }
 }
 
@@ -79,6 +79,7 @@ async function commit(context: Context, open: OpenUpload, parts: Part[], fingerp
   context.checkWritten({ storageClass: upload.class, sizeBytes });
   // Again for each try: the one before it was charged with its record.
   await context.budget.reserve({ storedObjects: 1 });
+  await context.budget.reserveStorage(upload.class, sizeBytes);
   const result = await context.tryCommit(
     {
       kind: 'completeUpload',

@@ -45,6 +45,7 @@ async function run(context: Context): Promise<Reply> {
   const { sizeBytes } = source.version;
   context.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
+  await context.budget.reserveStorage(storageClass, sizeBytes);
   const conditions = await decideConditions(context);
   const isNear = source.bucket.store === context.bucket.store;
   const made = { ...wanted, storageClass, conditions };

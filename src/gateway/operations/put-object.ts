@@ -39,6 +39,7 @@ async function run(context: Context): Promise<Reply> {
   const storageClass = readClass(context.request);
   const sizeBytes = declaredBodyBytes(context.request, singlePutBytesMax);
   context.checkWritten({ storageClass, sizeBytes });
+  await context.budget.reserveStorage(storageClass, sizeBytes);
   const conditions = await decideConditions(context);
   await checkEarly(context, conditions);
   let description: ObjectDescription;

@@ -6,8 +6,7 @@
 
 import type { Tx } from '../../core/database.ts';
 import type { Picodollars } from '../../core/money.ts';
-import type { Draw } from '../amounts.ts';
-import { type Charge, drawsOf } from '../charge.ts';
+import { type Charge, drawsOfOwner } from '../charge.ts';
 import type { AccountBook } from '../leases/account-book.ts';
 import type { Shortage } from '../leases/requests.ts';
 import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
@@ -167,12 +166,6 @@ export class StorageCharges {
 }
 
 const noSettlement = { held: [], isMixed: false };
-
-/** Bucket, owner and the owner's tenant: as if the owner had asked, with nothing but its key. */
-function drawsOfOwner(bucket: Bucket, cost: Picodollars): Draw[] {
-  const { tenant, owner: principal } = bucket;
-  return drawsOf({ tenant, principal, tokens: [], bucket }, { spend: Number(cost) }, null);
-}
 
 function placeOf({ tenant, name: bucket }: Bucket, storageClass: string): Place {
   return { tenant, bucket, class: storageClass };
