@@ -57,6 +57,8 @@ export class FaultProxy {
   requests = 0;
   /** Requests by method. */
   readonly methods: Record<string, number> = {};
+  /** Of bodies: what came from clients, and what was written to them. */
+  readonly bytes = { up: 0, down: 0 };
   /** Injected faults by kind. */
   readonly faults: Record<string, number> = {};
   readonly #upstreamPort: number;
@@ -121,6 +123,7 @@ export class FaultProxy {
     const fault = this.choose({ index: this.requests++, method, target, headers });
     this.methods[method] = (this.methods[method] ?? 0) + 1;
     if (fault) this.faults[fault.kind] = (this.faults[fault.kind] ?? 0) + 1;
+    this.#countBodies(request, response);
     if (fault?.kind === 'status' && !fault.carriedOut) {
       request.resume().once('end', () => sendDocument(response, fault.status, fault.code));
       return;
@@ -145,6 +148,22 @@ export class FaultProxy {
     });
     response.once('close', () => upstream.destroy());
     sendUp(request, upstream, fault);
+  }
+
+  #countBodies(request: IncomingMessage, response: ServerResponse): void {
+    const take = request.push.bind(request);
+    request.push = (chunk, encoding) => {
+      this.bytes.up += chunk?.length ?? 0;
+      return take(chunk, encoding);
+    };
+    for (const name of ['write', 'end'] as const) {
+      const send = response[name].bind(response) as (...given: unknown[]) => never;
+      response[name] = (...given: unknown[]) => {
+        const [body] = given;
+        if (typeof body === 'string' || Buffer.isBuffer(body)) this.bytes.down += body.length;
+        return send(...given);
+      };
+    }
   }
 
   #answer(answer: IncomingMessage, response: ServerResponse, fault: Fault | undefined): void {
