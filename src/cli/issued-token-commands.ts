@@ -7,6 +7,7 @@ import { nowMs } from '../core/clock.ts';
 import { callApi, listAll } from './api-client.ts';
 import { collect, connect } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
+import { type Cap, showAmount } from './limit-commands.ts';
 import { print, printable, printJson } from './output.ts';
 import { loadHolder, readToken, refusing } from './token-files.ts';
 import {
@@ -66,6 +67,7 @@ interface Token {
   expiresAt: string;
   lastUsedAt: string | null;
   uses: number;
+  caps: Cap[];
 }
 
 function addList(token: Command): void {
@@ -113,10 +115,15 @@ function describe(token: Token): string[] {
   const used = lastUsedAt === null ? 'never used' : `last used ${lastUsedAt}, ${timesOf(uses)}`;
   const holder = boundTo === null ? 'whoever bears it' : `who proves the key ${boundTo}`;
   const words = scope === null ? [`do what ${principal} may`] : scopeWords(scope);
+  const caps = token.caps.map(({ meter, window, limit, used, left }) => {
+    const [most, sum, rest] = [limit, used, left].map((amount) => showAmount(meter, amount));
+    return `  ${meter} ${window}: ${rest} left of ${most}, ${sum} used`;
+  });
   return [
     `${jti}${label === null ? '' : `  "${label}"`}`,
     `  for ${principal}, ${origin}; usable by ${holder}`,
     ...words.map((one) => `  may ${one}`),
+    ...caps,
     `  until ${token.expiresAt}${stateWords[state]}; ${used}`,
   ];
 }

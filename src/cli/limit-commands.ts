@@ -7,7 +7,7 @@ import { addLimitFlags, type LimitFlags, readLimitFlags, readLimitsPatch } from 
 import { print, printTable } from './output.ts';
 import { formatBytes } from './progress.ts';
 
-interface Cap {
+export interface Cap {
   meter: string;
   window: string;
   limit: string;

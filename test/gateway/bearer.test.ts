@@ -141,8 +141,12 @@ describe('a bearer token', () => {
     refused(await bear(late.token, '/raw/2026/a'), 401, 'ExpiredBearerToken');
     const other = issue({ audience: 'https://other.example.org' });
     refused(await bear(other.token, '/raw/2026/a'), 401, 'InvalidBearerToken', 'Audience');
+  });
+
+  test('is worth no more than its limits', async () => {
     const limited = issue({ limits: { requests: { total: 1 } } });
-    refused(await bear(limited.token, '/raw/2026/a'), 401, 'InvalidBearerToken', 'Claims');
+    expect((await bear(limited.token, '/raw/2026/a')).status).toBe(200);
+    refused(await bear(limited.token, '/raw/2026/a'), 403, 'QuotaExceeded');
   });
 
   test('stands beside no other credentials, and its own proof is none', async () => {

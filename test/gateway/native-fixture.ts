@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { appendRecord } from '#bursar/audit/records.js';
-import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
+import { type AuthzChange, applyAuthzChange, type Verdict } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
 import { GrantBook } from '#bursar/authz/grants/grant-book.js';
 import type { Delegation } from '#bursar/authz/identity.js';
@@ -19,6 +19,7 @@ import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { principalId, type Role } from '#bursar/core/principal.js';
+import type { Limits } from '#bursar/core/quota-terms.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
 import { Sealer } from '#bursar/core/sealing.js';
 import type { VerifyRequest } from '#bursar/gateway/data-verifier.js';
@@ -27,6 +28,8 @@ import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
 import type { StoreView } from '#bursar/gateway/store-list.js';
 import { schema } from '#bursar/ledger/schema.js';
+import { AccountBook } from '#bursar/quota/leases/account-book.js';
+import { AccountTables } from '#bursar/quota/leases/account-tables.js';
 
 export interface Fixture {
   app: FastifyInstance;
@@ -38,6 +41,8 @@ export interface Fixture {
   entries: NativeEntry[];
   /** What was asked of the verifier, which finds nothing. */
   verifications: VerifyRequest[];
+  /** What requests are held to. */
+  limitsInMemory: ReadonlyMap<string, Limits | null>;
   /** Makes the next commit fail as a bug would. */
   breakNextCommit(): void;
   /** What the credential of whose key this is leaves from now on; null: everything. */
@@ -88,6 +93,7 @@ export async function openFixture(): Promise<Fixture> {
   const tokenKeys = new TokenKeys(keyring);
   const entries: NativeEntry[] = [];
   const verifications: VerifyRequest[] = [];
+  const limitsInMemory = new Map<string, Limits | null>();
   const delegations = new Map<string, Delegation | null>();
   let broken = false;
   let ready = true;
@@ -105,6 +111,7 @@ export async function openFixture(): Promise<Fixture> {
     keyring,
     read: db.tx,
     publicUrl: () => 'https://s3.example.org',
+    desk: { setLimits: (account, limits) => void limitsInMemory.set(account, limits) },
     tokenKeys,
     revocations,
     stores: {
@@ -146,13 +153,29 @@ export async function openFixture(): Promise<Fixture> {
     health: async () => ({ ready, stores: { local: ready ? 'ready' : 'failed' } }),
   };
 
+  const accounts = new AccountBook(new AccountTables(db.tx), 'this run');
+
+  async function apply(change: NativeEntry['change'], timeMs: number): Promise<Verdict> {
+    switch (change?.type) {
+      case undefined:
+      case 'addRootKey':
+        return { ok: true };
+      case 'setLimits':
+        await accounts.setLimits(change.account, change.limits, timeMs);
+        await accounts.flush();
+        return { ok: true };
+      case 'forgetLost':
+        await accounts.forgetLost(change.account, timeMs);
+        await accounts.flush();
+        return { ok: true };
+      default:
+        return applyAuthzChange(db.tx, structuredClone(change), timeMs);
+    }
+  }
+
   async function commit(entry: NativeEntry): Promise<{ index: number }> {
     const timeMs = Date.parse('2026-01-01T00:00:00Z') + index * 1000;
-    const { change } = entry;
-    const verdict =
-      change && change.type !== 'addRootKey'
-        ? await applyAuthzChange(db.tx, structuredClone(change), timeMs)
-        : ({ ok: true } as const);
+    const verdict = await apply(entry.change, timeMs);
     const error = entry.refused ?? (verdict.ok ? null : verdict.code);
     await appendRecord(db.tx, recordOf(entry, error), {
       index,
@@ -195,6 +218,7 @@ export async function openFixture(): Promise<Fixture> {
     revocations,
     entries,
     verifications,
+    limitsInMemory,
     breakNextCommit: () => {
       broken = true;
     },

@@ -1,7 +1,7 @@
 // Tokens over the native API: who is issued one, who sees which, and who can end one.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Delegation } from '#bursar/authz/identity.js';
-import { verifyChain } from '#bursar/authz/tokens/chain.js';
+import { type ReadLink, readLinks, verifyChain } from '#bursar/authz/tokens/chain.js';
 import { ChainConditions } from '#bursar/authz/tokens/conditions.js';
 import { createKeyProof } from '#bursar/authz/tokens/key-proof.js';
 import { generatePrivateKey } from '#bursar/authz/tokens/keys.js';
@@ -119,9 +119,20 @@ describe('a token', () => {
     expect(answer).toMatchObject({ status: 400, json: { code: 'InvalidInput', field } });
   });
 
-  test('with limits, which nobody would enforce, is not issued', async () => {
-    const limits = { requests: { total: 5 } };
-    refused(await api.call('cms/alice', 'POST', tokens, { scope, limits }), 501, 'NotImplemented');
+  test('with limits has them in its link, its entry and its record', async () => {
+    const limits = { requests: { total: 5 }, spend: { day: '0.10' } };
+    const { status, json } = await api.call('cms/alice', 'POST', tokens, { scope, limits });
+    expect(status).toBe(201);
+    const [{ link }] = readLinks(json.token) as [ReadLink];
+    expect(link.limits).toEqual(limits);
+    expect(api.entries.at(-1)?.change).toMatchObject({ type: 'addToken', details: { limits } });
+  });
+
+  test.each([
+    ['of another form', { requests: { week: 1 } }],
+    ['that are none', {}],
+  ])('with limits %s is not issued', async (_title, limits) => {
+    refused(await api.call('cms/alice', 'POST', tokens, { scope, limits }), 400, 'InvalidInput');
   });
 
   test('makes no other token, key or issuer and activates none, even if it may administer', async () => {

@@ -8,8 +8,15 @@ import {
   type TokenPosition,
 } from '../../authz/issued-tokens.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
+import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
+import type { Limits } from '../../core/quota-terms.ts';
+import { type CapReport, reportCaps } from '../../quota/cap-report.ts';
+import { newAccountState } from '../../quota/leases/account-state.ts';
+import { readAccountState } from '../../quota/leases/account-tables.ts';
+import { limitSetOf } from '../../quota/limits/limit-set.ts';
 import type { NativeDeps } from './deps.ts';
+import { caps } from './limit-schemas.ts';
 import { type Call, type NativeRoute, pageOf } from './route.ts';
 import { answerObject, answerPage, pageQuery, time } from './schemas.ts';
 
@@ -52,6 +59,7 @@ const token = answerObject({
   expiresAt: time,
   lastUsedAt: { type: ['string', 'null'], format: 'date-time' },
   uses: { type: 'integer', description: 'Requests with it, and with what is below it.' },
+  caps,
 });
 
 export const tokenListRoute: NativeRoute = {
@@ -73,9 +81,11 @@ export const tokenListRoute: NativeRoute = {
     const after = positionOf(page.after, owner);
     const entries = await listTokens(call.deps.read, owner, { after, limit: page.limit });
     const last = entries.length === page.limit ? entries.at(-1) : undefined;
+    const shown = [];
+    for (const entry of entries) shown.push(await show(call.deps, entry));
     return {
       answer: {
-        tokens: entries.map((entry) => show(call.deps, entry)),
+        tokens: shown,
         next: last ? `${last.tenant}/${last.principal}/${last.id}` : null,
       },
     };
@@ -112,7 +122,7 @@ function positionOf(after: string, owner: TokenFilter): TokenPosition {
   return { tenant, principal, id };
 }
 
-function show({ revocations }: NativeDeps, entry: TokenEntry): object {
+async function show({ revocations, read }: NativeDeps, entry: TokenEntry): Promise<object> {
   const { details, lastUsedMs } = entry;
   return {
     jti: entry.id,
@@ -131,6 +141,7 @@ function show({ revocations }: NativeDeps, entry: TokenEntry): object {
     expiresAt: isoTime(entry.expiresMs),
     lastUsedAt: lastUsedMs === null ? null : isoTime(lastUsedMs),
     uses: entry.uses,
+    caps: details.limits ? await readCaps(read, entry.id, details.limits) : [],
   };
 }
 
@@ -138,4 +149,11 @@ function stateOf(entry: TokenEntry, isRevoked: boolean): (typeof states)[number]
   if (isRevoked) return 'revoked';
   if (!entry.isActive) return 'inactive';
   return nowMs() >= entry.expiresMs ? 'expired' : 'valid';
+}
+
+/** Also of one that was never used, which has no account yet. */
+async function readCaps(read: Reader, id: string, limits: Limits): Promise<CapReport[]> {
+  const state = (await readAccountState(read, `token:${id}`)) ?? newAccountState();
+  state.limits ??= limitSetOf(limits);
+  return reportCaps(state, nowMs());
 }
