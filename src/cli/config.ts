@@ -67,6 +67,8 @@ export interface ClientEnvironment {
   profile: string | undefined;
   /** Folder of the server's data, where its credentials file is. */
   data: string;
+  /** Folder with price books besides those that are shipped. */
+  priceBooks: string | undefined;
 }
 
 /** Throws `CommandFailure` (usage) on a BURSAR_ variable that does not exist. */
@@ -79,6 +81,7 @@ export function readClientEnvironment(environment: Environment = process.env): C
     credentialsFile: environment.BURSAR_CREDENTIALS || undefined,
     profile: environment.BURSAR_PROFILE || undefined,
     data: environment.BURSAR_DATA || (settings.data.default as string),
+    priceBooks: environment[variableOf(settings.priceBooks)] || undefined,
   };
 }
 

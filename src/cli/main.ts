@@ -4,6 +4,8 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { type Flags, loadConfig, quietenSdk } from './config.ts';
+import { addCostCommand } from './cost-command.ts';
+import { addCostExampleCommand } from './cost-example-command.ts';
 import { addCredentialsCommand } from './credentials-command.ts';
 import { addExplainCommands } from './explain-commands.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
@@ -16,6 +18,7 @@ import { addRootKeyCommands } from './keys-commands.ts';
 import { addLimitCommands } from './limit-commands.ts';
 import { addMountCommands } from './mount-commands.ts';
 import { addOwnKeyCommands } from './own-key-commands.ts';
+import { addPriceCommands } from './price-commands.ts';
 import { addRebuildCommand } from './rebuild-command.ts';
 import { addRecordsCommand } from './records-command.ts';
 import { addSettingFlags } from './setting-flags.ts';
@@ -54,6 +57,7 @@ function makeProgram(): Command {
     addLimitCommands,
     addUsageCommand,
     addRecordsCommand,
+    addCostCommand,
     addVerifyCommands,
   ]) {
     add(program);
@@ -62,6 +66,8 @@ function makeProgram(): Command {
   // Needs no gateway: there is none while its database is lost.
   addRebuildCommand(program);
   // After that: these talk to no gateway.
+  addPriceCommands(program);
+  addCostExampleCommand(program);
   addOwnKeyCommands(program);
   addTokenCommands(program);
   addCredentialsCommand(program);

@@ -79,3 +79,31 @@ export function formatBytes(bytes: number): string {
 export function formatCount(count: number): string {
   return count.toLocaleString('en-US');
 }
+
+/** How many of something were read so far. */
+export class CountProgress {
+  readonly #stream: WriteStream;
+  readonly #what: string;
+  #shownMs = monotonicMs();
+
+  constructor(stream: WriteStream, what: string) {
+    this.#stream = stream;
+    this.#what = what;
+  }
+
+  show(count: number): void {
+    const text = `${formatCount(count)} ${this.#what}`;
+    if (this.#stream.isTTY) {
+      this.#stream.write(`\r\x1b[K${text}`);
+      return;
+    }
+    if (monotonicMs() - this.#shownMs < lineEveryMs) return;
+    this.#shownMs = monotonicMs();
+    this.#stream.write(`${text}\n`);
+  }
+
+  /** Makes room for other output. */
+  clear(): void {
+    if (this.#stream.isTTY) this.#stream.write('\r\x1b[K');
+  }
+}

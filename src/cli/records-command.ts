@@ -51,7 +51,7 @@ export function addRecordsCommand(program: Command): void {
 }
 
 /** Pages of records. JSON.stringify gives the canonical text back: members keep their order. */
-async function* readRecords(
+export async function* readRecords(
   connection: Connection,
   given: RecordFlags,
 ): AsyncGenerator<AuditRecord[]> {

@@ -2,8 +2,7 @@
 // operator's own. Invariant: who serves has a book for every store, now and as later ones come into
 // force; what is lacking stops the start. Specification: docs/admin/prices.md.
 import { localStore } from '../core/manifest.ts';
-import { standardClass } from '../gateway/object-attributes.ts';
-import type { PriceBook } from '../quota/prices/price-book.ts';
+import { type PriceBook, usualClass } from '../quota/prices/price-book.ts';
 import {
   MarketPrices,
   type PriceBooks,
@@ -36,7 +35,7 @@ export class StorePrices {
     this.books = openPriceBooks(config.priceBooks);
     const follow = (market: string, origin: string): MarketPrices => {
       try {
-        return new MarketPrices(this.books, { market, timeMs, classes: [standardClass] });
+        return new MarketPrices(this.books, { market, timeMs, classes: [usualClass] });
       } catch (error) {
         throw new CommandFailure('usage', `${origin}: ${messageOfFailure(error)}`, error);
       }

@@ -4,7 +4,7 @@
 // months, as bills are, so the same prices give the same. Specification: docs/admin/cost.md.
 import { type Picodollars, parseUsd } from '../../core/money.ts';
 import { retrievalCharge } from '../prices/charges.ts';
-import { classPrices, type PriceBook } from '../prices/price-book.ts';
+import { classPrices, type PriceBook, usualClass } from '../prices/price-book.ts';
 import type { PriceBooks } from '../prices/price-books.ts';
 import { type Month, monthAt } from '../prices/storage-accrual.ts';
 import { bytesPerGb, chargeAtMost } from '../prices/tariff.ts';
@@ -64,7 +64,6 @@ interface MonthUse {
   readonly byBook: Map<string, Map<string, Use>>;
 }
 
-const usualClass = 'STANDARD';
 const deleteBucket = 's3:DeleteBucket';
 
 export class RecordCosts {

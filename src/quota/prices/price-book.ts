@@ -27,6 +27,8 @@ const nameForm = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
 // Begins with a letter, as JavaScript puts members that are numbers before others.
 const sourceForm = /^[a-z][a-z0-9-]{0,62}$/;
 export const classForm = /^[A-Z][A-Z0-9_]{0,31}$/;
+/** What objects are in that name no other class: every book by which is charged has it. */
+export const usualClass = 'STANDARD';
 const dateForm = /^\d{4}-\d{2}-\d{2}$/;
 const sourceDateForm = /^\d{4}(?:-\d{2}){0,2}$/;
 const sourceTextForm = /^[^\p{Cc}]{1,500}$/u;

@@ -115,11 +115,16 @@ export function readPriceBooks(folders: readonly string[] = [shippedFolder]): Pr
   return new PriceBooks(files.map(readPriceBook));
 }
 
+/** What the file of a book is called. */
+export function fileOf(name: string): string {
+  return `${name}.json`;
+}
+
 /** Reads one file. Throws Error as `readPriceBooks` does. */
 export function readPriceBook(path: string): PriceBook {
   try {
     const book = parsePriceBook(readFileSync(path, 'utf8'));
-    if (basename(path) !== `${book.name}.json`) throw new Error(`name: must be that of the file`);
+    if (basename(path) !== fileOf(book.name)) throw new Error(`name: must be that of the file`);
     return book;
   } catch (cause) {
     throw new Error(`${path}: ${cause instanceof Error ? cause.message : cause}`, { cause });

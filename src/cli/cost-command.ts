@@ -1,0 +1,254 @@
+// `bursar cost`: what was paid, by the records, or would be for a described workload, and beside it
+// what the same costs by other prices, in another class, behind a cache.
+import { readFileSync } from 'node:fs';
+import type { WriteStream } from 'node:tty';
+import { type Command, InvalidArgumentError } from 'commander';
+import { parseAccount } from '../quota/accounts.ts';
+import { costsOfAccount } from '../quota/cost/account-costs.ts';
+import { type CostRecord, RecordCosts } from '../quota/cost/record-costs.ts';
+import { parseWorkload, type Workload } from '../quota/cost/workload.ts';
+import { priceWorkload } from '../quota/cost/workload-cost.ts';
+import type { PriceBook } from '../quota/prices/price-book.ts';
+import type { PriceBooks } from '../quota/prices/price-books.ts';
+import type { Parties } from '../quota/roll-up/charged-record.ts';
+import type { Connection } from './api-client.ts';
+import { type CommandFlags, connect } from './command-arguments.ts';
+import { type CostAnswer, type CostCase, printCosts } from './cost-table.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import { addPriceBooksFlag, readBooks } from './price-commands.ts';
+import { CountProgress } from './progress.ts';
+import { readRecords } from './records-command.ts';
+import { settings } from './settings.ts';
+
+interface CostFlags extends CommandFlags {
+  account?: string;
+  bucket?: string;
+  from?: string;
+  to?: string;
+  workload?: string;
+  book?: string[];
+  class?: string[];
+  cacheHits?: number[];
+  priceBooks?: string;
+  csv?: boolean;
+}
+
+/** One question: the same with this changed; what is undefined stays as it is. */
+interface Asked {
+  readonly book: PriceBook | undefined;
+  readonly storageClass: string | undefined;
+  readonly hitsPerMillion: number | undefined;
+}
+
+const help = `
+Each --book, --class and --cache-hits can have several values: each is compared with each.
+
+Examples:
+  bursar cost --from 2026-10-01 --to 2026-11-01
+  bursar cost --account principal:cms/alice --book s3-2007 s3-2010
+  bursar cost --account bucket:cms/raw --class STANDARD_IA GLACIER_IR --csv
+  bursar cost --workload archive.json --cache-hits 0.5 0.8
+  bursar cost example dzero`;
+
+export function addCostCommand(program: Command): void {
+  const command = program
+    .command('cost')
+    .description('say what was paid, or what a workload costs, and what it would cost otherwise')
+    .option('--account <name>', 'what this account paid (tenant:cms, principal:cms/alice, …)')
+    .option('--bucket <name>', 'only what is about this bucket')
+    .option('--from <time>', 'not before this day or time (2026-10-01, RFC 3339)', parseTime)
+    .option('--to <time>', 'before this day or time', parseTime)
+    .option('--workload <file>', 'not the records, but what this file describes')
+    .option('--book <name...>', 'and by this price book (see bursar price list)')
+    .option('--class <name...>', 'and all in this storage class')
+    .option('--cache-hits <share...>', 'and with this share of reads from a cache', parseShares)
+    .option('--csv', 'answer with CSV')
+    .addHelpText('after', help)
+    .action(async (_given: object, one: Command) => {
+      const flags = one.optsWithGlobals<CostFlags>();
+      if (flags.json && flags.csv) throw new CommandFailure('usage', '--json or --csv, not both');
+      const books = readBooks(flags.priceBooks);
+      const answer =
+        flags.workload === undefined
+          ? await answerRecords(connect(one).connection, flags, books)
+          : answerWorkload(flags.workload, flags, books);
+      printCosts(answer, flags);
+    });
+  addPriceBooksFlag(command);
+}
+
+async function answerRecords(
+  connection: Connection,
+  flags: CostFlags,
+  books: PriceBooks,
+): Promise<CostAnswer> {
+  const { account, bucket, from, to } = flags;
+  const asked = askedBy(flags, books);
+  const costs = new RecordCosts(books);
+  const progress = new CountProgress(process.stderr as WriteStream, 'records');
+  let read = 0;
+  for await (const page of readRecords(connection, filtersOf(flags))) {
+    for (const record of page as (CostRecord & Parties)[]) {
+      const charged = account === undefined ? record : costsOfAccount(record, account);
+      if (charged) priced(() => costs.add(charged));
+    }
+    read += page.length;
+    progress.show(read);
+  }
+  progress.clear();
+  const cases = asked.map((one) =>
+    caseOf(
+      one,
+      priced(() => costs.price(one)),
+    ),
+  );
+  const hasTiers = asked.length > 0;
+  return {
+    of: { account, bucket, from, to, records: costs.count },
+    cases: [{ ...caseOf(asWas, costs.charged), name: 'as charged' }, ...cases],
+    months: null,
+    notes: hasTiers ? notesOf(asked) : [],
+  };
+}
+
+function answerWorkload(file: string, flags: CostFlags, books: PriceBooks): CostAnswer {
+  for (const flag of ['account', 'bucket', 'from', 'to'] as const) {
+    if (flags[flag] === undefined) continue;
+    throw new CommandFailure('usage', `--${flag} is of records: leave it out with --workload`);
+  }
+  const workload = readWorkload(file);
+  const inForce = books.inForce(String(settings.prices.default), Date.now());
+  const asked = askedBy(flags, books).map((one) => ({ ...one, book: one.book ?? inForce }));
+  const cases: CostCase[] = [];
+  const price = (one: Asked): CostCase => {
+    if (!one.book) throw new CommandFailure('failed', 'no price book is in force: give --book');
+    const { book } = one;
+    return caseOf(
+      one,
+      priced(() => priceWorkload(book, workload, one)),
+    );
+  };
+  const lacking = workload.parts.find((part) => !inForce?.classes.has(part.storageClass));
+  // What is asked for is compared with what it costs today, where that has a price.
+  if (!lacking || asked.length === 0) cases.push(price({ ...asWas, book: inForce }));
+  cases.push(...asked.map(price));
+  return {
+    of: { workload: workload.name },
+    cases,
+    months: workload.months,
+    storedBytes: workload.parts.reduce((sum, part) => sum + BigInt(part.storedBytes), 0n),
+    notes: [`Of ${workload.months} months, over which all is spread evenly.`],
+  };
+}
+
+const asWas: Asked = { book: undefined, storageClass: undefined, hitsPerMillion: undefined };
+
+/** Each of the values with each of the others. */
+function askedBy(flags: CostFlags, books: PriceBooks): Asked[] {
+  const { book = [], class: storageClass = [], cacheHits = [] } = flags;
+  if (book.length + storageClass.length + cacheHits.length === 0) return [];
+  const chosen = book.map((name) => {
+    const found = books.named(name);
+    if (found) return found;
+    throw new CommandFailure('usage', `--book ${name} is not there: see bursar price list`);
+  });
+  const asked = orNone(chosen).flatMap((one) =>
+    orNone(storageClass).flatMap((of) =>
+      orNone(cacheHits).map((hits) => ({ book: one, storageClass: of, hitsPerMillion: hits })),
+    ),
+  );
+  if (asked.length > casesMax) {
+    throw new CommandFailure(
+      'usage',
+      `these are ${asked.length} cases: ask for at most ${casesMax}`,
+    );
+  }
+  return asked;
+}
+
+const casesMax = 50;
+
+function orNone<T>(values: readonly T[]): readonly (T | undefined)[] {
+  return values.length === 0 ? [undefined] : values;
+}
+
+function caseOf({ book, storageClass, hitsPerMillion }: Asked, cost: CostCase['cost']): CostCase {
+  const cacheHits = (hitsPerMillion ?? 0) / 1_000_000;
+  const words = [
+    book?.name,
+    storageClass,
+    hitsPerMillion === undefined ? undefined : `${hitsPerMillion / 10_000}% cached`,
+  ];
+  const name = words.filter((word) => word !== undefined).join(', ');
+  return { name, book: book?.name ?? null, class: storageClass ?? null, cacheHits, cost };
+}
+
+/** What had to be assumed for records. */
+function notesOf(asked: readonly Asked[]): string[] {
+  const notes = [
+    'Tiers are counted for these records alone, by calendar months (UTC).',
+    'Storage is what has been charged for until now, and counts as large as it was billed.',
+  ];
+  if (asked.some(({ storageClass }) => storageClass !== undefined)) {
+    notes.push(
+      "Of a class's minimums nothing is counted: describe a workload for those.",
+      'What was sent, or copied, was read from the class.',
+    );
+  }
+  if (asked.some(({ book }) => book)) {
+    notes.push('One price book has all of the time, also before it came into force.');
+  }
+  if (asked.some(({ hitsPerMillion }) => hitsPerMillion !== undefined)) {
+    notes.push('A cache answers the same share of all reads of objects, and of their bytes.');
+  }
+  return notes;
+}
+
+/** What of the log the gateway shall look through: not less than what concerns the account. */
+function filtersOf({ account: name, bucket, from, to }: CostFlags) {
+  if (name === undefined) return { bucket, from, to };
+  const account = parseAccount(name);
+  if (!account) {
+    const forms = 'tenant:cms, principal:cms/alice, bucket:cms/raw or token:ID';
+    throw new CommandFailure('usage', `--account ${name} must be such as ${forms}`);
+  }
+  if (account.kind === 'token') return { bucket, from, to };
+  const { tenant } = account;
+  if (account.kind !== 'bucket') return { tenant, bucket, from, to };
+  if (bucket !== undefined && bucket !== account.name) {
+    throw new CommandFailure('usage', `--bucket ${bucket} is another than --account ${name}`);
+  }
+  return { tenant, bucket: account.name, from, to };
+}
+
+function readWorkload(file: string): Workload {
+  try {
+    return parseWorkload(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new CommandFailure('usage', `--workload ${file}: ${messageOfFailure(error)}`, error);
+  }
+}
+
+/** Prices that there are not are no bug of ours. */
+function priced<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new CommandFailure('failed', messageOfFailure(error), error);
+  }
+}
+
+/** A day begins at midnight, UTC. */
+function parseTime(text: string): string {
+  return /^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00:00Z` : text;
+}
+
+/** Hits of a million, of `0.8` or `80%`. */
+function parseShares(text: string, before: number[] = []): number[] {
+  const match = /^(?:(0|1)(?:\.(\d{1,6}))?|(\d{1,3})%)$/.exec(text);
+  const [, whole = '0', decimals = '', percent] = match ?? [];
+  const hits =
+    percent === undefined ? Number(whole + decimals.padEnd(6, '0')) : Number(percent) * 10_000;
+  if (match && hits <= 1_000_000) return [...before, hits];
+  throw new InvalidArgumentError('Must be a share such as 0.8 or 80%.');
+}

@@ -1,0 +1,124 @@
+// Costs side by side: a column for each case and a row for each meter, or a line of CSV for each
+// case. In JSON and CSV amounts are exact; the table shows as many decimals as are needed, up to 9.
+import { formatUsd, type Picodollars } from '../core/money.ts';
+import { costOfYear, picocentsPerBitYear, type WorkloadCost } from '../quota/cost/workload-cost.ts';
+import { print, printCsv, printJson, printTable } from './output.ts';
+
+export interface CostCase {
+  readonly name: string;
+  readonly book: string | null;
+  readonly class: string | null;
+  /** Of 1. */
+  readonly cacheHits: number;
+  readonly cost: WorkloadCost;
+}
+
+export interface CostAnswer {
+  /** What was priced. */
+  readonly of: Readonly<Record<string, string | number | undefined>>;
+  /** The first is what the others are compared with. */
+  readonly cases: readonly CostCase[];
+  /** Of a workload, else null: it has a cost of a year too. */
+  readonly months: number | null;
+  readonly storedBytes?: bigint;
+  /** What had to be assumed. */
+  readonly notes: readonly string[];
+}
+
+const meters: readonly (readonly [keyof WorkloadCost, string])[] = [
+  ['puts', 'PUT requests'],
+  ['gets', 'GET requests'],
+  ['ingress', 'transfer in'],
+  ['egress', 'transfer out'],
+  ['retrieval', 'retrieval'],
+  ['storage', 'storage'],
+  ['earlyDeletion', 'early deletion'],
+  ['total', 'total'],
+];
+const decimalsMax = 9;
+
+/** Writes the answer: a table, with --json or --csv for programs. */
+export function printCosts(answer: CostAnswer, form: { json?: boolean; csv?: boolean }): void {
+  const { of, cases, months, notes } = answer;
+  if (form.json) {
+    const shown = cases.map(({ cost, ...one }) => ({ ...one, ...inUsd(cost), ...ofYear(cost) }));
+    printJson({ of, cases: shown, notes });
+  } else if (form.csv) {
+    const heading = ['case', 'book', 'class', 'cacheHits', ...meters.map(([name]) => name)];
+    printCsv(heading, cases.map(lineOf));
+    for (const note of notes) process.stderr.write(`${note}\n`);
+  } else {
+    printColumns(answer);
+    for (const note of notes) print(note);
+  }
+
+  function ofYear({ total }: WorkloadCost): object {
+    if (months === null) return {};
+    const year = costOfYear(total, months);
+    const picocents = picocentsPerBitYear(year, answer.storedBytes ?? 0n);
+    return { year: formatUsd(year), picocentsPerBitYear: picocents };
+  }
+}
+
+function lineOf({ name, book, class: of, cacheHits, cost }: CostCase): string[] {
+  const amounts = meters.map(([meter]) => formatUsd(cost[meter]));
+  return [name, book ?? '', of ?? '', String(cacheHits), ...amounts];
+}
+
+function inUsd(cost: WorkloadCost): Record<string, string> {
+  return Object.fromEntries(meters.map(([meter]) => [meter, formatUsd(cost[meter])]));
+}
+
+function printColumns({ cases, months, storedBytes = 0n }: CostAnswer): void {
+  const rows = meters.map(([meter, title]) => amountRow(title, cases, (cost) => cost[meter]));
+  const [first, ...others] = cases;
+  if (months !== null) {
+    const yearOf = ({ total }: WorkloadCost): bigint => costOfYear(total, months);
+    rows.push(amountRow('a year', cases, yearOf));
+    if (storedBytes > 0n) {
+      const picocents = cases.map(({ cost }) => picocentsPerBitYear(yearOf(cost), storedBytes));
+      rows.push(['picocents per bit and year', ...picocents.map(String)]);
+    }
+  }
+  if (first && others.length > 0) {
+    const shares = others.map(({ cost }) => change(first.cost.total, cost.total));
+    rows.push(['beside the first', '', ...shares]);
+  }
+  const heading = ['USD', ...cases.map(({ name }) => name)];
+  printTable(false, { json: null, heading, rows: alignRight([heading, ...rows]).slice(1) });
+}
+
+function amountRow(
+  title: string,
+  cases: readonly CostCase[],
+  amountOf: (cost: WorkloadCost) => Picodollars,
+): string[] {
+  return [title, ...cases.map(({ cost }) => formatUsd(amountOf(cost), decimalsMax))];
+}
+
+/** `+12.3%`; nothing for what cannot be compared. */
+function change(from: Picodollars, to: Picodollars): string {
+  if (from === 0n) return '';
+  const permille = Number(((to - from) * 2000n + from) / (2n * from));
+  return `${permille < 0 ? '' : '+'}${(permille / 10).toFixed(1)}%`;
+}
+
+/** Cells but the first of each row, so that decimal points are below each other. */
+function alignRight(rows: readonly string[][]): string[][] {
+  const columns = rows[0]?.length ?? 0;
+  const aligned = rows.map((row) => [...row]);
+  for (let i = 1; i < columns; i++) {
+    const cells = aligned.map((row) => row[i] ?? '');
+    const decimals = Math.max(...cells.map(decimalsOf));
+    const widths = cells.map((cell) => cell.padEnd(cell.length + decimals - decimalsOf(cell)));
+    const width = Math.max(...widths.slice(1).map((cell) => cell.length));
+    aligned.forEach((row, at) => {
+      if (at > 0) row[i] = (widths[at] as string).padStart(width);
+    });
+  }
+  return aligned;
+}
+
+function decimalsOf(cell: string): number {
+  return /^-?\d+\.(\d+)$/.exec(cell)?.[1]?.length ?? 0;
+}
