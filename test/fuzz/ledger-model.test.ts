@@ -245,12 +245,13 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
   const rows = await db.tx.all<{ idx: number; record: string }>('SELECT idx, record FROM records');
   const sums = new Map<string, number[]>();
   for (const { idx, record } of rows) {
-    const { index, target, bytesIn, bytesOut, storedBytes, storedObjects, cost } =
+    const { index, target, bytesIn, bytesOut, storedBytes, storedObjects, ...costs } =
       JSON.parse(record);
     expect(index).toBe(idx);
     if (target === undefined) continue;
     const sum = sums.get(target) ?? [0, 0, 0, 0, 0, 0];
-    const spend = Number(parseUsd(cost));
+    const { cost, storageCost = '0' } = costs;
+    const spend = Number(parseUsd(cost)) + Number(parseUsd(storageCost));
     const more = [1, bytesIn, bytesOut, storedBytes, storedObjects, spend] as number[];
     sums.set(
       target,

@@ -2,7 +2,7 @@
 // account's counters exactly, because the accounts are named by the function that charged them
 // (`charge.ts`). The record's members are described in docs/audit/records.md.
 import { parseUsd } from '../../core/money.ts';
-import { type Charged, drawsOf } from '../charge.ts';
+import { type Charged, drawsOf, drawsOfOwner } from '../charge.ts';
 
 /** Of a record, who asked and whose bucket it was. */
 export interface Parties {
@@ -21,6 +21,8 @@ interface ChargedRecord extends Parties {
   class?: string;
   /** Decimal USD; absent: nobody was charged. */
   cost?: string;
+  /** The same of what the bucket, its owner and the owner's tenant were charged besides. */
+  storageCost?: string;
   /** Absent: it was not charged as a request. */
   price?: string;
   bytesIn: number;
@@ -65,6 +67,9 @@ export function partsOf(text: string): Part[] {
   };
   const { storedBytes, storedObjects } = record;
   const spend = readCost(cost);
+  const storageCost = readCost(record.storageCost ?? '0');
+  const owners = storageCost > 0n && who.bucket ? drawsOfOwner(who.bucket, storageCost) : [];
+  const isOwners = (account: string) => owners.some((draw) => draw.account === account);
   return drawsOf(who, moved, { storedBytes, storedObjects }).map(({ account, amounts }) => ({
     account,
     day: record.time.slice(0, 10),
@@ -75,7 +80,7 @@ export function partsOf(text: string): Part[] {
     egressBytes: amounts.egressBytes ?? 0,
     storedBytes: amounts.storedBytes ?? 0,
     storedObjects: amounts.storedObjects ?? 0,
-    spend,
+    spend: isOwners(account) ? spend + storageCost : spend,
   }));
 }
 
