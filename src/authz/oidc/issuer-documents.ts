@@ -2,18 +2,11 @@
 // Invariant: of a document nothing is used before all of it came within the bounds, from the place
 // that was asked; there are no redirects.
 // Specification: OpenID Connect Discovery 1.0 section 4; RFC 7517 section 5.
-import { once } from 'node:events';
-import http from 'node:http';
-import https from 'node:https';
-import { isIP } from 'node:net';
+import type { IncomingMessage } from 'node:http';
 import type { JSONWebKeySet, JWK } from 'jose';
 import { isObject, type JsonObject, parseStrictObject } from '../tokens/strict-json.ts';
-import {
-  type AddressPolicy,
-  AddressRefused,
-  allowsAddress,
-  guardedLookup,
-} from './address-policy.ts';
+import type { AddressPolicy } from './address-policy.ts';
+import { askGuarded } from './guarded-request.ts';
 
 const documentBytesMax = 256 * 1024;
 const keysMax = 100;
@@ -66,33 +59,17 @@ function isUsable({ kty, n }: JsonObject): boolean {
   return keyTypes.includes(kty) && (typeof n !== 'string' || n.length <= modulusLengthMax);
 }
 
-async function fetchDocument(
-  url: URL,
-  policy: AddressPolicy,
-  signal: AbortSignal,
-): Promise<JsonObject> {
-  // An address in the URL is not looked up.
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
-  if (isIP(host) !== 0 && !allowsAddress(policy, host)) throw new AddressRefused(host);
-  const begin = url.protocol === 'https:' ? https.request : http.request;
+function fetchDocument(url: URL, policy: AddressPolicy, signal: AbortSignal): Promise<JsonObject> {
   const headers = { accept: 'application/json' };
-  const lookup = guardedLookup(policy);
-  const request = begin(url, { headers, lookup, signal, agent: false });
-  try {
-    request.end();
-    const [answer] = (await once(request, 'response')) as [http.IncomingMessage];
+  return askGuarded({ url, policy, method: 'GET', headers, signal }, async (answer) => {
     if (answer.statusCode !== 200) throw new Error(`${url} answered ${answer.statusCode}`);
     const document = parseStrictObject(await readBounded(answer, url));
     if (!document) throw new Error(`${url} is not a JSON object`);
     return document;
-  } finally {
-    // What comes after this concerns nobody.
-    request.on('error', () => {});
-    request.destroy();
-  }
+  });
 }
 
-async function readBounded(answer: http.IncomingMessage, url: URL): Promise<Buffer> {
+async function readBounded(answer: IncomingMessage, url: URL): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let sizeBytes = 0;
   for await (const piece of answer) {
