@@ -16,6 +16,7 @@ import {
   forgetLost,
   grantLease,
   isWindowOver,
+  listHeadroom,
   type MarkedWindow,
   markedWindows,
   newAccountState,
@@ -86,7 +87,8 @@ export class AccountBook {
       this.#change(entry, this.#holder);
       return grantLease(entry.state, this.#holder, need, want);
     });
-    return { ok: true, granted };
+    const headroom = entries.map(({ state }) => listHeadroom(state));
+    return { ok: true, granted, headroom };
   }
 
   /**

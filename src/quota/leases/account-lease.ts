@@ -2,7 +2,7 @@
 // Invariant: free amounts are safe integers and never less than 0; a meter without limit has none.
 import type { Meter } from '../../core/quota-terms.ts';
 import { amountMax, type MeterAmounts } from '../amounts.ts';
-import type { LimitedToken } from './requests.ts';
+import type { Headroom, LimitedToken } from './requests.ts';
 
 /** A lease should last about this long, so that the ledger is asked this often. */
 const lastsMs = 1000;
@@ -25,6 +25,8 @@ export class AccountLease {
   isAsking = false;
   /** Was something taken beyond the mark at which to ask for more? */
   isLow = false;
+  /** What the ledger had left beside this when it last granted some; for those who ask. */
+  headroom: readonly Headroom[] = [];
   readonly #free: Counts = none();
   /** Below it more is asked for. */
   readonly #mark: Counts = none();
@@ -106,6 +108,14 @@ export class AccountLease {
     this.isLow = false;
   }
 
+  /**
+   * About what a cap leaves: what is not leased, and what is leased and free. What was reserved and
+   * not used is missing from it until the ledger is asked again.
+   */
+  leftOf({ meter, left }: Headroom): number {
+    return Math.max(0, left + this.#free[meter]);
+  }
+
   /** Takes out all that is free; undefined when that is nothing. */
   empty(): MeterAmounts | undefined {
     let amounts: { [M in Meter]?: number } | undefined;
@@ -116,6 +126,7 @@ export class AccountLease {
       amounts ??= {};
       amounts[meter] = amount;
       this.#free[meter] = 0;
+      for (const cap of this.headroom) if (cap.meter === meter) cap.left += amount;
     }
     return amounts;
   }
@@ -123,6 +134,7 @@ export class AccountLease {
   /** Replaces what is limited; it must be `empty`. */
   limit(limited: readonly Meter[]): void {
     this.limited = limited;
+    this.headroom = [];
   }
 }
 

@@ -16,7 +16,7 @@ import {
 } from '../amounts.ts';
 import type { Cap, LimitSet } from '../limits/limit-set.ts';
 import { windowBeginMs, windowEndMs } from '../limits/windows.ts';
-import type { Shortage } from './requests.ts';
+import type { Headroom, Shortage } from './requests.ts';
 
 export const markedWindows = ['minute', 'hour', 'day', 'month'] as const;
 export type MarkedWindow = (typeof markedWindows)[number];
@@ -113,6 +113,20 @@ export function headroomOf(state: AccountState, meter: Meter): bigint | undefine
     if (least === undefined || left < least) least = left;
   }
   return least;
+}
+
+/** What is left of each cap on what flows. */
+export function listHeadroom(state: AccountState): Headroom[] {
+  const list: Headroom[] = [];
+  for (const cap of state.limits?.caps ?? []) {
+    const { meter, window, amount } = cap;
+    if (isLevel(meter)) continue;
+    const beginMs = window === 'total' ? 0 : state.marks[window].beginMs;
+    const resetMs = windowEndMs(window, beginMs);
+    const left = Number(leftOf(state, cap));
+    list.push({ meter, window, limit: Number(amount), left, windowMs: resetMs - beginMs, resetMs });
+  }
+  return list;
 }
 
 /**

@@ -9,7 +9,14 @@ import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
 import { amountMax, type Draw, type MeterAmounts } from '../amounts.ts';
 import { limitedMeters, limitSetOf } from '../limits/limit-set.ts';
 import { AccountLease } from './account-lease.ts';
-import type { AccountDraw, DrawAnswer, DrawRequest, LimitedToken, Shortage } from './requests.ts';
+import type {
+  AccountDraw,
+  DrawAnswer,
+  DrawRequest,
+  Headroom,
+  LimitedToken,
+  Shortage,
+} from './requests.ts';
 import { type Hold, Reservation } from './reservation.ts';
 
 /** The ledger, as the desk needs it. A rejected request has changed nothing there. */
@@ -242,6 +249,7 @@ export class LeaseDesk {
     }
     if (!answer.ok) return answer;
     for (const [i, claim] of lacking.entries()) {
+      claim.lease.headroom = answer.headroom[i] as Headroom[];
       this.#enlarge(claim.lease, draws[i] as AccountDraw, answer.granted[i] as MeterAmounts);
     }
     return answer;
@@ -283,6 +291,7 @@ export class LeaseDesk {
     for (const [i, lease] of leases.entries()) {
       lease.holds -= 1;
       lease.isAsking = false;
+      if (answer?.ok) lease.headroom = answer.headroom[i] as Headroom[];
       const granted = answer?.ok ? (answer.granted[i] as MeterAmounts) : {};
       this.#enlarge(lease, draws[i] as AccountDraw, granted);
     }

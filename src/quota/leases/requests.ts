@@ -24,8 +24,21 @@ export interface AccountDraw {
 }
 
 export type DrawAnswer =
-  /** `granted`: need and part of what was wanted, one for each draw. */
-  { ok: true; granted: MeterAmounts[] } | { ok: false; shortage: Shortage };
+  /** `granted`: need and part of what was wanted, one for each draw; `headroom`: the same. */
+  { ok: true; granted: MeterAmounts[]; headroom: Headroom[][] } | { ok: false; shortage: Shortage };
+
+/** What a cap left besides all leases when the ledger was last asked, to be told to clients. */
+export interface Headroom {
+  readonly meter: Meter;
+  readonly window: Window;
+  /** In units of the meter, as near as a number comes. */
+  readonly limit: number;
+  left: number;
+  /** Length of the window; Infinity: it never ends. */
+  readonly windowMs: number;
+  /** When it ends, milliseconds since 1970. */
+  readonly resetMs: number;
+}
 
 /** What a posted reservation held, of the meters that were limited then; travels in the commit. */
 export interface Settlement {
