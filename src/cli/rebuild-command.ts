@@ -19,9 +19,10 @@ import { CommandFailure, messageOfFailure } from './failure.ts';
 import { print, printable, printJson } from './output.ts';
 import { formatBytes, formatCount } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
+import { StorePrices } from './store-prices.ts';
 import { chooseStores } from './store-settings.ts';
 
-/** Those that lead to the stores and to the keys. */
+/** Those that lead to the stores, with what they cost, and to the keys. */
 const wanted = [
   'data',
   'config',
@@ -30,6 +31,8 @@ const wanted = [
   'storeRegion',
   'storePathStyle',
   'stores',
+  'prices',
+  'priceBooks',
   'kmsKey',
   'kmsRegion',
   'kmsEndpoint',
@@ -82,7 +85,8 @@ async function run(
     for (const settings of chooseStores(config).stores) {
       stores.push(await openStore({ ...settings, number: stores.length }));
     }
-    return await rebuildFolder(folder, stores, asked);
+    const prices = new StorePrices(config, Date.now());
+    return await rebuildFolder(folder, stores, { ...asked, prices });
   } finally {
     for (const store of stores) await store.close();
     folder.release();
@@ -107,7 +111,7 @@ async function openStore(settings: Parameters<typeof S3Store.open>[0]): Promise<
 async function rebuildFolder(
   folder: DataFolder,
   stores: readonly S3Store[],
-  asked: { generation: string | undefined; discard: boolean },
+  asked: { generation: string | undefined; discard: boolean; prices: StorePrices },
 ): Promise<RebuildReport> {
   const progress = new StepProgress();
   try {

@@ -98,7 +98,7 @@ function addedOf(stored: { storedBytes: number; storedObjects: number }): MeterA
 }
 
 /** Of what is stored alone: it has no price, and nobody's limits hold it up. */
-export function chargeStored(who: Charged): Charge {
-  const pricing: Pricing = { book: '', storageClass: '', sourceClass: null, price: 'free' };
+export function chargeStored(who: Charged, book: string): Charge {
+  const pricing: Pricing = { book, storageClass: '', sourceClass: null, price: 'free' };
   return { who, transfer: noTransfer, pricing, settlement: null };
 }

@@ -177,13 +177,14 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
   const ledger = await Ledger.open({
     path,
     rootKeys: work.rootKeys,
-    priceBooks: [],
+    priceBooks: [...work.prices.books],
     onFatal: (reason) => {
       isDead = true;
       fail(new Error(reason));
     },
     onFailure: (reason) => fail(new Error(reason)),
   });
+  work.prices.enter(stores.map(({ store }) => store));
   const db = openDatabase(path, { readonly: true, cacheKib: 64 * 1024 });
   try {
     const task = async (): Promise<void> => {

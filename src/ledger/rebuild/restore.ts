@@ -28,12 +28,12 @@ interface Target {
 }
 
 export async function restoreAll(work: Work, target: Target): Promise<void> {
-  const commit = committer(target.ledger);
+  const commit = committer(target.ledger, work.prices);
   await commit({ kind: 'none' }, { action: 'bursar:Rebuild', target: namesOf(target.stores) });
   const buckets = await work.staging.listBuckets();
   await restoreIdentities(work, buckets, commit);
   for (const { store, kind: _, ...bucket } of buckets) {
-    const about = { action: 'bursar:RestoreBucket', bucket };
+    const about = { action: 'bursar:RestoreBucket', bucket: { ...bucket, store } };
     await commit({ kind: 'restoreBucket', bucket: { ...bucket, store } }, about);
     work.report.buckets++;
   }
@@ -50,21 +50,22 @@ export async function restoreAll(work: Work, target: Target): Promise<void> {
 /** What a restored thing's record says besides the obvious. */
 type About = Pick<RecordDraft, 'action'> &
   Partial<Pick<RecordDraft, 'target' | 'key' | 'sizeBytes' | 'etag' | 'sha256' | 'class'>> & {
-    bucket?: { tenant: string; name: string; owner: string };
+    bucket?: { tenant: string; name: string; owner: string; store: number };
     tenant?: string;
   };
 
 type CommitOne = (change: Change, about: About) => Promise<void>;
 
 /** Commits in the name of the bucket's owner, or of the gateway's own principal; nobody asked. */
-function committer(ledger: Ledger): CommitOne {
+function committer(ledger: Ledger, prices: Work['prices']): CommitOne {
   const requestId = newRequestId();
   return async (change, { bucket, tenant: about, ...detail }) => {
     const tenant = bucket?.tenant ?? about ?? defaultTenant;
     const principal = bucket?.owner ?? rootPrincipal;
+    const who = { tenant, principal, tokens: [], bucket: bucket ?? null };
     const commit: Commit = {
       change,
-      charge: bucket ? chargeStored({ tenant, principal, tokens: [], bucket }) : null,
+      charge: bucket ? chargeStored(who, prices.bookOf(bucket.store).name) : null,
       record: {
         ...detail,
         tenant,

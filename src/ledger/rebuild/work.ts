@@ -1,6 +1,7 @@
 // What the steps of a rebuild share.
 import type { Keyring, RootKey } from '../../core/keyring.ts';
 import type { Sealer } from '../../core/sealing.ts';
+import type { PriceBook } from '../../quota/prices/price-book.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import type { JournalReport, RebuildReport } from './report.ts';
 import type { Staging } from './staging.ts';
@@ -16,7 +17,16 @@ export interface RebuildOptions {
   generation?: string | undefined;
   /** Gives extents that nothing names to the sweeper even when something could not be restored. */
   discard: boolean;
+  /** By which what is restored is billed. */
+  prices: RestoredPrices;
   onProgress: (step: string, done: number) => void;
+}
+
+/** The prices of stores, as whoever serves has them. */
+export interface RestoredPrices {
+  books: Iterable<PriceBook>;
+  enter(stores: readonly { number: number; name: string }[]): void;
+  bookOf(store: number): PriceBook;
 }
 
 /** What the steps share. */
