@@ -14,7 +14,7 @@ import {
 } from '../quota/charge.ts';
 import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
-import type { Reservation } from '../quota/leases/reservation.ts';
+import type { Hold, Reservation } from '../quota/leases/reservation.ts';
 import {
   billableBytes,
   chargeEarlyDeletion,
@@ -43,6 +43,8 @@ export class Budget {
   readonly #book: PriceBook;
   readonly #audience: LimitAudience;
   #reservation: Reservation | null = null;
+  /** Of accounts with limits; kept when it was charged. */
+  holds: readonly Hold[] = [];
   #ingressBytes = 0;
   #egressBytes = 0;
   #retrievalBytes = 0;
@@ -89,11 +91,13 @@ export class Budget {
     const reservation = this.#desk.tryReserve(draws);
     if (reservation) {
       this.#reservation = reservation;
+      this.holds = reservation.holds;
       return;
     }
     const outcome = await this.#desk.reserve(draws);
     if (!outcome.ok) throw this.refusalOf(outcome.shortage);
     this.#reservation = outcome.reservation;
+    this.holds = outcome.reservation.holds;
   }
 
   /**

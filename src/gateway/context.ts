@@ -37,10 +37,11 @@ import type { NamedBucket } from './bucket-lookup.ts';
 import { type Ask, Budget } from './budget.ts';
 import type { SourceName } from './copy-source.ts';
 import { checkWritten } from './delegated-rights.ts';
+import { tellLimits } from './limit-headers.ts';
 import { LimitAudience } from './limit-refusals.ts';
 import { noTags, tagsOf } from './object-tags.ts';
 import type { Operation } from './operation.ts';
-import { enterAtRate } from './rate-gate.ts';
+import { type Entered, enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
 import type { StoreList } from './store-list.ts';
 
@@ -109,8 +110,9 @@ export class Context {
   #taggedSeq: number | null | undefined;
   /** null until it was found that who asks may do it. */
   #budget: Budget | null = null;
-  /** What the bytes of both bodies have to go through; null: nothing slows them. */
-  shaped: ShapedStream | null = null;
+  /** null: nobody concerned has a rate. */
+  #entered: Entered | null = null;
+  #audience: LimitAudience | null = null;
   /** Until this resolves, what was committed is not yet safe in its store. Null: it is. */
   #confirmation: Promise<unknown> | null = null;
   /** What stores over a network were asked, and no record says yet. Null: nothing. */
@@ -370,12 +372,30 @@ export class Context {
     }
     const charged = this.#charged();
     const audience = new LimitAudience(who, this.#bucket, this.request.bucketName);
+    this.#audience = audience;
     if (price !== 'free') {
       const { response } = this;
-      this.shaped = enterAtRate(rooms.rates, charged, { audience, response });
+      this.#entered = enterAtRate(rooms.rates, charged, { audience, response });
     }
     this.#budget = new Budget(rooms.desk, { who: charged, price, book, audience });
     await this.#budget.reserve({ requests: 1, ...ask });
+  }
+
+  /** What the bytes of both bodies have to go through; null: nothing slows them. */
+  get shaped(): ShapedStream | null {
+    return this.#entered?.stream ?? null;
+  }
+
+  /** Adds to the headers of an answer what limits leave. */
+  tellLimits(headers: Record<string, string>): void {
+    const holds = this.#budget?.holds ?? [];
+    if (!this.#audience || (holds.length === 0 && !this.#entered)) return;
+    tellLimits(headers, {
+      holds,
+      rates: this.rooms.rates,
+      ratedAccounts: this.#entered?.accounts ?? [],
+      audience: this.#audience,
+    });
   }
 
   /** What the operation may do; there is one from its admission on. */

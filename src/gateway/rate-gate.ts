@@ -6,22 +6,30 @@ import { type Charged, drawsOf } from '../quota/charge.ts';
 import type { Rates, ShapedStream } from '../quota/rates.ts';
 import { type LimitAudience, slowDown } from './limit-refusals.ts';
 
+export interface Entered {
+  /** Whom it is charged to. */
+  accounts: readonly string[];
+  /** What its bytes have to go through, in both directions; null: nothing slows them. */
+  stream: ShapedStream | null;
+}
+
 /**
- * Lets a request in; gives what its bytes have to go through, in both directions, until the response
- * is closed. Null: nothing slows them. Throws `Refusal` SlowDown, which takes nothing of any rate.
+ * Lets a request in, until its response is closed. Null: nobody has a rate. Throws `Refusal`
+ * SlowDown, which takes nothing of any rate.
  */
 export function enterAtRate(
   rates: Rates,
   charged: Charged,
   { audience, response }: { audience: LimitAudience; response: ServerResponse },
-): ShapedStream | null {
+): Entered | null {
   if (rates.isEmpty) return null;
   const accounts = drawsOf(charged, {}, null).map(({ account }) => account);
   const tooFast = rates.admit(accounts);
   if (tooFast) throw slowDown(tooFast, audience);
   const stream = rates.openStream(accounts);
-  if (!stream) return null;
-  response.once('close', () => stream.close());
-  if (response.destroyed) stream.close();
-  return stream;
+  if (stream) {
+    response.once('close', () => stream.close());
+    if (response.destroyed) stream.close();
+  }
+  return { accounts, stream };
 }

@@ -22,6 +22,7 @@ export async function sendReply(context: Context, reply: Reply): Promise<void> {
   const { headers, body } = reply;
   headers['x-amz-request-id'] = request.id;
   if (context.index !== null) headers['x-bursar-receipt'] = String(context.index);
+  context.tellLimits(headers);
   const withBody = request.method !== 'HEAD' && body !== null;
   if (typeof body === 'string' || Buffer.isBuffer(body)) {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;

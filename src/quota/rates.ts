@@ -21,6 +21,13 @@ export interface TooFast {
   waitMs: number;
 }
 
+/** A rate of requests, and how many may come at once now. */
+export interface RequestRoom {
+  account: string;
+  perSecond: number;
+  left: number;
+}
+
 export class Rates {
   readonly #rates = new Map<string, Rate>();
 
@@ -72,6 +79,18 @@ export class Rates {
     if (slowest) return slowest;
     for (const account of accounts) this.#rates.get(account)?.requests?.take(1);
     return null;
+  }
+
+  /** Whose rate of requests has the least room now; null: none has a rate. */
+  tightest(accounts: readonly string[]): RequestRoom | null {
+    let found: RequestRoom | null = null;
+    for (const account of accounts) {
+      const bucket = this.#rates.get(account)?.requests;
+      if (!bucket) continue;
+      const { perSecond, level: left } = bucket;
+      if (!found || left < found.left) found = { account, perSecond, left };
+    }
+    return found;
   }
 
   /** What a request's bytes have to go through, in both directions; null: nothing slows them. */
