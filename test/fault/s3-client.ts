@@ -35,6 +35,8 @@ export interface Sending {
   body?: Buffer | StreamedBody;
   /** How the signature covers the body; default: as the API wants it. */
   payloadHash?: string;
+  /** How the path is sent, where one of its parts has a slash; default: encoded part by part. */
+  encodedPath?: string;
 }
 
 export class S3Client {
@@ -113,7 +115,7 @@ export class S3Client {
       host: this.#url.hostname,
       port: this.#url.port,
       method,
-      path: encodeTarget(path, query),
+      path: sending.encodedPath ?? encodeTarget(path, query),
       headers: { ...headers, ...signed },
     });
   }

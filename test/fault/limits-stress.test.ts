@@ -1,0 +1,136 @@
+// A tenant of fifty, near its limits, on both stores: a thousand requests at a time, of all kinds,
+// may not take an account beyond a limit for one moment, and when all have ended each account has
+// used what its records say, to the picodollar. BURSAR_FULL=1 sends more. Objects have no versions
+// yet; when they do, they belong into the load.
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { seededRandom } from '../fuzz/seeded-random.ts';
+import { describeWithTool, versitygw } from '../tooling/tools.ts';
+import { startBackedGateway } from './backed-gateway.ts';
+import { KiB } from './content.ts';
+import { type AccountRow, type Meter, meters } from './limits/account-sheet.ts';
+import {
+  buckets,
+  LimitedTenant,
+  type Limits,
+  tenant,
+  toUsd,
+  watchAccounts,
+} from './limits/limited-tenant.ts';
+import { LimitedLoad } from './limits/load.ts';
+import { type LastingGateway, startLocalGateway } from './limits/local-gateway.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
+
+const isFull = process.env.BURSAR_FULL === '1';
+const seed = Number(process.env.BURSAR_LIMITS_SEED ?? 20260705);
+const principals = 50;
+const atOnce = 1000;
+
+/** How much each limit leaves: less than a run would use, more than a single request. */
+const headroom: Record<Meter, bigint> = {
+  spend: 4_000_000_000n,
+  ingressBytes: 2_000_000n,
+  egressBytes: 1_000_000n,
+  requests: 200n,
+  storedBytes: 4_000_000n,
+  storedObjects: 60n,
+};
+
+function keepLimits(start: () => Promise<LastingGateway>, scenarios: Scenario[]): void {
+  let served: LastingGateway;
+  let lab: LimitedTenant;
+  const stored: string[] = [];
+  let loads = 0;
+
+  beforeAll(async () => {
+    served = await start();
+    lab = new LimitedTenant(() => served.gateway);
+    await lab.make(principals);
+  });
+  afterAll(() => served.stop());
+
+  it.each(scenarios)('holds $title', async ({ accounts, limited, turns }) => {
+    const before = await lab.rows();
+    await lab.limit(
+      Object.fromEntries(
+        accounts.map((account) => [account, limitsOf(before.get(account), limited)]),
+      ),
+    );
+    const clients = lab.clients();
+    const random = seededRandom(seed + loads);
+    const load = new LimitedLoad({
+      clients,
+      buckets,
+      random,
+      prefix: `load${loads++}`,
+      stored,
+      sizeBytesMax: 400 * KiB,
+    });
+    const refusedBefore = lab.sums.refused;
+    const { looks, overruns } = await watchAccounts(served.gateway.dataDir, () =>
+      load.run(atOnce, isFull ? 8 * turns : turns),
+    );
+    for (const client of clients) client.close();
+    const { book } = load;
+    if (book.findings.length)
+      console.log(
+        [
+          ...new Set(
+            served.gateway
+              .output()
+              .split('\n')
+              .filter((l) => /^bursar|Error/.test(l)),
+          ),
+        ].slice(0, 6),
+      );
+    console.info(`${book.done} done, ${book.refused} refused, ${looks} looks`, book.refusals);
+    expect(overruns.slice(0, 5)).toEqual([]);
+    expect(looks).toBeGreaterThan(5);
+    expect(book.findings.slice(0, 5)).toEqual([]);
+    expect(book.refused).toBeGreaterThan(20);
+    expect(book.answered.put + book.answered.get).toBeGreaterThan(20);
+    expect((await lab.audit()).slice(0, 9)).toEqual([]);
+    expect(lab.sums.refused - refusedBefore).toBeGreaterThanOrEqual(book.refused);
+  });
+}
+
+interface Scenario {
+  title: string;
+  accounts: string[];
+  limited: readonly Meter[];
+  turns: number;
+}
+
+/** What is used, and the headroom: half of it for all but the tenant, which so is the last to refuse. */
+function limitsOf(row: AccountRow | undefined, limited: readonly Meter[]): Limits {
+  return Object.fromEntries(
+    limited.map((meter) => {
+      const most = (row?.used[meter] ?? 0n) + (row?.lost[meter] ?? 0n) + headroom[meter];
+      return [meter, { total: meter === 'spend' ? toUsd(most) : Number(most) }];
+    }),
+  );
+}
+
+const tenantOnly = [`tenant:${tenant}`];
+const bothSides = [`principal:${tenant}/robot0`, `bucket:${tenant}/raw`, `bucket:${tenant}/done`];
+const all = [...tenantOnly, ...bothSides, `principal:${tenant}/robot7`];
+
+const inTurn: Scenario[] = meters.map((meter, i) => ({
+  title: `a limit on ${meter}`,
+  accounts: i % 2 === 0 ? tenantOnly : bothSides,
+  limited: [meter],
+  turns: 1500,
+}));
+const atOnceAll: Scenario = {
+  title: 'limits on everything, of every account',
+  accounts: all,
+  limited: meters,
+  turns: 2000,
+};
+
+describe('a tenant near its limits, on the local disk', () => {
+  keepLimits(() => startLocalGateway(), [...inTurn, atOnceAll]);
+});
+describeWithTool(versitygw, 'a tenant near its limits, in S3', (path) => {
+  keepLimits(() => startBackedGateway({ path }), isFull ? [...inTurn, atOnceAll] : [atOnceAll]);
+});
