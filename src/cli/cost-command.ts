@@ -88,27 +88,29 @@ async function answerRecords(
   const progress = new CountProgress(process.stderr as WriteStream, 'records');
   let read = 0;
   for await (const page of readRecords(connection, filtersOf(flags))) {
-    for (const record of page as (CostRecord & Parties)[]) {
-      const charged = account === undefined ? record : costsOfAccount(record, account);
-      if (charged) priced(() => costs.add(charged));
-    }
+    priced(() => addPage(costs, page as (CostRecord & Parties)[], account));
     read += page.length;
     progress.show(read);
   }
   progress.clear();
-  const cases = asked.map((one) =>
-    caseOf(
-      one,
-      priced(() => costs.price(one)),
-    ),
-  );
-  const hasTiers = asked.length > 0;
+  const cases = priced(() => asked.map((one) => caseOf(one, costs.price(one))));
   return {
     of: { account, bucket, from, to, records: costs.count },
     cases: [{ ...caseOf(asWas, costs.charged), name: 'as charged' }, ...cases],
     months: null,
-    notes: hasTiers ? notesOf(asked) : [],
+    notes: asked.length > 0 ? notesOf(asked) : [],
   };
+}
+
+function addPage(
+  costs: RecordCosts,
+  page: readonly (CostRecord & Parties)[],
+  account: string | undefined,
+): void {
+  for (const record of page) {
+    const charged = account === undefined ? record : costsOfAccount(record, account);
+    if (charged) costs.add(charged);
+  }
 }
 
 function answerWorkload(file: string, flags: CostFlags, books: PriceBooks): CostAnswer {
@@ -118,22 +120,19 @@ function answerWorkload(file: string, flags: CostFlags, books: PriceBooks): Cost
   }
   const workload = readWorkload(file);
   const inForce = books.inForce(String(settings.prices.default), Date.now());
-  const asked = askedBy(flags, books).map((one) => ({ ...one, book: one.book ?? inForce }));
+  const asked = askedBy(flags, books);
   const cases: CostCase[] = [];
   const price = (one: Asked): CostCase => {
-    if (!one.book) throw new CommandFailure('failed', 'no price book is in force: give --book');
-    const { book } = one;
-    return caseOf(
-      one,
-      priced(() => priceWorkload(book, workload, one)),
-    );
+    const book = one.book ?? inForce;
+    if (!book) throw new CommandFailure('failed', 'no price book is in force: give --book');
+    return priced(() => caseOf(one, priceWorkload(book, workload, one)));
   };
   const lacking = workload.parts.find((part) => !inForce?.classes.has(part.storageClass));
   // What is asked for is compared with what it costs today, where that has a price.
   if (!lacking || asked.length === 0) cases.push(price({ ...asWas, book: inForce }));
   cases.push(...asked.map(price));
   return {
-    of: { workload: workload.name },
+    of: { workload: workload.name, months: workload.months },
     cases,
     months: workload.months,
     storedBytes: workload.parts.reduce((sum, part) => sum + BigInt(part.storedBytes), 0n),

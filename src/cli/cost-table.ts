@@ -84,8 +84,11 @@ function printColumns({ cases, months, storedBytes = 0n }: CostAnswer): void {
     const shares = others.map(({ cost }) => change(first.cost.total, cost.total));
     rows.push(['beside the first', '', ...shares]);
   }
-  const heading = ['USD', ...cases.map(({ name }) => name)];
-  printTable(false, { json: null, heading, rows: alignRight([heading, ...rows]).slice(1) });
+  const [heading = [], ...aligned] = alignRight([
+    ['USD', ...cases.map(({ name }) => name)],
+    ...rows,
+  ]);
+  printTable(false, { json: null, heading, rows: aligned });
 }
 
 function amountRow(
@@ -103,22 +106,26 @@ function change(from: Picodollars, to: Picodollars): string {
   return `${permille < 0 ? '' : '+'}${(permille / 10).toFixed(1)}%`;
 }
 
-/** Cells but the first of each row, so that decimal points are below each other. */
+/** All but the first column to the right, and decimal points below each other. */
 function alignRight(rows: readonly string[][]): string[][] {
-  const columns = rows[0]?.length ?? 0;
   const aligned = rows.map((row) => [...row]);
-  for (let i = 1; i < columns; i++) {
-    const cells = aligned.map((row) => row[i] ?? '');
-    const decimals = Math.max(...cells.map(decimalsOf));
-    const widths = cells.map((cell) => cell.padEnd(cell.length + decimals - decimalsOf(cell)));
-    const width = Math.max(...widths.slice(1).map((cell) => cell.length));
-    aligned.forEach((row, at) => {
-      if (at > 0) row[i] = (widths[at] as string).padStart(width);
+  for (let i = 1; i < (rows[0]?.length ?? 0); i++) {
+    const decimals = Math.max(...rows.map((row) => decimalsOf(row[i])));
+    const cells = rows.map((row) => padDecimals(row[i] ?? '', decimals));
+    const width = Math.max(...cells.map((cell) => cell.length));
+    cells.forEach((cell, at) => {
+      (aligned[at] as string[])[i] = cell.padStart(width);
     });
   }
   return aligned;
 }
 
-function decimalsOf(cell: string): number {
+/** Of what is no amount, nothing is below others. */
+function padDecimals(cell: string, decimals: number): string {
+  const own = decimalsOf(cell);
+  return own === 0 ? cell : cell.padEnd(cell.length + decimals - own);
+}
+
+function decimalsOf(cell = ''): number {
   return /^-?\d+\.(\d+)$/.exec(cell)?.[1]?.length ?? 0;
 }

@@ -34,8 +34,8 @@ export interface CostRecord {
   readonly storageCost?: string;
   readonly price?: 'put' | 'get';
   readonly priceBook?: string;
-  /** Of what was charged for storage: since when, and how much for how long. */
-  readonly from?: string;
+  /** Of what was charged for storage: for a part of which month, and how much for how long. */
+  readonly period?: string;
   readonly byteMs?: string;
 }
 
@@ -89,7 +89,8 @@ export class RecordCosts {
     const cost = usdOf(record.cost);
     if (record.byteMs !== undefined) {
       this.#charge({ storage: cost });
-      this.#useOf(record, Date.parse(record.from ?? record.time)).byteMs += BigInt(record.byteMs);
+      const [from = ''] = record.period?.split('/') ?? [];
+      this.#useOf(record, Date.parse(from)).byteMs += BigInt(record.byteMs);
       return;
     }
     if (record.storageCost !== undefined) {
