@@ -68,19 +68,24 @@ export interface BackendCost {
   egressBytes: number;
   /** Picodollars, in decimal. */
   spend: string;
+  /** The same, of what the tenant was charged meanwhile; null: of a store, or nothing. */
+  charged: string | null;
 }
 
-const columns = `account, used_requests AS requests, used_ingress_bytes AS ingressBytes,
-  used_egress_bytes AS egressBytes, CAST(used_spend AS TEXT) AS spend`;
+const columns = `cost.account, cost.used_requests AS requests,
+  cost.used_ingress_bytes AS ingressBytes, cost.used_egress_bytes AS egressBytes,
+  CAST(cost.used_spend AS TEXT) AS spend, CAST(charged.used_spend AS TEXT) AS charged
+  FROM quota_accounts AS cost LEFT JOIN quota_accounts AS charged
+    ON cost.account LIKE 'backend:%' AND charged.account = 'tenant:' || substr(cost.account, 9)`;
 
 /** Of a tenant, for its admins; of all stores and tenants when null, for the operator. */
 export function listBackendCosts(read: Reader, tenant: string | null): Promise<BackendCost[]> {
   if (tenant !== null) {
-    const sql = `SELECT ${columns} FROM quota_accounts WHERE account = ?`;
+    const sql = `SELECT ${columns} WHERE cost.account = ?`;
     return read.all<BackendCost>(sql, `backend:${tenant}`);
   }
   return read.all<BackendCost>(
-    `SELECT ${columns} FROM quota_accounts WHERE (account > 'backend:' AND account < 'backend;')
-       OR (account > 'store:' AND account < 'store;') ORDER BY account`,
+    `SELECT ${columns} WHERE (cost.account > 'backend:' AND cost.account < 'backend;')
+       OR (cost.account > 'store:' AND cost.account < 'store;') ORDER BY cost.account`,
   );
 }

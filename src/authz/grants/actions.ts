@@ -133,6 +133,9 @@ const tenantActions = [
   'bursar:GetLimit',
   'bursar:DeleteLimit',
   'bursar:ReconcileLimit',
+  'bursar:PutAlarmHook',
+  'bursar:GetAlarmHook',
+  'bursar:DeleteAlarmHook',
   'bursar:PutIssuer',
   'bursar:ListIssuers',
   'bursar:GetIssuer',
@@ -154,6 +157,7 @@ const tenantActions = [
   'bursar:ListKeys',
   'bursar:RotateKeys',
   'bursar:ListStores',
+  'bursar:ListStoreCosts',
 ] as const;
 
 export type S3Action =

@@ -9,6 +9,7 @@ import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { readLimits } from '../../quota/leases/account-tables.ts';
 import type { Origin } from '../trusted-proxies.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
+import { alarmRoutes } from './alarm-routes.ts';
 import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
 import { explainRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
@@ -25,6 +26,7 @@ import { recordRoutes } from './record-routes.ts';
 import { decide, protectOthers, type Reach } from './rights.ts';
 import type { Call, NativeRoute, Outcome } from './route.ts';
 import { shareRoutes } from './share-routes.ts';
+import { storeCostRoutes } from './store-cost-routes.ts';
 import { storeRoutes } from './store-routes.ts';
 import { tenantRoutes } from './tenant-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
@@ -52,6 +54,8 @@ const routes: readonly NativeRoute[] = [
   ...keyRoutes,
   ...issuerRoutes,
   ...storeRoutes,
+  ...alarmRoutes,
+  ...storeCostRoutes,
 ];
 
 /** What is known of a call from its authentication on. */
@@ -245,7 +249,8 @@ async function follow(
   change: NativeChange | null,
   updates: (() => void | Promise<void>)[],
 ): Promise<void> {
-  if (!change || change.type === 'addRootKey' || change.type === 'forgetLost') return;
+  if (!change || change.type === 'addRootKey') return;
+  if (change.type === 'forgetLost' || change.type === 'setAlarmHook') return;
   if (change.type === 'setLimits') {
     const { account } = change;
     updates.push(async () => desk.setLimits(account, await readLimits(read, account)));

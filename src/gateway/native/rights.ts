@@ -57,6 +57,7 @@ const table = {
   'bursar:ListKeys': /*         */ ['all', 'none', 'none', 'none'],
   'bursar:RotateKeys': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:ListStores': /*       */ ['all', 'none', 'none', 'none'],
+  'bursar:ListStoreCosts': /*   */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:PutGrant': /*         */ ['all', 'tenant', 'none', 'none'],
   'bursar:ListGrants': /*       */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetGrant': /*         */ ['all', 'tenant', 'none', 'none'],
@@ -75,6 +76,9 @@ const table = {
   'bursar:GetLimit': /*         */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:DeleteLimit': /*      */ ['all', 'tenant', 'none', 'none'],
   'bursar:ReconcileLimit': /*   */ ['all', 'none', 'none', 'none'],
+  'bursar:PutAlarmHook': /*     */ ['all', 'tenant', 'none', 'none'],
+  'bursar:GetAlarmHook': /*     */ ['all', 'tenant', 'none', 'none'],
+  'bursar:DeleteAlarmHook': /*  */ ['all', 'tenant', 'none', 'none'],
   'bursar:VerifyData': /*       */ ['all', 'tenant', 'none', 'none'],
 } as const satisfies Record<BursarAction, readonly [Reach, Reach, Reach, Reach]>;
 
