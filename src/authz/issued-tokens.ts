@@ -70,6 +70,16 @@ export async function listTokens(
   return entriesOf(await read.all(sql, tenant, principal, after.id, limit));
 }
 
+/** What is shown of one; undefined: it is not known. */
+export async function readTokenDetails(
+  read: Reader,
+  id: string,
+): Promise<TokenDetails | undefined> {
+  const sql = 'SELECT details FROM tokens WHERE id = ?';
+  const row = await read.get<{ details: string }>(sql, id);
+  return row && (JSON.parse(row.details) as TokenDetails);
+}
+
 function entriesOf(rows: Row[]): TokenEntry[] {
   return rows.map(({ details, isActive, ...row }) => ({
     ...row,

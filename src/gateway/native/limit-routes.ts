@@ -2,7 +2,9 @@
 // asks about an account that it may not see, or that is not there, is answered the same; limits hold
 // from the first request on that follows the answer; and limits that were changed by somebody else
 // meanwhile are not merged with.
+import { readTokenDetails } from '../../authz/issued-tokens.ts';
 import { nowMs } from '../../core/clock.ts';
+import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type Limits, readLimits } from '../../core/quota-terms.ts';
 import { listAccounts } from '../../quota/account-list.ts';
@@ -10,6 +12,7 @@ import { accountName } from '../../quota/accounts.ts';
 import { reportCaps } from '../../quota/cap-report.ts';
 import { newAccountState } from '../../quota/leases/account-state.ts';
 import { readAccountState } from '../../quota/leases/account-tables.ts';
+import { type LimitSet, limitSetOf } from '../../quota/limits/limit-set.ts';
 import { findAccount, findLimitable, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps, limits, limitsPatch } from './limit-schemas.ts';
@@ -144,5 +147,13 @@ function merge(before: Limits | null, patch: LimitsPatch): Limits | null {
 
 async function showLimit({ read }: NativeDeps, account: string): Promise<object> {
   const state = (await readAccountState(read, account)) ?? newAccountState();
+  state.limits ??= await readLinkLimits(read, account);
   return { account, limits: state.limits?.limits ?? null, caps: reportCaps(state, nowMs()) };
+}
+
+/** Of a token that was never used, its account does not have them yet. */
+async function readLinkLimits(read: Reader, account: string): Promise<LimitSet | null> {
+  const id = /^token:(.*)$/.exec(account)?.[1];
+  const limits = id === undefined ? undefined : (await readTokenDetails(read, id))?.limits;
+  return limits ? limitSetOf(limits) : null;
 }
