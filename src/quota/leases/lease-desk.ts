@@ -235,17 +235,23 @@ export class LeaseDesk {
   async #ask(claims: readonly Claim[]): Promise<DrawAnswer> {
     const nowMs = this.#nowMs();
     const lacking = claims.filter(isLacking);
+    // Of those who ask for a lease at a time one asks for more than it needs: together they would set
+    // aside most of what is left, which a crash would lose.
+    const first = lacking.filter(({ lease }) => !lease.isAsking).map(({ lease }) => lease);
     const draws = lacking.map((claim): AccountDraw => {
-      const { lease } = claim;
+      const { account, token, isAsking } = claim.lease;
       const need = lackOf(claim);
-      return { account: lease.account, need, want: lease.want(need, nowMs), token: lease.token };
+      return { account, need, want: isAsking ? {} : claim.lease.want(need, nowMs), token };
     });
+    for (const lease of first) lease.isAsking = true;
     let answer: DrawAnswer;
     try {
       answer = await this.#source.draw({ draws });
     } catch (error) {
       this.#giveUp(claims);
       throw error;
+    } finally {
+      for (const lease of first) lease.isAsking = false;
     }
     if (!answer.ok) return answer;
     for (const [i, claim] of lacking.entries()) {
