@@ -25,18 +25,6 @@ export function monthAt(timeMs: number): Month {
   return { beginMs: Date.UTC(year, month), endMs: Date.UTC(year, month + 1) };
 }
 
-/** What `bytes` kept from one time to a later one are in each month that it touches. */
-export function accrueStorage(bytes: number, fromMs: number, toMs: number): MonthStorage[] {
-  const accrued: MonthStorage[] = [];
-  for (let atMs = fromMs; atMs < toMs; ) {
-    const month = monthAt(atMs);
-    const endMs = Math.min(month.endMs, toMs);
-    accrued.push({ month, byteMs: BigInt(bytes) * BigInt(endMs - atMs) });
-    atMs = endMs;
-  }
-  return accrued;
-}
-
 /** The charge for more of a month's storage of a class, after what was charged before. */
 export function chargeStorage(
   prices: ClassPrices,

@@ -3,7 +3,14 @@ import { describe, expect, it } from 'vitest';
 import { parseUsd } from '#bursar/core/money.js';
 import { type ClassPrices, classPrices, type PriceBook } from '#bursar/quota/prices/price-book.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
-import { accrueStorage, chargeStorage, monthAt } from '#bursar/quota/prices/storage-accrual.js';
+import { chargeStorage, type MonthStorage, monthAt } from '#bursar/quota/prices/storage-accrual.js';
+import {
+  accrue,
+  type BookOrder,
+  changeLevel,
+  openLevel,
+  takeDue,
+} from '#bursar/quota/storage/storage-level.js';
 import { fuzz, fuzzTimeoutMs, randomBelow } from '../../fuzz/seeded-random.ts';
 
 const books = readPriceBooks();
@@ -15,6 +22,17 @@ const TB = 2 ** 40;
 const dayMs = 24 * 3600 * 1000;
 const march = Date.UTC(2026, 2);
 const usd = (text: string): bigint => parseUsd(text) as bigint;
+
+const oneBook: BookOrder = { endMs: () => Number.POSITIVE_INFINITY, nextOf: (book) => book };
+
+/** What `bytes` kept from one time to a later one are in each month. */
+function accrueStorage(bytes: number, fromMs: number, toMs: number): MonthStorage[] {
+  const level = openLevel('a book', fromMs, oneBook);
+  changeLevel(level, bytes);
+  accrue(level, toMs, oneBook);
+  const due = takeDue(level, 'a book', oneBook);
+  return due.map((one) => ({ month: monthAt(one.fromMs), byteMs: one.byteMs }));
+}
 
 /** Charges one span after another, as a ledger does that keeps a total for each month. */
 class Bill {
