@@ -3,6 +3,7 @@
 // one line on stderr that says what to change.
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
+import { addAlarmCommands } from './alarm-commands.ts';
 import { type Flags, loadConfig, quietenSdk } from './config.ts';
 import { addCostCommand } from './cost-command.ts';
 import { addCostExampleCommand } from './cost-example-command.ts';
@@ -56,6 +57,7 @@ function makeProgram(): Command {
     addStoreCommands,
     addLimitCommands,
     addUsageCommand,
+    addAlarmCommands,
     addRecordsCommand,
     addCostCommand,
     addVerifyCommands,

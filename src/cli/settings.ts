@@ -238,6 +238,14 @@ export const settings = {
     isSwitch: true,
     parse: parseSwitch,
   }),
+  privateWebhooks: setting({
+    key: 'privateWebhooks',
+    placeholder: 'yes|no',
+    description: "tell alarms to tenants' webhooks in private networks",
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
   logLevel: setting({
     key: 'logLevel',
     placeholder: 'LEVEL',

@@ -14,6 +14,7 @@ import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
+import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
 import type { Rooms } from '../gateway/context.ts';
 import { startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
@@ -28,6 +29,7 @@ import { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
 import { readLimited } from '../quota/leases/account-tables.ts';
 import { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import type { Alarm } from '../quota/limits/alarms.ts';
 import { Rates } from '../quota/rates.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
 import { DigestPool } from '../tiering/digest-pool.ts';
@@ -72,7 +74,10 @@ export async function wire(config: Config, folder: DataFolder): Promise<WiredGat
 
 async function start(config: Config, folder: DataFolder, closers: Closers): Promise<WiredGateway> {
   const prices = new StorePrices(config, Date.now());
-  const ledger = await openLedger({ folder, closers, prices });
+  let alarms: AlarmTeller | undefined;
+  // Those that come before it is there are in the database.
+  const onAlarms = (all: readonly Alarm[]): void => alarms?.tell(all);
+  const ledger = await openLedger({ folder, closers, prices, onAlarms });
   const { tx: read } = opened(
     closers,
     openDatabase(folder.databaseFile, { readonly: true, cacheKib: readCacheKib }),
@@ -119,11 +124,13 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   startSweeper(config, rooms, opening.stores, closers);
   startStorageTimer(rooms, closers);
   const usageRollUp = startRollUp(parts);
+  alarms = await openAlarms(config, parts);
   closers.push(() => endSoon(opening.storeList));
   const onListening = (listened: string): void => {
     url ??= reachable(listened);
   };
-  await listen(config, rooms, { directory, folder, closers, onListening, usageRollUp });
+  const served = { directory, folder, closers, onListening, usageRollUp, alarms };
+  await listen(config, rooms, served);
   await announceEndpoint(rootKey, publicUrl());
   return { endpoint: publicUrl(), close: () => closeAll(closers) };
 }
@@ -132,7 +139,11 @@ async function openLedger({
   folder,
   closers,
   prices,
-}: Pick<Parts, 'folder' | 'closers'> & { prices: StorePrices }): Promise<Ledger> {
+  onAlarms,
+}: Pick<Parts, 'folder' | 'closers'> & {
+  prices: StorePrices;
+  onAlarms: (alarms: readonly Alarm[]) => void;
+}): Promise<Ledger> {
   const ledger = await Ledger.open({
     path: folder.databaseFile,
     rootKeys: folder.rootKeys.keys,
@@ -143,6 +154,7 @@ async function openLedger({
       process.exit(1);
     },
     onFailure: (reason) => process.stderr.write(`bursar: a commit failed: ${reason}\n`),
+    onAlarms,
   });
   closers.push(() => ledger.close());
   return ledger;
@@ -297,6 +309,18 @@ function startStorageTimer({ ledger, stores, bookOf }: Rooms, closers: Closers):
   timer.start();
 }
 
+async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {
+  const { folder, ledger, read, closers } = parts;
+  const policy = {
+    allowPrivate: config.privateWebhooks,
+    allowLoopback: isLoopbackAddress(config.listen.host),
+  };
+  const onError = (error: unknown) =>
+    process.stderr.write(`bursar: alarms were not told: ${String(error)}\n`);
+  const options = { read, sealer: folder.sealer, ledger, policy, onError };
+  return opened(closers, await AlarmTeller.open(options));
+}
+
 /** What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start. */
 function endSoon(storeList: RemoteStores): void {
   setTimeout(() => void storeList.close(), storeEndMsMax).unref();
@@ -308,12 +332,13 @@ interface Listening {
   closers: Closers;
   onListening: (url: string) => void;
   usageRollUp: UsageRollUp;
+  alarms: AlarmTeller;
 }
 
 async function listen(
   config: Config,
   rooms: Rooms,
-  { directory, folder, closers, onListening, usageRollUp }: Listening,
+  { directory, folder, closers, onListening, usageRollUp, alarms }: Listening,
 ): Promise<void> {
   const { host, port } = config.listen;
   let stopping = false;
@@ -324,6 +349,7 @@ async function listen(
       sealer: folder.sealer,
       rootKeys: folder.rootKeys,
       usageRollUp,
+      alarms,
       host,
       port,
       stallTimeoutMs: config.stallTimeoutMs,

@@ -11,6 +11,7 @@ import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
+import type { AlarmTeller } from './alarms/alarm-teller.ts';
 import type { Rooms } from './context.ts';
 import { takeCredentials } from './credentials.ts';
 import { DataVerifier } from './data-verifier.ts';
@@ -32,6 +33,7 @@ export interface GatewayOptions {
   sealer: Sealer;
   rootKeys: RootKeyFile;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
+  alarms: Pick<AlarmTeller, 'stateOf'>;
   host: string;
   /** 0: any free port. */
   port: number;
@@ -129,6 +131,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     proxies,
     verifier: new DataVerifier(rooms),
     usageRollUp: options.usageRollUp,
+    alarms: options.alarms,
     onIntegrityFailure: pipeline.onIntegrityFailure,
   });
   await registerNativeApi(app, native);

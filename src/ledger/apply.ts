@@ -23,8 +23,9 @@ import type { Tx } from '../core/database.ts';
 import { statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Cashier } from '../quota/cashier.ts';
-import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
+import { setAlarmHook } from '../quota/limits/alarm-hooks.ts';
 import { forgetAlarms } from '../quota/limits/alarms.ts';
+import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
 import { addRootKey } from './key-epochs.ts';
 import { CommitTerms, chargeAccrued } from './storage-upkeep.ts';
@@ -119,6 +120,11 @@ async function applyChange(
     case 'forgetLost':
       await accounts.forgetLost(change.account, moment.timeMs);
       return { ok: true, storage: noStorage, result: null };
+    case 'setAlarmHook': {
+      const isSet = await setAlarmHook(tx, change, moment.timeMs);
+      if (isSet) return { ok: true, storage: noStorage, result: null };
+      return { ok: false, code: change.hook ? 'NoSuchTenant' : 'NotFound' };
+    }
     case 'identity': {
       const outcome = await applyAuthzChange(tx, change.identity, moment.timeMs);
       return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;

@@ -15,6 +15,7 @@ import type { Draw } from '../quota/amounts.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { DrawAnswer, DrawRequest, Shortage } from '../quota/leases/requests.ts';
+import type { SetAlarmHook } from '../quota/limits/alarm-hooks.ts';
 
 /** Housekeeping of the gateway itself. Changes no object. */
 export type Housekeeping =
@@ -70,6 +71,7 @@ export type Change =
   | SetLimits
   /** Counts as unspent what crashes lost of an account. */
   | { kind: 'forgetLost'; account: string }
+  | ({ kind: 'setAlarmHook' } & SetAlarmHook)
   | { kind: 'none' };
 
 export interface SetLimits {

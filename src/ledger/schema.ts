@@ -2,6 +2,7 @@
 // `seq` and `idx` are the same number: the log index of the record that made the row.
 
 import { accountSchema } from '../quota/leases/account-tables.ts';
+import { alarmHookSchema } from '../quota/limits/alarm-hooks.ts';
 import { alarmSchema } from '../quota/limits/alarms.ts';
 import { transferSchema } from '../quota/prices/transfer-totals.ts';
 import { usageDaysSchema } from '../quota/roll-up/usage-days.ts';
@@ -247,7 +248,7 @@ CREATE TABLE parts (
 ) WITHOUT ROWID;
 
 -- quota: how much -----------------------------------------------------------------------------
-${accountSchema}${alarmSchema}${transferSchema}${storageSchema}${usageDaysSchema}
+${accountSchema}${alarmSchema}${alarmHookSchema}${transferSchema}${storageSchema}${usageDaysSchema}
 -- audit: what happened ------------------------------------------------------------------------
 CREATE TABLE records (
   idx INTEGER PRIMARY KEY,

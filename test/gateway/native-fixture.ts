@@ -150,6 +150,7 @@ export async function openFixture(): Promise<Fixture> {
     },
     commitFindings: async () => {},
     usageRollUp: { catchUp: async () => {} },
+    alarms: { stateOf: () => ({ waiting: 0, problem: null, toldAt: null }) },
     health: async () => ({ ready, stores: { local: ready ? 'ready' : 'failed' } }),
   };
 

@@ -15,6 +15,8 @@ import type { RootKeyFile } from '../../core/root-keys.ts';
 import type { Sealer } from '../../core/sealing.ts';
 import type { UsageRollUp } from '../../ledger/usage-roll-up.ts';
 import type { LeaseDesk } from '../../quota/leases/lease-desk.ts';
+import type { SetAlarmHook } from '../../quota/limits/alarm-hooks.ts';
+import type { AlarmTeller } from '../alarms/alarm-teller.ts';
 import type { Rooms } from '../context.ts';
 import type { DataVerifier, Finding } from '../data-verifier.ts';
 import type { StoreList } from '../store-list.ts';
@@ -45,7 +47,11 @@ export type LimitChange =
   | { type: 'forgetLost'; account: string };
 
 /** What a call can change. A root key is durable in its file already. */
-export type NativeChange = AuthzChange | LimitChange | { type: 'addRootKey'; key: RootKey };
+export type NativeChange =
+  | AuthzChange
+  | LimitChange
+  | ({ type: 'setAlarmHook' } & SetAlarmHook)
+  | { type: 'addRootKey'; key: RootKey };
 
 /** One authenticated call, ready to be committed. */
 export interface NativeEntry {
@@ -95,6 +101,7 @@ export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets'>
   /** Records and counts what the call of `entry` found damaged. Throws `Refusal`. */
   commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
+  alarms: Pick<AlarmTeller, 'stateOf'>;
   /** The state of the gateway's parts. */
   health(): Promise<{ ready: boolean } & Record<string, unknown>>;
 }

@@ -80,6 +80,8 @@ function changeOf({ change }: NativeEntry): Change {
       return { kind: 'addRootKey', key: change.key };
     case 'setLimits':
       return { ...change, kind: 'setLimits' };
+    case 'setAlarmHook':
+      return { ...change, kind: 'setAlarmHook' };
     case 'forgetLost':
       return { kind: 'forgetLost', account: change.account };
     default:

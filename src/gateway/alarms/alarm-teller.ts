@@ -1,0 +1,242 @@
+// Tells alarms to webhooks, each at least once, until it is taken or was tried too often. Invariants:
+// what is waiting is bounded for each webhook, so one that is down takes neither memory nor turns
+// from others; there is one request at a time to each; and an alarm is forgotten by the ledger only
+// when nobody is to be told of it any more, so it outlives the process.
+import type { AddressPolicy } from '../../authz/oidc/address-policy.ts';
+import { isoTime, nowMs } from '../../core/clock.ts';
+import type { Reader } from '../../core/database.ts';
+import type { Sealer } from '../../core/sealing.ts';
+import {
+  type AlarmHook,
+  hookContext,
+  readAlarmHook,
+  scopeOf,
+} from '../../quota/limits/alarm-hooks.ts';
+import { type Alarm, listUntoldAlarms } from '../../quota/limits/alarms.ts';
+import { type Message, messageOf, sendMessage } from './webhook.ts';
+
+export interface AlarmTellerOptions {
+  read: Reader;
+  sealer: Sealer;
+  ledger: {
+    keepHouse(work: { kind: 'noteToldAlarms'; ids: number[] }): Promise<number>;
+  };
+  /** Where tenants' webhooks may be; the operator's own may be in private networks too. */
+  policy: AddressPolicy;
+  onError: (error: unknown) => void;
+  /** Pauses after the first failure, the second and so on, milliseconds. */
+  pausesMs?: readonly number[];
+  /** What one attempt may take, milliseconds. */
+  attemptMs?: number;
+}
+
+const secondMs = 1000;
+const minuteMs = 60 * secondMs;
+const hourMs = 60 * minuteMs;
+
+/** After as many failures an alarm is given up: after about 16 hours. */
+const pausesMsDefault: readonly number[] = [
+  ...[5 * secondMs, 30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs],
+  ...[hourMs, 2 * hourMs, 4 * hourMs, 8 * hourMs],
+];
+const attemptMsDefault = 10 * secondMs;
+/** Waiting for one webhook. */
+const waitingMax = 100;
+/** Read at the start; what is behind them, at a later one. */
+const loadedMax = 10_000;
+
+interface Delivery {
+  alarm: Alarm;
+  failures: number;
+}
+
+/** What waits for one webhook, and how it goes. */
+interface Line {
+  tenant: string | null;
+  waiting: Delivery[];
+  /** In a row, whichever alarms they were. */
+  failures: number;
+  isSending: boolean;
+  timer: NodeJS.Timeout | null;
+  problem: string | null;
+  toldMs: number | null;
+}
+
+/** What its owner sees of a webhook. */
+export interface HookState {
+  waiting: number;
+  /** Why the last attempt failed; null: it did not. */
+  problem: string | null;
+  toldAt: string | null;
+}
+
+export class AlarmTeller {
+  readonly #options: AlarmTellerOptions;
+  readonly #instance: string;
+  readonly #lines = new Map<string, Line>();
+  /** By id: how many webhooks are yet to be told. */
+  readonly #open = new Map<number, number>();
+  #told: number[] = [];
+  #noting: Promise<void> = Promise.resolve();
+  readonly #stopping = new AbortController();
+
+  private constructor(options: AlarmTellerOptions, instance: string) {
+    this.#options = options;
+    this.#instance = instance;
+  }
+
+  /** Goes on with what an earlier run was not done with. */
+  static async open(options: AlarmTellerOptions): Promise<AlarmTeller> {
+    const { read } = options;
+    const row = await read.get<{ instance: string }>('SELECT instance FROM gateway');
+    const teller = new AlarmTeller(options, row?.instance ?? '');
+    await teller.#take(await listUntoldAlarms(read, loadedMax));
+    return teller;
+  }
+
+  /** Of alarms that have become durable. */
+  tell(alarms: readonly Alarm[]): void {
+    this.#take(alarms).catch(this.#options.onError);
+  }
+
+  async #take(alarms: readonly Alarm[]): Promise<void> {
+    const { read } = this.#options;
+    for (const alarm of alarms) {
+      // It became durable while the others were read.
+      if (this.#open.has(alarm.id)) continue;
+      const hooks = [
+        await readAlarmHook(read, alarm.tenant),
+        await readAlarmHook(read, null),
+      ].filter((hook) => hook !== undefined);
+      this.#open.set(alarm.id, hooks.length);
+      if (hooks.length === 0) this.#settle(alarm);
+      for (const hook of hooks) this.#enter(hook, alarm);
+    }
+  }
+
+  /** How it goes with a webhook, since the start. */
+  stateOf(tenant: string | null): HookState {
+    const line = this.#lines.get(scopeOf(tenant));
+    if (!line) return { waiting: 0, problem: null, toldAt: null };
+    const { waiting, problem, toldMs } = line;
+    return { waiting: waiting.length, problem, toldAt: toldMs === null ? null : isoTime(toldMs) };
+  }
+
+  /** Ends what is under way; what was not taken is told after the next start. */
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    for (const { timer } of this.#lines.values()) if (timer) clearTimeout(timer);
+    await this.#noting;
+  }
+
+  #enter({ tenant }: AlarmHook, alarm: Alarm): void {
+    const scope = scopeOf(tenant);
+    let line = this.#lines.get(scope);
+    if (!line) {
+      line = {
+        ...{ tenant, waiting: [], failures: 0, isSending: false },
+        ...{ timer: null, problem: null, toldMs: null },
+      };
+      this.#lines.set(scope, line);
+    }
+    if (line.waiting.length >= waitingMax) this.#giveWay(line);
+    line.waiting.push({ alarm, failures: 0 });
+    if (!line.timer) this.#advance(line);
+  }
+
+  /** The oldest goes; one of a token before others, since anybody can make any number of those. */
+  #giveWay({ waiting }: Line): void {
+    const place = waiting.findIndex(({ alarm }) => alarm.account.startsWith('token:'));
+    const [dropped] = waiting.splice(Math.max(place, 0), 1);
+    if (dropped) this.#settle(dropped.alarm);
+  }
+
+  #advance(line: Line): void {
+    if (line.isSending || this.#stopping.signal.aborted) return;
+    const delivery = line.waiting.shift();
+    if (!delivery) return;
+    line.isSending = true;
+    this.#attempt(line, delivery)
+      .catch(this.#options.onError)
+      .finally(() => {
+        line.isSending = false;
+        if (!line.timer) this.#advance(line);
+      });
+  }
+
+  async #attempt(line: Line, delivery: Delivery): Promise<void> {
+    const { read } = this.#options;
+    const hook = await readAlarmHook(read, line.tenant);
+    // Removed meanwhile: there is nobody to tell.
+    if (!hook) return this.#settle(delivery.alarm);
+    try {
+      await this.#send(hook, messageOf(delivery.alarm, this.#instance));
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return;
+      this.#fail(line, delivery, error);
+      return;
+    }
+    line.failures = 0;
+    line.problem = null;
+    line.toldMs = nowMs();
+    this.#settle(delivery.alarm);
+  }
+
+  async #send({ tenant, url, sealedSecret }: AlarmHook, message: Message): Promise<void> {
+    const { sealer, policy, attemptMs = attemptMsDefault } = this.#options;
+    const secret = sealer.open(sealedSecret, hookContext(tenant));
+    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(attemptMs)]);
+    const own = tenant === null ? { allowPrivate: true, allowLoopback: true } : policy;
+    await sendMessage({ url, secret }, message, { policy: own, nowMs: nowMs(), signal });
+  }
+
+  /** What was not taken goes behind the others, so that one which is always refused stops none. */
+  #fail(line: Line, delivery: Delivery, error: unknown): void {
+    const { pausesMs = pausesMsDefault } = this.#options;
+    line.problem = reasonOf(error);
+    line.failures += 1;
+    delivery.failures += 1;
+    if (delivery.failures > pausesMs.length) this.#settle(delivery.alarm);
+    else line.waiting.push(delivery);
+    const pauseMs = pausesMs[Math.min(line.failures, pausesMs.length) - 1] ?? 0;
+    // Between half of it and all, so that gateways do not come together.
+    line.timer = setTimeout(
+      () => {
+        line.timer = null;
+        this.#advance(line);
+      },
+      pauseMs * (0.5 + Math.random() / 2),
+    );
+    line.timer.unref();
+  }
+
+  /** One webhook less is to be told. */
+  #settle({ id }: Alarm): void {
+    const left = (this.#open.get(id) ?? 0) - 1;
+    if (left > 0) {
+      this.#open.set(id, left);
+      return;
+    }
+    this.#open.delete(id);
+    this.#told.push(id);
+    if (this.#told.length === 1) this.#noting = this.#noting.then(() => this.#note());
+  }
+
+  async #note(): Promise<void> {
+    const ids = this.#told;
+    this.#told = [];
+    try {
+      await this.#options.ledger.keepHouse({ kind: 'noteToldAlarms', ids });
+    } catch (error) {
+      // They are told again after the next start.
+      this.#options.onError(error);
+    }
+  }
+}
+
+/** Where several addresses were tried there is a code, and no message. */
+function reasonOf(error: unknown): string {
+  const { name, message, code } = error as NodeJS.ErrnoException;
+  if (name === 'TimeoutError' || name === 'AbortError') return 'it did not answer in time';
+  return message || String(code);
+}

@@ -1,0 +1,92 @@
+// One message to a webhook, signed so that its receiver knows whose it is and that it is not an old
+// one. Invariant: the same alarm has the same id however often it is sent.
+// Specification: Standard Webhooks 1.0.0 (symmetric signatures, `v1`).
+import { createHmac, randomBytes } from 'node:crypto';
+import type { AddressPolicy } from '../../authz/oidc/address-policy.ts';
+import { isLoopbackAddress } from '../../authz/oidc/address-policy.ts';
+import { askGuarded } from '../../authz/oidc/guarded-request.ts';
+import { isoTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { amountText } from '../../quota/cap-report.ts';
+import type { Alarm } from '../../quota/limits/alarms.ts';
+import { windowEndMs } from '../../quota/limits/windows.ts';
+
+const secretBytes = 32;
+const urlLengthMax = 2048;
+
+/** What receivers verify with, as their libraries take it. */
+export function secretText(secret: Uint8Array): string {
+  return `whsec_${Buffer.from(secret).toString('base64')}`;
+}
+
+export function newSecret(): Buffer {
+  return randomBytes(secretBytes);
+}
+
+/** Throws Refusal InvalidInput unless messages can be sent there: by TLS, or on this machine. */
+export function checkHookUrl(text: string): void {
+  const url = text.length <= urlLengthMax && URL.canParse(text) ? new URL(text) : undefined;
+  const host = url?.hostname.replace(/^\[(.*)\]$/, '$1') ?? '';
+  const isSecure =
+    url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackAddress(host));
+  if (url && isSecure && !url.username && !url.password && !url.hash) return;
+  throw new Refusal('InvalidInput', {
+    message: 'body.url must be an https URL, without a user or a fragment.',
+    fields: { field: 'body.url' },
+  });
+}
+
+export interface Message {
+  id: string;
+  body: string;
+}
+
+/** `instance` tells this gateway's alarms from those of others, and of one before a rebuild. */
+export function messageOf(alarm: Alarm, instance: string): Message {
+  const { id, account, tenant, principal, meter, window, percent, limit, used, beginMs } = alarm;
+  const endMs = window === 'total' ? Infinity : windowEndMs(window, beginMs);
+  const body = {
+    type: 'budget.alarm',
+    timestamp: isoTime(alarm.timeMs),
+    data: {
+      ...{ account, tenant, principal: principal || null, meter, window, percent },
+      ...{ limit: amountText(meter, limit), used: amountText(meter, used) },
+      resetAt: Number.isFinite(endMs) ? isoTime(endMs) : null,
+      record: id,
+    },
+  };
+  return { id: `msg_${instance}_${id}`, body: JSON.stringify(body) };
+}
+
+/**
+ * Sends a message once; resolves when it was taken (2xx). Rejects with an Error that says, for the
+ * webhook's owner, what is wrong.
+ */
+export async function sendMessage(
+  hook: { url: string; secret: Uint8Array },
+  { id, body }: Message,
+  given: { policy: AddressPolicy; nowMs: number; signal: AbortSignal },
+): Promise<void> {
+  const timestamp = String(Math.floor(given.nowMs / 1000));
+  const signed = createHmac('sha256', hook.secret).update(`${id}.${timestamp}.${body}`);
+  const headers = {
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body)),
+    'user-agent': 'bursar',
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': `v1,${signed.digest('base64')}`,
+  };
+  const { policy, signal } = given;
+  const request = {
+    url: new URL(hook.url),
+    policy,
+    method: 'POST',
+    headers,
+    body,
+    signal,
+  } as const;
+  await askGuarded(request, async ({ statusCode = 0 }) => {
+    if (statusCode < 200 || statusCode > 299) throw new Error(`it answered ${statusCode}`);
+  });
+}

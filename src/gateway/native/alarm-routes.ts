@@ -1,0 +1,106 @@
+// Native API: where alarms are told, one webhook for a tenant and one for the gateway, which gets the
+// alarms of all. Invariant: the secret is answered once, when it is made; nobody but an operator
+// reads or sets the gateway's.
+import { isoTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { hookContext, readAlarmHook } from '../../quota/limits/alarm-hooks.ts';
+import { checkHookUrl, newSecret, secretText } from '../alarms/webhook.ts';
+import { type Call, type NativeRoute, type Outcome, refuseDelegated } from './route.ts';
+import { answerObject, closedObject, name, time } from './schemas.ts';
+
+const url = {
+  type: 'string',
+  maxLength: 2048,
+  description: 'Where messages are sent by POST: https://….',
+} as const;
+
+const timeOrNull = { ...time, type: ['string', 'null'] };
+
+const members = {
+  tenant: { anyOf: [name, { type: 'null' }], description: 'null: the gateway’s.' },
+  url,
+  createdAt: time,
+  waiting: { type: 'integer', description: 'Messages that were not taken yet.' },
+  problem: { type: ['string', 'null'], description: 'Why the last attempt failed.' },
+  toldAt: { ...timeOrNull, description: 'When a message was last taken, since the start.' },
+};
+
+const hook = answerObject(members);
+const made = answerObject({
+  ...members,
+  secret: { type: 'string', description: 'What messages are signed with. It is not shown again.' },
+});
+
+export const alarmRoutes: NativeRoute[] = [
+  ...routesAt('/_/v1/tenants/:t/alarm-hook', 'Tenant', 'a tenant’s accounts'),
+  ...routesAt('/_/v1/alarm-hook', 'Gateway', 'all accounts'),
+];
+
+function routesAt(path: string, whose: string, accounts: string): NativeRoute[] {
+  return [
+    {
+      method: 'PUT',
+      url: path,
+      action: 'bursar:PutAlarmHook',
+      operation: `Put${whose}AlarmHook`,
+      summary: `Tell the alarms of ${accounts} to this webhook, with a new secret.`,
+      status: 200,
+      body: closedObject({ url }, ['url']),
+      answer: made,
+      run: async (call) => putHook(call),
+    },
+    {
+      method: 'GET',
+      url: path,
+      action: 'bursar:GetAlarmHook',
+      operation: `Get${whose}AlarmHook`,
+      summary: `Show the webhook that the alarms of ${accounts} are told to.`,
+      status: 200,
+      answer: hook,
+      run: async (call) => ({ answer: await showHook(call, tenantOf(call)) }),
+    },
+    {
+      method: 'DELETE',
+      url: path,
+      action: 'bursar:DeleteAlarmHook',
+      operation: `Delete${whose}AlarmHook`,
+      summary: `Tell no webhook of the alarms of ${accounts}.`,
+      status: 204,
+      run: async (call) => ({
+        change: { type: 'setAlarmHook', tenant: tenantOf(call), hook: null },
+        answer: async () => null,
+      }),
+    },
+  ];
+}
+
+/** null: the gateway's is meant. Throws `AccessDenied` to who may not. */
+function tenantOf({ params, reach }: Call): string | null {
+  if (params.t !== undefined) return params.t;
+  if (reach !== 'all') throw new Refusal('AccessDenied');
+  return null;
+}
+
+function putHook(call: Call): Outcome {
+  // It would tell what happens long after the token.
+  refuseDelegated(call);
+  const tenant = tenantOf(call);
+  const { url: wanted } = call.body as { url: string };
+  checkHookUrl(wanted);
+  const secret = newSecret();
+  const sealedSecret = call.deps.sealer.seal(secret, hookContext(tenant));
+  return {
+    change: { type: 'setAlarmHook', tenant, hook: { url: wanted, sealedSecret } },
+    answer: async () => ({ ...(await showHook(call, tenant)), secret: secretText(secret) }),
+  };
+}
+
+async function showHook({ deps }: Call, tenant: string | null): Promise<object> {
+  const found = await readAlarmHook(deps.read, tenant);
+  if (!found) {
+    const isThere = tenant === null || (await deps.directory.readTenant(tenant)) !== undefined;
+    throw new Refusal(isThere ? 'NotFound' : 'NoSuchTenant');
+  }
+  const { url: place, createdMs } = found;
+  return { tenant, url: place, createdAt: isoTime(createdMs), ...deps.alarms.stateOf(tenant) };
+}
