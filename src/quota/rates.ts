@@ -4,9 +4,11 @@
 // an account without rates costs a look into a map.
 import type { Limits } from '../core/quota-terms.ts';
 import { BytePipe, type Turn } from './byte-pipe.ts';
+import { tightest } from './limits/limit-set.ts';
 import { TokenBucket } from './token-bucket.ts';
 
 interface Rate {
+  limits: Limits;
   requests: TokenBucket | null;
   bytes: BytePipe | null;
   /** Is it a token's, which is forgotten when it is at rest? */
@@ -42,8 +44,9 @@ export class Rates {
     const known = this.#rates.get(account)?.bytes;
     known?.setRate(bytes ?? null);
     this.#rates.delete(account);
-    if (requests === undefined && bytes === undefined) return;
+    if (!limits || (requests === undefined && bytes === undefined)) return;
     this.#rates.set(account, {
+      limits,
       requests: requests === undefined ? null : new TokenBucket(requests),
       bytes: bytes === undefined ? null : (known ?? new BytePipe(bytes)),
       isIntroduced: false,
@@ -52,8 +55,12 @@ export class Rates {
 
   /** Tells of a token, whose limits are its link's, before each request with it. */
   introduce(account: string, limits: Limits): void {
-    if (limits.rate === undefined || this.#rates.has(account)) return;
-    this.setLimits(account, limits);
+    if (limits.rate === undefined) return;
+    const known = this.#rates.get(account)?.limits;
+    if (known === limits) return;
+    const all = known ? tightest(known, limits) : limits;
+    if (all === known) return;
+    this.setLimits(account, all);
     const rate = this.#rates.get(account);
     if (rate) rate.isIntroduced = true;
   }

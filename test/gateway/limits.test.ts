@@ -250,6 +250,7 @@ describe('what is set', () => {
     ['null', { requests: null }],
     ['null for a window', { requests: { day: null } }],
     ['a rate of something else', { rate: { objects: 1 } }],
+    ['a rate that lets nothing pass', { rate: { requests: 0 } }],
     ['a list', []],
   ])('is not %s', async (_title, body) => {
     const { status, json } = await put('cms/boss', account, body);

@@ -9,8 +9,9 @@ const money = {
   description: 'USD in decimal, such as "12.50".',
 } as const;
 const count = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
+const speed = { ...count, minimum: 1 } as const;
 
-type Amount = typeof money | typeof count;
+type Amount = typeof money | typeof count | typeof speed;
 
 const described: Record<Meter, string> = {
   spend: 'Money, in each of these windows.',
@@ -41,7 +42,7 @@ function limitsSchema(shape: (amount: Amount) => object, of: (amounts: object) =
     minProperties: 1,
     properties: {
       ...Object.fromEntries(byMeter),
-      rate: amountsOf(['requests', 'bytes'], count, 'Most a second; bytes are sent more slowly.'),
+      rate: amountsOf(['requests', 'bytes'], speed, 'Most a second; bytes are sent more slowly.'),
     },
   };
 }

@@ -7,7 +7,7 @@ import { expiredTokenKeptMs } from '../../core/limits.ts';
 import { type Limits, meters } from '../../core/quota-terms.ts';
 import { addAmounts, type Draw, isEmpty, type TokenFacts } from '../amounts.ts';
 import type { Reached } from '../limits/alarms.ts';
-import { limitSetOf } from '../limits/limit-set.ts';
+import { limitSetOf, tightest } from '../limits/limit-set.ts';
 import {
   type AccountState,
   beginWindows,
@@ -266,8 +266,10 @@ export class AccountBook {
   /** Its limits never change, so those that the ledger met first hold. */
   #meetToken(entry: Entry, token: TokenFacts, limits: Limits | null): void {
     const { state } = entry;
-    if (limits && state.limits === null) {
-      state.limits = limitSetOf(limits);
+    const known = state.limits?.limits;
+    const all = limits && known ? tightest(known, limits) : limits;
+    if (all && all !== known) {
+      state.limits = limitSetOf(all);
       this.#change(entry);
     }
     if (state.token && state.token.expiresAtMs >= token.expiresAtMs) return;

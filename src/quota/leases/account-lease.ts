@@ -14,7 +14,7 @@ type Counts = Record<Meter, number>;
 export class AccountLease {
   readonly account: string;
   /** Of a token, which the ledger may not know yet. */
-  readonly token: LimitedToken | undefined;
+  token: LimitedToken | undefined;
   limited: readonly Meter[];
   /** Reservations and requests under way that come back to it. */
   holds = 0;

@@ -7,7 +7,7 @@
 // An account without limits costs a look into a map.
 import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
 import { amountMax, type Draw, type MeterAmounts } from '../amounts.ts';
-import { limitedMeters, limitSetOf } from '../limits/limit-set.ts';
+import { limitedMeters, limitSetOf, tightest } from '../limits/limit-set.ts';
 import { AccountLease } from './account-lease.ts';
 import type {
   AccountDraw,
@@ -80,17 +80,25 @@ export class LeaseDesk {
     if (limited.length > 0) this.#limited.set(account, limited);
     else this.#limited.delete(account);
     const lease = this.#leases.get(account);
-    if (!lease) return;
-    this.#return(lease);
-    lease.limit(limited);
-    void this.#sendReturns();
+    if (lease) this.#relimit(lease, limited);
   }
 
   /** Tells of a token, whose limits are its link's, before it is first drawn on. */
   introduce(account: string, token: LimitedToken): void {
-    if (this.#leases.has(account) || this.#limited.has(account)) return;
-    const limited = shared(limitedMeters(limitSetOf(token.limits)));
-    this.#leases.set(account, new AccountLease(account, limited, token));
+    const lease = this.#leases.get(account);
+    const known = lease?.token?.limits;
+    if (known === token.limits) return;
+    const limits = known ? tightest(known, token.limits) : token.limits;
+    if (limits === known) return;
+    const limited = shared(limitedMeters(limitSetOf(limits)));
+    if (!lease) {
+      this.#leases.set(account, new AccountLease(account, limited, token));
+      return;
+    }
+    // Another link with the same id, and tighter.
+    lease.token = { ...token, limits };
+    this.#edition += 1;
+    this.#relimit(lease, limited);
   }
 
   /** Reserves from memory; undefined when that does not hold enough, and `reserve` must be asked. */
@@ -159,6 +167,12 @@ export class LeaseDesk {
     for (const { lease, limited, amounts } of holds) {
       for (const meter of limited) this.#credit(lease, meter, amounts[meter] ?? 0);
     }
+  }
+
+  #relimit(lease: AccountLease, limited: readonly Meter[]): void {
+    this.#return(lease);
+    lease.limit(limited);
+    void this.#sendReturns();
   }
 
   #release(holds: readonly Hold[], isPosted: boolean): void {

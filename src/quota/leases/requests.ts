@@ -19,7 +19,7 @@ export interface AccountDraw {
   need: MeterAmounts;
   /** As much of it beyond the need as the limit's nearness allows; possibly nothing. */
   want: MeterAmounts;
-  /** Its limits become the account's if it has none. */
+  /** Its limits become the account's: of those it has, the tighter. */
   token?: LimitedToken;
 }
 
@@ -47,6 +47,9 @@ export interface Settlement {
   /** Did limits change between its steps? Then more may be used than was held. */
   isMixed: boolean;
 }
+
+/** Of what had nothing reserved. */
+export const noSettlement: Settlement = { held: [], isMixed: false };
 
 /** Why an operation is refused: `used + reserved + asked` would be more than `limit`. */
 export interface Shortage {

@@ -53,6 +53,27 @@ export function limitSetOf(limits: Limits): LimitSet {
   return { limits, caps };
 }
 
+/**
+ * The limits of two links with one `jti`, which are one account: of all that either has the tighter.
+ * `known` itself where the other adds nothing.
+ */
+export function tightest(known: Limits, other: Limits): Limits {
+  const all: Record<string, Record<string, string | number>> = {};
+  for (const [name, amounts] of Object.entries(known)) all[name] = { ...amounts };
+  let isTighter = false;
+  for (const [name, amounts] of Object.entries(other)) {
+    all[name] ??= {};
+    const into = all[name];
+    for (const [part, amount] of Object.entries(amounts)) {
+      const before = into[part];
+      if (before !== undefined && amountOf(amount) >= amountOf(before)) continue;
+      into[part] = amount;
+      isTighter = true;
+    }
+  }
+  return isTighter ? (all as Limits) : known;
+}
+
 /** A limit beyond what an account can count holds by itself. */
 function amountOf(amount: string | number): bigint {
   return typeof amount === 'number' ? BigInt(amount) : (parseUsd(amount) ?? picodollarsMax);
