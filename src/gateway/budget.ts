@@ -50,6 +50,8 @@ export class Budget {
   #retrievalBytes = 0;
   #sourceClass: string | null = null;
   #isCharged = false;
+  /** Whose charge is on its way to the record. */
+  #posted: Reservation | null = null;
 
   constructor(
     desk: LeaseDesk,
@@ -141,6 +143,7 @@ export class Budget {
     storageClass: string = standardClass,
   ): Charge {
     const settlement = this.#reservation?.post() ?? null;
+    this.#posted = this.#reservation;
     this.#reservation = null;
     const isFirst = !this.#isCharged && this.#price !== 'free';
     this.#isCharged = true;
@@ -155,6 +158,12 @@ export class Budget {
       },
       settlement: settlement && settlement.held.length > 0 ? settlement : null,
     };
+  }
+
+  /** The last charge was not recorded, and so nobody was charged: what it held is free again. */
+  uncharge(): void {
+    this.#posted?.unpost();
+    this.#posted = null;
   }
 
   /** Ends it; harmless after a charge. */

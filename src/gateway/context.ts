@@ -322,7 +322,10 @@ export class Context {
       backend: this.#billOf(asked),
       record: this.draft(200, null, charge, told),
     });
-    if (asked && result.index === null) this.#tallies?.add(asked);
+    if (result.index === null) {
+      this.#budget?.uncharge();
+      if (asked) this.#tallies?.add(asked);
+    }
     if (changesBucket(change)) this.rooms.buckets.forget(this.bucketTenant, this.bucketName);
     if (result.index !== null) this.index = result.index;
     if (result.ok && store !== undefined) this.#confirm(store, change, result.index);

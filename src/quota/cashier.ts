@@ -10,10 +10,11 @@ import {
   priceUse,
   transferOf,
 } from './backend-cost.ts';
-import { type Charge, drawsOf } from './charge.ts';
+import { type Charge, drawsOf, type Stored } from './charge.ts';
 import { AccountBook } from './leases/account-book.ts';
 import { AccountTables } from './leases/account-tables.ts';
-import { chargeOperation } from './prices/charges.ts';
+import { noSettlement } from './leases/requests.ts';
+import { chargeOperation, type MonthTransfers } from './prices/charges.ts';
 import type { PriceBook } from './prices/price-book.ts';
 import type { PriceBooks } from './prices/price-books.ts';
 import { TransferTotals } from './prices/transfer-totals.ts';
@@ -35,18 +36,15 @@ export class Cashier {
     this.storage = new StorageCharges(tx, this.accounts, books);
   }
 
-  /** Charges an operation, and what it added to or removed from what is stored; gives its cost. */
-  async charge(
-    { who, transfer, pricing, settlement }: Charge,
-    stored: { storedBytes: number; storedObjects: number },
-    timeMs: number,
-  ): Promise<Picodollars> {
-    const { requests, ingressBytes, egressBytes } = transfer;
-    const cost = await this.#price(transfer, pricing, timeMs);
-    const moved = { requests, ingressBytes, egressBytes, spend: Number(cost) };
-    const used = drawsOf(who, moved, stored);
-    await this.accounts.post(settlement ?? { held: [], isMixed: false }, used, timeMs);
-    return cost;
+  /**
+   * Charges an operation, and what it added to or removed from what is stored; gives its cost, at once
+   * where nothing has to be read for it.
+   */
+  charge(charge: Charge, stored: Stored, timeMs: number): Picodollars | Promise<Picodollars> {
+    const before = this.#addTransfer(charge, timeMs);
+    return before instanceof Promise
+      ? before.then((known) => this.#chargeAfter(known, charge, stored, timeMs))
+      : this.#chargeAfter(before, charge, stored, timeMs);
   }
 
   /** Ends what an operation had reserved that is not charged, since budgets refused it. */
@@ -62,7 +60,7 @@ export class Cashier {
       const before = await this.#backendTotals.add(book, transferOf(use), timeMs);
       const cost = priceUse(book, use, before);
       const draws = backendDraws(tenant, use, cost);
-      await this.accounts.post({ held: [], isMixed: false }, draws, timeMs);
+      await this.accounts.post(noSettlement, draws, timeMs);
       priced.push({ ...use, cost });
     }
     return priced;
@@ -82,16 +80,40 @@ export class Cashier {
     this.accounts.discard();
   }
 
-  async #price(
-    transfer: Charge['transfer'],
-    { book: name, price, ...classes }: Charge['pricing'],
+  /** Of the month's transfers before it; null: it costs nothing. */
+  #addTransfer(
+    { transfer, pricing }: Charge,
     timeMs: number,
-  ): Promise<Picodollars> {
-    if (price === 'free' && transfer.egressBytes === 0 && transfer.ingressBytes === 0) return 0n;
-    const book = this.#bookOf(name);
-    const before = await this.#totals.add(book, transfer, timeMs);
-    const priced = transfer.requests > 0 ? price : 'free';
-    return chargeOperation(book, { ...transfer, ...classes, price: priced }, before).total;
+  ): MonthTransfers | null | Promise<MonthTransfers> {
+    const { egressBytes, ingressBytes } = transfer;
+    if (pricing.price === 'free' && egressBytes === 0 && ingressBytes === 0) return null;
+    return this.#totals.add(this.#bookOf(pricing.book), transfer, timeMs);
+  }
+
+  #chargeAfter(
+    before: MonthTransfers | null,
+    { who, transfer, pricing, settlement }: Charge,
+    stored: Stored,
+    timeMs: number,
+  ): Picodollars | Promise<Picodollars> {
+    const { requests, ingressBytes, egressBytes } = transfer;
+    const cost = before ? this.#price(transfer, pricing, before) : 0n;
+    const moved = { requests, ingressBytes, egressBytes, spend: Number(cost) };
+    const used = drawsOf(who, moved, stored);
+    const posted = this.accounts.post(settlement ?? noSettlement, used, timeMs);
+    return posted ? posted.then(() => cost) : cost;
+  }
+
+  #price(
+    { requests, ingressBytes, egressBytes, retrievalBytes }: Charge['transfer'],
+    { book, price, storageClass, sourceClass }: Charge['pricing'],
+    before: MonthTransfers,
+  ): Picodollars {
+    const operation = {
+      ...{ storageClass, sourceClass, ingressBytes, egressBytes, retrievalBytes },
+      price: requests > 0 ? price : ('free' as const),
+    };
+    return chargeOperation(this.#bookOf(book), operation, before).total;
   }
 
   #bookOf(name: string): PriceBook {

@@ -17,6 +17,12 @@ export interface Charged {
   bucket: { tenant: string; name: string; owner: string } | null;
 }
 
+/** What an operation added to or, less than 0, removed from what is stored. */
+export interface Stored {
+  storedBytes: number;
+  storedObjects: number;
+}
+
 /** What an operation moved. Bytes are counted as sent on the wire, without HTTP framing. */
 export interface Transfer {
   requests: number;
@@ -59,7 +65,7 @@ export const noTransfer: Readonly<Transfer> = {
 export function drawsOf(
   { tenant, principal, tokens, bucket }: Charged,
   moved: MeterAmounts,
-  stored: { storedBytes: number; storedObjects: number } | null,
+  stored: Stored | null,
 ): Draw[] {
   const isStored = stored !== null && (stored.storedBytes !== 0 || stored.storedObjects !== 0);
   const both = isStored ? { ...moved, ...stored } : moved;
@@ -90,7 +96,7 @@ export function drawsOfOwner(bucket: NonNullable<Charged['bucket']>, cost: Picod
   return drawsOf({ tenant, principal, tokens: [], bucket }, { spend: Number(cost) }, null);
 }
 
-function addedOf(stored: { storedBytes: number; storedObjects: number }): MeterAmounts {
+function addedOf(stored: Stored): MeterAmounts {
   return {
     storedBytes: Math.max(0, stored.storedBytes),
     storedObjects: Math.max(0, stored.storedObjects),

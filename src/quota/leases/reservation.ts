@@ -12,11 +12,6 @@ export interface Hold {
   readonly amounts: MeterAmounts;
 }
 
-interface Held {
-  account: string;
-  amounts: { [M in Meter]?: number };
-}
-
 export class Reservation {
   /** Of the desk only. */
   readonly holds: Hold[];
@@ -41,19 +36,7 @@ export class Reservation {
     if (this.#state !== 'open') throw new Error('a reservation was resolved twice');
     this.#state = 'posted';
     this.#desk.resolve(this, true);
-    const held: Held[] = [];
-    for (const { lease, limited, amounts } of this.holds) {
-      const { account } = lease;
-      let sums = held.find((one) => one.account === account);
-      if (!sums) {
-        sums = { account, amounts: {} };
-        held.push(sums);
-      }
-      for (const meter of limited) {
-        sums.amounts[meter] = (sums.amounts[meter] ?? 0) + (amounts[meter] ?? 0);
-      }
-    }
-    return { held, isMixed: this.isMixed };
+    return { held: sumHolds(this.holds), isMixed: this.isMixed };
   }
 
   /** After a post whose commit left no record, and so charged nothing: makes it all free again. */
@@ -69,4 +52,42 @@ export class Reservation {
     this.#state = 'void';
     this.#desk.resolve(this, false);
   }
+}
+
+/**
+ * By account. Accounts that hold the same share one object, which crosses threads as one: most do,
+ * since what an operation asks of one it asks of the others.
+ */
+function sumHolds(holds: readonly Hold[]): Held[] {
+  const all: Held[] = [];
+  const sums: { before: MeterAmounts | undefined; hold: Hold; amounts: MeterAmounts }[] = [];
+  for (const hold of holds) {
+    const { account } = hold.lease;
+    const held = all.find((one) => one.account === account);
+    const before = held?.amounts;
+    let sum = sums.find((one) => one.before === before && isAlike(one.hold, hold));
+    if (!sum) {
+      sum = { before, hold, amounts: addHold(before, hold) };
+      sums.push(sum);
+    }
+    if (held) held.amounts = sum.amounts;
+    else all.push({ account, amounts: sum.amounts });
+  }
+  return all;
+}
+
+interface Held {
+  account: string;
+  amounts: MeterAmounts;
+}
+
+function isAlike(one: Hold, other: Hold): boolean {
+  return one.amounts === other.amounts && one.limited === other.limited;
+}
+
+/** Meters without a limit are not held; of one that has, nothing may be. */
+function addHold(before: MeterAmounts | undefined, { limited, amounts }: Hold): MeterAmounts {
+  const sum: { [M in Meter]?: number } = { ...before };
+  for (const meter of limited) sum[meter] = (sum[meter] ?? 0) + (amounts[meter] ?? 0);
+  return sum;
 }

@@ -13,7 +13,7 @@ export const shippedFolder = fileURLToPath(new URL('../../../price-books/', impo
 export const freeMarket = 'none/none';
 
 /** A provider's region, `aws/us-east-1`. Names have no slash, so no two have one text. */
-export function marketOf({ provider, region }: PriceBook): string {
+export function marketOf({ provider, region }: Pick<PriceBook, 'provider' | 'region'>): string {
   return `${provider}/${region}`;
 }
 

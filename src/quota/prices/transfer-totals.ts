@@ -4,9 +4,10 @@
 // Invariant: after a rollback comes `discard`, before a commit `flush`; the ledger's thread alone
 // writes, so what was read stays true.
 import type { Tx } from '../../core/database.ts';
-import { windowBeginMs } from '../limits/windows.ts';
+import { windowBeginMs, windowEndMs } from '../limits/windows.ts';
 import type { MonthTransfers } from './charges.ts';
 import type { PriceBook } from './price-book.ts';
+import { marketOf } from './price-books.ts';
 
 export const transferSchema = `
 CREATE TABLE quota_transfers (     -- of the latest month in which there were any
@@ -20,10 +21,11 @@ CREATE TABLE quota_transfers (     -- of the latest month in which there were an
 ) WITHOUT ROWID;
 `;
 
-interface Total {
-  provider: string;
-  region: string;
+type Market = Pick<PriceBook, 'provider' | 'region'>;
+
+interface Total extends Market {
   monthMs: number;
+  endMs: number;
   ingressBytes: number;
   egressBytes: number;
 }
@@ -39,20 +41,25 @@ export class TransferTotals {
     this.#side = side;
   }
 
-  /** Adds an operation's bytes; gives what there was in the month before it. */
-  async add(
-    { provider, region }: Pick<PriceBook, 'provider' | 'region'>,
+  /** Adds an operation's bytes; gives what there was in the month before it, at once if it is known. */
+  add(
+    market: Market,
+    moved: MonthTransfers,
+    timeMs: number,
+  ): MonthTransfers | Promise<MonthTransfers> {
+    const total = this.#totals.get(marketOf(market));
+    if (total) return this.#addTo(total, moved, timeMs);
+    return this.#load(market).then((loaded) => this.#addTo(loaded, moved, timeMs));
+  }
+
+  #addTo(
+    total: Total,
     { ingressBytes, egressBytes }: MonthTransfers,
     timeMs: number,
-  ): Promise<MonthTransfers> {
-    const place = `${provider}/${region}`;
-    let total = this.#totals.get(place);
-    if (!total) {
-      total = (await this.#read(provider, region)) ?? emptyTotal(provider, region);
-      this.#totals.set(place, total);
+  ): MonthTransfers {
+    if (timeMs >= total.endMs) {
+      Object.assign(total, emptyTotal(total, windowBeginMs('month', timeMs)));
     }
-    const monthMs = windowBeginMs('month', timeMs);
-    if (monthMs > total.monthMs) Object.assign(total, emptyTotal(provider, region), { monthMs });
     const before = { ingressBytes: total.ingressBytes, egressBytes: total.egressBytes };
     total.ingressBytes += ingressBytes;
     total.egressBytes += egressBytes;
@@ -81,8 +88,8 @@ export class TransferTotals {
     this.#totals.clear();
   }
 
-  #read(provider: string, region: string): Promise<Total | undefined> {
-    return this.#tx.get<Total>(
+  async #load({ provider, region }: Market): Promise<Total> {
+    const row = await this.#tx.get<Omit<Total, 'endMs'>>(
       `SELECT provider, region, month_ms AS monthMs, ingress_bytes AS ingressBytes,
          egress_bytes AS egressBytes FROM quota_transfers
          WHERE side = ? AND provider = ? AND region = ?`,
@@ -90,9 +97,13 @@ export class TransferTotals {
       provider,
       region,
     );
+    const total = { ...emptyTotal({ provider, region }, row?.monthMs ?? 0), ...row };
+    this.#totals.set(marketOf(total), total);
+    return total;
   }
 }
 
-function emptyTotal(provider: string, region: string): Total {
-  return { provider, region, monthMs: 0, ingressBytes: 0, egressBytes: 0 };
+function emptyTotal({ provider, region }: Market, monthMs: number): Total {
+  const endMs = windowEndMs('month', monthMs);
+  return { provider, region, monthMs, endMs, ingressBytes: 0, egressBytes: 0 };
 }

@@ -8,7 +8,7 @@ import type { Tx } from '../../core/database.ts';
 import type { Picodollars } from '../../core/money.ts';
 import { type Charge, drawsOfOwner } from '../charge.ts';
 import type { AccountBook } from '../leases/account-book.ts';
-import type { Shortage } from '../leases/requests.ts';
+import { noSettlement, type Shortage } from '../leases/requests.ts';
 import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
 import type { PriceBooks } from '../prices/price-books.ts';
 import { marketOf } from '../prices/price-books.ts';
@@ -164,8 +164,6 @@ export class StorageCharges {
     }
   }
 }
-
-const noSettlement = { held: [], isMixed: false };
 
 function placeOf({ tenant, name: bucket }: Bucket, storageClass: string): Place {
   return { tenant, bucket, class: storageClass };
