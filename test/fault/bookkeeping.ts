@@ -3,11 +3,6 @@
 import { parseUsd } from '#bursar/core/money.js';
 import type { S3Client } from './s3-client.ts';
 
-const freeActions = new Set([
-  ...['s3:DeleteObject', 's3:DeleteBucket', 's3:DeleteBucketPolicy'],
-  's3:AbortMultipartUpload',
-]);
-
 interface Counters {
   requests: number;
   /** Picodollars, which stay below 2^53 in a test. */
@@ -20,7 +15,7 @@ interface Counters {
 
 interface AccountCounters extends Omit<Counters, 'spend'> {
   account: string;
-  /** Picodollars, in decimal. */
+  /** USD, in decimal. */
   spend: string;
 }
 
@@ -34,6 +29,10 @@ interface LogRecord extends Record<string, unknown> {
   bucketOwner?: string;
   /** Decimal USD; absent: nobody was charged. */
   cost?: string;
+  /** Of the bucket, its owner and the owner's tenant only. */
+  storageCost?: string;
+  /** Absent: it was not charged as a request. */
+  price?: string;
   bytesIn: number;
   bytesOut: number;
   storedBytes: number;
@@ -44,7 +43,6 @@ interface LogRecord extends Record<string, unknown> {
 export class RecordSum {
   readonly #accounts = new Map<string, Counters>();
   #lastIndex = -1;
-  readonly #requests = new Set<string>();
   readonly gaps: string[] = [];
 
   get count(): number {
@@ -68,7 +66,7 @@ export class RecordSum {
     const differing: string[] = [];
     const seen = new Set<string>();
     for (const { account, ...row } of usage) {
-      const counted = { ...row, spend: Number(row.spend) };
+      const counted = { ...row, spend: Number(parseUsd(row.spend)) };
       seen.add(account);
       const summed = this.#accounts.get(account) ?? nothing();
       const names = Object.keys(summed) as (keyof Counters)[];
@@ -90,17 +88,12 @@ export class RecordSum {
     this.#lastIndex = record.index;
     const { tenant, principal, bucket, bucketOwner, cost, storedBytes, storedObjects } = record;
     if (cost === undefined) return;
-    // One request may make several records; it is charged with the first. What has no price is no
-    // request that anybody is charged for.
-    const isNew = !this.#requests.has(record.requestId);
-    this.#requests.add(record.requestId);
-    const isPriced = isNew && !freeActions.has(record.action);
     const moved = {
       ...nothing(),
-      requests: isPriced ? 1 : 0,
+      requests: record.price === undefined ? 0 : 1,
       spend: Number(parseUsd(cost)),
-      ingressBytes: isPriced ? record.bytesIn : 0,
-      egressBytes: isPriced ? record.bytesOut : 0,
+      ingressBytes: record.bytesIn,
+      egressBytes: record.bytesOut,
     };
     const requester = `principal:${tenant}/${principal}`;
     // A bucket is charged from its creation on, which itself is charged to its maker alone.
@@ -111,7 +104,8 @@ export class RecordSum {
     }
     const owner = `principal:${tenant}/${bucketOwner}`;
     for (const account of [`bucket:${tenant}/${bucket}`, owner, `tenant:${tenant}`]) {
-      this.#post(account, { ...moved, storedBytes, storedObjects });
+      const spend = moved.spend + Number(parseUsd(record.storageCost ?? '0'));
+      this.#post(account, { ...moved, spend, storedBytes, storedObjects });
     }
     if (requester !== owner) this.#post(requester, moved);
   }

@@ -30,6 +30,7 @@ import type { StoreView } from '#bursar/gateway/store-list.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { AccountTables } from '#bursar/quota/leases/account-tables.js';
+import { setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
 
 export interface Fixture {
   app: FastifyInstance;
@@ -53,6 +54,8 @@ export interface Fixture {
   call(who: string, method: string, url: string, body?: unknown): Promise<Answer>;
   inject(options: InjectOptions): Promise<Answer>;
   addBucket(tenant: string, name: string, owner: string): Promise<void>;
+  /** Charges an account one request. */
+  charge(account: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -157,8 +160,8 @@ export async function openFixture(): Promise<Fixture> {
   const accounts = new AccountBook(new AccountTables(db.tx), 'this run');
 
   async function apply(change: NativeEntry['change'], timeMs: number): Promise<Verdict> {
-    switch (change?.type) {
-      case undefined:
+    if (!change) return { ok: true };
+    switch (change.type) {
       case 'addRootKey':
         return { ok: true };
       case 'setLimits':
@@ -169,6 +172,12 @@ export async function openFixture(): Promise<Fixture> {
         await accounts.forgetLost(change.account, timeMs);
         await accounts.flush();
         return { ok: true };
+      case 'setAlarmHook': {
+        const isSet = await setAlarmHook(db.tx, change, timeMs);
+        return isSet
+          ? { ok: true }
+          : { ok: false, code: change.hook ? 'NoSuchTenant' : 'NotFound' };
+      }
       default:
         return applyAuthzChange(db.tx, structuredClone(change), timeMs);
     }
@@ -246,6 +255,11 @@ export async function openFixture(): Promise<Fixture> {
     addBucket: async (tenant, name, owner) => {
       const sql = 'INSERT INTO buckets (tenant, name, owner, created_ms) VALUES (?, ?, ?, 0)';
       await db.tx.run(sql, tenant, name, owner);
+    },
+    charge: async (account) => {
+      const used = [{ account, amounts: { requests: 1 } }];
+      await accounts.post({ held: [], isMixed: false }, used, Date.now());
+      await accounts.flush();
     },
     close: async () => {
       await app.close();

@@ -188,15 +188,21 @@ describe('the description', () => {
     expect(status).toBe(200);
     expect(json.openapi).toMatch(/^3\.1\./);
     expect(Object.keys(json.paths).sort()).toEqual([
+      '/_/v1/alarm-hook',
       '/_/v1/explain',
       '/_/v1/keys',
       '/_/v1/keys/rotations',
+      '/_/v1/limits',
+      '/_/v1/limits/{account}',
+      '/_/v1/limits/{account}/reconcile',
       '/_/v1/records',
       '/_/v1/shares',
       '/_/v1/shares/{id}',
+      '/_/v1/store-costs',
       '/_/v1/stores',
       '/_/v1/tenants',
       '/_/v1/tenants/{t}',
+      '/_/v1/tenants/{t}/alarm-hook',
       '/_/v1/tenants/{t}/grants',
       '/_/v1/tenants/{t}/grants/{grant}',
       '/_/v1/tenants/{t}/groups',
@@ -215,6 +221,7 @@ describe('the description', () => {
       '/_/v1/tokens/{jti}',
       '/_/v1/usage',
       '/_/v1/usage/{account}',
+      '/_/v1/usage/{account}/by/{part}',
       '/_/v1/verifications',
       '/_/v1/whoami',
     ]);

@@ -335,20 +335,36 @@ describe('records and usage', () => {
   });
 
   test('each sees the usage of its own accounts only', async () => {
-    for (const who of ['cms/alice', 'cms/boss', 'atlas/alice']) {
-      await api.call(who, 'GET', `${tenants}/nowhere`);
+    for (const name of ['cms/alice', 'cms/boss', 'atlas/alice']) {
+      await api.charge(`principal:${name}`);
     }
+    for (const name of ['tenant:cms', 'tenant:atlas', 'token:t', 'store:local', 'backend:cms']) {
+      await api.charge(name);
+    }
+    await api.addBucket('cms', 'data', 'alice');
+    await api.charge('bucket:cms/data');
     const accounts = async (who: string) => {
       const answer = await api.call(who, 'GET', '/_/v1/usage');
       return answer.json.usage.map((row: { account: string }) => row.account);
     };
-    expect(await accounts('cms/alice')).toEqual(['principal:cms/alice']);
+    expect(await accounts('cms/alice')).toEqual(['bucket:cms/data', 'principal:cms/alice']);
+    expect(await accounts('cms/bob')).toEqual([]);
     expect(await accounts('cms/audit')).toEqual([
+      'bucket:cms/data',
       'principal:cms/alice',
       'principal:cms/boss',
       'tenant:cms',
     ]);
-    expect(await accounts('ROOT')).toContain('tenant:atlas');
+    expect(await accounts('ROOT')).toEqual([
+      'bucket:cms/data',
+      'principal:atlas/alice',
+      'principal:cms/alice',
+      'principal:cms/boss',
+      'tenant:atlas',
+      'tenant:cms',
+    ]);
+    const page = (await api.call('ROOT', 'GET', '/_/v1/usage?limit=2&after=principal:cms')).json;
+    expect(page).toMatchObject({ next: 'principal:cms/boss' });
   });
 
   test('an account of another tenant looks like none; an own one without charges is zero', async () => {
@@ -372,6 +388,7 @@ describe('records and usage', () => {
     });
     expect((await usage('cms/alice', 'principal:cms/alice')).status).toBe(200);
     expect((await usage('cms/alice', 'principal:cms/bob')).status).toBe(404);
-    expect((await usage('cms/alice', 'bucket:cms/data')).status).toBe(404);
+    expect((await usage('cms/alice', 'bucket:cms/data')).status).toBe(200);
+    expect((await usage('cms/bob', 'bucket:cms/data')).status).toBe(404);
   });
 });
