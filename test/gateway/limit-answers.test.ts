@@ -10,10 +10,10 @@ import {
   newPrincipal,
   patternOf,
   send,
-  signMessage,
   startEmbeddedTarget,
   type Target,
 } from '../protocol/target.ts';
+import { putLimits } from '../tooling/limits.ts';
 
 let target: Target;
 let alice: Target;
@@ -47,16 +47,8 @@ beforeAll(async () => {
 });
 afterAll(() => target?.stop());
 
-async function limit(account: string, limits: object | null): Promise<void> {
-  const method = limits === null ? 'DELETE' : 'PUT';
-  const body = limits === null ? '' : JSON.stringify(limits);
-  const type = limits === null ? {} : { 'content-type': 'application/json' };
-  // The signature is over the decoded path.
-  const path = `/_/v1/limits/${account}`;
-  const { headers } = signMessage(target, { method, path, headers: type, body });
-  const encoded = `/_/v1/limits/${encodeURIComponent(account)}`;
-  const answer = await exchange(target, method, encoded, headers, body);
-  expect(answer.status, answer.text).toBe(limits === null ? 204 : 200);
+function limit(account: string, limits: object | null): Promise<void> {
+  return putLimits(target, account, limits);
 }
 
 function fieldsOf({ text }: Answer): Record<string, string | undefined> {

@@ -18,6 +18,7 @@ import {
   startEmbeddedTarget,
   type Target,
 } from '../protocol/target.ts';
+import { putLimits } from '../tooling/limits.ts';
 
 const KiB = 1024;
 
@@ -41,16 +42,8 @@ afterAll(async () => {
   await target?.stop();
 });
 
-async function limit(account: string, rate: { requests?: number; bytes?: number } | null) {
-  const method = rate === null ? 'DELETE' : 'PUT';
-  const body = rate === null ? '' : JSON.stringify({ rate });
-  const type = rate === null ? {} : { 'content-type': 'application/json' };
-  // The signature is over the decoded path.
-  const path = `/_/v1/limits/${account}`;
-  const { headers } = signMessage(target, { method, path, headers: type, body });
-  const encoded = `/_/v1/limits/${encodeURIComponent(account)}`;
-  const answer = await exchange(target, method, encoded, headers, body);
-  expect(answer.status, answer.text).toBe(rate === null ? 204 : 200);
+function limit(account: string, rate: { requests?: number; bytes?: number } | null) {
+  return putLimits(target, account, rate && { rate });
 }
 
 /** Sends until the rate is used up; gives the refusal. */
