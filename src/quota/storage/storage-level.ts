@@ -54,7 +54,7 @@ export function bookOf({ due }: StorageLevel): string {
 /** Adds what was kept until `timeMs`. A clock that is set back adds nothing. */
 export function accrue(level: StorageLevel, timeMs: number, order: BookOrder): void {
   while (level.atMs < timeMs) {
-    if (level.atMs === level.dueEndMs) {
+    if (level.atMs >= level.dueEndMs) {
       beginDue(level, order.nextOf(bookOf(level), level.atMs), order);
     }
     const endMs = Math.min(level.dueEndMs, timeMs);

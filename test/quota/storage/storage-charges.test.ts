@@ -106,6 +106,20 @@ describe('what is stored', () => {
     expect(charges.map(({ book, cost }) => [book, cost])).toEqual([['lab-may', usd('0.60')]]);
   });
 
+  it('goes on under a book that is added later, and what had accrued stays as it was', async () => {
+    await rig.cashier.flush();
+    rig.restart(labBooks().slice(0, 1));
+    await rig.change(may, GB);
+    await rig.change(may + 20 * dayMs, 0);
+    await rig.cashier.flush();
+    rig.restart(labBooks());
+    const charges = await rig.charge(may + 25 * dayMs);
+    expect(charges.map(({ book, fromMs, toMs }) => [book, fromMs, toMs])).toEqual([
+      ['lab-january', may, may + 20 * dayMs],
+      ['lab-may', may + 20 * dayMs, may + 25 * dayMs],
+    ]);
+  });
+
   it('is charged as STANDARD in a class that the book does not have', async () => {
     await rig.change(april, GB, { storageClass: 'UNHEARD_OF' });
     expect(sumOf(await rig.charge(may))).toBe(usd('0.30'));

@@ -1,0 +1,216 @@
+// What storage costs its owner, over HTTP: by time, for objects that ended early, and what it keeps
+// from being overwritten (docs/admin/charges.md).
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { element as textOf } from '../fault/load.ts';
+import { StorageGateway, usd } from './storage-rig.ts';
+
+const gateway = new StorageGateway();
+/** Of tests that start gateways. */
+const startsTimeout = { timeout: 60_000 };
+const send = gateway.send.bind(gateway);
+const dayMs = 24 * 3_600_000;
+const GB = 2n ** 30n;
+/** By the book `lab-may`: 90 days, 256 KiB, $0.60 a GB and month. */
+const minimumMs = 90n * BigInt(dayMs);
+const small = 262_144n;
+
+/** What is owed for one object of the least size at an age. */
+function owed(ageMs: number): bigint {
+  const dividend = small * (minimumMs - BigInt(ageMs)) * usd('0.60');
+  const divisor = GB * 30n * BigInt(dayMs);
+  return (dividend + divisor - 1n) / divisor;
+}
+
+async function put(path: string, text = 'some text'): Promise<void> {
+  const { status, body } = await send('PUT', path, { body: Buffer.from(text) });
+  if (status !== 200) throw new Error(body.toString());
+}
+
+async function createdMs(key: string): Promise<number> {
+  const sql = `SELECT created_ms AS ms FROM versions WHERE key = ? AND superseded_seq IS NULL`;
+  return (await gateway.read<{ ms: number }>(sql, key))[0]?.ms as number;
+}
+
+async function billedOf(bucket: string): Promise<bigint> {
+  const sql = `SELECT CAST(sum(billed_bytes) AS TEXT) AS bytes FROM quota_storage WHERE bucket = ?`;
+  const [row] = await gateway.read<{ bytes: string | null }>(sql, bucket);
+  return BigInt(row?.bytes ?? 0);
+}
+
+beforeAll(() => gateway.serve(), 60_000);
+afterAll(() => gateway.stop());
+
+async function makeBucket(name: string): Promise<void> {
+  expect((await send('PUT', `/${name}`)).status).toBe(200);
+}
+
+describe('an object', () => {
+  it('is billed at least at its class’s minimum, and a part as it is', async () => {
+    await makeBucket('sizes');
+    await put('/sizes/small');
+    expect(await billedOf('sizes')).toBe(small);
+    await put('/sizes/large', 'x'.repeat(300_000));
+    expect(await billedOf('sizes')).toBe(small + 300_000n);
+    const begun = await send('POST', '/sizes/parts', { query: [['uploads', '']] });
+    const uploadId = textOf(begun.body, 'UploadId');
+    const part = {
+      query: [
+        ['partNumber', '1'],
+        ['uploadId', uploadId],
+      ] as [string, string][],
+    };
+    const sent = await send('PUT', '/sizes/parts', { ...part, body: Buffer.from('abc') });
+    expect(await billedOf('sizes')).toBe(small + 300_003n);
+    const list = `<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>
+      <ETag>${sent.headers.etag}</ETag></Part></CompleteMultipartUpload>`;
+    const done = await send('POST', '/sizes/parts', {
+      query: [['uploadId', uploadId]],
+      body: Buffer.from(list),
+    });
+    expect(done.status).toBe(200);
+    expect(await billedOf('sizes')).toBe(2n * small + 300_000n);
+    await send('PUT', '/sizes/copy', { headers: { 'x-amz-copy-source': '/sizes/small' } });
+    expect(await billedOf('sizes')).toBe(3n * small + 300_000n);
+    for (const key of ['small', 'large', 'parts', 'copy']) await send('DELETE', `/sizes/${key}`);
+    expect(await billedOf('sizes')).toBe(0n);
+  });
+
+  it('that is deleted early costs its owner the rest, and nobody is asked whether it may', async () => {
+    await makeBucket('early');
+    await put('/early/object');
+    const bornMs = await createdMs('object');
+    const before = await gateway.spent('bucket:default/early');
+    await gateway.setLimits('bucket:default/early', { spend: { total: '0' } });
+    expect((await send('DELETE', '/early/object')).status).toBe(204);
+    const { time, storageCost, cost } = await gateway.lastOf('s3:DeleteObject');
+    const rest = owed(Date.parse(time) - bornMs);
+    expect([usd(cost), usd(storageCost)]).toEqual([0n, rest]);
+    expect(await gateway.spent('bucket:default/early')).toBe(before + rest);
+  });
+});
+
+describe('an overwrite', () => {
+  beforeAll(async () => {
+    await makeBucket('full');
+    await put('/full/object', 'the old text');
+    await put('/full/other');
+  });
+
+  it.each([
+    ['a PUT', () => send('PUT', '/full/object', { body: Buffer.from('another') })],
+    [
+      'a copy',
+      () => send('PUT', '/full/object', { headers: { 'x-amz-copy-source': '/full/other' } }),
+    ],
+  ])('by %s is refused when what is then owed for the old object is too much', async (_, write) => {
+    const bucket = 'bucket:default/full';
+    const spent = await gateway.spent(bucket);
+    const records = (await gateway.records()).length;
+    const billed = await billedOf('full');
+    // It leaves enough for the minimum of the new object, or for what is owed for the old one.
+    const limit = spent + (owed(0) * 3n) / 2n;
+    const total = `0.${String(limit).padStart(12, '0')}`;
+    await gateway.setLimits(bucket, { spend: { total } });
+
+    const answer = await write();
+    expect([answer.status, textOf(answer.body, 'Code')]).toEqual([403, 'QuotaExceeded']);
+    expect(textOf(answer.body, 'Account')).toBe(bucket);
+    expect(usd(textOf(answer.body, 'Max'))).toBe(limit);
+    const asked = usd(textOf(answer.body, 'Asked'));
+    expect(asked > 0n && asked <= owed(0)).toBe(true);
+    const refused = await gateway.lastOf('s3:PutObject');
+    expect(refused).toMatchObject({ status: 403, error: 'QuotaExceeded', bucket: 'full' });
+    for (const name of ['cost', 'storageCost', 'bucketOwner']) {
+      expect(refused).not.toHaveProperty(name);
+    }
+    expect(await billedOf('full')).toBe(billed);
+    expect((await send('GET', '/full/other')).status).toBe(200);
+
+    // What it had set aside is free again: another key fits.
+    await put('/full/new');
+    expect((await gateway.records()).length).toBeGreaterThan(records);
+    expect((await send('GET', '/full/object')).body.toString()).toBe('the old text');
+    await gateway.setLimits(bucket, { spend: { total: '9' } });
+    expect((await send('DELETE', '/full/new')).status).toBe(204);
+  });
+
+  it('that is paid for costs the rest of the old object', async () => {
+    await makeBucket('twice');
+    await put('/twice/replaced', 'first');
+    const bornMs = await createdMs('replaced');
+    await put('/twice/replaced', 'second');
+    const { time, storageCost } = await gateway.lastOf('s3:PutObject');
+    expect(usd(storageCost)).toBe(owed(Date.parse(time) - bornMs));
+    expect(await billedOf('twice')).toBe(small);
+  });
+});
+
+describe('an upload', () => {
+  it('is refused at its begin when its minimum of storage cannot be paid', async () => {
+    const bucket = 'bucket:default/poor';
+    await makeBucket('poor');
+    await gateway.setLimits(bucket, { spend: { total: '0.0004' } });
+    const answer = await send('PUT', '/poor/object', { body: Buffer.from('text') });
+    expect([answer.status, textOf(answer.body, 'Code')]).toEqual([403, 'QuotaExceeded']);
+    expect(usd(textOf(answer.body, 'Asked'))).toBe(owed(0));
+    await gateway.setLimits(bucket, { spend: { total: '0.0005' } });
+    await put('/poor/object');
+    // Nothing of it is charged before its time.
+    expect(await gateway.spent(bucket)).toBe(usd('0.000005'));
+  });
+});
+
+describe('storage', () => {
+  it(
+    'is charged from kill to start too, whatever the limits say, and once',
+    startsTimeout,
+    async () => {
+      await makeBucket('kept');
+      await put('/kept/object', 'x'.repeat(2 ** 20));
+      await gateway.setLimits('bucket:default/kept', { spend: { total: '0.0000055' } });
+      const charges = (await gateway.records('bursar:ChargeStorage')).length;
+      await gateway.kill();
+      // Storage of one month under one book, whatever the day of this test is.
+      gateway.shift(3_600_000);
+      await gateway.serve();
+      await gateway.lastOf('bursar:ChargeStorage', charges + 1);
+      await gateway.kill();
+      await gateway.serve();
+      const records = (await gateway.records('bursar:ChargeStorage')).filter(
+        ({ bucket }) => bucket === 'kept',
+      );
+      const byteMs = records.reduce((sum, one) => sum + BigInt(one.byteMs ?? 0), 0n);
+      const [first] = records;
+      const [fromMs, toMs] = [first, records.at(-1)].map((one, i) =>
+        Date.parse(one?.period?.split('/')[i] ?? ''),
+      );
+      expect(byteMs).toBe(2n ** 20n * BigInt((toMs ?? 0) - (fromMs ?? 0)));
+      expect(first).toMatchObject({
+        principal: 'admin',
+        bucketOwner: 'admin',
+        class: 'STANDARD',
+        priceBook: 'lab-may',
+        status: 200,
+      });
+      const { counted, summed } = await gateway.compareSpent();
+      expect(summed).toEqual(counted);
+      expect(await gateway.spent('bucket:default/kept')).toBeGreaterThan(usd('0.0000055'));
+      expect((await send('GET', '/kept/object')).status).toBe(403);
+      expect((await send('DELETE', '/kept/object')).status).toBe(204);
+    },
+  );
+
+  it('is charged to its end with the deletion of its bucket', async () => {
+    await makeBucket('ended');
+    await put('/ended/object', 'x'.repeat(2 ** 20));
+    await send('DELETE', '/ended/object');
+    const before = await gateway.spent('bucket:default/ended');
+    expect((await send('DELETE', '/ended')).status).toBe(204);
+    const { storageCost } = await gateway.lastOf('s3:DeleteBucket');
+    expect(usd(storageCost)).toBeGreaterThan(0n);
+    expect(await gateway.spent('bucket:default/ended')).toBe(before + usd(storageCost));
+    expect(await gateway.read('SELECT * FROM quota_storage WHERE bucket = ?', 'ended')).toEqual([]);
+    const { counted, summed } = await gateway.compareSpent();
+    expect(summed).toEqual(counted);
+  });
+});
