@@ -68,26 +68,26 @@ export function addCostCommand(program: Command): void {
       const flags = one.optsWithGlobals<CostFlags>();
       if (flags.json && flags.csv) throw new CommandFailure('usage', '--json or --csv, not both');
       const books = readBooks(flags.priceBooks);
-      const answer =
-        flags.workload === undefined
-          ? await answerRecords(connect(one).connection, flags, books)
-          : answerWorkload(flags.workload, flags, books);
-      printCosts(answer, flags);
+      const { workload } = flags;
+      if (workload === undefined) {
+        const filters = filtersOf(flags);
+        printCosts(await answerRecords(connect(one).connection, { flags, books, filters }), flags);
+      } else printCosts(answerWorkload(workload, flags, books), flags);
     });
   addPriceBooksFlag(command);
 }
 
 async function answerRecords(
   connection: Connection,
-  flags: CostFlags,
-  books: PriceBooks,
+  given: { flags: CostFlags; books: PriceBooks; filters: ReturnType<typeof filtersOf> },
 ): Promise<CostAnswer> {
+  const { flags, books, filters } = given;
   const { account, bucket, from, to } = flags;
   const asked = askedBy(flags, books);
   const costs = new RecordCosts(books);
   const progress = new CountProgress(process.stderr as WriteStream, 'records');
   let read = 0;
-  for await (const page of readRecords(connection, filtersOf(flags))) {
+  for await (const page of readRecords(connection, filters)) {
     priced(() => addPage(costs, page as (CostRecord & Parties)[], account));
     read += page.length;
     progress.show(read);

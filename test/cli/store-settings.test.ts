@@ -71,6 +71,7 @@ stores:
     region: eu-west-3
     pathStyle: true
     profile: archive
+    prices: aws/us-east-1
     extentBytes: 4MiB
     connectionsMax: 8
     connectTimeout: 1s
@@ -78,6 +79,7 @@ stores:
     stallTimeout: 3s
   near:
     url: s3://near
+    prices: none
 `);
     expect(choiceOf({ config })).toEqual({
       stores: [
@@ -88,13 +90,14 @@ stores:
           region: 'eu-west-3',
           pathStyle: true,
           profile: 'archive',
+          prices: 'aws/us-east-1',
           extentBytesMax: 4 * 1024 * 1024,
           connectionsMax: 8,
           connectTimeoutMs: 1000,
           firstByteTimeoutMs: 2000,
           stallTimeoutMs: 3000,
         },
-        { name: 'near', url: 's3://near' },
+        { name: 'near', url: 's3://near', prices: 'none/none' },
       ],
       defaultStore: 'cold',
     });
@@ -131,6 +134,7 @@ describe('what does not fit', () => {
     ['cold: {url: s3://archive, stallTimeout: 11m}', /cold\.stallTimeout "11m" must be 1ms to 10m/],
     ['cold: {url: s3://archive, region: "a b"}', /cold\.region "a b" must be a region/],
     ['cold: {url: s3://archive, profile: "[x]"}', /cold\.profile "\[x\]" must be the name/],
+    ['cold: {url: s3://archive, prices: aws}', /cold\.prices "aws" must be PROVIDER\/REGION/],
     ['cold: {url: s3://archive, endpoint: x}', /cold\.endpoint "x" must be a URL/],
     [
       '{a: {url: s3://archive}, b: {url: s3://archive/}}',

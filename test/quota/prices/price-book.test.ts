@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parsePriceBook, priceBookBytesMax } from '#bursar/quota/prices/price-book.js';
-import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
+import {
+  freeMarket,
+  MarketPrices,
+  PriceBooks,
+  readPriceBooks,
+} from '#bursar/quota/prices/price-books.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
 import { bookText } from './price-book-text.ts';
 
@@ -148,6 +153,42 @@ describe('price books', () => {
     expect(() => new PriceBooks([book, from('b', '2026-01-01')])).toThrow('on one day');
   });
 
+  describe('of a market', () => {
+    const days = [from('b', '2010-01-01'), from('c', '2026-01-01'), from('a', '2007-06-01')];
+    const books = new PriceBooks(days);
+    const follow = (timeMs: number, classes = ['STANDARD'], market = 'aws/us-east-1') =>
+      new MarketPrices(books, { market, timeMs, classes });
+
+    it('are followed as each comes into force, and as the clock is set back', () => {
+      const prices = follow(Date.UTC(2010, 5));
+      expect(prices.at(Date.UTC(2010, 5)).name).toBe('b');
+      expect(prices.at(Date.UTC(2026, 0, 1) - 1).name).toBe('b');
+      expect(prices.at(Date.UTC(2026, 0, 1)).name).toBe('c');
+      expect(prices.at(Date.UTC(2040, 0, 1)).name).toBe('c');
+      expect(prices.at(Date.UTC(2012, 0, 1)).name).toBe('b');
+      expect(prices.at(Date.UTC(2000, 0, 1)).name).toBe('b');
+      expect(prices.at(Date.UTC(2027, 0, 1)).name).toBe('c');
+    });
+
+    it('are refused where there are none, where none is in force, and without a class', () => {
+      const now = Date.UTC(2026, 5);
+      expect(() => follow(now, [], 'aws/mars')).toThrow('of aws/mars; there are aws/us-east-1');
+      expect(() => follow(Date.UTC(2007, 0), [])).toThrow('of aws/us-east-1 is in force yet');
+      expect(() => follow(now, ['STANDARD', 'GLACIER'])).toThrow('c of aws/us-east-1 has no class');
+      // A later book is refused before it comes into force, an earlier one does not matter.
+      const { STANDARD } = JSON.parse(bookText()).classes;
+      const bare = {
+        ...JSON.parse(bookText('classes', { OTHER: STANDARD })),
+        effective: '2015-01-01',
+      };
+      const mixed = new PriceBooks([...days, parsePriceBook(JSON.stringify(bare))]);
+      const at = (timeMs: number) => () =>
+        new MarketPrices(mixed, { market: 'aws/us-east-1', timeMs, classes: ['STANDARD'] });
+      expect(at(Date.UTC(2010, 5))).toThrow('small of aws/us-east-1 has no class STANDARD');
+      expect(at(Date.UTC(2026, 5))).not.toThrow();
+    });
+  });
+
   describe('in a folder', () => {
     let folder = '';
     beforeEach(() => {
@@ -174,6 +215,22 @@ describe('the shipped price books', () => {
     [Date.UTC(2026, 10), 'aws-us-east-1-2026'],
   ])('have one in force at %d: %s', (timeMs, name) => {
     expect(books.inForce('aws/us-east-1', timeMs)?.name).toBe(name);
+  });
+
+  it('have one by which nothing costs anything, ever', () => {
+    const free = books.inForce(freeMarket, 0);
+    expect(free?.name).toBe('free');
+    expect(free?.dearest).toEqual({
+      picodollarsPerPut: 0n,
+      picodollarsPerGet: 0n,
+      retrievalPicodollarsPerGb: 0n,
+    });
+    const tariffs = [...(free?.classes.values() ?? [])].map(({ storage }) => storage);
+    for (const { picodollarsPerGbMost } of [free!.ingress, free!.egress, ...tariffs]) {
+      expect(picodollarsPerGbMost).toBe(0n);
+    }
+    const all = [...books].flatMap(({ classes }) => [...classes.keys()]);
+    expect(all.filter((name) => name !== 'EBS' && !free?.classes.has(name))).toEqual([]);
   });
 
   it('have the six classes of 2026 with their minimums', () => {
