@@ -74,8 +74,8 @@ describe('bursar token', () => {
   test('delegate shrinks, and inspect shows what remains', async () => {
     const shrunk = await run(
       'token delegate token --key job.pem --bearer --scope storage.read:/raw/2026 --expires 1h ' +
-        '--network 10.0.0.0/8 --max-object-size 1GiB --limit egressBytes=10GiB/day ' +
-        '--limit spend=2.50 --limit rate.requests=5',
+        '--network 10.0.0.0/8 --max-object-size 1GiB --egress day=10GiB ' +
+        '--spend 2.50 --rate requests=5',
     );
     writeFileSync(join(place.folder, 'shrunk'), shrunk);
     const report = JSON.parse(await run('token inspect shrunk --jwks alice.jwk.pub --json'));
@@ -114,9 +114,10 @@ describe('bursar token', () => {
     ['nobody to give it to', '--scope storage.read:/raw', '--to FILE'],
     ['two answers to that', '--bearer --to job.pem.pub', '--to FILE'],
     ['a path that is none', '--bearer --scope storage.read:/raw/../x', '--scope'],
-    ['a limit that is none', '--bearer --limit egressBytes=1/week', '--limit'],
-    ['a rate with a window', '--bearer --limit rate.requests=1/day', '--limit'],
-    ['a size that is none', '--bearer --limit egressBytes=many', '--limit'],
+    ['a window that is none', '--bearer --egress week=1', '--egress'],
+    ['a rate with a window', '--bearer --rate day=1', '--rate'],
+    ['a size that is none', '--bearer --egress day=many', '--egress'],
+    ['a limit that is taken away', '--bearer --egress none', 'none is no limit here'],
     ['a time that is none', '--bearer --expires soon', '--expires'],
   ])('delegate refuses %s as wrongly asked for', async (_title, flags, words) => {
     const { code, stderr } = await refusal(`token delegate token --key job.pem ${flags}`);
