@@ -7,6 +7,7 @@ import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benchDecisions, describeDecisions } from './decisions.mjs';
 import { measureLimits } from './limits.mjs';
+import { benchLimits, describeLimits } from './limits-path.mjs';
 import { stopAll } from './processes.mjs';
 import { formatReport, ratioOf, summarize } from './report.mjs';
 import { findBinary, startServers } from './servers.mjs';
@@ -24,7 +25,8 @@ Measures the gateway and, where found (VERSITYGW, MINIO or PATH), versitygw and 
 versitygw, which is also measured directly and behind versitygw's own S3 proxy.
 
   --path NAME      embedded, s3 or all (all); "decisions" measures authorization alone, without
-                   servers; "tokens" compares the gateway with itself: signatures, tokens, proofs
+                   servers; "tokens" compares the gateway with itself: signatures, tokens, proofs;
+                   "limits" the same: with limits on every account, and without
   --seconds N      how long each turn lasts (4)
   --rounds N       turns of each server at each workload (3)
   --only NAMES     workloads to run, separated by commas:
@@ -72,6 +74,8 @@ if (values.help) {
   const seconds = Number(values.seconds);
   if (values.path === 'tokens')
     print(await benchTokens({ dir, rounds, seconds, say }), describeTokens);
+  else if (values.path === 'limits')
+    print(await benchLimits({ dir, rounds, seconds, say }), describeLimits);
   else await bench(dir);
 }
 
