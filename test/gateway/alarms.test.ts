@@ -1,0 +1,344 @@
+// Alarms are told to webhooks: signed, at least once, to nobody but those they are for, and whatever
+// a webhook does, others have theirs.
+import { createHmac, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
+import { Keyring } from '#bursar/core/keyring.js';
+import { Sealer } from '#bursar/core/sealing.js';
+import { AlarmTeller } from '#bursar/gateway/alarms/alarm-teller.js';
+import { checkHookUrl, secretText } from '#bursar/gateway/alarms/webhook.js';
+import { schema } from '#bursar/ledger/schema.js';
+import { hookContext, setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
+import { type Alarm, appendAlarm, forgetAlarms } from '#bursar/quota/limits/alarms.js';
+
+interface Received {
+  path: string;
+  id: string;
+  timestamp: number;
+  signature: string;
+  body: string;
+}
+
+type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+
+/** A webhook's server, which answers as the test says. */
+class Receiver {
+  readonly received: Received[] = [];
+  answer: Answer = status(204);
+  readonly #server = createServer(async (request, response) => {
+    const pieces: Buffer[] = [];
+    for await (const piece of request) pieces.push(piece as Buffer);
+    const { headers } = request;
+    this.received.push({
+      path: request.url ?? '',
+      id: String(headers['webhook-id']),
+      timestamp: Number(headers['webhook-timestamp']),
+      signature: String(headers['webhook-signature']),
+      body: Buffer.concat(pieces).toString(),
+    });
+    this.answer(response, request);
+  });
+
+  async listen(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/hook`;
+  }
+
+  get ids(): string[] {
+    return this.received.map(({ id }) => id);
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
+
+function status(code: number, headers: Record<string, string> = {}): Answer {
+  return (response) => response.writeHead(code, headers).end();
+}
+
+const hang: Answer = () => {};
+const cut: Answer = (response) => response.destroy();
+
+let folder: string;
+let db: OpenDatabase;
+let receiver: Receiver;
+let errors: unknown[];
+const tellers: AlarmTeller[] = [];
+const sealer = new Sealer(new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]));
+const secret = randomBytes(32);
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'bursar-alarms-'));
+  db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
+  db.exec(schema);
+  db.exec(`INSERT INTO tenants (name, created_ms) VALUES ('cms', 0), ('atlas', 0)`);
+  receiver = new Receiver();
+  await receiver.listen();
+  errors = [];
+});
+
+afterEach(async () => {
+  for (const teller of tellers.splice(0)) await teller.close();
+  await receiver.close();
+  db.close();
+  rmSync(folder, { recursive: true });
+  expect(errors).toEqual([]);
+});
+
+async function open(options: Partial<Parameters<typeof AlarmTeller.open>[0]> = {}) {
+  const teller = await AlarmTeller.open({
+    read: db.tx,
+    sealer,
+    ledger: { keepHouse: ({ ids }) => forgetAlarms(db.tx, ids) },
+    policy: { allowPrivate: false, allowLoopback: true },
+    onError: (error) => errors.push(error),
+    pausesMs: [5, 10, 20, 20],
+    attemptMs: 150,
+    ...options,
+  });
+  tellers.push(teller);
+  return teller;
+}
+
+function hook(tenant: string | null, url: string): Promise<boolean> {
+  const sealedSecret = sealer.seal(secret, hookContext(tenant));
+  return setAlarmHook(db.tx, { tenant, hook: { url, sealedSecret } }, 1);
+}
+
+async function sound(id: number, given: Partial<Alarm> = {}): Promise<Alarm> {
+  const alarm: Alarm = {
+    ...{ id, account: 'principal:cms/alice', tenant: 'cms', principal: 'alice' },
+    ...{ meter: 'spend', window: 'month', beginMs: Date.parse('2026-11-01'), percent: 80 },
+    ...{
+      limit: 12_500_000_000_000n,
+      used: 10_000_000_000_001n,
+      timeMs: Date.parse('2026-11-18T12:00:00Z'),
+    },
+    ...given,
+  };
+  await appendAlarm(db.tx, alarm);
+  return alarm;
+}
+
+async function untold(): Promise<number[]> {
+  const rows = await db.tx.all<{ id: number }>('SELECT id FROM quota_alarms ORDER BY id');
+  return rows.map(({ id }) => id);
+}
+
+describe('an alarm', () => {
+  it('is told once to a webhook that takes it, signed as Standard Webhooks says, and forgotten', async () => {
+    await hook('cms', receiver.url);
+    const teller = await open();
+    teller.tell([await sound(7)]);
+    await expect.poll(untold).toEqual([]);
+    const [message] = receiver.received as [Received];
+    expect(receiver.received).toHaveLength(1);
+    expect(message.path).toBe('/hook');
+    expect(message.id).toMatch(/^msg_[0-9a-f]{32}_7$/);
+    expect(Math.abs(message.timestamp - Date.now() / 1000)).toBeLessThan(60);
+    // As a receiver does it: from the text that it was given.
+    const key = Buffer.from(secretText(secret).replace('whsec_', ''), 'base64');
+    const signed = `${message.id}.${message.timestamp}.${message.body}`;
+    expect(message.signature).toBe(
+      `v1,${createHmac('sha256', key).update(signed).digest('base64')}`,
+    );
+    expect(JSON.parse(message.body)).toEqual({
+      type: 'budget.alarm',
+      timestamp: '2026-11-18T12:00:00.000Z',
+      data: {
+        ...{ account: 'principal:cms/alice', tenant: 'cms', principal: 'alice' },
+        ...{ meter: 'spend', window: 'month', percent: 80 },
+        ...{ limit: '12.50', used: '10.000000000001', resetAt: '2026-12-01T00:00:00.000Z' },
+        record: 7,
+      },
+    });
+    expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+  });
+
+  it('is sent again under the same id until it is taken, whatever the webhook does before', async () => {
+    await hook('cms', receiver.url);
+    const answers = [status(500), hang, cut, status(429)];
+    receiver.answer = (...given) => (answers.shift() ?? status(200))(...given);
+    const teller = await open();
+    teller.tell([await sound(7)]);
+    await expect.poll(untold, { timeout: 5000 }).toEqual([]);
+    expect(receiver.ids).toEqual(Array(5).fill(receiver.ids[0]));
+    expect(new Set(receiver.received.map(({ body }) => body)).size).toBe(1);
+    expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+  });
+
+  it('is given up after so many failures, which its owner can see', async () => {
+    await hook('cms', receiver.url);
+    receiver.answer = status(500);
+    const teller = await open();
+    teller.tell([await sound(7)]);
+    await expect.poll(untold).toEqual([]);
+    expect(receiver.received).toHaveLength(5);
+    expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: 'it answered 500' });
+  });
+
+  it('that is always refused stops no other', async () => {
+    await hook('cms', receiver.url);
+    receiver.answer = (response) =>
+      response.writeHead(receiver.received.at(-1)?.id.endsWith('_1') ? 400 : 200).end();
+    const teller = await open({ pausesMs: Array(8).fill(10) });
+    teller.tell([await sound(1), await sound(2), await sound(3)]);
+    await expect.poll(untold).toEqual([1]);
+    await expect.poll(untold).toEqual([]);
+    expect(receiver.ids.filter((id) => id.endsWith('_2'))).toHaveLength(1);
+    expect(receiver.ids.filter((id) => id.endsWith('_1'))).toHaveLength(9);
+  });
+
+  it('that was not taken when the gateway stopped is told after the next start, as the same', async () => {
+    await hook('cms', receiver.url);
+    receiver.answer = hang;
+    const first = await open({ attemptMs: 60_000 });
+    first.tell([await sound(7)]);
+    await expect.poll(() => receiver.ids).toHaveLength(1);
+    await first.close();
+    expect(await untold()).toEqual([7]);
+    receiver.answer = status(200);
+    await open();
+    await expect.poll(untold).toEqual([]);
+    expect(receiver.ids).toEqual([receiver.ids[0], receiver.ids[0]]);
+  });
+});
+
+describe('a webhook', () => {
+  it("of a tenant hears of its accounts only, the gateway's of all, and each alarm waits for both", async () => {
+    const operator = new Receiver();
+    await operator.listen();
+    try {
+      await hook('cms', receiver.url);
+      await hook(null, operator.url);
+      const answers = [status(503), status(503)];
+      operator.answer = (...given) => (answers.shift() ?? status(200))(...given);
+      const teller = await open({ pausesMs: Array(9).fill(50) });
+      const theirs = { account: 'tenant:atlas', tenant: 'atlas', principal: '' };
+      teller.tell([await sound(1), await sound(2, theirs)]);
+      await expect.poll(() => receiver.ids.map((id) => id.at(-1))).toEqual(['1']);
+      expect(await untold()).toContain(1);
+      await expect.poll(untold).toEqual([]);
+      expect(operator.ids.map((id) => id.at(-1)).sort()).toEqual(['1', '1', '2', '2']);
+      expect(receiver.ids).toHaveLength(1);
+    } finally {
+      await operator.close();
+    }
+  });
+
+  it('that is not there is nobody to wait for', async () => {
+    const teller = await open();
+    teller.tell([await sound(7)]);
+    await expect.poll(untold).toEqual([]);
+  });
+
+  it('that is removed while it is down is told no more', async () => {
+    await hook('cms', receiver.url);
+    receiver.answer = status(500);
+    const teller = await open({ pausesMs: [100, 100, 100] });
+    teller.tell([await sound(7)]);
+    await expect.poll(() => receiver.ids.length).toBe(1);
+    await setAlarmHook(db.tx, { tenant: 'cms', hook: null }, 2);
+    await expect.poll(untold).toEqual([]);
+    expect(receiver.ids).toHaveLength(1);
+  });
+
+  it('that is down has a bounded line: the oldest give way, those of tokens before others', async () => {
+    await hook('cms', receiver.url);
+    receiver.answer = hang;
+    const teller = await open({ attemptMs: 60_000 });
+    const alarms: Alarm[] = [];
+    for (let id = 0; id < 130; id++) {
+      const token = id >= 20 && id < 40 ? { account: `token:t${id}` } : {};
+      alarms.push(await sound(id, token));
+    }
+    teller.tell(alarms);
+    // One is under way, and a hundred wait.
+    await expect.poll(() => teller.stateOf('cms').waiting).toBe(100);
+    await expect.poll(async () => (await untold()).length).toBe(101);
+    const range = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, i) => from + i);
+    expect(await untold()).toEqual([0, ...range(10, 20), ...range(40, 130)]);
+  });
+
+  it('that hangs holds up no other', async () => {
+    const slow = new Receiver();
+    await slow.listen();
+    slow.answer = hang;
+    try {
+      await hook('atlas', slow.url);
+      await hook('cms', receiver.url);
+      const teller = await open({ attemptMs: 60_000 });
+      const theirs = { account: 'tenant:atlas', tenant: 'atlas', principal: '' };
+      teller.tell([await sound(1, theirs), await sound(2, theirs), await sound(3)]);
+      await expect.poll(() => receiver.ids.map((id) => id.at(-1))).toEqual(['3']);
+      expect(slow.ids).toHaveLength(1);
+    } finally {
+      await slow.close();
+    }
+  });
+
+  it('leads nowhere else by a redirect', async () => {
+    const other = new Receiver();
+    await other.listen();
+    try {
+      await hook('cms', receiver.url);
+      receiver.answer = status(307, { location: other.url });
+      const teller = await open();
+      teller.tell([await sound(7)]);
+      await expect.poll(untold).toEqual([]);
+      expect(other.received).toEqual([]);
+      expect(teller.stateOf('cms').problem).toBe('it answered 307');
+    } finally {
+      await other.close();
+    }
+  });
+
+  it("of a tenant is not asked where the gateway's own network is; the operator's is", async () => {
+    await hook('cms', receiver.url);
+    await hook(null, receiver.url);
+    const teller = await open({ policy: { allowPrivate: false, allowLoopback: false } });
+    teller.tell([await sound(7)]);
+    await expect.poll(untold).toEqual([]);
+    expect(receiver.received).toHaveLength(1);
+    expect(teller.stateOf('cms').problem).toContain('is at an address that is not a public one');
+    expect(teller.stateOf(null)).toMatchObject({ problem: null });
+  });
+
+  it.each([
+    'https://hooks.example.org/bursar?x=1',
+    'http://127.0.0.1:9100/a',
+    'http://localhost/a',
+    'https://10.0.0.1/',
+  ])('can be at %s', (url) => {
+    expect(() => checkHookUrl(url)).not.toThrow();
+  });
+
+  it.each([
+    'http://hooks.example.org/',
+    'ftp://hooks.example.org/',
+    'https://user:pass@hooks.example.org/',
+    'https://hooks.example.org/#here',
+    'hooks.example.org',
+    '',
+  ])('cannot be at %j', (url) => {
+    expect(() => checkHookUrl(url)).toThrow();
+  });
+
+  it('cannot be at a URL without end', () => {
+    expect(() => checkHookUrl(`https://hooks.example.org/${'a'.repeat(2100)}`)).toThrow();
+  });
+});
