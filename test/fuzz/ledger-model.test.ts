@@ -79,7 +79,8 @@ class Trial {
       const process = randomBelow(random, 5) === 0 ? 'another process' : thisProcess;
       const work = { kind: 'declareExtents', store: 1, ids: declare } as const;
       const { cashier } = this;
-      const context = { timeMs: this.seq, process, keyring, cashier };
+      const takeIndex = () => this.seq++;
+      const context = { timeMs: this.seq, process, keyring, cashier, takeIndex };
       await applyHousekeeping(this.db.tx, work, context);
       model.declare(declare, process);
       if (randomBelow(random, 4) === 0) await this.housekeeping({ kind: 'condemnIntents' });
@@ -134,7 +135,8 @@ class Trial {
   ): Promise<void> {
     const { model } = this;
     const { cashier } = this;
-    const context = { timeMs: this.seq, process: thisProcess, keyring, cashier };
+    const takeIndex = () => this.seq++;
+    const context = { timeMs: this.seq, process: thisProcess, keyring, cashier, takeIndex };
     const whole: Housekeeping =
       work.kind === 'condemnIntents' ? { ...work, expiredBeforeMs: 0, max: 1000 } : work;
     await applyHousekeeping(this.db.tx, whole, context);
@@ -240,6 +242,18 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
     const held = stored.get(account) ?? { storedBytes: 0, storedObjects: 0 };
     expect({ account, storedBytes, storedObjects }).toEqual({ account, ...held });
   }
+
+  // What is charged by time is what there is: the book of these changes has no minimum.
+  const billed = await db.tx.all(`SELECT tenant, bucket, class, billed_bytes AS bytes
+    FROM quota_storage WHERE billed_bytes > 0 ORDER BY tenant, bucket, class`);
+  expect(billed).toEqual(
+    await db.tx.all(`SELECT tenant, name AS bucket, class, sum(bytes) AS bytes FROM (
+        SELECT bucket_id, class, size AS bytes FROM versions WHERE superseded_seq IS NULL
+        UNION ALL
+        SELECT bucket_id, class, size FROM parts JOIN uploads ON id = upload_id
+      ) JOIN buckets AS b ON b.id = bucket_id
+      GROUP BY tenant, name, class HAVING sum(bytes) > 0 ORDER BY tenant, name, class`),
+  );
 
   // The records alone add up to the counters of the buckets they name.
   const rows = await db.tx.all<{ idx: number; record: string }>('SELECT idx, record FROM records');

@@ -37,6 +37,29 @@ async function billedOf(bucket: string): Promise<bigint> {
   return BigInt(row?.bytes ?? 0);
 }
 
+interface Upload {
+  uploadId: string;
+  etag: string;
+}
+
+/** Begins an upload, with a part of three bytes. */
+async function beginUpload(path: string): Promise<Upload> {
+  const begun = await send('POST', path, { query: [['uploads', '']] });
+  const uploadId = textOf(begun.body, 'UploadId');
+  const query: [string, string][] = [
+    ['partNumber', '1'],
+    ['uploadId', uploadId],
+  ];
+  const { headers } = await send('PUT', path, { query, body: Buffer.from('abc') });
+  return { uploadId, etag: String(headers.etag) };
+}
+
+function complete(path: string, { uploadId, etag }: Upload) {
+  const part = `<Part><PartNumber>1</PartNumber><ETag>${etag}</ETag></Part>`;
+  const body = Buffer.from(`<CompleteMultipartUpload>${part}</CompleteMultipartUpload>`);
+  return send('POST', path, { query: [['uploadId', uploadId]], body });
+}
+
 beforeAll(() => gateway.serve(), 60_000);
 afterAll(() => gateway.stop());
 
@@ -51,23 +74,9 @@ describe('an object', () => {
     expect(await billedOf('sizes')).toBe(small);
     await put('/sizes/large', 'x'.repeat(300_000));
     expect(await billedOf('sizes')).toBe(small + 300_000n);
-    const begun = await send('POST', '/sizes/parts', { query: [['uploads', '']] });
-    const uploadId = textOf(begun.body, 'UploadId');
-    const part = {
-      query: [
-        ['partNumber', '1'],
-        ['uploadId', uploadId],
-      ] as [string, string][],
-    };
-    const sent = await send('PUT', '/sizes/parts', { ...part, body: Buffer.from('abc') });
+    const upload = await beginUpload('/sizes/parts');
     expect(await billedOf('sizes')).toBe(small + 300_003n);
-    const list = `<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>
-      <ETag>${sent.headers.etag}</ETag></Part></CompleteMultipartUpload>`;
-    const done = await send('POST', '/sizes/parts', {
-      query: [['uploadId', uploadId]],
-      body: Buffer.from(list),
-    });
-    expect(done.status).toBe(200);
+    expect((await complete('/sizes/parts', upload)).status).toBe(200);
     expect(await billedOf('sizes')).toBe(2n * small + 300_000n);
     await send('PUT', '/sizes/copy', { headers: { 'x-amz-copy-source': '/sizes/small' } });
     expect(await billedOf('sizes')).toBe(3n * small + 300_000n);
@@ -90,10 +99,12 @@ describe('an object', () => {
 });
 
 describe('an overwrite', () => {
+  let upload: Upload;
   beforeAll(async () => {
     await makeBucket('full');
     await put('/full/object', 'the old text');
     await put('/full/other');
+    upload = await beginUpload('/full/object');
   });
 
   it.each([
@@ -102,10 +113,10 @@ describe('an overwrite', () => {
       'a copy',
       () => send('PUT', '/full/object', { headers: { 'x-amz-copy-source': '/full/other' } }),
     ],
+    ['a completed upload', () => complete('/full/object', upload)],
   ])('by %s is refused when what is then owed for the old object is too much', async (_, write) => {
     const bucket = 'bucket:default/full';
     const spent = await gateway.spent(bucket);
-    const records = (await gateway.records()).length;
     const billed = await billedOf('full');
     // It leaves enough for the minimum of the new object, or for what is owed for the old one.
     const limit = spent + (owed(0) * 3n) / 2n;
@@ -128,7 +139,6 @@ describe('an overwrite', () => {
 
     // What it had set aside is free again: another key fits.
     await put('/full/new');
-    expect((await gateway.records()).length).toBeGreaterThan(records);
     expect((await send('GET', '/full/object')).body.toString()).toBe('the old text');
     await gateway.setLimits(bucket, { spend: { total: '9' } });
     expect((await send('DELETE', '/full/new')).status).toBe(204);
