@@ -1,0 +1,226 @@
+// Limits as people set them: on the command line, kept by the gateway at once and after it was
+// killed, shown to whom they concern.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { send, type Target } from '../protocol/target.ts';
+import { type Environment, type Outcome, type Served, Workplace } from './command.ts';
+
+// Each step is a process of its own, and the machine may be busy.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
+
+let place: Workplace;
+let served: Served;
+let keys: { accessKeyId: string; secretAccessKey: string };
+
+beforeAll(async () => {
+  place = new Workplace();
+  served = await place.serve();
+  await run('tenant create cms');
+  await run('principal create cms/alice');
+  keys = JSON.parse(await run('key create cms/alice --json'));
+  await put('/raw');
+  await put('/raw/a', 'sixteen bytes...');
+});
+
+afterAll(() => place.remove());
+
+const account = 'principal:cms/alice';
+const alice = (): Target => ({
+  ...{ endpoint: served.endpoint, keys, strayNames: () => [], stop: async () => {} },
+});
+const asAlice = (): Environment => ({
+  BURSAR_ENDPOINT: served.endpoint,
+  BURSAR_ACCESS_KEY_ID: keys.accessKeyId,
+  BURSAR_SECRET_ACCESS_KEY: keys.secretAccessKey,
+});
+
+/** What a command that must succeed says. */
+async function run(line: string, environment?: Environment): Promise<string> {
+  const { code, stdout, stderr } = await place.run(line.split(' '), environment);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return stdout;
+}
+
+const fail = (line: string, environment?: Environment): Promise<Outcome> =>
+  place.run(line.split(' '), environment);
+
+async function put(path: string, body = ''): Promise<void> {
+  expect((await send(alice(), { method: 'PUT', path, body })).status).toBe(200);
+}
+
+/** The statuses of so many reads, one after the other. */
+async function read(count: number): Promise<number[]> {
+  const statuses: number[] = [];
+  for (let i = 0; i < count; i++) {
+    statuses.push((await send(alice(), { method: 'GET', path: '/raw/a' })).status);
+  }
+  return statuses;
+}
+
+async function limitsOf(name = account): Promise<Record<string, unknown> | null> {
+  return JSON.parse(await run(`limit show ${name} --json`)).limits;
+}
+
+describe('bursar limit', () => {
+  test('set says what is left of all limits, in the words of people', async () => {
+    const text = await run(
+      `limit set ${account} --spend month=12.50 --egress day=50GiB,month=1TiB --requests hour=1000 ` +
+        '--ingress 2GB --stored-bytes 1TiB --stored-objects 10 --rate requests=500,bytes=10MiB',
+    );
+    const lines = text.trimEnd().split('\n');
+    expect(lines[0]).toMatch(/^ACCOUNT +METER +WINDOW +LIMIT +USED +LOST +RESERVED +LEFT +RESETS$/);
+    expect(lines).toHaveLength(10);
+    const row = (start: string) => lines.find((line) => new RegExp(`^\\S+ +${start}`).test(line));
+    expect(row('egressBytes +day')).toContain('50.0 GiB');
+    expect(row('spend')).toMatch(/month +12\.50 USD +0\.0000\d+ USD +0\.00 USD .* 20\d\d-/);
+    expect(row('storedBytes')).toMatch(/total +1\.0 TiB +16 B .* never$/);
+    expect(text).toMatch(/rate +second +10\.0 MiB/);
+    expect(await limitsOf()).toEqual({
+      spend: { month: '12.50' },
+      storedBytes: { total: 1024 ** 4 },
+      storedObjects: { total: 10 },
+      ingressBytes: { total: 2_000_000_000 },
+      egressBytes: { day: 50 * 1024 ** 3, month: 1024 ** 4 },
+      requests: { hour: 1000 },
+      rate: { requests: 500, bytes: 10 * 1024 ** 2 },
+    });
+  });
+
+  test('set leaves what it does not name, --only leaves nothing else, none takes away', async () => {
+    await run(`limit set ${account} --only --requests hour=900,day=9000 --spend 5`);
+    await run(`limit set ${account} --requests hour=800 --egress 1MiB`);
+    expect(await limitsOf()).toEqual({
+      ...{ requests: { hour: 800, day: 9000 }, spend: { total: '5' } },
+      egressBytes: { total: 1024 ** 2 },
+    });
+    await run(`limit set ${account} --requests day=none --spend none`);
+    expect(await limitsOf()).toEqual({
+      requests: { hour: 800 },
+      egressBytes: { total: 1024 ** 2 },
+    });
+    await run(`limit remove ${account}`);
+    expect(await limitsOf()).toBeNull();
+  });
+
+  test.each([
+    ['nothing to limit', '', 'say which limit, such as --spend month=12.50'],
+    ['a window that is none', '--egress week=1', '--egress week=1 must be NAME=AMOUNT'],
+    ['a size that is none', '--egress day=lots', '--egress day=lots must be a size'],
+    ['money that is none', '--spend month=$5', '--spend month=$5 must be USD such as 12.50'],
+    ['a rate of something else', '--rate objects=1', '--rate objects=1 must be NAME=AMOUNT'],
+    ['a rate of nothing', '--rate 5', '--rate 5 must be NAME=AMOUNT'],
+    [
+      'a window of what is stored',
+      '--stored-bytes day=1',
+      '--stored-bytes day=1 must be an amount',
+    ],
+    ['one thing twice', '--requests hour=1,hour=2', '--requests says hour twice'],
+    ['to leave only nothing', '--only --spend none', 'none is no limit here'],
+  ])('set refuses %s, and says what would fit', async (_title, flags, words) => {
+    const { code, stderr } = await fail(`limit set ${account} ${flags}`.trim());
+    expect([code, stderr.trimEnd().split('\n').length]).toEqual([2, 1]);
+    expect(stderr).toContain(words);
+  });
+
+  test('set shows how, with --help', async () => {
+    const help = await run('limit set --help');
+    expect(help).toContain('bursar limit set principal:cms/alice --spend month=20');
+    expect(help).toContain('--stored-objects <amount>');
+  });
+
+  test('is for whom it concerns: a member sees its own and sets none', async () => {
+    await run(`limit set ${account} --requests hour=800`);
+    await run('limit set tenant:cms --spend month=100');
+    expect(await run('limit list')).toMatch(/principal:cms\/alice[\s\S]*tenant:cms +spend/);
+    const own = await run('limit list', asAlice());
+    expect(own).toContain(account);
+    expect(own).not.toContain('tenant:cms');
+    const hidden = await fail('limit show tenant:cms', asAlice());
+    expect([hidden.code, hidden.stderr]).toEqual([1, expect.stringContaining('NotFound')]);
+    const refused = await fail(`limit set ${account} --requests hour=8000`, asAlice());
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('AccessDenied')]);
+    expect((await fail(`limit reconcile ${account}`, asAlice())).code).toBe(1);
+    expect(await run(`limit reconcile ${account}`)).toContain('requests');
+    await run('limit remove tenant:cms');
+  });
+});
+
+describe('a limit', () => {
+  test('holds from the next request on, and says when it was lowered below what is used', async () => {
+    await run(`limit set ${account} --only --egress 1GiB`);
+    expect(await read(3)).toEqual([200, 200, 200]);
+    await sleep(100);
+    const text = await run(`limit set ${account} --egress 20`);
+    expect(text).toContain(`${account} has used more egressBytes per total than its limit`);
+    expect(await read(2)).toEqual([403, 403]);
+    await run(`limit set ${account} --egress none`);
+    expect(await read(2)).toEqual([200, 200]);
+  });
+
+  test('is on record with who set it, in canonical form', async () => {
+    await run(`limit set ${account} --only --spend 7 --egress month=10,day=5`);
+    const [record] = (await run('records --action bursar:PutLimit --json'))
+      .trimEnd()
+      .split('\n')
+      .slice(-1);
+    expect(JSON.parse(record as string)).toMatchObject({
+      ...{ tenant: 'default', principal: 'admin', target: `limits/${account}`, status: 200 },
+      limits: { egressBytes: { day: 5, month: 10 }, spend: { total: '7' } },
+    });
+    expect(record).toContain('"limits":{"egressBytes":{"day":5,"month":10},"spend":{"total":"7"}}');
+  });
+
+  test('of a token is set when it is made, shown in the list, and survives a restart', async () => {
+    await run(`limit remove ${account}`);
+    const line = 'token create --bearer --scope storage.read:/raw --requests 3 --spend 1 --json';
+    const { token, jti } = JSON.parse(await run(line, asAlice()));
+    const bear = async () =>
+      (await fetch(`${served.endpoint}/raw/a`, { headers: { authorization: `Bearer ${token}` } }))
+        .status;
+    expect([await bear(), await bear()]).toEqual([200, 200]);
+    await served.stop();
+    const port = new URL(served.endpoint).port;
+    // The same address: it is the one that the token is for.
+    served = await place.serve(['--listen', `127.0.0.1:${port}`]);
+    const list = await run('token list', asAlice());
+    expect(list).toMatch(new RegExp(`${jti}[sS]*requests total: 1 left of 3, 2 used`));
+    expect(list).toMatch(/spend total: 0\.99999\d+ USD left of 1\.00 USD/);
+    expect([await bear(), await bear()]).toEqual([200, 403]);
+    expect(await run(`limit show token:${jti}`, asAlice())).toMatch(/requests +total +3 +3 /);
+  });
+
+  test('that was answered is there after kill -9; one that was not is there or it is not', async () => {
+    const account = 'tenant:cms';
+    for (let round = 0; round < 4; round++) {
+      const before = await limitsOf(account);
+      const wanted = { requests: { hour: 1_000_000 + round } };
+      const answered = send(
+        { ...alice(), keys: operatorKeys() },
+        {
+          ...{ method: 'PUT', path: `/_/v1/limits/${account}`, body: JSON.stringify(wanted) },
+          headers: { 'content-type': 'application/json' },
+        },
+      ).then(
+        ({ status }) => status === 200,
+        () => false,
+      );
+      await sleep(4 * round);
+      await served.stop('SIGKILL');
+      const isAnswered = await answered;
+      served = await place.serve();
+      expect(isAnswered ? [wanted] : [before, wanted]).toContainEqual(await limitsOf(account));
+    }
+  });
+});
+
+function operatorKeys(): Target['keys'] {
+  const text = readFileSync(join(place.data, 'credentials'), 'utf8');
+  const settingOf = (name: string) => new RegExp(`^${name} *= *(\\S+)$`, 'm').exec(text)?.[1] ?? '';
+  return {
+    accessKeyId: settingOf('aws_access_key_id'),
+    secretAccessKey: settingOf('aws_secret_access_key'),
+  };
+}
