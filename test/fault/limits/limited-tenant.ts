@@ -43,6 +43,11 @@ export class LimitedTenant {
     for (const client of clients) client.close();
   }
 
+  /** Of the principal of the number. */
+  keyOf(number: number): Key {
+    return this.#keys[number] as Key;
+  }
+
   /** One client for each principal. */
   clients(connectionsMax = 64): S3Client[] {
     const { endpoint } = this.#gatewayNow();
