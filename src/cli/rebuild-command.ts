@@ -12,7 +12,9 @@ import {
   type Listed,
   type RebuildReport,
 } from '../ledger/rebuild/report.ts';
+import type { RebuildOptions } from '../ledger/rebuild/work.ts';
 import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
+import { StoreTallies } from '../tiering/stores/store-tally.ts';
 import { type Config, type Flags, loadConfig } from './config.ts';
 import { type DataFolder, openDataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
@@ -80,13 +82,15 @@ async function run(
   process.umask(0o077);
   const folder = await openDataFolder(config);
   const stores: S3Store[] = [];
+  const tallies = new StoreTallies();
   try {
     // Numbers are those of manifests, which the journals know.
     for (const settings of chooseStores(config).stores) {
-      stores.push(await openStore({ ...settings, number: stores.length }));
+      const number = stores.length;
+      stores.push(await openStore({ ...settings, number, tally: tallies.tallyOf(number) }));
     }
     const prices = new StorePrices(config, Date.now());
-    return await rebuildFolder(folder, stores, { ...asked, prices });
+    return await rebuildFolder(folder, stores, { ...asked, prices, tallies });
   } finally {
     for (const store of stores) await store.close();
     folder.release();
@@ -111,7 +115,7 @@ async function openStore(settings: Parameters<typeof S3Store.open>[0]): Promise<
 async function rebuildFolder(
   folder: DataFolder,
   stores: readonly S3Store[],
-  asked: { generation: string | undefined; discard: boolean; prices: StorePrices },
+  asked: Pick<RebuildOptions, 'generation' | 'discard' | 'prices' | 'tallies'>,
 ): Promise<RebuildReport> {
   const progress = new StepProgress();
   try {

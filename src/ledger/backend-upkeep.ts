@@ -7,6 +7,7 @@ import { newRequestId } from '../core/ids.ts';
 import type { BilledUse } from '../quota/backend-cost.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
+import type { Commit } from './commit.ts';
 import type { Ledger } from './ledger.ts';
 
 /** Stores as bills name and price them. */
@@ -61,24 +62,29 @@ export class BackendUpkeep {
     const terms = this.#terms;
     const taken = terms ? this.#tallies.take() : [];
     if (!terms || taken.length === 0) return;
-    const result = await this.#ledger.commit({
-      change: { kind: 'none' },
-      charge: null,
-      backend: { tenant: null, uses: nameUses(taken, terms) },
-      record: {
-        action: 'bursar:BackendCost',
-        tenant: defaultTenant,
-        principal: rootPrincipal,
-        evidence: 'none',
-        bytesIn: 0,
-        bytesOut: 0,
-        requestId: newRequestId(),
-        source: 'bursar serve',
-        status: 200,
-      },
-    });
+    const result = await this.#ledger.commit(commitOf(nameUses(taken, terms), 'bursar serve'));
     if (!result.ok) this.#tallies.add(taken);
   }
+}
+
+/** What the gateway asked for itself, in the name of its own principal. */
+export function commitOf(uses: readonly BilledUse[], source: string): Commit {
+  return {
+    change: { kind: 'none' },
+    charge: null,
+    backend: { tenant: null, uses },
+    record: {
+      action: 'bursar:BackendCost',
+      tenant: defaultTenant,
+      principal: rootPrincipal,
+      evidence: 'none',
+      bytesIn: 0,
+      bytesOut: 0,
+      requestId: newRequestId(),
+      source,
+      status: 200,
+    },
+  };
 }
 
 /** Uses as they are billed: by the store's name and the prices in force. */

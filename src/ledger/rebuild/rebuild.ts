@@ -8,9 +8,11 @@ import { readInstance } from '../../catalog/stores.ts';
 import { openDatabase, type Reader } from '../../core/database.ts';
 import { renameDurably } from '../../core/durable-file.ts';
 import { Keyring } from '../../core/keyring.ts';
+import { localStore } from '../../core/manifest.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { StoreGate } from '../../tiering/stores/store-gate.ts';
 import { claimStore, findOwner, ownerName } from '../../tiering/stores/store-owner.ts';
+import { commitOf, nameUses } from '../backend-upkeep.ts';
 import {
   generationTime,
   markBegin,
@@ -194,6 +196,7 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
       }
       await restoreAll(work, { ledger, stores });
       for (const one of stores) await takeOver(work, { ledger, read: db.tx }, one);
+      await tellCost(work, ledger, stores);
     };
     await Promise.race([task(), fatal]);
   } finally {
@@ -223,6 +226,22 @@ async function takeOver(
   const claim = { instance: await readInstance(read), store: store.number };
   const owner = await claimStore(store, sealer, claim, { takeOver: true });
   if (owner !== 'us') throw new RebuildFailure(`store ${store.name} was taken by another rebuild`);
+}
+
+/** What the stores were asked until here: what is left is to remove the journals of before. */
+async function tellCost(
+  { stores: asked, tallies, prices }: Work,
+  ledger: Ledger,
+  stores: readonly RebuiltStore[],
+): Promise<void> {
+  const nameOf = (number: number): string =>
+    (asked.find((one) => one.number === number) as RemoteStore).name;
+  const numberOf = (name: string): number =>
+    stores.find(({ store }) => store.name === name)?.store.number ?? localStore;
+  const bookOf = (number: number) => prices.bookOf(numberOf(nameOf(number)));
+  const uses = nameUses(tallies.take(), { stores: { nameOf }, bookOf });
+  const result = await ledger.commit(commitOf(uses, 'bursar rebuild'));
+  if (!result.ok) throw new Error(`what the rebuild cost was refused: ${result.code}`);
 }
 
 /** SQLite's files of a database. */

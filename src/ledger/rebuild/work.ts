@@ -3,12 +3,15 @@ import type { Keyring, RootKey } from '../../core/keyring.ts';
 import type { Sealer } from '../../core/sealing.ts';
 import type { PriceBook } from '../../quota/prices/price-book.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
+import type { StoreTallies } from '../../tiering/stores/store-tally.ts';
 import type { JournalReport, RebuildReport } from './report.ts';
 import type { Staging } from './staging.ts';
 
 export interface RebuildOptions {
   /** All stores of the gateway; the numbers that they have here do not matter. */
   stores: readonly RemoteStore[];
+  /** What they are asked for it, by those numbers. */
+  tallies: StoreTallies;
   rootKeys: readonly RootKey[];
   sealer: Sealer;
   /** There must be none. */
