@@ -6,6 +6,7 @@ import type { Draw } from '#bursar/quota/amounts.js';
 import { AccountBook, type AccountChanges } from '#bursar/quota/leases/account-book.js';
 import { type AccountState, newAccountState } from '#bursar/quota/leases/account-state.js';
 import type { DrawAnswer, DrawRequest } from '#bursar/quota/leases/requests.js';
+import type { Reached } from '#bursar/quota/limits/alarms.js';
 
 export class MemoryStorage {
   durable = new Map<string, AccountState>();
@@ -60,14 +61,18 @@ export class MemoryStorage {
   }
 }
 
-type Work = (book: AccountBook, timeMs: number) => Promise<unknown>;
+type Work = (book: AccountBook, timeMs: number) => Promise<unknown> | null;
 interface Waiting {
   work: Work;
   answer: (value: unknown) => void;
+  fail: () => void;
+  onDurable: () => void;
 }
 
 export class LedgerRig {
   readonly storage = new MemoryStorage();
+  /** That are durable. */
+  readonly alarms: Reached[] = [];
   timeMs: number;
   #run = 0;
   #book = new AccountBook(this.storage, 'run 0');
@@ -97,25 +102,55 @@ export class LedgerRig {
     };
   }
 
-  send<T>(work: Work): Promise<T> {
-    return new Promise((resolve) => {
-      this.#waiting.push({ work, answer: (value) => resolve(value as T) });
+  /** Rejects when the disk is full. `onDurable` is called with the transaction. */
+  send<T>(work: Work, onDurable: () => void = () => {}): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({
+        work,
+        answer: (value) => resolve(value as T),
+        fail: () => reject(new Error('the disk is full')),
+        onDurable,
+      });
     });
   }
 
   /** Applies up to `max` requests in one transaction. */
   async apply(max = Number.POSITIVE_INFINITY): Promise<void> {
-    for (const { work, answer } of this.#waiting.splice(0, max)) {
-      const value = await work(this.#book, this.timeMs);
-      this.#applied.push(() => answer(value));
+    await this.#applyAll(this.#waiting.splice(0, max));
+  }
+
+  /** Up to `max` fail together and are applied one by one; of those some fail again. */
+  async applyOneByOne(max: number, isFull: () => boolean): Promise<void> {
+    await this.applyInVain(max);
+    for (const waiting of this.#waiting.splice(0, max)) {
+      if (isFull()) {
+        await this.#try([waiting]);
+        this.#applied.push(waiting.fail);
+      } else {
+        await this.#applyAll([waiting]);
+      }
     }
-    await this.#book.flush();
-    this.storage.commit();
   }
 
   /** Applies some requests, and then the disk refuses: the transaction is rolled back. */
   async applyInVain(max: number): Promise<void> {
-    for (const { work } of this.#waiting.slice(0, max)) await work(this.#book, this.timeMs);
+    await this.#try(this.#waiting.slice(0, max));
+  }
+
+  async #applyAll(all: Waiting[]): Promise<void> {
+    for (const { work, answer, onDurable } of all) {
+      const value = await work(this.#book, this.timeMs);
+      this.#applied.push(() => answer(value));
+      onDurable();
+    }
+    this.alarms.push(...this.#book.takeReached());
+    await this.#book.flush();
+    this.storage.commit();
+  }
+
+  async #try(all: Waiting[]): Promise<void> {
+    for (const { work } of all) await work(this.#book, this.timeMs);
+    this.#book.takeReached();
     await this.#book.flush();
     this.storage.rollback();
     this.#book.discard();
@@ -143,9 +178,6 @@ export class LedgerRig {
     this.storage.rollback();
     this.#run += 1;
     this.#book = new AccountBook(this.storage, `run ${this.#run}`);
-    while ((await this.#book.buryLeases(2, this.timeMs)) > 0) {
-      await this.#book.flush();
-      this.storage.commit();
-    }
+    while ((await this.#book.buryLeases(2, this.timeMs)) > 0) await this.#applyAll([]);
   }
 }
