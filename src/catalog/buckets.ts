@@ -68,7 +68,7 @@ export interface CreateBucket {
 export async function createBucket(
   tx: Tx,
   change: CreateBucket,
-  moment: Moment,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
 ): Promise<Outcome<null>> {
   // Both were there when the request was decided; either may have been deleted since.
   const owner = await tx.get(
