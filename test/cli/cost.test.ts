@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parseUsd } from '#bursar/core/money.js';
-import { blocksOf, readPage } from '../docs/markdown.ts';
+import { blocksOf, readPage, rowsOf, sectionOf } from '../docs/markdown.ts';
 import { S3Client } from '../fault/s3-client.ts';
 import { draftBook } from '../quota/prices/price-book-text.ts';
 import { type Outcome, Workplace } from './command.ts';
@@ -12,7 +12,7 @@ import { type Outcome, Workplace } from './command.ts';
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const place = new Workplace();
-const booksFolder = join(place.folder, 'books');
+const booksFolder = join(place.folder, 'price-books');
 const books = ['--price-books', booksFolder];
 const usd = (text: string): bigint => parseUsd(text) as bigint;
 
@@ -198,7 +198,7 @@ describe('what a workload costs', () => {
 
   test.each([
     [['--workload', 'nothing.json'], 'nothing.json: ENOENT'],
-    [['--workload', join('books', 'lab-2026.json')], 'lab-2026.json: workload: must'],
+    [['--workload', join('price-books', 'lab-2026.json')], 'lab-2026.json: workload: must'],
     [['--workload', 'archive.json', '--account', 'tenant:cms'], '--account is of records'],
     [['--workload', 'archive.json', '--book', 'lab-1999'], '--book lab-1999 is not there'],
     [['--workload', 'archive.json', '--cache-hits', '1.2'], 'Must be a share'],
@@ -240,6 +240,38 @@ describe("the studies' examples", () => {
   });
 });
 
+describe('the pages of prices and costs', () => {
+  test.each(['prices', 'cost'])('have commands that work: %s', async (page) => {
+    const [block] = blocksOf(readPage('docs/formats/price-book.md').text).filter(({ code }) =>
+      code.includes('bursar-workload'),
+    );
+    writeFileSync(join(place.folder, 'archive.json'), String(block?.code));
+    const lines = blocksOf(readPage(`docs/admin/${page}.md`).text)
+      .flatMap(({ code }) => code.trim().split('\n'))
+      .filter((line) => line.startsWith('npx bursar ') && !line.startsWith('npx bursar serve'));
+    expect(lines.length).toBeGreaterThan(2);
+    for (const line of lines) {
+      const outcome = await place.run(line.split(' ').slice(2), {
+        BURSAR_PRICE_BOOKS: booksFolder,
+      });
+      expect([line, outcome.code]).toEqual([line, 0]);
+    }
+  });
+
+  test("have the examples' figures", async () => {
+    const rows = rowsOf(sectionOf(readPage('docs/admin/cost.md').text, "The studies' examples"));
+    const found: string[][] = [];
+    for (const name of ['dzero', 'ebs']) {
+      const { stdout } = await place.run(['cost', 'example', name]);
+      for (const row of rows) {
+        const line = stdout.split('\n').find((one) => one.includes(row.slice(1, 3).join('  ')));
+        if (line) found.push(row);
+      }
+    }
+    expect(found).toEqual(rows);
+  });
+});
+
 describe('price books', () => {
   test('are listed with those of a folder, and which are in force', async () => {
     const { stdout } = await place.run(['price', 'list', ...books, '--json']);
@@ -262,9 +294,9 @@ describe('price books', () => {
 
   test('are checked alone and beside those that are shipped', async () => {
     const check = (file: string) => place.run(['price', 'check', file]);
-    expect(await check('books/lab-2026.json')).toMatchObject({
+    expect(await check('price-books/lab-2026.json')).toMatchObject({
       code: 0,
-      stdout: 'books/lab-2026.json: the price book lab-2026 of lab/basement, with STANDARD\n',
+      stdout: 'price-books/lab-2026.json: the price book lab-2026 of lab/basement, with STANDARD\n',
     });
     const twice = { ...draftBook(), name: 'mine' };
     writeFileSync(join(place.folder, 'mine.json'), JSON.stringify(twice));

@@ -92,7 +92,7 @@ function tourScript(address: string): string {
 function copyCheckout(): string {
   const copy = mkdtempSync(join(tmpdir(), 'bursar-tour-'));
   const files = ['package.json', 'package-lock.json', 'tsconfig.json', 'README.md'];
-  for (const name of [...files, 'scripts', 'src']) {
+  for (const name of [...files, 'price-books', 'scripts', 'src']) {
     cpSync(join(root, name), join(copy, name), { recursive: true });
   }
   mkdirSync(join(copy, 'node_modules'));
