@@ -123,9 +123,11 @@ export class RemoteReading implements Reading {
     this.#underWay++;
     let lost: unknown = new Error('a store ended a read before all of it was there');
     let arrived = 0;
+    const last = into.length - 1;
     const filled = (i: number): void => {
-      const isDue = i === 0 || (i + 1) % chunksPerGroup === 0 || i >= parts.length - 1;
-      if (isDue) while (arrived <= i) arrivals[arrived++]?.resolve();
+      // The last one when all has come: so the read has ended when its bytes are used up.
+      const isFull = i < parts.length - 1 && (i === 0 || (i + 1) % chunksPerGroup === 0);
+      if (isFull || i === last) while (arrived <= i) arrivals[arrived++]?.resolve();
     };
     try {
       await store.read({
