@@ -158,14 +158,13 @@ class Folder {
   }
 
   async addBucket(store: number): Promise<void> {
-    const { keyring } = this;
     const { tx } = this.db;
     await tx.run("INSERT OR IGNORE INTO tenants (name, created_ms) VALUES ('one', 0)");
     await tx.run(
       "INSERT OR IGNORE INTO principals VALUES ('one', 'alice', 'person', 'member', 0, 1)",
     );
     const bucket = { tenant: 'one', name: `in-${store}`, owner: 'alice', store };
-    await createBucket(tx, { kind: 'createBucket', ...bucket }, { seq: 0, timeMs: 0, keyring });
+    await createBucket(tx, { kind: 'createBucket', ...bucket }, { seq: 0, timeMs: 0 });
   }
 
   async end(): Promise<void> {
