@@ -18,6 +18,7 @@ import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
 import type { Rooms } from '../gateway/context.ts';
 import { startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
+import { Metrics } from '../instruments/metrics.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { Journal } from '../ledger/journal/journal.ts';
@@ -76,7 +77,11 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const prices = new StorePrices(config, Date.now());
   let alarms: AlarmTeller | undefined;
   // Those that come before it is there are in the database.
-  const onAlarms = (all: readonly Alarm[]): void => alarms?.tell(all);
+  let metrics: Metrics | undefined;
+  const onAlarms = (all: readonly Alarm[]): void => {
+    for (const { percent } of all) metrics?.countAlarm(percent);
+    alarms?.tell(all);
+  };
   const ledger = await openLedger({ folder, closers, prices, onAlarms });
   const { tx: read } = opened(
     closers,
@@ -117,6 +122,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     return url;
   };
   const limits = await openLimits(parts);
+  metrics = new Metrics({ open: () => limits.desk.open });
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
@@ -129,7 +135,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const onListening = (listened: string): void => {
     url ??= reachable(listened);
   };
-  const served = { directory, folder, closers, onListening, usageRollUp, alarms };
+  const served = { directory, folder, closers, onListening, usageRollUp, alarms, metrics };
   await listen(config, rooms, served);
   await announceEndpoint(rootKey, publicUrl());
   return { endpoint: publicUrl(), close: () => closeAll(closers) };
@@ -333,12 +339,13 @@ interface Listening {
   onListening: (url: string) => void;
   usageRollUp: UsageRollUp;
   alarms: AlarmTeller;
+  metrics: Metrics;
 }
 
 async function listen(
   config: Config,
   rooms: Rooms,
-  { directory, folder, closers, onListening, usageRollUp, alarms }: Listening,
+  { directory, folder, closers, onListening, usageRollUp, alarms, metrics }: Listening,
 ): Promise<void> {
   const { host, port } = config.listen;
   let stopping = false;
@@ -350,6 +357,7 @@ async function listen(
       rootKeys: folder.rootKeys,
       usageRollUp,
       alarms,
+      metrics,
       host,
       port,
       stallTimeoutMs: config.stallTimeoutMs,

@@ -8,6 +8,7 @@ import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
+import type { Metrics } from '../instruments/metrics.ts';
 import { ClientGone, declaredBodyBytes } from './body.ts';
 import { lookUpBucket } from './bucket-lookup.ts';
 import { Context, type Reply, type Rooms } from './context.ts';
@@ -35,6 +36,8 @@ export interface Pipeline {
   onBug: (error: unknown, requestId: string) => void;
   /** Told of each request that ends because what is stored is not what was written. */
   onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
+  /** Told of each request that a limit refused. */
+  metrics: Pick<Metrics, 'countRefusal'>;
 }
 
 /** How requests of one kind come in; from there on all go the same way. */
@@ -184,6 +187,10 @@ async function recordFailure(
 ): Promise<Refusal> {
   const refusal = refusalOf(error);
   if (refusal.code === 'InternalError') pipeline.onBug(error, requestId);
+  const { Limit: meter, Window: window } = refusal.fields;
+  if (refusal.code === 'QuotaExceeded' && meter !== undefined && window !== undefined) {
+    pipeline.metrics.countRefusal(meter, window);
+  }
   if (error instanceof IntegrityError) pipeline.onIntegrityFailure(error, requestId);
   if (context && context.index === null) await context.record(refusal.status, refusal.code);
   return refusal;

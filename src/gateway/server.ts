@@ -10,6 +10,7 @@ import { newRequestId } from '../core/ids.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
+import type { Metrics } from '../instruments/metrics.ts';
 import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import type { AlarmTeller } from './alarms/alarm-teller.ts';
 import type { Rooms } from './context.ts';
@@ -34,6 +35,7 @@ export interface GatewayOptions {
   rootKeys: RootKeyFile;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   alarms: Pick<AlarmTeller, 'stateOf'>;
+  metrics: Metrics;
   host: string;
   /** 0: any free port. */
   port: number;
@@ -67,6 +69,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const proxies = new TrustedProxies(options.trustedProxies);
   const pipeline: Pipeline = {
     rooms,
+    metrics: options.metrics,
     proxies,
     onBug: (error, requestId) => app.log.error({ err: error, requestId }, 'a request failed'),
     onIntegrityFailure: (error, requestId) => {
@@ -132,6 +135,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     verifier: new DataVerifier(rooms),
     usageRollUp: options.usageRollUp,
     alarms: options.alarms,
+    metrics: options.metrics,
     onIntegrityFailure: pipeline.onIntegrityFailure,
   });
   await registerNativeApi(app, native);

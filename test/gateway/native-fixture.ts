@@ -27,6 +27,7 @@ import { registerNativeApi } from '#bursar/gateway/native/api.js';
 import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
 import type { StoreView } from '#bursar/gateway/store-list.js';
+import { Metrics } from '#bursar/instruments/metrics.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { AccountTables } from '#bursar/quota/leases/account-tables.js';
@@ -152,6 +153,7 @@ export async function openFixture(): Promise<Fixture> {
       },
     },
     commitFindings: async () => {},
+    metrics: new Metrics({ open: () => 3 }),
     usageRollUp: { catchUp: async () => {} },
     alarms: { stateOf: () => ({ waiting: 0, problem: null, toldAt: null }) },
     health: async () => ({ ready, stores: { local: ready ? 'ready' : 'failed' } }),

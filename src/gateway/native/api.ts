@@ -116,6 +116,11 @@ function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
     const status = state.ready ? 200 : 503;
     return reply.code(status).header('cache-control', 'no-store').send(state);
   });
+  native.get('/_/metrics', hidden, async (_request, reply) => {
+    const { contentType } = deps.metrics;
+    reply.type(contentType).header('cache-control', 'no-store');
+    return reply.send(await deps.metrics.render());
+  });
   addWellKnown(native, deps);
   const refuse = async () => {
     throw new Refusal('NotFound');

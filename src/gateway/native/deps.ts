@@ -13,6 +13,7 @@ import type { Keyring, RootKey } from '../../core/keyring.ts';
 import type { Limits } from '../../core/quota-terms.ts';
 import type { RootKeyFile } from '../../core/root-keys.ts';
 import type { Sealer } from '../../core/sealing.ts';
+import type { Metrics } from '../../instruments/metrics.ts';
 import type { UsageRollUp } from '../../ledger/usage-roll-up.ts';
 import type { LeaseDesk } from '../../quota/leases/lease-desk.ts';
 import type { SetAlarmHook } from '../../quota/limits/alarm-hooks.ts';
@@ -102,6 +103,7 @@ export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets'>
   commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   alarms: Pick<AlarmTeller, 'stateOf'>;
+  metrics: Pick<Metrics, 'contentType' | 'render'>;
   /** The state of the gateway's parts. */
   health(): Promise<{ ready: boolean } & Record<string, unknown>>;
 }
