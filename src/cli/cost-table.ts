@@ -39,9 +39,11 @@ const decimalsMax = 9;
 
 /** Writes the answer: a table, with --json or --csv for programs. */
 export function printCosts(answer: CostAnswer, form: { json?: boolean; csv?: boolean }): void {
-  const { of, cases, months, notes } = answer;
+  const { of, cases, notes } = answer;
   if (form.json) {
-    const shown = cases.map(({ cost, ...one }) => ({ ...one, ...inUsd(cost), ...ofYear(cost) }));
+    const shown = cases.map(({ cost, ...one }) => {
+      return { ...one, ...inUsd(cost), ...ofYear(cost, answer) };
+    });
     printJson({ of, cases: shown, notes });
   } else if (form.csv) {
     const heading = ['case', 'book', 'class', 'cacheHits', ...meters.map(([name]) => name)];
@@ -51,13 +53,12 @@ export function printCosts(answer: CostAnswer, form: { json?: boolean; csv?: boo
     printColumns(answer);
     for (const note of notes) print(note);
   }
+}
 
-  function ofYear({ total }: WorkloadCost): object {
-    if (months === null) return {};
-    const year = costOfYear(total, months);
-    const picocents = picocentsPerBitYear(year, answer.storedBytes ?? 0n);
-    return { year: formatUsd(year), picocentsPerBitYear: picocents };
-  }
+function ofYear({ total }: WorkloadCost, { months, storedBytes = 0n }: CostAnswer): object {
+  if (months === null) return {};
+  const year = costOfYear(total, months);
+  return { year: formatUsd(year), picocentsPerBitYear: picocentsPerBitYear(year, storedBytes) };
 }
 
 function lineOf({ name, book, class: of, cacheHits, cost }: CostCase): string[] {
