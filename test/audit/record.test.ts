@@ -26,11 +26,12 @@ function canonicalString(text: string): string {
   return `${out}"`;
 }
 
-/** Objects of texts and whole numbers, which are all that a record holds. */
+/** Objects and lists of texts and whole numbers, which are all that a record holds. */
 function canonical(value: unknown): string {
   if (typeof value === 'string') return canonicalString(value);
   if (typeof value === 'number' && Number.isSafeInteger(value)) return BigInt(value).toString();
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (typeof value !== 'object' || value === null) {
     throw new Error('a record holds texts and whole numbers only');
   }
   // Section 3.2.3: by UTF-16 code units, which is how JavaScript compares.
@@ -58,6 +59,8 @@ const draft: RecordDraft = {
   sha256: 'f',
   class: 'STANDARD',
   range: '0-1',
+  period: '2026-11-21T08:00:00.000Z/2026-11-21T09:00:00.000Z',
+  byteMs: '386547056640000000',
   requestId: 'R',
   source: '::1',
   status: 200,
@@ -69,6 +72,7 @@ const seal: RecordSeal = {
   storedBytes: -3,
   storedObjects: -1,
   cost: 5_000_000n,
+  storageCost: 2_000_000n,
   priced: { price: 'put', book: 'aws-us-east-1-2026' },
 };
 
@@ -83,10 +87,23 @@ describe('a record', () => {
       storedBytes: -3,
       storedObjects: -1,
       cost: '0.000005',
+      storageCost: '0.000002',
       price: 'put',
       priceBook: 'aws-us-east-1-2026',
       time: '2023-11-14T22:13:20.123Z',
     });
+    expect(text).toBe(canonical(JSON.parse(text)));
+  });
+
+  it('has limits in canonical form, in whatever order they came', () => {
+    const limits = {
+      storedObjects: { total: 3 },
+      spend: { month: '1.50', day: '1' },
+      rate: { requests: 5, bytes: 7 },
+      requests: { total: 9, hour: 1, minute: 0 },
+    };
+    const text = renderRecord({ ...draft, limits }, seal);
+    expect(JSON.parse(text).limits).toEqual(limits);
     expect(text).toBe(canonical(JSON.parse(text)));
   });
 
@@ -96,7 +113,7 @@ describe('a record', () => {
     ) as unknown as RecordDraft;
     const text = renderRecord(none, seal);
     expect(text).not.toContain('null');
-    expect(Object.keys(JSON.parse(text))).toHaveLength(27 - optional.size);
+    expect(Object.keys(JSON.parse(text))).toHaveLength(30 - optional.size);
     expect(text).toBe(canonical(JSON.parse(text)));
   });
 
@@ -155,5 +172,7 @@ const optional = new Set([
   'sha256',
   'class',
   'range',
+  'period',
+  'byteMs',
   'error',
 ]);

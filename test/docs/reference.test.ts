@@ -70,6 +70,7 @@ describe('the page of records', () => {
       bucketTenant: 'a',
       key: 'a',
       target: 'a',
+      limits: { requests: { total: 1 } },
       bytesIn: 1,
       bytesOut: 1,
       sizeBytes: 1,
@@ -77,13 +78,23 @@ describe('the page of records', () => {
       sha256: 'a',
       class: 'a',
       range: 'a',
+      period: 'a',
+      byteMs: '1',
       requestId: 'a',
       source: 'a',
       status: 200,
       error: 'a',
     } as const;
     const priced = { price: 'a', book: 'a' };
-    const seal = { index: 0, timeMs: 0, storedBytes: 0, storedObjects: 0, cost: 1n, priced };
+    const seal = {
+      index: 0,
+      timeMs: 0,
+      storedBytes: 0,
+      storedObjects: 0,
+      cost: 1n,
+      storageCost: 1n,
+      priced,
+    };
     const rows = rowsOf(sectionOf(readPage('docs/audit/records.md').text, 'What a record holds'));
     expect(rows.map(([member]) => member)).toEqual(
       Object.keys(JSON.parse(renderRecord(draft, seal))),
