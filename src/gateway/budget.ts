@@ -29,6 +29,8 @@ import type { Operation } from './operation.ts';
 export interface Ask extends Partial<Transfer> {
   storedBytes?: number;
   storedObjects?: number;
+  /** What the request has its price from; the dearest class where it is not said. */
+  storageClass?: string;
   /** What it is read from. */
   sourceClass?: string;
 }
@@ -177,8 +179,7 @@ export class Budget {
     const { storedBytes = 0, storedObjects = 0, retrievalBytes = 0 } = ask;
     const spend = chargeOperationAtMost(this.#book, {
       price: requests > 0 ? this.#price : 'free',
-      // The dearest: what is read, or written over, is not known yet.
-      storageClass: null,
+      storageClass: ask.storageClass ?? null,
       sourceClass: ask.sourceClass ?? null,
       ...{ ingressBytes, egressBytes, retrievalBytes },
     });

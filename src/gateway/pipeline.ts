@@ -14,6 +14,7 @@ import { lookUpBucket } from './bucket-lookup.ts';
 import { Context, type Reply, type Rooms } from './context.ts';
 import { nameSource } from './copy-source.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
+import { standardClass } from './object-attributes.ts';
 import { noTags } from './object-tags.ts';
 import type { Operation } from './operation.ts';
 import { type DescribeRefusal, describeInXml, sendRefusal, sendReply } from './reply.ts';
@@ -161,6 +162,10 @@ async function reserve(context: Context, operation: Operation): Promise<() => vo
     // With the frames of aws-chunked, where their length is known.
     ingressBytes: Math.max(bodyBytes, Number(header(request, 'content-length') ?? 0)),
     ...(stores && { storedBytes: bodyBytes, storedObjects: stores === 'object' ? 1 : 0 }),
+    // What an object that is there, or an upload, costs to use is not known yet.
+    ...(stores !== undefined || operation.resource !== 'object'
+      ? { storageClass: standardClass }
+      : {}),
   });
   // What goes to a store over a network takes none of the disk's room.
   const isOnDisk = stores !== undefined && context.bucket.store === localStore;
