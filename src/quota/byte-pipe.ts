@@ -57,6 +57,16 @@ export class BytePipe {
     return false;
   }
 
+  /** How long it takes to make up for what has passed too early, milliseconds. */
+  get debtMs(): number {
+    return this.#bucket?.waitMs(0) ?? 0;
+  }
+
+  /** Lets bytes pass at once, ahead of those that wait. */
+  lend(bytes: number): void {
+    this.#bucket?.take(bytes);
+  }
+
   /** Gives up a place; `go` is not called any more. */
   leave(turn: Turn): void {
     if (this.#waiting.delete(turn)) this.#sleep();

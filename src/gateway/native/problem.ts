@@ -38,6 +38,7 @@ export function sendProblem(
   };
   const challenge = challengeOf(refusal);
   if (challenge !== undefined) reply.header('www-authenticate', challenge);
+  if (refusal.status === 503) reply.header('retry-after', refusal.fields.RetryAfter ?? '1');
   return reply
     .code(refusal.status)
     .header('cache-control', 'no-store')
