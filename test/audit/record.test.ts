@@ -107,6 +107,24 @@ describe('a record', () => {
     expect(text).toBe(canonical(JSON.parse(text)));
   });
 
+  it('says what each store was asked for it, and what that cost in all', () => {
+    const use = { puts: 3, gets: 1, frees: 2, sentBytes: 900, receivedBytes: 70 };
+    const text = renderRecord(draft, {
+      ...seal,
+      backend: [
+        { store: 'near', book: 'none', cost: 0n, ...use },
+        { store: 'cloud', book: 'aws-us-east-1-2026', cost: 15_400_000n, ...use },
+        { store: 'far', book: 'other', cost: 1n, ...use },
+      ],
+    });
+    const { backend, backendCost } = JSON.parse(text);
+    expect(backend[1]).toEqual({
+      ...{ store: 'cloud', priceBook: 'aws-us-east-1-2026', cost: '0.0000154', ...use },
+    });
+    expect(backendCost).toBe('0.000015400001');
+    expect(text).toBe(canonical(JSON.parse(text)));
+  });
+
   it('leaves out what there is not', () => {
     const none = Object.fromEntries(
       Object.entries(draft).map(([name, value]) => [name, optional.has(name) ? null : value]),

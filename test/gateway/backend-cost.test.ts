@@ -67,14 +67,19 @@ describeWithTool(versitygw, 'what stores cost the operator', (path) => {
     const logFile = join(folder, 'access.log');
     const backend = await startVersitygw(path, ['--access-log', logFile]);
     backend.makeBucket('backing');
+    backend.makeBucket('other');
     proxy = await FaultProxy.start(backend.port);
     const dataDir = join(folder, 'data');
-    const at = { url: 's3://backing/bursar', endpoint: proxy.endpoint, pathStyle: 'yes' };
+    const at = { endpoint: proxy.endpoint, pathStyle: 'yes' };
+    const stores = {
+      [storeName]: { ...at, url: 's3://backing/bursar' },
+      far: { ...at, url: 's3://other' },
+    };
     const gateway = await startServedGateway({
       dataDir,
       args: ['--store', storeName, '--sweep-interval', '100ms', '--sweep-grace', '0s'],
       env: {
-        BURSAR_STORES: JSON.stringify({ [storeName]: at }),
+        BURSAR_STORES: JSON.stringify(stores),
         AWS_ACCESS_KEY_ID: backend.credentials.accessKeyId,
         AWS_SECRET_ACCESS_KEY: backend.credentials.secretAccessKey,
       },
@@ -132,6 +137,12 @@ describeWithTool(versitygw, 'what stores cost the operator', (path) => {
     await must('PUT', '/data/lost', { body: small, headers: { 'if-match': '"0"' } }, 404);
     await abandon(client);
     await must('PUT', '/data/copy', { headers: { 'x-amz-copy-source': '/data/large' } });
+    for (const name of ['local', 'far']) {
+      await must('PUT', `/${name}`, { headers: { 'x-bursar-store': name } });
+      await must('PUT', `/${name}/moved`, { headers: { 'x-amz-copy-source': '/data/small' } });
+    }
+    await must('PUT', '/local/put', { body: small });
+    await must('GET', '/local/put');
     await must('GET', '/data');
     await must('DELETE', '/data/large', {}, 204);
     await must('DELETE', '/data/copy', {}, 204);
@@ -235,8 +246,19 @@ describeWithTool(versitygw, 'what stores cost the operator', (path) => {
     expect(receivedBytes).toBeGreaterThanOrEqual(record?.bytesOut ?? 0);
   });
 
+  it('has each store of a copy, and the local disk never', () => {
+    const read = { store: storeName, puts: 0, gets: 1, frees: 0 };
+    const ofBucket = (bucket: string) => (record: LogRecord) => record.bucket === bucket;
+    const far = usesOf('s3:PutObject', 'moved', ofBucket('far'));
+    expect(far).toMatchObject([{ store: 'far', puts: 1, gets: 0, frees: 0 }, read]);
+    expect(far?.[0]?.sentBytes).toBeGreaterThan(small.length);
+    expect(usesOf('s3:PutObject', 'moved', ofBucket('local'))).toMatchObject([read]);
+  });
+
   it('is nothing where no store was asked', () => {
     for (const [action, key] of [
+      ['s3:PutObject', 'put'],
+      ['s3:GetObject', 'put'],
       ['s3:PutObject', 'copy'],
       ['s3:PutObject', 'lost'],
       ['s3:DeleteObject', 'large'],
@@ -265,12 +287,14 @@ describeWithTool(versitygw, 'what stores cost the operator', (path) => {
     const entries = records.flatMap(({ backend = [] }) => backend);
     const isOwn = ({ action }: LogRecord) => action === 'bursar:BackendCost';
     const ofUsers = records.filter((record) => !isOwn(record));
+    const ofStore = (name: string) => entries.filter(({ store }) => store === name);
     expect(accounts).toEqual([
       accountOf(
         'backend:default',
         ofUsers.flatMap(({ backend = [] }) => backend),
       ),
-      accountOf(`store:${storeName}`, entries),
+      accountOf(`store:${storeName}`, ofStore(storeName)),
+      accountOf('store:far', ofStore('far')),
     ]);
     expect(accounts[0]?.charged).toBe(String(usd(records.map(({ cost }) => cost))));
     expect(ofTenant).toEqual(accounts.slice(0, 1));
@@ -295,7 +319,11 @@ describeWithTool(versitygw, 'what stores cost the operator', (path) => {
 
   it('is shown to operators and to admins of the tenant, and to no member', () => {
     const { operator, admin, member } = shown;
-    expect(operator.map(({ account }) => account)).toEqual(['backend:default', 'store:cloud']);
+    expect(operator.map(({ account }) => account)).toEqual([
+      'backend:default',
+      'store:cloud',
+      'store:far',
+    ]);
     expect(admin).toEqual([]);
     expect(member).toBe(403);
   });
