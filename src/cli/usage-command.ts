@@ -31,6 +31,8 @@ interface Cap {
 
 interface Usage extends Counters {
   account: string;
+  /** Of one account only, USD. */
+  accrued?: string;
   caps: Cap[];
 }
 
@@ -122,7 +124,7 @@ async function showOne(connection: Connection, account: string, flags: UsageFlag
   else {
     const [, ...heading] = capHeading;
     const rows = capRows(usage).map(([, ...row]) => row);
-    print(usage.account);
+    print(`${usage.account}, and ${usage.accrued} USD accrued for storage, not charged yet`);
     printTable(false, { json: null, heading: heading.map(columnTitle), rows });
   }
 }

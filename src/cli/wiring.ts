@@ -16,7 +16,7 @@ import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
 import type { Rooms } from '../gateway/context.ts';
-import { startGateway } from '../gateway/server.ts';
+import { type GatewayOptions, startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
 import { Metrics } from '../instruments/metrics.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
@@ -135,7 +135,16 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const onListening = (listened: string): void => {
     url ??= reachable(listened);
   };
-  const served = { directory, folder, closers, onListening, usageRollUp, alarms, metrics };
+  const served = {
+    directory,
+    folder,
+    closers,
+    onListening,
+    usageRollUp,
+    alarms,
+    metrics,
+    priceBooks: prices.books,
+  };
   await listen(config, rooms, served);
   await announceEndpoint(rootKey, publicUrl());
   return { endpoint: publicUrl(), close: () => closeAll(closers) };
@@ -332,39 +341,34 @@ function endSoon(storeList: RemoteStores): void {
   setTimeout(() => void storeList.close(), storeEndMsMax).unref();
 }
 
-interface Listening {
-  directory: Directory;
+interface Listening
+  extends Pick<
+    GatewayOptions,
+    'directory' | 'onListening' | 'usageRollUp' | 'alarms' | 'metrics' | 'priceBooks'
+  > {
   folder: DataFolder;
   closers: Closers;
-  onListening: (url: string) => void;
-  usageRollUp: UsageRollUp;
-  alarms: AlarmTeller;
-  metrics: Metrics;
 }
 
 async function listen(
   config: Config,
   rooms: Rooms,
-  { directory, folder, closers, onListening, usageRollUp, alarms, metrics }: Listening,
+  { folder, closers, ...parts }: Listening,
 ): Promise<void> {
   const { host, port } = config.listen;
   let stopping = false;
   try {
     const gateway = await startGateway({
+      ...parts,
       rooms,
-      directory,
       sealer: folder.sealer,
       rootKeys: folder.rootKeys,
-      usageRollUp,
-      alarms,
-      metrics,
       host,
       port,
       stallTimeoutMs: config.stallTimeoutMs,
       connectionsMax: config.connectionsMax,
       trustedProxies: config.trustedProxies ?? [],
       logLevel: config.logLevel,
-      onListening,
       health: async () => ({ ready: !stopping, stores: healthOf(rooms.stores) }),
     });
     closers.push(() => {

@@ -12,6 +12,7 @@ import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Metrics } from '../instruments/metrics.ts';
 import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
+import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { AlarmTeller } from './alarms/alarm-teller.ts';
 import type { Rooms } from './context.ts';
 import { takeCredentials } from './credentials.ts';
@@ -36,6 +37,7 @@ export interface GatewayOptions {
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   alarms: Pick<AlarmTeller, 'stateOf'>;
   metrics: Metrics;
+  priceBooks: PriceBooks;
   host: string;
   /** 0: any free port. */
   port: number;
@@ -135,6 +137,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     verifier: new DataVerifier(rooms),
     usageRollUp: options.usageRollUp,
     alarms: options.alarms,
+    priceBooks: options.priceBooks,
     metrics: options.metrics,
     onIntegrityFailure: pipeline.onIntegrityFailure,
   });

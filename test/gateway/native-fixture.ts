@@ -32,6 +32,7 @@ import { schema } from '#bursar/ledger/schema.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { AccountTables } from '#bursar/quota/leases/account-tables.js';
 import { setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
+import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 
 export interface Fixture {
   app: FastifyInstance;
@@ -154,6 +155,7 @@ export async function openFixture(): Promise<Fixture> {
     },
     commitFindings: async () => {},
     metrics: new Metrics({ open: () => 3 }),
+    priceBooks: readPriceBooks(),
     usageRollUp: { catchUp: async () => {} },
     alarms: { stateOf: () => ({ waiting: 0, problem: null, toldAt: null }) },
     health: async () => ({ ready, stores: { local: ready ? 'ready' : 'failed' } }),

@@ -17,6 +17,7 @@ import type { Metrics } from '../../instruments/metrics.ts';
 import type { UsageRollUp } from '../../ledger/usage-roll-up.ts';
 import type { LeaseDesk } from '../../quota/leases/lease-desk.ts';
 import type { SetAlarmHook } from '../../quota/limits/alarm-hooks.ts';
+import type { PriceBooks } from '../../quota/prices/price-books.ts';
 import type { AlarmTeller } from '../alarms/alarm-teller.ts';
 import type { Rooms } from '../context.ts';
 import type { DataVerifier, Finding } from '../data-verifier.ts';
@@ -103,6 +104,7 @@ export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets'>
   commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   alarms: Pick<AlarmTeller, 'stateOf'>;
+  priceBooks: PriceBooks;
   metrics: Pick<Metrics, 'contentType' | 'render'>;
   /** The state of the gateway's parts. */
   health(): Promise<{ ready: boolean } & Record<string, unknown>>;

@@ -5,7 +5,7 @@ import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import { formatUsd } from '../../core/money.ts';
 import { listAccounts } from '../../quota/account-list.ts';
-import { accountName } from '../../quota/accounts.ts';
+import { type Account, accountName } from '../../quota/accounts.ts';
 import { amountText } from '../../quota/cap-report.ts';
 import {
   type BreakdownRow,
@@ -14,6 +14,7 @@ import {
   nextUnsummed,
   readBreakdown,
 } from '../../quota/roll-up/usage-days.ts';
+import { readAccrued } from '../../quota/storage/accrued.ts';
 import { type CapUsage, readAccountUsage } from '../../quota/usage.ts';
 import { findAccount, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
@@ -54,6 +55,14 @@ const usage = answerObject({
       percent: counter('Hundredths of the limit that are used or lost, rounded down.'),
       forecasts: { type: 'array', items: forecast },
     }),
+  },
+});
+
+const oneUsage = answerObject({
+  ...usage.properties,
+  accrued: {
+    ...money,
+    description: 'For what is stored now and was not charged yet; 0.00 of a token.',
   },
 });
 
@@ -100,10 +109,11 @@ export const usageRoutes: NativeRoute[] = [
     action: 'bursar:GetUsage',
     summary: 'Usage of one account; its name is one percent-encoded path segment.',
     status: 200,
-    answer: usage,
+    answer: oneUsage,
     run: async (call) => {
       const account = await findAccount(call, param(call, 'account'));
-      return { answer: await showAccount(call.deps, accountName(account)) };
+      const accrued = formatUsd(await sumAccrued(call.deps, account));
+      return { answer: { ...(await showAccount(call.deps, accountName(account))), accrued } };
     },
   },
   {
@@ -164,6 +174,16 @@ async function showAccount({ read }: NativeDeps, account: string): Promise<objec
     storedObjects: Number(used.storedObjects),
     caps: all.map(showCap),
   };
+}
+
+/** What an account's buckets have accrued, picodollars. */
+async function sumAccrued({ read, priceBooks }: NativeDeps, account: Account): Promise<bigint> {
+  if (account.kind === 'token') return 0n;
+  const { tenant, kind } = account;
+  const name = kind === 'tenant' ? undefined : account.name;
+  const of = { tenant, ...(kind === 'principal' ? { owner: name } : { bucket: name }) };
+  const all = await readAccrued(read, priceBooks, of, nowMs());
+  return all.reduce((sum, { accrued }) => sum + accrued, 0n);
 }
 
 function showCap({ forecasts, ...cap }: CapUsage): object {
