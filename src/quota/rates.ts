@@ -59,13 +59,14 @@ export class Rates {
   /** Tells of a token, whose limits are its link's, before each request with it. */
   introduce(account: string, limits: Limits): void {
     if (limits.rate === undefined) return;
-    const known = this.#rates.get(account)?.limits;
-    if (known === limits) return;
-    const all = known ? tightest(known, limits) : limits;
-    if (all === known) return;
+    const known = this.#rates.get(account);
+    if (known?.limits === limits) return;
+    const all = known ? tightest(known.limits, limits) : limits;
+    if (all === known?.limits) return;
     this.setLimits(account, all);
     const rate = this.#rates.get(account);
-    if (rate) rate.isIntroduced = true;
+    // What was set for it stays, however tight its links are.
+    if (rate) rate.isIntroduced = known?.isIntroduced ?? true;
   }
 
   /** To be called now and then: forgets tokens that nobody would miss. */

@@ -230,7 +230,10 @@ describe('tokens, whose rates come with them', () => {
     rates.introduce('token:1', { rate: { requests: 1000 } });
     expect(rates.admit(['token:1'])).toBeNull();
     expect(rates.admit(['token:1'])).not.toBeNull();
+    rates.introduce('token:1', { rate: { requests: 1000, bytes: 5 * KiB } });
+    vi.advanceTimersByTime(10_000);
     rates.keep();
-    expect(rates.isEmpty).toBe(false);
+    expect(rates.admit(['token:1'])).toBeNull();
+    expect(rates.admit(['token:1'])).not.toBeNull();
   });
 });
