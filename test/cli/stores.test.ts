@@ -255,4 +255,37 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
     expect(served.stderr()).toMatch(/^bursar: store s3 has moved from s3:\/\/backend\/prefix /m);
     expect(await statuses(served, ['GET', '/remote/k'], ['PUT', '/remote/l'])).toEqual([200, 200]);
   });
+
+  test('charges what is done in each store by the prices of that store', async () => {
+    const { endpoint } = backend;
+    const cold = { url: 's3://backend/prefix', endpoint, pathStyle: true, prices: 'aws/us-east-1' };
+    environment.BURSAR_STORES = JSON.stringify({ cold });
+    environment.BURSAR_PRICES = 'none';
+    const served = await serve();
+    await makeBucket(served, 'near', 'local');
+    await makeBucket(served, 'far', 'cold');
+    await statuses(served, ['PUT', '/near/k'], ['PUT', '/far/k'], ['GET', '/far/k']);
+    const client = {
+      BURSAR_ENDPOINT: served.endpoint,
+      BURSAR_ACCESS_KEY_ID: rootKeys.accessKeyId,
+      BURSAR_SECRET_ACCESS_KEY: rootKeys.secretAccessKey,
+    };
+    await vi.waitFor(async () => {
+      const { stdout } = await place.run(['records', '--action', 's3:GetObject', '--json'], client);
+      expect(stdout).not.toBe('');
+    });
+    const { stdout } = await place.run(['records', '--json'], client);
+    const charged = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+      .filter(({ key }) => key === 'k');
+    expect(
+      charged.map(({ bucket, price, priceBook, cost }) => [bucket, price, priceBook, cost]),
+    ).toEqual([
+      ['near', 'put', 'free', '0.00'],
+      ['far', 'put', 'aws-us-east-1-2026', '0.000005'],
+      ['far', 'get', 'aws-us-east-1-2026', '0.0000004'],
+    ]);
+  });
 });
