@@ -68,15 +68,19 @@ const accountColumns = [...columnsOf('used_', meters), ...columnsOf('lost_', flo
 const windowColumns = [...columnsOf('used_', flows), ...columnsOf('lost_', flows)];
 const leaseColumns = columnsOf('', meters);
 
-const asText = (columns: readonly string[]): string =>
-  columns.map((column) => `CAST(${column} AS TEXT) AS ${column}`).join(', ');
+const asText = (table: string, columns: readonly string[], prefix = ''): string =>
+  columns.map((name) => `CAST(${table}.${name} AS TEXT) AS ${prefix}${name}`).join(', ');
 const places = (count: number): string => Array(count).fill('?').join(', ');
 
-const readAccount = `SELECT limits, told, token_tenant, token_principal, token_expires_ms,
-  ${asText(accountColumns)} FROM quota_accounts WHERE account = ?`;
-const readWindows = `SELECT window, begin_ms, ${asText(windowColumns)} FROM quota_windows
-  WHERE account = ?`;
-const readLeases = `SELECT holder, ${asText(leaseColumns)} FROM quota_leases WHERE account = ?`;
+/** One statement, so that all is of one moment: a row for each window with each lease. */
+const readAccount = `SELECT a.limits, a.told, a.token_tenant, a.token_principal, a.token_expires_ms,
+    ${asText('a', accountColumns)},
+    w.window, w.begin_ms, ${asText('w', windowColumns, 'w_')},
+    l.holder, ${asText('l', leaseColumns, 'l_')}
+  FROM quota_accounts AS a
+  LEFT JOIN quota_windows AS w ON w.account = a.account
+  LEFT JOIN quota_leases AS l ON l.account = a.account
+  WHERE a.account = ?`;
 const writeAccount = `INSERT OR REPLACE INTO quota_accounts
   VALUES (${places(6 + accountColumns.length)})`;
 const writeWindow = `INSERT OR REPLACE INTO quota_windows
@@ -147,7 +151,8 @@ export async function readAccountState(
   read: Reader,
   account: string,
 ): Promise<AccountState | undefined> {
-  const row = await read.get<Row>(readAccount, account);
+  const rows = await read.all<Row>(readAccount, account);
+  const [row] = rows;
   if (!row) return undefined;
   const state = newAccountState();
   state.limits = row.limits === null ? null : readStoredLimits(row.limits as string, account);
@@ -161,18 +166,24 @@ export async function readAccountState(
   }
   readSums(row, 'used_', meters, state.used);
   readSums(row, 'lost_', flows, state.lost);
-  for (const mark of await read.all<Row>(readWindows, account)) {
-    const into = state.marks[mark.window as keyof AccountState['marks']];
-    into.beginMs = Number(mark.begin_ms);
-    readSums(mark, 'used_', flows, into.used);
-    readSums(mark, 'lost_', flows, into.lost);
-  }
-  for (const lease of await read.all<Row>(readLeases, account)) {
-    const sums = emptySums();
-    readSums(lease, '', meters, sums);
-    state.leases.set(lease.holder as string, sums);
+  for (const row of rows) {
+    if (row.window !== null) readMark(row, state);
+    if (row.holder !== null) readLease(row, state);
   }
   return state;
+}
+
+function readMark(row: Row, { marks }: AccountState): void {
+  const mark = marks[row.window as keyof AccountState['marks']];
+  mark.beginMs = Number(row.begin_ms);
+  readSums(row, 'w_used_', flows, mark.used);
+  readSums(row, 'w_lost_', flows, mark.lost);
+}
+
+function readLease(row: Row, { leases }: AccountState): void {
+  const sums = emptySums();
+  readSums(row, 'l_', meters, sums);
+  leases.set(row.holder as string, sums);
 }
 
 /** An account's limits; null: it has none. */
@@ -208,7 +219,7 @@ function readSums(row: Row, prefix: string, names: readonly (keyof Sums)[], into
 }
 
 const columnNames: Record<string, Record<string, string>> = Object.fromEntries(
-  ['used_', 'lost_', ''].map((prefix) => {
+  ['used_', 'lost_', 'w_used_', 'w_lost_', 'l_'].map((prefix) => {
     const columns = columnsOf(prefix, meters);
     return [prefix, Object.fromEntries(meters.map((meter, i) => [meter, columns[i] as string]))];
   }),
