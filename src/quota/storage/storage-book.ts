@@ -128,6 +128,7 @@ export class StorageBook {
     const state = (await readLevel(this.#tx, place, this.#order)) ?? {
       ...openLevel(book, timeMs, this.#order),
       chargedMs: timeMs,
+      writtenMs: null,
     };
     entry = { of: { tenant, bucket, class: storageClass }, state };
     this.#levels.set(name, entry);

@@ -44,7 +44,11 @@ interface Row {
   due: string;
 }
 
-export type KeptLevel = StorageLevel & { chargedMs: number };
+export interface KeptLevel extends StorageLevel {
+  chargedMs: number;
+  /** The same as it is in its row; null: there is none. */
+  writtenMs: number | null;
+}
 
 const columns =
   'CAST(billed_bytes AS TEXT) AS billedBytes, at_ms AS atMs, charged_ms AS chargedMs, due';
@@ -63,23 +67,25 @@ export async function readLevel(
 export async function writeLevel(
   tx: Tx,
   { tenant, bucket, class: of }: Place,
-  { billedBytes, atMs, chargedMs, due }: KeptLevel,
+  level: KeptLevel,
 ): Promise<void> {
+  const { billedBytes, atMs, chargedMs, due } = level;
+  const at = 'tenant = ? AND bucket = ? AND class = ?';
   if (billedBytes === 0n && due.every(({ byteMs }) => byteMs === 0n)) {
-    const sql = 'DELETE FROM quota_storage WHERE tenant = ? AND bucket = ? AND class = ?';
-    await tx.run(sql, tenant, bucket, of);
+    level.writtenMs = null;
+    await tx.run(`DELETE FROM quota_storage WHERE ${at}`, tenant, bucket, of);
     return;
   }
-  await tx.run(
-    'INSERT OR REPLACE INTO quota_storage VALUES (?, ?, ?, ?, ?, ?, ?)',
-    tenant,
-    bucket,
-    of,
-    billedBytes,
-    atMs,
-    chargedMs,
-    JSON.stringify(due.map(({ book, sinceMs, byteMs }) => [book, sinceMs, String(byteMs)])),
-  );
+  const text = JSON.stringify(due.map((one) => [one.book, one.sinceMs, String(one.byteMs)]));
+  if (level.writtenMs === chargedMs) {
+    // Of most writes: the index has no part in it.
+    const sql = `UPDATE quota_storage SET billed_bytes = ?, at_ms = ?, due = ? WHERE ${at}`;
+    await tx.run(sql, billedBytes, atMs, text, tenant, bucket, of);
+    return;
+  }
+  level.writtenMs = chargedMs;
+  const sql = 'INSERT OR REPLACE INTO quota_storage VALUES (?, ?, ?, ?, ?, ?, ?)';
+  await tx.run(sql, tenant, bucket, of, billedBytes, atMs, chargedMs, text);
 }
 
 /** Up to `max` levels that were last charged before `beforeMs`, the longest ago first. */
@@ -156,5 +162,6 @@ function levelOf({ billedBytes, atMs, chargedMs, due: text }: Row, order: BookOr
     ([book, sinceMs, byteMs]): Due => ({ book, sinceMs, byteMs: BigInt(byteMs) }),
   );
   const dueEndMs = endOfDue(due[due.length - 1] as Due, order);
-  return { billedBytes: BigInt(billedBytes), atMs, chargedMs, due, dueEndMs };
+  const writtenMs = chargedMs;
+  return { billedBytes: BigInt(billedBytes), atMs, chargedMs, writtenMs, due, dueEndMs };
 }
