@@ -67,6 +67,7 @@ describe('settings', () => {
       inlineBytes: 65_536,
       connectionsMax: 4096,
       privateIssuers: false,
+      privateWebhooks: false,
       logLevel: 'warn',
     });
   });
@@ -108,6 +109,7 @@ describe('settings', () => {
       inlineBytes: '7KiB',
       connectionsMax: '7',
       privateIssuers: 'yes',
+      privateWebhooks: 'yes',
       logLevel: 'info',
       rootAccessKey: 'ROOTKEY',
       rootSecretKey: 'rootsecret',
@@ -222,6 +224,7 @@ describe('what does not fit', () => {
     ['prices', ['', 'aws', 'aws/', '/us-east-1', 'AWS/us-east-1', 'a/b/c', 'free']],
     ['priceBooks', ['']],
     ['privateIssuers', ['', 'maybe', '1']],
+    ['privateWebhooks', ['', 'maybe', '1']],
     ['bufferMemoryBytes', ['', '15MiB', '-1']],
     ['inlineBytes', ['', '-1', '1.5', '64KiBs', '65537', '1GiB', '0x10']],
     ['connectionsMax', ['', '0', '-1', '1.5', 'many', '99999999999999999999']],
