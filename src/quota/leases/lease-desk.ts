@@ -207,6 +207,7 @@ export class LeaseDesk {
   }
 
   async #acquire(draws: readonly Draw[]): Promise<Acquired> {
+    for (const { amounts } of draws) checkAmounts(amounts);
     for (let tries = 1; ; tries++) {
       const holds = this.#take(draws);
       if (holds) return { ok: true, holds };
@@ -238,7 +239,7 @@ export class LeaseDesk {
         lease.round = this.#round;
       }
       for (const meter of lease.limited) {
-        claim.needed[meter] = (claim.needed[meter] ?? 0) + countOf(amounts, meter);
+        claim.needed[meter] = (claim.needed[meter] ?? 0) + (amounts[meter] ?? 0);
       }
     }
     for (const { lease, needed, taken } of claims.values()) lease.takePart(needed, taken);
@@ -362,10 +363,14 @@ function shared(limited: readonly Meter[]): readonly Meter[] {
   return list;
 }
 
-function countOf(amounts: MeterAmounts, meter: Meter): number {
-  const amount = amounts[meter] ?? 0;
-  if (amount >= 0 && amount <= amountMax) return amount;
-  throw new RangeError(`${amount} ${meter} cannot be reserved`);
+/** What memory does not give comes by here: less than nothing, and what is no number, is a bug. */
+function checkAmounts(amounts: MeterAmounts): void {
+  for (const meter of meters) {
+    const amount = amounts[meter] ?? 0;
+    if (!(amount >= 0 && amount <= amountMax)) {
+      throw new RangeError(`${amount} ${meter} cannot be reserved`);
+    }
+  }
 }
 
 function lackOf({ limited, needed, taken }: Claim): MeterAmounts {

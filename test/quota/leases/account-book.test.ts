@@ -136,18 +136,14 @@ describe('a post', () => {
 
   it('into accounts that are not kept any more adds to what is durable', async () => {
     const accounts = Array.from({ length: 10_500 }, (_, i) => `bucket:cms/b${i}`);
-    for (let times = 0; times < 2; times++) {
-      for (const account of accounts) {
-        await book.post(
-          { held: [], isMixed: false },
-          [{ account, amounts: { requests: 1 } }],
-          nowMs,
-        );
-      }
+    const charge = (account: string) =>
+      book.post({ held: [], isMixed: false }, [{ account, amounts: { requests: 1 } }], nowMs);
+    for (const account of accounts) await charge(account);
+    await commit();
+    for (const account of ['bucket:cms/b0', 'bucket:cms/b10499']) {
+      await charge(account);
       await commit();
-    }
-    for (const account of [accounts[0], accounts.at(-1)]) {
-      expect(storage.durable.get(account as string)?.used.requests).toBe(2n);
+      expect(storage.durable.get(account)?.used.requests).toBe(2n);
     }
   });
 });
