@@ -11,6 +11,7 @@ import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
 import type { Change, Commit } from '#bursar/ledger/commit.js';
 import { Ledger } from '#bursar/ledger/ledger.js';
+import type { Alarm } from '#bursar/quota/limits/alarms.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 
 /** What the fixture's rows are authenticated with. */
@@ -23,6 +24,8 @@ export interface LedgerFixture {
   /** What the ledger said of bugs. */
   failures: string[];
   fatal: string[];
+  /** What the ledger told of budgets. */
+  alarms: Alarm[];
   bucketId: number;
   /**
    * Closes the ledger and opens it again, as another run of the gateway; `meanwhile` has the
@@ -39,6 +42,7 @@ export async function openLedger(): Promise<LedgerFixture> {
   const path = join(folder, 'test.db');
   const failures: string[] = [];
   const fatal: string[] = [];
+  const alarms: Alarm[] = [];
   const open = () =>
     Ledger.open({
       path,
@@ -46,6 +50,7 @@ export async function openLedger(): Promise<LedgerFixture> {
       rootKeys: [rootKey],
       onFatal: (reason) => fatal.push(reason),
       onFailure: (reason) => failures.push(reason),
+      onAlarms: (all) => alarms.push(...all),
     });
   const ledger = await open();
   let db = openDatabase(path, { readonly: true, cacheKib: 1024 });
@@ -54,6 +59,7 @@ export async function openLedger(): Promise<LedgerFixture> {
     read: db.tx,
     failures,
     fatal,
+    alarms,
     bucketId: 1,
     reopen: async (meanwhile) => {
       await fixture.ledger.close();
