@@ -95,6 +95,11 @@ is of all time. What is stored has no window. \`none\` takes a limit away.
 const heading = ['METER', 'WINDOW', 'LIMIT', 'USED', 'LOST', 'RESERVED', 'LEFT', 'RESETS'];
 
 function show(flags: CommandFlags, json: unknown, limited: readonly Limited[]): void {
+  const [one] = limited;
+  if (!flags.json && limited.length === 1 && one?.limits === null) {
+    print(`${one.account} has no limits`);
+    return;
+  }
   printTable(flags.json, {
     json,
     heading: ['ACCOUNT', ...heading],

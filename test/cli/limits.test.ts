@@ -103,6 +103,7 @@ describe('bursar limit', () => {
     });
     await run(`limit remove ${account}`);
     expect(await limitsOf()).toBeNull();
+    expect(await run(`limit show ${account}`)).toBe(`${account} has no limits\n`);
   });
 
   test.each([

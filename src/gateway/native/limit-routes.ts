@@ -16,7 +16,7 @@ import { type LimitSet, limitSetOf } from '../../quota/limits/limit-set.ts';
 import { findAccount, findLimitable, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps, limits, limitsPatch } from './limit-schemas.ts';
-import { type Call, type NativeRoute, pageOf, param } from './route.ts';
+import { type Call, type NativeRoute, pageOf, param, refuseDelegated } from './route.ts';
 import { answerObject, answerPage, pageQuery } from './schemas.ts';
 
 const path = '/_/v1/limits/:account';
@@ -104,7 +104,8 @@ export const limitRoutes: NativeRoute[] = [
     status: 200,
     answer: limit,
     run: async (call) => {
-      const account = accountName(await findLimitable(call, param(call, 'account')));
+      refuseDelegated(call);
+      const account = accountName(await findAccount(call, param(call, 'account')));
       return {
         change: { type: 'forgetLost', account },
         answer: () => showLimit(call.deps, account),
