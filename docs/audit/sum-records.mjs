@@ -1,4 +1,4 @@
-// Adds up audit records and compares the sums with the usage counters, account by account.
+// Adds up audit records and compares the sums with the accounts' counters.
 //
 //   npx bursar usage --json > usage.json
 //   npx bursar records --json > records.jsonl
@@ -12,57 +12,58 @@ const [, , usageFile, recordsFile] = process.argv;
 const counters = ['requests', 'ingressBytes', 'egressBytes', 'storedBytes', 'storedObjects'];
 const usage = new Map(JSON.parse(readFileSync(usageFile, 'utf8')).map((row) => [row.account, row]));
 const lines = readFileSync(recordsFile, 'utf8').trimEnd().split('\n');
-const all = lines.map((line) => JSON.parse(line));
-
-// The counters were read before the record of their own reading was written.
-const end = all.findLastIndex((record) => record.action === 'bursar:ListUsage');
-if (end < 0) throw new Error('no record of `bursar usage`: take it first, then the records');
-const records = all.slice(0, end);
+const records = lines.map((line) => JSON.parse(line));
 records.forEach((record, i) => {
   if (record.index !== i) throw new Error(`record ${i} is missing`);
 });
 
-const sums = new Map();
-const add = (account, amounts) => {
-  const sum = sums.get(account) ?? Object.fromEntries(counters.map((name) => [name, 0]));
-  for (const name in amounts) sum[name] += amounts[name];
-  sums.set(account, sum);
-};
+/** Picodollars of decimal USD. */
+function moneyOf(text = '0') {
+  const [dollars, decimals = ''] = text.split('.');
+  return BigInt(dollars) * 10n ** 12n + BigInt(decimals.padEnd(12, '0'));
+}
 
-const requests = new Set();
-/** Who owns each bucket that is there, by `tenant/name`. */
-const owners = new Map();
+const sums = new Map();
+function add(account, amounts, money) {
+  const zeros = Object.fromEntries(counters.map((name) => [name, 0]));
+  const sum = sums.get(account) ?? { ...zeros, spend: 0n };
+  for (const name in amounts) sum[name] += amounts[name];
+  sum.spend += money;
+  sums.set(account, sum);
+}
 
 for (const record of records) {
-  const { tenant, principal, action, status } = record;
-  const { bytesIn, bytesOut, storedBytes, storedObjects } = record;
-  const bucket = record.bucket === undefined ? undefined : `${tenant}/${record.bucket}`;
-  // What the gateway does by itself is no request; several records of one request count once.
-  const isFirst = record.evidence !== 'none' && !requests.has(record.requestId);
-  requests.add(record.requestId);
-  const transfer = { requests: Number(isFirst), ingressBytes: bytesIn, egressBytes: bytesOut };
-  add(`principal:${tenant}/${principal}`, transfer);
-  add(`tenant:${tenant}`, transfer);
-
-  // A bucket is charged while it is there; a request that was not understood concerns none.
-  const owner = owners.get(bucket);
-  if (owner !== undefined && action !== 's3:Unknown') {
-    const storage = { storedBytes, storedObjects };
-    add(`bucket:${bucket}`, { ...transfer, ...storage });
-    add(`principal:${tenant}/${owner}`, storage);
-    add(`tenant:${tenant}`, storage);
+  // Nobody was charged: administration, and what was refused before it cost anything.
+  if (record.cost === undefined) continue;
+  const { tenant, principal, bucket, bucketOwner, bucketTenant = tenant } = record;
+  const cost = moneyOf(record.cost);
+  const moved = {
+    requests: record.price === undefined ? 0 : 1,
+    ingressBytes: record.bytesIn,
+    egressBytes: record.bytesOut,
+  };
+  const requester = new Set([`principal:${tenant}/${principal}`, `tenant:${tenant}`]);
+  const owner = new Set();
+  if (bucketOwner !== undefined) {
+    owner.add(`bucket:${bucketTenant}/${bucket}`);
+    owner.add(`principal:${bucketTenant}/${bucketOwner}`).add(`tenant:${bucketTenant}`);
   }
-  if (action === 's3:CreateBucket' && status === 200) owners.set(bucket, principal);
-  if (action === 's3:DeleteBucket' && status < 300) owners.delete(bucket);
+  // Each account is charged once, whatever it is to the operation.
+  for (const account of new Set([...requester, ...owner])) add(account, moved, cost);
+  const { storedBytes, storedObjects } = record;
+  const storageCost = moneyOf(record.storageCost);
+  for (const account of owner) add(account, { storedBytes, storedObjects }, storageCost);
 }
 
 let differences = 0;
 for (const account of new Set([...usage.keys(), ...sums.keys()])) {
-  for (const name of counters) {
-    const [counted, summed] = [usage.get(account)?.[name] ?? 0, sums.get(account)?.[name] ?? 0];
-    if (counted === summed) continue;
+  const [counted = {}, summed = { spend: 0n }] = [usage.get(account), sums.get(account)];
+  const pairs = counters.map((name) => [name, counted[name] ?? 0, summed[name] ?? 0]);
+  pairs.push(['spend', moneyOf(counted.spend), summed.spend]);
+  for (const [name, is, should] of pairs) {
+    if (is === should) continue;
     differences += 1;
-    console.log(`${account} ${name}: counted ${counted}, records say ${summed}`);
+    console.log(`${account} ${name}: counted ${is}, records say ${should}`);
   }
 }
 console.log(`${records.length} records, ${sums.size} accounts, ${differences} differences`);

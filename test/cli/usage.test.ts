@@ -1,0 +1,293 @@
+// Usage as people read it: how near limits are and when they are reached, by day, action and class,
+// what alarms are told, and that all of it is what the records say.
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { parseUsd } from '#bursar/core/money.js';
+import { S3Client } from '../fault/s3-client.ts';
+import { type Environment, type Outcome, type Served, Workplace } from './command.ts';
+
+// Each step is a process of its own, and the machine may be busy.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
+
+let place: Workplace;
+let served: Served;
+const keys = new Map<string, { accessKeyId: string; secretAccessKey: string }>();
+
+beforeAll(async () => {
+  place = new Workplace();
+  served = await place.serve();
+  await run('tenant create cms');
+  for (const name of ['alice', 'bob']) await enroll(`cms/${name}`);
+  await enroll('cms/boss', '--role admin');
+  const alice = client('cms/alice');
+  await must(alice.send('PUT', '/raw'));
+  for (let i = 0; i < 5; i++) {
+    await must(alice.send('PUT', `/raw/k${i}`, { body: Buffer.alloc(1000 * (i + 1)) }));
+  }
+  await must(alice.send('GET', '/raw/k0'));
+  await must(alice.send('GET', '/raw/k1', { headers: { range: 'bytes=0-99' } }));
+  await must(alice.send('PUT', '/raw/copy', { headers: { 'x-amz-copy-source': '/raw/k4' } }));
+  await must(alice.send('DELETE', '/raw/k2'));
+});
+
+afterAll(() => place.remove());
+
+async function enroll(id: string, flags = ''): Promise<void> {
+  await run(`principal create ${id} ${flags}`.trim());
+  keys.set(id, await json(`key create ${id}`));
+}
+
+function client(id: string): S3Client {
+  const key = keys.get(id);
+  if (!key) throw new Error(`${id} has no key`);
+  return new S3Client({ endpoint: served.endpoint, ...key });
+}
+
+function as(id: string): Environment {
+  const key = keys.get(id);
+  return {
+    BURSAR_ENDPOINT: served.endpoint,
+    BURSAR_ACCESS_KEY_ID: key?.accessKeyId ?? '',
+    BURSAR_SECRET_ACCESS_KEY: key?.secretAccessKey ?? '',
+  };
+}
+
+async function must(answer: Promise<{ status: number; body: Buffer }>): Promise<void> {
+  const { status, body } = await answer;
+  if (status > 299) throw new Error(`${status}: ${body}`);
+}
+
+/** What a command that must succeed says. */
+async function run(line: string, environment?: Environment): Promise<string> {
+  const { code, stdout, stderr } = await place.run(line.split(' '), environment);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return stdout;
+}
+
+async function json(line: string, environment?: Environment) {
+  return JSON.parse(await run(`${line} --json`, environment));
+}
+
+const fail = (line: string, environment?: Environment): Promise<Outcome> =>
+  place.run(line.split(' '), environment);
+
+describe('usage', () => {
+  test('of an account says what is used, how near each limit is, and when it is reached', async () => {
+    const set = 'limit set principal:cms/alice --spend month=1.00 --requests day=20';
+    await run(`${set} --stored-bytes 100KiB`);
+    const usage = await json('usage principal:cms/alice', as('cms/alice'));
+    // k0 to k4 without k2, and a copy of k4; the bucket's making is a request too.
+    expect(usage).toMatchObject({
+      ...{ account: 'principal:cms/alice', requests: 9, ingressBytes: 15_000 },
+      ...{ storedBytes: 17_000, storedObjects: 5 },
+    });
+    expect(usage.egressBytes).toBeGreaterThanOrEqual(1100);
+    const caps = new Map(
+      usage.caps.map((cap: { meter: string }) => [cap.meter, cap] as [string, object]),
+    );
+    expect([...caps.keys()].sort()).toEqual(['requests', 'spend', 'storedBytes']);
+    expect(caps.get('requests')).toMatchObject({
+      ...{ window: 'day', limit: '20', percent: 45, used: '9', lost: '0' },
+      forecasts: expect.arrayContaining([expect.objectContaining({ basis: 'window' })]),
+    });
+    expect(caps.get('storedBytes')).toMatchObject({
+      ...{ window: 'total', limit: '102400', used: '17000', percent: 16, resetAt: null },
+    });
+    const table = await run('usage principal:cms/alice');
+    expect(table).toMatch(/^principal:cms\/alice, and \S+ USD accrued for storage/);
+    expect(table).toMatch(/\nrequests +day +9 +\d+ +0 +20 +45 +\d{4}-\S+Z +(\S+Z|not before)\n/);
+    expect(table).toMatch(/\nrequests +total +9\n/);
+    expect(await run('usage')).toMatch(/principal:cms\/alice .* requests day 45%\n/);
+  });
+
+  test('is seen by those whom it concerns, and by nobody else', async () => {
+    const names = async (environment?: Environment) =>
+      (await json('usage', environment)).map(({ account }: { account: string }) => account);
+    expect(await names(as('cms/alice'))).toEqual(['bucket:cms/raw', 'principal:cms/alice']);
+    expect(await names(as('cms/bob'))).toEqual([]);
+    const all = ['bucket:cms/raw', 'principal:cms/alice', 'tenant:cms'];
+    expect(await names(as('cms/boss'))).toEqual(all);
+    expect(await names()).toEqual(all);
+    for (const line of ['usage bucket:cms/raw', 'usage bucket:cms/raw --by day']) {
+      expect(await fail(line, as('cms/bob'))).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('NotFound'),
+      });
+    }
+  });
+
+  test('by day, action and class adds up to what the account says', async () => {
+    const whole = await json('usage bucket:cms/raw');
+    const parts = new Map<string, { name: string; spend: string; requests: number }[]>();
+    for (const by of ['day', 'action', 'class']) {
+      const rows = await json(`usage bucket:cms/raw --by ${by}`);
+      parts.set(by, rows);
+      const sum = (name: string) =>
+        rows.reduce((total: number, row: Record<string, number>) => total + Number(row[name]), 0);
+      for (const name of ['requests', 'ingressBytes', 'egressBytes', 'storedBytes']) {
+        expect([by, name, sum(name)]).toEqual([by, name, whole[name]]);
+      }
+      const spend = rows.reduce(
+        (total: bigint, row: { spend: string }) => total + (parseUsd(row.spend) ?? 0n),
+        0n,
+      );
+      expect(spend).toBe(parseUsd(whole.spend));
+    }
+    expect(parts.get('action')?.map(({ name }) => name)).toEqual([
+      ...['s3:DeleteObject', 's3:GetObject', 's3:PutObject'],
+    ]);
+    expect(parts.get('action')?.[0]).toMatchObject({ requests: 0, spend: '0.00' });
+    expect(parts.get('class')?.some(({ name }) => name === 'STANDARD')).toBe(true);
+    const long = await run('usage bucket:cms/raw --by day --to 2020-01-01');
+    expect(long).toBe('DAY  SPEND USD  REQUESTS  BYTES IN  BYTES OUT  BYTES STORED  OBJECTS\n');
+  });
+
+  test('as CSV has a line for each meter and each limit', async () => {
+    const csv = await run('usage --csv', as('cms/alice'));
+    const lines = csv.split('\r\n');
+    expect(lines[0]).toBe('account,meter,window,used,reserved,lost,limit,percent,reset,reachedAt');
+    expect(lines).toContain('principal:cms/alice,requests,total,9,,,,,,');
+    const day = lines.filter((line) => line.startsWith('principal:cms/alice,requests,day,'));
+    expect(day).toEqual([
+      expect.stringMatching(/,9,\d+,0,20,45,\d{4}-[^,]+,(?:\d{4}-[^,]+|not before)$/),
+    ]);
+    expect(lines.at(-1)).toBe('');
+    expect(await run('usage bucket:cms/raw --by action --csv')).toMatch(
+      /^action,spend,requests,ingressBytes,egressBytes,storedBytes,storedObjects\r\ns3:Del/,
+    );
+  });
+
+  test.each([
+    ['usage --by day', 'needs an account'],
+    ['usage tenant:cms --by hour', 'Must be one of day, action, class'],
+    ['usage tenant:cms --from 2026-01-01', 'go with --by'],
+    ['usage tenant:cms --by day --from yesterday', 'Must be a day'],
+    ['usage --json --csv', 'exclude each other'],
+  ])('%s is asked for wrongly', async (line, said) => {
+    expect(await fail(line)).toMatchObject({ code: 2, stderr: expect.stringContaining(said) });
+  });
+
+  test('is what the records say, by the script that users have', async () => {
+    const files = [join(place.folder, 'usage.json'), join(place.folder, 'records.jsonl')] as const;
+    writeFileSync(files[0], JSON.stringify(await json('usage')));
+    writeFileSync(files[1], await run('records --json'));
+    const script = resolve('docs/audit/sum-records.mjs');
+    const said = execFileSync(process.execPath, [script, ...files], { encoding: 'utf8' });
+    expect(said).toMatch(/^\d+ records, 3 accounts, 0 differences\n$/);
+  });
+});
+
+describe('alarms', () => {
+  const messages: { id: string; data: { percent: number; account: string; record: number } }[] = [];
+  let hook: Server;
+  let status = 204;
+
+  beforeAll(async () => {
+    hook = createServer(async (request, response) => {
+      const pieces: Buffer[] = [];
+      for await (const piece of request) pieces.push(piece as Buffer);
+      const { data } = JSON.parse(Buffer.concat(pieces).toString());
+      messages.push({ id: String(request.headers['webhook-id']), data });
+      response.writeHead(status).end();
+    });
+    hook.listen(0, '127.0.0.1');
+    await once(hook, 'listening');
+  });
+  afterAll(() => {
+    hook.closeAllConnections();
+    hook.close();
+  });
+
+  const percents = (account: string) =>
+    messages.filter(({ data }) => data.account === account).map(({ data }) => data.percent);
+
+  /** Uses up so many requests of a bucket. */
+  async function read(count: number): Promise<number[]> {
+    const statuses: number[] = [];
+    for (let i = 0; i < count; i++) {
+      statuses.push((await client('cms/alice').send('GET', '/raw/k0')).status);
+    }
+    return statuses;
+  }
+
+  test('go to the webhook that was set, at 50, 80 and 100%, and are counted', async () => {
+    const url = `http://127.0.0.1:${(hook.address() as AddressInfo).port}/`;
+    const made = await json(`alarm set ${url} --tenant cms`, as('cms/boss'));
+    expect(made).toMatchObject({ tenant: 'cms', url, waiting: 0, problem: null });
+    expect(made.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+    await run('limit set principal:cms/alice --requests day=1000');
+    const used = (await json('usage bucket:cms/raw')).requests;
+    await run(`limit set bucket:cms/raw --requests total=${used + 10 + used}`);
+    await read(used + 10 - 1);
+    expect((await read(3)).at(-1)).toBe(403);
+    await expect.poll(() => percents('bucket:cms/raw'), { timeout: 10_000 }).toEqual([50, 80, 100]);
+    const shown = await run('alarm show --tenant cms', as('cms/boss'));
+    expect(shown).toMatch(/alarms of +tenant cms\n/);
+    expect(shown).toMatch(/last taken +\d{4}-/);
+    expect(shown).not.toContain('whsec_');
+    const records = await run('records --action bursar:BudgetAlarm --json');
+    const ids = records.trim().split('\n');
+    expect(messages.map(({ data }) => data.record)).toEqual(
+      ids.map((line) => JSON.parse(line).index),
+    );
+    const metrics = await (await fetch(`${served.endpoint}/_/metrics`)).text();
+    expect(metrics).toMatch(/^bursar_budget_alarms_total\{percent="100"\} 1$/m);
+    expect(metrics).toMatch(
+      /^bursar_quota_refusals_total\{meter="requests",window="total"\} \d+$/m,
+    );
+    expect(metrics).toMatch(/^bursar_open_reservations 0$/m);
+    expect(metrics).not.toMatch(/cms|alice|raw/);
+  });
+
+  test('that the webhook did not take are told after the gateway was killed, as the same', async () => {
+    const before = messages.length;
+    status = 500;
+    const { requests } = await json('usage bucket:cms/raw');
+    await run(`limit set bucket:cms/raw --requests total=${requests * 4}`);
+    // Below a half of what it is now; then that is reached.
+    await run(`limit set bucket:cms/raw --requests total=${Math.floor(requests * 1.9)}`);
+    await expect.poll(() => messages.length, { timeout: 10_000 }).toBe(before + 1);
+    await served.stop('SIGKILL');
+    status = 204;
+    served = await place.serve();
+    await expect.poll(() => messages.length, { timeout: 10_000 }).toBe(before + 2);
+    expect(messages.at(-1)).toEqual(messages.at(-2));
+    await run('alarm remove --tenant cms', as('cms/boss'));
+    expect((await fail('alarm show --tenant cms', as('cms/boss'))).stderr).toContain('NotFound');
+  });
+
+  test("are the operator's to hear for all, an admin's for its tenant, and no member's", async () => {
+    const url = 'https://hooks.example.org/';
+    for (const line of [`alarm set ${url}`, 'alarm show', 'alarm remove']) {
+      expect((await fail(line, as('cms/boss'))).stderr).toContain('AccessDenied');
+    }
+    for (const line of [`alarm set ${url} --tenant cms`, 'alarm show --tenant cms']) {
+      expect((await fail(line, as('cms/alice'))).stderr).toContain('AccessDenied');
+    }
+    for (const line of [`alarm set ${url} --tenant nowhere`, 'alarm show --tenant nowhere']) {
+      expect((await fail(line, as('cms/boss'))).stderr).toContain('NoSuchTenant');
+      expect((await fail(line)).stderr).toContain('NoSuchTenant');
+    }
+    expect((await fail('alarm set http://hooks.example.org/')).stderr).toContain('https');
+    expect(await json(`alarm set ${url}`)).toMatchObject({ tenant: null, url });
+    expect(await json('alarm show')).not.toHaveProperty('secret');
+    await run('alarm remove');
+  });
+});
+
+test('usage by day survives a kill, and takes no record twice', async () => {
+  const rows = async () => (await json('usage tenant:cms --by action')) as { requests: number }[];
+  const total = (all: { requests: number }[]) => all.reduce((sum, row) => sum + row.requests, 0);
+  const before = await rows();
+  await served.stop('SIGKILL');
+  served = await place.serve();
+  expect(await rows()).toEqual(before);
+  await must(client('cms/alice').send('HEAD', '/raw/k0'));
+  await expect.poll(async () => total(await rows())).toBe(total(before) + 1);
+});
