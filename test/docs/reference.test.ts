@@ -71,6 +71,7 @@ describe('the page of records', () => {
       key: 'a',
       target: 'a',
       limits: { requests: { total: 1 } },
+      alarm: { limit: '1', meter: 'a', percent: 50, used: '1', window: 'a' },
       bytesIn: 1,
       bytesOut: 1,
       sizeBytes: 1,
@@ -94,6 +95,7 @@ describe('the page of records', () => {
       cost: 1n,
       storageCost: 1n,
       priced,
+      backend: [],
     };
     const rows = rowsOf(sectionOf(readPage('docs/audit/records.md').text, 'What a record holds'));
     expect(rows.map(([member]) => member)).toEqual(
