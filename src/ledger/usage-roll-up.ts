@@ -9,12 +9,12 @@ export interface UsageRollUpOptions {
   onError: (error: unknown) => void;
 }
 
-/** One transaction's worth: a few milliseconds of the ledger's thread. */
-const recordsPerBatch = 500;
+/** One transaction's worth: a millisecond or two of the ledger's thread. */
+const recordsPerBatch = 200;
 /** What one call catches up with at most: half a million records. */
-const batchesMax = 1000;
+const batchesMax = 2500;
 /** What is caught up with while somebody waits for it. */
-const awaitedBatchesMax = 40;
+const awaitedBatchesMax = 100;
 
 export class UsageRollUp {
   readonly #options: UsageRollUpOptions;
