@@ -3,11 +3,11 @@
 // stays true. Invariant: after a rollback comes `discard`, before a commit `flush`.
 import type { Tx } from '../../core/database.ts';
 import {
+  type Accrued,
   accrue,
   type BookOrder,
   beginDue,
   bookOf,
-  type Charged,
   changeLevel,
   openLevel,
   takeDue,
@@ -67,13 +67,20 @@ export class StorageBook {
   }
 
   /** Takes what is due until now, to be charged; what is kept goes on under `book`. */
-  async take(place: Place, book: string | undefined, timeMs: number): Promise<Charged[]> {
+  async take(place: Place, book: string | undefined, timeMs: number): Promise<Accrued[]> {
     const entry = await this.#open(place, book ?? '', timeMs);
     const { state } = entry;
     accrue(state, timeMs, this.#order);
     state.chargedMs = timeMs;
     this.#changedLevels.add(entry);
     return takeDue(state, book ?? bookOf(state), this.#order);
+  }
+
+  /** Takes what is due of a bucket that is gone: nothing is kept, whatever damaged rows said. */
+  async end(place: Place, book: string, timeMs: number): Promise<Accrued[]> {
+    const charged = await this.take(place, book, timeMs);
+    (await this.#open(place, book, timeMs)).state.billedBytes = 0n;
+    return charged;
   }
 
   /** Adds to what was charged in a month; gives what there was before. */

@@ -3,18 +3,16 @@
 // Invariants: what is charged is in a record of the same transaction; storage that goes on is
 // charged whatever the limits say; and an object is replaced only where what is then owed can be
 // paid, since nobody asked for that before.
-
 import type { Tx } from '../../core/database.ts';
 import type { Picodollars } from '../../core/money.ts';
 import { type Charge, drawsOfOwner } from '../charge.ts';
 import type { AccountBook } from '../leases/account-book.ts';
 import { noSettlement, type Shortage } from '../leases/requests.ts';
 import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
-import type { PriceBooks } from '../prices/price-books.ts';
-import { marketOf } from '../prices/price-books.ts';
+import { marketOf, type PriceBooks } from '../prices/price-books.ts';
 import { chargeStorage, monthAt } from '../prices/storage-accrual.ts';
 import { StorageBook } from './storage-book.ts';
-import type { Charged } from './storage-level.ts';
+import type { Accrued } from './storage-level.ts';
 import { StoragePrices } from './storage-prices.ts';
 import type { OwnedPlace, Place } from './storage-tables.ts';
 
@@ -33,7 +31,7 @@ export interface Ended {
 }
 
 /** What was charged for storage of one class in a part of one month. */
-export interface StorageCharge extends Charged {
+export interface StorageCharge extends Accrued {
   readonly cost: Picodollars;
 }
 
@@ -92,8 +90,9 @@ export class StorageCharges {
     if (!bucket) return 0n;
     let cost = 0n;
     for (const storageClass of await this.#book.listClasses(bucket.tenant, bucket.name)) {
-      const charges = await this.#take(placeOf(bucket, storageClass), pricing.book, timeMs);
-      for (const charge of charges) cost += charge.cost;
+      const place = placeOf(bucket, storageClass);
+      const due = await this.#book.end(place, pricing.book, timeMs);
+      for (const charge of await this.#price(place, due, pricing.book)) cost += charge.cost;
     }
     await this.#post(bucket, cost, timeMs);
     return cost;
@@ -113,7 +112,8 @@ export class StorageCharges {
     book: string | undefined,
     timeMs: number,
   ): Promise<StorageCharge[]> {
-    const charges = await this.#take(place, book, timeMs);
+    const due = await this.#book.take(place, book, timeMs);
+    const charges = await this.#price(place, due, book);
     const bucket = { tenant: place.tenant, name: place.bucket, owner: place.owner };
     for (const { cost } of charges) await this.#post(bucket, cost, timeMs);
     return charges;
@@ -127,19 +127,23 @@ export class StorageCharges {
     this.#book.discard();
   }
 
-  /** Prices what is due; what has no price at all is left out. */
-  async #take(place: Place, now: string | undefined, timeMs: number): Promise<StorageCharge[]> {
+  /** Prices what is due, by the book of `now` where its own is gone; what has no price is left out. */
+  async #price(
+    { class: storageClass }: Place,
+    due: readonly Accrued[],
+    now: string | undefined,
+  ): Promise<StorageCharge[]> {
     const charges: StorageCharge[] = [];
-    for (const due of await this.#book.take(place, now, timeMs)) {
-      const book = this.#prices.named(due.book) ?? this.#prices.named(now ?? '');
+    for (const one of due) {
+      const book = this.#prices.named(one.book) ?? this.#prices.named(now ?? '');
       if (!book) continue;
-      const prices = this.#prices.classOf(book, place.class);
+      const prices = this.#prices.classOf(book, storageClass);
       if (prices.storage.picodollarsPerGbMost === 0n) continue;
-      const month = monthAt(due.fromMs);
-      const total = { market: marketOf(book), class: place.class, monthMs: month.beginMs };
-      const before = await this.#book.addTotal(total, due.byteMs);
-      const cost = chargeStorage(prices, { month, byteMs: due.byteMs }, before);
-      charges.push({ ...due, book: book.name, cost });
+      const month = monthAt(one.fromMs);
+      const total = { market: marketOf(book), class: storageClass, monthMs: month.beginMs };
+      const before = await this.#book.addTotal(total, one.byteMs);
+      const cost = chargeStorage(prices, { month, byteMs: one.byteMs }, before);
+      charges.push({ ...one, book: book.name, cost });
     }
     return charges;
   }

@@ -71,7 +71,7 @@ export function changeLevel(level: StorageLevel, bytes: number): void {
 }
 
 /** A part of what was due, to be charged. */
-export interface Charged {
+export interface Accrued {
   readonly book: string;
   readonly fromMs: number;
   readonly toMs: number;
@@ -79,7 +79,7 @@ export interface Charged {
 }
 
 /** Takes what is due, and goes on under `book`. */
-export function takeDue(level: StorageLevel, book: string, order: BookOrder): Charged[] {
+export function takeDue(level: StorageLevel, book: string, order: BookOrder): Accrued[] {
   const { due, atMs } = level;
   level.due = [];
   beginDue(level, book, order);

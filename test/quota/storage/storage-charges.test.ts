@@ -149,6 +149,14 @@ describe('what is stored', () => {
     expect(await rig.spent('bucket:one/data', june)).toBe(usd('1.50'));
   });
 
+  it('is nothing in a bucket that is deleted, whatever was said to be in it', async () => {
+    await rig.change(april, GB);
+    await rig.cashier.storage.close(chargeOf(data, 'lab-january'), may);
+    expect(await rig.charge(june)).toEqual([]);
+    await rig.cashier.flush();
+    expect(await rig.db.tx.all('SELECT * FROM quota_storage')).toEqual([]);
+  });
+
   it('is charged beyond what one posting holds', async () => {
     await rig.change(april, 2 ** 52);
     await rig.charge(may);
