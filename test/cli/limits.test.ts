@@ -193,6 +193,22 @@ describe('a limit', () => {
     expect(await run(`limit show token:${jti}`, asAlice())).toMatch(/requests +total +3 +3 /);
   });
 
+  test('counts what was set aside when the gateway was killed, until that is reconciled', async () => {
+    await run(`limit set ${account} --only --requests 1000`);
+    expect(await read(3)).toEqual([200, 200, 200]);
+    await served.stop('SIGKILL');
+    served = await place.serve();
+    const capOf = async (line: string) =>
+      JSON.parse(await run(`${line} ${account} --json`)).caps[0];
+    const before = await capOf('limit show');
+    // What was served is counted, recorded or not; and little else is.
+    expect(Number(before.lost)).toBeGreaterThan(0);
+    expect(Number(before.lost)).toBeLessThan(100);
+    const after = await capOf('limit reconcile');
+    expect(after).toMatchObject({ limit: '1000', lost: '0', used: before.used });
+    expect(Number(after.left)).toBe(Number(before.left) + Number(before.lost));
+  });
+
   test('that was answered is there after kill -9; one that was not is there or it is not', async () => {
     const account = 'tenant:cms';
     for (let round = 0; round < 4; round++) {
