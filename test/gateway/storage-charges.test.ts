@@ -144,6 +144,27 @@ describe('an overwrite', () => {
     expect((await send('DELETE', '/full/new')).status).toBe(204);
   });
 
+  it('never overshoots a limit, however many come at once', startsTimeout, async () => {
+    const account = 'bucket:default/crowd';
+    await makeBucket('crowd');
+    const limit = 10n * owed(0);
+    await gateway.setLimits(account, { spend: { total: `0.${String(limit).padStart(12, '0')}` } });
+    const keys = Array.from({ length: 90 }, (_, i) => `/crowd/${i % 3}`);
+    const answers = await Promise.all(
+      keys.map((path) => send('PUT', path, { body: Buffer.from('text') })),
+    );
+    const stored = keys.filter((_, i) => answers[i]?.status === 200);
+    const refused = answers.filter(({ body }) => textOf(body, 'Code') === 'QuotaExceeded');
+    expect([stored.length > 3, stored.length + refused.length]).toEqual([true, 90]);
+    const spent = await gateway.spent(account);
+    // The last of each key is there; those before it ended early.
+    const kept = new Set(stored).size;
+    expect(spent > BigInt(stored.length - kept) * owed(60_000) && spent <= limit).toBe(true);
+    expect(await billedOf('crowd')).toBe(BigInt(kept) * small);
+    const { counted, summed } = await gateway.compareSpent();
+    expect(summed).toEqual(counted);
+  });
+
   it('that is paid for costs the rest of the old object', async () => {
     await makeBucket('twice');
     await put('/twice/replaced', 'first');
