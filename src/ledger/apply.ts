@@ -45,7 +45,10 @@ export async function applyCommit(
   const charged = await chargeCommit(commit, outcome, timeMs, cashier);
   const seal: RecordSeal = { index, timeMs, storedBytes, storedObjects, ...charged, backend };
   if (outcome.ok) {
-    await appendRecord(tx, record, seal);
+    // Of which class it was that is gone, only the transaction knows.
+    const [changed] = outcome.storage.billed;
+    const isKnown = record.class || !changed;
+    await appendRecord(tx, isKnown ? record : { ...record, class: changed.class }, seal);
     return { ok: true, index, timeMs };
   }
   const { code, fields } = outcome;
