@@ -70,14 +70,9 @@ export async function listTokens(
   return entriesOf(await read.all(sql, tenant, principal, after.id, limit));
 }
 
-/** What is shown of one; undefined: it is not known. */
-export async function readTokenDetails(
-  read: Reader,
-  id: string,
-): Promise<TokenDetails | undefined> {
-  const sql = 'SELECT details FROM tokens WHERE id = ?';
-  const row = await read.get<{ details: string }>(sql, id);
-  return row && (JSON.parse(row.details) as TokenDetails);
+/** One link; undefined: it is not known. */
+export async function readToken(read: Reader, id: string): Promise<TokenEntry | undefined> {
+  return entriesOf(await read.all(`${select} AND id = ?`, id))[0];
 }
 
 function entriesOf(rows: Row[]): TokenEntry[] {

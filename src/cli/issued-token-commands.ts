@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { readLinks } from '../authz/tokens/chain.ts';
 import { scopeWords } from '../authz/tokens/describe.ts';
 import { nowMs } from '../core/clock.ts';
+import type { Meter } from '../core/quota-terms.ts';
 import { callApi, listAll } from './api-client.ts';
 import { collect, connect } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
@@ -22,6 +23,7 @@ export function addIssuedTokenCommands(program: Command): void {
   const token = program.command('token').description('tokens: what others may do in your name');
   addCreate(token);
   addList(token);
+  addShow(token);
   addRevoke(token);
 }
 
@@ -67,6 +69,7 @@ interface Token {
   expiresAt: string;
   lastUsedAt: string | null;
   uses: number;
+  used: Record<Meter, string>;
   caps: Cap[];
 }
 
@@ -83,6 +86,23 @@ function addList(token: Command): void {
       const shown = given.all ? tokens : tokens.filter(({ state }) => state === 'valid');
       if (flags.json) return printJson(shown);
       for (const line of treeOf(shown)) print(printable(line));
+    });
+}
+
+function addShow(token: Command): void {
+  token
+    .command('show <jti>')
+    .description('a token that was issued, or seen in use, and what was used with it')
+    .action(async (jti: string, _given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const { json } = await callApi(connection, { method: 'GET', path: ['tokens', jti] });
+      if (flags.json) return printJson(json);
+      const found = json as Token;
+      for (const line of describe(found)) print(printable(line));
+      const used = (meter: Meter) => showAmount(meter, found.used[meter]);
+      const moved = `${used('ingressBytes')} received, ${used('egressBytes')} sent`;
+      print(`  used: ${used('spend')}, ${used('requests')} requests, ${moved}`);
+      print(`  written: ${used('storedBytes')} in ${used('storedObjects')} objects`);
     });
 }
 

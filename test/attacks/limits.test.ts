@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readLinks } from '#bursar/authz/tokens/chain.js';
 import { issueToken } from '#bursar/authz/tokens/issue.js';
+import { parseScope } from '#bursar/authz/tokens/scope.js';
 import type { Limits } from '#bursar/core/quota-terms.js';
 import { forgeLast } from '../authz/tokens/fixture.ts';
 import {
@@ -211,6 +212,11 @@ describe('the budget of a token', () => {
     expect(listed).toMatchObject({
       caps: [{ meter: 'requests', limit: '6', used: '1', left: '5' }],
     });
+    const path = `/_/v1/tokens/${idOf(token)}`;
+    expect(await callNative(rig.boss, 'GET', path)).toMatchObject({ used: { requests: '1' } });
+    for (const by of [eve, as(rig.target, await newPrincipal(rig.target, { tenant: 'cms' }))]) {
+      expect((await send(by, { method: 'GET', path })).status).toBe(404);
+    }
   });
 });
 
@@ -220,7 +226,7 @@ const signedBy = (key: typeof eveKey, subject: string, jti?: string) => {
   const nowMs = Date.now();
   const { token } = issueToken({
     ...{ key, subject, audience: rig.target.endpoint, nowMs, expiresAtMs: nowMs + 3_600_000 },
-    scope: [{ right: 'read', path: '/raw' }] as never,
+    scope: parseScope('storage.read:/raw'),
   });
   return jti === undefined ? token : forgeLast(token, key, { jti });
 };

@@ -190,6 +190,9 @@ describe('a limit', () => {
     expect(list).toMatch(new RegExp(`${jti}\\n(.*\\n)*.*requests total: 1 left of 3, 2 used`));
     expect(list).toMatch(/spend total: 0\.99999\d+ USD left of 1\.00 USD/);
     expect([await bear(), await bear()]).toEqual([200, 403]);
+    const shown = await run(`token show ${jti}`, asAlice());
+    expect(shown).toMatch(/used: 0\.0\d+ USD, 3 requests, 0 B received, 48 B sent/);
+    expect(shown).toContain('requests total: 0 left of 3, 3 used');
     expect(await run(`limit show token:${jti}`, asAlice())).toMatch(/requests +total +3 +3 /);
   });
 

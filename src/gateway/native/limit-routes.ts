@@ -2,7 +2,7 @@
 // asks about an account that it may not see, or that is not there, is answered the same; limits hold
 // from the first request on that follows the answer; and limits that were changed by somebody else
 // meanwhile are not merged with.
-import { readTokenDetails } from '../../authz/issued-tokens.ts';
+import { readToken } from '../../authz/issued-tokens.ts';
 import { nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
@@ -155,6 +155,6 @@ async function showLimit({ read }: NativeDeps, account: string): Promise<object>
 /** Of a token that was never used, its account does not have them yet. */
 async function readLinkLimits(read: Reader, account: string): Promise<LimitSet | null> {
   const id = /^token:(.*)$/.exec(account)?.[1];
-  const limits = id === undefined ? undefined : (await readTokenDetails(read, id))?.limits;
+  const limits = id === undefined ? undefined : (await readToken(read, id))?.details.limits;
   return limits ? limitSetOf(limits) : null;
 }

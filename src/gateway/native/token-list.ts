@@ -3,6 +3,7 @@
 import {
   lineOf,
   listTokens,
+  readToken,
   type TokenEntry,
   type TokenFilter,
   type TokenPosition,
@@ -10,8 +11,8 @@ import {
 import { isoTime, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
-import type { Limits } from '../../core/quota-terms.ts';
-import { type CapReport, reportCaps } from '../../quota/cap-report.ts';
+import { meters } from '../../core/quota-terms.ts';
+import { amountText, reportCaps } from '../../quota/cap-report.ts';
 import { newAccountState } from '../../quota/leases/account-state.ts';
 import { readAccountState } from '../../quota/leases/account-tables.ts';
 import { limitSetOf } from '../../quota/limits/limit-set.ts';
@@ -59,10 +60,11 @@ const token = answerObject({
   expiresAt: time,
   lastUsedAt: { type: ['string', 'null'], format: 'date-time' },
   uses: { type: 'integer', description: 'Requests with it, and with what is below it.' },
+  used: answerObject(Object.fromEntries(meters.map((meter) => [meter, text]))),
   caps,
 });
 
-export const tokenListRoute: NativeRoute = {
+const listRoute: NativeRoute = {
   method: 'GET',
   url: '/_/v1/tokens',
   action: 'bursar:ListTokens',
@@ -91,6 +93,26 @@ export const tokenListRoute: NativeRoute = {
     };
   },
 };
+
+const showRoute: NativeRoute = {
+  method: 'GET',
+  url: '/_/v1/tokens/:jti',
+  action: 'bursar:ListTokens',
+  operation: 'GetToken',
+  summary: 'Show a token that was issued here, or seen in use.',
+  status: 200,
+  answer: token,
+  run: async ({ who, reach, deps, params }) => {
+    const entry = await readToken(deps.read, params.jti ?? '');
+    const isSeen =
+      reach === 'all' ||
+      (entry?.tenant === who.tenant && (reach === 'tenant' || entry.principal === who.name));
+    if (!entry || !isSeen) throw new Refusal('NoSuchToken');
+    return { answer: await show(deps, entry) };
+  },
+};
+
+export const tokenListRoutes: readonly NativeRoute[] = [listRoute, showRoute];
 
 /** Whose tokens are asked for, within what the caller may see; undefined: nobody's. */
 function visibleOwner({ who, reach, query }: Call): TokenFilter | undefined {
@@ -141,7 +163,7 @@ async function show({ revocations, read }: NativeDeps, entry: TokenEntry): Promi
     expiresAt: isoTime(entry.expiresMs),
     lastUsedAt: lastUsedMs === null ? null : isoTime(lastUsedMs),
     uses: entry.uses,
-    caps: details.limits ? await readCaps(read, entry.id, details.limits) : [],
+    ...(await readUse(read, entry)),
   };
 }
 
@@ -152,8 +174,9 @@ function stateOf(entry: TokenEntry, isRevoked: boolean): (typeof states)[number]
 }
 
 /** Also of one that was never used, which has no account yet. */
-async function readCaps(read: Reader, id: string, limits: Limits): Promise<CapReport[]> {
+async function readUse(read: Reader, { id, details }: TokenEntry): Promise<object> {
   const state = (await readAccountState(read, `token:${id}`)) ?? newAccountState();
-  state.limits ??= limitSetOf(limits);
-  return reportCaps(state, nowMs());
+  if (details.limits) state.limits ??= limitSetOf(details.limits);
+  const used = meters.map((meter) => [meter, amountText(meter, state.used[meter])]);
+  return { used: Object.fromEntries(used), caps: reportCaps(state, nowMs()) };
 }

@@ -19,7 +19,7 @@ import { limits } from './limit-schemas.ts';
 import { administers, mayAdminister, protectOthers } from './rights.ts';
 import { type Call, type NativeRoute, param, refuseDelegated } from './route.ts';
 import { answerObject, closedObject, time } from './schemas.ts';
-import { tokenListRoute } from './token-list.ts';
+import { tokenListRoutes } from './token-list.ts';
 
 const expiresInDefault = 3600;
 
@@ -87,7 +87,7 @@ export const tokenRoutes: NativeRoute[] = [
       };
     },
   },
-  tokenListRoute,
+  ...tokenListRoutes,
   {
     method: 'DELETE',
     url: '/_/v1/tokens/:jti',
