@@ -87,11 +87,7 @@ describeWithTool(versitygw, 'what stores cost the operator', (path) => {
     await use(gateway);
     await gateway.stop();
     readLog(readFileSync(logFile, 'utf8'), backend.credentials.accessKeyId);
-    const { tx } = openDatabase(join(dataDir, 'bursar.db'), { readonly: true, cacheKib: 1024 });
-    const rows = await tx.all<{ record: string }>('SELECT record FROM records ORDER BY idx');
-    records = rows.map(({ record }) => JSON.parse(record) as LogRecord);
-    accounts = await listBackendCosts(tx, null);
-    ofTenant = await listBackendCosts(tx, 'default');
+    ({ records, accounts, ofTenant } = await readState(dataDir));
     await proxy.stop();
     await backend.stop();
   });
@@ -284,18 +280,7 @@ describeWithTool(versitygw, 'what stores cost the operator', (path) => {
   });
 
   it('is, to the picodollar, what the accounts of stores and tenants say', () => {
-    const entries = records.flatMap(({ backend = [] }) => backend);
-    const isOwn = ({ action }: LogRecord) => action === 'bursar:BackendCost';
-    const ofUsers = records.filter((record) => !isOwn(record));
-    const ofStore = (name: string) => entries.filter(({ store }) => store === name);
-    expect(accounts).toEqual([
-      accountOf(
-        'backend:default',
-        ofUsers.flatMap(({ backend = [] }) => backend),
-      ),
-      accountOf(`store:${storeName}`, ofStore(storeName)),
-      accountOf('store:far', ofStore('far')),
-    ]);
+    expect(accounts).toEqual(accountsOf(records, [storeName, 'far']));
     expect(accounts[0]?.charged).toBe(String(usd(records.map(({ cost }) => cost))));
     expect(ofTenant).toEqual(accounts.slice(0, 1));
     for (const { backend = [], backendCost } of records) {
@@ -328,6 +313,74 @@ describeWithTool(versitygw, 'what stores cost the operator', (path) => {
     expect(member).toBe(403);
   });
 });
+
+describeWithTool(versitygw, 'what stores cost the operator, after a kill', (path) => {
+  it('is still the sum of the records, and none of an operation that was answered is missing', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'bursar-backend-kill-'));
+    const backend = await startVersitygw(path);
+    backend.makeBucket('backing');
+    const dataDir = join(folder, 'data');
+    const at = { endpoint: backend.endpoint, pathStyle: 'yes', url: 's3://backing' };
+    const gateway = await startServedGateway({
+      dataDir,
+      args: ['--store', storeName],
+      env: {
+        BURSAR_STORES: JSON.stringify({ [storeName]: at }),
+        AWS_ACCESS_KEY_ID: backend.credentials.accessKeyId,
+        AWS_SECRET_ACCESS_KEY: backend.credentials.secretAccessKey,
+      },
+    });
+    let answered = 0;
+    const client = new S3Client(gateway);
+    await client.send('PUT', '/data');
+    const put = async (key: number): Promise<void> => {
+      const { status } = await client.send('PUT', `/data/${key}`, { body: small });
+      if (status !== 200) return;
+      answered++;
+      await put(key + 8);
+    };
+    const writing = Promise.allSettled(Array.from({ length: 8 }, (_, key) => put(key)));
+    while (answered < 100) await new Promise((r) => setTimeout(r, 5));
+    await gateway.kill();
+    await writing;
+    const { records, accounts } = await readState(dataDir);
+    await backend.stop();
+    rmSync(folder, { recursive: true, force: true });
+    expect(accounts).toEqual(accountsOf(records, [storeName]));
+    const { puts } = sumOf(records.flatMap((record) => record.backend ?? []));
+    expect(puts).toBeGreaterThanOrEqual(answered);
+  });
+});
+
+/** What the database in a data folder says that nobody serves. */
+async function readState(dataDir: string) {
+  const options = { readonly: true, cacheKib: 1024 };
+  const db = openDatabase(join(dataDir, 'bursar.db'), options);
+  const { tx } = db;
+  const rows = await tx.all<{ record: string }>('SELECT record FROM records ORDER BY idx');
+  const state = {
+    records: rows.map(({ record }) => JSON.parse(record) as LogRecord),
+    accounts: await listBackendCosts(tx, null),
+    ofTenant: await listBackendCosts(tx, 'default'),
+  };
+  db.close();
+  return state;
+}
+
+/** What the accounts must be, by the records. */
+function accountsOf(records: readonly LogRecord[], stores: readonly string[]) {
+  const entriesOf = (some: readonly LogRecord[]) => some.flatMap((record) => record.backend ?? []);
+  const ofUsers = records.filter(({ action }) => action !== 'bursar:BackendCost');
+  return [
+    accountOf('backend:default', entriesOf(ofUsers)),
+    ...stores.map((name) =>
+      accountOf(
+        `store:${name}`,
+        entriesOf(records).filter(({ store }) => store === name),
+      ),
+    ),
+  ];
+}
 
 function sumOf(entries: readonly Entry[]) {
   const sum = { puts: 0, gets: 0, frees: 0, sentBytes: 0, receivedBytes: 0 };

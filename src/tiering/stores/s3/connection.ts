@@ -81,8 +81,11 @@ const billedAs = { GET: 'get', HEAD: 'get', PUT: 'put', DELETE: 'free' } as cons
 /** The SDK does not tell how many came. */
 const noBytes = { sentBytes: 0, receivedBytes: 0 };
 /** Of the SDK's requests: there was no connection for it. */
-const unsentCauses: ReadonlySet<FailureCause> = new Set([
-  ...(['credentials', 'refused', 'timeout-connect', 'unreachable'] as const),
+const unsentCauses: ReadonlySet<FailureCause> = new Set<FailureCause>([
+  'credentials',
+  'refused',
+  'timeout-connect',
+  'unreachable',
 ]);
 
 export class Connection {
