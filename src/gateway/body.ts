@@ -19,6 +19,7 @@ import type { ClaimedChecksum } from './checksum-headers.ts';
 import { claimedChecksum, decodeChecksum } from './checksum-headers.ts';
 import type { Context } from './context.ts';
 import { header, type S3Request } from './request.ts';
+import { ShapedIntake } from './shaped-body.ts';
 
 /** The client went away or fell silent: there is nobody to answer. */
 export class ClientGone extends Error {
@@ -161,28 +162,30 @@ async function receive(
   const decoder = createDecoder(context, sizeBytes);
   let plainBytes = 0;
   let isOver = false;
+  const intake = context.shaped && new ShapedIntake(context.shaped, write);
+  const put = intake ? (data: Buffer) => intake.write(data) : write;
   const take = (chunk: Buffer): Promise<void> | null => {
     // The client may have left while this was being reserved: then it is neither charged nor kept.
     if (isOver) return null;
     context.bytesIn += chunk.length;
     if (!decoder) {
       plainBytes += chunk.length;
-      return write(chunk);
+      return put(chunk);
     }
     const slices: Buffer[] = [];
     decoder.push(chunk, (data) => slices.push(data));
-    return writeAll(slices, 0, write);
+    return writeAll(slices, 0, put);
   };
   const received = consume(request.raw, (chunk) => {
+    intake?.count(chunk.length);
     const unreserved = context.reserveReceived(chunk.length);
     const taken = unreserved ? unreserved.then(() => take(chunk) ?? undefined) : take(chunk);
-    // What came in faster than it may is made up for before more is let in, or answered.
-    const early = context.shaped?.pass(chunk.length) ?? null;
-    return taken && early ? Promise.all([taken, early]) : (taken ?? early);
+    return intake ? intake.after(taken) : taken;
   });
   await received.finally(() => {
     isOver = true;
   });
+  await intake?.finish();
   if (decoder) {
     decoder.finish();
     return decoder.trailers;

@@ -41,7 +41,7 @@ import { tellLimits } from './limit-headers.ts';
 import { LimitAudience } from './limit-refusals.ts';
 import { noTags, tagsOf } from './object-tags.ts';
 import type { Operation } from './operation.ts';
-import { cutOrHurry, type Entered, enterAtRate } from './rate-gate.ts';
+import { type Entered, enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
 import type { StoreList } from './store-list.ts';
 
@@ -447,9 +447,9 @@ export class Context {
     return this.bytesOut > 0 || (status < 500 && error !== 'QuotaExceeded');
   }
 
-  /** Others wait for the buffer that this request holds: ends the connection of a slow client. */
+  /** Ends the connection of a client that is too slow while others wait for what it holds. */
   cut(): void {
-    cutOrHurry(this.response, this.shaped);
+    this.response.destroy();
   }
 
   #charged(): Charged {

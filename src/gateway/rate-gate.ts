@@ -2,7 +2,6 @@
 // they may be made, so a stranger uses up nobody's rate, and before anything is set aside for them
 // or their body is sent.
 import type { ServerResponse } from 'node:http';
-import { chunkBytes } from '../core/limits.ts';
 import { type Charged, drawsOf } from '../quota/charge.ts';
 import type { Rates, ShapedStream } from '../quota/rates.ts';
 import { type LimitAudience, slowDown } from './limit-refusals.ts';
@@ -33,21 +32,4 @@ export function enterAtRate(
     if (response.destroyed) stream.close();
   }
   return { accounts, stream };
-}
-
-/** Time for a chunk, for who is let go on because others wait for its buffer. */
-const hurryMs = 5000;
-
-/**
- * Ends the connection of a client that is too slow while others wait for what it holds. Where it is
- * a rate of ours that slows it down it may hurry, and ends only if it does not.
- */
-export function cutOrHurry(response: ServerResponse, stream: ShapedStream | null): void {
-  if (!stream?.hurry(chunkBytes)) {
-    response.destroy();
-    return;
-  }
-  setTimeout(() => {
-    if (stream.isHurried) response.destroy();
-  }, hurryMs).unref();
 }

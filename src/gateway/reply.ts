@@ -6,6 +6,7 @@ import type { Refusal } from '../core/errors.ts';
 import { ClientGone } from './body.ts';
 import { challengeOf } from './challenge.ts';
 import type { Context, Reply } from './context.ts';
+import { sendInTurns } from './shaped-body.ts';
 import { renderErrorXml } from './xml.ts';
 
 /**
@@ -27,7 +28,9 @@ export async function sendReply(context: Context, reply: Reply): Promise<void> {
   if (typeof body === 'string' || Buffer.isBuffer(body)) {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     if (request.method !== 'HEAD') headers['content-length'] = String(bytes.length);
-    if (withBody && context.shaped) return sendStream(context, reply.status, headers, once(bytes));
+    if (withBody && context.shaped) {
+      return sendStream(context, reply.status, headers, sendInTurns(context.shaped, bytes));
+    }
     response.writeHead(reply.status, headers);
     response.end(withBody ? bytes : undefined);
     if (withBody) context.bytesOut += bytes.length;
@@ -55,32 +58,15 @@ async function sendStream(
   try {
     let next = await chunks.next();
     response.writeHead(status, headers);
-    // The client sees that it is answered, however long its turn is off.
-    if (context.shaped) response.flushHeaders();
     while (!next.done) {
-      await sendChunk(context, socket, next.value);
+      await socket.write(next.value);
+      context.bytesOut += next.value.length;
       next = await chunks.next();
     }
     response.end();
   } finally {
     await chunks.return();
   }
-}
-
-/** A chunk, or where its stream is slowed down piece by piece, each when it may. */
-async function sendChunk(context: Context, socket: ChunkWriter, chunk: Buffer): Promise<void> {
-  const { shaped } = context;
-  const pieceBytes = shaped?.pieceBytes ?? chunk.length;
-  for (let from = 0; from < chunk.length; from += pieceBytes) {
-    const piece = shaped ? chunk.subarray(from, from + pieceBytes) : chunk;
-    await shaped?.pass(piece.length);
-    await socket.write(piece);
-    context.bytesOut += piece.length;
-  }
-}
-
-async function* once(bytes: Buffer): AsyncGenerator<Buffer, void, void> {
-  yield bytes;
 }
 
 /** Writes chunk by chunk, and notices a client that is gone while a chunk waits. */

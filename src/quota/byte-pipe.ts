@@ -14,8 +14,14 @@ export interface Turn {
 const restMsMin = 10;
 const pieceBytesMin = 1024;
 const pieceBytesMax = 256 * 1024;
-/** At its full rate a pipe passes so many pieces a second, as far as the bounds allow. */
+/** At full rate so many pieces pass in a second, as far as the bounds allow. */
 const piecesPerSecond = 16;
+
+/** What is granted to a stream before it is the next one's turn. */
+export function pieceBytesOf(bytesPerSecond: number): number {
+  const bytes = bytesPerSecond / piecesPerSecond;
+  return Math.floor(Math.min(Math.max(bytes, pieceBytesMin), pieceBytesMax));
+}
 
 export class BytePipe {
   #bucket: TokenBucket | null;
@@ -35,10 +41,8 @@ export class BytePipe {
     this.#serve();
   }
 
-  /** As much as should be moved at a time, so that what is slow goes on steadily. */
-  get pieceBytes(): number {
-    const bytes = (this.#bucket?.perSecond ?? Number.POSITIVE_INFINITY) / piecesPerSecond;
-    return Math.floor(Math.min(Math.max(bytes, pieceBytesMin), pieceBytesMax));
+  get bytesPerSecond(): number {
+    return this.#bucket?.perSecond ?? Number.POSITIVE_INFINITY;
   }
 
   get isAtRest(): boolean {
@@ -57,16 +61,6 @@ export class BytePipe {
     return false;
   }
 
-  /** How long it takes to make up for what has passed too early, milliseconds. */
-  get debtMs(): number {
-    return this.#bucket?.waitMs(0) ?? 0;
-  }
-
-  /** Lets bytes pass at once, ahead of those that wait. */
-  lend(bytes: number): void {
-    this.#bucket?.take(bytes);
-  }
-
   /** Gives up a place; `go` is not called any more. */
   leave(turn: Turn): void {
     if (this.#waiting.delete(turn)) this.#sleep();
@@ -77,7 +71,7 @@ export class BytePipe {
     for (const turn of this.#waiting) {
       if (bucket && bucket.level <= 0) break;
       this.#waiting.delete(turn);
-      const bytes = bucket ? Math.min(turn.bytes, this.pieceBytes) : turn.bytes;
+      const bytes = bucket ? Math.min(turn.bytes, pieceBytesOf(bucket.perSecond)) : turn.bytes;
       bucket?.take(bytes);
       turn.bytes -= bytes;
       // What was added behind is met again by this loop, in its turn.

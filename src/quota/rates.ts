@@ -3,12 +3,9 @@
 // request that is refused takes nothing of any account; of several accounts the slowest rules; and
 // an account without rates costs a look into a map.
 import type { Limits } from '../core/quota-terms.ts';
-import { BytePipe, type Turn } from './byte-pipe.ts';
+import { BytePipe, pieceBytesOf, type Turn } from './byte-pipe.ts';
 import { tightest } from './limits/limit-set.ts';
 import { TokenBucket } from './token-bucket.ts';
-
-/** Who must hurry does not while it takes longer than this to make up for what went ahead. */
-const debtMsMax = 30_000;
 
 interface Rate {
   limits: Limits;
@@ -123,46 +120,27 @@ export class ShapedStream {
   /** Where it waits, and as who. */
   #place: { pipe: BytePipe; turn: Turn } | null = null;
   #isOpen = true;
-  /** So much passes without waiting, and is made up for after it. */
-  #aheadBytes = 0;
 
   constructor(pipes: readonly BytePipe[]) {
     this.#pipes = pipes;
     for (const pipe of pipes) pipe.streams += 1;
   }
 
-  /** As much as should be sent at a time. */
-  get pieceBytes(): number {
+  /** Of the slowest of its accounts; Infinity: none has a rate any more. */
+  get bytesPerSecond(): number {
     let least = Number.POSITIVE_INFINITY;
-    for (const pipe of this.#pipes) least = Math.min(least, pipe.pieceBytes);
+    for (const pipe of this.#pipes) least = Math.min(least, pipe.bytesPerSecond);
     return least;
+  }
+
+  /** As much as should be sent at a time, so that what is slow goes on steadily. */
+  get pieceBytes(): number {
+    return pieceBytesOf(this.bytesPerSecond);
   }
 
   /** Waits until so many bytes may move; null: they may now. Not to be called while it waits. */
   pass(bytes: number): Promise<void> | null {
-    if (this.#aheadBytes <= 0) return this.#passFrom(0, bytes);
-    this.#aheadBytes -= bytes;
-    for (const pipe of this.#pipes) pipe.lend(bytes);
-    return null;
-  }
-
-  /**
-   * Others need what the stream holds while it waits: lets it go on for so many bytes, at the cost of
-   * those that follow. False: it does not wait here, or too much went ahead in its accounts already.
-   */
-  hurry(bytes: number): boolean {
-    const place = this.#place;
-    if (!place || this.#pipes.some(({ debtMs }) => debtMs > debtMsMax)) return false;
-    this.#aheadBytes = bytes;
-    place.pipe.leave(place.turn);
-    place.pipe.lend(place.turn.bytes);
-    place.turn.go();
-    return true;
-  }
-
-  /** Has it not yet moved what it was let go on for? */
-  get isHurried(): boolean {
-    return this.#isOpen && this.#aheadBytes > 0;
+    return this.#passFrom(0, bytes);
   }
 
   /** Whoever waits need not any more, and gives up the place. */

@@ -145,41 +145,6 @@ describe('bytes per second', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('who must hurry goes on at once, and makes up for it after that', async () => {
-    const rates = ratesOf({ a: { bytes: 10 * KiB } });
-    const stream = streamOf(rates, ['a']);
-    expect(stream.hurry(64 * KiB)).toBe(false);
-    expect(stream.pass(12 * KiB)).toBeNull();
-    const waiting = stream.pass(4 * KiB);
-    expect(stream.hurry(64 * KiB)).toBe(true);
-    await waiting;
-    expect(stream.isHurried).toBe(true);
-    for (let i = 0; i < 16; i++) expect(stream.pass(4 * KiB)).toBeNull();
-    expect(stream.isHurried).toBe(false);
-    let isThrough = false;
-    void stream.pass(1 * KiB)?.then(() => {
-      isThrough = true;
-    });
-    // 80 KiB went through, of which 10 KiB may at once.
-    await vi.advanceTimersByTimeAsync(6900);
-    expect(isThrough).toBe(false);
-    await vi.advanceTimersByTimeAsync(300);
-    expect(isThrough).toBe(true);
-  });
-
-  it('nobody hurries whose account is half a minute ahead already', async () => {
-    const rates = ratesOf({ a: { bytes: 1 * KiB } });
-    const [first, second] = [streamOf(rates, ['a']), streamOf(rates, ['a'])];
-    expect(first.pass(2 * KiB)).toBeNull();
-    const waiting = [first.pass(1 * KiB), second.pass(1 * KiB)];
-    expect(first.hurry(64 * KiB)).toBe(true);
-    expect(first.pass(64 * KiB)).toBeNull();
-    expect(second.hurry(64 * KiB)).toBe(false);
-    await waiting[0];
-    second.close();
-    await waiting[1];
-  });
-
   it('streams under way follow a rate that is changed, or removed', async () => {
     const rates = ratesOf({ a: { bytes: 10 * KiB } });
     const moved = pump(streamOf(rates, ['a']), 1 * KiB);

@@ -18,6 +18,7 @@ import {
   inlineStore,
   sliceRuns,
 } from '../../core/manifest.ts';
+import type { ShapedStream } from '../../quota/rates.ts';
 import { ClientGone } from '../body.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
@@ -26,6 +27,7 @@ import type { Operation } from '../operation.ts';
 import { type ByteRange, parseRange } from '../range.ts';
 import { emptyReply, quoted } from '../replies.ts';
 import { header } from '../request.ts';
+import { readInTurns } from '../shaped-body.ts';
 
 export const getObject: Operation = {
   name: 'GetObject',
@@ -142,11 +144,25 @@ async function openBody(
     const tally = context.tallyOf(only.store);
     return rooms.reader.openRemote(bucket.tenant, only, tally).finally(release);
   }
-  return streamRuns(context, runs);
+  return context.shaped ? streamInTurns(context, context.shaped, runs) : streamRuns(context, runs);
 }
 
 function firstId(runs: readonly ExtentRun[]): Uint8Array {
   return (runs[0] as ExtentRun).id;
+}
+
+/** The same for who has a rate of bytes; the sweeper spares all of it, while it waits too. */
+async function* streamInTurns(
+  context: Context,
+  shaped: ShapedStream,
+  runs: readonly ExtentRun[],
+): AsyncGenerator<Buffer, void, void> {
+  const release = context.rooms.leases.hold(runs);
+  try {
+    yield* readInTurns(shaped, runs, (some) => streamRuns(context, some));
+  } finally {
+    release();
+  }
 }
 
 /** Verified bytes of `runs`, which the sweeper spares until the stream has ended. */
