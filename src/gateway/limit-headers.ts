@@ -9,6 +9,8 @@ import type { Hold } from '../quota/leases/reservation.ts';
 import type { Rates } from '../quota/rates.ts';
 import type { LimitAudience } from './limit-refusals.ts';
 
+type Told = 'requests' | 'ingressBytes' | 'egressBytes' | 'spend';
+
 /** A limit of an account, and what is left of it. */
 interface Tightest {
   account: string;
@@ -34,48 +36,52 @@ export function tellLimits(
   headers: Record<string, string>,
   { holds, rates, ratedAccounts, audience }: LimitedRequest,
 ): void {
-  const policies: string[] = [];
-  const limits: string[] = [];
+  let policies = '';
+  let limits = '';
   const nowMs = Date.now();
+  const found = findTightest(holds, audience, nowMs);
   for (const meter of ['requests', 'ingressBytes', 'egressBytes'] as const) {
-    const tightest = findTightest(holds, meter, audience, nowMs);
+    const tightest = found[meter];
     if (!tightest) continue;
     const { account, cap, left } = tightest;
-    const name = `"${meter}/${cap.window} ${account}"`;
+    const name = `${limits && ', '}"${meter}/${cap.window} ${account}"`;
     const isEndless = cap.windowMs === Number.POSITIVE_INFINITY;
     const seconds = isEndless ? '' : `;w=${cap.windowMs / 1000}`;
-    policies.push(`${name};q=${integerOf(cap.limit)};qu="${units[meter]}"${seconds}`);
-    limits.push(`${name};r=${integerOf(left)}${isEndless ? '' : `;t=${secondsUntil(cap, nowMs)}`}`);
+    policies += `${name};q=${integerOf(cap.limit)};qu="${units[meter]}"${seconds}`;
+    limits += `${name};r=${integerOf(left)}${isEndless ? '' : `;t=${secondsUntil(cap, nowMs)}`}`;
   }
   const seen = ratedAccounts.filter((account) => audience.maySee(account));
   const rate = rates.tightest(seen);
   if (rate) {
-    const name = `"rate ${rate.account}"`;
-    policies.push(`${name};q=${integerOf(rate.perSecond)};qu="requests";w=1`);
-    limits.push(`${name};r=${integerOf(rate.left)};t=1`);
+    const name = `${limits && ', '}"rate ${rate.account}"`;
+    policies += `${name};q=${integerOf(rate.perSecond)};qu="requests";w=1`;
+    limits += `${name};r=${integerOf(rate.left)};t=1`;
   }
-  if (limits.length > 0) {
-    headers['ratelimit-policy'] = policies.join(', ');
-    headers.ratelimit = limits.join(', ');
+  if (limits !== '') {
+    headers['ratelimit-policy'] = policies;
+    headers.ratelimit = limits;
   }
-  const budget = findTightest(holds, 'spend', audience, nowMs);
-  if (budget) headers['x-bursar-budget'] = budgetOf(budget, nowMs);
+  if (found.spend) headers['x-bursar-budget'] = budgetOf(found.spend, nowMs);
 }
 
-/** The cap that leaves least, of those that may be told; a window that is over says nothing. */
+/** The caps that leave least, of those that may be told; a window that is over says nothing. */
 function findTightest(
   holds: readonly Hold[],
-  meter: Meter,
   audience: LimitAudience,
   nowMs: number,
-): Tightest | undefined {
-  let found: Tightest | undefined;
-  for (const { lease } of holds) {
+): { [M in Told]?: Tightest } {
+  const found: { [M in Meter]?: Tightest } = {};
+  for (let i = 0; i < holds.length; i++) {
+    const { lease } = holds[i] as Hold;
+    // An operation that set aside more than once holds the same accounts again.
+    if (i > 0 && lease === holds[0]?.lease) break;
+    if (lease.headroom.length === 0 || !audience.maySee(lease.account)) continue;
     for (const cap of lease.headroom) {
-      if (cap.meter !== meter || cap.resetMs <= nowMs) continue;
+      if (cap.resetMs <= nowMs) continue;
+      const { meter } = cap;
+      const before = found[meter];
       const left = lease.leftOf(cap);
-      if (found && found.left <= left) continue;
-      if (audience.maySee(lease.account)) found = { account: lease.account, cap, left };
+      if (!before || left < before.left) found[meter] = { account: lease.account, cap, left };
     }
   }
   return found;
