@@ -6,6 +6,7 @@ import { readLinks } from '#bursar/authz/tokens/chain.js';
 import { issueToken } from '#bursar/authz/tokens/issue.js';
 import { parseScope } from '#bursar/authz/tokens/scope.js';
 import type { Limits } from '#bursar/core/quota-terms.js';
+import { presignUrl } from '#bursar/core/sigv4.js';
 import { forgeLast } from '../authz/tokens/fixture.ts';
 import {
   type Answer,
@@ -14,6 +15,7 @@ import {
   elementOf,
   exchange,
   newPrincipal,
+  region,
   send,
   signMessage,
   type Target,
@@ -157,13 +159,31 @@ describe('two links with one jti', () => {
   });
 });
 
+/** What leads to an object with temporary keys, in a URL. */
+function presigned({ text }: Answer): string {
+  const { endpoint } = rig.target;
+  return presignUrl({
+    ...{ method: 'GET', origin: endpoint, path: '/raw/foo/a', region, expiresSeconds: 60 },
+    query: [['X-Amz-Security-Token', elementOf(text, 'SessionToken') ?? '']],
+    accessKeyId: elementOf(text, 'AccessKeyId') ?? '',
+    secret: elementOf(text, 'SecretAccessKey') ?? '',
+    timeMs: Date.now(),
+  }).slice(endpoint.length);
+}
+
 describe('the budget of a token', () => {
   it('is that of the temporary keys and presigned URLs that are made with it', async () => {
     const token = rig.open({ limits: total(6) });
     const keys = [await rig.trade(token), await rig.trade(token)] as const;
-    const read = (i: number) =>
-      i % 3 === 2 ? rig.bear(token) : rig.readWith(keys[i % 3] as Answer, '/raw/foo/a');
-    expect(await served(18, read)).toBe(6);
+    const url = presigned(keys[0]);
+    const ways = [
+      () => rig.bear(token),
+      () => rig.readWith(keys[0], '/raw/foo/a'),
+      () => rig.readWith(keys[1], '/raw/foo/a'),
+      () => exchange(rig.target, 'GET', url),
+    ] as const;
+    for (const way of ways) expect((await way()).status).toBe(200);
+    expect(await served(20, (i) => (ways[i % 4] as () => Promise<Answer>)())).toBe(2);
     expect(await served(3, async () => rig.readWith(await rig.trade(token), '/raw/foo/a'))).toBe(0);
   });
 
