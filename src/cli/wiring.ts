@@ -326,10 +326,8 @@ function startStorageTimer({ ledger, stores, bookOf }: Rooms, closers: Closers):
 
 async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {
   const { folder, ledger, read, closers } = parts;
-  const policy = {
-    allowPrivate: config.privateWebhooks,
-    allowLoopback: isLoopbackAddress(config.listen.host),
-  };
+  // A message is a POST: what trusts this machine's own requests must not be reached by tenants.
+  const policy = { allowPrivate: config.privateWebhooks, allowLoopback: false };
   const onError = (error: unknown) =>
     process.stderr.write(`bursar: alarms were not told: ${String(error)}\n`);
   const options = { read, sealer: folder.sealer, ledger, policy, onError };
