@@ -144,10 +144,11 @@ describe('two links with one jti', () => {
 
   it('have the limits of both where these are of different meters', async () => {
     const one = passedOn(total(99)).child({ limits: { egressBytes: { total: 60 } } });
-    const other = twin(one, { limits: total(2) });
+    const other = twin(one, { limits: total(5) });
     expect((await rig.bear(other)).status).toBe(200);
     // 16 bytes each.
-    expect(await served(6, () => rig.bear(one))).toBe(1);
+    expect(await served(6, () => rig.bear(one))).toBe(2);
+    expect(await served(6, () => rig.bear(other))).toBe(0);
   });
 
   it('of which one has none leave the other no more than it says', async () => {
