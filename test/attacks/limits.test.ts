@@ -7,7 +7,7 @@ import { issueToken } from '#bursar/authz/tokens/issue.js';
 import { parseScope } from '#bursar/authz/tokens/scope.js';
 import type { Limits } from '#bursar/core/quota-terms.js';
 import { presignUrl } from '#bursar/core/sigv4.js';
-import { forgeLast } from '../authz/tokens/fixture.ts';
+import { type Claims, forgeLast } from '../authz/tokens/fixture.ts';
 import {
   type Answer,
   as,
@@ -126,7 +126,7 @@ describe('a link', () => {
 
 describe('two links with one jti', () => {
   /** A child of the job's with another's `jti`, and what else is given. */
-  const twin = (token: string, claims: object) => forgeLast(token, jobKey, claims);
+  const twin = (token: string, claims: Claims) => forgeLast(token, jobKey, claims);
 
   it('have one account, with the tighter of their limits, whichever comes first', async () => {
     for (const [first, second] of [

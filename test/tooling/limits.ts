@@ -9,7 +9,8 @@ export async function putLimits(
 ): Promise<void> {
   const method = limits === null ? 'DELETE' : 'PUT';
   const body = limits === null ? '' : JSON.stringify(limits);
-  const type = limits === null ? {} : { 'content-type': 'application/json' };
+  const type: Record<string, string> =
+    limits === null ? {} : { 'content-type': 'application/json' };
   // The signature is over the decoded path.
   const path = `/_/v1/limits/${account}`;
   const { headers } = signMessage(operator, { method, path, headers: type, body });

@@ -71,7 +71,9 @@ function delegation(given: Partial<Delegation> = {}): Delegation {
     ids: [chainId, `${chainId}.b`],
     scope: parseScope('storage.read:/raw/2026 storage.create:/out'),
     conditions: new ChainConditions([{ networks: ['192.0.2.0/24'] }, { objectBytesMax: 100 }]),
-    accounts: [{ name: `token:${chainId}`, limits: { requests: { hour: 3 } } }],
+    accounts: [
+      { name: `token:${chainId}`, limits: { requests: { hour: 3 } }, expiresAtMs: now + hour },
+    ],
     policies: [],
     expiresAtMs: now + 12 * hour,
     ...given,
