@@ -213,3 +213,49 @@ describe('an answer where an account has limits', () => {
     expect(put.headers.ratelimit).toMatch(/requests\/day/);
   });
 });
+
+describe('who bears a token for a part of what its principal may', () => {
+  const bearing = async (limits: object): Promise<(path: string) => Promise<Answer>> => {
+    const wanted = { scope: 'storage.read:/raw', expiresIn: 3600, limits };
+    const { token } = await callNative(alice, 'POST', '/_/v1/tokens', wanted);
+    const authorization = { authorization: `Bearer ${token}` };
+    return (path) => exchange(target, 'GET', path, authorization);
+  };
+  afterAll(() => limit('principal:cms/alice', null));
+
+  it('sees what the token may still use', async () => {
+    const get = await bearing({ requests: { total: 2 } });
+    const first = await get('/raw/small');
+    expect(first.status, first.text).toBe(200);
+    expect(first.headers['ratelimit-policy']).toMatch(/^"requests\/total token:[^"]+";q=2;/);
+    expect(first.headers.ratelimit).toMatch(/";r=1$/);
+    expect((await get('/raw/small')).status).toBe(200);
+    const refused = await get('/raw/small');
+    expect(fieldsOf(refused)).toMatchObject({
+      ...{ Account: expect.stringMatching(/^token:/), Limit: 'requests' },
+      ...{ Max: '2', Asked: '1', Reset: 'never' },
+    });
+  });
+
+  it('is held to the rate of the token', async () => {
+    const get = await bearing({ rate: { requests: 2 } });
+    const answers = await Promise.all(Array.from({ length: 10 }, () => get('/raw/small')));
+    const refused = answers.filter(({ status }) => status === 503);
+    expect(refused.length).toBeGreaterThan(5);
+    expect(elementOf(refused[0]?.text ?? '', 'Account')).toMatch(/^token:/);
+  });
+
+  it('learns which limit of its principal is reached, and no figures', async () => {
+    await limit('principal:cms/alice', { egressBytes: { total: 1 }, spend: { total: '5' } });
+    const get = await bearing({ requests: { total: 10 } });
+    const refused = await get('/raw/small');
+    expect(fieldsOf(refused)).toEqual({
+      ...{ Account: 'principal:cms/alice', Limit: 'egressBytes', Window: 'total' },
+      ...{ Max: undefined, Used: undefined, Reserved: undefined, Asked: '7', Reset: 'never' },
+    });
+    await limit('principal:cms/alice', { spend: { total: '5' } });
+    const passed = await get('/raw/small');
+    expect(passed.status).toBe(200);
+    expect(passed.headers['x-bursar-budget']).toBeUndefined();
+  });
+});
