@@ -1,5 +1,6 @@
 // Alarms are told to webhooks: signed, at least once, to nobody but those they are for, and whatever
 // a webhook does, others have theirs.
+import { execFileSync } from 'node:child_process';
 import { createHmac, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -16,6 +17,8 @@ import { checkHookUrl, secretText } from '#bursar/gateway/alarms/webhook.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { hookContext, setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
 import { type Alarm, appendAlarm, forgetAlarms } from '#bursar/quota/limits/alarms.js';
+import { blocksOf, readPage } from '../docs/markdown.ts';
+import { boto3Python, describeWithTool } from '../tooling/tools.ts';
 
 interface Received {
   path: string;
@@ -166,6 +169,31 @@ describe('an alarm', () => {
       },
     });
     expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+  });
+
+  describeWithTool(boto3Python, 'by the page for admins', (python) => {
+    it('is verified, and not when a byte of it is another', async () => {
+      await hook('cms', receiver.url);
+      const teller = await open();
+      teller.tell([await sound(7)]);
+      await expect.poll(untold).toEqual([]);
+      const [{ id, timestamp, signature, body }] = receiver.received as [Received];
+      const verify = blocksOf(readPage('docs/admin/alarms.md').text).find(
+        ({ language }) => language === 'python',
+      );
+      const headers = {
+        'webhook-id': id,
+        'webhook-timestamp': String(timestamp),
+        'webhook-signature': signature,
+      };
+      const asked = JSON.stringify([secretText(secret), headers, body]);
+      const program = `${verify?.code}
+import json, sys
+secret, headers, body = json.load(sys.stdin)
+print(verify(secret, headers, body.encode()), verify(secret, headers, body.encode() + b" "))`;
+      const said = execFileSync(python, ['-c', program], { input: asked, encoding: 'utf8' });
+      expect(said).toBe('True False\n');
+    });
   });
 
   it('is sent again under the same id until it is taken, whatever the webhook does before', async () => {
