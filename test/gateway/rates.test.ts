@@ -257,9 +257,11 @@ describe('clients that leave while they wait', () => {
   });
 });
 
-describe('streams that are slowed down, in a gateway with few buffers', () => {
-  it('make room for others, and are not cut for it', async () => {
-    const gateway = await startServedGateway({ args: ['--buffer-memory', '16MiB'] });
+describe('streams that are slowed down, in a gateway with few buffers and little patience', () => {
+  it('make room for others, and are not cut for it, nor for being slow', async () => {
+    const gateway = await startServedGateway({
+      args: ['--buffer-memory', '16MiB', '--stall-timeout', '1s'],
+    });
     const { endpoint, accessKeyId, secretAccessKey, stop } = gateway;
     const keys = { accessKeyId, secretAccessKey };
     const operator = { endpoint, keys, strayNames: () => [], stop };
@@ -287,6 +289,10 @@ describe('streams that are slowed down, in a gateway with few buffers', () => {
     }
     expect(sockets.filter(({ closed }) => closed)).toEqual([]);
     client.close();
+    // Its pauses are of two seconds.
+    await putLimits(operator, 'principal:default/slow', { rate: { bytes: 128 * KiB } });
+    const put = await send(slow, { method: 'PUT', path: '/big/up', body: patternOf(600 * KiB) });
+    expect(put.status, put.text).toBe(200);
     await stop();
   });
 });
