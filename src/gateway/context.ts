@@ -364,7 +364,7 @@ export class Context {
    * Who asks may do it: from here on it costs. Sets aside what is known of it; throws `Refusal`
    * QuotaExceeded, SlowDown or ServiceUnavailable.
    */
-  async openBudget({ price }: Operation, ask: Ask): Promise<void> {
+  async openBudget({ price, reserves }: Operation, ask: Ask): Promise<void> {
     const { rooms, who } = this;
     const book = rooms.bookOf(this.#bucket?.store ?? localStore);
     for (const { name, limits, expiresAtMs } of who.delegation?.accounts ?? []) {
@@ -381,7 +381,8 @@ export class Context {
       this.#entered = enterAtRate(rooms.rates, charged, { audience, response });
     }
     this.#budget = new Budget(rooms.desk, { who: charged, price, book, audience });
-    await this.#budget.reserve({ requests: 1, ...ask });
+    if (reserves) this.#budget.expect({ requests: 1, ...ask });
+    else await this.#budget.reserve({ requests: 1, ...ask });
   }
 
   /** What the bytes of both bodies have to go through; null: nothing slows them. */
@@ -431,6 +432,11 @@ export class Context {
     return { tenant: this.bucketTenant, uses: nameUses(asked, this.rooms) };
   }
 
+  /** Before a failure is charged for: `Budget.reserveExpected`, of what was admitted. */
+  reserveExpected(): Promise<void> | null {
+    return this.#budget?.reserveExpected() ?? null;
+  }
+
   /** Ends what is set aside and was not charged. */
   closeBudget(): void {
     this.#budget?.void();
@@ -455,7 +461,9 @@ export class Context {
   #charged(): Charged {
     const { tenant, who } = this;
     const tokens = who.delegation?.accounts ?? [];
-    return { tenant, principal: who.principal.name, tokens, bucket: this.#bucket };
+    // It crosses threads, and a bucket may have a long policy.
+    const bucket = this.#bucket && namedOwner(this.#bucket);
+    return { tenant, principal: who.principal.name, tokens, bucket };
   }
 
   private draft(
@@ -487,6 +495,10 @@ export class Context {
       ...detail,
     };
   }
+}
+
+function namedOwner({ tenant, name, owner }: Bucket): Charged['bucket'] {
+  return { tenant, name, owner };
 }
 
 function changesBucket({ kind }: Change): boolean {

@@ -4,7 +4,7 @@
 // owner's tenant; each once, and any of them can refuse (DESIGN section 9). What is stored is the
 // owner's, so who asks and is not the owner is not charged for it.
 import type { Picodollars } from '../core/money.ts';
-import { principalId } from '../core/principal.ts';
+import { bucketAccount, principalAccount, tenantAccount } from './account-names.ts';
 import type { Draw, MeterAmounts } from './amounts.ts';
 import type { Settlement } from './leases/requests.ts';
 
@@ -68,21 +68,21 @@ export function drawsOf(
   stored: Stored | null,
 ): Draw[] {
   const isStored = stored !== null && (stored.storedBytes !== 0 || stored.storedObjects !== 0);
-  const both = isStored ? { ...moved, ...stored } : moved;
+  const both = isStored ? withStored(moved, stored) : moved;
   const draws: Draw[] = [];
-  const requester = `principal:${principalId(tenant, principal)}`;
-  const owner = bucket && `principal:${principalId(bucket.tenant, bucket.owner)}`;
+  const requester = principalAccount(tenant, principal);
+  const owner = bucket && principalAccount(bucket.tenant, bucket.owner);
   if (bucket && owner) {
-    draws.push({ account: `bucket:${bucket.tenant}/${bucket.name}`, amounts: both });
+    draws.push({ account: bucketAccount(bucket.tenant, bucket.name), amounts: both });
     draws.push({ account: owner, amounts: both });
-    draws.push({ account: `tenant:${bucket.tenant}`, amounts: both });
+    draws.push({ account: tenantAccount(bucket.tenant), amounts: both });
   }
   if (requester !== owner) draws.push({ account: requester, amounts: moved });
-  if (tenant !== bucket?.tenant) draws.push({ account: `tenant:${tenant}`, amounts: moved });
+  if (tenant !== bucket?.tenant) draws.push({ account: tenantAccount(tenant), amounts: moved });
   if (tokens.length > 0) {
     // A token has no store of its own: it is counted what was added with it, and removing it, or
     // somebody else's, does not make room for more.
-    const amounts = isStored ? { ...moved, ...addedOf(stored) } : moved;
+    const amounts = isStored ? withStored(moved, addedOf(stored)) : moved;
     for (const { name, expiresAtMs } of tokens) {
       draws.push({ account: name, amounts, token: { tenant, principal, expiresAtMs } });
     }
@@ -96,7 +96,15 @@ export function drawsOfOwner(bucket: NonNullable<Charged['bucket']>, cost: Picod
   return drawsOf({ tenant, principal, tokens: [], bucket }, { spend: Number(cost) }, null);
 }
 
-function addedOf(stored: Stored): MeterAmounts {
+/** Member by member: this is on the way of each request, and spreading takes ten times as long. */
+function withStored(
+  { spend = 0, requests = 0, ingressBytes = 0, egressBytes = 0 }: MeterAmounts,
+  { storedBytes, storedObjects }: Stored,
+): MeterAmounts {
+  return { spend, requests, ingressBytes, egressBytes, storedBytes, storedObjects };
+}
+
+function addedOf(stored: Stored): Stored {
   return {
     storedBytes: Math.max(0, stored.storedBytes),
     storedObjects: Math.max(0, stored.storedObjects),

@@ -44,11 +44,13 @@ export class AccountLease {
     const { limited } = this;
     // Neither less than nothing nor what is no number can be had: both compare as false.
     for (const meter of limited) {
-      const amount = amounts[meter] ?? 0;
+      const amount = amounts[meter];
+      if (amount === undefined || amount === 0) continue;
       if (!(amount >= 0 && amount <= this.#free[meter])) return false;
     }
     for (const meter of limited) {
-      const amount = amounts[meter] ?? 0;
+      const amount = amounts[meter];
+      if (amount === undefined || amount === 0) continue;
       this.#free[meter] -= amount;
       this.#takenSince[meter] += amount;
       if (this.#free[meter] < this.#mark[meter]) this.isLow = true;

@@ -207,10 +207,10 @@ export class LeaseDesk {
   }
 
   async #acquire(draws: readonly Draw[]): Promise<Acquired> {
-    for (const { amounts } of draws) checkAmounts(amounts);
     for (let tries = 1; ; tries++) {
       const holds = this.#take(draws);
       if (holds) return { ok: true, holds };
+      for (const { amounts } of draws) checkAmounts(amounts);
       const claims = this.#claim(draws);
       const before = gainsOf(claims);
       const answer = await this.#ask(claims);
