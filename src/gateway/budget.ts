@@ -44,6 +44,8 @@ export class Budget {
   readonly #price: Operation['price'];
   readonly #book: PriceBook;
   readonly #audience: LimitAudience;
+  /** What is set aside together with what the operation asks for first. */
+  #expected: Ask | null = null;
   #reservation: Reservation | null = null;
   /** Of accounts with limits; kept when it was charged. */
   holds: readonly Hold[] = [];
@@ -73,35 +75,53 @@ export class Budget {
   }
 
   /**
-   * Sets aside what an operation asks for. Throws `Refusal` QuotaExceeded where an account has not so
-   * much left, ServiceUnavailable when that cannot be written down.
+   * Has this set aside with what the operation itself asks for, which it does before it costs much.
+   * The object is the budget's own from here on.
    */
-  async reserve(ask: Ask): Promise<void> {
-    if (this.#price === 'free') return;
+  expect(ask: Ask): void {
+    this.#expected = ask;
+  }
+
+  /** Sets aside what was expected, if the operation asked for nothing. As `reserve`. */
+  reserveExpected(): Promise<void> | null {
+    return this.#expected && this.reserve({});
+  }
+
+  /**
+   * Sets aside what an operation asks for; null: it is. Rejects with `Refusal` QuotaExceeded where an
+   * account has not so much left, ServiceUnavailable when that cannot be written down.
+   */
+  reserve(asked: Ask): Promise<void> | null {
+    if (this.#price === 'free') return null;
+    const ask = this.#expected ? Object.assign(this.#expected, asked) : asked;
+    this.#expected = null;
     this.#ingressBytes += ask.ingressBytes ?? 0;
     this.#egressBytes += ask.egressBytes ?? 0;
     this.#retrievalBytes += ask.retrievalBytes ?? 0;
     this.#sourceClass = ask.sourceClass ?? this.#sourceClass;
-    await this.#setAside(this.#desk.hasLimits ? this.#drawsOf(ask) : []);
+    return this.#setAside(this.#desk.hasLimits ? this.#drawsOf(ask) : []);
   }
 
-  async #setAside(draws: readonly Draw[]): Promise<void> {
-    if (this.#reservation) {
-      if (draws.length === 0) return;
-      const shortage = await this.#desk.extend(this.#reservation, draws);
-      if (shortage) throw this.refusalOf(shortage);
-      return;
-    }
+  #setAside(draws: readonly Draw[]): Promise<void> | null {
+    if (this.#reservation)
+      return draws.length === 0 ? null : this.#extend(this.#reservation, draws);
     const reservation = this.#desk.tryReserve(draws);
-    if (reservation) {
-      this.#reservation = reservation;
-      this.holds = reservation.holds;
-      return;
-    }
+    if (!reservation) return this.#begin(draws);
+    this.#reservation = reservation;
+    this.holds = reservation.holds;
+    return null;
+  }
+
+  async #begin(draws: readonly Draw[]): Promise<void> {
     const outcome = await this.#desk.reserve(draws);
     if (!outcome.ok) throw this.refusalOf(outcome.shortage);
     this.#reservation = outcome.reservation;
     this.holds = outcome.reservation.holds;
+  }
+
+  async #extend(reservation: Reservation, draws: readonly Draw[]): Promise<void> {
+    const shortage = await this.#desk.extend(reservation, draws);
+    if (shortage) throw this.refusalOf(shortage);
   }
 
   /**
@@ -126,7 +146,7 @@ export class Budget {
   /** Before an answer of so many bytes is sent. */
   reserveAnswer(bytes: number): Promise<void> | null {
     const lacking = bytes - this.#egressBytes;
-    return lacking > 0 ? this.reserve({ egressBytes: lacking }) : null;
+    return lacking > 0 ? this.reserve({ egressBytes: lacking }) : this.reserveExpected();
   }
 
   /** When so many bytes have come in all: waits where they are more than the headers said. */

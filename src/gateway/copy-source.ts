@@ -79,7 +79,7 @@ export function reserveCopy(
   { budget }: Context,
   { version }: CopySource,
   { sizeBytes, storedObjects }: { sizeBytes: number; storedObjects: number },
-): Promise<void> {
+): Promise<void> | null {
   const read = { retrievalBytes: sizeBytes, sourceClass: version.class };
   return budget.reserve({ ...read, storedBytes: sizeBytes, storedObjects });
 }

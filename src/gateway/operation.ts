@@ -15,6 +15,8 @@ export interface Operation {
   resource: 'service' | 'bucketName' | 'bucket' | 'listing' | 'object';
   /** Which of S3's prices for requests it has: as a PUT, as a GET, or none. */
   price: 'put' | 'get' | 'free';
+  /** Does it set aside what it uses itself, once it knows how much? Until then nothing is. */
+  reserves?: true;
   /** Most body bytes it takes; the pipeline refuses more before any is read. */
   bodyBytesMax: number;
   /** What its body is stored as. */

@@ -100,7 +100,8 @@ export async function serveRequest(
     }
   } catch (error) {
     const request = { raw, response, requestId: begun.id };
-    const refusal = await recordFailure(pipeline, context, error, begun.id);
+    const failure = await chargeable(context, error);
+    const refusal = await recordFailure(pipeline, context, failure, begun.id);
     context?.closeBudget();
     await sendRefusal(request, refusal, entrance.describeRefusal);
   } finally {
@@ -178,9 +179,20 @@ async function reserve(context: Context, operation: Operation): Promise<() => vo
 }
 
 function reserveAnswer({ request, budget }: Context, { body }: Reply): Promise<void> | null {
-  if (request.method === 'HEAD' || body === null) return null;
+  if (request.method === 'HEAD' || body === null) return budget.reserveExpected();
   if (typeof body === 'string') return budget.reserveAnswer(Buffer.byteLength(body));
-  return Buffer.isBuffer(body) ? budget.reserveAnswer(body.length) : null;
+  return Buffer.isBuffer(body) ? budget.reserveAnswer(body.length) : budget.reserveExpected();
+}
+
+/** The error, or why there is not budget enough to answer with it. */
+async function chargeable(context: Context | null, error: unknown): Promise<unknown> {
+  if (context === null || context.index !== null || refusalOf(error).status >= 500) return error;
+  try {
+    await context.reserveExpected();
+    return error;
+  } catch (refused) {
+    return refused;
+  }
 }
 
 /** What an error is answered with, once that is recorded. */

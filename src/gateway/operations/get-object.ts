@@ -34,6 +34,7 @@ export const getObject: Operation = {
   action: 's3:GetObject',
   resource: 'object',
   price: 'get',
+  reserves: true,
   bodyBytesMax: 0,
   run,
 };
