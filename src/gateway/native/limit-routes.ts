@@ -6,6 +6,7 @@ import { readToken } from '../../authz/issued-tokens.ts';
 import { nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
+import { Pace } from '../../core/pace.ts';
 import { type Limits, readLimits } from '../../core/quota-terms.ts';
 import { listAccounts } from '../../quota/account-list.ts';
 import { accountName } from '../../quota/accounts.ts';
@@ -65,7 +66,11 @@ export const limitRoutes: NativeRoute[] = [
       const wanted = { ...page, isLimited: true };
       const accounts = await listAccounts(call.deps.read, visibleTo(call), wanted);
       const shown = [];
-      for (const account of accounts) shown.push(await showLimit(call.deps, account));
+      const pace = new Pace();
+      for (const account of accounts) {
+        shown.push(await showLimit(call.deps, account));
+        await pace.rest();
+      }
       const next = accounts.length === page.limit ? (accounts.at(-1) ?? null) : null;
       return { answer: { limits: shown, next } };
     },

@@ -11,6 +11,7 @@ import {
 import { isoTime, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
+import { Pace } from '../../core/pace.ts';
 import { meters } from '../../core/quota-terms.ts';
 import { amountText, reportCaps } from '../../quota/cap-report.ts';
 import { newAccountState } from '../../quota/leases/account-state.ts';
@@ -84,7 +85,11 @@ const listRoute: NativeRoute = {
     const entries = await listTokens(call.deps.read, owner, { after, limit: page.limit });
     const last = entries.length === page.limit ? entries.at(-1) : undefined;
     const shown = [];
-    for (const entry of entries) shown.push(await show(call.deps, entry));
+    const pace = new Pace();
+    for (const entry of entries) {
+      shown.push(await show(call.deps, entry));
+      await pace.rest();
+    }
     return {
       answer: {
         tokens: shown,
