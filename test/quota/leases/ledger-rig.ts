@@ -73,6 +73,7 @@ export class LedgerRig {
   readonly storage = new MemoryStorage();
   /** That are durable. */
   readonly alarms: Reached[] = [];
+  transactions = 0;
   timeMs: number;
   #run = 0;
   #book = new AccountBook(this.storage, 'run 0');
@@ -146,6 +147,7 @@ export class LedgerRig {
     this.alarms.push(...this.#book.takeReached());
     await this.#book.flush();
     this.storage.commit();
+    this.transactions += 1;
   }
 
   async #try(all: Waiting[]): Promise<void> {
