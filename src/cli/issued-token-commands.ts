@@ -102,7 +102,7 @@ function addShow(token: Command): void {
       const used = (meter: Meter) => showAmount(meter, found.used[meter]);
       const moved = `${used('ingressBytes')} received, ${used('egressBytes')} sent`;
       print(`  used: ${used('spend')}, ${used('requests')} requests, ${moved}`);
-      print(`  written: ${used('storedBytes')} in ${used('storedObjects')} objects`);
+      print(`  added: ${used('storedBytes')} in ${used('storedObjects')} objects`);
     });
 }
 
