@@ -2,6 +2,7 @@
 // nothing. With tiers it is an estimate: what others are charged meanwhile counts before it.
 import type { Reader } from '../../core/database.ts';
 import type { Picodollars } from '../../core/money.ts';
+import { Pace } from '../../core/pace.ts';
 import { marketOf, type PriceBooks } from '../prices/price-books.ts';
 import { chargeStorage, monthAt } from '../prices/storage-accrual.ts';
 import { accrue, takeDue } from './storage-level.ts';
@@ -18,6 +19,7 @@ export async function readAccrued(
   const order = new StoragePrices(books);
   const before = new Map<string, bigint>();
   const sums = new Map<string, { bucket: string; owner: string; accrued: Picodollars }>();
+  const pace = new Pace();
   for (const { place, level } of await listLevels(read, of, order)) {
     const { bucket, owner, class: storageClass } = place;
     const sum = sums.get(bucket) ?? { bucket, owner, accrued: 0n };
@@ -33,6 +35,7 @@ export async function readAccrued(
       before.set(key, charged + byteMs);
       sum.accrued += chargeStorage(order.classOf(book, storageClass), { month, byteMs }, charged);
     }
+    await pace.rest();
   }
   return [...sums.values()];
 }
