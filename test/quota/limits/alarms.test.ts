@@ -117,6 +117,17 @@ describe('an alarm', () => {
     expect(await told()).toEqual(['requests/day 50']);
   });
 
+  it('of a refusal whose batch fails is not told with the next', async () => {
+    await limit({ requests: { day: 1 } });
+    await told();
+    const refused = { draws: [{ account, need: { requests: 2 }, want: {} }] };
+    await book.draw(refused, nowMs);
+    book.discard();
+    expect(await told()).toEqual([]);
+    await book.draw(refused, nowMs);
+    expect(await told()).toEqual(['requests/day 100']);
+  });
+
   it('of a cap of nothing is told only when something is refused', async () => {
     await limit({ egressBytes: { day: 0 } });
     await use({ requests: 1 });
