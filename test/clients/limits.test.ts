@@ -226,6 +226,14 @@ describeWithTool(rclone, 'rclone', (path) => {
     ]);
   });
 
+  it('asks three times by itself, and no more', { timeout: timeoutMs }, async () => {
+    await setBudget();
+    const file = join(dir, 'rclone-thrice.bin');
+    writeFileSync(file, seededBytes(2, 300_000));
+    await failing(run(['copyto', file, at(`${student.bucket}/large`)]));
+    expect((await refusals()).filter(({ error }) => error === 'QuotaExceeded').length).toBe(3);
+  });
+
   it('waits and succeeds where it is too fast', { timeout: timeoutMs }, async () => {
     await putLimits(operator, student.account, { rate: { requests: 20 } });
     const { bucket } = student;
