@@ -16,10 +16,12 @@ import {
   send,
   signMessage,
   startEmbeddedTarget,
+  startS3Target,
   type Target,
 } from '../protocol/target.ts';
 import { putLimits } from '../tooling/limits.ts';
 import { startServedGateway } from '../tooling/served-gateway.ts';
+import { describeWithTool, versitygw } from '../tooling/tools.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -294,6 +296,27 @@ describe('streams that are slowed down, in a gateway with few buffers and little
     const put = await send(slow, { method: 'PUT', path: '/big/up', body: patternOf(600 * KiB) });
     expect(put.status, put.text).toBe(200);
     await stop();
+  });
+});
+
+describeWithTool(versitygw, 'with the bytes in an S3 store', (path) => {
+  it('uploads and downloads at a rate, whole, from the middle too', async () => {
+    const backed = await startS3Target(path);
+    await send(backed, { method: 'PUT', path: '/far' });
+    const rate = { bytes: 2 * 1024 * KiB };
+    await putLimits(backed, 'bucket:default/far', { rate });
+    const body = patternOf(5_000_000);
+    const beganMs = performance.now();
+    const put = await send(backed, { method: 'PUT', path: '/far/object', body });
+    expect(put.status, put.text).toBe(200);
+    const got = await send(backed, { method: 'GET', path: '/far/object' });
+    expect(got.body.equals(body)).toBe(true);
+    // Nearly five seconds' worth, of which one may come at once, and the last stretch ahead.
+    expect(performance.now() - beganMs).toBeGreaterThan(3400);
+    const headers = { range: 'bytes=1000001-2000000' };
+    const part = await send(backed, { method: 'GET', path: '/far/object', headers });
+    expect(part.body.equals(body.subarray(1_000_001, 2_000_001))).toBe(true);
+    await backed.stop();
   });
 });
 
