@@ -5,6 +5,7 @@ import { windows } from '../core/quota-terms.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
 import { type CommandFlags, choice, connect } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
+import { showAmount } from './limit-commands.ts';
 import { print, printCsv, printJson, printTable } from './output.ts';
 
 interface Counters {
@@ -56,7 +57,7 @@ const meters: (keyof Counters)[] = [
   'storedObjects',
 ];
 const countersHeading = [
-  ...['SPEND USD', 'REQUESTS', 'BYTES IN', 'BYTES OUT', 'BYTES STORED', 'OBJECTS'],
+  ...['SPEND', 'REQUESTS', 'BYTES IN', 'BYTES OUT', 'BYTES STORED', 'OBJECTS'],
 ];
 
 export function addUsageCommand(program: Command): void {
@@ -112,7 +113,7 @@ async function showAll(connection: Connection, flags: UsageFlags): Promise<void>
   printTable(flags.json, {
     json: all,
     heading: ['ACCOUNT', ...countersHeading, 'NEAREST LIMIT'],
-    rows: all.map((usage) => [usage.account, ...countersOf(usage), nearest(usage.caps)]),
+    rows: all.map((usage) => [usage.account, ...shownOf(usage), nearest(usage.caps)]),
   });
 }
 
@@ -123,7 +124,10 @@ async function showOne(connection: Connection, account: string, flags: UsageFlag
   else if (flags.csv) printCsv(capHeading, capRows(usage));
   else {
     const [, ...heading] = capHeading;
-    const rows = capRows(usage).map(([, ...row]) => row);
+    const rows = capRows(usage).map(([, meter = '', window = '', ...row]) => [
+      ...[meter, window, ...row.slice(0, 4).map((amount) => show(meter, amount))],
+      ...row.slice(4),
+    ]);
     print(`${usage.account}, and ${usage.accrued} USD accrued for storage, not charged yet`);
     printTable(false, { json: null, heading: heading.map(columnTitle), rows });
   }
@@ -138,9 +142,13 @@ async function showParts(
   const path = ['usage', account, 'by', by];
   const { from, to } = flags;
   const found = await listAll<PartRow>(connection, path, 'rows', { from, to });
-  const rows = found.map((row) => [row.name, ...countersOf(row)]);
-  if (flags.csv) printCsv([by, ...meters], rows);
-  else {
+  if (flags.csv) {
+    printCsv(
+      [by, ...meters],
+      found.map((row) => [row.name, ...countersOf(row)]),
+    );
+  } else {
+    const rows = found.map((row) => [row.name, ...shownOf(row)]);
     const heading = [by.toUpperCase(), ...countersHeading];
     printTable(flags.json, { json: found, heading, rows });
   }
@@ -148,6 +156,17 @@ async function showParts(
 
 function countersOf(counters: Counters): string[] {
   return meters.map((meter) => String(counters[meter]));
+}
+
+/** The same as people read it. */
+function shownOf(counters: Counters): string[] {
+  return meters.map((meter) => show(meter, String(counters[meter])));
+}
+
+/** What was removed is less than 0; what does not apply stays empty. */
+function show(meter: string, amount: string): string {
+  if (amount.startsWith('-')) return `-${showAmount(meter, amount.slice(1))}`;
+  return amount === '' ? '' : showAmount(meter, amount);
 }
 
 /** The limit that is used up most. */

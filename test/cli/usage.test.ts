@@ -148,7 +148,7 @@ describe('usage', () => {
       expect.objectContaining({ name: 'STANDARD', storedBytes: 17_000, storedObjects: 5 }),
     );
     const long = await run('usage bucket:cms/raw --by day --to 2020-01-01');
-    expect(long).toBe('DAY  SPEND USD  REQUESTS  BYTES IN  BYTES OUT  BYTES STORED  OBJECTS\n');
+    expect(long).toBe('DAY  SPEND  REQUESTS  BYTES IN  BYTES OUT  BYTES STORED  OBJECTS\n');
   });
 
   test('as CSV has a line for each meter and each limit', async () => {
