@@ -273,6 +273,18 @@ describe('a webhook', () => {
     await expect.poll(untold).toEqual([]);
   });
 
+  it('that was down for long hears of a new alarm soon, and then of the old ones', async () => {
+    await hook('cms', receiver.url);
+    receiver.answer = status(500);
+    const teller = await open({ pausesMs: [20, 20, 3_600_000] });
+    teller.tell([await sound(1)]);
+    await expect.poll(() => receiver.ids).toHaveLength(3);
+    receiver.answer = status(200);
+    teller.tell([await sound(2)]);
+    await expect.poll(untold).toEqual([]);
+    expect(receiver.ids.map((id) => id.at(-1))).toEqual(['1', '1', '1', '2', '1']);
+  });
+
   it('that is removed while it is down is told no more', async () => {
     await hook('cms', receiver.url);
     receiver.answer = status(500);

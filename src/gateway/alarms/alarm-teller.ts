@@ -3,7 +3,7 @@
 // from others; there is one request at a time to each; and an alarm is forgotten by the ledger only
 // when nobody is to be told of it any more, so it outlives the process.
 import type { AddressPolicy } from '../../authz/oidc/address-policy.ts';
-import { isoTime, nowMs } from '../../core/clock.ts';
+import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Sealer } from '../../core/sealing.ts';
 import {
@@ -54,10 +54,11 @@ interface Delivery {
 interface Line {
   tenant: string | null;
   waiting: Delivery[];
-  /** In a row, whichever alarms they were. */
-  failures: number;
   isSending: boolean;
+  /** Runs while it pauses after a failure. */
   timer: NodeJS.Timeout | null;
+  /** When the pause ends. */
+  resumeMs: number;
   problem: string | null;
   toldMs: number | null;
 }
@@ -73,6 +74,7 @@ export interface HookState {
 export class AlarmTeller {
   readonly #options: AlarmTellerOptions;
   readonly #instance: string;
+  readonly #pausesMs: readonly number[];
   readonly #lines = new Map<string, Line>();
   /** By id: how many webhooks are yet to be told. */
   readonly #open = new Map<number, number>();
@@ -83,6 +85,7 @@ export class AlarmTeller {
   private constructor(options: AlarmTellerOptions, instance: string) {
     this.#options = options;
     this.#instance = instance;
+    this.#pausesMs = options.pausesMs ?? pausesMsDefault;
   }
 
   /** Goes on with what an earlier run was not done with. */
@@ -134,14 +137,16 @@ export class AlarmTeller {
     let line = this.#lines.get(scope);
     if (!line) {
       line = {
-        ...{ tenant, waiting: [], failures: 0, isSending: false },
-        ...{ timer: null, problem: null, toldMs: null },
+        ...{ tenant, waiting: [], isSending: false, timer: null, resumeMs: 0 },
+        ...{ problem: null, toldMs: null },
       };
       this.#lines.set(scope, line);
     }
     if (line.waiting.length >= waitingMax) this.#giveWay(line);
     line.waiting.push({ alarm, failures: 0 });
-    if (!line.timer) this.#advance(line);
+    // It does not wait for as long as one that failed again and again.
+    if (line.timer) this.#pause(line);
+    else this.#advance(line);
   }
 
   /** The oldest goes; one of a token before others, since anybody can make any number of those. */
@@ -153,8 +158,9 @@ export class AlarmTeller {
 
   #advance(line: Line): void {
     if (line.isSending || this.#stopping.signal.aborted) return;
-    const delivery = line.waiting.shift();
+    const delivery = nextOf(line);
     if (!delivery) return;
+    line.waiting.splice(line.waiting.indexOf(delivery), 1);
     line.isSending = true;
     this.#attempt(line, delivery)
       .catch(this.#options.onError)
@@ -176,7 +182,6 @@ export class AlarmTeller {
       this.#fail(line, delivery, error);
       return;
     }
-    line.failures = 0;
     line.problem = null;
     line.toldMs = nowMs();
     this.#settle(delivery.alarm);
@@ -190,23 +195,28 @@ export class AlarmTeller {
     await sendMessage({ url, secret }, message, { policy: own, nowMs: nowMs(), signal });
   }
 
-  /** What was not taken goes behind the others, so that one which is always refused stops none. */
+  /** Those that failed less go first, so one that is always refused stops none. */
   #fail(line: Line, delivery: Delivery, error: unknown): void {
-    const { pausesMs = pausesMsDefault } = this.#options;
     line.problem = reasonOf(error);
-    line.failures += 1;
     delivery.failures += 1;
-    if (delivery.failures > pausesMs.length) this.#settle(delivery.alarm);
+    if (delivery.failures > this.#pausesMs.length) this.#settle(delivery.alarm);
     else line.waiting.push(delivery);
-    const pauseMs = pausesMs[Math.min(line.failures, pausesMs.length) - 1] ?? 0;
+    this.#pause(line);
+  }
+
+  /** Until the next attempt; a pause that ends sooner stays. */
+  #pause(line: Line): void {
+    const failures = Math.max(1, nextOf(line)?.failures ?? 1);
     // Between half of it and all, so that gateways do not come together.
-    line.timer = setTimeout(
-      () => {
-        line.timer = null;
-        this.#advance(line);
-      },
-      pauseMs * (0.5 + Math.random() / 2),
-    );
+    const pauseMs = (this.#pausesMs[failures - 1] ?? 0) * (0.5 + Math.random() / 2);
+    const resumeMs = monotonicMs() + pauseMs;
+    if (line.timer && line.resumeMs <= resumeMs) return;
+    if (line.timer) clearTimeout(line.timer);
+    line.resumeMs = resumeMs;
+    line.timer = setTimeout(() => {
+      line.timer = null;
+      this.#advance(line);
+    }, pauseMs);
     line.timer.unref();
   }
 
@@ -232,6 +242,12 @@ export class AlarmTeller {
       this.#options.onError(error);
     }
   }
+}
+
+/** The oldest of those that failed least. */
+function nextOf({ waiting }: Line): Delivery | undefined {
+  const [first, ...others] = waiting;
+  return others.reduce((next, one) => (next && one.failures < next.failures ? one : next), first);
 }
 
 /** Where several addresses were tried there is a code, and no message. */
