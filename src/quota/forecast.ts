@@ -36,7 +36,7 @@ const recentMsMin = 300_000;
 
 /** What was used in the days of a week, by meter: from `firstMs` on. */
 export interface Week {
-  /** When the first day began in which the account was used; null: it was not. */
+  /** When the time began; not before the account's first day. null: it was never used. */
   firstMs: number | null;
   amounts: Readonly<Record<Meter, bigint>>;
 }

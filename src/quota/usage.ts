@@ -7,7 +7,7 @@ import { type CapReport, reportCaps } from './cap-report.ts';
 import { lookAhead, type Outlook, type Week, weekBeginMs, weekDays } from './forecast.ts';
 import { newAccountState } from './leases/account-state.ts';
 import { readAccountState } from './leases/account-tables.ts';
-import { dayOf, endOfDays, readBreakdown } from './roll-up/usage-days.ts';
+import { dayOf, endOfDays, readBreakdown, readFirstDay } from './roll-up/usage-days.ts';
 
 /** Flows since ever, levels now. */
 export interface UsageRow {
@@ -63,13 +63,15 @@ export async function readAccountUsage(
 const noWeek: Week = { firstMs: null, amounts: emptySums() };
 
 async function readWeek(read: Reader, account: string, nowMs: number): Promise<Week> {
-  const from = dayOf(weekBeginMs(nowMs));
+  const first = await readFirstDay(read, account);
+  if (first === undefined) return noWeek;
+  const beginMs = weekBeginMs(nowMs);
+  const from = dayOf(beginMs);
   const query = { account, by: 'day', from, to: endOfDays, after: '', limit: weekDays } as const;
   const days = await readBreakdown(read, query);
   const amounts = emptySums();
   for (const day of days) for (const meter of meters) amounts[meter] += BigInt(day[meter]);
-  const [first] = days;
-  return { firstMs: first ? Date.parse(first.name) : null, amounts };
+  return { firstMs: Math.max(beginMs, Date.parse(first)), amounts };
 }
 
 /**

@@ -12,7 +12,7 @@ import {
   nextUnsummed,
   readBreakdown,
 } from '#bursar/quota/roll-up/usage-days.js';
-import { listUsage } from '#bursar/quota/usage.js';
+import { listUsage, readAccountUsage } from '#bursar/quota/usage.js';
 import { randomBelow, randomOf, seededRandom } from '../fuzz/seeded-random.ts';
 import { commitOf, deleteOf, type LedgerFixture, openLedger, putOf } from '../ledger/fixture.ts';
 
@@ -201,3 +201,37 @@ async function forgetBefore(): Promise<void> {
   await catchUp();
   fixture.edit('DELETE FROM usage_days');
 }
+
+describe('the rate of a week', () => {
+  const limits = { storedBytes: { total: 1_000_000 } };
+  const account = 'bucket:one/data';
+  const dayMs = 86_400_000;
+
+  /** What 700 bytes that were stored today come to in a day. */
+  async function perDay(): Promise<bigint | undefined> {
+    const { caps } = await readAccountUsage(fixture.read, account, Date.now());
+    return caps[0]?.forecasts.find(({ basis }) => basis === 'week')?.perDay;
+  }
+
+  it('goes back for seven days, or to the first day of a younger account', async () => {
+    await forgetBefore();
+    await fixture.ledger.commit({
+      ...commitOf({ kind: 'setLimits', account, limits }),
+      charge: null,
+    });
+    for (let i = 0; i < 70; i++) await fixture.ledger.commit(charged(putOf(`k${i}`)));
+    await catchUp();
+    // So many bytes in so much of today.
+    const atRateOf = () => (700 * dayMs) / Math.max(1000, Date.now() % dayMs);
+    const most = atRateOf();
+    const young = Number(await perDay());
+    expect(young).toBeLessThanOrEqual(most);
+    expect(young).toBeGreaterThanOrEqual(Math.floor(atRateOf()));
+    // The same after a month in which nothing was done.
+    fixture.edit(`INSERT INTO usage_days VALUES
+      ('${account}', '2020-01-01', 's3:PutObject', 'STANDARD', 1, 0, 0, 0, 0, 0)`);
+    const old = Number(await perDay());
+    expect(old).toBeGreaterThanOrEqual(100);
+    expect(old).toBeLessThanOrEqual(117);
+  });
+});

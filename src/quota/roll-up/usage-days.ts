@@ -93,6 +93,12 @@ export interface BreakdownRow extends Tally {
   name: string;
 }
 
+/** The first day in which an account was used; undefined: none is added up yet. */
+export async function readFirstDay(read: Reader, account: string): Promise<string | undefined> {
+  const sql = 'SELECT day FROM usage_days WHERE account = ? ORDER BY day LIMIT 1';
+  return (await read.get<{ day: string }>(sql, account))?.day;
+}
+
 const sumsOfDays = `sum(requests) AS requests, sum(ingress_bytes) AS ingressBytes,
   sum(egress_bytes) AS egressBytes, sum(stored_bytes) AS storedBytes,
   sum(stored_objects) AS storedObjects, CAST(sum(spend) AS TEXT) AS spend`;
