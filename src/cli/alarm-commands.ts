@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { callApi } from './api-client.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
+import { CommandFailure } from './failure.ts';
 import { print, printable, printJson } from './output.ts';
 
 interface Hook {
@@ -37,6 +38,16 @@ export function addAlarmCommands(program: Command): void {
       const { connection, flags } = connect(command);
       const request = { method: 'GET', path: pathOf(flags) } as const;
       showHook(flags, (await callApi(connection, request)).json as Hook);
+    });
+  addTenant(alarm.command('test'))
+    .description('send the webhook a message that is no alarm, and say whether it was taken')
+    .action(async (_given: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const request = { method: 'POST', path: [...pathOf(flags), 'test'] } as const;
+      const { problem } = (await callApi(connection, request)).json as { problem: string | null };
+      if (problem !== null) throw new CommandFailure('failed', `it was not taken: ${problem}`);
+      if (flags.json) printJson({ problem });
+      else print('it was taken');
     });
   addTenant(alarm.command('remove'))
     .description('tell no webhook any more')

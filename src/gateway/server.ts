@@ -35,7 +35,7 @@ export interface GatewayOptions {
   sealer: Sealer;
   rootKeys: RootKeyFile;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
-  alarms: Pick<AlarmTeller, 'stateOf'>;
+  alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
   metrics: Metrics;
   priceBooks: PriceBooks;
   host: string;

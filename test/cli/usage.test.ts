@@ -224,6 +224,8 @@ describe('alarms', () => {
     const made = await json(`alarm set ${url} --tenant cms`, as('cms/boss'));
     expect(made).toMatchObject({ tenant: 'cms', url, waiting: 0, problem: null });
     expect(made.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+    expect(await run('alarm test --tenant cms', as('cms/boss'))).toBe('it was taken\n');
+    messages.length = 0;
     await run('limit set principal:cms/alice --requests day=1000');
     const used = (await json('usage bucket:cms/raw')).requests;
     await run(`limit set bucket:cms/raw --requests total=${used + 10 + used}`);

@@ -15,7 +15,12 @@ import { Sealer } from '#bursar/core/sealing.js';
 import { AlarmTeller } from '#bursar/gateway/alarms/alarm-teller.js';
 import { checkHookUrl, secretText } from '#bursar/gateway/alarms/webhook.js';
 import { schema } from '#bursar/ledger/schema.js';
-import { hookContext, setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
+import {
+  type AlarmHook,
+  hookContext,
+  readAlarmHook,
+  setAlarmHook,
+} from '#bursar/quota/limits/alarm-hooks.js';
 import { type Alarm, appendAlarm, forgetAlarms } from '#bursar/quota/limits/alarms.js';
 import { blocksOf, readPage } from '../docs/markdown.ts';
 import { boto3Python, describeWithTool } from '../tooling/tools.ts';
@@ -265,6 +270,23 @@ describe('a webhook', () => {
     } finally {
       await operator.close();
     }
+  });
+
+  it('is tested by a message that is no alarm, signed as one, and says why it is not taken', async () => {
+    await hook('cms', receiver.url);
+    const teller = await open();
+    const there = (await readAlarmHook(db.tx, 'cms')) as AlarmHook;
+    expect(await teller.test(there)).toBeNull();
+    const [{ id, timestamp, signature, body }] = receiver.received as [Received];
+    expect(JSON.parse(body)).toMatchObject({ type: 'budget.test', data: {} });
+    const signed = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`);
+    expect(signature).toBe(`v1,${signed.digest('base64')}`);
+    receiver.answer = status(404);
+    expect(await teller.test(there)).toBe('it answered 404');
+    receiver.answer = hang;
+    expect(await teller.test(there)).toBe('it did not answer in time');
+    expect(new Set(receiver.ids).size).toBe(3);
+    expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
   });
 
   it('that is not there is nobody to wait for', async () => {

@@ -56,8 +56,8 @@ export interface Fixture {
   call(who: string, method: string, url: string, body?: unknown): Promise<Answer>;
   inject(options: InjectOptions): Promise<Answer>;
   addBucket(tenant: string, name: string, owner: string): Promise<void>;
-  /** Charges an account one request. */
-  charge(account: string): Promise<void>;
+  /** Charges each account one request. */
+  charge(...accounts: string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -157,7 +157,10 @@ export async function openFixture(): Promise<Fixture> {
     metrics: new Metrics({ open: () => 3 }),
     priceBooks: readPriceBooks(),
     usageRollUp: { catchUp: async () => {} },
-    alarms: { stateOf: () => ({ waiting: 0, problem: null, toldAt: null }) },
+    alarms: {
+      stateOf: () => ({ waiting: 0, problem: null, toldAt: null }),
+      test: async () => null,
+    },
     health: async () => ({ ready, stores: { local: ready ? 'ready' : 'failed' } }),
   };
 
@@ -260,8 +263,8 @@ export async function openFixture(): Promise<Fixture> {
       const sql = 'INSERT INTO buckets (tenant, name, owner, created_ms) VALUES (?, ?, ?, 0)';
       await db.tx.run(sql, tenant, name, owner);
     },
-    charge: async (account) => {
-      const used = [{ account, amounts: { requests: 1 } }];
+    charge: async (...names) => {
+      const used = names.map((account) => ({ account, amounts: { requests: 1 } }));
       await accounts.post({ held: [], isMixed: false }, used, Date.now());
       await accounts.flush();
     },

@@ -189,6 +189,7 @@ describe('the description', () => {
     expect(json.openapi).toMatch(/^3\.1\./);
     expect(Object.keys(json.paths).sort()).toEqual([
       '/_/v1/alarm-hook',
+      '/_/v1/alarm-hook/test',
       '/_/v1/explain',
       '/_/v1/keys',
       '/_/v1/keys/rotations',
@@ -203,6 +204,7 @@ describe('the description', () => {
       '/_/v1/tenants',
       '/_/v1/tenants/{t}',
       '/_/v1/tenants/{t}/alarm-hook',
+      '/_/v1/tenants/{t}/alarm-hook/test',
       '/_/v1/tenants/{t}/grants',
       '/_/v1/tenants/{t}/grants/{grant}',
       '/_/v1/tenants/{t}/groups',

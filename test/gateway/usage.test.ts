@@ -49,7 +49,7 @@ describe('usage', () => {
       { length: 450 },
       (_, i) => `bucket:cms/b${String(i).padStart(3, '0')}`,
     );
-    for (const name of names) await api.charge(name);
+    await api.charge(...names);
     const found: string[] = [];
     const sizes: number[] = [];
     for (let next: string | null = ''; next !== null; ) {

@@ -13,7 +13,7 @@ import {
   scopeOf,
 } from '../../quota/limits/alarm-hooks.ts';
 import { type Alarm, listUntoldAlarms } from '../../quota/limits/alarms.ts';
-import { type Message, messageOf, sendMessage } from './webhook.ts';
+import { type Message, messageOf, sendMessage, testMessage } from './webhook.ts';
 
 export interface AlarmTellerOptions {
   read: Reader;
@@ -114,6 +114,16 @@ export class AlarmTeller {
       this.#open.set(alarm.id, hooks.length);
       if (hooks.length === 0) this.#settle(alarm);
       for (const hook of hooks) this.#enter(hook, alarm);
+    }
+  }
+
+  /** Sends a webhook a message that is no alarm, once; says why it was not taken, null: it was. */
+  async test(hook: AlarmHook): Promise<string | null> {
+    try {
+      await this.#send(hook, testMessage(nowMs(), this.#instance));
+      return null;
+    } catch (error) {
+      return reasonOf(error);
     }
   }
 

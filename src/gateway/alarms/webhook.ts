@@ -58,6 +58,13 @@ export function messageOf(alarm: Alarm, instance: string): Message {
   return { id: `msg_${instance}_${id}`, body: JSON.stringify(body) };
 }
 
+/** What tells nothing but that it comes. */
+export function testMessage(timeMs: number, instance: string): Message {
+  const body = { type: 'budget.test', timestamp: isoTime(timeMs), data: {} };
+  const id = `msg_${instance}_test_${randomBytes(8).toString('hex')}`;
+  return { id, body: JSON.stringify(body) };
+}
+
 /**
  * Sends a message once; resolves when it was taken (2xx). Rejects with an Error that says, for the
  * webhook's owner, what is wrong.

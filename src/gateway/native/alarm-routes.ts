@@ -3,7 +3,7 @@
 // reads or sets the gateway's.
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
-import { hookContext, readAlarmHook } from '../../quota/limits/alarm-hooks.ts';
+import { type AlarmHook, hookContext, readAlarmHook } from '../../quota/limits/alarm-hooks.ts';
 import { checkHookUrl, newSecret, secretText } from '../alarms/webhook.ts';
 import { type Call, type NativeRoute, type Outcome, refuseDelegated } from './route.ts';
 import { answerObject, closedObject, name, time } from './schemas.ts';
@@ -60,6 +60,21 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       run: async (call) => ({ answer: await showHook(call, tenantOf(call)) }),
     },
     {
+      method: 'POST',
+      url: `${path}/test`,
+      action: 'bursar:PutAlarmHook',
+      operation: `Test${whose}AlarmHook`,
+      summary: `Send the webhook for ${accounts} a message that is no alarm, once.`,
+      status: 200,
+      answer: answerObject({
+        problem: { type: ['string', 'null'], description: 'Why it was not taken; null: it was.' },
+      }),
+      run: async (call) => {
+        const found = await findHook(call, tenantOf(call));
+        return { answer: { problem: await call.deps.alarms.test(found) } };
+      },
+    },
+    {
       method: 'DELETE',
       url: path,
       action: 'bursar:DeleteAlarmHook',
@@ -95,12 +110,16 @@ function putHook(call: Call): Outcome {
   };
 }
 
-async function showHook({ deps }: Call, tenant: string | null): Promise<object> {
+async function showHook(call: Call, tenant: string | null): Promise<object> {
+  const { url: place, createdMs } = await findHook(call, tenant);
+  const state = call.deps.alarms.stateOf(tenant);
+  return { tenant, url: place, createdAt: isoTime(createdMs), ...state };
+}
+
+/** Throws `NotFound` or `NoSuchTenant`. */
+async function findHook({ deps }: Call, tenant: string | null): Promise<AlarmHook> {
   const found = await readAlarmHook(deps.read, tenant);
-  if (!found) {
-    const isThere = tenant === null || (await deps.directory.readTenant(tenant)) !== undefined;
-    throw new Refusal(isThere ? 'NotFound' : 'NoSuchTenant');
-  }
-  const { url: place, createdMs } = found;
-  return { tenant, url: place, createdAt: isoTime(createdMs), ...deps.alarms.stateOf(tenant) };
+  if (found) return found;
+  const isThere = tenant === null || (await deps.directory.readTenant(tenant)) !== undefined;
+  throw new Refusal(isThere ? 'NotFound' : 'NoSuchTenant');
 }

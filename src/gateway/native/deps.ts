@@ -103,7 +103,7 @@ export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets'>
   /** Records and counts what the call of `entry` found damaged. Throws `Refusal`. */
   commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
-  alarms: Pick<AlarmTeller, 'stateOf'>;
+  alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
   priceBooks: PriceBooks;
   metrics: Pick<Metrics, 'contentType' | 'render'>;
   /** The state of the gateway's parts. */
