@@ -1,7 +1,7 @@
 // What answers tell of what is left: `RateLimit-Policy` and `RateLimit` where the unit is requests or
-// bytes, and `x-bursar-budget` where it is money. Of several limits the tightest is told, and only to
-// who may see its account. It is as of the last time that the ledger was asked, less what was set
-// aside since: a hint, never a promise. Without limits it costs nothing.
+// bytes, and `x-bursar-budget` where it is money. Of several limits on what the request drew on the
+// tightest is told, and only to who may see its account. It is as of the last time that the ledger
+// was asked, less what was set aside since: a hint, never a promise. Without limits it costs nothing.
 // Specification: draft-ietf-httpapi-ratelimit-headers-11; Structured Fields, RFC 9651.
 import type { Meter } from '../core/quota-terms.ts';
 import type { Headroom } from '../quota/leases/requests.ts';
@@ -64,24 +64,29 @@ export function tellLimits(
   if (found.spend) headers['x-bursar-budget'] = budgetOf(found.spend, nowMs);
 }
 
-/** The caps that leave least, of those that may be told; a window that is over says nothing. */
+/**
+ * The caps that leave least, of those that the request drew on and that may be told; a window that is
+ * over says nothing.
+ */
 function findTightest(
   holds: readonly Hold[],
   audience: LimitAudience,
   nowMs: number,
 ): { [M in Told]?: Tightest } {
   const found: { [M in Meter]?: Tightest } = {};
-  for (let i = 0; i < holds.length; i++) {
-    const { lease } = holds[i] as Hold;
-    // An operation that set aside more than once holds the same accounts again.
-    if (i > 0 && lease === holds[0]?.lease) break;
+  for (const { lease, amounts } of holds) {
     if (lease.headroom.length === 0 || !audience.maySee(lease.account)) continue;
     for (const cap of lease.headroom) {
-      if (cap.resetMs <= nowMs) continue;
       const { meter } = cap;
+      if (!amounts[meter] || cap.resetMs <= nowMs) continue;
       const before = found[meter];
       const left = lease.leftOf(cap);
-      if (!before || left < before.left) found[meter] = { account: lease.account, cap, left };
+      if (!before) found[meter] = { account: lease.account, cap, left };
+      else if (left < before.left) {
+        before.account = lease.account;
+        before.cap = cap;
+        before.left = left;
+      }
     }
   }
   return found;

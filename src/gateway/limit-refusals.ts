@@ -7,13 +7,26 @@ import type { Identity } from '../authz/identity.ts';
 import { Refusal } from '../core/errors.ts';
 import { formatUsd } from '../core/money.ts';
 import { isLevel } from '../core/quota-terms.ts';
-import { maySeeAccount, parseAccount } from '../quota/accounts.ts';
+import { type Account, maySeeAccount, parseAccount } from '../quota/accounts.ts';
 import type { Charged } from '../quota/charge.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
 import type { TooFast } from '../quota/rates.ts';
 
 /** How far roles see, as the native API has it where no grants say otherwise. */
 const reaches = { operator: 'all', admin: 'tenant', auditor: 'tenant', member: 'self' } as const;
+
+/** Each answer asks about the same few. */
+const accounts = new Map<string, Account>();
+const accountsKeptMax = 10_000;
+
+function accountOf(name: string): Account | undefined {
+  const known = accounts.get(name);
+  if (known) return known;
+  const account = parseAccount(name);
+  if (accounts.size >= accountsKeptMax) accounts.clear();
+  if (account) accounts.set(name, account);
+  return account;
+}
 
 /** Who asks, as far as it decides what they are told. */
 export class LimitAudience {
@@ -30,7 +43,7 @@ export class LimitAudience {
 
   /** May they see the account's limits and use? */
   maySee(account: string): boolean {
-    const parsed = parseAccount(account);
+    const parsed = accountOf(account);
     if (parsed === undefined || this.#isStranger) return false;
     if (parsed.kind === 'token') return true;
     const { delegation, principal } = this.#who;
