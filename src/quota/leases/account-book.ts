@@ -5,7 +5,7 @@
 // `flush`; a post never exceeds its reservation.
 import { expiredTokenKeptMs } from '../../core/limits.ts';
 import { type Limits, meters } from '../../core/quota-terms.ts';
-import { addAmounts, type Draw, isEmpty, type TokenFacts } from '../amounts.ts';
+import { addAmounts, type Draw, isEmpty, type Sums, type TokenFacts } from '../amounts.ts';
 import type { Reached } from '../limits/alarms.ts';
 import { limitSetOf, tightest } from '../limits/limit-set.ts';
 import {
@@ -22,7 +22,7 @@ import {
   newAccountState,
   settleLease,
 } from './account-state.ts';
-import { tellRefused, watchCaps } from './alarm-watch.ts';
+import { hasReached, nextAlarms, tellRefused, watchCaps } from './alarm-watch.ts';
 import type { DrawAnswer, DrawRequest, Settlement, Shortage } from './requests.ts';
 
 /** Where accounts are durable; all of it in the transaction under way. */
@@ -49,6 +49,8 @@ interface Entry {
   isChanged: boolean;
   readonly windows: Set<MarkedWindow>;
   readonly holders: Set<string>;
+  /** Below these counters no alarm is due; null: nobody has looked. */
+  nextAlarms: Sums | null;
 }
 
 /** Accounts kept, at about 3 KiB each. */
@@ -128,6 +130,7 @@ export class AccountBook {
   async setLimits(account: string, limits: Limits | null, timeMs: number): Promise<void> {
     const entry = await this.#loadOne(account, timeMs);
     entry.state.limits = limits && limitSetOf(limits);
+    entry.nextAlarms = null;
     this.#change(entry);
   }
 
@@ -142,6 +145,7 @@ export class AccountBook {
       for (const holder of [...entry.state.leases.keys()]) {
         if (holder === this.#holder) continue;
         buryLease(entry.state, holder);
+        entry.nextAlarms = null;
         this.#change(entry, holder);
       }
     }
@@ -242,7 +246,7 @@ export class AccountBook {
       if (this.#kept.has(account)) continue;
       const state = (await this.#storage.read(account)) ?? newAccountState();
       const changes = { windows: new Set<MarkedWindow>(), holders: new Set<string>() };
-      this.#kept.set(account, { account, state, isChanged: false, ...changes });
+      this.#kept.set(account, { account, state, isChanged: false, ...changes, nextAlarms: null });
     }
   }
 
@@ -259,6 +263,7 @@ export class AccountBook {
       // What was reached in a window is to be told of that one.
       if (entry.isChanged) this.#watch(entry);
       for (const window of beginWindows(entry.state, timeMs)) entry.windows.add(window);
+      entry.nextAlarms = null;
     }
     return entry;
   }
@@ -270,6 +275,7 @@ export class AccountBook {
     const all = limits && known ? tightest(known, limits) : limits;
     if (all && all !== known) {
       state.limits = limitSetOf(all);
+      entry.nextAlarms = null;
       this.#change(entry);
     }
     if (state.token && state.token.expiresAtMs >= token.expiresAtMs) return;
@@ -278,8 +284,11 @@ export class AccountBook {
     this.#change(entry);
   }
 
-  #watch({ account, state }: Entry): void {
-    if (state.limits) this.#reached.push(...watchCaps(account, state));
+  #watch(entry: Entry): void {
+    const { account, state } = entry;
+    if (!state.limits || (entry.nextAlarms && !hasReached(state, entry.nextAlarms))) return;
+    this.#reached.push(...watchCaps(account, state));
+    entry.nextAlarms = nextAlarms(state);
   }
 
   #tellRefused(entry: Entry, shortage: Shortage): void {

@@ -3,7 +3,7 @@
 import type { Reader, SqlValue, Tx } from '../../core/database.ts';
 import { isLevel, type Limits, meters } from '../../core/quota-terms.ts';
 import { emptySums, type Sums } from '../amounts.ts';
-import { parseLimitSet } from '../limits/limit-set.ts';
+import { type LimitSet, parseLimitSet } from '../limits/limit-set.ts';
 import type { AccountChanges, AccountStorage } from './account-book.ts';
 import { type AccountState, newAccountState } from './account-state.ts';
 
@@ -81,12 +81,22 @@ const readAccount = `SELECT a.limits, a.told, a.token_tenant, a.token_principal,
   LEFT JOIN quota_windows AS w ON w.account = a.account
   LEFT JOIN quota_leases AS l ON l.account = a.account
   WHERE a.account = ?`;
-const writeAccount = `INSERT OR REPLACE INTO quota_accounts
-  VALUES (${places(6 + accountColumns.length)})`;
-const writeWindow = `INSERT OR REPLACE INTO quota_windows
-  VALUES (${places(3 + windowColumns.length)})`;
-const writeLease = `INSERT OR REPLACE INTO quota_leases
-  VALUES (${places(2 + leaseColumns.length)})`;
+const tokenColumns = ['token_tenant', 'token_principal', 'token_expires_ms'];
+const writeAccount = upsert(
+  'quota_accounts',
+  ['account'],
+  ['limits', 'told', ...tokenColumns, ...accountColumns],
+);
+const writeWindow = upsert('quota_windows', ['account', 'window'], ['begin_ms', ...windowColumns]);
+const writeLease = upsert('quota_leases', ['account', 'holder'], leaseColumns);
+
+/** Writes a row in its place: to replace it would delete and insert. */
+function upsert(table: string, keys: readonly string[], columns: readonly string[]): string {
+  const all = [...keys, ...columns];
+  const set = columns.map((column) => `${column} = excluded.${column}`);
+  return `INSERT INTO ${table} (${all.join(', ')}) VALUES (${places(all.length)})
+    ON CONFLICT DO UPDATE SET ${set.join(', ')}`;
+}
 
 type Row = Record<string, string>;
 
@@ -103,7 +113,7 @@ export class AccountTables implements AccountStorage {
 
   async write(account: string, state: AccountState, changes: AccountChanges): Promise<void> {
     const { token, told } = state;
-    const limits = state.limits && JSON.stringify(state.limits.limits);
+    const limits = state.limits && textOf(state.limits);
     await this.#tx.run(
       writeAccount,
       ...[account, limits, told.size === 0 ? null : JSON.stringify([...told])],
@@ -204,6 +214,17 @@ export async function readLimited(read: Reader): Promise<{ account: string; limi
     if (!limits) throw new Error(`${account} has no limits`);
     return { account, limits };
   });
+}
+
+/** Limits are written with each charge, and seldom others. */
+const texts = new WeakMap<LimitSet, string>();
+function textOf(set: LimitSet): string {
+  let text = texts.get(set);
+  if (text === undefined) {
+    text = JSON.stringify(set.limits);
+    texts.set(set, text);
+  }
+  return text;
 }
 
 function readStoredLimits(text: string, account: string): AccountState['limits'] {

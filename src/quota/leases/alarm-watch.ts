@@ -3,7 +3,9 @@
 // the cap is set to another amount. Levels have no window: they tell again on a later day, if they
 // had gone down since. A token tells three times at most, whatever its caps are: its holder can make
 // any number of caps, and of tokens.
-import { isLevel, type Meter, type Window } from '../../core/quota-terms.ts';
+import { divideUp } from '../../core/money.ts';
+import { isLevel, type Meter, meters, type Window } from '../../core/quota-terms.ts';
+import type { Sums } from '../amounts.ts';
 import { type AlarmPercent, alarmPercents, type Reached } from '../limits/alarms.ts';
 import type { Cap } from '../limits/limit-set.ts';
 import { type AccountState, lostIn, usedIn } from './account-state.ts';
@@ -17,6 +19,32 @@ export function watchCaps(account: string, state: AccountState): Reached[] {
   }
   return all;
 }
+
+/**
+ * By meter the counter at which a cap tells next, until a window begins or a cap changes; so that
+ * most charges need not look at caps.
+ */
+export function nextAlarms(state: AccountState): Sums {
+  const next = { ...nothingNext };
+  for (const cap of state.limits?.caps ?? []) {
+    const told = toldBefore(state, cap, 100);
+    const percent = alarmPercents.find((one) => one > told);
+    if (percent === undefined || cap.amount === 0n) continue;
+    const missing = divideUp(cap.amount * BigInt(percent), 100n) - usedOf(state, cap);
+    const at = state.used[cap.meter] + missing;
+    if (at < next[cap.meter]) next[cap.meter] = at;
+  }
+  return next;
+}
+
+export function hasReached(state: AccountState, next: Sums): boolean {
+  for (const meter of meters) if (state.used[meter] >= next[meter]) return true;
+  return false;
+}
+
+/** Beyond what an account can hold. */
+const never = 2n ** 64n;
+const nothingNext = Object.fromEntries(meters.map((meter) => [meter, never])) as Sums;
 
 /** The same of a cap that something was refused for. */
 export function tellRefused(
