@@ -8,20 +8,44 @@ export interface AccountFilter {
   principal?: string;
 }
 
-/** One text for each way to ask, so that statements can be kept. */
-function textOf(where: string, isLimited: boolean): string {
-  const limited = isLimited ? 'AND limits IS NOT NULL' : '';
-  return `SELECT account FROM quota_accounts WHERE account > ? ${limited} AND (${where})
-    ORDER BY account LIMIT ?`;
+/** Names from the first on, and before the second. */
+export type NameRange = readonly [string, string];
+
+/**
+ * The names that the accounts of a tenant have, its principals' and its buckets'; undefined: of all
+ * tenants. `;` is what comes after `:`, `0` after `/`, and `!` before all that names have.
+ */
+export function namesOf(tenant: string | undefined): readonly NameRange[] {
+  if (tenant === undefined) {
+    return ['bucket', 'principal', 'tenant'].map((kind) => [`${kind}:`, `${kind};`]);
+  }
+  return [
+    [`bucket:${tenant}/`, `bucket:${tenant}0`],
+    [`principal:${tenant}/`, `principal:${tenant}0`],
+    [`tenant:${tenant}`, `tenant:${tenant}!`],
+  ];
 }
 
-/** The kinds of accounts; `;` is what comes after `:`, and `0` what comes after `/`. */
-const ofAll = `(account > 'bucket:' AND account < 'bucket;')
-  OR (account > 'principal:' AND account < 'principal;')
-  OR (account > 'tenant:' AND account < 'tenant;')`;
-const ofTenant = 'account = ? OR account BETWEEN ? AND ? OR account BETWEEN ? AND ?';
-const ofPrincipal = `account = ? OR account IN (
-  SELECT 'bucket:' || tenant || '/' || name FROM buckets WHERE tenant = ? AND owner = ?)`;
+/** What comes after a name in each of the ranges: values for `selectNames`. */
+export function namesAfter(after: string, ranges: readonly NameRange[]): string[] {
+  return ranges.flatMap(([from, end]) => [from > after ? from : `${after} `, end]);
+}
+
+/**
+ * Rows of accounts in three ranges, by name. Each range is searched by itself: as one condition SQLite
+ * would look at everything that lies between them, which is other tenants'.
+ */
+export function selectNames(columns: string, condition = ''): string {
+  const part = `SELECT ${columns} FROM quota_accounts WHERE account >= ? AND account < ? ${condition}`;
+  return `${part} UNION ALL ${part} UNION ALL ${part} ORDER BY account LIMIT ?`;
+}
+
+const isLimitedToo = 'AND limits IS NOT NULL';
+const ofTenants = selectNames('account');
+const limitedOfTenants = selectNames('account', isLimitedToo);
+const ofPrincipal = `SELECT account FROM quota_accounts WHERE account > ? AND (account = ?
+  OR account IN (SELECT 'bucket:' || tenant || '/' || name FROM buckets WHERE tenant = ? AND owner = ?))`;
+const byName = 'ORDER BY account LIMIT ?';
 
 /** At most `limit` names that come after `after`; `isLimited`: only of accounts with limits. */
 export async function listAccounts(
@@ -33,17 +57,11 @@ export async function listAccounts(
   return rows.map(({ account }) => account);
 
   function find(): Promise<{ account: string }[]> {
-    if (tenant === undefined) return read.all(textOf(ofAll, isLimited), after, limit);
-    if (principal === undefined) {
-      const within = (kind: string) => [`${kind}:${tenant}/`, `${kind}:${tenant}0`] as const;
-      return read.all(
-        textOf(ofTenant, isLimited),
-        ...[after, `tenant:${tenant}`, ...within('bucket'), ...within('principal'), limit],
-      );
+    if (tenant === undefined || principal === undefined) {
+      const sql = isLimited ? limitedOfTenants : ofTenants;
+      return read.all(sql, ...namesAfter(after, namesOf(tenant)), limit);
     }
-    return read.all(
-      textOf(ofPrincipal, isLimited),
-      ...[after, `principal:${tenant}/${principal}`, tenant, principal, limit],
-    );
+    const sql = `${ofPrincipal} ${isLimited ? isLimitedToo : ''} ${byName}`;
+    return read.all(sql, after, `principal:${tenant}/${principal}`, tenant, principal, limit);
   }
 }

@@ -2,6 +2,7 @@
 // (`leases/account-book.ts`); here is what it has committed.
 import type { Reader } from '../core/database.ts';
 import { meters } from '../core/quota-terms.ts';
+import { namesAfter, namesOf, selectNames } from './account-list.ts';
 import { emptySums, type Sums } from './amounts.ts';
 import { type CapReport, reportCaps } from './cap-report.ts';
 import { lookAhead, type Outlook, type Week, weekBeginMs, weekDays } from './forecast.ts';
@@ -34,6 +35,7 @@ export interface AccountUsage {
 const columns = `account, used_requests AS requests, used_ingress_bytes AS ingressBytes,
   used_egress_bytes AS egressBytes, used_stored_bytes AS storedBytes,
   used_stored_objects AS storedObjects, CAST(used_spend AS TEXT) AS spend`;
+const selectUsage = selectNames(columns);
 
 /** One account's counters; zeros for an account that was never charged. */
 export async function readUsage(read: Reader, account: string): Promise<UsageRow> {
@@ -84,21 +86,20 @@ export async function listUsage(
   tenant: string | null,
   { after, limit } = { after: '', limit: Number.MAX_SAFE_INTEGER },
 ): Promise<UsageRow[]> {
-  const ranges = ['bucket', 'principal', 'tenant'].flatMap((kind): [string, string] => {
-    if (tenant === null) return [`${kind}:`, `${kind};`];
-    // All that begins with `cms/` is before `cms0`.
-    return kind === 'tenant'
-      ? [`tenant:${tenant}`, `tenant:${tenant}!`]
-      : [`${kind}:${tenant}/`, `${kind}:${tenant}0`];
-  });
-  return read.all<UsageRow>(
-    `SELECT ${columns} FROM quota_accounts WHERE account > ? AND ((account >= ? AND account < ?)
-       OR (account >= ? AND account < ?) OR (account >= ? AND account < ?))
-     ORDER BY account LIMIT ?`,
-    after,
-    ...ranges,
-    limit,
+  const names = namesAfter(after, namesOf(tenant ?? undefined));
+  return read.all<UsageRow>(selectUsage, ...names, limit);
+}
+
+/** What the tenants keep, all together. */
+export async function sumStored(
+  read: Reader,
+): Promise<Pick<UsageRow, 'storedBytes' | 'storedObjects'>> {
+  const stored = await read.get<Pick<UsageRow, 'storedBytes' | 'storedObjects'>>(
+    `SELECT ifnull(sum(used_stored_bytes), 0) AS storedBytes,
+       ifnull(sum(used_stored_objects), 0) AS storedObjects
+     FROM quota_accounts WHERE account > 'tenant:' AND account < 'tenant;'`,
   );
+  return stored ?? { storedBytes: 0, storedObjects: 0 };
 }
 
 function emptyUsage(account: string): UsageRow {

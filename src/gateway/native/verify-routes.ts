@@ -3,7 +3,7 @@
 import { findBucket } from '../../catalog/buckets.ts';
 import type { ScrubScope } from '../../catalog/scrub.ts';
 import { Refusal } from '../../core/errors.ts';
-import { listUsage, readUsage } from '../../quota/usage.ts';
+import { readUsage, sumStored } from '../../quota/usage.ts';
 import type { Finding, VerifyPosition } from '../data-verifier.ts';
 import type { Call, NativeRoute } from './route.ts';
 import { answerObject, closedObject, name } from './schemas.ts';
@@ -113,14 +113,9 @@ async function findScope({ who, reach, body, deps }: Call): Promise<ScrubScope> 
 
 async function estimate({ deps }: Call, { tenant, bucket }: ScrubScope): Promise<object> {
   const account = bucket === null ? `tenant:${tenant}` : `bucket:${tenant}/${bucket}`;
-  const accounts =
-    tenant === null
-      ? (await listUsage(deps.read, null)).filter((one) => one.account.startsWith('tenant:'))
-      : [await readUsage(deps.read, account)];
-  return {
-    versions: accounts.reduce((sum, { storedObjects }) => sum + storedObjects, 0),
-    bytes: accounts.reduce((sum, { storedBytes }) => sum + storedBytes, 0),
-  };
+  const { storedObjects, storedBytes } =
+    tenant === null ? await sumStored(deps.read) : await readUsage(deps.read, account);
+  return { versions: storedObjects, bytes: storedBytes };
 }
 
 function show({ bucket, place, error }: Finding): object {
