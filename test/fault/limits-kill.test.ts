@@ -31,7 +31,7 @@ function surviveKills(killsMin: number, start: () => Promise<LastingGateway>): v
       lab = new LimitedTenant(() => served.gateway);
       await lab.make(principals);
       rounds = new KillRounds({ served, lab, random: seededRandom(seed), prices: { put, get } });
-      while (rounds.kills < killsMin) await rounds.run();
+      while (rounds.kills < killsMin || !rounds.isLimitUsed) await rounds.run();
       const { kills, unrecorded, refused } = rounds;
       console.info(
         `${kills} kills, ${rounds.served} served, ${refused} refused, ${unrecorded} late`,

@@ -17,7 +17,7 @@ const atOnce = 40;
 const roundsOfLimits = 3;
 /** Of one kind and kill. */
 const findingsToldMax = 5;
-const loadMsMax = 2000;
+const loadMsMax = 5000;
 const sizeBytesMax = 70 * KiB;
 
 /** What the limits of some rounds leave. */
@@ -141,8 +141,15 @@ export class KillRounds {
   async #reach({ book }: LimitedLoad): Promise<void> {
     const goal = randomBelow(this.#random, 150);
     const endMs = performance.now() + loadMsMax;
-    while (book.done < goal && performance.now() < endMs) await sleep(5);
+    // Limits are used up before they are raised.
+    const isReached = () => (this.isLimitUsed ? book.refused > atOnce : book.done >= goal);
+    while (!isReached() && performance.now() < endMs) await sleep(5);
     await sleep(randomBelow(this.#random, 30));
+  }
+
+  /** Is this the last round before limits are raised, or was it? */
+  get isLimitUsed(): boolean {
+    return this.#rounds % roundsOfLimits === 0;
   }
 
   /** Flows that were set aside are lost, levels come free; nothing else changes. */
