@@ -42,6 +42,15 @@ export function declaredBodyBytes(request: S3Request, bodyBytesMax: number): num
   throw new Refusal('EntityTooLarge', { fields });
 }
 
+/**
+ * What of the body comes in on the wire, with the frames of aws-chunked, as far as the headers tell; of
+ * a body that nobody reads, nothing. Throws `Refusal` InvalidArgument.
+ */
+export function declaredWireBytes(request: S3Request, bodyBytesMax: number): number {
+  const length = header(request, 'content-length');
+  return bodyBytesMax === 0 || length === undefined ? 0 : parseLength(length);
+}
+
 /** Whether the payload is in aws-chunked frames, as its digest header says. */
 export function isChunked(request: S3Request): boolean {
   return header(request, 'x-amz-content-sha256')?.startsWith('STREAMING-') ?? false;

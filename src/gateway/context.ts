@@ -364,17 +364,19 @@ export class Context {
    * Who asks may do it: from here on it costs. Sets aside what is known of it; throws `Refusal`
    * QuotaExceeded, SlowDown or ServiceUnavailable.
    */
-  async openBudget({ price, reserves }: Operation, ask: Ask): Promise<void> {
+  async openBudget({ price, reserves, resource }: Operation, ask: Ask): Promise<void> {
     const { rooms, who } = this;
-    const book = rooms.bookOf(this.#bucket?.store ?? localStore);
+    // Who asks for a new bucket by a name that is taken asks nothing of the bucket that has it.
+    const bucket = resource === 'bucketName' ? null : this.#bucket;
+    const book = rooms.bookOf(bucket?.store ?? localStore);
     for (const { name, limits, expiresAtMs } of who.delegation?.accounts ?? []) {
       const { tenant, name: principal } = who.principal;
       if (!limits) continue;
       rooms.desk.introduce(name, { tenant, principal, expiresAtMs, limits });
       rooms.rates.introduce(name, limits);
     }
-    const charged = this.#charged();
-    const audience = new LimitAudience(who, this.#bucket, this.request.bucketName);
+    const charged = this.#charged(bucket);
+    const audience = new LimitAudience(who, bucket, this.request.bucketName);
     this.#audience = audience;
     if (price !== 'free') {
       const { response } = this;
@@ -458,11 +460,11 @@ export class Context {
     this.response.destroy();
   }
 
-  #charged(): Charged {
+  #charged(about: Bucket | null): Charged {
     const { tenant, who } = this;
     const tokens = who.delegation?.accounts ?? [];
     // It crosses threads, and a bucket may have a long policy.
-    const bucket = this.#bucket && namedOwner(this.#bucket);
+    const bucket = about && namedOwner(about);
     return { tenant, principal: who.principal.name, tokens, bucket };
   }
 

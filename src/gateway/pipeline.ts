@@ -9,7 +9,7 @@ import { defaultTenant } from '../authz/identity-changes.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Metrics } from '../instruments/metrics.ts';
-import { ClientGone, declaredBodyBytes } from './body.ts';
+import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
 import { lookUpBucket } from './bucket-lookup.ts';
 import { Context, type Reply, type Rooms } from './context.ts';
 import { nameSource } from './copy-source.ts';
@@ -160,8 +160,7 @@ async function reserve(context: Context, operation: Operation): Promise<() => vo
   const bodyBytes = declaredBodyBytes(request, operation.bodyBytesMax);
   const { stores } = operation;
   await context.openBudget(operation, {
-    // With the frames of aws-chunked, where their length is known.
-    ingressBytes: Math.max(bodyBytes, Number(header(request, 'content-length') ?? 0)),
+    ingressBytes: Math.max(bodyBytes, declaredWireBytes(request, operation.bodyBytesMax)),
     ...(stores && { storedBytes: bodyBytes, storedObjects: stores === 'object' ? 1 : 0 }),
     // What an object that is there, or an upload, costs to use is not known yet.
     ...(stores !== undefined || operation.resource !== 'object'
