@@ -34,7 +34,10 @@ export interface Told {
   amount: string;
   /** When its window began; of a level, the day. */
   periodMs: number;
+  /** Of what was used. */
   percent: number;
+  /** Did it tell 100 since something was refused? */
+  isRefused: boolean;
 }
 
 export interface AccountState {

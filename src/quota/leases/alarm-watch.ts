@@ -46,14 +46,22 @@ export function hasReached(state: AccountState, next: Sums): boolean {
 const never = 2n ** 64n;
 const nothingNext = Object.fromEntries(meters.map((meter) => [meter, never])) as Sums;
 
-/** The same of a cap that something was refused for. */
+/**
+ * That something was refused for want of a cap: 100, however little is used. What is used goes on to
+ * be told, since to ask once for too much would else silence the account's warnings.
+ */
 export function tellRefused(
   account: string,
   state: AccountState,
   { meter, window }: { meter: Meter; window: Window },
 ): Reached | undefined {
   const cap = state.limits?.caps.find((one) => one.meter === meter && one.window === window);
-  return cap && tell(account, state, cap, 100);
+  if (!cap) return undefined;
+  const percent = percentOf(usedOf(state, cap), cap.amount);
+  if (percent === 100) return tell(account, state, cap, percent);
+  if (toldBefore(state, cap, 100) === 100 || hasRefused(state, cap)) return undefined;
+  note(state, cap, toldBefore(state, cap, percent), true);
+  return reachedOf(account, state, cap, 100);
 }
 
 function tell(
@@ -62,29 +70,48 @@ function tell(
   cap: Cap,
   percent: AlarmPercent | 0,
 ): Reached | undefined {
-  const { meter, window, amount } = cap;
-  const name = state.token ? '' : `${meter}/${window}`;
-  const periodMs = periodOf(state, cap);
   const before = toldBefore(state, cap, percent);
+  const isRefused = hasRefused(state, cap);
   if (percent > before) {
-    state.told.set(name, { amount: String(amount), periodMs, percent });
-    const beginMs = isLevel(meter) ? 0 : periodMs;
-    return {
-      ...{ account, meter, window, beginMs, percent: percent as AlarmPercent },
-      ...{ limit: amount, used: usedOf(state, cap), token: state.token },
-    };
+    note(state, cap, percent, isRefused);
+    if (percent === 100 && isRefused) return undefined;
+    return reachedOf(account, state, cap, percent as AlarmPercent);
   }
-  const told = state.told.get(name);
-  if (told && before < told.percent && isLevel(meter)) {
-    state.told.set(name, { amount: String(amount), periodMs, percent: before });
-  }
+  const told = state.told.get(nameOf(state, cap));
+  if (told && before < told.percent && isLevel(cap.meter)) note(state, cap, before, isRefused);
   return undefined;
+}
+
+function note(state: AccountState, cap: Cap, percent: number, isRefused: boolean): void {
+  const periodMs = periodOf(state, cap);
+  const told = { amount: String(cap.amount), periodMs, percent, isRefused };
+  state.told.set(nameOf(state, cap), told);
+}
+
+function reachedOf(account: string, state: AccountState, cap: Cap, percent: AlarmPercent): Reached {
+  const { meter, window, amount: limit } = cap;
+  const beginMs = isLevel(meter) ? 0 : periodOf(state, cap);
+  const { token } = state;
+  return { account, meter, window, beginMs, percent, limit, used: usedOf(state, cap), token };
+}
+
+/** What `told` has it under. */
+function nameOf({ token }: AccountState, { meter, window }: Cap): string {
+  return token ? '' : `${meter}/${window}`;
+}
+
+/** Has it told 100 in this period because something was refused? */
+function hasRefused(state: AccountState, cap: Cap): boolean {
+  const told = state.told.get(nameOf(state, cap));
+  if (!told?.isRefused) return false;
+  if (state.token) return true;
+  return told.amount === String(cap.amount) && told.periodMs === periodOf(state, cap);
 }
 
 /** The percentage that a cap told and that still counts. */
 function toldBefore(state: AccountState, cap: Cap, percent: number): number {
-  if (state.token) return state.told.get('')?.percent ?? 0;
-  const told = state.told.get(`${cap.meter}/${cap.window}`);
+  const told = state.told.get(nameOf(state, cap));
+  if (state.token) return told?.percent ?? 0;
   if (!told || told.amount !== String(cap.amount)) return 0;
   if (told.periodMs === periodOf(state, cap)) return told.percent;
   return isLevel(cap.meter) ? Math.min(told.percent, percent) : 0;

@@ -254,15 +254,25 @@ class World {
     }
   }
 
-  /** Each percentage was told once in its window, and none that was reached was left out. */
+  /**
+   * Each percentage was told once in its window, and none that was reached was left out; 100 perhaps
+   * before it was reached, of a refusal.
+   */
   checkAlarms(): void {
     const told = new Map<string, number>();
-    for (const { account, meter, window, beginMs, percent } of this.rig.alarms) {
+    const refused = new Set<string>();
+    for (const { account, meter, window, beginMs, percent, used, limit } of this.rig.alarms) {
       const isToken = account === 'token:t';
       if (!fixed.includes(account) || (meter === 'storedBytes' && !isToken)) continue;
       const name = isToken ? account : `${account} ${meter} ${window} ${beginMs}`;
       const before = told.get(name) ?? 0;
-      if (percent <= before) throw new Error(`${name} told of ${percent}% after ${before}%`);
+      if (percent === 100 && (used < limit || limit === 0n)) {
+        if (before === 100 || refused.has(name)) throw new Error(`${name} told 100% twice`);
+        refused.add(name);
+        continue;
+      }
+      if (percent <= before || (percent === 100 && refused.has(name)))
+        throw new Error(`${name} told of ${percent}% after ${before}%`);
       told.set(name, percent);
     }
     for (const account of fixed) {
@@ -273,6 +283,7 @@ class World {
         const name = account === 'token:t' ? account : `${account} ${meter} ${window} ${beginMs}`;
         const used = usedIn(state, meter, window) + lostIn(state, meter, window);
         const reached = [100n, 80n, 50n].find((percent) => used * 100n >= amount * percent) ?? 0n;
+        if (reached === 100n && refused.has(name)) continue;
         if (reached > (told.get(name) ?? 0)) throw new Error(`nobody told: ${name} ${reached}%`);
       }
     }

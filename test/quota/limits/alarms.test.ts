@@ -104,6 +104,22 @@ describe('an alarm', () => {
     expect(await told()).toEqual([]);
   });
 
+  it('of what is used comes after a refusal too, so that asking for too much silences nothing', async () => {
+    await limit({ requests: { day: 10 }, storedBytes: { total: 10 } });
+    for (const need of [{ requests: 11 }, { storedBytes: 11 }]) {
+      expect(await book.draw({ draws: [{ account, need, want: {} }] }, nowMs)).toMatchObject({
+        ok: false,
+      });
+    }
+    expect(await told()).toEqual(['requests/day 100', 'storedBytes/total 100']);
+    await use({ requests: 5, storedBytes: 5 });
+    expect(await told()).toEqual(['storedBytes/total 50', 'requests/day 50']);
+    await use({ requests: 3, storedBytes: 3 });
+    expect(await told()).toEqual(['storedBytes/total 80', 'requests/day 80']);
+    await use({ requests: 2, storedBytes: 2 });
+    expect(await told()).toEqual([]);
+  });
+
   it('of a transaction that is rolled back is told with the one that is not', async () => {
     await limit({ requests: { day: 10 } });
     await told();
