@@ -32,7 +32,10 @@ export interface AccountStorage {
   write(account: string, state: AccountState, changes: AccountChanges): Promise<void>;
   /** Forgets an account. */
   remove(account: string): Promise<void>;
-  /** Up to `max` accounts of tokens that ended before a time. */
+  /**
+   * Up to `max` accounts of tokens that ended before a time, of which nothing is leased: when the
+   * clock was set forward, something may be, and is yet to be settled.
+   */
   expiredTokens(beforeMs: number, max: number): Promise<string[]>;
   /** Up to `max` accounts that have leases of other holders. */
   leasedByOthers(holder: string, max: number): Promise<string[]>;

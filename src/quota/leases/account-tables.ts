@@ -143,7 +143,8 @@ export class AccountTables implements AccountStorage {
   }
 
   async expiredTokens(beforeMs: number, max: number): Promise<string[]> {
-    const sql = 'SELECT account FROM quota_accounts WHERE token_expires_ms < ? LIMIT ?';
+    const sql = `SELECT account FROM quota_accounts AS a WHERE token_expires_ms < ?
+      AND NOT EXISTS (SELECT 1 FROM quota_leases AS l WHERE l.account = a.account) LIMIT ?`;
     return (await this.#tx.all<Row>(sql, beforeMs, max)).map((row) => row.account as string);
   }
 

@@ -29,7 +29,12 @@ function fullState() {
   const state = newAccountState();
   state.limits = limitSetOf({ spend: { month: '12.50', total: '100' }, rate: { bytes: 5 } });
   state.token = { tenant: 'cms', principal: 'alice', expiresAtMs: 1_800_000_000_000 };
-  state.told.set('spend/month', { amount: '12500000000000', periodMs: 7, percent: 80 });
+  state.told.set('spend/month', {
+    amount: '12500000000000',
+    periodMs: 7,
+    percent: 80,
+    isRefused: true,
+  });
   state.used = sums(most);
   state.lost = flows(most - 100n);
   state.marks.day = { beginMs: 86_400_000, used: flows(most - 200n), lost: flows(most - 300n) };
@@ -70,10 +75,18 @@ describe('an account', () => {
     expect(await tables.leasedByOthers('run 3', 9)).toEqual(['token:t']);
   });
 
-  it('that is removed leaves nothing', async () => {
-    await tables.write('token:t', fullState(), all);
+  it('of a token is over when the token is, and nothing is leased of it', async () => {
+    const state = fullState();
+    await tables.write('token:t', state, all);
+    expect(await tables.expiredTokens(1_800_000_000_001, 9)).toEqual([]);
+    state.leases.clear();
+    await tables.write('token:t', state, all);
     expect(await tables.expiredTokens(1_800_000_000_000, 9)).toEqual([]);
     expect(await tables.expiredTokens(1_800_000_000_001, 9)).toEqual(['token:t']);
+  });
+
+  it('that is removed leaves nothing', async () => {
+    await tables.write('token:t', fullState(), all);
     await tables.remove('token:t');
     for (const table of ['quota_accounts', 'quota_windows', 'quota_leases']) {
       expect(await db.tx.all(`SELECT * FROM ${table}`)).toEqual([]);

@@ -40,7 +40,8 @@ export class MemoryStorage {
 
   async expiredTokens(beforeMs: number, max: number): Promise<string[]> {
     const found = [...this.durable].filter(
-      ([, { token }]) => token !== null && token.expiresAtMs < beforeMs,
+      ([, { token, leases }]) =>
+        token !== null && token.expiresAtMs < beforeMs && leases.size === 0,
     );
     return found.slice(0, max).map(([account]) => account);
   }
