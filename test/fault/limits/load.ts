@@ -241,9 +241,11 @@ export class LimitedLoad {
       book.sentBytes += Buffer.isBuffer(sending.body) ? sending.body.length : 0;
     }
     const pieces: Buffer[] = [];
+    // What a write is answered counts as no bytes sent.
+    const isRead = status < 300 && method === 'GET';
     // Counted as it comes: the answer may be broken off.
     for await (const piece of response) {
-      if (status < 300) book.receivedBytes += (piece as Buffer).length;
+      if (isRead) book.receivedBytes += (piece as Buffer).length;
       pieces.push(piece as Buffer);
     }
     const body = Buffer.concat(pieces);
