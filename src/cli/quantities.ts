@@ -13,6 +13,7 @@ const durationUnitsMs: Record<string, number> = {
 const sizeUnits: Record<string, number> = {
   B: 1,
   kB: 1000,
+  KB: 1000,
   KiB: 1024,
   MB: 1000 ** 2,
   MiB: 1024 ** 2,
@@ -29,10 +30,10 @@ export function parseDuration(text: string): number {
   return parseQuantity(text, durationUnitsMs, 'a duration such as 500ms, 30s, 5m, 1h or 7d');
 }
 
-/** Bytes of `65536`, `64KiB`, `1MiB` … */
+/** Bytes of `65536`, `64KiB`, `1MiB`, `50GB` … */
 export function parseSize(text: string): number {
   if (/^\d+$/.test(text)) return parseCount(text);
-  return parseQuantity(text, sizeUnits, 'a size such as 65536, 64KiB or 1MiB');
+  return parseQuantity(text, sizeUnits, 'a size such as 65536, 64KiB, 1MiB or 50GB');
 }
 
 /** `true` or `yes`, `false` or `no`. */

@@ -241,8 +241,8 @@ describe('quantities', () => {
     expect(['500ms', '30s', '1.5m', '1h', '7d', '0s'].map(parseDuration)).toEqual([
       500, 30_000, 90_000, 3_600_000, 604_800_000, 0,
     ]);
-    expect(['0', '65536', '64KiB', '1 MiB', '1kB', '5B'].map(parseSize)).toEqual([
-      0, 65_536, 65_536, 1_048_576, 1000, 5,
+    expect(['0', '65536', '64KiB', '1 MiB', '1kB', '10KB', '5B'].map(parseSize)).toEqual([
+      0, 65_536, 65_536, 1_048_576, 1000, 10_000, 5,
     ]);
     expect(['127.0.0.1:9000', 'localhost:0', '[::1]:9000', ':80'].map(parseListen)).toEqual([
       { host: '127.0.0.1', port: 9000 },
