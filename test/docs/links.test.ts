@@ -67,8 +67,10 @@ describe('documented commands', () => {
     const second = given.startsWith('s3://') ? 'create' : given;
     expect(known.commands).toContain(first);
     const group = await helpOf([first]);
-    if (group.commands.length > 0) expect(group.commands).toContain(second);
-    const help = group.commands.length > 0 ? await helpOf([first, second]) : group;
+    // What acts by itself, as `cost` does beside its subcommands, has flags besides --help.
+    const acts = group.commands.length === 0 || group.flags.length > 1;
+    if (!acts) expect(group.commands).toContain(second);
+    const help = group.commands.includes(second) ? await helpOf([first, second]) : group;
     const flags = words.filter((word) => word.startsWith('--'));
     for (const flag of flags) expect(help.flags).toContain(flag);
   });
@@ -93,7 +95,7 @@ function askHelp(command: string[]): Promise<Help> {
   return new Promise((resolve, reject) => {
     execFile(process.execPath, [main, ...command, '--help'], (error, text) => {
       if (error) return reject(error);
-      const listed = text.split(/^Commands:$/m)[1] ?? '';
+      const listed = text.split(/^Commands:$/m)[1]?.split('\n\n')[0] ?? '';
       const commandNames = [...listed.matchAll(/^ {2}([a-z][a-z-]*)/gm)].map(([, one]) =>
         String(one),
       );

@@ -61,14 +61,15 @@ describeWithTool(awsCli, "the README's tour", (aws) => {
       expect(ended.stderr).toMatch(/^curl: .* 403$/m);
     });
 
-    it('refuses a member who would list tenants, and the byte that was changed', () => {
-      expect(ended.stdout.match(/^refused, as it should be$/gm)).toHaveLength(3);
+    it('refuses who would list tenants or go beyond a limit, and the byte that was changed', () => {
+      expect(ended.stdout.match(/^refused, as it should be$/gm)).toHaveLength(4);
       expect(ended.stderr).toMatch(/AccessDenied/);
+      expect(ended.stderr).toMatch(/QuotaExceeded.*principal:cms\/alice on egressBytes per day/);
       expect(ended.stderr).toMatch(/BursarIntegrityError/);
     });
 
     it('shows usage and records of both tenants', () => {
-      expect(ended.stdout).toMatch(/^bucket:cms\/first .* 1$/m);
+      expect(ended.stdout).toMatch(/^bucket:cms\/first .* 2$/m);
       expect(ended.stdout).toMatch(/^bucket:default\/first .* 2$/m);
       expect(ended.stdout).toMatch(/ cms\/alice {2}s3:CreateBucket {2}200 {2}first$/m);
       expect(ended.stdout).toMatch(/^{"accessKeyId":.*"key":"notes\/readme\.md".*}$/m);
@@ -109,9 +110,12 @@ function copyCheckout(): string {
   return copy;
 }
 
-/** A link would not do: a virtual environment's Python finds its packages by its own name. */
+/**
+ * A link would not do: a virtual environment's Python finds its packages by its own name. And a
+ * tool that is a script starts what it starts elsewhere, not this launcher again.
+ */
 function writeLauncher(file: string, path: string): void {
-  writeFileSync(file, `#!/bin/sh\nexec '${path}' "$@"\n`);
+  writeFileSync(file, `#!/bin/sh\nPATH='${process.env.PATH}' exec '${path}' "$@"\n`);
   chmodSync(file, 0o755);
 }
 
