@@ -8,7 +8,7 @@ import type { Meter } from '../core/quota-terms.ts';
 import { callApi, listAll } from './api-client.ts';
 import { collect, connect } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
-import { type Cap, showAmount } from './limit-commands.ts';
+import { type Cap, type Rated, showAmount, showRates } from './limit-commands.ts';
 import { print, printable, printJson } from './output.ts';
 import { loadHolder, readToken, refusing } from './token-files.ts';
 import {
@@ -70,6 +70,7 @@ interface Token {
   lastUsedAt: string | null;
   uses: number;
   used: Record<Meter, string>;
+  limits: Rated | null;
   caps: Cap[];
 }
 
@@ -144,6 +145,7 @@ function describe(token: Token): string[] {
     `  for ${principal}, ${origin}; usable by ${holder}`,
     ...words.map((one) => `  may ${one}`),
     ...caps,
+    ...showRates(token.limits).map((most) => `  at most ${most} a second`),
     `  until ${token.expiresAt}${stateWords[state]}; ${used}`,
   ];
 }

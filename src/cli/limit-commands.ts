@@ -19,12 +19,17 @@ export interface Cap {
   resetAt: string | null;
 }
 
+export interface Rated {
+  rate?: { requests?: number; bytes?: number };
+}
+
 interface Limited {
   account: string;
-  limits: { rate?: { requests?: number; bytes?: number } } | null;
+  limits: Rated | null;
   caps: Cap[];
 }
 
+const settableHelp = 'tenant:cms, principal:cms/alice or bucket:cms/raw';
 const accountHelp = 'tenant:cms, principal:cms/alice, bucket:cms/raw or token:JTI';
 
 export function addLimitCommands(program: Command): void {
@@ -67,7 +72,7 @@ export function addLimitCommands(program: Command): void {
 function addSet(limit: Command): void {
   const command = limit
     .command('set <account>')
-    .description(`change an account's limits; those not named stay (${accountHelp})`)
+    .description(`change an account's limits; those not named stay (${settableHelp})`)
     .option('--only', 'take away all limits that are not named');
   addLimitFlags(command)
     .addHelpText('after', setHelp)
@@ -114,11 +119,15 @@ function show(flags: CommandFlags, json: unknown, limited: readonly Limited[]): 
 }
 
 function rowsOf({ limits, caps }: Limited): string[][] {
-  const rates = Object.entries(limits?.rate ?? {}).map(([what, most]) => {
-    const amount = what === 'bytes' ? formatBytes(most) : String(most);
-    return ['rate', 'second', what === 'bytes' ? amount : `${amount} requests`, '', '', '', '', ''];
-  });
+  const rates = showRates(limits).map((most) => ['rate', 'second', most, '', '', '', '', '']);
   return [...caps.map(rowOf), ...rates];
+}
+
+/** The most a second, as people read it: `50 requests`, `10.0 MiB`. */
+export function showRates(limits: Rated | null): string[] {
+  return Object.entries(limits?.rate ?? {}).map(([what, most]) =>
+    what === 'bytes' ? formatBytes(most) : `${most} requests`,
+  );
 }
 
 function rowOf({ meter, window, resetAt, ...amounts }: Cap): string[] {

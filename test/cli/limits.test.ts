@@ -176,7 +176,8 @@ describe('a limit', () => {
 
   test('of a token is set when it is made, shown in the list, and survives a restart', async () => {
     await run(`limit remove ${account}`);
-    const line = 'token create --bearer --scope storage.read:/raw --requests 3 --spend 1 --json';
+    const line =
+      'token create --bearer --scope storage.read:/raw --requests 3 --spend 1 --rate requests=9 --json';
     const { token, jti } = JSON.parse(await run(line, asAlice()));
     const bear = async () =>
       (await fetch(`${served.endpoint}/raw/a`, { headers: { authorization: `Bearer ${token}` } }))
@@ -189,6 +190,7 @@ describe('a limit', () => {
     const list = await run('token list', asAlice());
     expect(list).toMatch(new RegExp(`${jti}\\n(.*\\n)*.*requests total: 1 left of 3, 2 used`));
     expect(list).toMatch(/spend total: 0\.99999\d+ USD left of 1\.00 USD/);
+    expect(list).toContain('at most 9 requests a second');
     expect([await bear(), await bear()]).toEqual([200, 403]);
     const shown = await run(`token show ${jti}`, asAlice());
     expect(shown).toMatch(/used: 0\.0\d+ USD, 3 requests, 0 B received, 48 B sent/);
