@@ -1,5 +1,6 @@
 // Accounts in SQLite. Amounts are 64-bit integers, which JavaScript's numbers are not: they are read
-// as text, added as bigints, and written as such; more than 64 bits hold is refused by the database.
+// as text, added as bigints, and written as such. What was spent since ever may be more than 64 bits
+// hold, 9.2 million USD, and is text there as well.
 import type { Reader, SqlValue, Tx } from '../../core/database.ts';
 import { isLevel, type Limits, meters } from '../../core/quota-terms.ts';
 import { emptySums, type Sums } from '../amounts.ts';
@@ -15,16 +16,17 @@ CREATE TABLE quota_accounts (      -- whatever was ever charged, or has limits
   token_tenant TEXT,               -- of a token: in whose name it acts, and until when
   token_principal TEXT,
   token_expires_ms INTEGER,
-  used_spend INTEGER NOT NULL,     -- picodollars; flows since ever, levels now
+  used_spend TEXT NOT NULL,        -- picodollars; flows since ever, levels now
   used_stored_bytes INTEGER NOT NULL,
   used_stored_objects INTEGER NOT NULL,
   used_ingress_bytes INTEGER NOT NULL,
   used_egress_bytes INTEGER NOT NULL,
   used_requests INTEGER NOT NULL,
-  lost_spend INTEGER NOT NULL,     -- leased by runs that died, and never posted
+  lost_spend TEXT NOT NULL,        -- leased by runs that died, and never posted
   lost_ingress_bytes INTEGER NOT NULL,
   lost_egress_bytes INTEGER NOT NULL,
-  lost_requests INTEGER NOT NULL
+  lost_requests INTEGER NOT NULL,
+  leases TEXT                      -- JSON: by holder, what is set aside for a run and not used yet
 ) WITHOUT ROWID;
 CREATE INDEX quota_tokens_by_expiry ON quota_accounts (token_expires_ms)
   WHERE token_expires_ms IS NOT NULL;
@@ -33,26 +35,20 @@ CREATE TABLE quota_windows (       -- the same counters, as they were when the w
   account TEXT NOT NULL,
   window TEXT NOT NULL,            -- minute | hour | day | month
   begin_ms INTEGER NOT NULL,
-  used_spend INTEGER NOT NULL,
+  used_spend TEXT NOT NULL,
   used_ingress_bytes INTEGER NOT NULL,
   used_egress_bytes INTEGER NOT NULL,
   used_requests INTEGER NOT NULL,
-  lost_spend INTEGER NOT NULL,
+  lost_spend TEXT NOT NULL,
   lost_ingress_bytes INTEGER NOT NULL,
   lost_egress_bytes INTEGER NOT NULL,
   lost_requests INTEGER NOT NULL,
   PRIMARY KEY (account, window)
 ) WITHOUT ROWID;
 
-CREATE TABLE quota_leases (        -- set aside for a run of the gateway, not yet used
-  account TEXT NOT NULL,
+CREATE TABLE quota_leases (        -- which accounts have leases, by run; how much is in their rows,
+  account TEXT NOT NULL,           -- which a charge writes anyway, so that it writes no other page
   holder TEXT NOT NULL,
-  spend INTEGER NOT NULL,
-  stored_bytes INTEGER NOT NULL,
-  stored_objects INTEGER NOT NULL,
-  ingress_bytes INTEGER NOT NULL,
-  egress_bytes INTEGER NOT NULL,
-  requests INTEGER NOT NULL,
   PRIMARY KEY (account, holder)
 ) WITHOUT ROWID;
 `;
@@ -66,29 +62,25 @@ function columnsOf(prefix: string, names: readonly string[]): string[] {
 
 const accountColumns = [...columnsOf('used_', meters), ...columnsOf('lost_', flows)];
 const windowColumns = [...columnsOf('used_', flows), ...columnsOf('lost_', flows)];
-const leaseColumns = columnsOf('', meters);
 
 const asText = (table: string, columns: readonly string[], prefix = ''): string =>
   columns.map((name) => `CAST(${table}.${name} AS TEXT) AS ${prefix}${name}`).join(', ');
 const places = (count: number): string => Array(count).fill('?').join(', ');
 
-/** One statement, so that all is of one moment: a row for each window with each lease. */
+/** One statement, so that all is of one moment: a row for each window. */
 const readAccount = `SELECT a.limits, a.told, a.token_tenant, a.token_principal, a.token_expires_ms,
-    ${asText('a', accountColumns)},
-    w.window, w.begin_ms, ${asText('w', windowColumns, 'w_')},
-    l.holder, ${asText('l', leaseColumns, 'l_')}
+    a.leases, ${asText('a', accountColumns)},
+    w.window, w.begin_ms, ${asText('w', windowColumns, 'w_')}
   FROM quota_accounts AS a
   LEFT JOIN quota_windows AS w ON w.account = a.account
-  LEFT JOIN quota_leases AS l ON l.account = a.account
   WHERE a.account = ?`;
 const tokenColumns = ['token_tenant', 'token_principal', 'token_expires_ms'];
 const writeAccount = upsert(
   'quota_accounts',
   ['account'],
-  ['limits', 'told', ...tokenColumns, ...accountColumns],
+  ['limits', 'told', ...tokenColumns, ...accountColumns, 'leases'],
 );
 const writeWindow = upsert('quota_windows', ['account', 'window'], ['begin_ms', ...windowColumns]);
-const writeLease = upsert('quota_leases', ['account', 'holder'], leaseColumns);
 
 /** Writes a row in its place: to replace it would delete and insert. */
 function upsert(table: string, keys: readonly string[], columns: readonly string[]): string {
@@ -120,6 +112,7 @@ export class AccountTables implements AccountStorage {
       ...[token?.tenant ?? null, token?.principal ?? null, token?.expiresAtMs ?? null],
       ...valuesOf(state.used, meters),
       ...valuesOf(state.lost, flows),
+      renderLeases(state),
     );
     for (const window of changes.windows) {
       const { beginMs, used, lost } = state.marks[window];
@@ -127,12 +120,10 @@ export class AccountTables implements AccountStorage {
       await this.#tx.run(writeWindow, account, window, beginMs, ...values);
     }
     for (const holder of changes.holders) {
-      const lease = state.leases.get(holder);
-      if (lease) await this.#tx.run(writeLease, account, holder, ...valuesOf(lease, meters));
-      else {
-        const sql = 'DELETE FROM quota_leases WHERE account = ? AND holder = ?';
-        await this.#tx.run(sql, account, holder);
-      }
+      const sql = state.leases.has(holder)
+        ? 'INSERT OR IGNORE INTO quota_leases VALUES (?, ?)'
+        : 'DELETE FROM quota_leases WHERE account = ? AND holder = ?';
+      await this.#tx.run(sql, account, holder);
     }
   }
 
@@ -143,8 +134,8 @@ export class AccountTables implements AccountStorage {
   }
 
   async expiredTokens(beforeMs: number, max: number): Promise<string[]> {
-    const sql = `SELECT account FROM quota_accounts AS a WHERE token_expires_ms < ?
-      AND NOT EXISTS (SELECT 1 FROM quota_leases AS l WHERE l.account = a.account) LIMIT ?`;
+    const sql = `SELECT account FROM quota_accounts WHERE token_expires_ms < ?
+      AND leases IS NULL LIMIT ?`;
     return (await this.#tx.all<Row>(sql, beforeMs, max)).map((row) => row.account as string);
   }
 
@@ -177,10 +168,8 @@ export async function readAccountState(
   }
   readSums(row, 'used_', meters, state.used);
   readSums(row, 'lost_', flows, state.lost);
-  for (const row of rows) {
-    if (row.window !== null) readMark(row, state);
-    if (row.holder !== null) readLease(row, state);
-  }
+  for (const row of rows) if (row.window !== null) readMark(row, state);
+  if (row.leases !== null) readLeases(row.leases as string, state);
   return state;
 }
 
@@ -191,10 +180,19 @@ function readMark(row: Row, { marks }: AccountState): void {
   readSums(row, 'w_lost_', flows, mark.lost);
 }
 
-function readLease(row: Row, { leases }: AccountState): void {
-  const sums = emptySums();
-  readSums(row, 'l_', meters, sums);
-  leases.set(row.holder as string, sums);
+function readLeases(text: string, { leases }: AccountState): void {
+  for (const [holder, amounts] of Object.entries(JSON.parse(text) as Record<string, string[]>)) {
+    const sums = emptySums();
+    for (const [i, meter] of meters.entries()) sums[meter] = BigInt(amounts[i] as string);
+    leases.set(holder, sums);
+  }
+}
+
+/** Amounts in the meters' order, as text: they may be more than JSON's numbers hold. */
+function renderLeases({ leases }: AccountState): string | null {
+  if (leases.size === 0) return null;
+  const amounts = [...leases].map(([holder, sums]) => [holder, meters.map((m) => `${sums[m]}`)]);
+  return JSON.stringify(Object.fromEntries(amounts));
 }
 
 /** An account's limits; null: it has none. */
@@ -241,12 +239,18 @@ function readSums(row: Row, prefix: string, names: readonly (keyof Sums)[], into
 }
 
 const columnNames: Record<string, Record<string, string>> = Object.fromEntries(
-  ['used_', 'lost_', 'w_used_', 'w_lost_', 'l_'].map((prefix) => {
+  ['used_', 'lost_', 'w_used_', 'w_lost_'].map((prefix) => {
     const columns = columnsOf(prefix, meters);
     return [prefix, Object.fromEntries(meters.map((meter, i) => [meter, columns[i] as string]))];
   }),
 );
 
 function valuesOf(sums: Sums, names: readonly (keyof Sums)[]): SqlValue[] {
-  return names.map((name) => sums[name]);
+  return names.map((name) => {
+    const amount = sums[name];
+    return name === 'spend' && amount > bitsMax ? String(amount) : amount;
+  });
 }
+
+/** The most that SQLite's integers are; text takes the others as they come. */
+const bitsMax = 2n ** 63n - 1n;

@@ -47,6 +47,14 @@ export class AccountSheet {
     });
   }
 
+  /** What is stored, as `bucket/key`. */
+  async names(): Promise<Set<string>> {
+    const sql = `SELECT b.name || '/' || v.key AS name FROM versions v
+      JOIN buckets b ON b.id = v.bucket_id`;
+    const rows = await this.#db.tx.all<{ name: string }>(sql);
+    return new Set(rows.map(({ name }) => name));
+  }
+
   close(): void {
     this.#db.close();
   }
@@ -62,22 +70,16 @@ export class AccountSheet {
 
   async #readRows(): Promise<Map<string, AccountRow>> {
     const rows = new Map<string, AccountRow>();
-    for (const row of await this.#all('quota_accounts', ['account', 'limits'])) {
+    for (const row of await this.#all('quota_accounts', ['account', 'limits', 'leases'])) {
       const [used, lost] = [amountsOf(row, 'used_'), amountsOf(row, 'lost_')];
       const caps = capsOf(row.limits ?? null);
-      const leased = amountsOf({}, '');
+      const leased = leasedOf(row.leases ?? null);
       rows.set(String(row.account), { used, lost, leased, caps, before: new Map() });
     }
     for (const row of await this.#all('quota_windows', ['account', 'window', 'begin_ms'])) {
       const [used, lost] = [amountsOf(row, 'used_'), amountsOf(row, 'lost_')];
       const mark = { beginMs: Number(row.begin_ms), used, lost };
       rows.get(String(row.account))?.before.set(String(row.window), mark);
-    }
-    for (const row of await this.#all('quota_leases', ['account', 'holder'])) {
-      const leased = rows.get(String(row.account))?.leased;
-      if (!leased) throw new Error(`a lease of ${row.account}, which is no account`);
-      const amounts = amountsOf(row, '');
-      for (const meter of meters) leased[meter] += amounts[meter];
     }
     return rows;
   }
@@ -130,4 +132,14 @@ function capsOf(limits: string | null): Map<string, bigint> {
     }
   }
   return caps;
+}
+
+/** All leases of an account together: amounts in the meters' order, by holder. */
+function leasedOf(text: string | null): ReturnType<typeof amountsOf> {
+  const leased = amountsOf({}, '');
+  const leases = JSON.parse(text ?? '{}') as Record<string, string[]>;
+  for (const amounts of Object.values(leases)) {
+    for (const [i, meter] of meters.entries()) leased[meter] += BigInt(amounts[i] as string);
+  }
+  return leased;
 }
