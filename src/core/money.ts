@@ -7,18 +7,17 @@ export type Picodollars = bigint;
 
 export const picodollarsPerUsd = 10n ** 12n;
 
-/** The most an account or a limit can hold: a signed 64-bit column of the database. */
+/** The most that one price can be, and what 64 bits hold: sums may be more. */
 export const picodollarsMax = 2n ** 63n - 1n;
 
-const form = /^(0|[1-9]\d{0,6})(?:\.(\d{1,12}))?$/;
+const form = /^(0|[1-9]\d{0,8})(?:\.(\d{1,12}))?$/;
 
-/** Decimal USD with at most 12 decimals, up to `picodollarsMax`; undefined for any other text. */
+/** Decimal USD with at most 12 decimals, less than a billion; undefined for any other text. */
 export function parseUsd(text: string): Picodollars | undefined {
   const match = form.exec(text);
   if (!match) return undefined;
   const [, dollars = '', decimals = ''] = match;
-  const amount = BigInt(dollars + decimals.padEnd(12, '0'));
-  return amount <= picodollarsMax ? amount : undefined;
+  return BigInt(dollars + decimals.padEnd(12, '0'));
 }
 
 /**

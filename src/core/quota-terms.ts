@@ -27,7 +27,7 @@ export type Limits = {
   readonly rate?: { readonly requests?: number; readonly bytes?: number };
 };
 
-/** Decimal USD, to the picodollar. What 64 bits cannot hold, no account can ever use up. */
+/** Decimal USD, to the picodollar; as `parseUsd` in `money.ts` reads it. */
 export const moneyForm = /^(?:0|[1-9]\d{0,8})(?:\.\d{1,12})?$/;
 
 const levelWindows: readonly Window[] = ['total'];

@@ -2,7 +2,7 @@
 // refused with the place and with what would have fitted, as a misspelt member may be a price.
 // Invariant: a text has one reading. Members given twice, and numbers and escapes in another than
 // the plain form, are refused. Specification: RFC 8259.
-import { type Picodollars, parseUsd } from '../core/money.ts';
+import { type Picodollars, parseUsd, picodollarsMax } from '../core/money.ts';
 
 export type Members = Readonly<Record<string, unknown>>;
 
@@ -73,7 +73,8 @@ export function readText(value: unknown, at: string, form: RegExp): string {
 export function readUsd(value: unknown, at: string, decimalsMax = 12): Picodollars {
   const amount = typeof value === 'string' ? parseUsd(value) : undefined;
   const decimals = typeof value === 'string' ? (value.split('.')[1]?.length ?? 0) : 0;
-  if (amount !== undefined && decimals <= decimalsMax) return amount;
+  const isPrice = amount !== undefined && amount <= picodollarsMax;
+  if (isPrice && decimals <= decimalsMax) return amount;
   throw new Error(`${at}: must be USD as a text such as "0.023", to ${decimalsMax} decimals`);
 }
 

@@ -136,6 +136,14 @@ async function catchUp(): Promise<void> {
 }
 
 describe('usage by day, action and class', () => {
+  it('adds up to more than 64 bits hold', async () => {
+    for (const month of ['01', '02', '03']) {
+      fixture.edit(`INSERT INTO usage_days VALUES
+        ('tenant:one', '2020-${month}-01', 's3:GetObject', 'STANDARD', 1, 0, 0, 0, 0, ${2n ** 63n - 1n})`);
+    }
+    expect((await sums('tenant:one', 'action')).spend).toBe(3n * (2n ** 63n - 1n));
+  });
+
   it('adds up to the counters of every account, to the picodollar', async () => {
     const random = seededRandom(5);
     const keys: string[] = [];

@@ -42,8 +42,8 @@ export function hasReached(state: AccountState, next: Sums): boolean {
   return false;
 }
 
-/** Beyond what an account can hold. */
-const never = 2n ** 64n;
+/** Beyond all limits. */
+const never = 2n ** 128n;
 const nothingNext = Object.fromEntries(meters.map((meter) => [meter, never])) as Sums;
 
 /**

@@ -45,8 +45,8 @@ CREATE TABLE quota_alarms (        -- which nobody was told of yet
   window TEXT NOT NULL,
   begin_ms INTEGER NOT NULL,
   percent INTEGER NOT NULL,
-  amount INTEGER NOT NULL,         -- the limit
-  used INTEGER NOT NULL,
+  amount TEXT NOT NULL,            -- the limit
+  used TEXT NOT NULL,              -- may be more than 64 bits hold
   time_ms INTEGER NOT NULL
 );
 `;
@@ -55,7 +55,18 @@ export async function appendAlarm(tx: Tx, alarm: Alarm): Promise<void> {
   const { id, account, tenant, principal, meter, window, beginMs, percent, limit, used } = alarm;
   await tx.run(
     'INSERT INTO quota_alarms VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-    ...[id, account, tenant, principal, meter, window, beginMs, percent, limit, used],
+    ...[
+      id,
+      account,
+      tenant,
+      principal,
+      meter,
+      window,
+      beginMs,
+      percent,
+      String(limit),
+      String(used),
+    ],
     alarm.timeMs,
   );
 }
@@ -67,7 +78,7 @@ export async function appendAlarm(tx: Tx, alarm: Alarm): Promise<void> {
 export async function listUntoldAlarms(read: Reader, max: number): Promise<Alarm[]> {
   const rows = await read.all<Omit<Alarm, 'limit' | 'used'> & { amount: string; used: string }>(
     `SELECT id, account, tenant, principal, meter, window, begin_ms AS beginMs, percent,
-       CAST(amount AS TEXT) AS amount, CAST(used AS TEXT) AS used, time_ms AS timeMs
+       amount, used, time_ms AS timeMs
      FROM quota_alarms ORDER BY account GLOB 'token:*', id LIMIT ?`,
     max,
   );

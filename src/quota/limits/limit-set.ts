@@ -1,7 +1,7 @@
 // The limits of one account, ready to be checked: hard caps by meter and window, and rates.
 // Invariant: a set is read strictly or not at all, and says the same again as JSON.
 
-import { parseUsd, picodollarsMax } from '../../core/money.ts';
+import { parseUsd } from '../../core/money.ts';
 import {
   type Limits,
   type Meter,
@@ -74,9 +74,8 @@ export function tightest(known: Limits, other: Limits): Limits {
   return isTighter ? (all as Limits) : known;
 }
 
-/** A limit beyond what an account can count holds by itself. */
 function amountOf(amount: string | number): bigint {
-  return typeof amount === 'number' ? BigInt(amount) : (parseUsd(amount) ?? picodollarsMax);
+  return typeof amount === 'number' ? BigInt(amount) : (parseUsd(amount) as bigint);
 }
 
 /** The meters that have a cap in any window. */

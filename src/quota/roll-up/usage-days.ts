@@ -2,6 +2,7 @@
 // the log, so that no request pays for it. Invariant: how far the log was read is written in the
 // transaction of the sums, so each record is in them once, whatever dies.
 import type { Reader, Tx } from '../../core/database.ts';
+import { picodollarsPerUsd } from '../../core/money.ts';
 import { type Part, partsOf, type Tally } from './charged-record.ts';
 
 export const usageDaysSchema = `
@@ -99,9 +100,11 @@ export async function readFirstDay(read: Reader, account: string): Promise<strin
   return (await read.get<{ day: string }>(sql, account))?.day;
 }
 
+/** Money in dollars and the rest, since more than 64 bits hold is no sum to SQLite. */
 const sumsOfDays = `sum(requests) AS requests, sum(ingress_bytes) AS ingressBytes,
   sum(egress_bytes) AS egressBytes, sum(stored_bytes) AS storedBytes,
-  sum(stored_objects) AS storedObjects, CAST(sum(spend) AS TEXT) AS spend`;
+  sum(stored_objects) AS storedObjects, sum(spend / ${picodollarsPerUsd}) AS usd,
+  CAST(sum(spend % ${picodollarsPerUsd}) AS TEXT) AS picodollars`;
 
 /** One text for each, so that statements can be kept. */
 const selects: Record<Breakdown, string> = { day: '', action: '', class: '' };
@@ -113,7 +116,9 @@ for (const by of breakdowns) {
 /** What an account used, by day, action or class, in the order of that. */
 export async function readBreakdown(read: Reader, query: BreakdownQuery): Promise<BreakdownRow[]> {
   const { account, by, from, to, after, limit } = query;
-  type Row = Omit<BreakdownRow, 'spend'> & { spend: string };
+  type Row = Omit<BreakdownRow, 'spend'> & { usd: number; picodollars: string };
   const rows = await read.all<Row>(selects[by], account, from, to, after, limit);
-  return rows.map((row) => ({ ...row, spend: BigInt(row.spend) }));
+  return rows.map(({ usd, picodollars, ...row }) => {
+    return { ...row, spend: BigInt(usd) * picodollarsPerUsd + BigInt(picodollars) };
+  });
 }

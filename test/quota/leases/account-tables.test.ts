@@ -59,9 +59,19 @@ describe('an account', () => {
     expect((await tables.read('bucket:cms/raw'))?.used.storedBytes).toBe(-5n);
   });
 
-  it('does not hold more than 64 bits, rather than other than it was', async () => {
+  it('goes on when it has spent more than 64 bits hold, to the picodollar', async () => {
     const state = fullState();
-    state.used.spend = most + 1n;
+    const spent = most * 1000n + 7n;
+    state.used.spend = spent;
+    state.lost.spend = spent + 1n;
+    state.marks.day.used.spend = spent - 1n;
+    await tables.write('token:t', state, all);
+    expect(await tables.read('token:t')).toEqual(state);
+  });
+
+  it('does not hold more bytes than 64 bits do, rather than others than they were', async () => {
+    const state = fullState();
+    state.used.egressBytes = most + 1n;
     await expect(tables.write('tenant:cms', state, all)).rejects.toThrow();
   });
 
