@@ -49,7 +49,7 @@ function keepLimits(start: () => Promise<LastingGateway>, scenarios: Scenario[])
   });
   afterAll(() => served.stop());
 
-  it.each(scenarios)('holds $title', async ({ accounts, limited, turns }) => {
+  it.each(scenarios)('holds $title', async ({ accounts, limited, turns, tokens }) => {
     const before = await lab.rows();
     await lab.limit(
       Object.fromEntries(
@@ -57,6 +57,9 @@ function keepLimits(start: () => Promise<LastingGateway>, scenarios: Scenario[])
       ),
     );
     const clients = lab.clients();
+    for (let i = 0; i < tokens; i++) {
+      clients.push(await lab.tokenClient(i, limitsOf(undefined, limited, 10n)));
+    }
     const random = seededRandom(seed + loads);
     const load = new LimitedLoad({
       clients,
@@ -72,24 +75,15 @@ function keepLimits(start: () => Promise<LastingGateway>, scenarios: Scenario[])
     );
     for (const client of clients) client.close();
     const { book } = load;
-    if (book.findings.length)
-      console.log(
-        [
-          ...new Set(
-            served.gateway
-              .output()
-              .split('\n')
-              .filter((l) => /^bursar|Error/.test(l)),
-          ),
-        ].slice(0, 6),
-      );
-    console.info(`${book.done} done, ${book.refused} refused, ${looks} looks`, book.refusals);
+    console.info(`${book.done} done, ${book.refused} refused, ${looks} looks`);
     expect(overruns.slice(0, 5)).toEqual([]);
     expect(looks).toBeGreaterThan(5);
     expect(book.findings.slice(0, 5)).toEqual([]);
     expect(book.refused).toBeGreaterThan(20);
     expect(book.answered.put + book.answered.get).toBeGreaterThan(20);
     expect((await lab.audit()).slice(0, 9)).toEqual([]);
+    const names = await lab.names();
+    expect([...book.neverStored].filter((name) => names.has(name))).toEqual([]);
     expect(lab.sums.refused - refusedBefore).toBeGreaterThanOrEqual(book.refused);
   });
 }
@@ -99,13 +93,16 @@ interface Scenario {
   accounts: string[];
   limited: readonly Meter[];
   turns: number;
+  /** As many clients more bear tokens, each with a small part of the limits. */
+  tokens: number;
 }
 
-/** What is used, and the headroom: half of it for all but the tenant, which so is the last to refuse. */
-function limitsOf(row: AccountRow | undefined, limited: readonly Meter[]): Limits {
+/** What is used, and the headroom or a part of it. */
+function limitsOf(row: AccountRow | undefined, limited: readonly Meter[], parts = 1n): Limits {
   return Object.fromEntries(
     limited.map((meter) => {
-      const most = (row?.used[meter] ?? 0n) + (row?.lost[meter] ?? 0n) + headroom[meter];
+      const counted = (row?.used[meter] ?? 0n) + (row?.lost[meter] ?? 0n);
+      const most = counted + headroom[meter] / parts;
       return [meter, { total: meter === 'spend' ? toUsd(most) : Number(most) }];
     }),
   );
@@ -120,17 +117,30 @@ const inTurn: Scenario[] = meters.map((meter, i) => ({
   accounts: i % 2 === 0 ? tenantOnly : bothSides,
   limited: [meter],
   turns: 1500,
+  tokens: 0,
 }));
 const atOnceAll: Scenario = {
   title: 'limits on everything, of every account',
   accounts: all,
   limited: meters,
   turns: 2000,
+  tokens: 10,
+};
+
+const tokensOnly: Scenario = {
+  title: 'limits on everything, of tokens',
+  accounts: [],
+  limited: meters,
+  turns: 1500,
+  tokens: 20,
 };
 
 describe('a tenant near its limits, on the local disk', () => {
-  keepLimits(() => startLocalGateway(), [...inTurn, atOnceAll]);
+  keepLimits(() => startLocalGateway(), [...inTurn, tokensOnly, atOnceAll]);
 });
 describeWithTool(versitygw, 'a tenant near its limits, in S3', (path) => {
-  keepLimits(() => startBackedGateway({ path }), isFull ? [...inTurn, atOnceAll] : [atOnceAll]);
+  keepLimits(
+    () => startBackedGateway({ path }),
+    isFull ? [...inTurn, tokensOnly, atOnceAll] : [atOnceAll],
+  );
 });

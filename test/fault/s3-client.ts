@@ -8,6 +8,8 @@ export interface Target {
   endpoint: string;
   accessKeyId: string;
   secretAccessKey: string;
+  /** Is sent instead of a signature. */
+  token?: string;
 }
 
 export interface Answer {
@@ -99,17 +101,22 @@ export class S3Client {
       const sizeBytes = Buffer.isBuffer(body) ? body.length : body.sizeBytes;
       if (sizeBytes !== null) headers['content-length'] = String(sizeBytes);
     }
-    const signed = signRequest({
-      accessKeyId: this.#target.accessKeyId,
-      secret: this.#target.secretAccessKey,
-      region: 'us-east-1',
-      method,
-      path,
-      query,
-      headers,
-      payloadHash: sending.payloadHash ?? hashPayload(path, body),
-      timeMs: Date.now(),
-    });
+    const { token } = this.#target;
+    const covered = sending.payloadHash && { 'x-amz-content-sha256': sending.payloadHash };
+    const bearing = { authorization: `Bearer ${token}`, ...covered };
+    const signed = token
+      ? bearing
+      : signRequest({
+          accessKeyId: this.#target.accessKeyId,
+          secret: this.#target.secretAccessKey,
+          region: 'us-east-1',
+          method,
+          path,
+          query,
+          headers,
+          payloadHash: sending.payloadHash ?? hashPayload(path, body),
+          timeMs: Date.now(),
+        });
     return http.request({
       agent: this.#agent,
       host: this.#url.hostname,

@@ -139,7 +139,7 @@ function leasedOf(text: string | null): ReturnType<typeof amountsOf> {
   const leased = amountsOf({}, '');
   const leases = JSON.parse(text ?? '{}') as Record<string, string[]>;
   for (const amounts of Object.values(leases)) {
-    for (const [i, meter] of meters.entries()) leased[meter] += BigInt(amounts[i] as string);
+    for (const [i, meter] of storedOrder.entries()) leased[meter] += BigInt(amounts[i] as string);
   }
   return leased;
 }

@@ -43,6 +43,15 @@ export class LimitedTenant {
     for (const client of clients) client.close();
   }
 
+  /** A client for a token of the principal of the number, which may do what it may. */
+  async tokenClient(number: number, limits: Limits): Promise<S3Client> {
+    const { endpoint } = this.#gatewayNow();
+    const key = this.keyOf(number);
+    const wanted = { scope: 'storage.read:/ storage.modify:/', expiresIn: 3600, limits };
+    const { token } = await this.call('POST', ['tokens'], wanted, key);
+    return new S3Client({ endpoint, ...key, token: String(token) });
+  }
+
   /** Of the principal of the number. */
   keyOf(number: number): Key {
     return this.#keys[number] as Key;
@@ -67,9 +76,14 @@ export class LimitedTenant {
     }
   }
 
-  /** A call of the native API by the operator. Throws unless it was answered well. */
-  async call(method: string, path: string[], body?: object): Promise<Record<string, unknown>> {
-    const client = new S3Client(this.#gatewayNow());
+  /** A call of the native API, by the operator or with a key. Throws unless it was answered well. */
+  async call(
+    method: string,
+    path: string[],
+    body?: object,
+    key?: Key,
+  ): Promise<Record<string, unknown>> {
+    const client = new S3Client({ ...this.#gatewayNow(), ...key });
     const sent = body && Buffer.from(JSON.stringify(body));
     const headers: Record<string, string> = sent ? { 'content-type': 'application/json' } : {};
     const encodedPath = `/_/v1/${path.map(encodeURIComponent).join('/')}`;
@@ -81,13 +95,13 @@ export class LimitedTenant {
     return answer.body.length > 0 ? JSON.parse(answer.body.toString()) : {};
   }
 
-  async rows(): Promise<Map<string, AccountRow>> {
-    const sheet = new AccountSheet(this.#gatewayNow().dataDir);
-    try {
-      return await sheet.read();
-    } finally {
-      sheet.close();
-    }
+  rows(): Promise<Map<string, AccountRow>> {
+    return this.#look((sheet) => sheet.read());
+  }
+
+  /** What is stored, as `bucket/key`. */
+  names(): Promise<Set<string>> {
+    return this.#look((sheet) => sheet.names());
   }
 
   /** Differences between accounts and records, once nothing is under way any more. */
@@ -107,12 +121,18 @@ export class LimitedTenant {
     return [...(await this.#compare(() => [])), ...this.sums.faults.splice(0)];
   }
 
-  async #compare(more: (rows: Map<string, AccountRow>) => string[]): Promise<string[]> {
-    const sheet = new AccountSheet(this.#gatewayNow().dataDir);
-    try {
+  #compare(more: (rows: Map<string, AccountRow>) => string[]): Promise<string[]> {
+    return this.#look(async (sheet) => {
       const { rows, records } = await sheet.readWith(this.sums.lastIndex);
       this.sums.add(records);
       return [...this.sums.compare(rows), ...more(rows)];
+    });
+  }
+
+  async #look<T>(use: (sheet: AccountSheet) => Promise<T>): Promise<T> {
+    const sheet = new AccountSheet(this.#gatewayNow().dataDir);
+    try {
+      return await use(sheet);
     } finally {
       sheet.close();
     }
