@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { parseUsd } from '#bursar/core/money.js';
+import { meters as storedOrder } from '#bursar/core/quota-terms.js';
 
 export const flows = ['spend', 'ingressBytes', 'egressBytes', 'requests'] as const;
 export const levels = ['storedBytes', 'storedObjects'] as const;
