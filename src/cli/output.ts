@@ -58,6 +58,6 @@ const number = /^-?\d+(?:\.\d+)?$/;
 
 /** A text that a spreadsheet would take for a formula gets a quote before it, as is the custom. */
 function csvField(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) && !number.test(text) ? `'${text}` : text;
+  const safe = /^[=+\-@\t\r][\s\S]/.test(text) && !number.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -164,6 +164,8 @@ describe('usage', () => {
     expect(await run('usage bucket:cms/raw --by action --csv')).toMatch(
       /^action,spend,requests,ingressBytes,egressBytes,storedBytes,storedObjects\r\ns3:Del/,
     );
+    // What concerns no class: a line of its own, and not taken for a formula.
+    expect(await run('usage tenant:cms --by class --csv')).toMatch(/^-,0/m);
   });
 
   test.each([
