@@ -125,6 +125,11 @@ function exitCodeOf(error: unknown): number {
 }
 
 quietenSdk();
+// Whoever stops reading, as `head` does, has what they wanted. A gateway goes on serving.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  if (process.argv[2] !== 'serve') process.exit();
+});
 try {
   await makeProgram().parseAsync();
 } catch (error) {

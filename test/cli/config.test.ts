@@ -1,4 +1,5 @@
 // Settings: where they come from, which wins, and what is said of those that do not fit.
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -262,6 +263,12 @@ describe('the command', () => {
   });
 
   afterEach(() => workplace.remove());
+
+  test('ends in peace when nobody reads on what it prints', () => {
+    const line = 'set -o pipefail; "$0" dist/cli/main.js price list | true';
+    const { status, stderr } = spawnSync('bash', ['-c', line, process.execPath]);
+    expect([status, stderr.toString()]).toEqual([0, '']);
+  });
 
   test('lists every setting, by flag, variable and key, in its help', async () => {
     const { code, stdout } = await workplace.run(['serve', '--help']);
