@@ -85,17 +85,23 @@ export function quotaExceeded(shortage: Shortage, audience: LimitAudience): Refu
     const message = `${limitWords} leaves too little for this request. ${resetWords(shortage)}`;
     return new Refusal('QuotaExceeded', { message, fields: { ...about, ...rest } });
   }
-  const lowered = used > limit ? ' It was lowered below what is used already.' : '';
+  const beyond = used > limit ? ` ${beyondWords(shortage)}` : '';
   return new Refusal('QuotaExceeded', {
     message:
       `${limitWords} is ${amount(limit)}${unit}: ${amount(used)} used, ` +
-      `${amount(reserved)} reserved, ${amount(asked)} asked for.${lowered} ${resetWords(shortage)}`,
+      `${amount(reserved)} reserved, ${amount(asked)} asked for.${beyond} ${resetWords(shortage)}`,
     fields: {
       ...about,
       ...{ Max: amount(limit), Used: amount(used), Reserved: amount(reserved) },
       ...rest,
     },
   });
+}
+
+/** Money alone can come to more by itself: what is stored is charged whatever limits say. */
+function beyondWords({ meter }: Shortage): string {
+  const lowered = 'It was lowered below what is used already';
+  return meter === 'spend' ? `${lowered}, or storage took it there.` : `${lowered}.`;
 }
 
 function resetWords({ meter, resetMs }: Shortage): string {

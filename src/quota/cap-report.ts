@@ -25,7 +25,7 @@ export interface CapReport {
   reserved: string;
   /** What can still be used or reserved: never less than 0. */
   left: string;
-  /** Is more used already, because it was lowered? */
+  /** Is more used already? It was lowered, or storage was charged. */
   exceeded: boolean;
   /** When the window ends; null: never. */
   resetAt: string | null;

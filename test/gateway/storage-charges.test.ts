@@ -95,6 +95,10 @@ describe('an object', () => {
     const rest = owed(Date.parse(time) - bornMs);
     expect([usd(cost), usd(storageCost)]).toEqual([0n, rest]);
     expect(await gateway.spent('bucket:default/early')).toBe(before + rest);
+    const refused = await send('GET', '/early/object');
+    expect(textOf(refused.body, 'Message')).toContain(
+      'or storage took it there. It is never reset.',
+    );
   });
 });
 

@@ -73,7 +73,10 @@ export const caps = {
     lost: amount('Set aside when the gateway died, and perhaps used. It counts as used.'),
     reserved: amount('By operations under way, and set aside for those to come.'),
     left: amount('What can still be used or reserved.'),
-    exceeded: { type: 'boolean', description: 'Is more used already, because it was lowered?' },
+    exceeded: {
+      type: 'boolean',
+      description: 'Is more used already? It was lowered, or storage was charged.',
+    },
     resetAt: { ...time, type: ['string', 'null'], description: 'null: never.' },
   }),
   description: 'What of each limit is used and left.',
