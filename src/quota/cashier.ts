@@ -85,9 +85,13 @@ export class Cashier {
     { transfer, pricing }: Charge,
     timeMs: number,
   ): MonthTransfers | null | Promise<MonthTransfers> {
-    const { egressBytes, ingressBytes } = transfer;
-    if (pricing.price === 'free' && egressBytes === 0 && ingressBytes === 0) return null;
-    return this.#totals.add(this.#bookOf(pricing.book), transfer, timeMs);
+    if (pricing.price === 'free' && !movesBytes(transfer)) return null;
+    const book = this.#bookOf(pricing.book);
+    // What has no price has no tiers: a total that nobody asks for would be one page more to write.
+    const egressBytes = book.egress.picodollarsPerGbMost > 0n ? transfer.egressBytes : 0;
+    const ingressBytes = book.ingress.picodollarsPerGbMost > 0n ? transfer.ingressBytes : 0;
+    const counted = { egressBytes, ingressBytes };
+    return movesBytes(counted) ? this.#totals.add(book, counted, timeMs) : nothingBefore;
   }
 
   #chargeAfter(
@@ -121,4 +125,10 @@ export class Cashier {
     if (!book) throw new Error(`there is no price book ${name}`);
     return book;
   }
+}
+
+const nothingBefore: MonthTransfers = { ingressBytes: 0, egressBytes: 0 };
+
+function movesBytes({ ingressBytes, egressBytes }: MonthTransfers): boolean {
+  return ingressBytes > 0 || egressBytes > 0;
 }
