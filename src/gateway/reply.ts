@@ -10,9 +10,10 @@ import { sendInTurns } from './shaped-body.ts';
 import { renderErrorXml } from './xml.ts';
 
 /**
- * How much of a refused body is read and thrown away, and for how long, so the answer is not lost.
+ * How much of a refused body is read and thrown away, and for how long, so the answer is not lost: a
+ * client that is busy sending sees it late, and never if the connection was reset before.
  */
-const lingerBytesMax = 4 * 1024 * 1024;
+const lingerBytesMax = 32 * 1024 * 1024;
 const lingerMs = 3000;
 
 /**
