@@ -208,9 +208,12 @@ export async function readLimited(read: Reader): Promise<{ account: string; limi
     `SELECT account, limits FROM quota_accounts WHERE limits IS NOT NULL
        AND (account < 'token:' OR account > 'token;')`,
   );
+  // Many have the same, which is read once and kept once.
+  const byText = new Map<string, Limits>();
   return rows.map(({ account, limits: text }) => {
-    const limits = readStoredLimits(text, account)?.limits;
+    const limits = byText.get(text) ?? readStoredLimits(text, account)?.limits;
     if (!limits) throw new Error(`${account} has no limits`);
+    byText.set(text, limits);
     return { account, limits };
   });
 }

@@ -103,6 +103,15 @@ describe('an account', () => {
     }
   });
 
+  it('has the same limits in memory as all others that have the same', async () => {
+    for (const account of ['tenant:cms', 'tenant:atlas']) {
+      await tables.write(account, { ...fullState(), token: null }, all);
+    }
+    const [one, other] = await readLimited(db.tx);
+    expect(one?.limits).toEqual(fullState().limits?.limits);
+    expect(one?.limits).toBe(other?.limits);
+  });
+
   it('whose limits cannot be read is not read as having none', async () => {
     await tables.write('tenant:cms', fullState(), all);
     db.exec(`UPDATE quota_accounts SET limits = '{"spent":{"month":"1"}}'`);
