@@ -16,7 +16,8 @@ CREATE TABLE usage_days (          -- sums of the records' charges; tokens have 
   egress_bytes INTEGER NOT NULL,
   stored_bytes INTEGER NOT NULL,   -- what was added, less what was removed
   stored_objects INTEGER NOT NULL,
-  spend INTEGER NOT NULL,          -- picodollars
+  usd INTEGER NOT NULL,            -- spend is both; 64 bits do not hold the picodollars of all days
+  picodollars INTEGER NOT NULL,
   PRIMARY KEY (account, day, action, class)
 ) WITHOUT ROWID;
 
@@ -38,15 +39,16 @@ export async function addToDays(tx: Tx, records: readonly string[], end: number)
   for (const record of records) for (const part of partsOf(record)) add(sums, part);
   for (const sum of sums.values()) {
     await tx.run(
-      `INSERT INTO usage_days VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      `INSERT INTO usage_days VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
          ingress_bytes = ingress_bytes + excluded.ingress_bytes,
          egress_bytes = egress_bytes + excluded.egress_bytes,
          stored_bytes = stored_bytes + excluded.stored_bytes,
          stored_objects = stored_objects + excluded.stored_objects,
-         spend = spend + excluded.spend`,
+         usd = usd + excluded.usd, picodollars = picodollars + excluded.picodollars`,
       ...[sum.account, sum.day, sum.action, sum.class, sum.requests, sum.ingressBytes],
-      ...[sum.egressBytes, sum.storedBytes, sum.storedObjects, sum.spend],
+      ...[sum.egressBytes, sum.storedBytes, sum.storedObjects],
+      ...[sum.spend / picodollarsPerUsd, sum.spend % picodollarsPerUsd],
     );
   }
   await tx.run('UPDATE usage_progress SET next_idx = ?', end);
@@ -100,11 +102,10 @@ export async function readFirstDay(read: Reader, account: string): Promise<strin
   return (await read.get<{ day: string }>(sql, account))?.day;
 }
 
-/** Money in dollars and the rest, since more than 64 bits hold is no sum to SQLite. */
 const sumsOfDays = `sum(requests) AS requests, sum(ingress_bytes) AS ingressBytes,
   sum(egress_bytes) AS egressBytes, sum(stored_bytes) AS storedBytes,
-  sum(stored_objects) AS storedObjects, sum(spend / ${picodollarsPerUsd}) AS usd,
-  CAST(sum(spend % ${picodollarsPerUsd}) AS TEXT) AS picodollars`;
+  sum(stored_objects) AS storedObjects, sum(usd) AS usd,
+  CAST(sum(picodollars) AS TEXT) AS picodollars`;
 
 /** One text for each, so that statements can be kept. */
 const selects: Record<Breakdown, string> = { day: '', action: '', class: '' };
