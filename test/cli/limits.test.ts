@@ -140,7 +140,7 @@ describe('bursar limit', () => {
     expect(own).toContain(account);
     expect(own).not.toContain('tenant:cms');
     const hidden = await fail('limit show tenant:cms', asAlice());
-    expect([hidden.code, hidden.stderr]).toEqual([1, expect.stringContaining('NotFound')]);
+    expect([hidden.code, hidden.stderr]).toEqual([1, expect.stringContaining('no such account')]);
     const refused = await fail(`limit set ${account} --requests hour=8000`, asAlice());
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('AccessDenied')]);
     expect((await fail(`limit reconcile ${account}`, asAlice())).code).toBe(1);

@@ -266,7 +266,9 @@ describe('alarms', () => {
     await expect.poll(() => messages.length, { timeout: 10_000 }).toBe(before + 2);
     expect(messages.at(-1)).toEqual(messages.at(-2));
     await run('alarm remove --tenant cms', as('cms/boss'));
-    expect((await fail('alarm show --tenant cms', as('cms/boss'))).stderr).toContain('NotFound');
+    expect((await fail('alarm show --tenant cms', as('cms/boss'))).stderr).toContain(
+      'No webhook is set',
+    );
   });
 
   test("are the operator's to hear for all, an admin's for its tenant, and no member's", async () => {

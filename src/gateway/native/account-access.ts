@@ -14,11 +14,10 @@ import { type Call, refuseDelegated } from './route.ts';
 /** The account of a name. Throws `NotFound` where there is none that the caller may see. */
 export async function findAccount({ who, reach, deps }: Call, name: string): Promise<Account> {
   const account = parseAccount(name);
-  if (!account) throw new Refusal('NotFound');
-  const holder = await holderOf(deps, account);
-  if (!maySeeAccount(who, reach, account, holder)) throw new Refusal('NotFound');
-  if (!(await isThere(deps, account, name))) throw new Refusal('NotFound');
-  return account;
+  if (account && maySeeAccount(who, reach, account, await holderOf(deps, account))) {
+    if (await isThere(deps, account, name)) return account;
+  }
+  throw new Refusal('NotFound', { message: 'There is no such account that you may see.' });
 }
 
 /** The same to set its limits. Throws `AccessDenied` for one that is seen and may not be limited. */

@@ -121,5 +121,6 @@ async function findHook({ deps }: Call, tenant: string | null): Promise<AlarmHoo
   const found = await readAlarmHook(deps.read, tenant);
   if (found) return found;
   const isThere = tenant === null || (await deps.directory.readTenant(tenant)) !== undefined;
-  throw new Refusal(isThere ? 'NotFound' : 'NoSuchTenant');
+  if (!isThere) throw new Refusal('NoSuchTenant');
+  throw new Refusal('NotFound', { message: 'No webhook is set.' });
 }
