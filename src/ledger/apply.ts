@@ -20,7 +20,7 @@ import {
 } from '../catalog/uploads.ts';
 import { copyObject, deleteObject, purgeSuperseded, putObject } from '../catalog/versions.ts';
 import type { Tx } from '../core/database.ts';
-import { statusOf } from '../core/errors.ts';
+import { type ErrorCode, statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Cashier } from '../quota/cashier.ts';
 import { setAlarmHook } from '../quota/limits/alarm-hooks.ts';
@@ -59,7 +59,7 @@ export async function applyCommit(
   return { ...result, ...(fields && { fields }), ...(shortage && { shortage }) };
 }
 
-/** What budgets refused is charged nothing. */
+/** Who was refused for want of budget, or since what is stored is damaged, is charged nothing. */
 async function chargeCommit(
   { change, charge }: Commit,
   outcome: Outcome<null>,
@@ -67,7 +67,7 @@ async function chargeCommit(
   cashier: Cashier,
 ): Promise<Pick<RecordSeal, 'cost' | 'storageCost' | 'priced'>> {
   if (!charge) return { cost: null };
-  if (!outcome.ok && outcome.code === 'QuotaExceeded') {
+  if (!outcome.ok && freeRefusals.has(outcome.code)) {
     await cashier.refuse(charge, timeMs);
     return { cost: null };
   }
@@ -81,6 +81,8 @@ async function chargeCommit(
   }
   return { cost, storageCost, priced };
 }
+
+const freeRefusals: ReadonlySet<ErrorCode> = new Set(['QuotaExceeded', 'BursarIntegrityError']);
 
 async function applyChange(
   tx: Tx,

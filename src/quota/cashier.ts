@@ -47,7 +47,7 @@ export class Cashier {
       : this.#chargeAfter(before, charge, stored, timeMs);
   }
 
-  /** Ends what an operation had reserved that is not charged, since budgets refused it. */
+  /** Ends what an operation had reserved that is refused and not charged. */
   async refuse({ settlement }: Charge, timeMs: number): Promise<void> {
     await this.accounts.giveBack(settlement?.held ?? [], timeMs);
   }

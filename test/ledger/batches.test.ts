@@ -37,6 +37,21 @@ describe('a batch', () => {
     });
   });
 
+  it('charges nothing for a write that is refused since the object that is there is damaged', async () => {
+    await fixture.ledger.commit(putOf('k'));
+    fixture.edit("UPDATE versions SET etag = 'another'");
+    const before = await readUsage(fixture.read, 'bucket:one/data');
+    const commit = putOf('k');
+    if (commit.change.kind === 'putObject') commit.change.conditions.ifMatch = ['another'];
+    expect(await fixture.ledger.commit(commit)).toMatchObject({ code: 'BursarIntegrityError' });
+    expect(await readUsage(fixture.read, 'bucket:one/data')).toEqual(before);
+    const row = await fixture.read.get<{ record: string }>(
+      'SELECT record FROM records ORDER BY idx DESC',
+    );
+    expect(JSON.parse(row?.record ?? '')).toMatchObject({ error: 'BursarIntegrityError' });
+    expect(row?.record).not.toContain('"cost"');
+  });
+
   it('with a request that fails by a bug fails that one alone, and counts nothing of it', async () => {
     const taken = newExtentId();
     const commits = Array.from({ length: 20 }, (_, i) =>
