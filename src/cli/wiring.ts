@@ -15,7 +15,7 @@ import { openDatabase, type Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
-import type { Rooms } from '../gateway/context.ts';
+import type { Rooms } from '../gateway/rooms.ts';
 import { type GatewayOptions, startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
 import { Metrics } from '../instruments/metrics.ts';

@@ -14,9 +14,9 @@ import type { Tags } from '../catalog/versions.ts';
 import { Refusal } from '../core/errors.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import { namesOfBucket } from './bucket-lookup.ts';
-import type { Rooms } from './context.ts';
 import { isDelegated } from './delegated-rights.ts';
 import { parameter, type S3Request } from './request.ts';
+import type { Rooms } from './rooms.ts';
 
 /** What is to be done, and with what. */
 export interface Target {

@@ -3,7 +3,7 @@
 import type { Bucket } from '../catalog/buckets.ts';
 import { Refusal } from '../core/errors.ts';
 import { checkBucketName } from './bucket-name.ts';
-import type { Rooms } from './context.ts';
+import type { Rooms } from './rooms.ts';
 
 export interface NamedBucket {
   /** The tenant in whose namespace the bucket is, or would be. */

@@ -3,34 +3,17 @@
 import type { ServerResponse } from 'node:http';
 import type { RecordDraft } from '../audit/record.ts';
 import type { S3Action } from '../authz/grants/actions.ts';
-import type { GrantBook } from '../authz/grants/grant-book.ts';
 import type { Identity } from '../authz/identity.ts';
-import type { MountBook } from '../authz/mount-book.ts';
-import type { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
-import type { Revocations } from '../authz/revocations.ts';
-import type { TokenUse } from '../authz/token-use.ts';
-import type { BucketCache } from '../catalog/bucket-cache.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import { findCurrent, type Tags, type Version } from '../catalog/versions.ts';
-import type { Reader } from '../core/database.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
-import type { Keyring } from '../core/keyring.ts';
 import { localStore } from '../core/manifest.ts';
 import { principalId } from '../core/principal.ts';
-import { type BackendUpkeep, nameUses } from '../ledger/backend-upkeep.ts';
+import { nameUses } from '../ledger/backend-upkeep.ts';
 import type { Change, CommitResult } from '../ledger/commit.ts';
-import type { IntentPool } from '../ledger/intent-pool.ts';
-import type { Journals } from '../ledger/journal/journals.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge, Charged } from '../quota/charge.ts';
-import type { DiskRoom } from '../quota/disk-room.ts';
-import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
-import type { PriceBook } from '../quota/prices/price-book.ts';
-import type { Rates, ShapedStream } from '../quota/rates.ts';
-import type { ObjectReader } from '../tiering/object-reader.ts';
-import type { ObjectWriter } from '../tiering/object-writer.ts';
-import type { ReadLeases } from '../tiering/read-leases.ts';
+import type { ShapedStream } from '../quota/rates.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
 import { Access, type Target } from './access.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
@@ -43,41 +26,7 @@ import { noTags, tagsOf } from './object-tags.ts';
 import type { Operation } from './operation.ts';
 import { type Entered, enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
-import type { StoreList } from './store-list.ts';
-
-/** The rooms as the S3 operations use them. */
-export interface Rooms {
-  /** Committed state, read-only. */
-  read: Reader;
-  keyring: Keyring;
-  buckets: BucketCache;
-  grants: GrantBook;
-  mounts: MountBook;
-  /** Those who bear tokens of outside issuers. */
-  outside: OutsideTokens;
-  revocations: Revocations;
-  tokenUse: TokenUse;
-  /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
-  publicUrl(): string;
-  ledger: Ledger;
-  journals: Journals;
-  /** Ids for extents that are about to be written. */
-  intents: IntentPool;
-  writer: ObjectWriter;
-  reader: ObjectReader;
-  leases: ReadLeases;
-  diskRoom: DiskRoom;
-  desk: LeaseDesk;
-  /** How fast accounts may go. */
-  rates: Rates;
-  /** The prices in force of a store, by its number. */
-  bookOf(store: number): PriceBook;
-  stores: StoreList;
-  /** What is asked of stores for no operation. */
-  upkeep: BackendUpkeep;
-  region: string;
-  domains: readonly string[];
-}
+import type { Rooms } from './rooms.ts';
 
 /** An answer. `stream` gives verified bytes that are valid until the next is asked for. */
 export interface Reply {

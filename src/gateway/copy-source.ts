@@ -11,11 +11,12 @@ import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts'
 import { ClientGone } from './body.ts';
 import { lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
 import { checkCopyConditions } from './conditional.ts';
-import type { Context, Rooms } from './context.ts';
+import type { Context } from './context.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
 import { tagsOf } from './object-tags.ts';
 import { streamRuns } from './operations/get-object.ts';
 import { checkKeyLength, decode } from './request.ts';
+import type { Rooms } from './rooms.ts';
 
 export interface CopySource {
   bucket: Bucket;

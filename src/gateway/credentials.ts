@@ -6,7 +6,7 @@ import type { Follower } from '../authz/changes.ts';
 import type { Directory } from '../authz/directory.ts';
 import { Sessions } from '../authz/sessions/sessions.ts';
 import { TokenKeys } from '../authz/token-keys.ts';
-import type { Rooms } from './context.ts';
+import type { Rooms } from './rooms.ts';
 
 export interface Credentials {
   authenticator: Authenticator;

@@ -19,7 +19,7 @@ import {
 import { monotonicMs } from '../core/clock.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { countBytes, decodeManifest, type ExtentRun, sliceRuns } from '../core/manifest.ts';
-import type { Rooms } from './context.ts';
+import type { Rooms } from './rooms.ts';
 
 /** A row, and where in it the next slice begins: null when all of it is verified. */
 export interface VerifyPosition {

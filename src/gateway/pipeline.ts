@@ -11,7 +11,7 @@ import { localStore } from '../core/manifest.ts';
 import type { Metrics } from '../instruments/metrics.ts';
 import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
 import { lookUpBucket } from './bucket-lookup.ts';
-import { Context, type Reply, type Rooms } from './context.ts';
+import { Context, type Reply } from './context.ts';
 import { nameSource } from './copy-source.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
 import { standardClass } from './object-attributes.ts';
@@ -27,6 +27,7 @@ import {
   parseRequest,
   type S3Request,
 } from './request.ts';
+import type { Rooms } from './rooms.ts';
 import { findOperation, refuseUnimplemented } from './routes.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 

@@ -19,8 +19,8 @@ import type { LeaseDesk } from '../../quota/leases/lease-desk.ts';
 import type { SetAlarmHook } from '../../quota/limits/alarm-hooks.ts';
 import type { PriceBooks } from '../../quota/prices/price-books.ts';
 import type { AlarmTeller } from '../alarms/alarm-teller.ts';
-import type { Rooms } from '../context.ts';
 import type { DataVerifier, Finding } from '../data-verifier.ts';
+import type { Rooms } from '../rooms.ts';
 import type { StoreList } from '../store-list.ts';
 import type { Origin } from '../trusted-proxies.ts';
 

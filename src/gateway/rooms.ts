@@ -1,0 +1,55 @@
+// What the way of a request needs of the other rooms, put together in cli/wiring.ts.
+import type { GrantBook } from '../authz/grants/grant-book.ts';
+import type { MountBook } from '../authz/mount-book.ts';
+import type { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
+import type { Revocations } from '../authz/revocations.ts';
+import type { TokenUse } from '../authz/token-use.ts';
+import type { BucketCache } from '../catalog/bucket-cache.ts';
+import type { Reader } from '../core/database.ts';
+import type { Keyring } from '../core/keyring.ts';
+import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
+import type { IntentPool } from '../ledger/intent-pool.ts';
+import type { Journals } from '../ledger/journal/journals.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { DiskRoom } from '../quota/disk-room.ts';
+import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import type { PriceBook } from '../quota/prices/price-book.ts';
+import type { Rates } from '../quota/rates.ts';
+import type { ObjectReader } from '../tiering/object-reader.ts';
+import type { ObjectWriter } from '../tiering/object-writer.ts';
+import type { ReadLeases } from '../tiering/read-leases.ts';
+import type { StoreList } from './store-list.ts';
+
+/** The rooms as the S3 operations use them. */
+export interface Rooms {
+  /** Committed state, read-only. */
+  read: Reader;
+  keyring: Keyring;
+  buckets: BucketCache;
+  grants: GrantBook;
+  mounts: MountBook;
+  /** Those who bear tokens of outside issuers. */
+  outside: OutsideTokens;
+  revocations: Revocations;
+  tokenUse: TokenUse;
+  /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
+  publicUrl(): string;
+  ledger: Ledger;
+  journals: Journals;
+  /** Ids for extents that are about to be written. */
+  intents: IntentPool;
+  writer: ObjectWriter;
+  reader: ObjectReader;
+  leases: ReadLeases;
+  diskRoom: DiskRoom;
+  desk: LeaseDesk;
+  /** How fast accounts may go. */
+  rates: Rates;
+  /** The prices in force of a store, by its number. */
+  bookOf(store: number): PriceBook;
+  stores: StoreList;
+  /** What is asked of stores for no operation. */
+  upkeep: BackendUpkeep;
+  region: string;
+  domains: readonly string[];
+}
