@@ -10,6 +10,7 @@ import {
   drawsOf,
   drawsOfOwner,
   noTransfer,
+  type Pricing,
   type Transfer,
 } from '../quota/charge.ts';
 import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
@@ -174,10 +175,7 @@ export class Budget {
     return {
       who: this.#who,
       transfer,
-      pricing: {
-        ...{ book: this.#book.name, price: this.#price },
-        ...{ storageClass, sourceClass: this.#sourceClass },
-      },
+      pricing: pricingOf(this.#book.name, this.#price, storageClass, this.#sourceClass),
       settlement: settlement && settlement.held.length > 0 ? settlement : null,
     };
   }
@@ -207,6 +205,25 @@ export class Budget {
     const moved: MeterAmounts = { requests, ingressBytes, egressBytes, spend: Number(spend) };
     return drawsOf(this.#who, moved, { storedBytes, storedObjects });
   }
+}
+
+/** Requests share what they have in common: it crosses threads once for all that cross together. */
+let pricings: Pricing[] = [];
+const pricingsMax = 16;
+
+function pricingOf(
+  book: string,
+  price: Pricing['price'],
+  storageClass: string,
+  sourceClass: string | null,
+): Pricing {
+  for (const known of pricings) {
+    if (known.storageClass !== storageClass || known.price !== price) continue;
+    if (known.sourceClass === sourceClass && known.book === book) return known;
+  }
+  const pricing = { book, price, storageClass, sourceClass };
+  pricings = pricings.length === pricingsMax ? [pricing] : [...pricings, pricing];
+  return pricing;
 }
 
 function tooDear(): Refusal {

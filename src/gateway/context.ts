@@ -12,7 +12,7 @@ import { principalId } from '../core/principal.ts';
 import { nameUses } from '../ledger/backend-upkeep.ts';
 import type { Change, CommitResult } from '../ledger/commit.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
-import type { Charge, Charged } from '../quota/charge.ts';
+import type { Charge } from '../quota/charge.ts';
 import type { ShapedStream } from '../quota/rates.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
 import { Access, type Target } from './access.ts';
@@ -24,6 +24,7 @@ import { tellLimits } from './limit-headers.ts';
 import { LimitAudience } from './limit-refusals.ts';
 import { noTags, tagsOf } from './object-tags.ts';
 import type { Operation } from './operation.ts';
+import { payersOf } from './payers.ts';
 import { type Entered, enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
@@ -324,7 +325,7 @@ export class Context {
       rooms.desk.introduce(name, { tenant, principal, expiresAtMs, limits });
       rooms.rates.introduce(name, limits);
     }
-    const charged = this.#charged(bucket);
+    const charged = payersOf(who, this.tenant, bucket);
     const audience = new LimitAudience(who, bucket, this.request.bucketName);
     this.#audience = audience;
     if (price !== 'free') {
@@ -409,14 +410,6 @@ export class Context {
     this.response.destroy();
   }
 
-  #charged(about: Bucket | null): Charged {
-    const { tenant, who } = this;
-    const tokens = who.delegation?.accounts ?? [];
-    // It crosses threads, and a bucket may have a long policy.
-    const bucket = about && namedOwner(about);
-    return { tenant, principal: who.principal.name, tokens, bucket };
-  }
-
   private draft(
     status: number,
     error: string | null,
@@ -446,10 +439,6 @@ export class Context {
       ...detail,
     };
   }
-}
-
-function namedOwner({ tenant, name, owner }: Bucket): Charged['bucket'] {
-  return { tenant, name, owner };
 }
 
 function changesBucket({ kind }: Change): boolean {

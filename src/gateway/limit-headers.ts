@@ -3,7 +3,6 @@
 // tightest is told, and only to who may see its account. It is as of the last time that the ledger
 // was asked, less what was set aside since: a hint, never a promise. Without limits it costs nothing.
 // Specification: draft-ietf-httpapi-ratelimit-headers-11; Structured Fields, RFC 9651.
-import type { Meter } from '../core/quota-terms.ts';
 import type { Headroom } from '../quota/leases/requests.ts';
 import type { Hold } from '../quota/leases/reservation.ts';
 import type { Rates } from '../quota/rates.ts';
@@ -18,6 +17,15 @@ interface Tightest {
   left: number;
 }
 
+/** How a limit is told; `policy` is empty where it is money. */
+interface Text {
+  left: number;
+  /** Until its window ends. */
+  seconds: number;
+  policy: string;
+  limit: string;
+}
+
 export interface LimitedRequest {
   /** What it had set aside, in accounts with limits. */
   holds: readonly Hold[];
@@ -27,7 +35,6 @@ export interface LimitedRequest {
   audience: LimitAudience;
 }
 
-const units = { requests: 'requests', ingressBytes: 'content-bytes', egressBytes: 'content-bytes' };
 /** The most that an Integer of a structured field can be. */
 const integerMax = 999_999_999_999_999;
 
@@ -39,19 +46,16 @@ export function tellLimits(
   let policies = '';
   let limits = '';
   const nowMs = Date.now();
-  const found = findTightest(holds, audience, nowMs);
-  for (const meter of ['requests', 'ingressBytes', 'egressBytes'] as const) {
-    const tightest = found[meter];
+  const seen = holds.filter(({ lease }) => audience.maySee(lease.account));
+  for (const meter of countedMeters) {
+    const tightest = findTightest(seen, meter, nowMs);
     if (!tightest) continue;
-    const { account, cap, left } = tightest;
-    const name = `${limits && ', '}"${meter}/${cap.window} ${account}"`;
-    const isEndless = cap.windowMs === Number.POSITIVE_INFINITY;
-    const seconds = isEndless ? '' : `;w=${cap.windowMs / 1000}`;
-    policies += `${name};q=${integerOf(cap.limit)};qu="${units[meter]}"${seconds}`;
-    limits += `${name};r=${integerOf(left)}${isEndless ? '' : `;t=${secondsUntil(cap, nowMs)}`}`;
+    const { policy, limit } = textOf(tightest, nowMs);
+    policies += limits === '' ? policy : `, ${policy}`;
+    limits += limits === '' ? limit : `, ${limit}`;
   }
-  const seen = ratedAccounts.filter((account) => audience.maySee(account));
-  const rate = rates.tightest(seen);
+  const rate =
+    ratedAccounts.length > 0 && rates.tightest(ratedAccounts.filter((one) => audience.maySee(one)));
   if (rate) {
     const name = `${limits && ', '}"rate ${rate.account}"`;
     policies += `${name};q=${integerOf(rate.perSecond)};qu="requests";w=1`;
@@ -61,42 +65,56 @@ export function tellLimits(
     headers['ratelimit-policy'] = policies;
     headers.ratelimit = limits;
   }
-  if (found.spend) headers['x-bursar-budget'] = budgetOf(found.spend, nowMs);
+  const spend = findTightest(seen, 'spend', nowMs);
+  if (spend) headers['x-bursar-budget'] = textOf(spend, nowMs).limit;
 }
 
-/**
- * The caps that leave least, of those that the request drew on and that may be told; a window that is
- * over says nothing.
- */
-function findTightest(
-  holds: readonly Hold[],
-  audience: LimitAudience,
-  nowMs: number,
-): { [M in Told]?: Tightest } {
-  const found: { [M in Meter]?: Tightest } = {};
+const countedMeters = ['requests', 'ingressBytes', 'egressBytes'] as const;
+
+/** The cap that leaves least, of those on a meter that the request drew on. */
+function findTightest(holds: readonly Hold[], meter: Told, nowMs: number): Tightest | null {
+  let found: Tightest | null = null;
   for (const { lease, amounts } of holds) {
-    if (lease.headroom.length === 0 || !audience.maySee(lease.account)) continue;
-    for (const cap of lease.headroom) {
-      const { meter } = cap;
-      if (!amounts[meter] || cap.resetMs <= nowMs) continue;
-      const before = found[meter];
-      const left = lease.leftOf(cap);
-      if (!before) found[meter] = { account: lease.account, cap, left };
-      else if (left < before.left) {
-        before.account = lease.account;
-        before.cap = cap;
-        before.left = left;
-      }
-    }
+    if (!amounts[meter]) continue;
+    const cap = lease.tightest(meter, nowMs);
+    if (!cap) continue;
+    const left = lease.leftOf(cap);
+    if (found === null || left < found.left) found = { account: lease.account, cap, left };
   }
   return found;
 }
 
-/** Decimal USD to six places, rounded down. */
-function budgetOf({ account, cap, left }: Tightest, nowMs: number): string {
-  const usd = (Math.floor(left / 1e6) / 1e6).toFixed(6);
-  const reset = cap.windowMs === Number.POSITIVE_INFINITY ? '' : `;t=${secondsUntil(cap, nowMs)}`;
-  return `"${usd}";window="${cap.window}"${reset};account="${account}"`;
+/** One text serves many answers, until what is left is another by a part in a thousand. */
+const texts = new WeakMap<Headroom, Text>();
+
+function textOf(tightest: Tightest, nowMs: number): Text {
+  const { cap, left } = tightest;
+  const seconds = secondsUntil(cap, nowMs);
+  const known = texts.get(cap);
+  if (known?.seconds === seconds && Math.abs(known.left - left) * 1000 < known.left) return known;
+  const text = { left, seconds, ...describe(tightest, seconds) };
+  texts.set(cap, text);
+  return text;
+}
+
+function describe(
+  { account, cap, left }: Tightest,
+  seconds: number,
+): Pick<Text, 'policy' | 'limit'> {
+  const { meter, window } = cap;
+  const reset = Number.isFinite(seconds) ? `;t=${seconds}` : '';
+  if (meter === 'spend') {
+    // Decimal USD to six places, rounded down.
+    const usd = (Math.floor(left / 1e6) / 1e6).toFixed(6);
+    return { policy: '', limit: `"${usd}";window="${window}"${reset};account="${account}"` };
+  }
+  const name = `"${meter}/${window} ${account}"`;
+  const unit = meter === 'requests' ? 'requests' : 'content-bytes';
+  const length = Number.isFinite(cap.windowMs) ? `;w=${cap.windowMs / 1000}` : '';
+  return {
+    policy: `${name};q=${integerOf(cap.limit)};qu="${unit}"${length}`,
+    limit: `${name};r=${integerOf(left)}${reset}`,
+  };
 }
 
 function secondsUntil({ resetMs }: Headroom, nowMs: number): number {

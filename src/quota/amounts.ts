@@ -13,6 +13,9 @@ export const amountMax = 2 ** 50;
 
 export type Sums = Record<Meter, bigint>;
 
+/** Sums of few enough amounts that they are safe integers. */
+export type Counts = Record<Meter, number>;
+
 /** What the ledger keeps of a token: nothing else tells whose one is that was made elsewhere. */
 export interface TokenFacts {
   /** In whose name it acts. */
@@ -37,6 +40,17 @@ export function emptySums(): Sums {
     ingressBytes: 0n,
     egressBytes: 0n,
     requests: 0n,
+  };
+}
+
+export function emptyCounts(): Counts {
+  return {
+    spend: 0,
+    storedBytes: 0,
+    storedObjects: 0,
+    ingressBytes: 0,
+    egressBytes: 0,
+    requests: 0,
   };
 }
 

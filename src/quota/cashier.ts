@@ -49,7 +49,7 @@ export class Cashier {
 
   /** Ends what an operation had reserved that is refused and not charged. */
   async refuse({ settlement }: Charge, timeMs: number): Promise<void> {
-    await this.accounts.giveBack(settlement?.held ?? [], timeMs);
+    if (settlement) await this.accounts.void(settlement, timeMs);
   }
 
   /** Posts what the stores' providers bill the operator; gives each use with its cost. */

@@ -4,8 +4,8 @@
 // throws, which is a bug, and after a rollback comes `discard`, before a commit `takeReached` and
 // `flush`; a post never exceeds its reservation.
 import { expiredTokenKeptMs } from '../../core/limits.ts';
-import { type Limits, meters } from '../../core/quota-terms.ts';
-import { addAmounts, type Draw, isEmpty, type Sums, type TokenFacts } from '../amounts.ts';
+import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
+import { type Draw, isEmpty, type Sums, type TokenFacts } from '../amounts.ts';
 import type { Reached } from '../limits/alarms.ts';
 import { limitSetOf, tightest } from '../limits/limit-set.ts';
 import {
@@ -20,10 +20,17 @@ import {
   type MarkedWindow,
   markedWindows,
   newAccountState,
-  settleLease,
 } from './account-state.ts';
 import { hasReached, nextAlarms, tellRefused, watchCaps } from './alarm-watch.ts';
-import type { DrawAnswer, DrawRequest, Settlement, Shortage } from './requests.ts';
+import { Posted } from './posted.ts';
+import type {
+  DrawAnswer,
+  DrawRequest,
+  Held,
+  HeldAccount,
+  Settlement,
+  Shortage,
+} from './requests.ts';
 
 /** Where accounts are durable; all of it in the transaction under way. */
 export interface AccountStorage {
@@ -52,8 +59,14 @@ interface Entry {
   isChanged: boolean;
   readonly windows: Set<MarkedWindow>;
   readonly holders: Set<string>;
+  /** Not yet in the state, which `#open` brings up to date. */
+  readonly posted: Posted;
   /** Below these counters no alarm is due; null: nobody has looked. */
   nextAlarms: Sums | null;
+}
+
+interface OpenHeld extends Held {
+  readonly entries: readonly Entry[];
 }
 
 /** Accounts kept, at about 3 KiB each. */
@@ -64,6 +77,8 @@ export class AccountBook {
   readonly #holder: string;
   readonly #kept = new Map<string, Entry>();
   readonly #changed = new Set<Entry>();
+  /** Of lists that many requests of a batch share. */
+  readonly #entriesOf = new Map<readonly HeldAccount[], readonly Entry[]>();
   #reached: Reached[] = [];
 
   /** `holder` names this run of the gateway: leases of other runs are dead. */
@@ -103,7 +118,7 @@ export class AccountBook {
    * began) is charged whatever the limits say. null: it is done; the accounts are kept.
    */
   post(settlement: Settlement, used: readonly Draw[], timeMs: number): Promise<void> | null {
-    if (this.#keeps(settlement.held) && this.#keeps(used)) {
+    if (this.#keepsHeld(settlement.held) && this.#keeps(used)) {
       this.#postKept(settlement, used, timeMs);
       return null;
     }
@@ -113,7 +128,15 @@ export class AccountBook {
   /** Takes off this run's lease what it does not need. */
   async giveBack(draws: readonly Draw[], timeMs: number): Promise<void> {
     await this.#load(draws);
-    for (const draw of draws) this.#settle(draw, timeMs);
+    for (const { account, amounts } of draws) {
+      this.#settle(this.#openBehind(account, timeMs), amounts, meters);
+    }
+  }
+
+  /** The same of what an operation held that is charged nothing. */
+  async void({ held }: Settlement, timeMs: number): Promise<void> {
+    await this.#loadHeld(held);
+    for (const group of held) this.#settleHeld(this.#openHeld(group, timeMs));
   }
 
   /** Who of these has not so much left, whatever is reserved; undefined: all have. */
@@ -172,6 +195,7 @@ export class AccountBook {
       if (entry) this.#changed.delete(entry);
       this.#kept.delete(account);
     }
+    this.#entriesOf.clear();
     return expired.length;
   }
 
@@ -192,6 +216,7 @@ export class AccountBook {
   async flush(): Promise<void> {
     for (const entry of this.#changed) {
       const { account, state } = entry;
+      entry.posted.bringIn();
       for (const holder of entry.holders) {
         const lease = state.leases.get(holder);
         if (lease && isEmpty(lease)) state.leases.delete(holder);
@@ -202,6 +227,7 @@ export class AccountBook {
       entry.holders.clear();
     }
     this.#changed.clear();
+    this.#entriesOf.clear();
     for (const account of this.#kept.keys()) {
       if (this.#kept.size <= keptMax) break;
       this.#kept.delete(account);
@@ -214,29 +240,62 @@ export class AccountBook {
     this.#reached = [];
     // Of what was flushed into the transaction that failed nobody knows what changed.
     this.#kept.clear();
+    this.#entriesOf.clear();
   }
 
   async #postLoaded(settlement: Settlement, used: readonly Draw[], timeMs: number): Promise<void> {
-    await this.#load(settlement.held);
+    await this.#loadHeld(settlement.held);
     await this.#load(used);
     this.#postKept(settlement, used, timeMs);
   }
 
   #postKept({ held, isMixed }: Settlement, used: readonly Draw[], timeMs: number): void {
-    if (!isMixed) checkCovered(held, used);
-    for (const draw of held) this.#settle(draw, timeMs);
-    for (const { account, amounts, token } of used) {
-      const entry = this.#open(account, timeMs);
+    const groups = held.map((group) => this.#openHeld(group, timeMs));
+    const payers = used.map(({ account }) => this.#openBehind(account, timeMs));
+    if (!isMixed) checkCovered(groups, used, payers);
+    for (const group of groups) this.#settleHeld(group);
+    for (const [i, { amounts, token }] of used.entries()) {
+      const entry = payers[i] as Entry;
       if (token) this.#meetToken(entry, token, null);
-      addAmounts(entry.state.used, amounts);
+      entry.posted.use(amounts);
       this.#change(entry);
     }
   }
 
-  #settle({ account, amounts }: Draw, timeMs: number): void {
-    const entry = this.#open(account, timeMs);
-    settleLease(entry.state, this.#holder, amounts);
+  #openHeld({ accounts, amounts }: Held, timeMs: number): OpenHeld {
+    const entries = this.#entriesIn(accounts);
+    for (const entry of entries) this.#beginWindows(entry, timeMs);
+    return { accounts, entries, amounts };
+  }
+
+  #settleHeld({ accounts, entries, amounts }: OpenHeld): void {
+    for (const [i, entry] of entries.entries()) {
+      this.#settle(entry, amounts, (accounts[i] as HeldAccount).limited);
+    }
+  }
+
+  #settle(entry: Entry, amounts: Draw['amounts'], limited: readonly Meter[]): void {
+    entry.posted.settle(amounts, limited);
     this.#change(entry, this.#holder);
+  }
+
+  #entriesIn(accounts: readonly HeldAccount[]): readonly Entry[] {
+    const known = this.#entriesOf.get(accounts);
+    if (known) return known;
+    const entries = accounts.map(({ account }) => this.#entryOf(account));
+    this.#entriesOf.set(accounts, entries);
+    return entries;
+  }
+
+  #keepsHeld(held: readonly Held[]): boolean {
+    for (const { accounts } of held) {
+      if (!this.#entriesOf.has(accounts) && !this.#keeps(accounts)) return false;
+    }
+    return true;
+  }
+
+  async #loadHeld(held: readonly Held[]): Promise<void> {
+    for (const { accounts } of held) await this.#load(accounts);
   }
 
   #keeps(accounts: readonly { account: string }[]): boolean {
@@ -249,7 +308,9 @@ export class AccountBook {
       if (this.#kept.has(account)) continue;
       const state = (await this.#storage.read(account)) ?? newAccountState();
       const changes = { windows: new Set<MarkedWindow>(), holders: new Set<string>() };
-      this.#kept.set(account, { account, state, isChanged: false, ...changes, nextAlarms: null });
+      const posted = new Posted(state, this.#holder);
+      const kept = { account, state, isChanged: false, ...changes, posted, nextAlarms: null };
+      this.#kept.set(account, kept);
     }
   }
 
@@ -260,15 +321,31 @@ export class AccountBook {
 
   /** An account that is kept, in the windows of now. */
   #open(account: string, timeMs: number): Entry {
+    const entry = this.#openBehind(account, timeMs);
+    entry.posted.bringIn();
+    return entry;
+  }
+
+  /** The same, to post to it: what was posted before need not be in its state. */
+  #openBehind(account: string, timeMs: number): Entry {
+    const entry = this.#entryOf(account);
+    this.#beginWindows(entry, timeMs);
+    return entry;
+  }
+
+  #entryOf(account: string): Entry {
     const entry = this.#kept.get(account);
     if (!entry) throw new Error(`${account} was not loaded`);
-    if (isWindowOver(entry.state, timeMs)) {
-      // What was reached in a window is to be told of that one.
-      if (entry.isChanged) this.#watch(entry);
-      for (const window of beginWindows(entry.state, timeMs)) entry.windows.add(window);
-      entry.nextAlarms = null;
-    }
     return entry;
+  }
+
+  #beginWindows(entry: Entry, timeMs: number): void {
+    if (!isWindowOver(entry.state, timeMs)) return;
+    entry.posted.bringIn();
+    // What was reached in a window is to be told of that one.
+    if (entry.isChanged) this.#watch(entry);
+    for (const window of beginWindows(entry.state, timeMs)) entry.windows.add(window);
+    entry.nextAlarms = null;
   }
 
   /** Its limits never change, so those that the ledger met first hold. */
@@ -289,7 +366,9 @@ export class AccountBook {
 
   #watch(entry: Entry): void {
     const { account, state } = entry;
-    if (!state.limits || (entry.nextAlarms && !hasReached(state, entry.nextAlarms))) return;
+    if (!state.limits) return;
+    entry.posted.bringIn();
+    if (entry.nextAlarms && !hasReached(state, entry.nextAlarms)) return;
     this.#reached.push(...watchCaps(account, state));
     entry.nextAlarms = nextAlarms(state);
   }
@@ -309,14 +388,23 @@ export class AccountBook {
   }
 }
 
-/** `held` has an account once at most, `used` perhaps more than once. */
-function checkCovered(held: readonly Draw[], used: readonly Draw[]): void {
-  for (const { account, amounts } of held) {
-    for (const meter of meters) {
-      let left = amounts[meter];
-      if (left === undefined) continue;
-      for (const draw of used) {
-        if (draw.account === account) left -= draw.amounts[meter] ?? 0;
+/** Throws if more was used than was held; an account may be in several of both. */
+function checkCovered(
+  held: readonly OpenHeld[],
+  used: readonly Draw[],
+  payers: readonly Entry[],
+): void {
+  for (const { accounts, entries } of held) {
+    for (const [i, { account, limited }] of accounts.entries()) {
+      const entry = entries[i] as Entry;
+      for (const meter of limited) {
+        let left = 0;
+        for (const group of held) {
+          for (const one of group.entries) if (one === entry) left += group.amounts[meter] ?? 0;
+        }
+        for (let j = 0; j < payers.length; j++) {
+          if (payers[j] === entry) left -= (used[j] as Draw).amounts[meter] ?? 0;
+        }
         if (left < 0) throw new Error(`a post exceeds its reservation of ${meter} in ${account}`);
       }
     }

@@ -1,21 +1,24 @@
 // What one account has leased to this run of the gateway and nobody holds yet, by limited meter.
-// Invariant: free amounts are safe integers and never less than 0; a meter without limit has none.
-import type { Meter } from '../../core/quota-terms.ts';
-import { amountMax, type MeterAmounts } from '../amounts.ts';
-import type { Headroom, LimitedToken } from './requests.ts';
+// Invariant: free amounts are safe integers and never less than 0; of a meter without limit there is
+// no end.
+import { type Meter, meters } from '../../core/quota-terms.ts';
+import { amountMax, type Counts, emptyCounts, type MeterAmounts } from '../amounts.ts';
+import type { Headroom, HeldAccount, LimitedToken } from './requests.ts';
+import type { Hold } from './reservation.ts';
 
 /** A lease should last about this long, so that the ledger is asked this often. */
 const lastsMs = 1000;
 /** As many times what an operation needs are wanted beside it, before any rate is known. */
 const ahead = 16;
-
-type Counts = Record<Meter, number>;
+/** With so many different companies of accounts it is held together before the lists are made anew. */
+const listsMax = 8;
 
 export class AccountLease {
   readonly account: string;
   /** Of a token, which the ledger may not know yet. */
   token: LimitedToken | undefined;
-  limited: readonly Meter[];
+  /** Itself and what of it is limited, as those who hold some of it tell the ledger. */
+  held: HeldAccount;
   /** Reservations and requests under way that come back to it. */
   holds = 0;
   /** When it was last drawn on, in the desk's rounds. */
@@ -26,44 +29,50 @@ export class AccountLease {
   /** Was something taken beyond the mark at which to ask for more? */
   isLow = false;
   /** What the ledger had left beside this when it last granted some; for those who ask. */
-  headroom: readonly Headroom[] = [];
-  readonly #free: Counts = none();
+  #headroom: readonly Headroom[] = [];
+  readonly #tightest: { [M in Meter]?: Headroom | undefined } = {};
+  /** When the first of their windows ends. */
+  #tightestUntilMs = 0;
+  #lists: (readonly HeldAccount[])[] = [];
+  readonly #free: Counts = emptyCounts();
   /** Below it more is asked for. */
-  readonly #mark: Counts = none();
-  readonly #takenSince: Counts = none();
+  readonly #mark: Counts = emptyCounts();
+  readonly #takenSince: Counts = emptyCounts();
   #askedMs = 0;
 
   constructor(account: string, limited: readonly Meter[], token?: LimitedToken) {
     this.account = account;
-    this.limited = limited;
+    this.held = { account, limited };
     this.token = token;
+    this.#freeUnlimited();
+  }
+
+  get limited(): readonly Meter[] {
+    return this.held.limited;
+  }
+
+  /** The accounts of `holds` from `from`, its own, to before `end`: the same list for the same ones. */
+  listWith(holds: readonly Hold[], from: number, end: number): readonly HeldAccount[] {
+    for (const list of this.#lists) if (isListOf(list, holds, from, end)) return list;
+    if (this.#lists.length === listsMax) this.#lists = [];
+    const list = holds.slice(from, end).map(({ held }) => held);
+    this.#lists.push(list);
+    return list;
   }
 
   /** Takes all of it or nothing. */
   take(amounts: MeterAmounts): boolean {
-    const { limited } = this;
-    // Neither less than nothing nor what is no number can be had: both compare as false.
-    for (const meter of limited) {
-      const amount = amounts[meter];
-      if (amount === undefined || amount === 0) continue;
-      if (!(amount >= 0 && amount <= this.#free[meter])) return false;
-    }
-    for (const meter of limited) {
-      const amount = amounts[meter];
-      if (amount === undefined || amount === 0) continue;
-      this.#free[meter] -= amount;
-      this.#takenSince[meter] += amount;
-      if (this.#free[meter] < this.#mark[meter]) this.isLow = true;
-    }
+    if (!holdsAll(this.#free, amounts)) return false;
+    addAll(this.#free, amounts, -1);
+    addAll(this.#takenSince, amounts, 1);
+    if (isBelow(this.#free, this.#mark)) this.isLow = true;
     return true;
   }
 
   /** Undoes a `take` of this turn. */
   untake(amounts: MeterAmounts): void {
-    for (const meter of this.limited) {
-      this.#free[meter] += amounts[meter] ?? 0;
-      this.#takenSince[meter] -= amounts[meter] ?? 0;
-    }
+    addAll(this.#free, amounts, 1);
+    addAll(this.#takenSince, amounts, -1);
   }
 
   /** Takes of `needed` what is there, and says in `taken` what. */
@@ -110,6 +119,35 @@ export class AccountLease {
     this.isLow = false;
   }
 
+  /** Takes note of what the ledger says that its caps leave. */
+  learn(headroom: readonly Headroom[]): void {
+    this.#headroom = headroom;
+    this.#tightestUntilMs = 0;
+  }
+
+  /** The cap on a meter that leaves least; a window that is over says nothing. */
+  tightest(meter: Meter, nowMs: number): Headroom | undefined {
+    if (nowMs >= this.#tightestUntilMs) this.#findTightest(nowMs);
+    return this.#tightest[meter];
+  }
+
+  #freeUnlimited(): void {
+    for (const meter of meters) {
+      if (!this.limited.includes(meter)) this.#free[meter] = Number.POSITIVE_INFINITY;
+    }
+  }
+
+  #findTightest(nowMs: number): void {
+    for (const meter of meters) this.#tightest[meter] = undefined;
+    this.#tightestUntilMs = Number.POSITIVE_INFINITY;
+    for (const cap of this.#headroom) {
+      if (cap.resetMs <= nowMs) continue;
+      this.#tightestUntilMs = Math.min(this.#tightestUntilMs, cap.resetMs);
+      const before = this.#tightest[cap.meter];
+      if (!before || cap.left < before.left) this.#tightest[cap.meter] = cap;
+    }
+  }
+
   /**
    * About what a cap leaves: what is not leased, and what is leased and free. What was reserved and
    * not used is missing from it until the ledger is asked again.
@@ -128,25 +166,71 @@ export class AccountLease {
       amounts ??= {};
       amounts[meter] = amount;
       this.#free[meter] = 0;
-      for (const cap of this.headroom) if (cap.meter === meter) cap.left += amount;
+      for (const cap of this.#headroom) if (cap.meter === meter) cap.left += amount;
     }
     return amounts;
   }
 
   /** Replaces what is limited; it must be `empty`. */
   limit(limited: readonly Meter[]): void {
-    this.limited = limited;
-    this.headroom = [];
+    this.held = { account: this.account, limited };
+    for (const meter of meters) {
+      this.#free[meter] = 0;
+      this.#takenSince[meter] = 0;
+    }
+    this.#freeUnlimited();
+    this.learn([]);
   }
 }
 
-function none(): Counts {
-  return {
-    spend: 0,
-    storedBytes: 0,
-    storedObjects: 0,
-    ingressBytes: 0,
-    egressBytes: 0,
-    requests: 0,
-  };
+// Meter by meter, since these are on the way of each request: a loop over names takes ten times as long.
+
+/** Neither less than nothing nor what is no number can be had: both compare as false. */
+function holdsAll(free: Counts, amounts: MeterAmounts): boolean {
+  const { spend = 0, storedBytes = 0, storedObjects = 0 } = amounts;
+  const { ingressBytes = 0, egressBytes = 0, requests = 0 } = amounts;
+  return (
+    spend >= 0 &&
+    spend <= free.spend &&
+    storedBytes >= 0 &&
+    storedBytes <= free.storedBytes &&
+    storedObjects >= 0 &&
+    storedObjects <= free.storedObjects &&
+    ingressBytes >= 0 &&
+    ingressBytes <= free.ingressBytes &&
+    egressBytes >= 0 &&
+    egressBytes <= free.egressBytes &&
+    requests >= 0 &&
+    requests <= free.requests
+  );
+}
+
+function addAll(counts: Counts, amounts: MeterAmounts, sign: 1 | -1): void {
+  counts.spend += sign * (amounts.spend ?? 0);
+  counts.storedBytes += sign * (amounts.storedBytes ?? 0);
+  counts.storedObjects += sign * (amounts.storedObjects ?? 0);
+  counts.ingressBytes += sign * (amounts.ingressBytes ?? 0);
+  counts.egressBytes += sign * (amounts.egressBytes ?? 0);
+  counts.requests += sign * (amounts.requests ?? 0);
+}
+
+function isBelow(counts: Counts, marks: Counts): boolean {
+  return (
+    counts.spend < marks.spend ||
+    counts.storedBytes < marks.storedBytes ||
+    counts.storedObjects < marks.storedObjects ||
+    counts.ingressBytes < marks.ingressBytes ||
+    counts.egressBytes < marks.egressBytes ||
+    counts.requests < marks.requests
+  );
+}
+
+function isListOf(
+  list: readonly HeldAccount[],
+  holds: readonly Hold[],
+  from: number,
+  end: number,
+): boolean {
+  if (list.length !== end - from) return false;
+  return list.every((held, i) => held === holds[from + i]?.held);
 }

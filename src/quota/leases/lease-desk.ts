@@ -14,6 +14,7 @@ import type {
   DrawAnswer,
   DrawRequest,
   Headroom,
+  HeldAccount,
   LimitedToken,
   Shortage,
 } from './requests.ts';
@@ -37,7 +38,7 @@ type Acquired = { ok: true; holds: Hold[] } | { ok: false; shortage: Shortage };
 /** What an operation needs of one account, and what memory held of it. */
 interface Claim {
   lease: AccountLease;
-  limited: readonly Meter[];
+  held: HeldAccount;
   needed: { [M in Meter]?: number };
   taken: { [M in Meter]?: number };
 }
@@ -164,8 +165,8 @@ export class LeaseDesk {
 
   /** Of `Reservation` only: what was posted was not charged after all. */
   free(holds: readonly Hold[]): void {
-    for (const { lease, limited, amounts } of holds) {
-      for (const meter of limited) this.#credit(lease, meter, amounts[meter] ?? 0);
+    for (const { lease, held, amounts } of holds) {
+      for (const meter of held.limited) this.#credit(lease, meter, amounts[meter] ?? 0);
     }
   }
 
@@ -200,7 +201,7 @@ export class LeaseDesk {
         return undefined;
       }
       lease.holds += 1;
-      holds.push({ lease, limited: lease.limited, amounts });
+      holds.push({ lease, held: lease.held, amounts });
     }
     for (const { lease } of holds) if (lease.isLow && !lease.isAsking) this.#topUpSoon(lease);
     return holds;
@@ -215,7 +216,10 @@ export class LeaseDesk {
       const before = gainsOf(claims);
       const answer = await this.#ask(claims);
       if (answer.ok) {
-        return { ok: true, holds: claims.map((claim) => ({ ...claim, amounts: claim.needed })) };
+        return {
+          ok: true,
+          holds: claims.map(({ lease, held, needed: amounts }) => ({ lease, held, amounts })),
+        };
       }
       const hasGained = gainsOf(claims) !== before;
       this.#giveUp(claims);
@@ -233,7 +237,7 @@ export class LeaseDesk {
       if (!lease) continue;
       let claim = claims.get(lease);
       if (!claim) {
-        claim = { lease, limited: lease.limited, needed: {}, taken: {} };
+        claim = { lease, held: lease.held, needed: {}, taken: {} };
         claims.set(lease, claim);
         lease.holds += 1;
         lease.round = this.#round;
@@ -270,7 +274,7 @@ export class LeaseDesk {
     }
     if (!answer.ok) return answer;
     for (const [i, claim] of lacking.entries()) {
-      claim.lease.headroom = answer.headroom[i] as Headroom[];
+      claim.lease.learn(answer.headroom[i] as Headroom[]);
       this.#enlarge(claim.lease, draws[i] as AccountDraw, answer.granted[i] as MeterAmounts);
     }
     return answer;
@@ -287,9 +291,9 @@ export class LeaseDesk {
   }
 
   #giveUp(claims: readonly Claim[]): void {
-    for (const { lease, limited, taken } of claims) {
+    for (const { lease, held, taken } of claims) {
       lease.holds -= 1;
-      for (const meter of limited) this.#credit(lease, meter, taken[meter] ?? 0);
+      for (const meter of held.limited) this.#credit(lease, meter, taken[meter] ?? 0);
     }
   }
 
@@ -312,7 +316,7 @@ export class LeaseDesk {
     for (const [i, lease] of leases.entries()) {
       lease.holds -= 1;
       lease.isAsking = false;
-      if (answer?.ok) lease.headroom = answer.headroom[i] as Headroom[];
+      if (answer?.ok) lease.learn(answer.headroom[i] as Headroom[]);
       const granted = answer?.ok ? (answer.granted[i] as MeterAmounts) : {};
       this.#enlarge(lease, draws[i] as AccountDraw, granted);
     }
@@ -373,14 +377,14 @@ function checkAmounts(amounts: MeterAmounts): void {
   }
 }
 
-function lackOf({ limited, needed, taken }: Claim): MeterAmounts {
+function lackOf({ held, needed, taken }: Claim): MeterAmounts {
   const lack: { [M in Meter]?: number } = {};
-  for (const meter of limited) lack[meter] = (needed[meter] ?? 0) - (taken[meter] ?? 0);
+  for (const meter of held.limited) lack[meter] = (needed[meter] ?? 0) - (taken[meter] ?? 0);
   return lack;
 }
 
-function isLacking({ limited, needed, taken }: Claim): boolean {
-  return limited.some((meter) => (taken[meter] ?? 0) < (needed[meter] ?? 0));
+function isLacking({ held, needed, taken }: Claim): boolean {
+  return held.limited.some((meter) => (taken[meter] ?? 0) < (needed[meter] ?? 0));
 }
 
 function gainsOf(claims: readonly Claim[]): number {

@@ -1,7 +1,7 @@
 // What the main thread asks of the ledger about limits, and what it is answered. Plain data: it
 // crosses threads. All but posts are requests of their own; posts travel in the operation's commit.
 import type { Limits, Meter, Window } from '../../core/quota-terms.ts';
-import type { Draw, MeterAmounts, TokenFacts } from '../amounts.ts';
+import type { MeterAmounts, TokenFacts } from '../amounts.ts';
 
 /** Sets amounts aside in several accounts: what is needed in all of them, or nothing at all. */
 export interface DrawRequest {
@@ -40,10 +40,25 @@ export interface Headroom {
   readonly resetMs: number;
 }
 
-/** What a posted reservation held, of the meters that were limited then; travels in the commit. */
+/** An account in which something is held, of the meters that were limited then. */
+export interface HeldAccount {
+  readonly account: string;
+  readonly limited: readonly Meter[];
+}
+
+/**
+ * What a step of a reservation held: the same in several accounts. Requests that hold in the same
+ * accounts share one list of them, which crosses threads once for all that cross together.
+ */
+export interface Held {
+  readonly accounts: readonly HeldAccount[];
+  readonly amounts: MeterAmounts;
+}
+
+/** What a posted reservation held; travels in the commit. */
 export interface Settlement {
-  /** Each account once. */
-  held: readonly Draw[];
+  /** An account may be in more than one. */
+  held: readonly Held[];
   /** Did limits change between its steps? Then more may be used than was held. */
   isMixed: boolean;
 }

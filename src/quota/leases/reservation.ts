@@ -1,14 +1,13 @@
 // What one operation has set aside. It is resolved exactly once, by a post or a void.
-import type { Meter } from '../../core/quota-terms.ts';
 import type { MeterAmounts } from '../amounts.ts';
 import type { AccountLease } from './account-lease.ts';
 import type { LeaseDesk } from './lease-desk.ts';
-import type { Settlement } from './requests.ts';
+import type { Held, HeldAccount, Settlement } from './requests.ts';
 
 /** Set aside in one account, of the meters that were limited then. */
 export interface Hold {
   readonly lease: AccountLease;
-  readonly limited: readonly Meter[];
+  readonly held: HeldAccount;
   readonly amounts: MeterAmounts;
 }
 
@@ -36,7 +35,7 @@ export class Reservation {
     if (this.#state !== 'open') throw new Error('a reservation was resolved twice');
     this.#state = 'posted';
     this.#desk.resolve(this, true);
-    return { held: sumHolds(this.holds), isMixed: this.isMixed };
+    return { held: groupHolds(this.holds), isMixed: this.isMixed };
   }
 
   /** After a post whose commit left no record, and so charged nothing: makes it all free again. */
@@ -54,40 +53,15 @@ export class Reservation {
   }
 }
 
-/**
- * By account. Accounts that hold the same share one object, which crosses threads as one: most do,
- * since what an operation asks of one it asks of the others.
- */
-function sumHolds(holds: readonly Hold[]): Held[] {
-  const all: Held[] = [];
-  const sums: { before: MeterAmounts | undefined; hold: Hold; amounts: MeterAmounts }[] = [];
-  for (const hold of holds) {
-    const { account } = hold.lease;
-    const held = all.find((one) => one.account === account);
-    const before = held?.amounts;
-    let sum = sums.find((one) => one.before === before && isAlike(one.hold, hold));
-    if (!sum) {
-      sum = { before, hold, amounts: addHold(before, hold) };
-      sums.push(sum);
-    }
-    if (held) held.amounts = sum.amounts;
-    else all.push({ account, amounts: sum.amounts });
+/** What an operation asks of one account it asks of others, so one or two groups are all there is. */
+function groupHolds(holds: readonly Hold[]): Held[] {
+  const groups: Held[] = [];
+  for (let from = 0; from < holds.length; ) {
+    const { lease, amounts } = holds[from] as Hold;
+    let end = from + 1;
+    while (holds[end]?.amounts === amounts) end += 1;
+    groups.push({ accounts: lease.listWith(holds, from, end), amounts });
+    from = end;
   }
-  return all;
-}
-
-interface Held {
-  account: string;
-  amounts: MeterAmounts;
-}
-
-function isAlike(one: Hold, other: Hold): boolean {
-  return one.amounts === other.amounts && one.limited === other.limited;
-}
-
-/** Meters without a limit are not held; of one that has, nothing may be. */
-function addHold(before: MeterAmounts | undefined, { limited, amounts }: Hold): MeterAmounts {
-  const sum: { [M in Meter]?: number } = { ...before };
-  for (const meter of limited) sum[meter] = (sum[meter] ?? 0) + (amounts[meter] ?? 0);
-  return sum;
+  return groups;
 }

@@ -1,10 +1,10 @@
 // The durable half of limits: what is refused, what crashes lose, and what is forgotten.
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Limits } from '#bursar/core/quota-terms.js';
+import { type Limits, meters } from '#bursar/core/quota-terms.js';
 import type { MeterAmounts } from '#bursar/quota/amounts.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { leasedOf, lostIn, usedIn } from '#bursar/quota/leases/account-state.js';
-import type { AccountDraw, DrawAnswer } from '#bursar/quota/leases/requests.js';
+import type { AccountDraw, DrawAnswer, Held } from '#bursar/quota/leases/requests.js';
 import { MemoryStorage } from './ledger-rig.ts';
 
 const alice = 'principal:cms/alice';
@@ -45,7 +45,13 @@ function draw(account: string, need: MeterAmounts, timeMs = nowMs): Promise<Draw
 
 /** Charges what `draw` has set aside. */
 async function post(account: string, amounts: MeterAmounts, timeMs = nowMs): Promise<void> {
-  await book.post({ held: [{ account, amounts }], isMixed: false }, [{ account, amounts }], timeMs);
+  const settlement = { held: [heldIn(account, amounts)], isMixed: false };
+  await book.post(settlement, [{ account, amounts }], timeMs);
+}
+
+function heldIn(account: string, amounts: MeterAmounts): Held {
+  const limited = meters.filter((meter) => amounts[meter] !== undefined);
+  return { accounts: [{ account, limited }], amounts };
 }
 
 const granted = (amounts: MeterAmounts) => ({ ok: true, granted: [amounts] });
@@ -110,7 +116,7 @@ describe('a post', () => {
   it('that exceeds what was reserved is a bug, also by a meter of which nothing was', async () => {
     await limit(alice, { requests: { day: 5 }, egressBytes: { day: 5 } });
     await draw(alice, { requests: 1, egressBytes: 0 });
-    const held = [{ account: alice, amounts: { requests: 1, egressBytes: 0 } }];
+    const held = [heldIn(alice, { requests: 1, egressBytes: 0 })];
     await book.read(cms, nowMs);
     const used = (amounts: MeterAmounts) => [{ account: alice, amounts }];
     const settlement = { held, isMixed: false };

@@ -4,6 +4,7 @@ import type { Limits } from '#bursar/core/quota-terms.js';
 import type { MeterAmounts } from '#bursar/quota/amounts.js';
 import { leasedOf } from '#bursar/quota/leases/account-state.js';
 import { LeaseDesk } from '#bursar/quota/leases/lease-desk.js';
+import type { Held } from '#bursar/quota/leases/requests.js';
 import type { Reservation } from '#bursar/quota/leases/reservation.js';
 import { LedgerRig } from './ledger-rig.ts';
 
@@ -23,6 +24,21 @@ async function limit(account: string, limits: Limits): Promise<void> {
   void rig.send((book, timeMs) => book.setLimits(account, limits, timeMs));
   await rig.settle();
   desk.setLimits(account, limits);
+}
+
+/** By account, what is limited of what is held. */
+function sumsOf(held: readonly Held[]): Record<string, MeterAmounts> {
+  const sums: Record<string, Record<string, number>> = {};
+  for (const { accounts, amounts } of held) {
+    for (const { account, limited } of accounts) {
+      sums[account] ??= {};
+      for (const meter of limited) {
+        const amount = amounts[meter] ?? 0;
+        if (amount > 0) sums[account][meter] = (sums[account][meter] ?? 0) + amount;
+      }
+    }
+  }
+  return sums;
 }
 
 const drawsOf = (amounts: MeterAmounts, accounts = [alice]) =>
@@ -144,7 +160,7 @@ describe('a reservation', () => {
     expect(desk.open).toBe(0);
   });
 
-  it('settles each account once, with the sum of its steps, of what is limited', async () => {
+  it('settles its steps, of what is limited in each account', async () => {
     await limit(alice, { requests: { day: 100 }, egressBytes: { day: 1000 } });
     await limit(cms, { requests: { day: 100 } });
     const both = [alice, cms];
@@ -152,13 +168,27 @@ describe('a reservation', () => {
     const extended = desk.extend(reservation, drawsOf({ egressBytes: 7 }, both));
     await rig.settle();
     expect(await extended).toBeUndefined();
-    expect(reservation.post()).toEqual({
-      held: [
-        { account: alice, amounts: { requests: 1, egressBytes: 7 } },
-        { account: cms, amounts: { requests: 1 } },
-      ],
-      isMixed: false,
+    const { held, isMixed } = reservation.post();
+    expect(isMixed).toBe(false);
+    expect(sumsOf(held)).toEqual({
+      [alice]: { requests: 1, egressBytes: 7 },
+      [cms]: { requests: 1 },
     });
+  });
+
+  it('shares its list of accounts with the next that holds in the same ones', async () => {
+    for (const account of [alice, cms]) await limit(account, { requests: { day: 100 } });
+    (await reserve({ requests: 1 }, [alice, cms])).void();
+    const posts = [];
+    for (let i = 0; i < 2; i++) posts.push((await reserve({ requests: 1 }, [alice, cms])).post());
+    const [first, second] = posts.map(({ held }) => held);
+    expect(first).toHaveLength(1);
+    expect(second?.[0]?.accounts).toBe(first?.[0]?.accounts);
+    // What was held under other limits is not the same.
+    await limit(cms, { egressBytes: { day: 100 } });
+    (await reserve({ requests: 1 }, [alice, cms])).void();
+    const { held } = (await reserve({ requests: 1 }, [alice, cms])).post();
+    expect(sumsOf(held)).toEqual({ [alice]: { requests: 1 }, [cms]: {} });
   });
 
   it('of which a step comes when it is over leaves nothing set aside', async () => {

@@ -299,8 +299,8 @@ class World {
       for (const meter of meters) {
         let held = 0n;
         for (const { reservation } of this.open) {
-          for (const { lease, limited, amounts } of reservation.holds) {
-            if (lease.account !== account || !limited.includes(meter)) continue;
+          for (const { held: one, amounts } of reservation.holds) {
+            if (one.account !== account || !one.limited.includes(meter)) continue;
             held += BigInt(amounts[meter] ?? 0);
           }
         }
