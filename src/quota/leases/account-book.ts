@@ -35,7 +35,7 @@ import type {
 /** Where accounts are durable; all of it in the transaction under way. */
 export interface AccountStorage {
   read(account: string): Promise<AccountState | undefined>;
-  /** Writes an account, and of its windows and leases those that changed. A lease may be gone. */
+  /** Writes an account, and of its windows those that changed. */
   write(account: string, state: AccountState, changes: AccountChanges): Promise<void>;
   /** Forgets an account. */
   remove(account: string): Promise<void>;
@@ -50,6 +50,7 @@ export interface AccountStorage {
 
 export interface AccountChanges {
   windows: ReadonlySet<MarkedWindow>;
+  /** Whose leases began or ended. */
   holders: ReadonlySet<string>;
 }
 
@@ -59,6 +60,8 @@ interface Entry {
   isChanged: boolean;
   readonly windows: Set<MarkedWindow>;
   readonly holders: Set<string>;
+  /** Who has a lease, as it was written last. */
+  readonly leased: Set<string>;
   /** Not yet in the state, which `#open` brings up to date. */
   readonly posted: Posted;
   /** Below these counters no alarm is due; null: nobody has looked. */
@@ -220,6 +223,11 @@ export class AccountBook {
       for (const holder of entry.holders) {
         const lease = state.leases.get(holder);
         if (lease && isEmpty(lease)) state.leases.delete(holder);
+        // Storage is told of those that begin and end.
+        const isLeased = state.leases.has(holder);
+        if (entry.leased.has(holder) === isLeased) entry.holders.delete(holder);
+        else if (isLeased) entry.leased.add(holder);
+        else entry.leased.delete(holder);
       }
       await this.#storage.write(account, state, entry);
       entry.isChanged = false;
@@ -308,8 +316,17 @@ export class AccountBook {
       if (this.#kept.has(account)) continue;
       const state = (await this.#storage.read(account)) ?? newAccountState();
       const changes = { windows: new Set<MarkedWindow>(), holders: new Set<string>() };
+      const leased = new Set(state.leases.keys());
       const posted = new Posted(state, this.#holder);
-      const kept = { account, state, isChanged: false, ...changes, posted, nextAlarms: null };
+      const kept = {
+        account,
+        state,
+        isChanged: false,
+        ...changes,
+        leased,
+        posted,
+        nextAlarms: null,
+      };
       this.#kept.set(account, kept);
     }
   }

@@ -26,10 +26,16 @@ export class MemoryStorage {
     written.used = copy.used;
     written.lost = copy.lost;
     for (const window of changes.windows) written.marks[window] = copy.marks[window];
+    const holders = new Set(written.leases.keys());
     for (const holder of changes.holders) {
+      if (copy.leases.has(holder)) holders.add(holder);
+      else holders.delete(holder);
+    }
+    written.leases = new Map();
+    for (const holder of holders) {
       const lease = copy.leases.get(holder);
-      if (lease) written.leases.set(holder, lease);
-      else written.leases.delete(holder);
+      if (!lease) throw new Error(`nobody was told that ${holder} has no lease any more`);
+      written.leases.set(holder, lease);
     }
     this.#pending.set(account, written);
   }
