@@ -1,0 +1,38 @@
+// The leaf of a record in the public log (DESIGN section 10). It shows nobody's business: whose it is
+// by pseudonyms, and what it says by a commitment that only who has the record and its salt can open.
+// Erasing the salt unlinks the record for ever; the leaf stays as it is.
+import { hash } from 'node:crypto';
+
+export const saltBytes = 16;
+
+export interface Leaf {
+  /** Pseudonym of the tenant of who asked. */
+  tenant: string;
+  /** Of the bucket's tenant, where that is another; null: it is not. */
+  bucketTenant: string | null;
+  /** base64url(SHA-256(salt ‖ record)). */
+  commitment: string;
+}
+
+/** `record`: its canonical text. */
+export function commitTo(salt: Uint8Array, record: string): Buffer {
+  return hash('sha256', Buffer.concat([salt, Buffer.from(record)]), 'buffer');
+}
+
+/** The bytes of the log's entry. */
+export function renderLeaf({ tenant, bucketTenant, commitment }: Leaf): Buffer {
+  const b = bucketTenant === null ? '' : `"b":"${bucketTenant}",`;
+  return Buffer.from(`{"v":1,"t":"${tenant}",${b}"c":"${commitment}"}`);
+}
+
+/** undefined: it is no leaf of this kind, which other logs may have. */
+export function parseLeaf(entry: Uint8Array): Leaf | undefined {
+  const text = Buffer.from(entry).toString('latin1');
+  const match = leafPattern.exec(text);
+  if (!match) return undefined;
+  const [, tenant = '', bucketTenant, commitment = ''] = match;
+  return { tenant, bucketTenant: bucketTenant ?? null, commitment };
+}
+
+const leafPattern =
+  /^\{"v":1,"t":"([A-Za-z0-9_-]{22})",(?:"b":"([A-Za-z0-9_-]{22})",)?"c":"([A-Za-z0-9_-]{43})"\}$/;

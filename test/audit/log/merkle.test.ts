@@ -1,0 +1,102 @@
+// The tree against the definition of RFC 6962, of each size up to some hundred and around tiles.
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import {
+  emptyRoot,
+  hashBytes,
+  hashLeaf,
+  isConsistent,
+  proveConsistency,
+  proveInclusion,
+  rootFromInclusion,
+  rootOf,
+  type TileReader,
+  tileWidth,
+} from '#bursar/audit/log/merkle.js';
+
+const leaves = Array.from({ length: 70_000 }, (_, i) => hashLeaf(Buffer.from(`leaf ${i}`)));
+
+/** MTH as it is defined, by recursion. */
+const known = new Map<string, Buffer>();
+function hashOf(from: number, to: number): Buffer {
+  if (to === from) return createHash('sha256').digest();
+  if (to - from === 1) return leaves[from] as Buffer;
+  const name = `${from}-${to}`;
+  let hash = known.get(name);
+  if (!hash) {
+    let split = 1;
+    while (split * 2 < to - from) split *= 2;
+    const node = createHash('sha256').update(Buffer.of(1));
+    hash = node
+      .update(hashOf(from, from + split))
+      .update(hashOf(from + split, to))
+      .digest();
+    known.set(name, hash);
+  }
+  return hash;
+}
+
+function tilesOf(size: number): TileReader {
+  return {
+    readTile: async (level, index, width) => {
+      const span = tileWidth ** level;
+      const first = index * tileWidth;
+      expect((first + width) * span).toBeLessThanOrEqual(size);
+      const hashes = Array.from({ length: width }, (_, i) =>
+        hashOf((first + i) * span, (first + i + 1) * span),
+      );
+      return Buffer.concat(hashes);
+    },
+  };
+}
+
+const edges = [255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537];
+const sizes = [...Array.from({ length: 70 }, (_, i) => i), ...edges];
+
+describe('a tree', () => {
+  it('has the root that RFC 6962 defines, at each size', async () => {
+    expect(await rootOf(tilesOf(0), 0)).toEqual(emptyRoot);
+    for (const size of sizes) expect(await rootOf(tilesOf(size), size)).toEqual(hashOf(0, size));
+  });
+
+  it('proves each leaf of it, and no other leaf, place, size or root', async () => {
+    for (const size of sizes) {
+      const indexes = size < 70 ? Array.from({ length: size }, (_, i) => i) : [0, 1, 254, size - 1];
+      for (const index of indexes) {
+        const proof = await proveInclusion(tilesOf(size), index, size);
+        const leaf = leaves[index] as Buffer;
+        expect(rootFromInclusion(leaf, { index, size, proof })).toEqual(hashOf(0, size));
+        const other = leaves[index + 1] as Buffer;
+        expect(rootFromInclusion(other, { index, size, proof })).not.toEqual(hashOf(0, size));
+        const at = index ^ 1;
+        expect(rootFromInclusion(leaf, { index: at, size, proof })).not.toEqual(
+          at < size ? hashOf(0, size) : hashOf(0, 0),
+        );
+        const long = [...proof, leaf];
+        expect(rootFromInclusion(leaf, { index, size, proof: long })).toBeUndefined();
+        const short = proof.slice(0, -1);
+        if (size > 1)
+          expect(rootFromInclusion(leaf, { index, size, proof: short })).toBeUndefined();
+      }
+    }
+  });
+
+  it('proves that it extends each smaller one, and no other', async () => {
+    for (const size of sizes) {
+      for (const old of sizes.filter((one) => one <= size)) {
+        const proof = await proveConsistency(tilesOf(size), old, size);
+        const head = { size, root: hashOf(0, size) };
+        const before = { size: old, root: hashOf(0, old) };
+        expect(isConsistent(before, head, proof)).toBe(true);
+        const altered = { size: old, root: Buffer.alloc(hashBytes, 7) };
+        expect(isConsistent(altered, head, proof)).toBe(false);
+        // Everything extends the tree without leaves.
+        const isAny = old === 0 && size > 0;
+        expect(isConsistent(before, { size, root: altered.root }, proof)).toBe(isAny);
+        expect(isConsistent(before, head, [...proof, head.root])).toBe(false);
+        if (proof.length > 0) expect(isConsistent(before, head, proof.slice(1))).toBe(false);
+        if (old < size) expect(isConsistent(head, before, proof)).toBe(false);
+      }
+    }
+  });
+});
