@@ -164,9 +164,13 @@ describeWithTool(versitygw, 'what an S3 store was asked', (path) => {
     const tally = new StoreTally(2);
     const quick = await rig.open({ retryPolicy: { triesMax: 2, pauseMsMin: 1, pauseMsMax: 1 } });
     await rig.proxy.refuse();
-    // Until the connections that were open are known to be none.
-    await new Promise((r) => setTimeout(r, 100));
     try {
+      // Until the connections that were open are known to be none.
+      for (let tries = 0; tries < 20; tries++) {
+        const before = new StoreTally(2);
+        await expect(quick.put(newId(), pieces, before)).rejects.toThrow();
+        if (useOf(before).puts === 0) break;
+      }
       await expect(quick.put(newId(), pieces, tally)).rejects.toThrow();
     } finally {
       await rig.proxy.accept();
