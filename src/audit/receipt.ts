@@ -1,0 +1,73 @@
+// A receipt: the proof that a record is in the log (C2SP tlog-proof@v1), whose extra data are what
+// opens the record's leaf: canonical JSON of pseudonyms, salt and the record itself, and the evidence
+// that the record names by its hash. So the leaf follows from the receipt alone. Pure.
+import { canonicalize, parseCanonical } from '../core/canonical-json.ts';
+import { commitTo, renderLeaf, saltBytes } from './leaf.ts';
+import { type ProofText, parseProof, renderProof } from './log/proof-text.ts';
+
+export interface Opening {
+  /** Pseudonym of the tenant of who asked. */
+  tenant: string;
+  /** Of the bucket's tenant, where that is another. */
+  bucketTenant: string | null;
+  salt: Buffer;
+  /** Canonical text. */
+  record: string;
+  /** What the record's `evidenceHash` is of; null: the record has none. */
+  evidence: unknown;
+}
+
+export interface Receipt extends Opening, Omit<ProofText, 'extra'> {}
+
+/** The text that is handed out; `record` must be canonical, as all records are. */
+export function renderReceipt({ index, proof, checkpoint, ...opening }: Receipt): string {
+  const { tenant, bucketTenant, salt, record, evidence } = opening;
+  const members = [
+    bucketTenant === null ? '' : `"b":"${bucketTenant}",`,
+    evidence === null ? '' : `"evidence":${canonicalize(evidence)},`,
+    `"record":${record},"salt":"${salt.toString('base64url')}","t":"${tenant}"`,
+  ];
+  const extra = Buffer.from(`{${members.join('')}}`);
+  return renderProof({ extra, index, proof, checkpoint });
+}
+
+/** undefined: it is no receipt. Nothing of it is verified. */
+export function parseReceipt(text: string): Receipt | undefined {
+  const found = parseProof(text);
+  const opening = found?.extra && parseOpening(found.extra);
+  if (!opening) return undefined;
+  const { index, proof, checkpoint } = found;
+  return { ...opening, index, proof, checkpoint };
+}
+
+/** The bytes of the leaf that it opens. */
+export function leafOf({ tenant, bucketTenant, salt, record }: Opening): Buffer {
+  const commitment = commitTo(salt, record).toString('base64url');
+  return renderLeaf({ tenant, bucketTenant, commitment });
+}
+
+function parseOpening(extra: Buffer): Opening | undefined {
+  const value = parseCanonical(extra);
+  if (!isObject(value)) return undefined;
+  const { b, evidence, record, salt, t, ...rest } = value;
+  if (Object.keys(rest).length > 0 || !isObject(record) || !isPseudonym(t)) return undefined;
+  if ('b' in value && !isPseudonym(b)) return undefined;
+  if ('evidence' in value && !isObject(evidence)) return undefined;
+  const saltOf = typeof salt === 'string' ? Buffer.from(salt, 'base64url') : undefined;
+  if (saltOf?.length !== saltBytes || saltOf.toString('base64url') !== salt) return undefined;
+  return {
+    tenant: t,
+    bucketTenant: isPseudonym(b) ? b : null,
+    salt: saltOf,
+    record: canonicalize(record),
+    evidence: evidence ?? null,
+  };
+}
+
+function isPseudonym(value: unknown): value is string {
+  return typeof value === 'string' && /^[A-Za-z0-9_-]{22}$/.test(value);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
