@@ -14,8 +14,9 @@ export interface Leaf {
   commitment: string;
 }
 
-/** `record`: its canonical text. */
+/** `record`: its canonical text. Throws for a salt of another length: where it ends must be known. */
 export function commitTo(salt: Uint8Array, record: string): Buffer {
+  if (salt.length !== saltBytes) throw new RangeError(`a salt of ${salt.length} bytes`);
   return hash('sha256', Buffer.concat([salt, Buffer.from(record)]), 'buffer');
 }
 
@@ -34,5 +35,6 @@ export function parseLeaf(entry: Uint8Array): Leaf | undefined {
   return { tenant, bucketTenant: bucketTenant ?? null, commitment };
 }
 
+/** Of 16 and of 32 bytes. The last letter leaves no bits over, so that each has one text only. */
 const leafPattern =
-  /^\{"v":1,"t":"([A-Za-z0-9_-]{22})",(?:"b":"([A-Za-z0-9_-]{22})",)?"c":"([A-Za-z0-9_-]{43})"\}$/;
+  /^\{"v":1,"t":"([\w-]{21}[AQgw])",(?:"b":"([\w-]{21}[AQgw])",)?"c":"([\w-]{42}[AEIMQUYcgkosw048])"\}$/;

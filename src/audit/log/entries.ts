@@ -5,8 +5,9 @@ import { tileWidth } from './merkle.ts';
 /** The most that a length of two bytes tells. */
 export const entryBytesMax = 65_535;
 
-/** Throws for an entry that is too long. */
+/** Throws for an entry that is too long, and for more than a bundle holds. */
 export function renderEntries(entries: readonly Uint8Array[]): Buffer {
+  if (entries.length > tileWidth) throw new RangeError(`a bundle of ${entries.length} entries`);
   const parts = entries.flatMap((entry) => {
     if (entry.length > entryBytesMax) throw new RangeError(`an entry of ${entry.length} bytes`);
     const length = Buffer.allocUnsafe(2);

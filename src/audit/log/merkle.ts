@@ -110,7 +110,8 @@ export function rootFromInclusion(
   leafHash: Uint8Array,
   { index, size, proof }: { index: number; size: number; proof: readonly Uint8Array[] },
 ): Buffer | undefined {
-  if (!(Number.isSafeInteger(size) && index >= 0 && index < size)) return undefined;
+  if (!Number.isSafeInteger(index) || !Number.isSafeInteger(size)) return undefined;
+  if (index < 0 || index >= size) return undefined;
   let node: Buffer = Buffer.from(leafHash);
   let at = index;
   let last = size - 1;
@@ -138,6 +139,7 @@ export interface TreeHead {
 
 /** Does the proof show that `head` extends `old`? RFC 9162 section 2.1.4.2. */
 export function isConsistent(old: TreeHead, head: TreeHead, proof: readonly Uint8Array[]): boolean {
+  if (!Number.isSafeInteger(old.size) || !Number.isSafeInteger(head.size)) return false;
   if (old.size > head.size || old.size < 0) return false;
   if (old.size === head.size) return proof.length === 0 && isSame(old.root, head.root);
   if (old.size === 0) return proof.length === 0 && isSame(old.root, emptyRoot);
@@ -192,10 +194,13 @@ async function hashComplete(
   const first = from / tileWidth ** level;
   const index = Math.floor(first / tileWidth);
   const tile = await tiles.readTile(level, index, widthOfTile(level, index, size));
-  const start = first % tileWidth;
-  return hashRow(
-    tile.subarray(start * hashBytes, (start + count / tileWidth ** level) * hashBytes),
-  );
+  const start = (first % tileWidth) * hashBytes;
+  const row = tile.subarray(start, start + (count / tileWidth ** level) * hashBytes);
+  // Of a shorter tile the hash would be that of another subtree.
+  if (row.length * tileWidth ** level !== count * hashBytes) {
+    throw new RangeError(`tile ${level}/${index} has ${tile.length} bytes`);
+  }
+  return hashRow(row);
 }
 
 /** Root above a row of 1, 2, 4, … hashes. */
@@ -220,8 +225,9 @@ function splitOf(count: number): number {
   return split;
 }
 
+/** Not by logarithms: those of 2**48 and of 2**48 + 1 are the same number. */
 function isPowerOf2(count: number): boolean {
-  return Number.isInteger(Math.log2(count));
+  return count === 1 || (count > 1 && splitOf(count) * 2 === count);
 }
 
 function isSame(one: Uint8Array, other: Uint8Array): boolean {

@@ -40,10 +40,13 @@ export interface Note {
 const noteBytesMax = 1024 * 1024;
 const signaturesMax = 100;
 const keyNamePattern = /^[^\s+\p{Z}\p{C}]+$/u;
+/** Unicode counts one more character among spaces than regular expressions do. */
+const signaturePattern = /^— ([^\s\u0085+]+) ([A-Za-z0-9+/]+={0,2})$/;
 
-/** Throws for a name that no key may have. */
+/** Throws for a name that no key may have, and for a key of another length. */
 export function noteKey(name: string, publicKey: Uint8Array, type: NoteKey['type']): NoteKey {
   if (!keyNamePattern.test(name)) throw new Error(`${JSON.stringify(name)} is no name of a key`);
+  if (publicKey.length !== 32) throw new Error(`a public key of ${publicKey.length} bytes`);
   const typed = Buffer.concat([Buffer.of(type), publicKey]);
   const id = hash('sha256', Buffer.concat([Buffer.from(`${name}\n`), typed]), 'hex').slice(0, 8);
   return { name, type, publicKey: Buffer.from(publicKey), id };
@@ -68,6 +71,7 @@ export function parseVerifier(line: string): NoteKey | undefined {
   const [, name = '', id, base64 = ''] = match;
   const typed = Buffer.from(base64, 'base64');
   const type = typed[0];
+  if (typed.toString('base64') !== base64) return undefined;
   if (typed.length !== 33 || (type !== ed25519 && type !== cosignature)) return undefined;
   if (!keyNamePattern.test(name)) return undefined;
   const key = noteKey(name, typed.subarray(1), type);
@@ -88,9 +92,12 @@ export function renderSignature({ name, id }: NoteKey, bytes: Uint8Array): strin
   return `— ${name} ${Buffer.concat([Buffer.from(id, 'hex'), bytes]).toString('base64')}\n`;
 }
 
-/** undefined: it is no signed note. Nothing of it is verified. */
+/**
+ * undefined: it is no signed note. Nothing of it is verified. Where it came as bytes, whoever
+ * decodes them must refuse those that are not UTF-8, and keep all others (`ignoreBOM`).
+ */
 export function parseNote(note: string): Note | undefined {
-  if (Buffer.byteLength(note) > noteBytesMax) return undefined;
+  if (Buffer.byteLength(note) > noteBytesMax || /\p{Cs}/u.test(note)) return undefined;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
   if (/[\u0000-\u0009\u000b-\u001f]/.test(note)) return undefined;
   const blank = note.lastIndexOf('\n\n');
@@ -99,7 +106,7 @@ export function parseNote(note: string): Note | undefined {
   if (lines.length > signaturesMax) return undefined;
   const signatures: NoteSignature[] = [];
   for (const line of lines) {
-    const match = /^— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})$/.exec(line);
+    const match = signaturePattern.exec(line);
     if (!match) return undefined;
     const [, name = '', base64 = ''] = match;
     const bytes = Buffer.from(base64, 'base64');

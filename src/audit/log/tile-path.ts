@@ -9,8 +9,8 @@ export interface TileName {
   width: number;
 }
 
-/** More than a log can have come to in level 0 with safe integers. */
-const pathMax =
+/** Six groups: as many digits as a safe integer may have, and more. */
+const tilePattern =
   /^tile\/(entries|[0-9]|[1-5][0-9]|6[0-3])\/((?:x[0-9]{3}\/){0,5}[0-9]{3})(?:\.p\/([1-9][0-9]{0,2}))?$/;
 
 /** `tile/0/x001/234.p/5`: below the log's own address. */
@@ -23,7 +23,7 @@ export function pathOfTile({ level, index, width }: TileName): string {
 
 /** undefined: it names no tile. */
 export function parseTilePath(path: string): TileName | undefined {
-  const match = pathMax.exec(path);
+  const match = tilePattern.exec(path);
   if (!match) return undefined;
   const [, level = '', groups = '', width] = match;
   const index = Number(groups.replace(/[x/]/g, ''));
@@ -32,5 +32,6 @@ export function parseTilePath(path: string): TileName | undefined {
     index,
     width: width === undefined ? tileWidth : Number(width),
   };
-  return name.width <= tileWidth && pathOfTile(name) === path ? name : undefined;
+  if (!Number.isSafeInteger(index) || name.width > tileWidth) return undefined;
+  return pathOfTile(name) === path ? name : undefined;
 }
