@@ -15,6 +15,7 @@ import { openDatabase, type Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
+import { LogHead } from '../gateway/log-head.ts';
 import type { Rooms } from '../gateway/rooms.ts';
 import { type GatewayOptions, startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
@@ -75,6 +76,7 @@ export async function wire(config: Config, folder: DataFolder): Promise<WiredGat
 
 async function start(config: Config, folder: DataFolder, closers: Closers): Promise<WiredGateway> {
   const prices = new StorePrices(config, Date.now());
+  const log = new LogHead();
   let alarms: AlarmTeller | undefined;
   // Those that come before it is there are in the database.
   let metrics: Metrics | undefined;
@@ -126,7 +128,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
-  const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, bookOf, publicUrl });
+  const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, bookOf, publicUrl, log });
   startSweeper(config, rooms, opening.stores, closers);
   startStorageTimer(rooms, closers);
   const usageRollUp = startRollUp(parts);
@@ -253,6 +255,7 @@ type Books = Pick<
   | 'rates'
   | 'bookOf'
   | 'publicUrl'
+  | 'log'
 >;
 
 function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {

@@ -18,6 +18,7 @@ import type { Rates } from '../quota/rates.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
+import type { LogHead } from './log-head.ts';
 import type { StoreList } from './store-list.ts';
 
 /** The rooms as the S3 operations use them. */
@@ -35,6 +36,8 @@ export interface Rooms {
   /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
   publicUrl(): string;
   ledger: Ledger;
+  /** The newest checkpoint of the audit log. */
+  log: LogHead;
   journals: Journals;
   /** Ids for extents that are about to be written. */
   intents: IntentPool;

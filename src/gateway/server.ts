@@ -113,6 +113,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     grants: rooms.grants,
     mounts: rooms.mounts,
     buckets: rooms.buckets,
+    log: rooms.log,
     desk: {
       setLimits: (account, limits) => {
         rooms.desk.setLimits(account, limits);

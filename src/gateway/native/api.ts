@@ -7,6 +7,7 @@ import type { RequestFacts } from '../../authz/grants/access-request.ts';
 import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { readLimits } from '../../quota/leases/account-tables.ts';
+import { addLogRoutes } from '../log-routes.ts';
 import type { Origin } from '../trusted-proxies.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
 import { alarmRoutes } from './alarm-routes.ts';
@@ -121,6 +122,7 @@ function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
     reply.type(contentType).header('cache-control', 'no-store');
     return reply.send(await deps.metrics.render());
   });
+  addLogRoutes(native, deps);
   addWellKnown(native, deps);
   const refuse = async () => {
     throw new Refusal('NotFound');

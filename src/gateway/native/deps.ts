@@ -74,7 +74,7 @@ export interface NativeEntry {
   refused?: ErrorCode;
 }
 
-export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets'> {
+export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets' | 'log'> {
   directory: Directory;
   /** Told of an account's limits as they are durable. */
   desk: Pick<LeaseDesk, 'setLimits'>;
