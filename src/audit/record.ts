@@ -60,6 +60,10 @@ export interface RecordSeal {
   timeMs: number;
   storedBytes: number;
   storedObjects: number;
+  /** It made a version of its object, whose `seq` is the index. */
+  makesVersion?: boolean | undefined;
+  /** `seq` of the version that it replaced or deleted. */
+  supersededSeq?: number | undefined;
   /** What it was charged, picodollars; null: nobody was charged. */
   cost: bigint | null;
   /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
@@ -115,10 +119,12 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     storageCost: seal.storageCost ? formatUsd(seal.storageCost) : undefined,
     storedBytes: seal.storedBytes,
     storedObjects: seal.storedObjects,
+    supersedes: seal.supersededSeq,
     target: draft.target ?? undefined,
     tenant: draft.tenant,
     time: new Date(seal.timeMs).toISOString(),
     tokens: draft.tokens ?? undefined,
+    version: seal.makesVersion ? seal.index : undefined,
   });
 }
 

@@ -9,6 +9,10 @@ export interface StorageDelta {
   billed: readonly BilledDelta[];
   /** The object that was deleted or replaced. Null: none, or a damaged one. */
   ended: EndedObject | null;
+  /** It made a version, whose `seq` is the index of its record. */
+  makesVersion?: true;
+  /** `seq` of the version that it replaced or deleted. */
+  supersededSeq?: number;
 }
 
 /** Bytes added to what is billed of a class; less than 0: removed. */

@@ -80,7 +80,8 @@ export async function restoreObject(
     storedObjects: 1,
     billed: [added],
     ended: null,
-  };
+    makesVersion: true,
+  } as const;
   return { ok: true, storage, result: null };
 }
 

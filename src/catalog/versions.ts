@@ -27,6 +27,7 @@ import {
   noStorage,
   type Outcome,
   refused,
+  type StorageDelta,
 } from './outcome.ts';
 
 export type ChecksumType = 'COMPOSITE' | 'FULL_OBJECT';
@@ -257,6 +258,7 @@ export async function deleteObject(
     storedObjects: -1,
     billed: [removalOf(current)],
     ended: endOf(current),
+    supersededSeq: current.seq,
   };
   return { ok: true, storage, result: null };
 }
@@ -348,11 +350,13 @@ export async function replaceCurrent(
   if (current) await supersede(tx, change, current, seq);
   const added = await insertVersion(tx, bucket, { key, createdMs: timeMs, object }, moment);
   await noteChange(tx, { store: bucket.store, bucketId: change.bucketId, key }, moment);
-  const storage = {
+  const storage: StorageDelta = {
     storedBytes: object.sizeBytes - (current?.sizeBytes ?? 0),
     storedObjects: current ? 0 : 1,
     billed: current ? [added, removalOf(current)] : [added],
     ended: current && endOf(current),
+    makesVersion: true,
+    ...(current && { supersededSeq: current.seq }),
   };
   return { ok: true, storage, result: null };
 }
