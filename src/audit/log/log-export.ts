@@ -1,0 +1,183 @@
+// Copies a log as plain files, so that a static web server or a bucket can serve it. Invariants:
+// nothing is written that does not lead to the signed root; the checkpoint comes last, so whoever
+// finds it finds all that it is of; and it is replaced only by one whose log extends it.
+// Specification: C2SP tlog-tiles.
+import { type Checkpoint, openCheckpoint, parseCheckpoint } from './checkpoint.ts';
+import type { LogSource } from './log-source.ts';
+import { rootOf, tileHeight, tileWidth } from './merkle.ts';
+import { type NoteKey, parseNote } from './note.ts';
+import { pathOfTile } from './tile-path.ts';
+import { LogDamage, type VerifiedFile, VerifiedLog } from './verified-log.ts';
+
+/** Where it is written to. */
+export interface LogTarget extends LogSource {
+  /** Whole or not at all; it need not be durable yet. */
+  write(path: string, bytes: Uint8Array): Promise<void>;
+  /** All that was written becomes durable. */
+  settle(): Promise<void>;
+  /** Of a full tile: the partial ones that it makes needless may go. */
+  dropPartials(path: string): Promise<void>;
+}
+
+export interface ExportOptions {
+  log: LogSource;
+  target: LogTarget;
+  /** Of the log. */
+  keys: readonly NoteKey[];
+  /** What is written as `key`. */
+  keyText: string;
+  /** Looks at all files, not only at those that the checkpoint in the target does not know. */
+  isWhole?: boolean;
+  /** Entries that are done, of how many. */
+  onProgress?: (done: number, total: number) => void;
+}
+
+export interface ExportReport {
+  origin: string;
+  size: number;
+  /** Of the target before; null: it had none. */
+  sizeBefore: number | null;
+  files: number;
+  bytes: number;
+}
+
+/** Files that are read and written at the same time. */
+const windowMax = 16;
+
+/** Throws `LogDamage` for a log that is not what it should be, and errors of source and target. */
+export async function exportLog(options: ExportOptions): Promise<ExportReport> {
+  const { log, target, keys, keyText } = options;
+  const note = (await log.read('checkpoint'))?.toString();
+  if (note === undefined) throw new LogDamage(`${log.name} has no checkpoint`);
+  const head = open(note, keys, log.name);
+  const before = await readCheckpoint(target);
+  const verified = await openExtension(log, target, { head, before });
+  const written = new Written(target);
+  const from = options.isWhole || !before ? 0 : before.size;
+  await copyTiles(verified, written, { ...options, from });
+  await written.replace('key', Buffer.from(keyText));
+  await target.settle();
+  await written.replace('checkpoint', Buffer.from(note));
+  await target.settle();
+  for (const path of fullNow(before?.size ?? 0, head.size)) await target.dropPartials(path);
+  const { origin, size } = head;
+  const { files, bytes } = written;
+  return { origin, size, sizeBefore: before?.size ?? null, files, bytes };
+}
+
+function open(note: string, keys: readonly NoteKey[], name: string): Checkpoint {
+  try {
+    return openCheckpoint(note, keys).checkpoint;
+  } catch (error) {
+    throw new LogDamage(`checkpoint of ${name}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** Of the target: it was verified before it was written, maybe by a key that is gone. */
+async function readCheckpoint(target: LogTarget): Promise<Checkpoint | undefined> {
+  const note = (await target.read('checkpoint'))?.toString();
+  if (note === undefined) return undefined;
+  const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '');
+  if (!checkpoint) throw new LogDamage(`the checkpoint in ${target.name} is none`);
+  return checkpoint;
+}
+
+async function openExtension(
+  log: LogSource,
+  target: LogTarget,
+  { head, before }: { head: Checkpoint; before: Checkpoint | undefined },
+): Promise<VerifiedLog> {
+  if (before && before.origin !== head.origin) {
+    throw new LogDamage(`${target.name} is of ${before.origin}, not of ${head.origin}`);
+  }
+  if (before && before.size > head.size) {
+    const sizes = `${head.size} entries; the one in ${target.name} has ${before.size}`;
+    throw new LogDamage(`the log was rolled back: it has ${sizes}`);
+  }
+  const verified = await VerifiedLog.open(head, log, [target]);
+  if (before && !(await rootOf(verified, before.size)).equals(before.root)) {
+    throw new LogDamage(`the log was rewritten: it does not extend the one in ${target.name}`);
+  }
+  return verified;
+}
+
+async function copyTiles(
+  verified: VerifiedLog,
+  written: Written,
+  { target, from, onProgress }: ExportOptions & { from: number },
+): Promise<void> {
+  const { size } = verified.head;
+  const copy = async (file: VerifiedFile): Promise<void> => {
+    if (file.source !== target) await written.replace(file.path, file.bytes);
+  };
+  const bundles = rangeOf(0, from, size);
+  let done = bundles.first * tileWidth;
+  await inWindow(bundles, async (index) => {
+    await copy(await verified.tile(0, index));
+    const bundle = await verified.bundle(index);
+    await copy(bundle);
+    done = Math.min(done + tileWidth, size);
+    onProgress?.(done, size);
+  });
+  for (let level = 1; tileWidth ** level <= size; level += 1) {
+    await inWindow(rangeOf(level, from, size), async (index) => {
+      await copy(await verified.tile(level, index));
+    });
+  }
+}
+
+/** Tiles of a level that a tree of `size` has, and one of `from` has not whole. */
+function rangeOf(level: number, from: number, size: number): { first: number; end: number } {
+  const span = tileWidth ** (level + 1);
+  const hashes = Math.floor(size / tileWidth ** level);
+  return { first: Math.floor(from / span), end: Math.ceil(hashes / tileWidth) };
+}
+
+/** Tiles and bundles that were partial in the smaller tree and are full in the other one. */
+function* fullNow(before: number, size: number): Generator<string> {
+  for (let level = 0; level * tileHeight < 53; level += 1) {
+    const index = Math.floor(before / tileWidth ** (level + 1));
+    if ((index + 1) * tileWidth ** (level + 1) > size) continue;
+    yield pathOfTile({ level, index, width: tileWidth });
+    if (level === 0) yield pathOfTile({ level: 'entries', index, width: tileWidth });
+  }
+}
+
+async function inWindow(
+  { first, end }: { first: number; end: number },
+  work: (index: number) => Promise<void>,
+): Promise<void> {
+  let next = first;
+  let isOver = false;
+  const lane = async (): Promise<void> => {
+    while (next < end && !isOver) await work(next++);
+  };
+  const lanes = Array.from({ length: Math.min(windowMax, end - first) }, () =>
+    lane().catch((error) => {
+      isOver = true;
+      throw error;
+    }),
+  );
+  // A lane that goes on after another has failed must not write behind the caller's back.
+  const outcomes = await Promise.allSettled(lanes);
+  const failed = outcomes.find(({ status }) => status === 'rejected');
+  if (failed?.status === 'rejected') throw failed.reason;
+}
+
+/** Counts what is written, and leaves alone what is there already. */
+class Written {
+  files = 0;
+  bytes = 0;
+  readonly #target: LogTarget;
+
+  constructor(target: LogTarget) {
+    this.#target = target;
+  }
+
+  async replace(path: string, bytes: Buffer): Promise<void> {
+    if ((await this.#target.read(path))?.equals(bytes)) return;
+    await this.#target.write(path, bytes);
+    this.files += 1;
+    this.bytes += bytes.length;
+  }
+}
