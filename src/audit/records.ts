@@ -1,23 +1,6 @@
-// The records' table: appended to by the ledger alone, searched by admins and auditors.
-import type { Reader, SqlValue, Tx } from '../core/database.ts';
+// The records' table as admins and auditors search it; the ledger appends to it (record-log.ts).
+import type { Reader, SqlValue } from '../core/database.ts';
 import { textSuccessor } from '../core/text-order.ts';
-import { type RecordDraft, type RecordSeal, renderRecord } from './record.ts';
-
-/** Appends one record at `seal.index`. */
-export async function appendRecord(tx: Tx, draft: RecordDraft, seal: RecordSeal): Promise<void> {
-  await tx.run(
-    'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
-    seal.index,
-    seal.timeMs,
-    draft.tenant,
-    draft.principal,
-    draft.action,
-    draft.bucket ?? null,
-    draft.key ?? null,
-    draft.bucketTenant ?? null,
-    renderRecord(draft, seal),
-  );
-}
 
 /** Up to `max` records from the index on, in log order; there are no gaps. */
 export async function readRecordsFrom(read: Reader, index: number, max: number): Promise<string[]> {

@@ -1,7 +1,7 @@
 // Gives what accounts reached of their limits its places in the log, at the end of the batch that did
 // it. Invariant: alarm, record and what it tells of are one transaction, so there is one of each or
 // none.
-import { appendRecord } from '../audit/records.ts';
+import type { RecordLog } from '../audit/record-log.ts';
 import { findBucket } from '../catalog/buckets.ts';
 import { noStorage } from '../catalog/outcome.ts';
 import type { Reader, Tx } from '../core/database.ts';
@@ -10,25 +10,24 @@ import { parseAccount } from '../quota/accounts.ts';
 import { amountText } from '../quota/cap-report.ts';
 import { type Alarm, appendAlarm, type Reached } from '../quota/limits/alarms.ts';
 
-/** `takeIndex` gives the log index of a record that is about to be appended. */
 export async function soundAlarms(
   tx: Tx,
   all: readonly Reached[],
-  { takeIndex, timeMs }: { takeIndex: () => number; timeMs: number },
+  { log, timeMs }: { log: RecordLog; timeMs: number },
 ): Promise<Alarm[]> {
   const alarms: Alarm[] = [];
   for (const reached of all) {
-    const id = takeIndex();
+    const id = log.size;
     const { token: _, ...told } = reached;
     const alarm = { ...told, ...(await holderOf(tx, reached)), id, timeMs };
     await appendAlarm(tx, alarm);
-    await recordAlarm(tx, alarm);
+    await recordAlarm(log, alarm);
     alarms.push(alarm);
   }
   return alarms;
 }
 
-function recordAlarm(tx: Tx, alarm: Alarm): Promise<void> {
+function recordAlarm(log: RecordLog, alarm: Alarm): Promise<void> {
   const { id: index, timeMs, account, tenant, principal, meter, window, percent } = alarm;
   const draft = {
     action: 'bursar:BudgetAlarm',
@@ -49,7 +48,7 @@ function recordAlarm(tx: Tx, alarm: Alarm): Promise<void> {
     source: 'bursar serve',
     status: 200,
   };
-  return appendRecord(tx, draft, { index, timeMs, ...noStorage, cost: null });
+  return log.append(draft, { index, timeMs, ...noStorage, cost: null });
 }
 
 /** Whom it is for. Of a tenant, or of a bucket that is gone, there is no principal. */

@@ -1,7 +1,8 @@
 // Applies one request to the ledger inside the batch's transaction. Every change checks everything
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
 import type { RecordSeal } from '../audit/record.ts';
-import { appendRecord, readRecordsFrom } from '../audit/records.ts';
+import type { RecordLog } from '../audit/record-log.ts';
+import { readRecordsFrom } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
 import { countDownload } from '../authz/share-changes.ts';
 import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
@@ -28,33 +29,45 @@ import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
 import { addRootKey } from './key-epochs.ts';
+import type { LogSigning } from './log-signing.ts';
 import { CommitTerms, chargeAccrued } from './storage-upkeep.ts';
+
+export interface CommitContext {
+  timeMs: number;
+  keyring: Keyring;
+  cashier: Cashier;
+  /** Its size is the index of the record that is appended next. */
+  log: RecordLog;
+  signing: LogSigning;
+}
 
 /** Change, charge and record of one operation. */
 export async function applyCommit(
   tx: Tx,
   commit: Commit,
-  { seq: index, timeMs, keyring }: Omit<Moment, 'terms'>,
-  cashier: Cashier,
+  context: CommitContext,
 ): Promise<CommitResult> {
+  const { timeMs, keyring, cashier, log } = context;
+  const index = log.size;
   const { change, record } = commit;
   const terms = new CommitTerms(cashier.storage, commit.charge, timeMs);
-  const outcome = await applyChange(tx, change, { seq: index, timeMs, keyring, terms }, cashier);
-  const { storedBytes, storedObjects } = outcome.ok ? outcome.storage : noStorage;
+  const moment = { seq: index, timeMs, keyring, terms };
+  const outcome = await applyChange(tx, change, moment, context);
+  const { billed: _, ended: _2, ...stored } = outcome.ok ? outcome.storage : noStorage;
   const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
   const charged = await chargeCommit(commit, outcome, timeMs, cashier);
-  const seal: RecordSeal = { index, timeMs, storedBytes, storedObjects, ...charged, backend };
+  const seal: RecordSeal = { index, timeMs, ...stored, ...charged, backend };
   if (outcome.ok) {
     // Of which class it was that is gone, only the transaction knows.
     const [changed] = outcome.storage.billed;
     const isKnown = record.class || !changed;
-    await appendRecord(tx, isKnown ? record : { ...record, class: changed.class }, seal);
+    await log.append(isKnown ? record : { ...record, class: changed.class }, seal);
     return { ok: true, index, timeMs };
   }
   const { code, fields } = outcome;
   const { shortage } = terms;
   const bucketOwner = shortage ? null : record.bucketOwner;
-  await appendRecord(tx, { ...record, bucketOwner, status: statusOf(code), error: code }, seal);
+  await log.append({ ...record, bucketOwner, status: statusOf(code), error: code }, seal);
   const result = { ok: false, code, index } as const;
   return { ...result, ...(fields && { fields }), ...(shortage && { shortage }) };
 }
@@ -88,7 +101,7 @@ async function applyChange(
   tx: Tx,
   change: Change,
   moment: Moment,
-  { accounts }: Cashier,
+  { cashier: { accounts }, signing }: CommitContext,
 ): Promise<Outcome<null>> {
   switch (change.kind) {
     case 'none':
@@ -120,6 +133,11 @@ async function applyChange(
     case 'addRootKey':
       await addRootKey(tx, moment.keyring, change.key);
       return { ok: true, storage: noStorage, result: null };
+    case 'rotateLogKey':
+      await signing.rotate(tx, change, { fromSize: moment.seq + 1, timeMs: moment.timeMs });
+      return { ok: true, storage: noStorage, result: null };
+    case 'revokeLogKey':
+      return revokeLogKey(tx, signing, change.id, moment.timeMs);
     case 'setLimits':
       return setLimits(accounts, change, moment.timeMs);
     case 'forgetLost':
@@ -137,6 +155,17 @@ async function applyChange(
   }
 }
 
+async function revokeLogKey(
+  tx: Tx,
+  signing: LogSigning,
+  id: string,
+  timeMs: number,
+): Promise<Outcome<null>> {
+  const revoked = await signing.revoke(tx, id, timeMs);
+  if (revoked) return { ok: true, storage: noStorage, result: null };
+  return { ok: false, code: revoked === undefined ? 'NotFound' : 'InUse' };
+}
+
 async function setLimits(
   accounts: Cashier['accounts'],
   { account, limits, before }: SetLimits,
@@ -150,13 +179,8 @@ async function setLimits(
   return { ok: true, storage: noStorage, result: null };
 }
 
-export interface HousekeepingContext {
-  timeMs: number;
+export interface HousekeepingContext extends CommitContext {
   process: string;
-  keyring: Keyring;
-  cashier: Cashier;
-  /** The log index of a record that is about to be appended. */
-  takeIndex: () => number;
 }
 
 /** Gives how many rows were touched. */
@@ -198,13 +222,16 @@ export async function applyHousekeeping(
     case 'sumUsage':
       return sumUsage(tx, work.max);
     case 'chargeStorage':
-      return chargeAccrued(tx, work, context);
+      return chargeAccrued(work, context);
     case 'countDownload':
       return countDownload(tx, work.id, timeMs);
     case 'noteToldAlarms':
       return forgetAlarms(tx, work.ids);
     case 'purgeTokenAccounts':
       return context.cashier.accounts.purgeTokens(work.max, timeMs);
+    case 'signLog':
+      await context.signing.begin(tx, work.keys, timeMs);
+      return work.keys.length;
     case 'giveBack':
       await context.cashier.accounts.giveBack(work.draws, timeMs);
       return work.draws.length;

@@ -16,6 +16,7 @@ import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { DrawAnswer, DrawRequest, Shortage } from '../quota/leases/requests.ts';
 import type { SetAlarmHook } from '../quota/limits/alarm-hooks.ts';
+import type { LogKey } from './log-signing.ts';
 
 /** Housekeeping of the gateway itself. Changes no object. */
 export type Housekeeping =
@@ -23,6 +24,8 @@ export type Housekeeping =
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
   | { kind: 'purgeSuperseded'; max: number }
   | { kind: 'registerStore'; name: string; location: string }
+  /** From now on the log is signed with these; none: with nothing. */
+  | { kind: 'signLog'; keys: readonly LogKey[] }
   | { kind: 'beginGeneration'; store: number; generation: string }
   | { kind: 'noteJournaled'; store: number; seq: number }
   | { kind: 'forgetJournaled'; store: number; lastSeq: number }
@@ -68,6 +71,9 @@ export type Change =
   | { kind: 'identity'; identity: AuthzChange }
   /** A key that is durable in its file. */
   | { kind: 'addRootKey'; key: RootKey }
+  /** A key for the log that is durable in its file; those of before sign until then. */
+  | { kind: 'rotateLogKey'; key: LogKey; retireMs: number }
+  | { kind: 'revokeLogKey'; id: string }
   | SetLimits
   /** Counts as unspent what crashes lost of an account. */
   | { kind: 'forgetLost'; account: string }

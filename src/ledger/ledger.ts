@@ -9,6 +9,7 @@ import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
+import type { LogKey } from './log-signing.ts';
 import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
 
 /** How long the record of a read may wait to be written, milliseconds. */
@@ -38,6 +39,8 @@ export interface LedgerOptions {
    * was not done with (`listUntoldAlarms`).
    */
   onAlarms?: (alarms: Alarm[]) => void;
+  /** Called with the log's newest checkpoint, a signed note, after each batch (`signLog`). */
+  onCheckpoint?: (note: string) => void;
   /** Called for each request that failed by a bug. */
   onFailure: (reason: string) => void;
 }
@@ -114,6 +117,14 @@ export class Ledger {
     return answer.drawn;
   }
 
+  /**
+   * From now on the log is signed with these keys, after each batch; none: it is not signed. What it
+   * is now is signed at once. Throws `Refusal` when the disk is full.
+   */
+  async signLog(keys: readonly LogKey[]): Promise<void> {
+    await this.keepHouse({ kind: 'signLog', keys });
+  }
+
   /** Gives back what was set aside and is not needed. */
   giveBack(draws: Draw[]): Promise<number> {
     return this.keepHouse({ kind: 'giveBack', draws });
@@ -168,6 +179,7 @@ export class Ledger {
     this.#worker.on('message', (message: FromWorker) => {
       if ('answers' in message) this.#answer(message.batch, message.answers);
       else if ('fatal' in message) this.#options.onFatal(message.fatal);
+      else if ('checkpoint' in message) this.#options.onCheckpoint?.(message.checkpoint);
       else if ('alarms' in message) this.#options.onAlarms?.(message.alarms);
       else if ('failed' in message) this.#options.onFailure(message.failed);
     });

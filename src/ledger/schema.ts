@@ -1,6 +1,8 @@
 // The embedded database's tables. One file, so that a reader sees the whole state of a gateway.
 // `seq` and `idx` are the same number: the log index of the record that made the row.
 
+import { logKeySchema } from '../audit/log/log-keys.ts';
+import { logSchema } from '../audit/log/stored-tiles.ts';
 import { accountSchema } from '../quota/leases/account-tables.ts';
 import { alarmHookSchema } from '../quota/limits/alarm-hooks.ts';
 import { alarmSchema } from '../quota/limits/alarms.ts';
@@ -259,9 +261,11 @@ CREATE TABLE records (
   bucket TEXT,
   key TEXT,
   bucket_tenant TEXT,              -- where the bucket is another tenant's
+  commitment BLOB NOT NULL,        -- SHA-256 of salt and record: what its leaf in the log shows
+  salt BLOB,                       -- 16 random bytes; null: the record was erased
   record TEXT NOT NULL             -- RFC 8785 canonical JSON, verbatim
 );
 CREATE INDEX records_by_tenant ON records (tenant, idx);
 CREATE INDEX records_by_bucket_tenant ON records (bucket_tenant, idx)
   WHERE bucket_tenant IS NOT NULL;
-`;
+${logSchema}${logKeySchema}`;

@@ -1,9 +1,7 @@
 // How commits and housekeeping meet the prices of storage: it lives here, above the rooms, because
 // the catalog says what is stored and the quota room what that costs (docs/admin/charges.md).
-import { appendRecord } from '../audit/records.ts';
 import type { EndedObject, StorageTerms } from '../catalog/outcome.ts';
 import { isoTime } from '../core/clock.ts';
-import type { Tx } from '../core/database.ts';
 import { newRequestId } from '../core/ids.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
@@ -40,9 +38,8 @@ export class CommitTerms implements StorageTerms {
 
 /** Gives in how many places something may have accrued. */
 export async function chargeAccrued(
-  tx: Tx,
   { beforeMs, max, books }: Extract<Housekeeping, { kind: 'chargeStorage' }>,
-  { timeMs, takeIndex, cashier: { storage } }: HousekeepingContext,
+  { timeMs, log, cashier: { storage } }: HousekeepingContext,
 ): Promise<number> {
   // Not those that this charges, should the clock have been set back.
   const places = await storage.listUncharged(Math.min(beforeMs, timeMs), max);
@@ -51,9 +48,9 @@ export async function chargeAccrued(
     // A store that is not configured any more has no prices but those it had.
     for (const charge of await storage.charge(place, books.get(place.store), timeMs)) {
       const { cost, book } = charge;
-      const seal = { index: takeIndex(), timeMs, cost, priced: { book } };
+      const seal = { index: log.size, timeMs, cost, priced: { book } };
       const draft = draftOf(place, charge, requestId);
-      await appendRecord(tx, draft, { ...seal, storedBytes: 0, storedObjects: 0 });
+      await log.append(draft, { ...seal, storedBytes: 0, storedObjects: 0 });
     }
   }
   return places.length;

@@ -3,7 +3,8 @@
 // commit. When the disk fails it stops the process: it must not answer for a state it cannot know.
 import { randomUUID } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
-import { type OpenDatabase, openDatabase } from '../core/database.ts';
+import { RecordLog } from '../audit/record-log.ts';
+import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';
 import { Cashier } from '../quota/cashier.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
@@ -13,6 +14,7 @@ import { soundAlarms } from './alarms.ts';
 import { applyCommit, applyHousekeeping } from './apply.ts';
 import type { LedgerAnswer, LedgerRequest } from './commit.ts';
 import { claimEpochs } from './key-epochs.ts';
+import { LogSigning } from './log-signing.ts';
 import { schema, schemaVersion } from './schema.ts';
 
 export interface WorkerOptions {
@@ -26,6 +28,8 @@ export type ToWorker = { batch: number; requests: LedgerRequest[] } | { close: t
 export type FromWorker =
   | { ready: true }
   | { batch: number; answers: LedgerAnswer[] }
+  /** The log as a batch left it, signed. */
+  | { checkpoint: string }
   /** Those of a batch, once they are durable; they are in the table too. */
   | { alarms: Alarm[] }
   | { failed: string; batch: number | null }
@@ -45,11 +49,9 @@ createSchema(db);
 const keyring = new Keyring(rootKeys);
 await claimEpochs(db.tx, keyring);
 const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks));
-const last = await db.tx.get<{ idx: number | null; timeMs: number | null }>(
-  'SELECT max(idx) AS idx, time_ms AS timeMs FROM records',
-);
-let nextIndex = (last?.idx ?? -1) + 1;
-let lastTimeMs = last?.timeMs ?? 0;
+const log = await RecordLog.open(db.tx);
+const signing = new LogSigning();
+let lastTimeMs = await readLastTime(db.tx);
 
 const queue: Extract<ToWorker, { batch: number }>[] = [];
 let running = false;
@@ -67,6 +69,7 @@ async function drain(): Promise<void> {
   running = true;
   for (let next = queue.shift(); next; next = queue.shift()) {
     send({ batch: next.batch, answers: await applyBatch(next.requests) });
+    signCheckpoint();
   }
   running = false;
   if (closing) {
@@ -77,7 +80,6 @@ async function drain(): Promise<void> {
 
 /** All in one transaction; if that fails, each in its own, so that one fails without the others. */
 async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
-  const index = nextIndex;
   db.exec('BEGIN IMMEDIATE');
   const answers: LedgerAnswer[] = [];
   let alarms: Alarm[];
@@ -86,11 +88,12 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     alarms = await settleAccounts();
     commit();
   } catch (cause) {
-    nextIndex = index;
     cashier.discard();
     rollback();
+    await discardLog();
     return recover(requests, cause);
   }
+  await signing.settle(db.tx);
   if (alarms.length > 0) send({ alarms });
   return answers;
 }
@@ -111,19 +114,28 @@ function commit(): void {
 async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   // Records are in order of time even when the clock is set back.
   lastTimeMs = Math.max(lastTimeMs, Date.now());
-  if (request.kind === 'commit') {
-    const moment = { seq: nextIndex++, timeMs: lastTimeMs, keyring };
-    return applyCommit(db.tx, request.commit, moment, cashier);
-  }
+  const context = { timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing };
+  if (request.kind === 'commit') return applyCommit(db.tx, request.commit, context);
   if (request.kind === 'draw') {
     return { ok: true, drawn: await cashier.accounts.draw(request, lastTimeMs) };
   }
-  const context = { timeMs: lastTimeMs, process: processId, keyring, cashier, takeIndex };
   return { ok: true, touched: await applyHousekeeping(db.tx, request, context) };
 }
 
-function takeIndex(): number {
-  return nextIndex++;
+/** One signature a batch, when it is durable. Nobody waits for it. */
+function signCheckpoint(): void {
+  const checkpoint = signing.sign(log, lastTimeMs);
+  if (checkpoint !== null) send({ checkpoint });
+}
+
+/** The tables are right: they are what was committed. */
+async function discardLog(): Promise<void> {
+  try {
+    await log.discard();
+    await signing.settle(db.tx);
+  } catch (cause) {
+    stop(cause);
+  }
 }
 
 /** What earlier runs had set aside when they died counts as used, before anybody is served. */
@@ -137,11 +149,12 @@ async function buryLeases(): Promise<void> {
   }
 }
 
-/** Writes what was charged, before each commit. Alarms come last: what they tell of has its index. */
+/** Writes what was charged and what the log's tree has come to, before each commit. Alarms come last: what they tell of has its index. */
 async function settleAccounts(): Promise<Alarm[]> {
   const reached = cashier.accounts.takeReached();
-  const alarms = await soundAlarms(db.tx, reached, { takeIndex, timeMs: lastTimeMs });
+  const alarms = await soundAlarms(db.tx, reached, { log, timeMs: lastTimeMs });
   await cashier.flush();
+  await log.flush();
   return alarms;
 }
 
@@ -182,6 +195,11 @@ function describe(cause: unknown): string {
 
 function isFull(cause: unknown): boolean {
   return cause instanceof Error && (cause as Error & { code?: string }).code === 'SQLITE_FULL';
+}
+
+async function readLastTime(read: Reader): Promise<number> {
+  const sql = 'SELECT time_ms AS timeMs FROM records ORDER BY idx DESC LIMIT 1';
+  return (await read.get<{ timeMs: number }>(sql))?.timeMs ?? 0;
 }
 
 function createSchema(database: OpenDatabase): void {

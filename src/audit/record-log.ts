@@ -1,0 +1,109 @@
+// The records' table and the log above it, appended to by the ledger alone. Invariants: leaf i of the
+// tree is record i, without gaps; record, commitment and the tiles that they fill are one transaction;
+// what a transaction did not commit is discarded.
+import { randomBytes, randomFillSync } from 'node:crypto';
+import type { Reader, Tx } from '../core/database.ts';
+import { commitTo, renderLeaf, saltBytes } from './leaf.ts';
+import { LogAppender } from './log/log-appender.ts';
+import { hashLeaf } from './log/merkle.ts';
+import { type RecordDraft, type RecordSeal, renderRecord } from './record.ts';
+
+/** So many salts are taken from the system at once. */
+const saltsMax = 256;
+/** Tenants whose pseudonyms are kept in memory. */
+const tenantsMax = 100_000;
+
+export class RecordLog {
+  readonly #tx: Tx;
+  readonly #tree: LogAppender;
+  readonly #salts = Buffer.alloc(saltsMax * saltBytes);
+  #nextSalt = saltsMax;
+  readonly #pseudonyms = new Map<string, string>();
+
+  private constructor(tx: Tx, tree: LogAppender) {
+    this.#tx = tx;
+    this.#tree = tree;
+  }
+
+  static async open(tx: Tx): Promise<RecordLog> {
+    return new RecordLog(tx, await LogAppender.open(tx));
+  }
+
+  /** Records, with those that are not committed yet. */
+  get size(): number {
+    return this.#tree.size;
+  }
+
+  root(): Buffer {
+    return this.#tree.root();
+  }
+
+  /** Appends one record. Its index must be the next. */
+  async append(draft: RecordDraft, seal: RecordSeal): Promise<void> {
+    if (seal.index !== this.#tree.size) {
+      throw new Error(`record ${seal.index} cannot be leaf ${this.#tree.size}`);
+    }
+    const record = renderRecord(draft, seal);
+    const salt = this.#takeSalt();
+    const commitment = commitTo(salt, record);
+    const { tenant, bucketTenant } = draft;
+    const leaf = renderLeaf({
+      tenant: this.#pseudonyms.get(tenant) ?? (await this.#name(tenant)),
+      bucketTenant: bucketTenant
+        ? (this.#pseudonyms.get(bucketTenant) ?? (await this.#name(bucketTenant)))
+        : null,
+      commitment: commitment.toString('base64url'),
+    });
+    await this.#tx.run(
+      'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      seal.index,
+      seal.timeMs,
+      tenant,
+      draft.principal,
+      draft.action,
+      draft.bucket ?? null,
+      draft.key ?? null,
+      bucketTenant || null,
+      commitment,
+      salt,
+      record,
+    );
+    this.#tree.append(hashLeaf(leaf));
+  }
+
+  /** Before each commit: what is in memory becomes durable with it. */
+  flush(): Promise<void> {
+    return this.#tree.flush(this.#tx);
+  }
+
+  /** After each rollback. */
+  discard(): Promise<void> {
+    this.#pseudonyms.clear();
+    return this.#tree.discard();
+  }
+
+  /** Its pseudonym, from its first record on. */
+  async #name(tenant: string): Promise<string> {
+    const pseudonym =
+      (await readPseudonym(this.#tx, tenant)) ?? randomBytes(16).toString('base64url');
+    await this.#tx.run('INSERT OR IGNORE INTO log_tenants VALUES (?, ?)', tenant, pseudonym);
+    if (this.#pseudonyms.size >= tenantsMax) this.#pseudonyms.clear();
+    this.#pseudonyms.set(tenant, pseudonym);
+    return pseudonym;
+  }
+
+  #takeSalt(): Buffer {
+    if (this.#nextSalt === saltsMax) {
+      randomFillSync(this.#salts);
+      this.#nextSalt = 0;
+    }
+    const at = this.#nextSalt++ * saltBytes;
+    return this.#salts.subarray(at, at + saltBytes);
+  }
+}
+
+/** What the log calls a tenant; undefined: it has no record. */
+export async function readPseudonym(read: Reader, tenant: string): Promise<string | undefined> {
+  const sql = 'SELECT pseudonym FROM log_tenants WHERE tenant = ?';
+  return (await read.get<{ pseudonym: string }>(sql, tenant))?.pseudonym;
+}
