@@ -1,0 +1,67 @@
+// Whether a receipt is true: nothing is needed but its text and the log's key. Pure; a refusal is a
+// value that says why. Each byte counts but those of signatures by keys that the verifier does not
+// know, which by their specification (C2SP signed-note) say nothing.
+
+import { hashLeaf, rootFromInclusion } from '../log/merkle.ts';
+import { leafOf, parseReceipt, type Receipt } from '../receipt.ts';
+import {
+  type Refused,
+  refuse,
+  type SignedCheckpoint,
+  type Trust,
+  verifyCheckpoint,
+} from './signed-checkpoint.ts';
+
+export interface VerifiedReceipt {
+  ok: true;
+  index: number;
+  /** What of records the verification itself reads; all else is in `record` as well. */
+  record: AuditRecord;
+  checkpoint: SignedCheckpoint;
+}
+
+/** A record as JSON says it: docs/audit/records.md. */
+export interface AuditRecord {
+  readonly [member: string]: unknown;
+  index: number;
+}
+
+/** `receipt`: the whole file. */
+export function verifyReceipt(
+  receipt: string | Uint8Array,
+  trust: Trust,
+): VerifiedReceipt | Refused {
+  const text = typeof receipt === 'string' ? receipt : decodeText(receipt);
+  const found = text === undefined ? undefined : parseReceipt(text);
+  if (!found) return refuse('it is not a receipt (c2sp.org/tlog-proof@v1 with a record)');
+  const checkpoint = verifyCheckpoint(found.checkpoint, trust);
+  if (!checkpoint.ok) return checkpoint;
+  const { size, root } = checkpoint;
+  const { index, proof } = found;
+  if (index >= size) return refuse(`its index is ${index}, but the log had ${size} records only`);
+  const provenRoot = rootFromInclusion(hashLeaf(leafOf(found)), { index, size, proof });
+  if (!provenRoot?.equals(root)) {
+    return refuse(`it does not prove this record: the log's entry ${index} is another`);
+  }
+  const record = JSON.parse(found.record) as AuditRecord;
+  const why = contradictionOf(record, found);
+  return why === null ? { ok: true, index, record, checkpoint } : refuse(why);
+}
+
+/** What the log itself should never say of a record; only its operator could have brought it there. */
+function contradictionOf(record: AuditRecord, { index, bucketTenant }: Receipt): string | null {
+  if (record.index !== index) return `its record says that its index is ${record.index}`;
+  if ((record.bucketTenant === undefined) !== (bucketTenant === null)) {
+    return "its leaf and its record differ about the bucket's tenant";
+  }
+  return null;
+}
+
+/** undefined: it is no UTF-8, which signed notes must be. */
+function decodeText(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
