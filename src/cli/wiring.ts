@@ -84,7 +84,8 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     for (const { percent } of all) metrics?.countAlarm(percent);
     alarms?.tell(all);
   };
-  const ledger = await openLedger({ folder, closers, prices, onAlarms });
+  const onCheckpoint = (note: string): void => log.receive(note);
+  const ledger = await openLedger({ folder, closers, prices, onAlarms, onCheckpoint });
   const { tx: read } = opened(
     closers,
     openDatabase(folder.databaseFile, { readonly: true, cacheKib: readCacheKib }),
@@ -128,7 +129,8 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
-  const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, bookOf, publicUrl, log });
+  const given = { bookOf, publicUrl, log };
+  const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   startSweeper(config, rooms, opening.stores, closers);
   startStorageTimer(rooms, closers);
   const usageRollUp = startRollUp(parts);
@@ -157,9 +159,11 @@ async function openLedger({
   closers,
   prices,
   onAlarms,
+  onCheckpoint,
 }: Pick<Parts, 'folder' | 'closers'> & {
   prices: StorePrices;
   onAlarms: (alarms: readonly Alarm[]) => void;
+  onCheckpoint: (note: string) => void;
 }): Promise<Ledger> {
   const ledger = await Ledger.open({
     path: folder.databaseFile,
@@ -172,6 +176,7 @@ async function openLedger({
     },
     onFailure: (reason) => process.stderr.write(`bursar: a commit failed: ${reason}\n`),
     onAlarms,
+    onCheckpoint,
   });
   closers.push(() => ledger.close());
   return ledger;

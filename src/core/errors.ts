@@ -115,6 +115,8 @@ const table = {
   NoSuchIssuer: [404, 'The issuer is not trusted.'],
   NoSuchToken: [404, 'The token is not known.'],
   NoSuchShare: [404, 'There is no such share link.'],
+  NoSuchRecord: [404, 'There is no such record.'],
+  RecordErased: [410, 'The record was erased; the log keeps its place, and nothing of it.'],
   ShareEnded: [410, 'The share link is no longer valid.'],
   NotFound: [404, 'There is nothing at this path.'],
   AlreadyExists: [409, 'Something of this name exists already.'],

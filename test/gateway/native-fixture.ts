@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
-import { appendRecord } from '#bursar/audit/records.js';
+import { RecordLog } from '#bursar/audit/record-log.js';
 import { type AuthzChange, applyAuthzChange, type Verdict } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
 import { GrantBook } from '#bursar/authz/grants/grant-book.js';
@@ -23,6 +23,7 @@ import type { Limits } from '#bursar/core/quota-terms.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
 import { Sealer } from '#bursar/core/sealing.js';
 import type { VerifyRequest } from '#bursar/gateway/data-verifier.js';
+import { LogHead } from '#bursar/gateway/log-head.js';
 import { registerNativeApi } from '#bursar/gateway/native/api.js';
 import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
@@ -87,6 +88,7 @@ export async function openFixture(): Promise<Fixture> {
   const folder = mkdtempSync(join(tmpdir(), 'bursar-native-'));
   const db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
   db.exec(schema);
+  const log = await RecordLog.open(db.tx);
   const rootKeys = await RootKeyFile.open(join(folder, 'keys', 'root-keys.json'), null);
   const keyring = new Keyring(rootKeys.keys);
   const sealer = new Sealer(keyring);
@@ -110,6 +112,7 @@ export async function openFixture(): Promise<Fixture> {
     grants,
     mounts,
     buckets: new BucketCache(db.tx),
+    log: new LogHead(),
     outside,
     sealer,
     rootKeys,
@@ -194,7 +197,7 @@ export async function openFixture(): Promise<Fixture> {
     const timeMs = Date.parse('2026-01-01T00:00:00Z') + index * 1000;
     const verdict = await apply(entry.change, timeMs);
     const error = entry.refused ?? (verdict.ok ? null : verdict.code);
-    await appendRecord(db.tx, recordOf(entry, error), {
+    await log.append(recordOf(entry, error), {
       index,
       timeMs,
       storedBytes: 0,

@@ -126,6 +126,8 @@ const tenantActions = [
   'bursar:ListTokens',
   'bursar:RevokeToken',
   'bursar:SearchRecords',
+  'bursar:GetReceipt',
+  'bursar:GetLog',
   'bursar:ListUsage',
   'bursar:GetUsage',
   'bursar:PutLimit',

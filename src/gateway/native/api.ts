@@ -18,11 +18,13 @@ import { groupRoutes } from './group-routes.ts';
 import { issuerRoutes } from './issuer-routes.ts';
 import { keyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
+import { logRoutes } from './log-routes.ts';
 import { mountRoutes } from './mount-routes.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { principalRoutes } from './principal-routes.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
 import { publicKeyRoutes } from './public-key-routes.ts';
+import { receiptRoutes } from './receipt-routes.ts';
 import { recordRoutes } from './record-routes.ts';
 import { decide, protectOthers, type Reach } from './rights.ts';
 import type { Call, NativeRoute, Outcome } from './route.ts';
@@ -48,6 +50,8 @@ const routes: readonly NativeRoute[] = [
   ...mountRoutes,
   ...explainRoutes,
   ...recordRoutes,
+  ...receiptRoutes,
+  ...logRoutes,
   ...usageRoutes,
   ...limitRoutes,
   ...verifyRoutes,
@@ -219,7 +223,8 @@ async function serve(
   const outcome = await route.run(call);
   const answer = await commit(deps, request, state, outcome, reply);
   reply.code(route.status).header('cache-control', 'no-store');
-  return route.status === 204 ? reply.send() : reply.type('application/json').send(answer);
+  if (route.status === 204) return reply.send();
+  return reply.type(route.answerType ?? 'application/json').send(answer);
 }
 
 async function commit(

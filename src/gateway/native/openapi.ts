@@ -12,6 +12,7 @@ const parameters: Record<string, string> = {
   grant: 'Grant name.',
   mount: 'Mount name.',
   id: 'Access key id.',
+  index: "A record's log index.",
   account: 'Percent-encoded account: `principal:cms%2Falice`.',
 };
 
@@ -45,7 +46,10 @@ export async function describeApi(native: FastifyInstance): Promise<void> {
 /** A route's schema: what its requests are checked against and what the description shows. */
 export function schemaOf(route: NativeRoute): FastifySchema {
   const names = [...route.url.matchAll(/:(\w+)/g)].map((match) => match[1] as string);
-  const success = route.answer ?? { type: 'null', description: 'No content.' };
+  const answer = route.answer ?? { type: 'null', description: 'No content.' };
+  const success = route.answerType
+    ? { description: 'Success.', content: { [route.answerType]: { schema: answer } } }
+    : answer;
   const schema: FastifySchema = {
     operationId: route.operation ?? route.action.replace('bursar:', ''),
     summary: route.summary,

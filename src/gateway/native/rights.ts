@@ -69,6 +69,8 @@ const table = {
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
+  'bursar:GetReceipt': /*       */ ['all', 'tenant', 'tenant', 'self'],
+  'bursar:GetLog': /*           */ ['all', 'all', 'all', 'all'],
   'bursar:ListUsage': /*        */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:GetUsage': /*         */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:PutLimit': /*         */ ['all', 'tenant', 'none', 'none'],
@@ -99,6 +101,7 @@ const ofRolesOnly: ReadonlySet<BursarAction> = new Set<BursarAction>([
 const ofEveryCredential: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:WhoAmI',
   'bursar:RevokeToken',
+  'bursar:GetReceipt',
 ]);
 
 /** The tenant and principal that a request's path names, where it names any. */

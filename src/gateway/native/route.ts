@@ -54,6 +54,8 @@ export interface NativeRoute {
   query?: Record<string, object>;
   /** Schema of the JSON body; absent: no body is allowed. */
   body?: object;
+  /** Media type of the answer, where it is not JSON. */
+  answerType?: string;
   /** Schema of the answer of status 200 or 201. */
   answer?: object;
   /** Prepares the call: reads, or says what to change. Throws `Refusal`. Writes no row itself. */

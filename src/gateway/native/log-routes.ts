@@ -1,0 +1,83 @@
+// Native API: the state of the audit log, for people. What verifiers need of it is public, at `/_/log/`.
+import { isSigning, type LogKeyRow, listLogKeys } from '../../audit/log/log-keys.ts';
+import { renderVerifier } from '../../audit/log/note.ts';
+import { isoTime, nowMs } from '../../core/clock.ts';
+import type { NativeDeps } from './deps.ts';
+import type { NativeRoute } from './route.ts';
+import { answerObject, time } from './schemas.ts';
+
+const timeOrNull = { ...time, type: ['string', 'null'] };
+
+const key = answerObject({
+  id: { type: 'string', description: 'As signatures have it, hex.' },
+  verifier: { type: 'string', description: 'As `/_/log/key` has it.' },
+  state: {
+    type: 'string',
+    enum: ['active', 'overlap', 'retired', 'revoked'],
+    description:
+      'active: signs. overlap: signs beside its successor, until `retiredAt`. retired: signs no ' +
+      'more; what it signed counts. revoked: nothing that it signed is to be believed.',
+  },
+  createdAt: time,
+  fromSize: { type: 'integer', description: 'No shorter log was signed with it.' },
+  retiredAt: timeOrNull,
+  revokedAt: timeOrNull,
+});
+
+const keys = { type: 'array', items: key };
+
+export const logRoutes: NativeRoute[] = [
+  {
+    method: 'GET',
+    url: '/_/v1/log',
+    action: 'bursar:GetLog',
+    summary: 'Show the state of the audit log: what of it is signed, and with which keys.',
+    status: 200,
+    answer: answerObject({
+      origin: { type: ['string', 'null'], description: 'null: it is not signed.' },
+      size: { type: 'integer', description: 'Records that are signed for.' },
+      root: { type: ['string', 'null'], description: 'base64' },
+      keys,
+    }),
+    run: async ({ deps }) => ({ answer: await showLog(deps) }),
+  },
+  {
+    method: 'GET',
+    url: '/_/v1/log/keys',
+    action: 'bursar:GetLog',
+    operation: 'ListLogKeys',
+    summary: 'List the keys that the audit log was ever signed with, newest first.',
+    status: 200,
+    answer: answerObject({ keys }),
+    run: async ({ deps }) => ({ answer: { keys: await showKeys(deps) } }),
+  },
+];
+
+async function showLog(deps: NativeDeps): Promise<object> {
+  const { checkpoint } = deps.log;
+  return {
+    origin: checkpoint?.origin ?? null,
+    size: checkpoint?.size ?? 0,
+    root: checkpoint?.root.toString('base64') ?? null,
+    keys: await showKeys(deps),
+  };
+}
+
+async function showKeys({ read }: NativeDeps): Promise<object[]> {
+  const now = nowMs();
+  return (await listLogKeys(read)).map((row) => ({
+    id: row.key.id,
+    verifier: renderVerifier(row.key),
+    state: stateOf(row, now),
+    createdAt: isoTime(row.createdMs),
+    fromSize: row.fromSize,
+    retiredAt: row.retiredMs && isoTime(row.retiredMs),
+    revokedAt: row.revokedMs && isoTime(row.revokedMs),
+  }));
+}
+
+function stateOf(row: LogKeyRow, now: number): string {
+  if (row.revokedMs !== null) return 'revoked';
+  if (!isSigning(row, now)) return 'retired';
+  return row.retiredMs === null ? 'active' : 'overlap';
+}
