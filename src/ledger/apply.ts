@@ -1,5 +1,6 @@
 // Applies one request to the ledger inside the batch's transaction. Every change checks everything
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
+import { noteCosigned } from '../audit/log/cosignatures.ts';
 import type { RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { readRecordsFrom } from '../audit/records.ts';
@@ -232,6 +233,9 @@ export async function applyHousekeeping(
     case 'signLog':
       await context.signing.begin(tx, work.keys, timeMs);
       return work.keys.length;
+    case 'noteCosigned':
+      await noteCosigned(tx, work.witness, work.note);
+      return 1;
     case 'giveBack':
       await context.cashier.accounts.giveBack(work.draws, timeMs);
       return work.draws.length;

@@ -26,6 +26,8 @@ export type Housekeeping =
   | { kind: 'registerStore'; name: string; location: string }
   /** From now on the log is signed with these; none: with nothing. */
   | { kind: 'signLog'; keys: readonly LogKey[] }
+  /** What a witness (`NAME+ID`) has cosigned, in the place of what it had before. */
+  | { kind: 'noteCosigned'; witness: string; note: string }
   | { kind: 'beginGeneration'; store: number; generation: string }
   | { kind: 'noteJournaled'; store: number; seq: number }
   | { kind: 'forgetJournaled'; store: number; lastSeq: number }

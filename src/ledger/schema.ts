@@ -1,6 +1,7 @@
 // The embedded database's tables. One file, so that a reader sees the whole state of a gateway.
 // `seq` and `idx` are the same number: the log index of the record that made the row.
 
+import { cosignatureSchema } from '../audit/log/cosignatures.ts';
 import { logKeySchema } from '../audit/log/log-keys.ts';
 import { logSchema } from '../audit/log/stored-tiles.ts';
 import { accountSchema } from '../quota/leases/account-tables.ts';
@@ -268,4 +269,4 @@ CREATE TABLE records (
 CREATE INDEX records_by_tenant ON records (tenant, idx);
 CREATE INDEX records_by_bucket_tenant ON records (bucket_tenant, idx)
   WHERE bucket_tenant IS NOT NULL;
-${logSchema}${logKeySchema}`;
+${logSchema}${logKeySchema}${cosignatureSchema}`;
