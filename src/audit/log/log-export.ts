@@ -2,10 +2,12 @@
 // nothing is written that does not lead to the signed root; the checkpoint comes last, so whoever
 // finds it finds all that it is of; and it is replaced only by one whose log extends it.
 // Specification: C2SP tlog-tiles.
-import { type Checkpoint, openCheckpoint, parseCheckpoint } from './checkpoint.ts';
-import type { LogSource } from './log-source.ts';
+import { inParallel } from '../../core/in-parallel.ts';
+import type { LogSource } from '../verify/log-source.ts';
+import { type Trust, verifyCheckpoint } from '../verify/signed-checkpoint.ts';
+import { type Checkpoint, parseCheckpoint } from './checkpoint.ts';
 import { rootOf, tileHeight, tileWidth } from './merkle.ts';
-import { type NoteKey, parseNote } from './note.ts';
+import { parseNote } from './note.ts';
 import { pathOfTile } from './tile-path.ts';
 import { LogDamage, type VerifiedFile, VerifiedLog } from './verified-log.ts';
 
@@ -22,8 +24,7 @@ export interface LogTarget extends LogSource {
 export interface ExportOptions {
   log: LogSource;
   target: LogTarget;
-  /** Of the log. */
-  keys: readonly NoteKey[];
+  trust: Trust;
   /** What is written as `key`. */
   keyText: string;
   /** Looks at all files, not only at those that the checkpoint in the target does not know. */
@@ -46,10 +47,11 @@ const windowMax = 16;
 
 /** Throws `LogDamage` for a log that is not what it should be, and errors of source and target. */
 export async function exportLog(options: ExportOptions): Promise<ExportReport> {
-  const { log, target, keys, keyText } = options;
-  const note = (await log.read('checkpoint'))?.toString();
-  if (note === undefined) throw new LogDamage(`${log.name} has no checkpoint`);
-  const head = open(note, keys, log.name);
+  const { log, target, trust, keyText } = options;
+  const note = await log.read('checkpoint');
+  if (!note) throw new LogDamage('the log has no checkpoint');
+  const head = verifyCheckpoint(note.toString(), trust);
+  if (!head.ok) throw new LogDamage(head.why);
   const before = await readCheckpoint(target);
   const verified = await openExtension(log, target, { head, before });
   const written = new Written(target);
@@ -57,7 +59,10 @@ export async function exportLog(options: ExportOptions): Promise<ExportReport> {
   await copyTiles(verified, written, { ...options, from });
   await written.replace('key', Buffer.from(keyText));
   await target.settle();
-  await written.replace('checkpoint', Buffer.from(note));
+  if ((await readCheckpoint(target))?.size !== before?.size) {
+    throw new LogDamage('another export to the same place has ended meanwhile: run it again');
+  }
+  await written.replace('checkpoint', Buffer.from(head.note));
   await target.settle();
   for (const path of fullNow(before?.size ?? 0, head.size)) await target.dropPartials(path);
   const { origin, size } = head;
@@ -65,20 +70,12 @@ export async function exportLog(options: ExportOptions): Promise<ExportReport> {
   return { origin, size, sizeBefore: before?.size ?? null, files, bytes };
 }
 
-function open(note: string, keys: readonly NoteKey[], name: string): Checkpoint {
-  try {
-    return openCheckpoint(note, keys).checkpoint;
-  } catch (error) {
-    throw new LogDamage(`checkpoint of ${name}: ${(error as Error).message}`, { cause: error });
-  }
-}
-
 /** Of the target: it was verified before it was written, maybe by a key that is gone. */
 async function readCheckpoint(target: LogTarget): Promise<Checkpoint | undefined> {
   const note = (await target.read('checkpoint'))?.toString();
   if (note === undefined) return undefined;
   const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '');
-  if (!checkpoint) throw new LogDamage(`the checkpoint in ${target.name} is none`);
+  if (!checkpoint) throw new LogDamage('the checkpoint that was exported before is damaged');
   return checkpoint;
 }
 
@@ -88,15 +85,15 @@ async function openExtension(
   { head, before }: { head: Checkpoint; before: Checkpoint | undefined },
 ): Promise<VerifiedLog> {
   if (before && before.origin !== head.origin) {
-    throw new LogDamage(`${target.name} is of ${before.origin}, not of ${head.origin}`);
+    throw new LogDamage(`the export is of ${before.origin}, the log is ${head.origin}`);
   }
   if (before && before.size > head.size) {
-    const sizes = `${head.size} entries; the one in ${target.name} has ${before.size}`;
+    const sizes = `${head.size} entries, the export ${before.size}`;
     throw new LogDamage(`the log was rolled back: it has ${sizes}`);
   }
   const verified = await VerifiedLog.open(head, log, [target]);
   if (before && !(await rootOf(verified, before.size)).equals(before.root)) {
-    throw new LogDamage(`the log was rewritten: it does not extend the one in ${target.name}`);
+    throw new LogDamage('the log was rewritten: it does not begin with what was exported before');
   }
   return verified;
 }
@@ -108,29 +105,27 @@ async function copyTiles(
 ): Promise<void> {
   const { size } = verified.head;
   const copy = async (file: VerifiedFile): Promise<void> => {
-    if (file.source !== target) await written.replace(file.path, file.bytes);
+    if (file.source !== target) await written.write(file.path, file.bytes);
   };
-  const bundles = rangeOf(0, from, size);
-  let done = bundles.first * tileWidth;
-  await inWindow(bundles, async (index) => {
+  let done = from - (from % tileWidth);
+  await inParallel(tilesOf(0, from, size), windowMax, async (index) => {
     await copy(await verified.tile(0, index));
-    const bundle = await verified.bundle(index);
-    await copy(bundle);
+    await copy(await verified.bundle(index));
     done = Math.min(done + tileWidth, size);
     onProgress?.(done, size);
   });
   for (let level = 1; tileWidth ** level <= size; level += 1) {
-    await inWindow(rangeOf(level, from, size), async (index) => {
+    await inParallel(tilesOf(level, from, size), windowMax, async (index) => {
       await copy(await verified.tile(level, index));
     });
   }
 }
 
 /** Tiles of a level that a tree of `size` has, and one of `from` has not whole. */
-function rangeOf(level: number, from: number, size: number): { first: number; end: number } {
-  const span = tileWidth ** (level + 1);
+function* tilesOf(level: number, from: number, size: number): Generator<number> {
   const hashes = Math.floor(size / tileWidth ** level);
-  return { first: Math.floor(from / span), end: Math.ceil(hashes / tileWidth) };
+  const first = Math.floor(from / tileWidth ** (level + 1));
+  for (let index = first; index * tileWidth < hashes; index += 1) yield index;
 }
 
 /** Tiles and bundles that were partial in the smaller tree and are full in the other one. */
@@ -143,28 +138,7 @@ function* fullNow(before: number, size: number): Generator<string> {
   }
 }
 
-async function inWindow(
-  { first, end }: { first: number; end: number },
-  work: (index: number) => Promise<void>,
-): Promise<void> {
-  let next = first;
-  let isOver = false;
-  const lane = async (): Promise<void> => {
-    while (next < end && !isOver) await work(next++);
-  };
-  const lanes = Array.from({ length: Math.min(windowMax, end - first) }, () =>
-    lane().catch((error) => {
-      isOver = true;
-      throw error;
-    }),
-  );
-  // A lane that goes on after another has failed must not write behind the caller's back.
-  const outcomes = await Promise.allSettled(lanes);
-  const failed = outcomes.find(({ status }) => status === 'rejected');
-  if (failed?.status === 'rejected') throw failed.reason;
-}
-
-/** Counts what is written, and leaves alone what is there already. */
+/** Counts what is written. */
 class Written {
   files = 0;
   bytes = 0;
@@ -174,8 +148,12 @@ class Written {
     this.#target = target;
   }
 
+  /** Leaves alone what is there already. */
   async replace(path: string, bytes: Buffer): Promise<void> {
-    if ((await this.#target.read(path))?.equals(bytes)) return;
+    if (!(await this.#target.read(path))?.equals(bytes)) await this.write(path, bytes);
+  }
+
+  async write(path: string, bytes: Buffer): Promise<void> {
     await this.#target.write(path, bytes);
     this.files += 1;
     this.bytes += bytes.length;

@@ -2,9 +2,9 @@
 // entry leaves here that does not lead to the checkpoint's root: the tiles of the right edge are
 // verified by the root itself, every other tile by its hash in the tile above, and entries by their
 // tile of level 0. Specification: C2SP tlog-tiles.
+import type { LogSource } from '../verify/log-source.ts';
 import type { Checkpoint } from './checkpoint.ts';
 import { parseEntries, renderEntries } from './entries.ts';
-import type { LogSource } from './log-source.ts';
 import {
   hashBytes,
   hashLeaf,
@@ -53,7 +53,7 @@ export class VerifiedLog implements TileReader {
     copies: readonly LogSource[] = [],
   ): Promise<VerifiedLog> {
     const opened = new VerifiedLog(head, [...copies, log]);
-    await opened.#readEdge(log);
+    await opened.#readEdge(log, copies);
     return opened;
   }
 
@@ -100,7 +100,7 @@ export class VerifiedLog implements TileReader {
   }
 
   /** All tiles that are partial; together they are the root. */
-  async #readEdge(log: LogSource): Promise<void> {
+  async #readEdge(log: LogSource, copies: readonly LogSource[]): Promise<void> {
     const { size, root } = this.head;
     for (let level = 0; tileWidth ** level <= size; level += 1) {
       const index = Math.floor(size / tileWidth ** (level + 1));
@@ -110,7 +110,12 @@ export class VerifiedLog implements TileReader {
       this.#edge.set(path, await this.#find({ level, index, width }, [log], () => true));
     }
     if (!(await rootOf(this, size)).equals(root)) {
-      throw new LogDamage(`the tiles of ${log.name} do not lead to the checkpoint's root`);
+      throw new LogDamage("the tiles at the tree's right edge do not lead to the signed root");
+    }
+    for (const file of this.#edge.values()) {
+      for (const copy of copies) {
+        if ((await copy.read(file.path))?.equals(file.bytes)) file.source = copy;
+      }
     }
   }
 
@@ -126,9 +131,9 @@ export class VerifiedLog implements TileReader {
       if (!bytes) continue;
       const isLength = name.level === 'entries' || bytes.length === name.width * hashBytes;
       if (isLength && isRight(bytes)) return { bytes, path, source };
-      found = 'not what was signed';
+      found = 'not what the checkpoint is of';
     }
-    throw new LogDamage(`${path} of ${sources.at(-1)?.name} is ${found}`);
+    throw new LogDamage(`${path} is ${found}`);
   }
 }
 

@@ -1,0 +1,69 @@
+// Files in a bucket that others read, too: whole, and with the headers that they are to be served
+// with. Invariant: what is called written was acknowledged by the server whole. Nothing of it is
+// sealed, and there is no probe: beyond reading and writing names, nothing is asked of the server.
+// Specification: the Amazon S3 API reference.
+import type { S3Client } from '@aws-sdk/client-s3';
+import { StoreTally } from '../store-tally.ts';
+import { openAddress, type StoreAddress } from './address.ts';
+import { Connection } from './connection.ts';
+import { ObjectAnswer } from './object-answer.ts';
+import type { S3StoreOptions } from './options.ts';
+import { defaultRetryPolicy } from './retry.ts';
+
+/** `url` is `s3://bucket` or `s3://bucket/prefix`. */
+export type S3FilesOptions = Pick<
+  S3StoreOptions,
+  'url' | 'endpoint' | 'region' | 'pathStyle' | 'profile' | 'credentials'
+>;
+
+const connectionsMax = 16;
+const timeouts = { connectMs: 5000, firstByteMs: 20_000, stallMs: 20_000 };
+/** A command that cannot go on says so: there is nobody to spare the server for. */
+const breaker = { failuresMax: Number.POSITIVE_INFINITY, pauseMsMin: 100, pauseMsMax: 100 };
+
+export class S3Files {
+  readonly #client: S3Client;
+  readonly #connection: Connection;
+
+  private constructor(address: StoreAddress, client: S3Client) {
+    this.#client = client;
+    this.#connection = new Connection({
+      address,
+      client,
+      connectionsMax,
+      timeouts,
+      retryPolicy: defaultRetryPolicy,
+      breaker,
+      tally: new StoreTally(0),
+      trial: async () => {},
+      onBreaker: () => {},
+    });
+  }
+
+  /** Throws an Error that says what is wrong with the settings. */
+  static async open(options: S3FilesOptions): Promise<S3Files> {
+    const named = { number: 0, name: options.url, ...options };
+    const { address, client } = await openAddress(named, timeouts);
+    return new S3Files(address, client);
+  }
+
+  /** undefined: there is none. Rejects with `AttemptFailure`. */
+  get(name: string): Promise<Buffer | undefined> {
+    return this.#connection.retry(async () => {
+      const body = new ObjectAnswer();
+      const { status } = await this.#connection.exchange({ method: 'GET', name, body });
+      return status === 404 ? undefined : body.bytes;
+    });
+  }
+
+  /** In place of what has the name. Rejects with `AttemptFailure`. */
+  async put(name: string, bytes: Buffer, headers: Record<string, string>): Promise<void> {
+    const request = { method: 'PUT' as const, name, headers, pieces: [bytes] };
+    await this.#connection.retry(() => this.#connection.exchange(request));
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close();
+    this.#client.destroy();
+  }
+}
