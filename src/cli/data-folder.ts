@@ -20,6 +20,8 @@ export interface DataFolder {
   /** Of the local store. */
   storeFolder: string;
   credentialsFile: string;
+  /** Private keys that sign the log. */
+  logKeysFile: string;
   rootKeys: RootKeyFile;
   keyring: Keyring;
   sealer: Sealer;
@@ -45,6 +47,7 @@ export async function openDataFolder(config: DataSettings): Promise<DataFolder> 
       keyFile,
       storeFolder: join(path, 'extents'),
       credentialsFile: join(path, 'credentials'),
+      logKeysFile: join(path, 'log-keys.json'),
       rootKeys,
       keyring,
       sealer: new Sealer(keyring),

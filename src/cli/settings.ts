@@ -95,6 +95,12 @@ export const settings = {
       'proxies whose X-Forwarded-For and -Proto are believed; comma-separated if several',
     parse: parseNetworks,
   }),
+  logOrigin: optional({
+    key: 'logOrigin',
+    placeholder: 'NAME',
+    description: 'name of the audit log, for good; without it one that is random',
+    parse: parseLogOrigin,
+  }),
   region: setting({
     key: 'region',
     placeholder: 'NAME',
@@ -309,6 +315,14 @@ function parseNetworks(value: string): Network[] {
     if (!network) throw new Error('must be networks such as 10.0.0.0/8, or addresses');
     return network;
   });
+}
+
+/** As golang.org/x/mod/sumdb/note has names of keys; of it files and URLs are made too. */
+function parseLogOrigin(value: string): string {
+  if (!/^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$/.test(value)) {
+    throw new Error('must be a name such as log.example.com/bursar');
+  }
+  return value;
 }
 
 function parseRegion(value: string): string {

@@ -25,6 +25,7 @@ import { IntentPool } from '../ledger/intent-pool.ts';
 import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
+import { LogKeyFile } from '../ledger/log-key-file.ts';
 import { StorageTimer } from '../ledger/storage-timer.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { UsageRollUp } from '../ledger/usage-roll-up.ts';
@@ -90,6 +91,9 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     closers,
     openDatabase(folder.databaseFile, { readonly: true, cacheKib: readCacheKib }),
   );
+  const path = folder.logKeysFile;
+  const logKeys = await LogKeyFile.open({ path, read, origin: config.logOrigin });
+  await ledger.signLog(logKeys.keys);
   const { sealer } = folder;
   const directory = new Directory({ read, sealer });
   const rootKey: RootKeyOptions = {
