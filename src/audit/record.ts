@@ -3,6 +3,7 @@
 // does, so its output is canonical as it is; a test holds that against an independent
 // canonicalizer.
 import type { StoreUse } from '../core/backend-use.ts';
+import { canonicalize } from '../core/canonical-json.ts';
 import { formatUsd } from '../core/money.ts';
 import type { Limits } from '../core/quota-terms.ts';
 
@@ -28,6 +29,8 @@ export interface RecordDraft {
   key?: string | null;
   /** What an administrative operation was about: `tenants/cms/principals/alice`. */
   target?: string | null;
+  /** What it changed, as `recordedChange` gives it. */
+  change?: object | null;
   /** What the account, or the token, that it is about may use from now on. */
   limits?: Limits | null;
   /** What an account reached of a limit: amounts in decimal, members in canonical order. */
@@ -85,7 +88,13 @@ export interface BackendEntry extends StoreUse {
 
 /** The canonical text; absent members are left out. */
 export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
-  return JSON.stringify({
+  const record = membersOf(draft, seal);
+  // What comes as its sender wrote it is not in order.
+  return draft.limits || draft.change ? canonicalize(record) : JSON.stringify(record);
+}
+
+function membersOf(draft: RecordDraft, seal: RecordSeal): object {
+  return {
     accessKeyId: draft.accessKeyId ?? undefined,
     action: draft.action,
     alarm: draft.alarm ?? undefined,
@@ -97,6 +106,7 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     byteMs: draft.byteMs ?? undefined,
     bytesIn: draft.bytesIn,
     bytesOut: draft.bytesOut,
+    change: draft.change ?? undefined,
     class: draft.class ?? undefined,
     cost: seal.cost === null ? undefined : formatUsd(seal.cost),
     error: draft.error ?? undefined,
@@ -105,7 +115,7 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     index: seal.index,
     key: draft.key ?? undefined,
     keyThumbprint: draft.keyThumbprint ?? undefined,
-    limits: draft.limits ? inOrder(draft.limits) : undefined,
+    limits: draft.limits ?? undefined,
     period: draft.period ?? undefined,
     price: seal.priced?.price,
     priceBook: seal.priced?.book,
@@ -125,7 +135,7 @@ export function renderRecord(draft: RecordDraft, seal: RecordSeal): string {
     time: new Date(seal.timeMs).toISOString(),
     tokens: draft.tokens ?? undefined,
     version: seal.makesVersion ? seal.index : undefined,
-  });
+  };
 }
 
 function renderBackend(entry: BackendEntry): object {
@@ -136,11 +146,4 @@ function renderBackend(entry: BackendEntry): object {
 
 function sumCosts(entries: readonly BackendEntry[]): bigint {
   return entries.reduce((sum, { cost }) => sum + cost, 0n);
-}
-
-/** The same with its members in code-unit order: limits come as their sender wrote them. */
-function inOrder(limits: Limits): object {
-  const sorted = (value: object) => Object.fromEntries(Object.entries(value).sort());
-  const amounts = Object.entries(limits).map(([name, of]) => [name, sorted(of)] as const);
-  return sorted(Object.fromEntries(amounts));
 }

@@ -38,7 +38,8 @@ export interface Reply {
 
 /** Details of a record that only the operation knows. */
 export type RecordDetail = Partial<
-  Pick<RecordDraft, 'key' | 'sizeBytes' | 'etag' | 'sha256' | 'class' | 'range' | 'status'>
+  Pick<RecordDraft, 'key' | 'target' | 'change' | 'sizeBytes' | 'etag' | 'sha256'> &
+    Pick<RecordDraft, 'class' | 'range' | 'status'>
 >;
 
 /** What of the request's own bucket is meant. */

@@ -70,6 +70,7 @@ describe('the page of records', () => {
       bucketTenant: 'a',
       key: 'a',
       target: 'a',
+      change: { active: true },
       limits: { requests: { total: 1 } },
       alarm: { limit: '1', meter: 'a', percent: 50, used: '1', window: 'a' },
       bytesIn: 1,

@@ -14,6 +14,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Finding } from '../data-verifier.ts';
 import { beginRequest, parseRequest } from '../request.ts';
 import type { TrustedProxies } from '../trusted-proxies.ts';
+import { accountOf } from './change-account.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 
 export interface NativeRooms
@@ -100,6 +101,7 @@ function draftOf(entry: NativeEntry): RecordDraft {
     tokens: delegation?.ids ?? null,
     evidence,
     target: entry.target,
+    change: entry.change && accountOf(entry.change),
     limits: limitsOf(entry),
     bytesIn: entry.bytesIn,
     bytesOut: 0,

@@ -1,0 +1,35 @@
+// What a record says of a change: bounded, so that no request makes a record of more than a few
+// kilobytes. Invariant: what is too long is named by its digest, so the record still fixes it. Pure.
+import { hash } from 'node:crypto';
+import { canonicalize } from '../core/canonical-json.ts';
+
+/** Longer than nearly all grants and policies. */
+const recordedBytesMax = 4096;
+
+/** The members that a record's `change` has. Whoever calls it leaves out what is secret. */
+export function recordedChange(members: object): object {
+  const value = plain(members);
+  const text = canonicalize(value);
+  const bytes = Buffer.byteLength(text);
+  return bytes <= recordedBytesMax
+    ? (value as object)
+    : { bytes, sha256: hash('sha256', text, 'hex') };
+}
+
+/**
+ * The same in what every reader of JSON understands alike: text is Unicode, and numbers that others
+ * may round are text.
+ */
+function plain(value: unknown): unknown {
+  if (typeof value === 'string') return wellFormed(value);
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? value : String(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(plain);
+  const entries = Object.entries(value).filter(([, one]) => one !== undefined);
+  return Object.fromEntries(entries.map(([name, one]) => [wellFormed(name), plain(one)]));
+}
+
+/** With U+FFFD for each half of a surrogate pair. */
+function wellFormed(text: string): string {
+  return Buffer.from(text).toString();
+}
