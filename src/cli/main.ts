@@ -28,6 +28,7 @@ import { addStoreCommands } from './store-commands.ts';
 import { addTokenCommands } from './token-commands.ts';
 import { addUsageCommand } from './usage-command.ts';
 import { addVerifyCommands } from './verify-commands.ts';
+import { addVerifyOfflineCommands } from './verify-offline-commands.ts';
 
 function readVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
@@ -73,6 +74,7 @@ function makeProgram(): Command {
   addOwnKeyCommands(program);
   addTokenCommands(program);
   addCredentialsCommand(program);
+  addVerifyOfflineCommands(program);
   return program;
 }
 
