@@ -1,11 +1,13 @@
 // The records' table: appended in order, and searched by any combination of what is known.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { RecordDraft } from '#bursar/audit/record.js';
-import { appendRecord, type RecordQuery, searchRecords } from '#bursar/audit/records.js';
+import { RecordLog } from '#bursar/audit/record-log.js';
+import { type RecordQuery, searchRecords } from '#bursar/audit/records.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { schema } from '#bursar/ledger/schema.js';
 
 let db: OpenDatabase;
+let log: RecordLog;
 
 async function append(index: number, more: Partial<RecordDraft> = {}): Promise<void> {
   const draft: RecordDraft = {
@@ -31,21 +33,20 @@ async function append(index: number, more: Partial<RecordDraft> = {}): Promise<v
     ...more,
   };
   const seal = { index, timeMs: 1000 * index, storedBytes: 0, storedObjects: 0, cost: null };
-  await appendRecord(db.tx, draft, seal);
+  await log.append(draft, seal);
 }
 
-/** Records without content, as the table has them. */
 async function appendMany(
   first: number,
   count: number,
   tenant: string,
   bucketTenant: string | null = null,
 ): Promise<void> {
-  const sql = "INSERT INTO records VALUES (?, ?, ?, 'alice', 's3:GetObject', 'data', 'k', ?, '{}')";
   db.exec('BEGIN');
   for (let index = first; index < first + count; index++) {
-    await db.tx.run(sql, index, 1000 * index, tenant, bucketTenant);
+    await append(index, { tenant, bucketTenant });
   }
+  await log.flush();
   db.exec('COMMIT');
 }
 
@@ -57,6 +58,7 @@ async function search(query: Partial<RecordQuery>): Promise<number[]> {
 beforeEach(async () => {
   db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
   db.exec(schema);
+  log = await RecordLog.open(db.tx);
   await append(0);
   await append(1, { tenant: 'two' });
   await append(2, { principal: 'bob', key: 'k/\u{10000}' });
@@ -160,6 +162,6 @@ describe('the records', () => {
   });
 
   it('have one place in the log each', async () => {
-    await expect(append(3)).rejects.toThrow('UNIQUE');
+    await expect(append(3)).rejects.toThrow('record 3 cannot be leaf 6');
   });
 });

@@ -1,6 +1,7 @@
 // `bursar records` on a log that is long, and on names that are made to deceive who reads them.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { RecordLog } from '#bursar/audit/record-log.js';
 import { printable } from '#bursar/cli/output.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { Workplace } from './command.ts';
@@ -16,20 +17,34 @@ const names = ['\u202egpj.exe', 'c\u009b31mred', 'esc\u001b[2Jcleared', 'zero\u2
 beforeAll(async () => {
   await (await place.serve()).stop();
   const db = openDatabase(join(place.data, 'bursar.db'), { readonly: false, cacheKib: 1024 });
-  const last = await db.tx.get<{ idx: number }>('SELECT max(idx) AS idx FROM records');
-  let index = (last?.idx ?? 0) + 1;
-  const append = async (principal: string, key: string) => {
-    const time = '2026-01-01T00:00:00.000Z';
-    const bucket = 'data';
-    const action = 's3:PutObject';
-    const about = { action, bucket, index, key, principal, status: 200, tenant: 'default', time };
-    const sql = 'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)';
-    const values = [index++, Date.parse(time), 'default', principal, action, bucket, key];
-    await db.tx.run(sql, ...values, JSON.stringify(about));
-  };
+  const log = await RecordLog.open(db.tx);
+  const append = (principal: string, key: string) =>
+    log.append(
+      {
+        action: 's3:PutObject',
+        tenant: 'default',
+        principal,
+        bucket: 'data',
+        key,
+        evidence: 'none',
+        bytesIn: 0,
+        bytesOut: 0,
+        requestId: 'R',
+        source: 'a test',
+        status: 200,
+      },
+      {
+        index: log.size,
+        timeMs: Date.parse('2026-01-01T00:00:00.000Z'),
+        storedBytes: 0,
+        storedObjects: 0,
+        cost: null,
+      },
+    );
   db.exec('BEGIN');
   for (let i = 0; i < many; i++) await append('busy', 'k');
   for (const name of names) await append('rare', name);
+  await log.flush();
   db.exec('COMMIT');
   db.close();
   await place.serve();
