@@ -21,6 +21,10 @@ export interface RecordDraft {
   tokens?: readonly string[] | null;
   /** How well the request can be proven (DESIGN section 8). */
   evidence: 'body-signed' | 'headers-signed' | 'shared-secret' | 'none';
+  /** Of what the client signed, which is kept beside the record; base64url SHA-256. */
+  evidenceHash?: string | null;
+  /** Index of the request's first record, where that is kept; null: it is this one. */
+  evidenceAt?: number | null;
   bucket?: string | null;
   /** Where the bucket is another tenant's. */
   bucketTenant?: string | null;
@@ -112,6 +116,8 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     error: draft.error ?? undefined,
     etag: draft.etag ?? undefined,
     evidence: draft.evidence,
+    evidenceAt: draft.evidenceAt ?? undefined,
+    evidenceHash: draft.evidenceHash ?? undefined,
     index: seal.index,
     key: draft.key ?? undefined,
     keyThumbprint: draft.keyThumbprint ?? undefined,

@@ -8,6 +8,7 @@
 import { Buffer } from 'node:buffer';
 import { canonicalRequest } from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
+import type { SignedEvidence } from '../core/evidence.ts';
 import { clockSkewMsMax } from '../core/limits.ts';
 import {
   algorithm,
@@ -22,6 +23,7 @@ import { asymmetricAlgorithm, verifyText } from '../core/sigv4a.ts';
 import { type Claim, headerOf, readClaim, refuseQueryClaim } from './claim.ts';
 import type { Actor, Delegation, Evidence, Identity } from './identity.ts';
 import { type Payload, readPayload } from './payload.ts';
+import { RefusedUse } from './refused-use.ts';
 import { checkAllSigned, headerValues, readPayloadWord } from './signed-parts.ts';
 import type { PublicKey } from './tokens/keys.ts';
 
@@ -52,6 +54,8 @@ export interface AccessKey extends Actor {
   secret: string | null;
   /** Verifies the SigV4A signatures of a key without a secret; null: it has a secret. */
   publicKey: PublicKey | null;
+  /** Log index of the record of that key's enrolment. */
+  enrolledAt?: number;
   /** Of temporary keys; null: all that the principal may. */
   delegation: Delegation | null;
 }
@@ -107,7 +111,7 @@ export class Authenticator {
   /** null: the request carries no credentials at all (anonymous). Throws a Refusal otherwise. */
   async authenticate(request: SignedRequest): Promise<Identity | null> {
     const identity = (await this.#verifyBearer(request)) ?? (await this.#verifySignature(request));
-    if (identity?.delegation) this.#checkDelegation(identity.delegation, request);
+    if (identity) this.#checkUse(identity, request);
     return identity;
   }
 
@@ -122,20 +126,21 @@ export class Authenticator {
   ): Promise<Identity> {
     if (!this.#bearer) throw new Refusal('NotImplemented');
     const identity = await this.#bearer.authenticate(request, scheme, token);
-    if (identity.delegation) this.#checkDelegation(identity.delegation, request);
+    this.#checkUse(identity, request);
     return identity;
   }
 
   /** What is asked anew for each request, of tokens and of temporary keys made from them. */
-  #checkDelegation(delegation: Delegation, { source }: SignedRequest): void {
-    const { ids, conditions, expiresAtMs } = delegation;
+  #checkUse(who: Identity, { source }: SignedRequest): void {
+    if (who.delegation === null) return;
+    const { ids, conditions, expiresAtMs } = who.delegation;
     if (this.#isRevoked(ids)) {
-      throw new Refusal('AccessDenied', { message: 'The token was revoked.' });
+      throw new RefusedUse(who, 'AccessDenied', { message: 'The token was revoked.' });
     }
-    if (this.#nowMs() >= expiresAtMs) throw new Refusal('ExpiredToken');
+    if (this.#nowMs() >= expiresAtMs) throw new RefusedUse(who, 'ExpiredToken');
     if (!conditions.allowSource(source)) {
       const message = 'The token may not be used from this address.';
-      throw new Refusal('AccessDenied', { message });
+      throw new RefusedUse(who, 'AccessDenied', { message });
     }
     this.#onUse(ids);
   }
@@ -188,6 +193,7 @@ export class Authenticator {
       keyThumbprint: publicKey?.thumbprint ?? null,
       delegation,
       evidence: gradeEvidence(request, claim, payload),
+      signed: publicKey ? evidenceOf(claim, text, canonical, accessKey) : undefined,
       authentication: {
         type: claim.where === 'header' ? 'REST-HEADER' : 'REST-QUERY-STRING',
         version: claim.algorithm,
@@ -243,6 +249,23 @@ function mismatch(claim: Claim, text: string, canonical: string, accessKey: Acce
   if (claim.algorithm === wanted) return new Refusal('SignatureDoesNotMatch', { fields });
   const message = `This access key signs with ${wanted}.`;
   return new Refusal('SignatureDoesNotMatch', { message, fields });
+}
+
+/** Of a signature that verified. A presigned URL is good for anybody until it expires. */
+function evidenceOf(
+  { where, signature, signedAtMs, expiresSeconds }: Claim,
+  signed: string,
+  canonicalRequest: string,
+  { publicKey, enrolledAt }: AccessKey,
+): SignedEvidence {
+  const { jwk, thumbprint } = publicKey as PublicKey;
+  const part = {
+    ...({ kind: 'sigv4a', jwk, thumbprint, signed, canonicalRequest } as const),
+    signature: Buffer.from(signature, 'hex').toString('base64url'),
+    ...(enrolledAt !== undefined && { enrolledAt }),
+  };
+  const lifeMs = where === 'header' ? clockSkewMsMax : expiresSeconds * 1000;
+  return { parts: [part], replayableUntilMs: signedAtMs + lifeMs };
 }
 
 const bodiless = new Set(['GET', 'HEAD', 'DELETE']);

@@ -8,6 +8,7 @@ import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
 import type { BearerVerifier, SignedRequest } from './authenticate.ts';
+import { ChainEvidence, type LinkEvidence } from './chain-evidence.ts';
 import type { AuthzChange, Follower } from './changes.ts';
 import { headerOf } from './claim.ts';
 import type { Directory } from './directory.ts';
@@ -41,7 +42,7 @@ export interface BearerTokensOptions {
 /** Who bears a token, and what it leaves them. */
 type Borne = { actor: Actor; delegation: Delegation };
 /** What the request itself shows. */
-type Shown = Pick<Identity, 'evidence' | 'keyThumbprint' | 'payload'>;
+type Shown = Pick<Identity, 'evidence' | 'keyThumbprint' | 'payload' | 'signed'>;
 
 /** How policies call it, in the place of AWS's ways to authenticate. */
 export const bearerType = 'BEARER';
@@ -60,6 +61,7 @@ export class BearerTokens implements BearerVerifier, Follower {
   readonly #delegations = new WeakMap<Chain, Delegation>();
   readonly #seenOutside = new WeakSet<Delegation>();
   readonly #nonces: NonceStore;
+  readonly #evidence: ChainEvidence;
 
   constructor(options: BearerTokensOptions) {
     const { publicUrl } = options;
@@ -71,6 +73,7 @@ export class BearerTokens implements BearerVerifier, Follower {
     this.#onSeen = options.onSeen ?? (() => {});
     this.#nowMs = options.nowMs ?? Date.now;
     this.#nonces = new NonceStore({ sinceMs: this.#nowMs() });
+    this.#evidence = new ChainEvidence(options.read);
     this.#chains = new VerifiedChains({
       findIssuerKey: (claim) => this.#findIssuerKey(claim),
       // Known once the gateway listens.
@@ -102,16 +105,21 @@ export class BearerTokens implements BearerVerifier, Follower {
     if (actor === undefined) {
       throw tokenRefusal('Claims', 'acts in the name of a principal who is not there, or inactive');
     }
+    const links = this.#evidence.find(chain) ?? (await this.#evidence.gather(chain, token));
     const shown =
       chain.boundKey === undefined
-        ? showUnbound(request, isDpop)
-        : this.#prove(request, { isDpop, chain, key: chain.boundKey, nowMs });
+        ? { ...showUnbound(request, isDpop), signed: links.ofBearer }
+        : this.#prove(request, { isDpop, chain, key: chain.boundKey, links, nowMs });
     return identityOf({ actor, delegation: this.#delegationOf(chain) }, shown, nowMs);
   }
 
-  /** A key or a principal that is taken away may be what a chain was verified with. */
+  /**
+   * A key or a principal that is taken away may be what a chain was verified with; one that is new
+   * may be one that it is bound to.
+   */
   async follow(change: AuthzChange): Promise<() => void> {
     switch (change.type) {
+      case 'createPublicKey':
       case 'updatePublicKey':
       case 'deletePublicKey':
       case 'deletePrincipal':
@@ -137,7 +145,7 @@ export class BearerTokens implements BearerVerifier, Follower {
     return key && { key, principal: principalId(row.tenant, row.principal) };
   }
 
-  #prove(request: SignedRequest, { isDpop, chain, key, nowMs }: Bound): Shown {
+  #prove(request: SignedRequest, { isDpop, chain, key, links, nowMs }: Bound): Shown {
     const { method, headers } = request;
     const described = { method, headers, hasBody: hasBody(request), url: this.#urlOf(request) };
     const proof = verifyProof(described, { key, tokenHash: chain.hash, nowMs });
@@ -150,7 +158,8 @@ export class BearerTokens implements BearerVerifier, Follower {
       const { nonce, createdMs } = proof;
       this.#nonces.use({ owner: chain.subject, key: key.thumbprint, nonce, createdMs }, nowMs);
     }
-    return { evidence: proof.evidence, keyThumbprint: key.thumbprint, payload };
+    const signed = links.withProof(proof, key);
+    return { evidence: proof.evidence, keyThumbprint: key.thumbprint, payload, signed };
   }
 
   /** The URL that the client asked for, as it must have seen it. */
@@ -185,11 +194,12 @@ interface Bound {
   isDpop: boolean;
   chain: Chain;
   key: PublicKey;
+  links: LinkEvidence;
   nowMs: number;
 }
 
 function identityOf({ actor, delegation }: Borne, shown: Shown, nowMs: number): Identity {
-  const { evidence, keyThumbprint, payload } = shown;
+  const { evidence, keyThumbprint, payload, signed } = shown;
   return {
     principal: actor.principal,
     subjects: actor.subjects,
@@ -198,6 +208,7 @@ function identityOf({ actor, delegation }: Borne, shown: Shown, nowMs: number): 
     keyThumbprint,
     delegation,
     evidence,
+    signed,
     authentication: { type: bearerType, version: bearerType, signedAtMs: nowMs },
     payload,
     presigned: false,

@@ -8,7 +8,8 @@ import type { Role } from '../core/principal.ts';
 export interface Steps<C> {
   /** The reason to refuse, if there is one. */
   check(tx: Tx, change: C): Promise<ErrorCode | undefined>;
-  write(tx: Tx, change: C, timeMs: number): Promise<void>;
+  /** `seq`: the log index of its record. */
+  write(tx: Tx, change: C, timeMs: number, seq: number): Promise<void>;
 }
 
 /** Steps for each type of a family of changes. */

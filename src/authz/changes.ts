@@ -48,11 +48,11 @@ const steps = {
 export async function applyAuthzChange(
   tx: Tx,
   change: AuthzChange,
-  timeMs: number,
+  { timeMs, seq }: { timeMs: number; seq: number },
 ): Promise<Verdict> {
   const step = steps[change.type] as Steps<AuthzChange>;
   const code = await step.check(tx, change);
   if (code !== undefined) return { ok: false, code };
-  await step.write(tx, change, timeMs);
+  await step.write(tx, change, timeMs, seq);
   return { ok: true };
 }

@@ -81,6 +81,7 @@ interface AccessKeyRow extends ActorRow {
   sealed_secret: Uint8Array | null;
   /** Null where it is another principal's, or inactive. */
   jwk: string | null;
+  enrolledAt: number | null;
 }
 
 interface PrincipalRow {
@@ -265,6 +266,7 @@ export class Directory implements Follower {
   async #loadAccessKey(id: string): Promise<AccessKey | undefined> {
     const row = await this.#read.get<AccessKeyRow>(
       `SELECT k.id, k.tenant, k.principal, k.sealed_secret, u.jwk, p.kind, p.role,
+              u.enrolled_seq AS enrolledAt,
               k.active AND p.active AS active, t.members_create_buckets
        FROM access_keys k
        JOIN principals p ON p.tenant = k.tenant AND p.name = k.principal
@@ -283,6 +285,7 @@ export class Directory implements Follower {
       id: row.id,
       secret: sealed && this.#sealer.open(sealed, context).toString('utf8'),
       publicKey: publicKey ?? null,
+      ...(row.enrolledAt !== null && { enrolledAt: row.enrolledAt }),
       ...(await this.#actorOf(row)),
       delegation: null,
     };

@@ -1,5 +1,6 @@
 // In whose name a request acts, and with how much of that principal's rights. Invariant: a
 // delegation only ever narrows: what it allows its principal must be allowed as well.
+import type { SignedEvidence } from '../core/evidence.ts';
 import type { Principal } from '../core/principal.ts';
 import type { Authentication } from './grants/access-request.ts';
 import type { Rule } from './grants/rule.ts';
@@ -49,6 +50,8 @@ export interface Identity extends Actor {
   /** null: everything that the principal may. */
   delegation: Delegation | null;
   evidence: Evidence;
+  /** What was signed with keys of clients; absent: nothing was. */
+  signed?: SignedEvidence | undefined;
   /** As policies see it; null: anonymous. */
   authentication: Authentication | null;
   payload: Payload;

@@ -52,12 +52,13 @@ export const publicKeySteps: StepsOf<PublicKeyChange> = {
       if (Number(held?.count) >= publicKeysPerPrincipalMax) return 'TooManyPublicKeys';
       return accessKeyId === null ? undefined : refuseAccessKey(tx, tenant, principal, accessKeyId);
     },
-    write: async (tx, change, timeMs) => {
+    write: async (tx, change, timeMs, seq) => {
       const { tenant, principal, thumbprint, jwk, purpose, proof, accessKeyId } = change;
       await tx.run(
-        `INSERT INTO public_keys (thumbprint, tenant, principal, jwk, purpose, proof, created_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?)`,
-        ...[thumbprint, tenant, principal, jwk, purpose, proof, timeMs],
+        `INSERT INTO public_keys
+           (thumbprint, tenant, principal, jwk, purpose, proof, created_ms, enrolled_seq)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+        ...[thumbprint, tenant, principal, jwk, purpose, proof, timeMs, seq],
       );
       if (accessKeyId === null) return;
       await tx.run(

@@ -10,7 +10,7 @@ import { IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import { principalId } from '../core/principal.ts';
 import { nameUses } from '../ledger/backend-upkeep.ts';
-import type { Change, CommitResult } from '../ledger/commit.ts';
+import type { Change, Commit, CommitResult } from '../ledger/commit.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { ShapedStream } from '../quota/rates.ts';
@@ -25,6 +25,7 @@ import { LimitAudience } from './limit-refusals.ts';
 import { noTags, tagsOf } from './object-tags.ts';
 import type { Operation } from './operation.ts';
 import { payersOf } from './payers.ts';
+import { provenBy } from './proven-record.ts';
 import { type Entered, enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
@@ -68,6 +69,8 @@ export class Context {
   #confirmation: Promise<unknown> | null = null;
   /** What stores over a network were asked, and no record says yet. Null: nothing. */
   #tallies: StoreTallies | null = null;
+  /** The first commit, where the client signed with a key of its own. */
+  #first: Promise<CommitResult> | null = null;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
   /** Body bytes received so far. */
@@ -267,7 +270,7 @@ export class Context {
     const told = { ...this.detail, ...detail };
     const charge = this.#charge(told.class);
     const asked = this.#tallies?.take();
-    const result = await this.rooms.ledger.commit({
+    const result = await this.#send({
       change,
       charge,
       backend: this.#billOf(asked),
@@ -300,6 +303,20 @@ export class Context {
     this.#confirmation.catch(() => {});
   }
 
+  /** What the client signed is kept with the first record of its request, which the others name. */
+  async #send(commit: Commit): Promise<CommitResult> {
+    const { ledger } = this.rooms;
+    const { signed } = this.who;
+    if (!signed) return ledger.commit(commit);
+    if (!this.#first) {
+      this.#first = ledger.commit({ ...commit, ...provenBy(signed, commit.record) });
+      return this.#first;
+    }
+    const { index } = await this.#first;
+    const proven = provenBy(signed, { ...commit.record, evidenceAt: index });
+    return ledger.commit({ ...commit, ...proven, ...(index !== null && { evidence: null }) });
+  }
+
   /** Records an operation that changed nothing: a read, or a refusal. */
   record(status: number, error: string | null): Promise<unknown> | null {
     const charge = this.#pays(status, error) ? this.#charge(this.detail.class) : null;
@@ -307,7 +324,7 @@ export class Context {
       change: { kind: 'none' },
       charge,
       backend: this.#billOf(this.#tallies?.take()),
-      record: this.draft(status, error, charge, this.detail),
+      ...provenBy(this.who.signed, this.draft(status, error, charge, this.detail)),
     });
   }
 

@@ -12,6 +12,7 @@ import { isoTime } from '../core/clock.ts';
 import { type ErrorCode, Refusal } from '../core/errors.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ClientGone, consume } from './body.ts';
+import { provenBy } from './proven-record.ts';
 import { type DescribeRefusal, sendRefusal } from './reply.ts';
 import { beginRequest, parseRequest, type S3Request } from './request.ts';
 import { type KeysRequest, readForm } from './sts-form.ts';
@@ -151,11 +152,11 @@ async function record(
   { request, who, bytesIn }: Trade,
   { refusal, target }: { refusal: Refusal | null; target: string | null },
 ): Promise<number> {
-  const { principal, keyThumbprint, delegation, evidence } = who;
+  const { principal, keyThumbprint, delegation, evidence, signed } = who;
   const result = await ledger.commit({
     change: { kind: 'none' },
     charge: null,
-    record: {
+    ...provenBy(signed, {
       action: 'sts:AssumeRoleWithWebIdentity',
       tenant: principal.tenant,
       principal: principal.name,
@@ -169,7 +170,7 @@ async function record(
       source: request.source,
       status: refusal?.status ?? 200,
       error: refusal?.code ?? null,
-    },
+    }),
   });
   if (!result.ok) throw new Refusal(result.code);
   return result.index;

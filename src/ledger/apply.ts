@@ -1,6 +1,8 @@
 // Applies one request to the ledger inside the batch's transaction. Every change checks everything
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
 import { noteCosigned } from '../audit/log/cosignatures.ts';
+import { archiveTile } from '../audit/archive/archived-tiles.ts';
+import { keepEvidence } from '../audit/evidence.ts';
 import type { RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { readRecordsFrom } from '../audit/records.ts';
@@ -8,6 +10,7 @@ import { applyAuthzChange } from '../authz/changes.ts';
 import { countDownload } from '../authz/share-changes.ts';
 import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
 import { createBucket, deleteBucket, putBucketPolicy } from '../catalog/buckets.ts';
+import { enterPackedRecords } from './archive/pack-entry.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
@@ -50,7 +53,7 @@ export async function applyCommit(
 ): Promise<CommitResult> {
   const { timeMs, keyring, cashier, log } = context;
   const index = log.size;
-  const { change, record } = commit;
+  const { change, record, evidence } = commit;
   const terms = new CommitTerms(cashier.storage, commit.charge, timeMs);
   const moment = { seq: index, timeMs, keyring, terms };
   const outcome = await applyChange(tx, change, moment, context);
@@ -58,6 +61,7 @@ export async function applyCommit(
   const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
   const charged = await chargeCommit(commit, outcome, timeMs, cashier);
   const seal: RecordSeal = { index, timeMs, ...stored, ...charged, backend };
+  if (evidence) await keepEvidence(tx, index, evidence);
   if (outcome.ok) {
     // Of which class it was that is gone, only the transaction knows.
     const [changed] = outcome.storage.billed;
@@ -150,7 +154,7 @@ async function applyChange(
       return { ok: false, code: change.hook ? 'NoSuchTenant' : 'NotFound' };
     }
     case 'identity': {
-      const outcome = await applyAuthzChange(tx, change.identity, moment.timeMs);
+      const outcome = await applyAuthzChange(tx, change.identity, moment);
       return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
     }
   }
@@ -224,6 +228,10 @@ export async function applyHousekeeping(
       return sumUsage(tx, work.max);
     case 'chargeStorage':
       return chargeAccrued(work, context);
+    case 'enterPack':
+      return enterPackedRecords(tx, work, timeMs);
+    case 'archiveTile':
+      return archiveTile(tx, work.tile);
     case 'countDownload':
       return countDownload(tx, work.id, timeMs);
     case 'noteToldAlarms':

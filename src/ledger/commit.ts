@@ -1,6 +1,7 @@
 // What requests send to the ledger and what they get back. Plain data: it crosses threads, and may
 // one day cross processes.
 
+import type { Pack } from '../audit/archive/archived-tiles.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { AuthzChange } from '../authz/changes.ts';
 import type { TokenUses } from '../authz/token-use.ts';
@@ -44,6 +45,10 @@ export type Housekeeping =
    * `beforeMs`, with a record for each. `books`: by number of store the price books in force.
    */
   | { kind: 'chargeStorage'; beforeMs: number; max: number; books: ReadonlyMap<number, string> }
+  /** A pack of old records whose bytes are stored: from now on it is known. */
+  | { kind: 'enterPack'; pack: Pack; ids: Uint8Array[] }
+  /** The records of a tile that is in a pack leave the database. Touches as many. */
+  | { kind: 'archiveTile'; tile: number }
   /** Touches 1 where the share link allows one more. */
   | { kind: 'countDownload'; id: string }
   /** Takes off the leases of this run what it does not need. */
@@ -99,6 +104,8 @@ export interface Commit {
   /** What the stores were asked for it: the operator's cost. Absent or null: nothing. */
   backend?: BackendBill | null;
   record: RecordDraft;
+  /** What the record's `evidenceHash` is of, where it is kept with this record. */
+  evidence?: string | null;
 }
 
 export type CommitResult =

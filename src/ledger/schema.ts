@@ -1,6 +1,9 @@
 // The embedded database's tables. One file, so that a reader sees the whole state of a gateway.
 // `seq` and `idx` are the same number: the log index of the record that made the row.
 
+import { archiveSchema } from '../audit/archive/archived-tiles.ts';
+import { erasureSchema } from '../audit/erasure.ts';
+import { evidenceSchema } from '../audit/evidence.ts';
 import { cosignatureSchema } from '../audit/log/cosignatures.ts';
 import { logKeySchema } from '../audit/log/log-keys.ts';
 import { logSchema } from '../audit/log/stored-tiles.ts';
@@ -81,6 +84,7 @@ CREATE TABLE public_keys (         -- enrolled with proof of possession
   proof TEXT NOT NULL,             -- what its holder signed to enrol it
   created_ms INTEGER NOT NULL,
   active INTEGER NOT NULL DEFAULT 1,
+  enrolled_seq INTEGER NOT NULL,   -- log index of the record of its enrolment
   FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
 ) WITHOUT ROWID;
 CREATE INDEX public_keys_by_principal ON public_keys (tenant, principal);
@@ -257,16 +261,10 @@ CREATE TABLE records (
   idx INTEGER PRIMARY KEY,
   time_ms INTEGER NOT NULL,
   tenant TEXT NOT NULL,            -- of who asked
-  principal TEXT NOT NULL,
-  action TEXT NOT NULL,
-  bucket TEXT,
-  key TEXT,
+  principal TEXT NOT NULL,         -- empty: the record was erased
   bucket_tenant TEXT,              -- where the bucket is another tenant's
   commitment BLOB NOT NULL,        -- SHA-256 of salt and record: what its leaf in the log shows
   salt BLOB,                       -- 16 random bytes; null: the record was erased
-  record TEXT NOT NULL             -- RFC 8785 canonical JSON, verbatim
+  record TEXT NOT NULL             -- RFC 8785 canonical JSON, verbatim; empty: it was erased
 );
-CREATE INDEX records_by_tenant ON records (tenant, idx);
-CREATE INDEX records_by_bucket_tenant ON records (bucket_tenant, idx)
-  WHERE bucket_tenant IS NOT NULL;
-${logSchema}${logKeySchema}${cosignatureSchema}`;
+${evidenceSchema}${erasureSchema}${logSchema}${archiveSchema}${logKeySchema}${cosignatureSchema}`;

@@ -41,7 +41,7 @@ beforeEach(async () => {
   await db.tx.run(`INSERT INTO principals ${columns} VALUES ('cms', 'alice', 'p', 'member', 0)`);
   const { thumbprint, jwk } = aliceKey.publicKey;
   await db.tx.run(
-    "INSERT INTO public_keys VALUES (?, 'cms', 'alice', ?, 'token', '', 0, 1)",
+    "INSERT INTO public_keys VALUES (?, 'cms', 'alice', ?, 'token', '', 0, 1, 7)",
     ...[thumbprint, JSON.stringify(jwk)],
   );
   actors = new Map([[actor.principal.id, actor]]);

@@ -35,7 +35,10 @@ afterEach(() => {
 /** Applies as the ledger does: in a transaction that is committed whatever the verdict is. */
 async function apply(change: AuthzChange) {
   db.exec('BEGIN IMMEDIATE');
-  const verdict = await applyAuthzChange(db.tx, structuredClone(change), clockMs++);
+  const verdict = await applyAuthzChange(db.tx, structuredClone(change), {
+    timeMs: clockMs++,
+    seq: 0,
+  });
   db.exec('COMMIT');
   directory.forget();
   return verdict;

@@ -28,7 +28,7 @@ beforeEach(async () => {
   const sealedSecret = Buffer.alloc(1);
   await apply({ type: 'createAccessKey', ...alice, id: 'AK', sealedSecret });
   await db.tx.run(
-    "INSERT INTO public_keys VALUES (?, 'cms', 'alice', '', 'token', '', 0, 1)",
+    "INSERT INTO public_keys VALUES (?, 'cms', 'alice', '', 'token', '', 0, 1, 7)",
     thumbprint,
   );
   revocations = await Revocations.load(db.tx);
@@ -38,7 +38,7 @@ afterEach(() => db.close());
 /** As the native API does it. */
 async function apply(change: AuthzChange): Promise<string> {
   const update = revocations && (await revocations.follow(change));
-  const verdict = await applyAuthzChange(db.tx, change, now);
+  const verdict = await applyAuthzChange(db.tx, change, { timeMs: now, seq: 0 });
   await update?.();
   return verdict.ok ? 'ok' : verdict.code;
 }

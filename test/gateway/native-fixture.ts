@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { RecordLog } from '#bursar/audit/record-log.js';
+import { RecordStore } from '#bursar/audit/record-store.js';
+import { RecordSearch } from '#bursar/audit/search/record-search.js';
 import { type AuthzChange, applyAuthzChange, type Verdict } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
 import { GrantBook } from '#bursar/authz/grants/grant-book.js';
@@ -89,6 +91,7 @@ export async function openFixture(): Promise<Fixture> {
   const db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
   db.exec(schema);
   const log = await RecordLog.open(db.tx);
+  const records = new RecordStore(db.tx, async () => Buffer.alloc(0));
   const rootKeys = await RootKeyFile.open(join(folder, 'keys', 'root-keys.json'), null);
   const keyring = new Keyring(rootKeys.keys);
   const sealer = new Sealer(keyring);
@@ -113,11 +116,14 @@ export async function openFixture(): Promise<Fixture> {
     mounts,
     buckets: new BucketCache(db.tx),
     log: new LogHead(),
+    witnesses: { state: () => [] },
     outside,
     sealer,
     rootKeys,
     keyring,
     read: db.tx,
+    records,
+    search: new RecordSearch({ read: db.tx, store: records, index: null }),
     publicUrl: () => 'https://s3.example.org',
     desk: { setLimits: (account, limits) => void limitsInMemory.set(account, limits) },
     tokenKeys,
@@ -189,7 +195,7 @@ export async function openFixture(): Promise<Fixture> {
           : { ok: false, code: change.hook ? 'NoSuchTenant' : 'NotFound' };
       }
       default:
-        return applyAuthzChange(db.tx, structuredClone(change), timeMs);
+        return applyAuthzChange(db.tx, structuredClone(change), { timeMs, seq: 0 });
     }
   }
 
@@ -247,7 +253,7 @@ export async function openFixture(): Promise<Fixture> {
       ready = value;
     },
     apply: async (change) => {
-      const verdict = await applyAuthzChange(db.tx, change, 0);
+      const verdict = await applyAuthzChange(db.tx, change, { timeMs: 0, seq: 0 });
       if (!verdict.ok) throw new Error(`${change.type}: ${verdict.code}`);
       directory.forget();
     },

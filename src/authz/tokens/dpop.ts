@@ -13,6 +13,9 @@ const proofType = 'dpop+jwt';
 export interface DpopProof {
   createdMs: number;
   nonce: string;
+  /** The signing input, and its signature. */
+  signed: string;
+  signature: Buffer;
 }
 
 /**
@@ -42,7 +45,8 @@ export function verifyDpop(
   if (!Number.isSafeInteger(iat) || typeof jti !== 'string') {
     throw proofRefusal('Claims', 'must have "iat" in whole seconds and "jti"');
   }
-  return { createdMs: (iat as number) * 1000, nonce: jti };
+  const { signingInput: signed, signature } = jws;
+  return { createdMs: (iat as number) * 1000, nonce: jti, signed, signature };
 }
 
 function withoutQuery(target: string | undefined): string | undefined {

@@ -16,6 +16,9 @@ export interface MessageSignature {
   nonce: string;
   /** SHA-256 that the body must have; undefined: there is no body. */
   contentSha256: Buffer | undefined;
+  /** The signature base, as Latin-1 text, and its signature. */
+  signed: string;
+  signature: Buffer;
 }
 
 const algorithmNames: Record<Algorithm, string> = {
@@ -49,7 +52,7 @@ export function verifyMessageSignature(
   }
   const isDigested = input.components.includes('content-digest');
   const contentSha256 = isDigested ? readContentDigest(request) : undefined;
-  return { createdMs, nonce, contentSha256 };
+  return { createdMs, nonce, contentSha256, signed: base, signature };
 }
 
 interface SignatureInput {

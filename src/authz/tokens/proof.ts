@@ -20,6 +20,9 @@ export interface Proof {
   createdMs: number;
   nonce: string;
   contentSha256: Buffer | undefined;
+  /** What was signed, as Latin-1 text: a signature base, or a JWS signing input. */
+  signed: string;
+  signature: Buffer;
 }
 
 export interface ProofExpectation {

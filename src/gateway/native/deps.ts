@@ -1,6 +1,8 @@
 // What the native API needs from the rest of the gateway, so that it can be tried without an S3
 // side.
 import type { FastifyRequest } from 'fastify';
+import type { RecordStore } from '../../audit/record-store.ts';
+import type { RecordSearch } from '../../audit/search/record-search.ts';
 import type { AuthzChange, Follower } from '../../authz/changes.ts';
 import type { Directory } from '../../authz/directory.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
@@ -33,6 +35,7 @@ export type Identity = Pick<
   | 'keyThumbprint'
   | 'delegation'
   | 'evidence'
+  | 'signed'
   | 'authentication'
 >;
 
@@ -74,7 +77,8 @@ export interface NativeEntry {
   refused?: ErrorCode;
 }
 
-export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets' | 'log'> {
+export interface NativeDeps
+  extends Pick<Rooms, 'grants' | 'mounts' | 'buckets' | 'log' | 'witnesses'> {
   directory: Directory;
   /** Told of an account's limits as they are durable. */
   desk: Pick<LeaseDesk, 'setLimits'>;
@@ -82,6 +86,8 @@ export interface NativeDeps extends Pick<Rooms, 'grants' | 'mounts' | 'buckets' 
   followers: readonly Follower[];
   sealer: Sealer;
   read: Reader;
+  records: Pick<RecordStore, 'readRecord' | 'readRun'>;
+  search: Pick<RecordSearch, 'find'>;
   stores: StoreList;
   outside: Pick<OutsideTokens, 'keysState'>;
   /** The gateway's own URL, which tokens and proofs of keys are for. */

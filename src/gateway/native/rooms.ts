@@ -8,10 +8,12 @@ import type { Authenticator } from '../../authz/authenticate.ts';
 import { bearerType } from '../../authz/bearer.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
 import { type IntegrityError, Refusal } from '../../core/errors.ts';
+import type { EvidenceJwk, SignedEvidence, SignedPart } from '../../core/evidence.ts';
 import type { Limits } from '../../core/quota-terms.ts';
 import type { Change } from '../../ledger/commit.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Finding } from '../data-verifier.ts';
+import { provenBy } from '../proven-record.ts';
 import { beginRequest, parseRequest } from '../request.ts';
 import type { TrustedProxies } from '../trusted-proxies.ts';
 import { accountOf } from './change-account.ts';
@@ -68,10 +70,23 @@ async function commitEntry(ledger: Ledger, entry: NativeEntry): Promise<{ index:
   const result = await ledger.commit({
     change: changeOf(entry),
     charge: null,
-    record: draftOf(entry),
+    ...provenBy(signedOf(entry), draftOf(entry)),
   });
   if (result.ok) return { index: result.index };
   throw new Refusal(result.code, { fields: result.fields ?? {} });
+}
+
+/** Who enrols a key has signed that with it, whoever asks for it. */
+function signedOf({ who: { signed }, change }: NativeEntry): SignedEvidence | undefined {
+  if (change?.type !== 'createPublicKey') return signed;
+  const { jwk, thumbprint, proof } = change;
+  const dot = proof.lastIndexOf('.');
+  const part: SignedPart = {
+    ...{ kind: 'key-proof', jwk: JSON.parse(jwk) as EvidenceJwk, thumbprint },
+    ...{ signed: proof.slice(0, dot), signature: proof.slice(dot + 1) },
+  };
+  const { parts = [], replayableUntilMs = null } = signed ?? {};
+  return { parts: [part, ...parts], replayableUntilMs };
 }
 
 function changeOf({ change }: NativeEntry): Change {

@@ -12,7 +12,10 @@ let grants: GrantBook;
 let mounts: MountBook;
 
 /** A change as the gateway makes it. `commit` is what the ledger does. */
-async function change(wanted: AuthzChange, commit = () => applyAuthzChange(db.tx, wanted, 0)) {
+async function change(
+  wanted: AuthzChange,
+  commit = () => applyAuthzChange(db.tx, wanted, { timeMs: 0, seq: 0 }),
+) {
   const updates = [await grants.follow(wanted), await mounts.follow(wanted)];
   try {
     return await commit();

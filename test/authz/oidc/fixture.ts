@@ -160,7 +160,10 @@ export async function openTrust(
   });
   const apply = async (change: AuthzChange) => {
     const updates = [await directory.follow(), await outside.follow(change)];
-    const verdict = await applyAuthzChange(db.tx, structuredClone(change), startMs);
+    const verdict = await applyAuthzChange(db.tx, structuredClone(change), {
+      timeMs: startMs,
+      seq: 0,
+    });
     for (const update of updates) await update();
     if (!verdict.ok) throw new Error(verdict.code);
   };

@@ -50,7 +50,7 @@ afterEach(() => {
 async function apply(change: AuthzChange) {
   const updates = [await directory.follow(), await sessions.follow(change)];
   db.exec('BEGIN IMMEDIATE');
-  const verdict = await applyAuthzChange(db.tx, change, now);
+  const verdict = await applyAuthzChange(db.tx, change, { timeMs: now, seq: 0 });
   db.exec('COMMIT');
   expect(verdict).toEqual({ ok: true });
   for (const update of updates) update();
@@ -216,7 +216,7 @@ describe('temporary keys end at once', () => {
 
   test('when the enrolled key that signed the first link is switched off', async () => {
     await run(`INSERT INTO public_keys (thumbprint, tenant, principal, jwk, purpose, proof,
-      created_ms) VALUES ('${thumbprint}', 'cms', 'alice', '{}', 'token', '', 0)`);
+      created_ms, enrolled_seq) VALUES ('${thumbprint}', 'cms', 'alice', '{}', 'token', '', 0, 7)`);
     const keys = await issue({ delegation: delegation({ ids: [`${thumbprint}.a`] }) });
     // Its holder chooses what follows the thumbprint.
     const odd = await issue({ delegation: delegation({ ids: [`${thumbprint}.a.b.c`] }) });

@@ -1,0 +1,127 @@
+// The evidence of a record: what its client signed with a key of its own, as it is kept and handed
+// out, canonical JSON whose SHA-256 the record has. Invariants: nothing in it is enough to act in the
+// client's name; and it is bounded: what is secret or too large is not kept but by its digest, and it
+// says so. Specification: docs/formats/evidence.md.
+import { hash } from 'node:crypto';
+import { canonicalize } from '../core/canonical-json.ts';
+import { isoTime } from '../core/clock.ts';
+import type { Reader, Tx } from '../core/database.ts';
+import type { EvidenceJwk, EvidenceKind, SignedEvidence, SignedPart } from '../core/evidence.ts';
+
+/** One text of a part. A token and the rest of a header section fit; all of them are under 64 KiB. */
+export const evidenceTextBytesMax = 24 * 1024;
+
+export const evidenceSchema = `
+CREATE TABLE evidence (            -- what clients signed with keys of their own
+  idx INTEGER PRIMARY KEY,         -- of the record that has its hash
+  evidence TEXT NOT NULL           -- RFC 8785 canonical JSON, verbatim
+);
+`;
+
+/** As it is written. Of each pair one member is there: the text or, where that is not kept, its digest. */
+export interface KeptPart {
+  kind: EvidenceKind;
+  jwk: EvidenceJwk;
+  thumbprint: string;
+  enrolledAt?: number;
+  signed?: string;
+  /** base64url, as the one below. */
+  signedSha256?: string;
+  signature?: string;
+  signatureSha256?: string;
+  /** Absent from a `sigv4a` part: it is not kept, and the string to sign has its digest. */
+  canonicalRequest?: string;
+}
+
+export interface Evidence {
+  v: 1;
+  parts: KeptPart[];
+  /** RFC 3339. Until then it is shown to nobody but who proves the same key. */
+  replayableUntil?: string;
+}
+
+/** Canonical text, and its SHA-256 in base64url. */
+export function renderEvidence({ parts, replayableUntilMs }: SignedEvidence): {
+  text: string;
+  hash: string;
+} {
+  const evidence: Evidence = { v: 1, parts: parts.map(keep) };
+  if (replayableUntilMs !== null) evidence.replayableUntil = isoTime(replayableUntilMs);
+  const text = canonicalize(evidence);
+  return { text, hash: hashEvidence(text) };
+}
+
+/** What a record has as its `evidenceHash`. `text`: canonical. */
+export function hashEvidence(text: string): string {
+  return hash('sha256', text, 'base64url');
+}
+
+function keep(part: SignedPart): KeptPart {
+  const { kind, jwk, thumbprint, enrolledAt, signed, signature, canonicalRequest } = part;
+  const kept: KeptPart = { kind, jwk, thumbprint };
+  if (enrolledAt !== undefined) kept.enrolledAt = enrolledAt;
+  if (isKept(signed)) kept.signed = signed;
+  else kept.signedSha256 = digest(Buffer.from(signed, 'latin1'));
+  if (part.isCredential) kept.signatureSha256 = digest(Buffer.from(signature, 'base64url'));
+  else kept.signature = signature;
+  if (canonicalRequest !== undefined && isKept(canonicalRequest)) {
+    kept.canonicalRequest = canonicalRequest;
+  }
+  return kept;
+}
+
+/**
+ * Headers that are secrets wherever they come. A token that is bound to a key is none, and others do
+ * not come with a signature.
+ */
+const secretHeader =
+  /^"?(?:cookie|proxy-authorization|x-amz-security-token|x-amz-[a-z-]*customer-key)"?:/m;
+const secretParameter = /(?:^|[?&])x-amz-security-token=/im;
+
+function isKept(text: string): boolean {
+  return (
+    text.length <= evidenceTextBytesMax && !secretHeader.test(text) && !secretParameter.test(text)
+  );
+}
+
+function digest(bytes: Uint8Array): string {
+  return hash('sha256', bytes, 'base64url');
+}
+
+/** Inside the transaction that appends the record of this index. */
+export async function keepEvidence(tx: Tx, index: number, text: string): Promise<void> {
+  await tx.run('INSERT INTO evidence VALUES (?, ?)', index, text);
+}
+
+/** What a record says of its evidence. */
+export interface EvidenceRef {
+  index: number;
+  evidenceHash?: string;
+  /** Where another record of the same request has it. */
+  evidenceAt?: number;
+}
+
+/** Canonical text; undefined: the record has none, or it was erased. */
+export async function readEvidence(
+  read: Reader,
+  { index, evidenceHash, evidenceAt = index }: EvidenceRef,
+): Promise<string | undefined> {
+  if (evidenceHash === undefined) return undefined;
+  const sql = 'SELECT evidence FROM evidence WHERE idx = ?';
+  return (await read.get<{ evidence: string }>(sql, evidenceAt))?.evidence;
+}
+
+/**
+ * When it may be shown to who asks, who proves the key of `keyThumbprint`, or none; milliseconds, and
+ * null: now. Who has the key could sign the same again.
+ */
+export function withheldUntilMs(
+  text: string,
+  { keyThumbprint, nowMs }: { keyThumbprint: string | null; nowMs: number },
+): number | null {
+  const { parts, replayableUntil } = JSON.parse(text) as Evidence;
+  if (replayableUntil === undefined) return null;
+  const untilMs = Date.parse(replayableUntil);
+  if (nowMs > untilMs || parts.at(-1)?.thumbprint === keyThumbprint) return null;
+  return untilMs;
+}
