@@ -22,6 +22,8 @@ export interface DataFolder {
   credentialsFile: string;
   /** Private keys that sign the log. */
   logKeysFile: string;
+  /** The newest checkpoint that was signed, outside the database. */
+  keptCheckpointFile: string;
   rootKeys: RootKeyFile;
   keyring: Keyring;
   sealer: Sealer;
@@ -48,6 +50,7 @@ export async function openDataFolder(config: DataSettings): Promise<DataFolder> 
       storeFolder: join(path, 'extents'),
       credentialsFile: join(path, 'credentials'),
       logKeysFile: join(path, 'log-keys.json'),
+      keptCheckpointFile: join(path, 'log-checkpoint'),
       rootKeys,
       keyring,
       sealer: new Sealer(keyring),

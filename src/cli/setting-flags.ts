@@ -22,7 +22,7 @@ export function addSettingFlags(
       `${one.description}${fallback} ${names}`,
     ).preset('yes');
     option.attributeName = () => property;
-    command.addOption(property === 'domains' ? option.argParser(joinRepeated) : option);
+    command.addOption(property === 'domains' || property === 'witnesses' ? option.argParser(joinRepeated) : option);
   }
   const rows = hidden.map((one) => `  ${variableOf(one)}, ${one.key}: ${one.description}`);
   return command

@@ -1,6 +1,8 @@
 // Every setting of `bursar serve`, in one table. Flags, environment variables, the keys of the YAML
 // file and the help are all derived from it, so they cannot disagree.
+import { parseWitness, type Witness } from '../audit/log/witness.ts';
 import { type Network, parseNetwork } from '../authz/grants/networks.ts';
+import { isLoopbackAddress } from '../authz/oidc/address-policy.ts';
 import { inlineBytesMax } from '../core/limits.ts';
 import {
   parseCount,
@@ -252,6 +254,12 @@ export const settings = {
     isSwitch: true,
     parse: parseSwitch,
   }),
+  witnesses: optional({
+    key: 'witness',
+    placeholder: 'VERIFIER URL',
+    description: 'who cosigns the audit log, its verifier key and its URL; may be repeated',
+    parse: parseWitnesses,
+  }),
   logLevel: setting({
     key: 'logLevel',
     placeholder: 'LEVEL',
@@ -315,6 +323,20 @@ function parseNetworks(value: string): Network[] {
     if (!network) throw new Error('must be networks such as 10.0.0.0/8, or addresses');
     return network;
   });
+}
+
+function parseWitnesses(value: string): Witness[] {
+  const witnesses = value.split(',').map(parseWitness);
+  const names = new Set(witnesses.map(({ key }) => `${key.name}+${key.id}`));
+  if (names.size < witnesses.length) throw new Error('must not have a witness twice');
+  for (const { url } of witnesses) {
+    const { protocol, hostname } = new URL(url);
+    // What it says has the log signed no more, and is signed by nobody.
+    if (protocol !== 'https:' && !isLoopbackAddress(hostname.replace(/^\[(.*)\]$/, '$1'))) {
+      throw new Error('must have https URLs, except on this machine');
+    }
+  }
+  return witnesses;
 }
 
 /** As golang.org/x/mod/sumdb/note has names of keys; of it files and URLs are made too. */

@@ -1,6 +1,7 @@
 // The rooms, put together. What is opened here is closed in reverse order, whether the start fails
 // half-way or the gateway stops: requests end first, then what they write to.
 import { statfsSync } from 'node:fs';
+import { RecordStore } from '../audit/record-store.ts';
 import { Directory } from '../authz/directory.ts';
 import { GrantBook } from '../authz/grants/grant-book.ts';
 import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/identity-changes.ts';
@@ -45,10 +46,13 @@ import { Stores } from '../tiering/stores/stores.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
+import { CheckpointKeeper } from './kept-checkpoint.ts';
 import { RemoteStores, reasonOf } from './remote-stores.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
 import { chooseStores } from './store-settings.ts';
+import { announceRefusal, beginSigning } from './wired-log.ts';
+import { openSearch } from './wired-search.ts';
 
 export interface WiredGateway {
   /** How clients on this machine reach it, or the public URL. */
@@ -77,7 +81,8 @@ export async function wire(config: Config, folder: DataFolder): Promise<WiredGat
 
 async function start(config: Config, folder: DataFolder, closers: Closers): Promise<WiredGateway> {
   const prices = new StorePrices(config, Date.now());
-  const log = new LogHead();
+  const log = new LogHead((reason) => announceRefusal(reason, ledger));
+  const keeper = opened(closers, openKeeper(folder));
   let alarms: AlarmTeller | undefined;
   // Those that come before it is there are in the database.
   let metrics: Metrics | undefined;
@@ -85,7 +90,10 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     for (const { percent } of all) metrics?.countAlarm(percent);
     alarms?.tell(all);
   };
-  const onCheckpoint = (note: string): void => log.receive(note);
+  const onCheckpoint = (note: string): void => {
+    log.receive(note);
+    if (log.note === note) keeper.keep(note);
+  };
   const ledger = await openLedger({ folder, closers, prices, onAlarms, onCheckpoint });
   const { tx: read } = opened(
     closers,
@@ -93,7 +101,10 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   );
   const path = folder.logKeysFile;
   const logKeys = await LogKeyFile.open({ path, read, origin: config.logOrigin });
-  await ledger.signLog(logKeys.keys);
+  const witnesses = opened(
+    closers,
+    await beginSigning({ config, folder, ledger, read, head: log, keys: logKeys }),
+  );
   const { sealer } = folder;
   const directory = new Directory({ read, sealer });
   const rootKey: RootKeyOptions = {
@@ -133,11 +144,13 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
-  const given = { bookOf, publicUrl, log };
+  const given = { bookOf, publicUrl, log, witnesses };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   startSweeper(config, rooms, opening.stores, closers);
   startStorageTimer(rooms, closers);
   const usageRollUp = startRollUp(parts);
+  const records = new RecordStore(read, readPart);
+  const { search } = opened(closers, await openSearch({ folder, read, records, readPart }));
   alarms = await openAlarms(config, parts);
   closers.push(() => endSoon(opening.storeList));
   const onListening = (listened: string): void => {
@@ -149,6 +162,8 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     closers,
     onListening,
     usageRollUp,
+    records,
+    search,
     alarms,
     metrics,
     priceBooks: prices.books,
@@ -156,6 +171,12 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   await listen(config, rooms, served);
   await announceEndpoint(rootKey, publicUrl());
   return { endpoint: publicUrl(), close: () => closeAll(closers) };
+}
+
+function openKeeper({ keptCheckpointFile }: DataFolder): CheckpointKeeper {
+  const onError = (error: unknown) =>
+    process.stderr.write(`bursar: the checkpoint was not kept: ${String(error)}\n`);
+  return new CheckpointKeeper(keptCheckpointFile, onError);
 }
 
 async function openLedger({
@@ -265,6 +286,7 @@ type Books = Pick<
   | 'bookOf'
   | 'publicUrl'
   | 'log'
+  | 'witnesses'
 >;
 
 function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
@@ -346,6 +368,11 @@ async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {
   return opened(closers, await AlarmTeller.open(options));
 }
 
+/** Of packs of old records: there are none yet. */
+async function readPart(): Promise<Uint8Array> {
+  throw new Refusal('ServiceUnavailable');
+}
+
 /** What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start. */
 function endSoon(storeList: RemoteStores): void {
   setTimeout(() => void storeList.close(), storeEndMsMax).unref();
@@ -354,7 +381,14 @@ function endSoon(storeList: RemoteStores): void {
 interface Listening
   extends Pick<
     GatewayOptions,
-    'directory' | 'onListening' | 'usageRollUp' | 'alarms' | 'metrics' | 'priceBooks'
+    | 'directory'
+    | 'onListening'
+    | 'usageRollUp'
+    | 'records'
+    | 'search'
+    | 'alarms'
+    | 'metrics'
+    | 'priceBooks'
   > {
   folder: DataFolder;
   closers: Closers;
@@ -379,7 +413,11 @@ async function listen(
       connectionsMax: config.connectionsMax,
       trustedProxies: config.trustedProxies ?? [],
       logLevel: config.logLevel,
-      health: async () => ({ ready: !stopping, stores: healthOf(rooms.stores) }),
+      health: async () => ({
+        ready: !stopping,
+        stores: healthOf(rooms.stores),
+        log: { ready: rooms.log.refusal === null, problem: rooms.log.refusal },
+      }),
     });
     closers.push(() => {
       stopping = true;

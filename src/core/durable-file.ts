@@ -12,6 +12,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { open, rename, unlink } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 
 export interface DurableFileOptions {
@@ -45,6 +46,37 @@ export function writeFileDurably(
   }
   if (options.ifExists === 'keep') unlinkSync(temporary);
   fsyncFolder(dirname(path));
+}
+
+/**
+ * `writeFileDurably` with `replace`, while others have their turns. Rejects with the system's error;
+ * the old file then still stands.
+ */
+export async function replaceFileDurably(
+  path: string,
+  content: string | Uint8Array,
+  { mode }: Pick<DurableFileOptions, 'mode'>,
+): Promise<void> {
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
+  const file = await open(temporary, 'wx', mode);
+  try {
+    try {
+      await file.writeFile(content);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await unlink(temporary);
+    throw error;
+  }
+  const folder = await open(dirname(path), 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
 }
 
 /** Gives a file that is durable itself another name in its folder. */

@@ -23,6 +23,12 @@ export class LogHead {
   #cosigned: { note: string; checkpoint: Checkpoint } | null = null;
   #refusal: string | null = null;
   #waiting: Waiting[] = [];
+  readonly #onRefusal: (reason: string) => void;
+
+  /** `onRefusal` is told once why the log is signed no more. */
+  constructor(onRefusal: (reason: string) => void = () => {}) {
+    this.#onRefusal = onRefusal;
+  }
 
   /** The signed note; null: none was signed since the start. */
   get note(): string | null {
@@ -66,7 +72,8 @@ export class LogHead {
    * before. The first reason stays.
    */
   refuse(reason: string): void {
-    this.#refusal ??= reason;
+    if (this.#refusal !== null) return;
+    this.#refusal = reason;
     this.#note = null;
     this.#checkpoint = null;
     this.#cosigned = null;
@@ -74,6 +81,7 @@ export class LogHead {
       clearTimeout(timer);
       reject(this.refused());
     }
+    this.#onRefusal(reason);
   }
 
   /** Throws `Refusal` ServiceUnavailable where nothing may be written any more. */

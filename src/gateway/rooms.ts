@@ -20,6 +20,7 @@ import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { LogHead } from './log-head.ts';
 import type { StoreList } from './store-list.ts';
+import type { Witnesses } from './witnesses.ts';
 
 /** The rooms as the S3 operations use them. */
 export interface Rooms {
@@ -38,6 +39,8 @@ export interface Rooms {
   ledger: Ledger;
   /** The newest checkpoint of the audit log. */
   log: LogHead;
+  /** Who cosign it. */
+  witnesses: Pick<Witnesses, 'state'>;
   journals: Journals;
   /** Ids for extents that are about to be written. */
   intents: IntentPool;

@@ -3,6 +3,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
+import type { RecordStore } from '../audit/record-store.ts';
+import type { RecordSearch } from '../audit/search/record-search.ts';
 import type { Directory } from '../authz/directory.ts';
 import type { Network } from '../authz/grants/networks.ts';
 import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
@@ -35,6 +37,8 @@ export interface GatewayOptions {
   sealer: Sealer;
   rootKeys: RootKeyFile;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
+  records: RecordStore;
+  search: RecordSearch;
   alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
   metrics: Metrics;
   priceBooks: PriceBooks;
@@ -114,6 +118,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     mounts: rooms.mounts,
     buckets: rooms.buckets,
     log: rooms.log,
+    witnesses: rooms.witnesses,
     desk: {
       setLimits: (account, limits) => {
         rooms.desk.setLimits(account, limits);
@@ -137,6 +142,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     proxies,
     verifier: new DataVerifier(rooms),
     usageRollUp: options.usageRollUp,
+    records: options.records,
+    search: options.search,
     alarms: options.alarms,
     priceBooks: options.priceBooks,
     metrics: options.metrics,

@@ -24,6 +24,20 @@ const key = answerObject({
   revokedAt: timeOrNull,
 });
 
+const witness = answerObject({
+  name: { type: 'string' },
+  url: { type: 'string' },
+  cosignedSize: {
+    type: ['integer', 'null'],
+    description: 'Records of the newest checkpoint that it cosigned; null: none.',
+  },
+  cosignedAt: timeOrNull,
+  problem: {
+    type: ['string', 'null'],
+    description: 'Why it did not cosign when it was last asked; null: it did.',
+  },
+});
+
 const keys = { type: 'array', items: key };
 
 export const logRoutes: NativeRoute[] = [
@@ -35,6 +49,11 @@ export const logRoutes: NativeRoute[] = [
     status: 200,
     answer: answerObject({
       origin: { type: ['string', 'null'], description: 'null: it is not signed.' },
+      refusal: {
+        type: ['string', 'null'],
+        description: 'Why it is not signed, and nothing is written; null: it is.',
+      },
+      witnesses: { type: 'array', items: witness },
       size: { type: 'integer', description: 'Records that are signed for.' },
       root: { type: ['string', 'null'], description: 'base64' },
       keys,
@@ -59,6 +78,8 @@ async function showLog(deps: NativeDeps): Promise<object> {
     origin: checkpoint?.origin ?? null,
     size: checkpoint?.size ?? 0,
     root: checkpoint?.root.toString('base64') ?? null,
+    refusal: deps.log.refusal,
+    witnesses: deps.witnesses.state(),
     keys: await showKeys(deps),
   };
 }

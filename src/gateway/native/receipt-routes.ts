@@ -51,14 +51,14 @@ function maySee({ who, reach, identity }: Call, { by, opening }: StoredOpening):
 async function prove({ deps }: Call, index: number, opening: Opening): Promise<string> {
   const { log, read } = deps;
   await log.waitFor(index + 1);
-  const { note, checkpoint } = log;
-  if (note === null || checkpoint === null) throw new Error('nothing is signed');
-  const { size, root } = checkpoint;
+  const signed = log.noteFor(index);
+  if (signed === null) throw new Error('nothing is signed');
+  const { size, root } = signed.checkpoint;
   const proof = await proveInclusion(storedTiles(read), index, size);
   const reached = rootFromInclusion(hashLeaf(leafOf(opening)), { index, size, proof });
   if (!reached?.equals(root)) {
     const message = 'The record is not what the log has of it, so there is no receipt for it.';
     throw new Refusal('BursarIntegrityError', { message });
   }
-  return renderReceipt({ ...opening, index, proof, checkpoint: note });
+  return renderReceipt({ ...opening, index, proof, checkpoint: signed.note });
 }

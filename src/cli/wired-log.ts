@@ -1,0 +1,56 @@
+// How the audit log comes to be signed at a start. Invariant: nothing is signed before what is here
+// was compared with what was signed before: with the checkpoint that was kept beside the database,
+// and, as far as they answer, with what the witnesses have seen.
+import { listLogKeys } from '../audit/log/log-keys.ts';
+import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
+import type { Reader } from '../core/database.ts';
+import type { LogHead } from '../gateway/log-head.ts';
+import { Witnesses } from '../gateway/witnesses.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { LogKeyFile } from '../ledger/log-key-file.ts';
+import type { Config } from './config.ts';
+import type { DataFolder } from './data-folder.ts';
+import { compareWithKept, readKeptCheckpoint } from './kept-checkpoint.ts';
+
+export interface LogParts {
+  config: Pick<Config, 'witnesses'>;
+  folder: Pick<DataFolder, 'keptCheckpointFile'>;
+  ledger: Ledger;
+  read: Reader;
+  head: LogHead;
+  keys: LogKeyFile;
+}
+
+/** A start waits so long for witnesses, in which the log is not served. */
+const firstRoundMs = 3000;
+
+/** Signs the log from now on, unless it is not what was signed before: then the head says why. */
+export async function beginSigning(parts: LogParts): Promise<Witnesses> {
+  const { config, folder, ledger, read, head, keys } = parts;
+  const tiles = storedTiles(read);
+  const size = await readLogSize(read);
+  const kept = readKeptCheckpoint(folder.keptCheckpointFile);
+  if (kept !== null) {
+    const names = (await listLogKeys(read)).map(({ key }) => key.name);
+    const reason = await compareWithKept(kept, { size, tiles }, names);
+    if (reason !== null) head.refuse(reason);
+  }
+  if (head.refusal === null) {
+    await ledger.signLog(keys.keys);
+    await head.waitFor(size);
+  }
+  const onError = (error: unknown) =>
+    process.stderr.write(`bursar: witnesses were not asked: ${String(error)}\n`);
+  const witnesses = config.witnesses ?? [];
+  return Witnesses.open({ witnesses, head, read, tiles, ledger, onError }, firstRoundMs);
+}
+
+/** To the operator's log; from then on the ledger signs nothing. */
+export function announceRefusal(reason: string, ledger: Pick<Ledger, 'signLog'>): void {
+  process.stderr.write(
+    `bursar: the audit log is not signed, and writes are refused: ${reason}. ` +
+      'See "bursar log fork-point" and docs/admin/restore.md.\n',
+  );
+  // Where that fails, what it signs is received no more all the same.
+  ledger.signLog([]).catch(() => {});
+}
