@@ -19,9 +19,15 @@ export async function listStores(read: Reader): Promise<StoreRow[]> {
   return read.all<StoreRow>('SELECT number, name, location FROM stores ORDER BY number');
 }
 
-/** Whether any bucket is in the store. */
+/** Whether any bucket is in the store, or any archived record. */
 export async function isStoreUsed(read: Reader, number: number): Promise<boolean> {
-  return (await read.get('SELECT 1 FROM buckets WHERE store = ? LIMIT 1', number)) !== undefined;
+  const found = await read.get(
+    `SELECT 1 WHERE EXISTS (SELECT 1 FROM buckets WHERE store = ?)
+       OR EXISTS (SELECT 1 FROM record_packs WHERE substr(manifest, 17, 1) = ?)`,
+    number,
+    Buffer.of(number),
+  );
+  return found !== undefined;
 }
 
 /** The name of the store for a tenant's new buckets; null: it has none of its own. */

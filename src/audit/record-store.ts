@@ -1,0 +1,168 @@
+// Records by their index, wherever they are: in the database while they are new, in packs of the
+// archive when they are old. The one place where a record is read by index. Invariant: what comes out
+// of the archive is what the record's commitment says; anything else is an IntegrityError.
+import type { Reader } from '../core/database.ts';
+import { IntegrityError } from '../core/errors.ts';
+import {
+  type ArchivedTile,
+  decodeLeaves,
+  findPart,
+  type KeptLeaf,
+  type PackedPart,
+  readArchivedTile,
+  saltOf,
+} from './archive/archived-tiles.ts';
+import { openPacked, type PackedRecord, parsePart } from './archive/pack.ts';
+import { commitTo } from './leaf.ts';
+import { tileWidth } from './log/merkle.ts';
+
+export interface KeptRecord {
+  index: number;
+  /** When it was made; of one that was erased in the archive, when the first of its tile was. */
+  timeMs: number;
+  /** Of who asked. */
+  tenant: string;
+  /** Of the bucket, where that is another. */
+  bucketTenant: string | null;
+  /** What the log calls these. */
+  pseudonyms: Pick<KeptLeaf, 'tenant' | 'bucketTenant'>;
+  /** SHA-256 of salt and record, as the log shows it. */
+  commitment: Buffer;
+  /** null: it was erased. */
+  opened: OpenedRecord | null;
+}
+
+export interface OpenedRecord extends PackedRecord {
+  salt: Buffer;
+}
+
+/** Reads a part of a pack out of its store. Throws what the store throws. */
+export type ReadPart = (part: PackedPart) => Promise<Uint8Array>;
+
+/** Some 60 KB each. */
+const tilesKeptMax = 16;
+
+interface OpenTile {
+  leaves: KeptLeaf[];
+  nonce: Buffer;
+  /** As they lie in the pack. */
+  sealed: Buffer[];
+}
+
+export class RecordStore {
+  readonly #read: Reader;
+  readonly #readPart: ReadPart;
+  /** Those that were asked for last. */
+  readonly #tiles = new Map<number, Promise<OpenTile>>();
+
+  constructor(read: Reader, readPart: ReadPart) {
+    this.#read = read;
+    this.#readPart = readPart;
+  }
+
+  /**
+   * undefined: there is none yet. Throws IntegrityError for one that the archive does not give back,
+   * and `Refusal` ServiceUnavailable or SlowDown when its store cannot be read now.
+   */
+  async readRecord(index: number): Promise<KeptRecord | undefined> {
+    const row = await this.#read.get<RecordRow>(`${select} WHERE records.idx = ?`, index);
+    if (row) return recordOf(row);
+    const tile = await readArchivedTile(this.#read, Math.floor(index / tileWidth));
+    return tile && this.#readArchived(tile, index);
+  }
+
+  /** Up to `max` from index `from` on, without gaps. Throws as `readRecord` does. */
+  async readRun(from: number, max: number): Promise<KeptRecord[]> {
+    const run: KeptRecord[] = [];
+    for (let index = from; index < from + max; ) {
+      const number = Math.floor(index / tileWidth);
+      const end = Math.min((number + 1) * tileWidth, from + max);
+      const sql = `${select} WHERE records.idx >= ? AND records.idx < ? ORDER BY records.idx`;
+      const rows = await this.#read.all<RecordRow>(sql, index, end);
+      for (const row of rows) run.push(recordOf(row));
+      // A tile moves as a whole, and never back.
+      const tile = rows.length > 0 ? undefined : await readArchivedTile(this.#read, number);
+      for (let i = index; tile && i < end; i++) run.push(await this.#readArchived(tile, i));
+      if (run.length < end - from) break;
+      index = end;
+    }
+    return run;
+  }
+
+  async #readArchived(tile: ArchivedTile, index: number): Promise<KeptRecord> {
+    const { leaves, sealed, nonce } = await this.#open(tile);
+    const place = index % tileWidth;
+    const { commitment, ...pseudonyms } = leaves[place] as KeptLeaf;
+    const { tenant, bucketTenant } = pseudonyms;
+    const known = {
+      ...{ index, pseudonyms, commitment },
+      tenant: await this.#nameOf(tenant),
+      bucketTenant: bucketTenant === null ? null : await this.#nameOf(bucketTenant),
+    };
+    // As the database has it now: it may have been erased since the tile was opened.
+    const salt = saltOf(tile, index);
+    if (!salt) return { ...known, timeMs: tile.timeMs, opened: null };
+    const packed = openPacked(sealed[place] as Buffer, { salt, nonce });
+    if (!packed || !commitTo(salt, packed.record).equals(commitment)) {
+      throw new IntegrityError(`record ${index} in the archive is not what was recorded`);
+    }
+    const { time } = JSON.parse(packed.record) as { time: string };
+    return { ...known, timeMs: Date.parse(time), opened: { ...packed, salt } };
+  }
+
+  async #nameOf(pseudonym: string): Promise<string> {
+    const sql = 'SELECT tenant FROM log_tenants WHERE pseudonym = ?';
+    const row = await this.#read.get<{ tenant: string }>(sql, pseudonym);
+    if (row) return row.tenant;
+    throw new IntegrityError(`no tenant has the pseudonym ${pseudonym}`);
+  }
+
+  #open(tile: ArchivedTile): Promise<OpenTile> {
+    const { index } = tile;
+    const opened = this.#tiles.get(index) ?? this.#openTile(tile);
+    this.#tiles.delete(index);
+    this.#tiles.set(index, opened);
+    opened.catch(() => this.#tiles.delete(index));
+    const [oldest] = this.#tiles.keys();
+    if (this.#tiles.size > tilesKeptMax && oldest !== undefined) this.#tiles.delete(oldest);
+    return opened;
+  }
+
+  async #openTile(tile: ArchivedTile): Promise<OpenTile> {
+    const part = await findPart(this.#read, tile.index);
+    if (!part) throw new IntegrityError(`no pack has tile ${tile.index} of the records`);
+    const sealed = parsePart(await this.#readPart(part));
+    if (!sealed) throw new IntegrityError(`tile ${tile.index} of the archived records is damaged`);
+    return { leaves: decodeLeaves(tile.leaves), nonce: part.nonce, sealed };
+  }
+}
+
+const select = `SELECT records.idx AS "index", time_ms AS timeMs, records.tenant,
+    bucket_tenant AS bucketTenant, own.pseudonym, other.pseudonym AS bucketPseudonym, commitment,
+    salt, record, evidence
+  FROM records
+  JOIN log_tenants AS own ON own.tenant = records.tenant
+  LEFT JOIN log_tenants AS other ON other.tenant = records.bucket_tenant
+  LEFT JOIN evidence ON evidence.idx = records.idx`;
+
+interface RecordRow {
+  index: number;
+  timeMs: number;
+  tenant: string;
+  bucketTenant: string | null;
+  pseudonym: string;
+  bucketPseudonym: string | null;
+  commitment: Buffer;
+  salt: Buffer | null;
+  record: string;
+  evidence: string | null;
+}
+
+function recordOf(row: RecordRow): KeptRecord {
+  const { index, timeMs, tenant, bucketTenant, commitment, salt, record, evidence } = row;
+  return {
+    ...{ index, timeMs, tenant, bucketTenant, commitment },
+    pseudonyms: { tenant: row.pseudonym, bucketTenant: row.bucketPseudonym },
+    opened: salt && { salt, record, evidence },
+  };
+}

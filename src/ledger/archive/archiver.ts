@@ -1,0 +1,180 @@
+// Moves old records out of the database into packs in a store, in the background. Each pack is
+// written under a declared intent, read back and compared, and entered in one transaction; then its
+// tiles leave the database one by one, each in a transaction of its own, so that no request waits
+// long. Invariants: a record leaves the database only when its pack was read back whole; whatever
+// ends the process, the next run goes on from what the tables say; and the newest record stays.
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  countArchivedTiles,
+  countPackedTiles,
+  type Pack,
+} from '../../audit/archive/archived-tiles.ts';
+import { tileWidth } from '../../audit/log/merkle.ts';
+import type { ReadPart } from '../../audit/record-store.ts';
+import type { Reader } from '../../core/database.ts';
+import { encodeManifest } from '../../core/manifest.ts';
+import { nextUnsummed } from '../../quota/roll-up/usage-days.ts';
+import type { ObjectWriter, WrittenObject } from '../../tiering/object-writer.ts';
+import type { IntentPool } from '../intent-pool.ts';
+import type { Ledger } from '../ledger.ts';
+import { archiveTenant } from './pack-entry.ts';
+import type { MadePack } from './pack-worker.ts';
+import { Packer } from './packer.ts';
+
+/** Of a pack: 4096 records, some 600 KB. */
+export const tilesPerPack = 16;
+
+export interface ArchiverOptions {
+  /** The database file. */
+  path: string;
+  read: Reader;
+  ledger: Pick<Ledger, 'keepHouse'>;
+  intents: Pick<IntentPool, 'take'>;
+  /** One that puts nothing into the database, however small. */
+  writer: Pick<ObjectWriter, 'begin'>;
+  readPart: ReadPart;
+  /** The number of the store that takes the packs. */
+  store: () => number;
+  /** Records that are older go, milliseconds. */
+  afterMs: number;
+  /** Pause between two looks, milliseconds. */
+  intervalMs: number;
+  /** Default: `tilesPerPack`. */
+  tilesPerPack?: number;
+  onError: (error: unknown) => void;
+}
+
+export class Archiver {
+  readonly #options: ArchiverOptions;
+  #timer: NodeJS.Timeout | null = null;
+  #running: Promise<void> = Promise.resolve();
+  readonly #stopping = new AbortController();
+
+  constructor(options: ArchiverOptions) {
+    this.#options = options;
+  }
+
+  /** Archives now and then again after each interval, until `stop`. */
+  start(): void {
+    this.#running = this.archive()
+      .catch(this.#options.onError)
+      .then(() => {
+        if (this.#isStopped) return;
+        this.#timer = setTimeout(() => this.start(), this.#options.intervalMs);
+        this.#timer.unref();
+      });
+  }
+
+  /** Resolves when nothing is under way and nothing will begin. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    if (this.#timer) clearTimeout(this.#timer);
+    await this.#running;
+  }
+
+  /** Archives all that is old enough. Rejects with what a store or the ledger refused. */
+  async archive(): Promise<void> {
+    await this.#moveTiles();
+    if (!(await this.#findFull())) return;
+    const packer = new Packer(this.#options.path);
+    try {
+      for (let first = await this.#findFull(); first && !this.#isStopped; ) {
+        const begunMs = performance.now();
+        await this.#archivePack(packer, first.tile);
+        await this.#moveTiles();
+        // Never more than half of a core and of a disk.
+        await this.#rest(performance.now() - begunMs);
+        first = await this.#findFull();
+      }
+    } finally {
+      await packer.close();
+    }
+  }
+
+  get #isStopped(): boolean {
+    return this.#stopping.signal.aborted;
+  }
+
+  /** The first tile of the next pack; undefined: not all of its records are old enough. */
+  async #findFull(): Promise<{ tile: number } | undefined> {
+    const { read, afterMs } = this.#options;
+    const tile = await countPackedTiles(read);
+    const end = (tile + this.#tilesPerPack) * tileWidth;
+    // Sums of usage are made of what is in the database.
+    if ((await nextUnsummed(read)) < end) return undefined;
+    const sql = 'SELECT idx, time_ms AS timeMs FROM records WHERE idx IN (?, ?)';
+    const rows = await read.all<{ idx: number; timeMs: number }>(sql, end - 1, end);
+    const last = rows.find(({ idx }) => idx === end - 1);
+    const isOld = last !== undefined && last.timeMs <= Date.now() - afterMs;
+    return isOld && rows.length === 2 ? { tile } : undefined;
+  }
+
+  get #tilesPerPack(): number {
+    return this.#options.tilesPerPack ?? tilesPerPack;
+  }
+
+  async #archivePack(packer: Packer, first: number): Promise<void> {
+    const { ledger } = this.#options;
+    const made = await packer.make(first, this.#tilesPerPack);
+    const { nonce, ends } = made;
+    const { runs } = await this.#write(made, first);
+    const manifest = encodeManifest(runs);
+    await this.#check(packer, { first, nonce, ends, manifest });
+    const ids = runs.map(({ id }) => id);
+    const pack = { first, nonce, ends, manifest };
+    const entered = await ledger.keepHouse({ kind: 'enterPack', pack, ids });
+    if (entered === 0) throw new Error('the intents of a pack of records were given up');
+  }
+
+  /** What fails here is an intent, and the sweeper's. */
+  async #write({ bytes }: MadePack, first: number): Promise<WrittenObject> {
+    const { writer, intents } = this.#options;
+    const store = this.#options.store();
+    const sink = writer.begin({
+      store,
+      place: { tenant: archiveTenant, bucket: '', bucketId: 0, key: String(first) },
+      sizeBytes: bytes.length,
+      checksum: null,
+      takeId: () => intents.take(store),
+    });
+    try {
+      await sink.write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
+      return await sink.finish(() => null);
+    } catch (error) {
+      await sink.abort();
+      throw error;
+    }
+  }
+
+  async #check(packer: Packer, { first, nonce, ends, manifest }: Pack): Promise<void> {
+    for (const [i, end] of ends.entries()) {
+      const begin = ends[i - 1] ?? 0;
+      const part = await this.#options.readPart({
+        nonce: Buffer.from(nonce),
+        manifest: Buffer.from(manifest),
+        begin,
+        end,
+      });
+      if (await packer.check(first + i, nonce, part)) continue;
+      throw new Error(`tile ${first + i} of the records was not read back as it was written`);
+    }
+  }
+
+  /** What is in a pack leaves the database, as far as an earlier run had not come to it too. */
+  async #moveTiles(): Promise<void> {
+    const { read, ledger } = this.#options;
+    const packed = await countPackedTiles(read);
+    for (let tile = await countArchivedTiles(read); tile < packed && !this.#isStopped; tile++) {
+      const begunMs = performance.now();
+      await ledger.keepHouse({ kind: 'archiveTile', tile });
+      await this.#rest(performance.now() - begunMs);
+    }
+  }
+
+  async #rest(ms: number): Promise<void> {
+    const { signal } = this.#stopping;
+    await sleep(ms, undefined, { signal }).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
+  }
+}
