@@ -2,6 +2,7 @@
 // full tile yet is computed, on level 0 of the records, above of the roots of the tiles below. Any
 // thread may read. Invariant: what was once read of a tile is never another.
 import type { Reader } from '../../core/database.ts';
+import { readArchivedEntries } from '../archive/archived-tiles.ts';
 import { renderLeaf } from '../leaf.ts';
 import { hashBytes, hashLeaf, type TileReader, tileWidth } from './merkle.ts';
 
@@ -58,6 +59,8 @@ export async function readEntries(read: Reader, index: number, width: number): P
     from,
     from + width,
   );
+  const archived = rows.length > 0 ? undefined : await readArchivedEntries(read, index, width);
+  if (archived) return archived;
   if (rows.length < width) throw new Error(`the log has no ${width} entries from ${from} on`);
   return rows.map(({ commitment, ...leaf }) =>
     renderLeaf({ ...leaf, commitment: commitment.toString('base64url') }),
