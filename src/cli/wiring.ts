@@ -167,6 +167,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     alarms,
     metrics,
     priceBooks: prices.books,
+    logKeys,
   };
   await listen(config, rooms, served);
   await announceEndpoint(rootKey, publicUrl());
@@ -389,6 +390,7 @@ interface Listening
     | 'alarms'
     | 'metrics'
     | 'priceBooks'
+    | 'logKeys'
   > {
   folder: DataFolder;
   closers: Closers;

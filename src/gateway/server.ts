@@ -13,6 +13,7 @@ import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Metrics } from '../instruments/metrics.ts';
+import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { AlarmTeller } from './alarms/alarm-teller.ts';
@@ -36,6 +37,7 @@ export interface GatewayOptions {
   directory: Directory;
   sealer: Sealer;
   rootKeys: RootKeyFile;
+  logKeys: LogKeyFile;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   records: RecordStore;
   search: RecordSearch;
@@ -68,7 +70,7 @@ const headersCheckMs = 1000;
 const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { rooms, directory, sealer, rootKeys, health, host } = options;
+  const { rooms, directory, sealer, rootKeys, logKeys, health, host } = options;
   const { authenticator, sessions, tokenKeys, followers } = takeCredentials(rooms, directory);
   const state = { closing: false };
   const integrity = new IntegrityCounter();
@@ -133,6 +135,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     revocations: rooms.revocations,
     sealer,
     rootKeys,
+    logKeys,
     keyring: rooms.keyring,
     health: async () => ({
       ...(await health()),

@@ -67,14 +67,14 @@ export class LogKeyFile {
 
   /**
    * Adds a random key, durable when this resolves; the ledger must be told to use it. Keys that
-   * sign no more, or that the ledger was never told of, are removed.
+   * sign no more are removed.
    */
   async add(origin: string): Promise<LogKey> {
     const rows = await listLogKeys(this.#read);
     let entry = makeEntry(origin);
     while (rows.some(({ key }) => key.id === entry.id)) entry = makeEntry(origin);
-    const signing = rows.filter((row) => isSigning(row, nowMs())).map(({ key }) => key.id);
-    this.#write([...this.#entries.filter(({ id }) => signing.includes(id)), entry]);
+    const ended = rows.filter((row) => !isSigning(row, nowMs())).map(({ key }) => key.id);
+    this.#write([...this.#entries.filter(({ id }) => !ended.includes(id)), entry]);
     return entry;
   }
 

@@ -53,7 +53,8 @@ export class LogSigning {
     const signer = signerOf(key);
     await retireLogKeys(tx, Math.max(retireMs, timeMs));
     await addLogKey(tx, signer.key, { fromSize, timeMs });
-    this.#held.set(signer.key.id, signer);
+    // Where the log is not signed, a new key does not begin to.
+    if (this.#held.size > 0) this.#held.set(signer.key.id, signer);
     this.#isStale = true;
   }
 

@@ -158,6 +158,8 @@ const tenantActions = [
   'bursar:VerifyData',
   'bursar:ListKeys',
   'bursar:RotateKeys',
+  'bursar:RotateLogKey',
+  'bursar:RevokeLogKey',
   'bursar:ListStores',
   'bursar:ListStoreCosts',
 ] as const;

@@ -18,6 +18,7 @@ import { groupRoutes } from './group-routes.ts';
 import { issuerRoutes } from './issuer-routes.ts';
 import { keyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
+import { logKeyRoutes } from './log-key-routes.ts';
 import { logRoutes } from './log-routes.ts';
 import { mountRoutes } from './mount-routes.ts';
 import { describeApi, schemaOf } from './openapi.ts';
@@ -52,6 +53,7 @@ const routes: readonly NativeRoute[] = [
   ...recordRoutes,
   ...receiptRoutes,
   ...logRoutes,
+  ...logKeyRoutes,
   ...usageRoutes,
   ...limitRoutes,
   ...verifyRoutes,
@@ -263,6 +265,7 @@ async function follow(
   updates: (() => void | Promise<void>)[],
 ): Promise<void> {
   if (!change || change.type === 'addRootKey') return;
+  if (change.type === 'rotateLogKey' || change.type === 'revokeLogKey') return;
   if (change.type === 'forgetLost' || change.type === 'setAlarmHook') return;
   if (change.type === 'setLimits') {
     const { account } = change;

@@ -16,6 +16,8 @@ import type { Limits } from '../../core/quota-terms.ts';
 import type { RootKeyFile } from '../../core/root-keys.ts';
 import type { Sealer } from '../../core/sealing.ts';
 import type { Metrics } from '../../instruments/metrics.ts';
+import type { LogKeyFile } from '../../ledger/log-key-file.ts';
+import type { LogKey } from '../../ledger/log-signing.ts';
 import type { UsageRollUp } from '../../ledger/usage-roll-up.ts';
 import type { LeaseDesk } from '../../quota/leases/lease-desk.ts';
 import type { SetAlarmHook } from '../../quota/limits/alarm-hooks.ts';
@@ -51,12 +53,18 @@ export type LimitChange =
     }
   | { type: 'forgetLost'; account: string };
 
+/** A change of what signs the log. A key that is added is durable in its file already. */
+export type LogKeyChange =
+  | { type: 'rotateLogKey'; key: LogKey; retireMs: number }
+  | { type: 'revokeLogKey'; id: string };
+
 /** What a call can change. A root key is durable in its file already. */
 export type NativeChange =
   | AuthzChange
   | LimitChange
   | ({ type: 'setAlarmHook' } & SetAlarmHook)
-  | { type: 'addRootKey'; key: RootKey };
+  | { type: 'addRootKey'; key: RootKey }
+  | LogKeyChange;
 
 /** One authenticated call, ready to be committed. */
 export interface NativeEntry {
@@ -95,6 +103,7 @@ export interface NativeDeps
   tokenKeys: Pick<TokenKeys, 'current' | 'jwks'>;
   revocations: Pick<Revocations, 'has'>;
   rootKeys: Pick<RootKeyFile, 'describe' | 'rotate'>;
+  logKeys: Pick<LogKeyFile, 'add' | 'remove'>;
   keyring: Keyring;
   /** Authenticates a request whose whole body is `body`. Throws `Refusal`. */
   authenticate(request: FastifyRequest, body: Buffer): Promise<Identity>;

@@ -94,6 +94,10 @@ function changeOf({ change }: NativeEntry): Change {
   switch (change.type) {
     case 'addRootKey':
       return { kind: 'addRootKey', key: change.key };
+    case 'rotateLogKey':
+      return { kind: 'rotateLogKey', key: change.key, retireMs: change.retireMs };
+    case 'revokeLogKey':
+      return { kind: 'revokeLogKey', id: change.id };
     case 'setLimits':
       return { ...change, kind: 'setLimits' };
     case 'setAlarmHook':
