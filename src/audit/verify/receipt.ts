@@ -2,6 +2,8 @@
 // value that says why. Each byte counts but those of signatures by keys that the verifier does not
 // know, which by their specification (C2SP signed-note) say nothing.
 
+import { canonicalize } from '../../core/canonical-json.ts';
+import { hashEvidence } from '../evidence.ts';
 import { hashLeaf, rootFromInclusion } from '../log/merkle.ts';
 import { leafOf, parseReceipt, type Receipt } from '../receipt.ts';
 import {
@@ -49,10 +51,16 @@ export function verifyReceipt(
 }
 
 /** What the log itself should never say of a record; only its operator could have brought it there. */
-function contradictionOf(record: AuditRecord, { index, bucketTenant }: Receipt): string | null {
+function contradictionOf(
+  record: AuditRecord,
+  { index, bucketTenant, evidence }: Receipt,
+): string | null {
   if (record.index !== index) return `its record says that its index is ${record.index}`;
   if ((record.bucketTenant === undefined) !== (bucketTenant === null)) {
     return "its leaf and its record differ about the bucket's tenant";
+  }
+  if (evidence !== null && hashEvidence(canonicalize(evidence)) !== record.evidenceHash) {
+    return 'its evidence is not that of the record';
   }
   return null;
 }
