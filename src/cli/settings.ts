@@ -260,6 +260,19 @@ export const settings = {
     description: 'who cosigns the audit log, its verifier key and its URL; may be repeated',
     parse: parseWitnesses,
   }),
+  archiveAfterMs: setting({
+    key: 'archiveAfter',
+    placeholder: 'DURATION',
+    description: 'move audit records that are older into a store, compressed; 0: never',
+    default: '90d',
+    parse: (value) => (value === '0' ? 0 : parseDuration(value)),
+  }),
+  archiveStore: optional({
+    key: 'archiveStore',
+    placeholder: 'NAME',
+    description: 'the store that takes them; without it, that of --store',
+    parse: text,
+  }),
   logLevel: setting({
     key: 'logLevel',
     placeholder: 'LEVEL',

@@ -21,6 +21,7 @@ import type { Rooms } from '../gateway/rooms.ts';
 import { type GatewayOptions, startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
 import { Metrics } from '../instruments/metrics.ts';
+import { partReader } from '../ledger/archive/part-reader.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { Journal } from '../ledger/journal/journal.ts';
@@ -51,6 +52,7 @@ import { RemoteStores, reasonOf } from './remote-stores.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
 import { chooseStores } from './store-settings.ts';
+import { startArchiver } from './wired-archive.ts';
 import { announceRefusal, beginSigning } from './wired-log.ts';
 import { openSearch } from './wired-search.ts';
 
@@ -149,6 +151,9 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   startSweeper(config, rooms, opening.stores, closers);
   startStorageTimer(rooms, closers);
   const usageRollUp = startRollUp(parts);
+  const readPart = partReader(rooms.reader);
+  const archiver = startArchiver(config, rooms, { folder, readPart });
+  closers.push(() => archiver.stop());
   const records = new RecordStore(read, readPart);
   const { search } = opened(closers, await openSearch({ folder, read, records, readPart }));
   alarms = await openAlarms(config, parts);
@@ -367,11 +372,6 @@ async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {
     process.stderr.write(`bursar: alarms were not told: ${String(error)}\n`);
   const options = { read, sealer: folder.sealer, ledger, policy, onError };
   return opened(closers, await AlarmTeller.open(options));
-}
-
-/** Of packs of old records: there are none yet. */
-async function readPart(): Promise<Uint8Array> {
-  throw new Refusal('ServiceUnavailable');
 }
 
 /** What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start. */

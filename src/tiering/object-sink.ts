@@ -25,6 +25,8 @@ export interface WriteOptions {
   /** The exact size to come, bytes. */
   sizeBytes: number;
   checksum: ChecksumAlgorithm | null;
+  /** Not in the database itself, however small. */
+  isApart?: true;
   /** A new extent id whose intent is durable: nothing is written to a store under another. */
   takeId: () => Buffer | Promise<Buffer>;
   /** Counts what is asked of a store over a network. */

@@ -47,7 +47,7 @@ export class ObjectWriter {
     const { stores } = this.#options;
     const options = { ...this.#options, ...write };
     if (write.store === localStore) {
-      if (write.sizeBytes <= this.#inlineBytesMax)
+      if (write.sizeBytes <= this.#inlineBytesMax && !write.isApart)
         return new SmallSink({ ...options, remote: null });
       return new LocalSink({ ...options, local: stores.local });
     }

@@ -30,11 +30,10 @@ export interface ArchiverOptions {
   read: Reader;
   ledger: Pick<Ledger, 'keepHouse'>;
   intents: Pick<IntentPool, 'take'>;
-  /** One that puts nothing into the database, however small. */
   writer: Pick<ObjectWriter, 'begin'>;
   readPart: ReadPart;
   /** The number of the store that takes the packs. */
-  store: () => number;
+  store: number;
   /** Records that are older go, milliseconds. */
   afterMs: number;
   /** Pause between two looks, milliseconds. */
@@ -128,12 +127,12 @@ export class Archiver {
 
   /** What fails here is an intent, and the sweeper's. */
   async #write({ bytes }: MadePack, first: number): Promise<WrittenObject> {
-    const { writer, intents } = this.#options;
-    const store = this.#options.store();
+    const { writer, intents, store } = this.#options;
     const sink = writer.begin({
       store,
       place: { tenant: archiveTenant, bucket: '', bucketId: 0, key: String(first) },
       sizeBytes: bytes.length,
+      isApart: true,
       checksum: null,
       takeId: () => intents.take(store),
     });
