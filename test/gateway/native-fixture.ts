@@ -31,6 +31,7 @@ import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
 import type { StoreView } from '#bursar/gateway/store-list.js';
 import { Metrics } from '#bursar/instruments/metrics.js';
+import { LogKeyFile } from '#bursar/ledger/log-key-file.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { AccountTables } from '#bursar/quota/leases/account-tables.js';
@@ -120,6 +121,7 @@ export async function openFixture(): Promise<Fixture> {
     outside,
     sealer,
     rootKeys,
+    logKeys: await LogKeyFile.open({ path: join(folder, 'log-keys.json'), read: db.tx }),
     keyring,
     read: db.tx,
     records,
@@ -179,6 +181,8 @@ export async function openFixture(): Promise<Fixture> {
     if (!change) return { ok: true };
     switch (change.type) {
       case 'addRootKey':
+      case 'rotateLogKey':
+      case 'revokeLogKey':
         return { ok: true };
       case 'setLimits':
         await accounts.setLimits(change.account, change.limits, timeMs);
