@@ -6,7 +6,7 @@ import type { S3Action } from '../authz/grants/actions.ts';
 import type { Identity } from '../authz/identity.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import { findCurrent, type Tags, type Version } from '../catalog/versions.ts';
-import { IntegrityError, Refusal } from '../core/errors.ts';
+import { type ErrorCode, IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import { principalId } from '../core/principal.ts';
 import { nameUses } from '../ledger/backend-upkeep.ts';
@@ -269,20 +269,21 @@ export class Context {
     if (store !== undefined) this.rooms.journals.admit(store, change);
     const told = { ...this.detail, ...detail };
     const charge = this.#charge(told.class);
+    const result = await this.#commit(change, charge, this.draft(200, null, charge, told));
+    if (changesBucket(change)) this.rooms.buckets.forget(this.bucketTenant, this.bucketName);
+    if (result.ok && store !== undefined) this.#confirm(store, change, result.index);
+    return result;
+  }
+
+  async #commit(change: Change, charge: Charge | null, record: RecordDraft): Promise<CommitResult> {
     const asked = this.#tallies?.take();
-    const result = await this.#send({
-      change,
-      charge,
-      backend: this.#billOf(asked),
-      record: this.draft(200, null, charge, told),
-    });
+    const result = await this.#send({ change, charge, backend: this.#billOf(asked), record });
     if (result.index === null) {
       this.#budget?.uncharge();
       if (asked) this.#tallies?.add(asked);
+    } else {
+      this.index = result.index;
     }
-    if (changesBucket(change)) this.rooms.buckets.forget(this.bucketTenant, this.bucketName);
-    if (result.index !== null) this.index = result.index;
-    if (result.ok && store !== undefined) this.#confirm(store, change, result.index);
     return result;
   }
 
@@ -326,6 +327,14 @@ export class Context {
       backend: this.#billOf(this.#tallies?.take()),
       ...provenBy(this.who.signed, this.draft(status, error, charge, this.detail)),
     });
+  }
+
+  /** The same, durable before it resolves; gives why it could not be recorded, else null. */
+  async recordNow(status: number, error: string | null): Promise<ErrorCode | null> {
+    const charge = this.#pays(status, error) ? this.#charge(this.detail.class) : null;
+    const record = this.draft(status, error, charge, this.detail);
+    const result = await this.#commit({ kind: 'none' }, charge, record);
+    return result.ok ? null : result.code;
   }
 
   /**

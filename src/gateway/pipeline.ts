@@ -6,6 +6,7 @@ import type { Authenticator } from '../authz/authenticate.ts';
 import { unsignedPayloadOf } from '../authz/bearer.ts';
 import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
+import { RefusedUse } from '../authz/refused-use.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Metrics } from '../instruments/metrics.ts';
@@ -44,7 +45,7 @@ export interface Pipeline {
 
 /** How requests of one kind come in; from there on all go the same way. */
 export interface Entrance {
-  /** Who asks for what. Throws a Refusal, of which there is no record: nobody is known yet. */
+  /** Who asks for what. Throws a Refusal, of which there is no record: nobody is known. */
   enter(raw: IncomingMessage, begun: Begun): Promise<Entered>;
   /** How a refusal is told to clients that come in here. */
   describeRefusal: DescribeRefusal;
@@ -53,6 +54,8 @@ export interface Entrance {
 export interface Entered {
   request: S3Request;
   who: Identity;
+  /** Why who asks is refused whatever it is; null: they are not. */
+  refused: Refusal | null;
   /** Throws a Refusal. */
   findOperation(request: S3Request): Operation;
 }
@@ -62,12 +65,26 @@ export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance
   return {
     enter: async (raw, begun) => {
       const request = parseRequest(raw, begun, rooms.domains);
-      const known = await authenticator.authenticate(request);
-      const who = known ?? { ...anonymousIn(defaultTenant), payload: unsignedPayloadOf(request) };
-      return { request, who, findOperation };
+      const { who, refused } = await identify(authenticator, request);
+      if (who) return { request, who, refused, findOperation };
+      const stranger = { ...anonymousIn(defaultTenant), payload: unsignedPayloadOf(request) };
+      return { request, who: stranger, refused, findOperation };
     },
     describeRefusal: describeInXml,
   };
+}
+
+/** `who` is null for who has no credentials. Throws a Refusal where the sender is not known. */
+async function identify(
+  authenticator: Authenticator,
+  request: S3Request,
+): Promise<{ who: Identity | null; refused: Refusal | null }> {
+  try {
+    return { who: await authenticator.authenticate(request), refused: null };
+  } catch (error) {
+    if (error instanceof RefusedUse) return { who: error.who, refused: error };
+    throw error;
+  }
 }
 
 /** Answers one request. Never rejects. */
@@ -87,8 +104,13 @@ export async function serveRequest(
     // Nothing is recorded of strangers who may do nothing: they could fill the log.
     if (!who.isAnonymous) context = asked;
     const operation = entered.findOperation(request);
+    // Also what is refused at once was asked for.
+    asked.concern(operation.action, null);
+    if (entered.refused) throw entered.refused;
     await admit(asked, operation);
     context = asked;
+    // What is written to a log that is not signed could never be proven.
+    if (request.method !== 'GET' && request.method !== 'HEAD') rooms.log.checkWritable();
     const release = await reserve(context, operation);
     try {
       const reply = await operation.run(context);
@@ -100,10 +122,10 @@ export async function serveRequest(
       release();
     }
   } catch (error) {
-    const request = { raw, response, requestId: begun.id };
     const failure = await chargeable(context, error);
     const refusal = await recordFailure(pipeline, context, failure, begun.id);
     context?.closeBudget();
+    const request = { raw, response, requestId: begun.id, index: context?.index ?? null };
     await sendRefusal(request, refusal, entrance.describeRefusal);
   } finally {
     context?.closeTallies();
@@ -209,8 +231,15 @@ async function recordFailure(
     pipeline.metrics.countRefusal(meter, window);
   }
   if (error instanceof IntegrityError) pipeline.onIntegrityFailure(error, requestId);
-  if (context && context.index === null) await context.record(refusal.status, refusal.code);
-  return refusal;
+  if (!context || context.index !== null) return refusal;
+  const { method } = context.request;
+  if (method === 'GET' || method === 'HEAD') {
+    await context.record(refusal.status, refusal.code);
+    return refusal;
+  }
+  const failed = await context.recordNow(refusal.status, refusal.code);
+  // An answer without its record is not given.
+  return failed === null ? refusal : new Refusal(failed);
 }
 
 function refusalOf(error: unknown): Refusal {

@@ -114,17 +114,24 @@ export const describeInXml: DescribeRefusal = (refusal, { raw, requestId }) => (
 
 /** Sends a refusal, or cuts the connection when an answer has already begun. */
 export async function sendRefusal(
-  request: { raw: IncomingMessage; response: ServerResponse; requestId: string },
+  request: {
+    raw: IncomingMessage;
+    response: ServerResponse;
+    requestId: string;
+    /** Of its record; null: that is not committed, or there is none. */
+    index: number | null;
+  },
   refusal: Refusal,
   describe: DescribeRefusal,
 ): Promise<void> {
-  const { raw, response, requestId } = request;
+  const { raw, response, requestId, index } = request;
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
   }
   const { headers, text } = describe(refusal, request);
   headers['x-amz-request-id'] = requestId;
+  if (index !== null) headers['x-bursar-receipt'] = String(index);
   const challenge = challengeOf(refusal);
   if (challenge !== undefined) headers['www-authenticate'] = challenge;
   if (refusal.status === 503) headers['retry-after'] = refusal.fields.RetryAfter ?? '1';

@@ -25,7 +25,8 @@ export function shareEntrance(read: Reader, directory: Directory): Entrance {
       if (!share) throw new Refusal('NoSuchShare');
       const actor = await directory.findActor(principalId(share.tenant, share.principal));
       if (!actor) throw shareEnded('Who made it may share nothing any more.');
-      const key = keyOf(share, rest);
+      const who = identityOf(share, actor);
+      const { key, refused } = findKey(share, rest);
       const isPage = isFolder({ key });
       const request: S3Request = {
         ...{ raw, ...begun, method, target, path, rawHeaders: [], expectsContinue: false },
@@ -36,7 +37,7 @@ export function shareEntrance(read: Reader, directory: Directory): Entrance {
         headers: Object.fromEntries(Object.entries(headers).filter(([name]) => kept.has(name))),
       };
       const findOperation = () => operationOf(share, token, isPage);
-      return { request, who: identityOf(share, actor), findOperation };
+      return { request, who, refused, findOperation };
     },
     describeRefusal,
   };
@@ -51,15 +52,16 @@ function isPosition([name]: readonly [string, string]): boolean {
   return name === 'continuation-token';
 }
 
-function keyOf(share: Share, rest: string): string {
-  if (!isFolder(share)) {
-    // It has one name, and needs none.
-    if (rest !== '' && rest !== baseName(share.key)) throw new Refusal('NoSuchKey');
-    return share.key;
+/** What of the share is asked for, and why it is not to be had. */
+function findKey(share: Share, rest: string): { key: string; refused: Refusal | null } {
+  if (isFolder(share)) {
+    const key = share.key + rest;
+    checkKeyLength(key);
+    return { key, refused: null };
   }
-  const key = share.key + rest;
-  checkKeyLength(key);
-  return key;
+  // It has one name, and needs none.
+  const isNamed = rest === '' || rest === baseName(share.key);
+  return { key: share.key, refused: isNamed ? null : new Refusal('NoSuchKey') };
 }
 
 /** Throws `Refusal` ShareEnded, which only who knows the secret gets to see. */

@@ -24,9 +24,26 @@ const parameterNames = [
 ];
 const pairsMax = 32;
 
-/** Throws `Refusal` InvalidAction or ValidationError. */
-export function readForm(body: Buffer): KeysRequest {
+/** Read in two steps, so that it is known whose form it is before the rest of it can be refused. */
+export interface Form {
+  /** The token, which is not verified. Throws `Refusal` InvalidAction or ValidationError. */
+  readToken(): string;
+  /** Throws the same. */
+  read(): KeysRequest;
+}
+
+/** Throws `Refusal` ValidationError for what is no form. */
+export function openForm(body: Buffer): Form {
   const form = parseForm(body.toString('latin1'));
+  const token = form.get('WebIdentityToken');
+  return {
+    // Without one it may be another action's.
+    readToken: () => (token === undefined ? readForm(form).token : readToken(token)),
+    read: () => readForm(form),
+  };
+}
+
+function readForm(form: ReadonlyMap<string, string>): KeysRequest {
   const { Action: action, Version: version, Policy: policy = null } = Object.fromEntries(form);
   if (action !== 'AssumeRoleWithWebIdentity' || version !== '2011-06-15') {
     const message = 'Only AssumeRoleWithWebIdentity of version 2011-06-15 is supported.';

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator, Identity } from '../authz/authenticate.ts';
+import { RefusedUse } from '../authz/refused-use.ts';
 import type { Sessions, TemporaryKeys } from '../authz/sessions/sessions.ts';
 import { proofRefusal } from '../authz/tokens/faults.ts';
 import { isoTime } from '../core/clock.ts';
@@ -15,7 +16,7 @@ import { ClientGone, consume } from './body.ts';
 import { provenBy } from './proven-record.ts';
 import { type DescribeRefusal, sendRefusal } from './reply.ts';
 import { beginRequest, parseRequest, type S3Request } from './request.ts';
-import { type KeysRequest, readForm } from './sts-form.ts';
+import { type Form, type KeysRequest, openForm } from './sts-form.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 import { renderXml, type XmlElements } from './xml.ts';
 
@@ -46,14 +47,18 @@ export async function serveSts(
   response: ServerResponse,
 ): Promise<void> {
   const begun = beginRequest(raw, sts.proxies);
+  let index: number | null = null;
   try {
     const request = parseRequest(raw, begun, []);
     const body = await receiveForm(request, response);
-    const asked = readForm(body);
+    const form = openForm(body);
     const { issuersAsOf } = sts.sessions;
-    const who = await authenticate(sts, request, asked.token, body);
-    const given = { request, who, asked, issuersAsOf, bytesIn: body.length };
-    const { document, index } = await trade(sts, given);
+    const { who, refused } = await identify(sts, request, form, body);
+    const given = { request, who, issuersAsOf, bytesIn: body.length };
+    const outcome = await trade(sts, given, form, refused);
+    index = outcome.index;
+    if ('refused' in outcome) throw outcome.refused;
+    const { document } = outcome;
     response.writeHead(200, {
       'content-type': 'text/xml',
       'content-length': String(Buffer.byteLength(document)),
@@ -65,7 +70,7 @@ export async function serveSts(
   } catch (error) {
     const refusal = refusalOf(error);
     if (refusal.code === 'InternalError') sts.onBug(error, begun.id);
-    await sendRefusal({ raw, response, requestId: begun.id }, refusal, describeRefusal);
+    await sendRefusal({ raw, response, requestId: begun.id, index }, refusal, describeRefusal);
   }
 }
 
@@ -87,7 +92,22 @@ async function receiveForm(request: S3Request, response: ServerResponse): Promis
 
 const authorizationForm = /^(Bearer|DPoP) +(\S+)$/i;
 
-/** Who bears the form's token; a proof of its key is beside it, as in any other request. */
+/** Who bears the form's token. Throws a Refusal where nobody does. */
+async function identify(
+  sts: Sts,
+  request: S3Request,
+  form: Form,
+  body: Buffer,
+): Promise<{ who: Identity; refused: Refusal | null }> {
+  try {
+    return { who: await authenticate(sts, request, form.readToken(), body), refused: null };
+  } catch (error) {
+    if (error instanceof RefusedUse) return { who: error.who, refused: error };
+    throw error;
+  }
+}
+
+/** A proof of the token's key is beside it, as in any other request. */
 async function authenticate(
   { authenticator }: Sts,
   request: S3Request,
@@ -104,7 +124,10 @@ async function authenticate(
   const { payload } = who;
   if (payload.kind === 'sha256') {
     const digest = createHash('sha256').update(body).digest();
-    if (!digest.equals(payload.sha256)) throw proofRefusal('Digest', 'is for another body');
+    if (!digest.equals(payload.sha256)) {
+      const { code, message, fields } = proofRefusal('Digest', 'is for another body');
+      throw new RefusedUse(who, code, { message, fields });
+    }
   }
   return who;
 }
@@ -112,29 +135,33 @@ async function authenticate(
 interface Trade {
   request: S3Request;
   who: Identity;
-  asked: KeysRequest;
   issuersAsOf: number;
   bytesIn: number;
 }
 
-/** Gives the keys' document and the log index of the record. Refusals are recorded too. */
-async function trade(sts: Sts, trade: Trade): Promise<{ document: string; index: number }> {
-  const { request, asked } = trade;
+type Traded = { document: string; index: number } | { refused: unknown; index: number };
+
+/** Gives the keys' document, or why there is none, and the log index of the record. */
+async function trade(sts: Sts, trade: Trade, form: Form, refused: Refusal | null): Promise<Traded> {
+  let asked: KeysRequest;
   let keys: TemporaryKeys;
   try {
-    keys = await issue(sts, trade);
+    if (refused) throw refused;
+    asked = form.read();
+    keys = await issue(sts, trade, asked);
   } catch (error) {
-    await record(sts, trade, { refusal: refusalOf(error), target: null });
-    throw error;
+    const index = await record(sts, trade, { refusal: refusalOf(error), target: null });
+    return { refused: error, index };
   }
   const target = `temporary-keys/${keys.accessKeyId}/${asked.sessionName}`;
   const index = await record(sts, trade, { refusal: null, target });
-  return { document: renderKeys(keys, trade, request.id), index };
+  return { document: renderKeys(keys, trade.who, asked, trade.request.id), index };
 }
 
 async function issue(
   { sessions }: Sts,
-  { who, asked, issuersAsOf }: Trade,
+  { who, issuersAsOf }: Trade,
+  asked: KeysRequest,
 ): Promise<TemporaryKeys> {
   const { delegation, principal } = who;
   if (!delegation) throw new Error('a token without delegation');
@@ -176,8 +203,13 @@ async function record(
   return result.index;
 }
 
-function renderKeys(keys: TemporaryKeys, { who, asked }: Trade, requestId: string): string {
-  const { tenant, id } = who.principal;
+function renderKeys(
+  keys: TemporaryKeys,
+  { principal }: Identity,
+  asked: KeysRequest,
+  requestId: string,
+): string {
+  const { tenant, id } = principal;
   const { roleName, sessionName } = asked;
   const claims = claimsOf(asked.token);
   return renderXml(

@@ -4,6 +4,7 @@
 // authenticated call, allowed or refused, is recorded before it is answered.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { RequestFacts } from '../../authz/grants/access-request.ts';
+import { RefusedUse } from '../../authz/refused-use.ts';
 import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { readLimits } from '../../quota/leases/account-tables.ts';
@@ -146,9 +147,13 @@ async function admit(
   request: FastifyRequest,
 ): Promise<void> {
   const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-  const who = await deps.authenticate(request, raw);
-  const call: CallState = { route, who, bytesIn: raw.length, reach: 'none', recorded: false };
-  request.nativeCall = call;
+  const begin = (who: Identity): CallState => {
+    const call: CallState = { route, who, bytesIn: raw.length, reach: 'none', recorded: false };
+    request.nativeCall = call;
+    return call;
+  };
+  const call = begin(await authenticate(deps, request, raw, begin));
+  const { who } = call;
 
   const params = request.params as Record<string, string>;
   const addressed = { tenant: params.t, principal: params.p };
@@ -156,6 +161,21 @@ async function admit(
   call.reach = decide({ who, action: route.action, addressed, facts }, deps.grants.index);
   if (route.method !== 'GET') await protectOthers(who.principal, deps.directory, addressed);
   request.body = route.body ? parseJson(native, request, raw) : refuseContent(raw);
+}
+
+/** Throws a Refusal; `begin` has been told of the sender where that is known. */
+async function authenticate(
+  deps: NativeDeps,
+  request: FastifyRequest,
+  body: Buffer,
+  begin: (who: Identity) => void,
+): Promise<Identity> {
+  try {
+    return await deps.authenticate(request, body);
+  } catch (error) {
+    if (error instanceof RefusedUse) begin(error.who);
+    throw error;
+  }
 }
 
 /** What the conditions of grants can ask for. */

@@ -7,6 +7,7 @@ import type { RecordDraft } from '../../audit/record.ts';
 import type { Authenticator } from '../../authz/authenticate.ts';
 import { bearerType } from '../../authz/bearer.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
+import { RefusedUse } from '../../authz/refused-use.ts';
 import { type IntegrityError, Refusal } from '../../core/errors.ts';
 import type { EvidenceJwk, SignedEvidence, SignedPart } from '../../core/evidence.ts';
 import type { Limits } from '../../core/quota-terms.ts';
@@ -53,15 +54,16 @@ function signedPartOf({ raw }: FastifyRequest, proxies: TrustedProxies) {
 }
 
 /** Throws `XAmzContentSHA256Mismatch` or, for a body that is not covered, `InvalidRequest`. */
-function checkBody({ payload, authentication }: Authenticated, body: Buffer): void {
+function checkBody(who: Authenticated, body: Buffer): void {
+  const { payload, authentication } = who;
   if (payload.kind === 'sha256') {
     const digest = createHash('sha256').update(body).digest();
-    if (!digest.equals(payload.sha256)) throw new Refusal('XAmzContentSHA256Mismatch');
+    if (!digest.equals(payload.sha256)) throw new RefusedUse(who, 'XAmzContentSHA256Mismatch');
     return;
   }
   // Who bears a token signs nothing, or what its proof covers: that was checked with the proof.
   if (body.length === 0 || authentication?.type === bearerType) return;
-  throw new Refusal('InvalidRequest', {
+  throw new RefusedUse(who, 'InvalidRequest', {
     message: 'The body must be signed: x-amz-content-sha256 must be its SHA-256.',
   });
 }
