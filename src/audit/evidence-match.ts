@@ -1,0 +1,68 @@
+// Whether verified evidence is that of a record. Invariant: what a client signed for one request does
+// not pass as the proof of another: key, token, method, object and body must be the record's. Pure.
+import type { VerifiedEvidence } from './evidence-verdict.ts';
+import type { SignedRequest } from './signed-request.ts';
+
+/** Of a record, what evidence can contradict (docs/audit/records.md). */
+export interface ProvenRecord {
+  readonly tenant: string;
+  readonly principal: string;
+  readonly action: string;
+  readonly time: string;
+  readonly evidence: string;
+  readonly keyThumbprint?: string;
+  readonly tokens?: readonly string[];
+  readonly key?: string;
+  readonly bytesIn: number;
+  readonly size?: number;
+  readonly sha256?: string;
+}
+
+/** How far ahead the client's clock may have been, milliseconds. */
+const skewMsMax = 15 * 60_000;
+
+/** Why it cannot be the record's; null: nothing stands against it. */
+export function contradictionOf(verified: VerifiedEvidence, record: ProvenRecord): string | null {
+  const { kind, thumbprint, links, request } = verified;
+  const isOfRequest = kind !== 'token-link' && kind !== 'key-proof';
+  if (record.evidence.endsWith('-signed') && !isOfRequest)
+    return 'the request itself is not signed';
+  if (isOfRequest && thumbprint !== record.keyThumbprint) return 'it is signed with another key';
+  if (links.length > 0) {
+    const ids = links.map(({ id }) => id).join(' ');
+    if (ids !== record.tokens?.join(' ')) return 'it is about another token';
+    const subject = `${record.tenant}/${record.principal}`;
+    if (links.some((link) => link.subject !== subject)) return 'the token is of another principal';
+  }
+  return request && contradictionOfRequest(request, record);
+}
+
+const writes = /^s3:(?:Put|Delete|Create|Abort)/;
+
+function contradictionOfRequest(request: SignedRequest, record: ProvenRecord): string | null {
+  const { method, url, bodySha256, signedAtMs } = request;
+  const { action, key, sha256 } = record;
+  if (signedAtMs > Date.parse(record.time) + skewMsMax) return 'it was signed after the record';
+  const isRead = method === 'GET' || method === 'HEAD';
+  if (isRead && writes.test(action)) return `a ${method} was signed, and not ${action}`;
+  const [path = '', query = ''] = url.replace(/^https?:\/\/[^/]*/, '').split('?', 2);
+  const isNative = path.startsWith('/_/');
+  if (isNative !== action.startsWith('bursar:')) return `another request than ${action} was signed`;
+  // Which keys DeleteObjects is about is in its body.
+  const isNamed = key !== undefined && !(method === 'POST' && /^delete(?:[=&]|$)/.test(query));
+  if (isNamed && !decodePath(path)?.endsWith(`/${key}`)) return 'another key was signed';
+  // Of a copy the body is empty, whatever the object's size.
+  const isWhole = action === 's3:PutObject' && method === 'PUT' && record.bytesIn === record.size;
+  if (isWhole && bodySha256 !== null && sha256 !== undefined && bodySha256 !== sha256) {
+    return 'another body was signed';
+  }
+  return null;
+}
+
+function decodePath(path: string): string | undefined {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return undefined;
+  }
+}
