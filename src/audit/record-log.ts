@@ -55,14 +55,11 @@ export class RecordLog {
       commitment: commitment.toString('base64url'),
     });
     await this.#tx.run(
-      'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
       seal.index,
       seal.timeMs,
       tenant,
       draft.principal,
-      draft.action,
-      draft.bucket ?? null,
-      draft.key ?? null,
       bucketTenant || null,
       commitment,
       salt,

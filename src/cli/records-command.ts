@@ -25,6 +25,9 @@ interface RecordFlags {
   bucket?: string;
   prefix?: string;
   action?: string;
+  token?: string;
+  status?: string;
+  address?: string;
   limit?: number;
 }
 
@@ -41,6 +44,9 @@ export function addRecordsCommand(program: Command): void {
     .option('--bucket <name>', 'about this bucket')
     .option('--prefix <text>', 'about keys that begin so')
     .option('--action <name>', 'of this action (s3:PutObject, bursar:CreateTenant)')
+    .option('--token <jti>', 'made with this token, or one below it')
+    .option('--status <code>', 'of this HTTP status', parseStatus)
+    .option('--address <address>', 'from this address')
     .option('--limit <count>', 'at most so many records (default: all)', parseLimit)
     .action(async (given: RecordFlags, command: Command) => {
       const { connection, flags } = connect(command);
@@ -55,8 +61,9 @@ export async function* readRecords(
   connection: Connection,
   given: RecordFlags,
 ): AsyncGenerator<AuditRecord[]> {
-  const { from, to, tenant, principal, bucket, prefix, action } = given;
-  const filters = { from, to, tenant, principal, bucket, prefix, action };
+  const { from, to, tenant, principal, bucket, prefix, action, token, status, address } = given;
+  const about = { tenant, principal, bucket, prefix, action, token, status, address };
+  const filters = { from, to, ...about };
   let left = given.limit ?? Number.POSITIVE_INFINITY;
   let cursor: string | undefined;
   do {
@@ -77,6 +84,11 @@ function lineOf(record: AuditRecord): string {
   // Quoted where it is not shown as it is, so that nobody takes an escape for the key's own text.
   const shown = printable(subject) === subject ? subject : printable(JSON.stringify(subject));
   return `${record.index}  ${record.time}  ${who}  ${record.action}  ${outcome}  ${shown}`.trimEnd();
+}
+
+function parseStatus(value: string): string {
+  if (!/^[1-5]\d{2}$/.test(value)) throw new InvalidArgumentError('Must be 100 to 599.');
+  return value;
 }
 
 function parseLimit(value: string): number {

@@ -34,6 +34,11 @@ export interface DatabaseOptions {
   readonly: boolean;
   /** Page cache, KiB. */
   cacheKib: number;
+  /**
+   * All that is in it can be made again from elsewhere: it is consistent after a power cut, but may
+   * lack what was committed last. What is deleted is overwritten.
+   */
+  isDerived?: boolean;
 }
 
 /** Beyond this much of the file readers copy pages again. */
@@ -41,11 +46,15 @@ const mappedBytesMax = 256 * 1024 * 1024;
 
 /**
  * Opens a SQLite file in WAL mode with synchronous=FULL: a committed transaction survives a power
- * cut. Throws when the file cannot be opened or is not a database.
+ * cut, unless the file is a derived one. Throws when the file cannot be opened or is no database.
  */
 export function openDatabase(path: string, options: DatabaseOptions): OpenDatabase {
   const db = new Sqlite(path, { readonly: options.readonly, timeout: 10_000 });
-  if (!options.readonly) {
+  if (!options.readonly && options.isDerived) {
+    db.pragma('journal_mode = WAL');
+    db.pragma('synchronous = NORMAL');
+    db.pragma('secure_delete = ON');
+  } else if (!options.readonly) {
     // A small object and its tag fit one page, so that reading one does not follow a chain of them.
     // Takes effect in a new file only.
     db.pragma('page_size = 16384');

@@ -1,6 +1,5 @@
 // Native API: the audit records. Invariants: a filter only ever narrows what the caller may see, so
 // another tenant's name in it finds nothing; and records leave verbatim, as they were hashed.
-import { searchRecords } from '../../audit/records.ts';
 import type { Call, NativeRoute } from './route.ts';
 import { answerPage, time } from './schemas.ts';
 
@@ -26,6 +25,9 @@ export const recordRoutes: NativeRoute[] = [
       bucket: { type: 'string' },
       prefix: { type: 'string', description: 'Of object keys that begin so.' },
       action: { type: 'string', description: '`s3:PutObject`, `bursar:CreateTenant`' },
+      token: { type: 'string', description: 'The `jti` of a token in whose chain they were made.' },
+      status: { type: 'string', pattern: '^[1-5][0-9]{2}$', description: 'HTTP status.' },
+      address: { type: 'string', description: "The client's address, as records have it." },
       cursor: {
         type: 'string',
         pattern: '^[0-9]{1,15}$',
@@ -42,11 +44,14 @@ export const recordRoutes: NativeRoute[] = [
       const scope = visibleScope(call);
       if (!scope) return { answer: { records: [], next: null } };
       const { query } = call;
-      const { records, nextIndex } = await searchRecords(call.deps.read, {
+      const { records, nextIndex } = await call.deps.search.find({
         ...scope,
         bucket: query.bucket,
         prefix: query.prefix,
         action: query.action,
+        token: query.token,
+        status: query.status === undefined ? undefined : Number(query.status),
+        source: query.address,
         fromMs: timeOf(query.from),
         toMs: timeOf(query.to),
         afterIndex: query.cursor === undefined ? undefined : Number(query.cursor),

@@ -1,0 +1,123 @@
+// The thread of the search index: follows the log behind it, block by block, and does erasures again
+// in the index. It has its own readers, so nothing waits for it; and it rests as long as it works
+// while it has much to catch up with, so that it never takes a core for itself.
+import { setTimeout } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
+import { openDatabase } from '../../core/database.ts';
+import type { PackedPart } from '../archive/archived-tiles.ts';
+import { readNextErasure } from '../erasure.ts';
+import { readLogSize } from '../log/stored-tiles.ts';
+import { RecordStore } from '../record-store.ts';
+import { blockWidth } from './positions.ts';
+import { SearchIndexWriter } from './search-index.ts';
+
+export interface IndexWorkerOptions {
+  /** The log's database. */
+  logPath: string;
+  /** The index, made if it is not there. */
+  indexPath: string;
+  /** Pause between two looks at the log, milliseconds. */
+  intervalMs: number;
+}
+
+export type FromIndexWorker =
+  | { ready: true }
+  /** Wants what the archive's store has; answered by `ToIndexWorker`. */
+  | { wanted: PackedPart; id: number }
+  | { failed: string };
+
+export type ToIndexWorker =
+  | { close: true }
+  | { id: number; bytes: Uint8Array }
+  | { id: number; failed: string };
+
+const readerCacheKib = 4 * 1024;
+/** After a failure it waits longer and longer, up to so long. */
+const pauseMsMax = 60_000;
+
+const port = parentPort;
+if (!port) throw new Error('the search index is made in a worker thread');
+const { logPath, indexPath, intervalMs } = workerData as IndexWorkerOptions;
+
+const wanted = new Map<number, { resolve(bytes: Uint8Array): void; reject(cause: Error): void }>();
+let nextId = 1;
+const stopping = new AbortController();
+port.on('message', (message: ToIndexWorker) => {
+  if ('close' in message) {
+    stopping.abort();
+    for (const { reject } of wanted.values()) reject(new Error('the gateway stops'));
+    return;
+  }
+  const waiting = wanted.get(message.id);
+  wanted.delete(message.id);
+  if ('bytes' in message) waiting?.resolve(message.bytes);
+  else waiting?.reject(new Error(message.failed));
+});
+
+const log = openDatabase(logPath, { readonly: true, cacheKib: readerCacheKib });
+const store = new RecordStore(log.tx, readPart);
+const index = await SearchIndexWriter.open(indexPath, store);
+tell({ ready: true });
+await follow();
+index.close();
+log.close();
+port.close();
+
+async function follow(): Promise<void> {
+  let failures = 0;
+  while (!stopping.signal.aborted) {
+    const begunMs = performance.now();
+    let rest = intervalMs;
+    try {
+      if ((await indexNext()) || (await eraseNext())) rest = performance.now() - begunMs;
+      failures = 0;
+    } catch (cause) {
+      if (stopping.signal.aborted) return;
+      tell({ failed: cause instanceof Error ? (cause.stack ?? cause.message) : String(cause) });
+      failures += 1;
+      rest = Math.min(intervalMs * 2 ** failures, pauseMsMax);
+    }
+    await setTimeout(rest, undefined, { signal: stopping.signal }).catch(ignoreAbort);
+  }
+}
+
+/** Indexes the next block, once it is whole. */
+async function indexNext(): Promise<boolean> {
+  const end = await index.end();
+  if ((await readLogSize(log.tx)) < end + blockWidth) return false;
+  await indexBlock(end / blockWidth);
+  return true;
+}
+
+/** Indexes anew the blocks that the oldest erasure concerns which is not done here yet. */
+async function eraseNext(): Promise<boolean> {
+  const next = await readNextErasure(log.tx, await index.erasedBy());
+  if (!next) return false;
+  const end = await index.end();
+  for (const block of new Set(next.indexes.map((one) => Math.floor(one / blockWidth)))) {
+    if (block * blockWidth < end) await indexBlock(block);
+  }
+  await index.noteErased(next.byIndex);
+  return true;
+}
+
+async function indexBlock(block: number): Promise<void> {
+  await index.putBlock(block, await store.readRun(block * blockWidth, blockWidth));
+}
+
+/** The archive's stores are the main thread's. */
+function readPart(part: PackedPart): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const id = nextId++;
+    wanted.set(id, { resolve, reject });
+    tell({ wanted: part, id });
+  });
+}
+
+function tell(message: FromIndexWorker): void {
+  port?.postMessage(message);
+}
+
+function ignoreAbort(cause: unknown): void {
+  if (!stopping.signal.aborted) throw cause;
+}

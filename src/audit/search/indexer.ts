@@ -1,0 +1,58 @@
+// The main thread's end of the search index: starts the thread that makes it, reads for it what only
+// this thread can read, and gives what searches it.
+import { Worker } from 'node:worker_threads';
+import type { ReadPart } from '../record-store.ts';
+import type { FromIndexWorker, IndexWorkerOptions, ToIndexWorker } from './index-worker.ts';
+import { SearchIndexReader } from './search-index.ts';
+
+export interface IndexerOptions extends IndexWorkerOptions {
+  /** Reads a part of a pack of the archive. */
+  readPart: ReadPart;
+  /** Called with what went wrong; it is tried again, later and later. */
+  onError: (reason: string) => void;
+}
+
+export class Indexer {
+  readonly index: SearchIndexReader;
+  readonly #worker: Worker;
+
+  private constructor(worker: Worker, index: SearchIndexReader) {
+    this.#worker = worker;
+    this.index = index;
+  }
+
+  /** Opens or makes the index; what it lacks of the log is added from now on. */
+  static async open({ readPart, onError, ...workerData }: IndexerOptions): Promise<Indexer> {
+    const worker = new Worker(new URL('./index-worker.js', import.meta.url), { workerData });
+    // A search must not hold up the end of a gateway.
+    worker.unref();
+    const answer = (message: ToIndexWorker): void => worker.postMessage(message);
+    await new Promise<void>((resolve, reject) => {
+      worker.once('error', reject);
+      worker.on('message', (message: FromIndexWorker) => {
+        if ('ready' in message) resolve();
+        else if ('failed' in message) onError(message.failed);
+        else {
+          const { id, wanted } = message;
+          // A buffer comes out of another thread as plain bytes.
+          const [nonce, manifest] = [Buffer.from(wanted.nonce), Buffer.from(wanted.manifest)];
+          readPart({ ...wanted, nonce, manifest }).then(
+            (bytes) => answer({ id, bytes }),
+            (cause: unknown) => answer({ id, failed: String(cause) }),
+          );
+        }
+      });
+    });
+    worker.removeAllListeners('error');
+    worker.on('error', (cause) => onError(cause.stack ?? String(cause)));
+    return new Indexer(worker, new SearchIndexReader(workerData.indexPath));
+  }
+
+  /** Resolves when the thread has ended; what it was at is not begun again before the next start. */
+  async close(): Promise<void> {
+    const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
+    this.#worker.postMessage({ close: true } satisfies ToIndexWorker);
+    await exited;
+    this.index.close();
+  }
+}

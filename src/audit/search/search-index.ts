@@ -1,0 +1,263 @@
+// The search index: a database beside the log's, of whole blocks of records, in the log's order.
+// Invariants: it says where to look and never what there is; a block is there whole or not at all;
+// and an index that was not made of the log beside it is not used. It can always be made anew.
+import { existsSync, rmSync } from 'node:fs';
+import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
+import type { KeptRecord, RecordStore } from '../record-store.ts';
+import { keyNodes } from './key-nodes.ts';
+import { allBits, type Bits, blockWidth, intersect, packPlaces } from './positions.ts';
+import { type FoundBy, termsOf } from './terms.ts';
+
+const version = 1;
+
+const schema = `
+CREATE TABLE blocks (              -- of 4096 records that are indexed, without gaps
+  block INTEGER PRIMARY KEY,
+  commitment BLOB NOT NULL         -- of its last record: it tells one log from another
+);
+CREATE TABLE postings (            -- in which places of a block a term is
+  term TEXT NOT NULL,
+  block INTEGER NOT NULL,
+  places BLOB NOT NULL,
+  PRIMARY KEY (term, block)
+) WITHOUT ROWID;
+CREATE TABLE keys (                -- the radix tree of the object keys of a block
+  block INTEGER NOT NULL,
+  prefix BLOB NOT NULL,
+  places BLOB NOT NULL,
+  PRIMARY KEY (block, prefix)
+) WITHOUT ROWID;
+CREATE TABLE erased (              -- erasures up to the record of this one are done here too
+  by_idx INTEGER NOT NULL
+);
+INSERT INTO erased VALUES (-1);
+`;
+
+/** The log that is indexed. */
+export type LogRecords = Pick<RecordStore, 'readRecord'>;
+
+const writerCacheKib = 16 * 1024;
+const readerCacheKib = 16 * 1024;
+
+/** The thread's end, which alone writes. */
+export class SearchIndexWriter {
+  readonly #db: OpenDatabase;
+
+  private constructor(db: OpenDatabase) {
+    this.#db = db;
+  }
+
+  /** Opens or makes the file. What is no index of the log behind `log` is made anew. */
+  static async open(path: string, log: LogRecords): Promise<SearchIndexWriter> {
+    if (existsSync(path)) {
+      const found = await openExisting(path, log);
+      if (found) return new SearchIndexWriter(found);
+      for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+    }
+    const db = openWriter(path);
+    db.exec(`BEGIN; ${schema} PRAGMA user_version = ${version}; COMMIT;`);
+    return new SearchIndexWriter(db);
+  }
+
+  /** Records that are indexed. */
+  end(): Promise<number> {
+    return indexedEnd(this.#db.tx);
+  }
+
+  /** Indexes a whole block, in the place of what was there of it. */
+  async putBlock(block: number, records: readonly KeptRecord[]): Promise<void> {
+    const last = records.at(-1);
+    if (!last || records.length !== blockWidth) {
+      throw new Error(`block ${block} has ${records.length} records`);
+    }
+    const { tx } = this.#db;
+    const isKnown = block * blockWidth < (await this.end());
+    this.#db.exec('BEGIN IMMEDIATE');
+    try {
+      if (isKnown) {
+        await tx.run('DELETE FROM postings WHERE block = ?', block);
+        await tx.run('DELETE FROM keys WHERE block = ?', block);
+      }
+      await this.#insert(block, records);
+      await tx.run('INSERT OR REPLACE INTO blocks VALUES (?, ?)', block, last.commitment);
+      this.#db.exec('COMMIT');
+    } catch (cause) {
+      this.#db.exec('ROLLBACK');
+      throw cause;
+    }
+  }
+
+  /** Erasures that were made by records behind this one are to be done here. */
+  async erasedBy(): Promise<number> {
+    return (await this.#db.tx.get<{ idx: number }>('SELECT by_idx AS idx FROM erased'))?.idx ?? -1;
+  }
+
+  /** What was erased is in no file of the index any more. */
+  async noteErased(byIndex: number): Promise<void> {
+    await this.#db.tx.run('UPDATE erased SET by_idx = ?', byIndex);
+    this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  async #insert(block: number, records: readonly KeptRecord[]): Promise<void> {
+    const byTerm = new Map<string, number[]>();
+    const byKey = new Map<string, number[]>();
+    records.forEach(({ opened }, place) => {
+      if (!opened) return;
+      const found = JSON.parse(opened.record) as FoundBy;
+      for (const term of termsOf(found)) enter(byTerm, term, place);
+      if (found.key !== undefined) enter(byKey, found.key, place);
+    });
+    const { tx } = this.#db;
+    // In the order of the table, so that its pages are written one after the other.
+    for (const [term, places] of Array.from(byTerm).sort()) {
+      await tx.run('INSERT INTO postings VALUES (?, ?, ?)', term, block, packPlaces(places));
+    }
+    for (const { prefix, places } of keyNodes(byKey)) {
+      await tx.run('INSERT INTO keys VALUES (?, ?, ?)', block, prefix, packPlaces(places));
+    }
+  }
+}
+
+function enter(sets: Map<string, number[]>, name: string, place: number): void {
+  const places = sets.get(name);
+  if (places) places.push(place);
+  else sets.set(name, [place]);
+}
+
+function openWriter(path: string): OpenDatabase {
+  return openDatabase(path, { readonly: false, cacheKib: writerCacheKib, isDerived: true });
+}
+
+/** undefined: it is another version's, or another log's, or damaged. */
+async function openExisting(path: string, log: LogRecords): Promise<OpenDatabase | undefined> {
+  let db: OpenDatabase | undefined;
+  try {
+    db = openWriter(path);
+    if (db.userVersion() === version && (await isOf(db.tx, log))) return db;
+  } catch (cause) {
+    if (!isDamage(cause)) throw cause;
+  }
+  db?.close();
+  return undefined;
+}
+
+function isDamage(cause: unknown): boolean {
+  const { code } = cause as { code?: string };
+  return code === 'SQLITE_NOTADB' || code?.startsWith('SQLITE_CORRUPT') === true;
+}
+
+/** Was it made of this log? One that was put back from a backup may be shorter, or another. */
+async function isOf(index: Reader, log: LogRecords): Promise<boolean> {
+  const end = await indexedEnd(index);
+  if (end === 0) return true;
+  const ours = await index.get<{ commitment: Buffer }>(
+    'SELECT commitment FROM blocks WHERE block = ?',
+    end / blockWidth - 1,
+  );
+  const its = await log.readRecord(end - 1);
+  return ours !== undefined && its !== undefined && ours.commitment.equals(its.commitment);
+}
+
+async function indexedEnd(index: Reader): Promise<number> {
+  const last = await index.get<{ block: number | null }>('SELECT max(block) AS block FROM blocks');
+  return ((last?.block ?? -1) + 1) * blockWidth;
+}
+
+/** Rows that are read of one term at a time. */
+const postingsAhead = 64;
+
+/** Any thread's end, which reads. */
+export class SearchIndexReader {
+  readonly #db: OpenDatabase;
+
+  /** The file must be there. */
+  constructor(path: string) {
+    this.#db = openDatabase(path, { readonly: true, cacheKib: readerCacheKib });
+  }
+
+  /** Records that are indexed, from the first on. */
+  end(): Promise<number> {
+    return indexedEnd(this.#db.tx);
+  }
+
+  /**
+   * From block `from` to before `to` those that have all terms and keys with the prefix, and where.
+   * Blocks that lack one of the terms cost nothing: each term leads to the next that has it.
+   */
+  async *blocksWith(
+    terms: readonly string[],
+    prefix: string | undefined,
+    { from, to }: { from: number; to: number },
+  ): AsyncGenerator<{ block: number; bits: Bits }> {
+    const runs = terms.map((term) => new TermRun(this.#db.tx, term));
+    for (let block = from; block < to; ) {
+      let next = block;
+      for (const run of runs) next = Math.max(next, await run.seek(next));
+      if (next >= to) return;
+      if (next > block) {
+        block = next;
+        continue;
+      }
+      const bits = allBits();
+      for (const run of runs) intersect(bits, run.places());
+      if (!prefix || (await this.#narrow(bits, block, prefix))) yield { block, bits };
+      block += 1;
+    }
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  async #narrow(bits: Bits, block: number, prefix: string): Promise<boolean> {
+    const begin = Buffer.from(prefix);
+    const node = await this.#db.tx.get<{ prefix: Buffer; places: Buffer }>(
+      'SELECT prefix, places FROM keys WHERE block = ? AND prefix >= ? ORDER BY prefix LIMIT 1',
+      block,
+      begin,
+    );
+    if (!node?.prefix.subarray(0, begin.length).equals(begin)) return false;
+    intersect(bits, node.places);
+    return true;
+  }
+}
+
+interface Posting {
+  block: number;
+  places: Buffer;
+}
+
+/** The blocks of one term, in order. */
+class TermRun {
+  readonly #read: Reader;
+  readonly #term: string;
+  #rows: Posting[] = [];
+  #at = 0;
+
+  constructor(read: Reader, term: string) {
+    this.#read = read;
+    this.#term = term;
+  }
+
+  /** Goes on to the first block from `block` on; gives Infinity behind the last. */
+  async seek(block: number): Promise<number> {
+    while (this.#at < this.#rows.length && (this.#rows[this.#at] as Posting).block < block) {
+      this.#at += 1;
+    }
+    if (this.#at === this.#rows.length) {
+      const sql = 'SELECT block, places FROM postings WHERE term = ? AND block >= ? LIMIT ?';
+      this.#rows = await this.#read.all<Posting>(sql, this.#term, block, postingsAhead);
+      this.#at = 0;
+    }
+    return this.#rows[this.#at]?.block ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Of the block that it has come to. */
+  places(): Buffer {
+    return (this.#rows[this.#at] as Posting).places;
+  }
+}

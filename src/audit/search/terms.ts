@@ -1,0 +1,83 @@
+// What records are found by. A term is one thing that a record says of itself, and what is asked for
+// is a set of terms that it must have, besides its time and how its key begins. Invariant: index and
+// tail ask the same function, so a record is found by the same words before it is indexed and after.
+
+/** Of a record, what it is found by. */
+export interface FoundBy {
+  readonly tenant: string;
+  readonly principal: string;
+  readonly action: string;
+  readonly bucket?: string;
+  readonly bucketTenant?: string;
+  readonly key?: string;
+  readonly tokens?: readonly string[];
+  readonly status: number;
+  readonly source: string;
+}
+
+export interface RecordQuery {
+  /** What concerns this tenant: by its principals, or about its buckets. Null: everything. */
+  tenant: string | null;
+  /** And this one too. */
+  otherTenant?: string | undefined;
+  /** Only by principals of this tenant. */
+  requesterTenant?: string | undefined;
+  /** Only by principals of this name. */
+  principal?: string | undefined;
+  bucket?: string | undefined;
+  /** Of object keys. */
+  prefix?: string | undefined;
+  action?: string | undefined;
+  /** The `jti` of any link of the chain that was used. */
+  token?: string | undefined;
+  /** HTTP status. */
+  status?: number | undefined;
+  /** The client's address, as the record has it. */
+  source?: string | undefined;
+  /** Milliseconds since the epoch; `from` inclusive, `to` exclusive. */
+  fromMs?: number | undefined;
+  toMs?: number | undefined;
+  /** Only records after this log index. */
+  afterIndex?: number | undefined;
+  limit: number;
+}
+
+export function termsOf(record: FoundBy): string[] {
+  const { tenant, principal, action, bucket, bucketTenant, tokens, status, source } = record;
+  const terms = [`c:${tenant}`, `t:${tenant}`, `p:${principal}`, `a:${action}`];
+  terms.push(`s:${status}`, `i:${source}`);
+  if (bucketTenant !== undefined && bucketTenant !== tenant) terms.push(`c:${bucketTenant}`);
+  if (bucket !== undefined) terms.push(`b:${bucket}`);
+  for (const jti of new Set(tokens)) terms.push(`j:${jti}`);
+  return terms;
+}
+
+/** The terms that a record must have. Those that are rare come first, as far as can be told. */
+export function termsWanted(query: RecordQuery): string[] {
+  const wanted: [string, string | number | null | undefined][] = [
+    ['j', query.token],
+    ['i', query.source],
+    ['p', query.principal],
+    ['b', query.bucket],
+    ['a', query.action],
+    ['s', query.status],
+    ['t', query.requesterTenant],
+    ['c', query.otherTenant],
+    ['c', query.tenant],
+  ];
+  const terms = wanted.flatMap(([kind, value]) => {
+    return value === undefined || value === null ? [] : [`${kind}:${value}`];
+  });
+  return [...new Set(terms)];
+}
+
+/** Does a record have all of them, and a key that begins so? */
+export function fits(
+  record: FoundBy,
+  wanted: readonly string[],
+  prefix: string | undefined,
+): boolean {
+  if (prefix && !record.key?.startsWith(prefix)) return false;
+  const terms = termsOf(record);
+  return wanted.every((term) => terms.includes(term));
+}
