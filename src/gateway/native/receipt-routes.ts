@@ -2,12 +2,15 @@
 // Invariants: who may not see a record is answered as if there were none; and a receipt that does not
 // verify is not handed out, as it could only mean that the database was altered.
 // Specification: C2SP tlog-proof; docs/formats/receipt.md.
-
+import type { Checkpoint } from '../../audit/log/checkpoint.ts';
+import { listLogKeys } from '../../audit/log/log-keys.ts';
 import { hashLeaf, proveInclusion, rootFromInclusion } from '../../audit/log/merkle.ts';
+import { parseNote, verifyNote } from '../../audit/log/note.ts';
 import { storedTiles } from '../../audit/log/stored-tiles.ts';
 import { leafOf, type Opening, renderReceipt } from '../../audit/receipt.ts';
-import { readOpening, type StoredOpening } from '../../audit/stored-opening.ts';
-import { Refusal } from '../../core/errors.ts';
+import type { KeptRecord, OpenedRecord } from '../../audit/record-store.ts';
+import { IntegrityError, Refusal } from '../../core/errors.ts';
+import type { NativeDeps } from './deps.ts';
 import { mayAdminister } from './rights.ts';
 import { type Call, type NativeRoute, param } from './route.ts';
 
@@ -28,37 +31,70 @@ export const receiptRoutes: NativeRoute[] = [
       const text = param(call, 'index');
       const index = Number(text);
       if (!indexForm.test(text) || !Number.isSafeInteger(index)) throw new Refusal('NoSuchRecord');
-      const found = await readOpening(call.deps.read, index);
-      if (!found || !maySee(call, found)) throw new Refusal('NoSuchRecord');
-      const { opening } = found;
-      if (!opening) throw new Refusal('RecordErased');
-      return { answer: await prove(call, index, opening) };
+      const record = await readRecord(call.deps, index);
+      if (!record || !maySee(call, record)) throw new Refusal('NoSuchRecord');
+      const { opened } = record;
+      if (!opened) throw new Refusal('RecordErased');
+      return { answer: await prove(call.deps, record, opened) };
     },
   },
 ];
 
-/** As `reach` says; with a token that is for less than administration, what was done with it. */
-function maySee({ who, reach, identity }: Call, { by, opening }: StoredOpening): boolean {
-  if (reach === 'all') return true;
-  if (reach === 'tenant') return by.tenant === who.tenant || by.bucketTenant === who.tenant;
-  if (by.tenant !== who.tenant || by.principal !== who.name) return false;
-  const { delegation } = identity;
-  if (delegation === null || mayAdminister(delegation)) return true;
-  const { tokens } = JSON.parse(opening?.record ?? '{}') as { tokens?: string[] };
-  return tokens?.includes(delegation.ids.at(-1) ?? '') ?? false;
+async function readRecord({ records }: NativeDeps, index: number): Promise<KeptRecord | undefined> {
+  try {
+    return await records.readRecord(index);
+  } catch (cause) {
+    if (cause instanceof IntegrityError) throw damaged(cause);
+    throw cause;
+  }
 }
 
-async function prove({ deps }: Call, index: number, opening: Opening): Promise<string> {
-  const { log, read } = deps;
-  await log.waitFor(index + 1);
-  const signed = log.noteFor(index);
-  if (signed === null) throw new Error('nothing is signed');
-  const { size, root } = signed.checkpoint;
-  const proof = await proveInclusion(storedTiles(read), index, size);
+/** As `reach` says; with a token that is for less than administration, what was done with it. */
+function maySee({ who, reach, identity }: Call, { tenant, bucketTenant, opened }: KeptRecord) {
+  if (reach === 'all') return true;
+  if (reach === 'tenant') return tenant === who.tenant || bucketTenant === who.tenant;
+  if (tenant !== who.tenant || !opened) return false;
+  const { principal, tokens } = JSON.parse(opened.record) as Partial<Record<string, unknown>>;
+  if (principal !== who.name) return false;
+  const { delegation } = identity;
+  if (delegation === null || mayAdminister(delegation)) return true;
+  return Array.isArray(tokens) && tokens.includes(delegation.ids.at(-1));
+}
+
+async function prove(deps: NativeDeps, record: KeptRecord, opened: OpenedRecord): Promise<string> {
+  const { index, pseudonyms } = record;
+  const opening: Opening = {
+    ...pseudonyms,
+    salt: opened.salt,
+    record: opened.record,
+    evidence: opened.evidence === null ? null : (JSON.parse(opened.evidence) as unknown),
+  };
+  await deps.log.waitFor(index + 1);
+  const { note, checkpoint } = await chooseNote(deps, index);
+  const { size, root } = checkpoint;
+  const proof = await proveInclusion(storedTiles(deps.read), index, size);
   const reached = rootFromInclusion(hashLeaf(leafOf(opening)), { index, size, proof });
-  if (!reached?.equals(root)) {
-    const message = 'The record is not what the log has of it, so there is no receipt for it.';
-    throw new Refusal('BursarIntegrityError', { message });
+  if (!reached?.equals(root)) throw damaged();
+  return renderReceipt({ ...opening, index, proof, checkpoint: note });
+}
+
+/** One that verifies: what witnesses have cosigned may have been signed with a key since revoked. */
+async function chooseNote(
+  { log, read }: NativeDeps,
+  index: number,
+): Promise<{ note: string; checkpoint: Checkpoint }> {
+  const rows = (await listLogKeys(read)).filter(({ revokedMs }) => revokedMs === null);
+  const keys = rows.map(({ key }) => key);
+  const { note, checkpoint } = log;
+  const own = note === null || checkpoint === null ? null : { note, checkpoint };
+  for (const head of [log.noteFor(index), own]) {
+    const parsed = head && parseNote(head.note);
+    if (parsed && verifyNote(parsed, keys)?.length) return head;
   }
-  return renderReceipt({ ...opening, index, proof, checkpoint: signed.note });
+  throw new Refusal('ServiceUnavailable', { message: 'The log is not signed.' });
+}
+
+function damaged(cause?: unknown): Refusal {
+  const message = 'The record is not what the log has of it, so there is no receipt for it.';
+  return new Refusal('BursarIntegrityError', { message, cause });
 }
