@@ -17,7 +17,7 @@ export class SourceFailure extends Error {
 /** The longest file that a log can have: a bundle of 256 entries of 65,535 bytes. */
 const fileBytesMax = 256 * (2 + 65_535);
 const answerMsMax = 30_000;
-const triesMax = 5;
+const triesMax = 4;
 const firstPauseMs = 200;
 
 export function folderSource(folder: string): LogSource {

@@ -3,7 +3,7 @@
 import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { renderCheckpoint } from '#bursar/audit/log/checkpoint.js';
+import { type Checkpoint, renderCheckpoint } from '#bursar/audit/log/checkpoint.js';
 import { renderEntries } from '#bursar/audit/log/entries.js';
 import {
   hashBytes,
@@ -79,8 +79,6 @@ export class MadeLog {
   readonly origin: string;
   readonly signer: NoteSigner;
   openings: Opening[];
-  /** By `pathOfTile`; what a test changes here is served. */
-  readonly changed = new Map<string, Buffer | undefined>();
   readonly #levels: Buffer[] = [];
   readonly entries: Buffer[];
 
@@ -122,9 +120,13 @@ export class MadeLog {
     };
   }
 
+  /** What its checkpoint of a size says. */
+  async head(size = this.size): Promise<Checkpoint> {
+    return { origin: this.origin, size, root: await rootOf(this.tiles, size) };
+  }
+
   async checkpoint(size = this.size, signers: NoteSigner[] = [this.signer]): Promise<string> {
-    const root = await rootOf(this.tiles, size);
-    return signNote(renderCheckpoint({ origin: this.origin, size, root }), signers);
+    return signNote(renderCheckpoint(await this.head(size)), signers);
   }
 
   async receipt(index: number, note?: string, size = this.size): Promise<string> {
