@@ -17,10 +17,12 @@ import { addIssuerCommands } from './issuer-commands.ts';
 import { addKeyCommands } from './key-commands.ts';
 import { addRootKeyCommands } from './keys-commands.ts';
 import { addLimitCommands } from './limit-commands.ts';
+import { addLogCommands } from './log-commands.ts';
 import { addMountCommands } from './mount-commands.ts';
 import { addOwnKeyCommands } from './own-key-commands.ts';
 import { addPriceCommands } from './price-commands.ts';
 import { addRebuildCommand } from './rebuild-command.ts';
+import { addReceiptCommands } from './receipt-command.ts';
 import { addRecordsCommand } from './records-command.ts';
 import { addSettingFlags } from './setting-flags.ts';
 import { addShareCommands } from './share-command.ts';
@@ -60,6 +62,8 @@ function makeProgram(): Command {
     addUsageCommand,
     addAlarmCommands,
     addRecordsCommand,
+    addReceiptCommands,
+    addLogCommands,
     addCostCommand,
     addVerifyCommands,
   ]) {

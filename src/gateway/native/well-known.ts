@@ -1,7 +1,11 @@
-// What the gateway tells of itself as an issuer of tokens, so that others can verify them.
+// What the gateway tells of itself as an issuer of tokens, so that others can verify them, and the keys
+// of its audit log. Invariant: the latter have no `alg`, so that nobody takes them for keys of tokens,
+// and `log`, whose log they sign.
 // Specification: RFC 7517 section 5; OpenID Connect Discovery 1.0 section 3, of which what only
 // concerns logging in is empty.
 import type { FastifyInstance } from 'fastify';
+import { listLogKeys } from '../../audit/log/log-keys.ts';
+import { readPublicKey } from '../../authz/tokens/keys.ts';
 import type { NativeDeps } from './deps.ts';
 
 /** A key stays when another is added, so nobody is misled by an answer that is this old. */
@@ -14,7 +18,7 @@ export function addWellKnown(native: FastifyInstance, deps: NativeDeps): void {
     reply
       .header('cache-control', cacheControl)
       .type('application/jwk-set+json')
-      .send(JSON.stringify(deps.tokenKeys.jwks)),
+      .send(JSON.stringify({ keys: [...deps.tokenKeys.jwks.keys, ...(await logJwks(deps))] })),
   );
   native.get('/.well-known/openid-configuration', hidden, async (_request, reply) => {
     const issuer = deps.publicUrl();
@@ -25,5 +29,15 @@ export function addWellKnown(native: FastifyInstance, deps: NativeDeps): void {
       subject_types_supported: ['public'],
       id_token_signing_alg_values_supported: ['EdDSA'],
     });
+  });
+}
+
+/** Those that are not revoked, newest first. */
+async function logJwks({ read }: NativeDeps): Promise<object[]> {
+  const rows = (await listLogKeys(read)).filter(({ revokedMs }) => revokedMs === null);
+  return rows.map(({ key: { name, publicKey } }) => {
+    const known = { crv: 'Ed25519', kty: 'OKP', x: publicKey.toString('base64url') };
+    const { jwk, thumbprint } = readPublicKey(known) ?? {};
+    return { ...jwk, kid: thumbprint, use: 'sig', log: name };
   });
 }

@@ -1,0 +1,38 @@
+// `bursar receipt get`: the proof that an operation is in the audit log, to be kept by who needs it.
+import { type Command, InvalidArgumentError } from 'commander';
+import { writeFileDurably } from '../core/durable-file.ts';
+import { callApi } from './api-client.ts';
+import { connect } from './command-arguments.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+
+export function addReceiptCommands(program: Command): void {
+  const receipt = program.command('receipt').description('proofs of what was done');
+  receipt
+    .command('get')
+    .description('get the receipt of an operation; "bursar verify receipt" needs no gateway')
+    .argument(
+      '<index>',
+      'the x-bursar-receipt of its answer, or the index of its record',
+      parseIndex,
+    )
+    .option('--out <file>', 'write it to this file (default: to stdout)')
+    .action(async (index: string, { out }: { out?: string }, command: Command) => {
+      const { connection } = connect(command);
+      const { text } = await callApi(connection, { method: 'GET', path: ['receipts', index] });
+      if (out === undefined) process.stdout.write(text);
+      else write(out, text);
+    });
+}
+
+function write(file: string, text: string): void {
+  try {
+    writeFileDurably(file, text, { mode: 0o600, ifExists: 'replace' });
+  } catch (error) {
+    throw new CommandFailure('failed', `cannot write ${file}: ${messageOfFailure(error)}`, error);
+  }
+}
+
+function parseIndex(value: string): string {
+  if (/^(?:0|[1-9][0-9]{0,15})$/.test(value)) return value;
+  throw new InvalidArgumentError('Must be a whole number from 0 on.');
+}
