@@ -1,0 +1,57 @@
+// A log as its tables have it, worked out again by the definitions: RFC 6962 for the tree, DESIGN for
+// the leaves. Nothing here is shared with what is tested.
+import { createHash } from 'node:crypto';
+import type { Reader } from '#bursar/core/database.js';
+
+interface Row {
+  idx: number;
+  tenant: string;
+  bucketTenant: string | null;
+  commitment: Buffer;
+  salt: Buffer;
+  record: string;
+}
+
+export function sha256(...parts: (Uint8Array | string)[]): Buffer {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part);
+  return hash.digest();
+}
+
+/** The leaves' hashes, in order. Throws when a record does not open its leaf, or one is missing. */
+export async function readLeaves(read: Reader, from = 0): Promise<Buffer[]> {
+  const named = await read.all<{ tenant: string; pseudonym: string }>(
+    'SELECT tenant, pseudonym FROM log_tenants',
+  );
+  const names = new Map(named.map(({ tenant, pseudonym }) => [tenant, pseudonym]));
+  const rows = await read.all<Row>(
+    `SELECT idx, tenant, bucket_tenant AS bucketTenant, commitment, salt, record FROM records
+    WHERE idx >= ? ORDER BY idx`,
+    from,
+  );
+  return rows.map(({ idx, tenant, bucketTenant, commitment, salt, record }, i) => {
+    if (idx !== from + i) throw new Error(`record ${idx} is in the place of ${from + i}`);
+    if (!sha256(salt, record).equals(commitment)) throw new Error(`${idx} is not committed to`);
+    const parsed = JSON.parse(record) as { index: number; tenant: string; bucketTenant?: string };
+    if (parsed.index !== idx) throw new Error(`record ${idx} says that it is ${parsed.index}`);
+    if (parsed.tenant !== tenant || (parsed.bucketTenant ?? null) !== bucketTenant) {
+      throw new Error(`record ${idx} is of another tenant`);
+    }
+    const t = names.get(tenant);
+    const b = bucketTenant === null ? undefined : names.get(bucketTenant);
+    return sha256(
+      Buffer.of(0),
+      JSON.stringify({ v: 1, t, b, c: commitment.toString('base64url') }),
+    );
+  });
+}
+
+/** MTH of RFC 6962. */
+export function hashTree(leaves: readonly Buffer[]): Buffer {
+  const [only] = leaves;
+  if (!only) return sha256();
+  if (leaves.length === 1) return only;
+  let split = 1;
+  while (split * 2 < leaves.length) split *= 2;
+  return sha256(Buffer.of(1), hashTree(leaves.slice(0, split)), hashTree(leaves.slice(split)));
+}
