@@ -185,7 +185,7 @@ async function hashRange(
 }
 
 /** Hash of a complete subtree, from the tile that has its nodes. */
-async function hashComplete(
+export async function hashComplete(
   tiles: TileReader,
   { from, count, size }: { from: number; count: number; size: number },
 ): Promise<Buffer> {
@@ -225,7 +225,7 @@ function splitOf(count: number): number {
   return split;
 }
 
-/** Not by logarithms: those of 2**48 and of 2**48 + 1 are the same number. */
+/** Not by logarithms: those of 2**52 and of 2**52 + 3 are the same number. */
 function isPowerOf2(count: number): boolean {
   return count === 1 || (count > 1 && splitOf(count) * 2 === count);
 }

@@ -5,6 +5,7 @@ import {
   emptyRoot,
   hashBytes,
   hashLeaf,
+  hashNode,
   isConsistent,
   proveConsistency,
   proveInclusion,
@@ -98,5 +99,87 @@ describe('a tree', () => {
         if (old < size) expect(isConsistent(head, before, proof)).toBe(false);
       }
     }
+  });
+});
+
+/**
+ * A tree whose leaves are all the same, so that each complete subtree of a level has one hash: it can
+ * be as large as sizes go.
+ */
+const levels: Buffer[] = [hashLeaf(Buffer.from('the same'))];
+for (let level = 1; level < 53; level += 1) {
+  const below = levels[level - 1] as Buffer;
+  levels.push(hashNode(below, below));
+}
+const sameTiles: TileReader = {
+  readTile: async (level, _, width) => {
+    const hash = levels[level * 8] as Buffer;
+    return Buffer.concat(Array.from({ length: width }, () => hash));
+  },
+};
+
+describe('a tree as large as numbers go', () => {
+  const edge = 2 ** 48;
+  const huge = [edge - 1, edge, edge + 1, edge + 2, 2 ** 52 + 3, Number.MAX_SAFE_INTEGER];
+
+  it('proves its first, middle and last leaf', async () => {
+    for (const size of huge) {
+      const root = await rootOf(sameTiles, size);
+      for (const index of [0, Math.floor(size / 2), size - 1]) {
+        const proof = await proveInclusion(sameTiles, index, size);
+        expect(rootFromInclusion(levels[0] as Buffer, { index, size, proof })).toEqual(root);
+        const [other] = [hashLeaf(Buffer.from('another'))];
+        expect(rootFromInclusion(other, { index, size, proof })).not.toEqual(root);
+      }
+    }
+  });
+
+  it('proves what it extends', async () => {
+    for (const size of huge) {
+      const head = { size, root: await rootOf(sameTiles, size) };
+      for (const oldSize of [1, 255, edge - 1, edge, edge + 1, size - 1]) {
+        if (oldSize > size) continue;
+        const old = { size: oldSize, root: await rootOf(sameTiles, oldSize) };
+        const proof = await proveConsistency(sameTiles, oldSize, size);
+        expect(isConsistent(old, head, proof)).toBe(true);
+        expect(isConsistent({ ...old, root: emptyRoot }, head, proof)).toBe(false);
+      }
+    }
+  });
+});
+
+describe('numbers and tiles that are none', () => {
+  const leaf = leaves[0] as Buffer;
+  const odd = [-1, -0.5, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, 2 ** 53 + 2];
+
+  it('prove nothing, and throw nothing', () => {
+    for (const one of odd) {
+      expect(rootFromInclusion(leaf, { index: one, size: 10, proof: [leaf] })).toBeUndefined();
+      expect(rootFromInclusion(leaf, { index: 0, size: one, proof: [] })).toBeUndefined();
+      const [head, none] = [
+        { size: one, root: leaf },
+        { size: 0, root: emptyRoot },
+      ];
+      expect(isConsistent(none, head, [])).toBe(false);
+      expect(isConsistent(head, { size: 10, root: leaf }, [leaf])).toBe(false);
+    }
+  });
+
+  it('a tile that is too short is no tile', async () => {
+    const short: TileReader = {
+      readTile: async (level, index, width) => {
+        const tile = await tilesOf(600).readTile(level, index, width);
+        return tile.subarray(0, -hashBytes);
+      },
+    };
+    await expect(rootOf(short, 600)).rejects.toThrow('bytes');
+    await expect(proveInclusion(short, 599, 600)).rejects.toThrow('bytes');
+  });
+
+  it('proofs of what is not there are refused', async () => {
+    for (const index of [-1, 10, 11, Number.NaN]) {
+      await expect(proveInclusion(tilesOf(10), index, 10)).rejects.toThrow(RangeError);
+    }
+    await expect(proveConsistency(tilesOf(10), 11, 10)).rejects.toThrow(RangeError);
   });
 });
