@@ -12,8 +12,8 @@ import { Sealer } from '../core/sealing.ts';
 import type { Config } from './config.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 
-export interface DataFolder {
-  path: string;
+/** Where things are in a folder, whether it is open or not. */
+export interface DataFiles {
   databaseFile: string;
   /** What all keys are derived from. */
   keyFile: string;
@@ -24,6 +24,10 @@ export interface DataFolder {
   logKeysFile: string;
   /** The newest checkpoint that was signed, outside the database. */
   keptCheckpointFile: string;
+}
+
+export interface DataFolder extends DataFiles {
+  path: string;
   rootKeys: RootKeyFile;
   keyring: Keyring;
   sealer: Sealer;
@@ -34,23 +38,28 @@ export interface DataFolder {
 /** The settings that say where the folder is and what protects its keys. */
 export type DataSettings = Pick<Config, 'data' | 'kmsKey' | 'kmsRegion' | 'kmsEndpoint'>;
 
+export function dataFiles(path: string): DataFiles {
+  return {
+    databaseFile: join(path, 'bursar.db'),
+    keyFile: join(path, 'keys', 'root-keys.json'),
+    storeFolder: join(path, 'extents'),
+    credentialsFile: join(path, 'credentials'),
+    logKeysFile: join(path, 'log-keys.json'),
+    keptCheckpointFile: join(path, 'log-checkpoint'),
+  };
+}
+
 /** Opens or makes the folder. Throws `CommandFailure` when it is in use or cannot be used. */
 export async function openDataFolder(config: DataSettings): Promise<DataFolder> {
   const path = config.data;
   const release = lock(path);
   try {
-    const databaseFile = join(path, 'bursar.db');
-    const keyFile = join(path, 'keys', 'root-keys.json');
-    const rootKeys = await openRootKeys(config, keyFile, databaseFile);
+    const files = dataFiles(path);
+    const rootKeys = await openRootKeys(config, files.keyFile, files.databaseFile);
     const keyring = new Keyring(rootKeys.keys);
     return {
+      ...files,
       path,
-      databaseFile,
-      keyFile,
-      storeFolder: join(path, 'extents'),
-      credentialsFile: join(path, 'credentials'),
-      logKeysFile: join(path, 'log-keys.json'),
-      keptCheckpointFile: join(path, 'log-checkpoint'),
       rootKeys,
       keyring,
       sealer: new Sealer(keyring),

@@ -237,6 +237,19 @@ export class Witnesses {
   }
 }
 
+/**
+ * How many leaves a witness has seen of a log. `empty`: the log's signed checkpoint without leaves, of
+ * which every log is an extension. Throws an Error that says why it is not known.
+ */
+export async function askSeenSize(witness: Witness, empty: string): Promise<number> {
+  const body = renderAddCheckpoint({ oldSize: 0, proof: [], note: empty });
+  const answer = await sendTo(witness, body, AbortSignal.timeout(attemptMsDefault));
+  const read = readAnswer(witness, empty, answer);
+  if (read.kind === 'seen') return read.size;
+  if (read.kind === 'cosigned') return 0;
+  throw new Error(read.kind === 'refused' ? read.reason : 'it has seen another log');
+}
+
 interface Asked {
   note: string;
   checkpoint: Checkpoint;

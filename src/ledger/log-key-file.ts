@@ -61,6 +61,11 @@ export class LogKeyFile {
     return new LogKeyFile(options, entries);
   }
 
+  /** For a log that begins anew, whose keys are lost: the file is made by the first `add`. */
+  static lost(options: LogKeyFileOptions): LogKeyFile {
+    return new LogKeyFile(options, []);
+  }
+
   get keys(): readonly LogKey[] {
     return this.#entries;
   }

@@ -18,6 +18,7 @@ export interface Tool {
 export const awsCli = findTool('AWS CLI', 'AWS_CLI', 'aws');
 export const rclone = findTool('rclone', 'RCLONE', 'rclone');
 export const versitygw = findTool('versitygw', 'VERSITYGW', 'versitygw');
+export const litewitness = findTool('litewitness', 'LITEWITNESS', 'litewitness');
 export const motoPython = withModule(findTool('moto', 'MOTO_PYTHON', 'python3'), 'moto.server');
 export const boto3Python = withModule(findTool('boto3', 'BOTO3_PYTHON', 'python3'), 'boto3');
 export const awscrtPython = withModule(

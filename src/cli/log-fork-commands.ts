@@ -1,0 +1,287 @@
+// `bursar log fork-point` and `bursar log restart`: what to do when the log that is here is not the one
+// that was signed, after a restore (docs/admin/restore.md). Both work on the data folder. Invariant: the
+// first changes nothing; the second leaves every record where it is, and is one itself.
+import { existsSync } from 'node:fs';
+import type { Command } from 'commander';
+import { parseCheckpoint, renderCheckpoint } from '../audit/log/checkpoint.ts';
+import { listCosigned } from '../audit/log/cosignatures.ts';
+import {
+  type ForkReport,
+  reportFork,
+  type Sighting,
+  sightingOf,
+} from '../audit/log/fork-report.ts';
+import { listLogKeys } from '../audit/log/log-keys.ts';
+import { emptyRoot } from '../audit/log/merkle.ts';
+import { parseNote, signNote } from '../audit/log/note.ts';
+import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
+import { LogDamage, VerifiedLog } from '../audit/log/verified-log.ts';
+import { folderSource, SourceFailure, urlSource } from '../audit/verify/log-source.ts';
+import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
+import { defaultTenant, rootPrincipal } from '../authz/identity-changes.ts';
+import { openDatabase, type Reader } from '../core/database.ts';
+import { renameDurably } from '../core/durable-file.ts';
+import { newRequestId } from '../core/ids.ts';
+import { askSeenSize } from '../gateway/witnesses.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import { LogKeyFile } from '../ledger/log-key-file.ts';
+import { signerOf } from '../ledger/log-signing.ts';
+import { collect } from './command-arguments.ts';
+import { type Config, type Flags, loadConfig } from './config.ts';
+import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import { readKeptCheckpoint } from './kept-checkpoint.ts';
+import { readText } from './key-files.ts';
+import { print, printable, printJson } from './output.ts';
+import { formatCount } from './progress.ts';
+import { addSettingFlags } from './setting-flags.ts';
+import { settings } from './settings.ts';
+import { StorePrices } from './store-prices.ts';
+
+interface ForkFlags {
+  json?: boolean;
+  checkpoint?: string[];
+  log?: string;
+}
+
+interface RestartFlags {
+  origin: string;
+  reason: string;
+}
+
+/** Adds them to the group `log`, which is there already. */
+export function addLogForkCommands(program: Command): void {
+  const log = program.commands.find((command) => command.name() === 'log');
+  if (!log) throw new Error('there is no group log');
+  const forkPoint = log
+    .command('fork-point')
+    .description('say how far the log in DIR is the one that others have seen; changes nothing')
+    .option('--json', 'answer with JSON')
+    .option('--checkpoint <file>', 'a checkpoint that was kept elsewhere; repeatable', collect)
+    .option('--log <place>', 'folder or address of an export of the log: then the answer is exact');
+  addSettingFlags(forkPoint, ['data', 'config', 'witnesses']).action(
+    async ({ json, checkpoint, log: place, ...flags }: ForkFlags & Flags) => {
+      const report = await findFork(loadConfig(flags), checkpoint ?? [], place);
+      if (json) printJson(report);
+      else printReport(report);
+    },
+  );
+  const restart = log
+    .command('restart')
+    .description('go on with the log in DIR under another name and a new key, from now on')
+    .requiredOption('--origin <name>', 'name of the log from now on, which it never had')
+    .requiredOption('--reason <text>', 'why; it is recorded');
+  const wanted = [
+    ...(['data', 'config', 'stores', 'prices', 'priceBooks'] as const),
+    ...(['kmsKey', 'kmsRegion', 'kmsEndpoint'] as const),
+  ];
+  addSettingFlags(restart, wanted).action(
+    async ({ origin, reason, ...flags }: RestartFlags & Flags) => {
+      await restartLog(loadConfig(flags), { origin, reason });
+    },
+  );
+}
+
+async function findFork(
+  config: Config,
+  files: readonly string[],
+  place: string | undefined,
+): Promise<ForkReport & { origin: string }> {
+  const { databaseFile, keptCheckpointFile, logKeysFile } = dataFiles(config.data);
+  if (!existsSync(databaseFile)) {
+    throw new CommandFailure('failed', `there is no ${databaseFile}`);
+  }
+  const db = openDatabase(databaseFile, { readonly: true, cacheKib: 16 * 1024 });
+  try {
+    const read = db.tx;
+    const rows = await listLogKeys(read);
+    const origin = rows[0]?.key.name;
+    if (origin === undefined) throw new CommandFailure('failed', 'this log was never signed');
+    const keys = rows.map(({ key }) => key);
+    const notes = [
+      ...files.map((file) => ({ by: file, note: readText(file) })),
+      ...[readKeptCheckpoint(keptCheckpointFile)].flatMap((note) =>
+        note === null ? [] : [{ by: keptCheckpointFile, note }],
+      ),
+    ];
+    const sightings: Sighting[] = notes.map(({ by, note }) => readSighting(by, note, origin));
+    for (const { witness, checkpoint } of await listCosigned(read)) {
+      if (checkpoint.origin === origin) sightings.push(sightingOf(witness, checkpoint));
+    }
+    sightings.push(...(await askWitnesses(config, { path: logKeysFile, read, origin })));
+    const size = await readLogSize(read);
+    const other = place === undefined ? null : { by: place, tree: await openCopy(place, keys) };
+    return { origin, ...(await reportFork({ size, tiles: storedTiles(read) }, sightings, other)) };
+  } finally {
+    db.close();
+  }
+}
+
+/** Its root alone is compared: who altered it would find a fork that is none. */
+function readSighting(by: string, note: string, origin: string): Sighting {
+  const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '');
+  if (!checkpoint) throw new CommandFailure('failed', `${by} is no checkpoint`);
+  if (checkpoint.origin !== origin) {
+    const message = `${by} is of log ${checkpoint.origin}, and the one here is ${origin}`;
+    throw new CommandFailure('failed', message);
+  }
+  return sightingOf(by, checkpoint);
+}
+
+/** They tell how many records they have seen, and nothing of which. */
+async function askWitnesses(
+  { witnesses = [] }: Pick<Config, 'witnesses'>,
+  { origin, ...log }: { path: string; read: Reader; origin: string },
+): Promise<Sighting[]> {
+  if (witnesses.length === 0) return [];
+  const { keys } = await LogKeyFile.open(log);
+  const empty = renderCheckpoint({ origin, size: 0, root: emptyRoot });
+  const note = signNote(empty, keys.filter(({ name }) => name === origin).map(signerOf));
+  const sightings: Sighting[] = [];
+  for (const witness of witnesses) {
+    const by = witness.key.name;
+    try {
+      sightings.push({ by, size: await askSeenSize(witness, note), root: null });
+    } catch (error) {
+      const message = `witness ${by} was asked, and it is not known what it has seen`;
+      throw new CommandFailure('failed', `${message}: ${messageOfFailure(error)}`, error);
+    }
+  }
+  return sightings;
+}
+
+async function openCopy(
+  place: string,
+  keys: Parameters<typeof verifyCheckpoint>[1]['keys'],
+): Promise<{ size: number; tiles: VerifiedLog }> {
+  const source = /^https?:\/\//.test(place) ? urlSource(place) : folderSource(place);
+  try {
+    const note = (await source.read('checkpoint'))?.toString();
+    if (note === undefined) throw new LogDamage('it has no checkpoint');
+    const head = verifyCheckpoint(note, { keys });
+    if (!head.ok) throw new LogDamage(head.why);
+    return { size: head.size, tiles: await VerifiedLog.open(head, source) };
+  } catch (error) {
+    if (!(error instanceof LogDamage || error instanceof SourceFailure)) throw error;
+    throw new CommandFailure('failed', `${place}: ${error.message}`, error);
+  }
+}
+
+function printReport(report: ForkReport & { origin: string }): void {
+  const { origin, size, sightings, agreedSize, isExact, missing, doubtful } = report;
+  print(`log ${origin}: ${formatCount(size)} records are here`);
+  for (const { by, size: seen, relation } of sightings) {
+    print(`  ${printable(by)}: ${formatCount(seen)} records, ${relation}`);
+  }
+  if (sightings.length === 0) print('  nobody who has seen it was asked');
+  const least = isExact ? '' : 'at least ';
+  print(`the first ${formatCount(agreedSize)} are ${least}those that were seen`);
+  if (missing) {
+    const { from, to } = missing;
+    print(
+      `records ${from} to ${to} were signed and are missing: what they tell of was acknowledged`,
+    );
+  }
+  if (doubtful) {
+    const { from, to } = doubtful;
+    print(
+      `records ${from} to ${to} ${isExact ? 'are' : 'may be'} others than those that were seen`,
+    );
+  }
+  if (!missing && !doubtful) print('nothing that was seen is missing');
+}
+
+async function restartLog(config: Config, asked: RestartFlags): Promise<void> {
+  let origin: string;
+  try {
+    origin = settings.logOrigin.parse(asked.origin);
+  } catch (error) {
+    throw new CommandFailure('usage', `--origin ${messageOfFailure(error)}`, error);
+  }
+  // As `serve` does: nothing in the folder is for other users' eyes.
+  process.umask(0o077);
+  const { databaseFile } = dataFiles(config.data);
+  if (!existsSync(databaseFile)) throw new CommandFailure('failed', `there is no ${databaseFile}`);
+  const folder = await openDataFolder(config);
+  try {
+    const before = await restartIn(folder, config, { ...asked, origin });
+    print(`the log goes on as ${origin}; it was ${before}`);
+    print('tell auditors and witnesses its new name and key: "bursar log key"');
+  } finally {
+    folder.release();
+  }
+}
+
+/** Gives the name that the log had. */
+async function restartIn(
+  folder: DataFolder,
+  config: Config,
+  { origin, reason }: RestartFlags,
+): Promise<string> {
+  const prices = new StorePrices(config, Date.now());
+  const ledger = await Ledger.open({
+    path: folder.databaseFile,
+    rootKeys: folder.rootKeys.keys,
+    priceBooks: [...prices.books],
+    onFatal: (why) => {
+      process.stderr.write(`bursar: the ledger cannot go on, stopping: ${why}\n`);
+      process.exit(1);
+    },
+    onFailure: (why) => process.stderr.write(`bursar: a commit failed: ${why}\n`),
+  });
+  const db = openDatabase(folder.databaseFile, { readonly: true, cacheKib: 16 * 1024 });
+  try {
+    const rows = await listLogKeys(db.tx);
+    const before = rows[0]?.key.name;
+    if (before === undefined) throw new CommandFailure('failed', 'this log was never signed');
+    if (rows.some(({ key }) => key.name === origin)) {
+      throw new CommandFailure('failed', `the log was called ${origin} before`);
+    }
+    const options = { path: folder.logKeysFile, read: db.tx };
+    const file = existsSync(folder.logKeysFile)
+      ? await LogKeyFile.open(options)
+      : LogKeyFile.lost(options);
+    const key = await file.add(origin);
+    const kept = readKeptCheckpoint(folder.keptCheckpointFile);
+    await commitRestart(ledger, key, { before, reason, kept });
+    // Of the log that was; from now on another is kept.
+    if (kept !== null) {
+      renameDurably(folder.keptCheckpointFile, `${folder.keptCheckpointFile}.before-restart`);
+    }
+    return before;
+  } finally {
+    db.close();
+    await ledger.close();
+  }
+}
+
+/** Whoever may use the data folder is the operator; the record names no access key. */
+async function commitRestart(
+  ledger: Ledger,
+  key: Awaited<ReturnType<LogKeyFile['add']>>,
+  { before, reason, kept }: { before: string; reason: string; kept: string | null },
+): Promise<void> {
+  const signed = kept === null ? undefined : parseCheckpoint(parseNote(kept)?.text ?? '');
+  const result = await ledger.commit({
+    change: { kind: 'rotateLogKey', key, retireMs: 0 },
+    charge: null,
+    record: {
+      action: 'bursar:RestartLog',
+      tenant: defaultTenant,
+      principal: rootPrincipal,
+      evidence: 'none',
+      target: `log/${key.name}`,
+      change: {
+        before,
+        reason,
+        ...(signed && { signedSize: signed.size, signedRoot: signed.root.toString('base64') }),
+      },
+      bytesIn: 0,
+      bytesOut: 0,
+      requestId: newRequestId(),
+      source: 'bursar log restart',
+      status: 200,
+    },
+  });
+  if (!result.ok) throw new Error(`the restart was not recorded: ${result.code}`);
+}
