@@ -21,14 +21,19 @@ export interface Receipt extends Opening, Omit<ProofText, 'extra'> {}
 
 /** The text that is handed out; `record` must be canonical, as all records are. */
 export function renderReceipt({ index, proof, checkpoint, ...opening }: Receipt): string {
+  const extra = Buffer.from(renderOpening(opening));
+  return renderProof({ extra, index, proof, checkpoint });
+}
+
+/** Canonical JSON; `record` must be canonical. */
+export function renderOpening(opening: Opening): string {
   const { tenant, bucketTenant, salt, record, evidence } = opening;
   const members = [
     bucketTenant === null ? '' : `"b":"${bucketTenant}",`,
     evidence === null ? '' : `"evidence":${canonicalize(evidence)},`,
     `"record":${record},"salt":"${salt.toString('base64url')}","t":"${tenant}"`,
   ];
-  const extra = Buffer.from(`{${members.join('')}}`);
-  return renderProof({ extra, index, proof, checkpoint });
+  return `{${members.join('')}}`;
 }
 
 /** undefined: it is no receipt. Nothing of it is verified. */
@@ -46,7 +51,8 @@ export function leafOf({ tenant, bucketTenant, salt, record }: Opening): Buffer 
   return renderLeaf({ tenant, bucketTenant, commitment });
 }
 
-function parseOpening(extra: Buffer): Opening | undefined {
+/** undefined: it opens nothing. */
+export function parseOpening(extra: Uint8Array): Opening | undefined {
   const value = parseCanonical(extra);
   if (!isObject(value)) return undefined;
   const { b, evidence, record, salt, t, ...rest } = value;

@@ -1,0 +1,263 @@
+// A bundle: all records of one tenant in a range of the log, so that who has it sees offline that none
+// is missing. It holds every leaf of the range, of all tenants; each leaf that bears the tenant's
+// pseudonym is followed by what opens it, or by the word that it was erased. Lines of JSON, read one
+// after the other: memory does not grow with the range. Format: docs/formats/bundle.md. Pure.
+import { parseLeaf } from './leaf.ts';
+import { parseEntries, renderEntries } from './log/entries.ts';
+import { hashBytes, hashLeaf } from './log/merkle.ts';
+import { type RangeProof, RangeRoot } from './log/range-proof.ts';
+import { leafOf, type Opening, parseOpening, renderOpening } from './receipt.ts';
+import { type Refused, refuse, type Trust, verifyCheckpoint } from './verify/signed-checkpoint.ts';
+
+export const bundleFormat = 'bursar-bundle/1';
+
+export interface BundleHead {
+  tenant: string;
+  /** What the log calls the tenant. */
+  pseudonym: string;
+  /** Log indexes: `from` inclusive, `to` exclusive. */
+  from: number;
+  to: number;
+  /** The times that were asked for and made the indexes, RFC 3339; null: indexes were asked for. */
+  fromTime: string | null;
+  toTime: string | null;
+  /** A signed note, of at least `to` leaves. */
+  checkpoint: string;
+  /** Of the log, as `/_/v1/log/keys` gives them. They prove nothing by themselves. */
+  keys: readonly object[];
+  proof: RangeProof;
+}
+
+/** What was recorded at an index; `opening` null: it was erased, as the record `erasedBy` says. */
+export interface BundleRecord {
+  index: number;
+  opening: Opening | null;
+  erasedBy: number | null;
+}
+
+export function renderBundleHead({ proof, ...head }: BundleHead): string {
+  const base64 = (hashes: readonly Buffer[]) => hashes.map((one) => one.toString('base64'));
+  const { before, after } = proof;
+  const line = { format: bundleFormat, ...head, before: base64(before), after: base64(after) };
+  return JSON.stringify(line);
+}
+
+/** The next leaves of the range, up to 256. */
+export function renderBundleLeaves(entries: readonly Uint8Array[]): string {
+  return `{"leaves":"${renderEntries(entries).toString('base64')}"}`;
+}
+
+export function renderBundleRecord({ index, opening, erasedBy }: BundleRecord): string {
+  if (!opening) return `{"index":${index},"erasedBy":${erasedBy}}`;
+  return `{"index":${index},"opening":${renderOpening(opening)}}`;
+}
+
+export interface VerifiedBundle {
+  ok: true;
+  tenant: string;
+  pseudonym: string;
+  from: number;
+  to: number;
+  fromTime: string | null;
+  toTime: string | null;
+  /** Records that were delivered. */
+  records: number;
+  /** Those of the tenant that were erased. */
+  erased: number;
+  /** Of these, those whose erasure no record in the bundle tells of. */
+  unexplained: number[];
+  /** Leaves of the log under its checkpoint, and who signed it. */
+  checkpoint: Exclude<ReturnType<typeof verifyCheckpoint>, Refused>;
+}
+
+export interface BundleOptions {
+  trust: Trust;
+  /** Called with each record that was delivered and opens its leaf; what it throws ends all. */
+  onRecord?: (record: BundleRecord & { opening: Opening }) => void;
+}
+
+/** The longest line: a record with its evidence, or 256 leaves. */
+const lineCharactersMax = 32 * 1024 * 1024;
+
+/** Whether a bundle is true and complete. `lines`: without their ends. */
+export async function verifyBundle(
+  lines: AsyncIterable<string> | Iterable<string>,
+  options: BundleOptions,
+): Promise<VerifiedBundle | Refused> {
+  let reader: BundleReader | undefined;
+  let number = 0;
+  for await (const line of lines) {
+    number += 1;
+    if (line.length > lineCharactersMax) return refuse(`line ${number} is too long`);
+    if (reader) {
+      const why = reader.read(line);
+      if (why !== null) return refuse(`line ${number}: ${why}`);
+      continue;
+    }
+    const begun = BundleReader.begin(line, options);
+    if (!(begun instanceof BundleReader)) return begun;
+    reader = begun;
+  }
+  return reader ? reader.finish() : refuse('the file is empty');
+}
+
+class BundleReader {
+  readonly #head: BundleHead;
+  readonly #options: BundleOptions;
+  readonly #checkpoint: VerifiedBundle['checkpoint'];
+  readonly #root: RangeRoot;
+  /** Leaves of the tenant that were not opened yet. */
+  #due: { index: number; entry: Uint8Array }[] = [];
+  #records = 0;
+  #erased = new Map<number, number>();
+  /** What acts in the bundle say that they erased. */
+  readonly #acts = new Map<number, number>();
+
+  private constructor(
+    head: BundleHead,
+    options: BundleOptions,
+    proven: { checkpoint: VerifiedBundle['checkpoint']; root: RangeRoot },
+  ) {
+    this.#head = head;
+    this.#options = options;
+    this.#checkpoint = proven.checkpoint;
+    this.#root = proven.root;
+  }
+
+  static begin(line: string, options: BundleOptions): BundleReader | Refused {
+    const head = parseHead(line);
+    if (!head) return refuse('it does not begin as a bundle of records does');
+    const checkpoint = verifyCheckpoint(head.checkpoint, options.trust);
+    if (!checkpoint.ok) return checkpoint;
+    const root = RangeRoot.begin({ ...head, size: checkpoint.size }, head.proof);
+    if (!root) return refuse('its proof is not one of this range');
+    return new BundleReader(head, options, { checkpoint, root });
+  }
+
+  /** null: it is what must come next. */
+  read(line: string): string | null {
+    const leaves = /^\{"leaves":"([A-Za-z0-9+/]+={0,2})"\}$/.exec(line)?.[1];
+    if (leaves !== undefined) return this.#readLeaves(Buffer.from(leaves, 'base64'));
+    const record = parseRecord(line);
+    return record ? this.#readRecord(record) : 'it is nothing that a bundle has';
+  }
+
+  finish(): VerifiedBundle | Refused {
+    const missing = this.#missing();
+    if (missing !== null) return refuse(missing);
+    const root = this.#root.finish();
+    if (!root) return refuse(`it ends at index ${this.#root.next}, before its range does`);
+    if (!root.equals(this.#checkpoint.root)) {
+      return refuse('its leaves are not those of the log that was signed');
+    }
+    const { tenant, pseudonym, from, to, fromTime, toTime } = this.#head;
+    const unexplained = [...this.#erased].filter(([index, by]) => this.#acts.get(index) !== by);
+    return {
+      ...{ ok: true, tenant, pseudonym, from, to, fromTime, toTime },
+      records: this.#records,
+      erased: this.#erased.size,
+      unexplained: unexplained.map(([index]) => index),
+      checkpoint: this.#checkpoint,
+    };
+  }
+
+  #missing(): string | null {
+    const [next] = this.#due;
+    return next ? `record ${next.index} is missing` : null;
+  }
+
+  #readLeaves(bundle: Buffer): string | null {
+    const entries = parseEntries(bundle);
+    if (!entries) return 'its leaves cannot be read';
+    const missing = this.#missing();
+    if (missing !== null) return missing;
+    for (const entry of entries) {
+      const index = this.#root.next;
+      if (index >= this.#head.to) return 'it has more leaves than its range';
+      this.#root.append(hashLeaf(entry));
+      const leaf = parseLeaf(entry);
+      const { pseudonym } = this.#head;
+      if (leaf?.tenant === pseudonym || leaf?.bucketTenant === pseudonym) {
+        this.#due.push({ index, entry });
+      }
+    }
+    return null;
+  }
+
+  #readRecord({ index, opening, erasedBy }: BundleRecord): string | null {
+    const due = this.#due.shift();
+    if (!due) return `record ${index} is not of this tenant, or is there twice`;
+    if (due.index !== index) return `record ${due.index} is missing`;
+    if (!opening) {
+      this.#erased.set(index, erasedBy ?? -1);
+      return null;
+    }
+    if (!leafOf(opening).equals(due.entry)) return `record ${index} is not what was logged`;
+    const why = this.#contradiction(opening, index);
+    if (why !== null) return why;
+    this.#records += 1;
+    this.#options.onRecord?.({ index, opening, erasedBy });
+    return null;
+  }
+
+  /** What only the log's operator could have brought into it. */
+  #contradiction({ record: text, tenant }: Opening, index: number): string | null {
+    const record = JSON.parse(text) as {
+      index: number;
+      tenant: string;
+      bucketTenant?: string;
+      action: string;
+      status: number;
+      change?: { erased?: unknown };
+    };
+    if (record.index !== index) return `record ${index} says that it is ${record.index}`;
+    const named = tenant === this.#head.pseudonym ? record.tenant : record.bucketTenant;
+    if (named !== this.#head.tenant) return `record ${index} is of another tenant, ${named}`;
+    const { action, status, change } = record;
+    if (action === 'bursar:EraseRecords' && status === 200 && Array.isArray(change?.erased)) {
+      for (const erased of change.erased) this.#acts.set(Number(erased), index);
+    }
+    return null;
+  }
+}
+
+function parseHead(line: string): BundleHead | undefined {
+  const value = parseObject(line);
+  if (value?.format !== bundleFormat) return undefined;
+  const { tenant, pseudonym, from, to, fromTime, toTime, checkpoint, keys } = value;
+  const [before, after] = [parseHashes(value.before), parseHashes(value.after)];
+  if (typeof tenant !== 'string' || typeof pseudonym !== 'string') return undefined;
+  if (typeof from !== 'number' || typeof to !== 'number' || !Array.isArray(keys)) return undefined;
+  if (typeof checkpoint !== 'string' || !before || !after) return undefined;
+  if (!isTextOrNull(fromTime) || !isTextOrNull(toTime)) return undefined;
+  const proof = { before, after };
+  return { tenant, pseudonym, from, to, fromTime, toTime, checkpoint, keys, proof };
+}
+
+function parseRecord(line: string): BundleRecord | undefined {
+  const match = /^\{"index":(\d{1,16}),(?:"erasedBy":(\d{1,16})|"opening":(\{.*\}))\}$/.exec(line);
+  if (!match) return undefined;
+  const index = Number(match[1]);
+  if (match[2] !== undefined) return { index, opening: null, erasedBy: Number(match[2]) };
+  const opening = parseOpening(Buffer.from(match[3] ?? ''));
+  return opening && { index, opening, erasedBy: null };
+}
+
+function parseHashes(value: unknown): Buffer[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const hashes = value.map((one) => Buffer.from(String(one), 'base64'));
+  return hashes.every((one) => one.length === hashBytes) ? hashes : undefined;
+}
+
+function isTextOrNull(value: unknown): value is string | null {
+  return value === null || typeof value === 'string';
+}
+
+function parseObject(line: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'object' && value !== null ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}
