@@ -4,6 +4,7 @@
 import type { Reader } from '../core/database.ts';
 import type { Principal, PrincipalKind, Role } from '../core/principal.ts';
 import { principalId } from '../core/principal.ts';
+import { type RecordReads, recordReadsDefault } from '../core/record-reads.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { AccessKey } from './authenticate.ts';
 import type { Follower } from './changes.ts';
@@ -16,6 +17,7 @@ export interface TenantEntry {
   membersCreateBuckets: boolean;
   /** Name of the store for new buckets; null: the gateway's default. */
   defaultStore: string | null;
+  recordReads: RecordReads;
   createdMs: number;
 }
 
@@ -338,14 +340,21 @@ function withActive<R extends { active: number }>(row: R): Omit<R, 'active'> & {
   return { ...row, active: row.active !== 0 };
 }
 
-const tenantColumns =
-  'name, members_create_buckets, default_store AS defaultStore, created_ms AS createdMs';
+const tenantColumns = `name, members_create_buckets, default_store AS defaultStore,
+  record_reads AS recordReads, created_ms AS createdMs`;
 
-type TenantRow = Omit<TenantEntry, 'membersCreateBuckets'> & { members_create_buckets: number };
+type TenantRow = Omit<TenantEntry, 'membersCreateBuckets' | 'recordReads'> & {
+  members_create_buckets: number;
+  recordReads: RecordReads | null;
+};
 
 function tenantEntry(row: TenantRow): TenantEntry {
-  const { members_create_buckets, ...rest } = row;
-  return { ...rest, membersCreateBuckets: members_create_buckets !== 0 };
+  const { members_create_buckets, recordReads, ...rest } = row;
+  return {
+    ...rest,
+    membersCreateBuckets: members_create_buckets !== 0,
+    recordReads: recordReads ?? recordReadsDefault,
+  };
 }
 
 /** Makes room for one more: the oldest entry leaves a collection that is full. */

@@ -8,6 +8,7 @@ import type { Tx } from '../core/database.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { accessKeysPerPrincipalMax } from '../core/limits.ts';
 import type { PrincipalKind, Role } from '../core/principal.ts';
+import type { RecordReads } from '../core/record-reads.ts';
 import { missing, roleOf, type StepsOf, tenantExists } from './change-steps.ts';
 import { anonymousName } from './identity.ts';
 import { revokeAskedWith } from './token-changes.ts';
@@ -23,6 +24,7 @@ export type IdentityChange =
       name: string;
       membersCreateBuckets: boolean;
       defaultStore?: string | null;
+      recordReads?: RecordReads;
     }
   | {
       /** What is undefined stays as it is; a store of null is the gateway's default. */
@@ -30,6 +32,7 @@ export type IdentityChange =
       name: string;
       membersCreateBuckets?: boolean;
       defaultStore?: string | null;
+      recordReads?: RecordReads;
     }
   | { type: 'deleteTenant'; name: string }
   | {
@@ -86,7 +89,10 @@ export const identitySteps: StepsOf<IdentityChange> = {
 
   updateTenant: {
     check: async (tx, { name }) => ((await tenantExists(tx, name)) ? undefined : 'NoSuchTenant'),
-    write: async (tx, { name, membersCreateBuckets, defaultStore }) => {
+    write: async (tx, { name, membersCreateBuckets, defaultStore, recordReads }) => {
+      if (recordReads !== undefined) {
+        await tx.run('UPDATE tenants SET record_reads = ? WHERE name = ?', recordReads, name);
+      }
       if (membersCreateBuckets !== undefined) {
         const sql = 'UPDATE tenants SET members_create_buckets = ? WHERE name = ?';
         await tx.run(sql, Number(membersCreateBuckets), name);
@@ -359,12 +365,13 @@ async function insertTenant(
   timeMs: number,
 ): Promise<void> {
   await tx.run(
-    `INSERT INTO tenants (name, created_ms, members_create_buckets, default_store)
-       VALUES (?, ?, ?, ?)`,
+    `INSERT INTO tenants (name, created_ms, members_create_buckets, default_store, record_reads)
+       VALUES (?, ?, ?, ?, ?)`,
     tenant.name,
     timeMs,
     Number(tenant.membersCreateBuckets),
     tenant.defaultStore ?? null,
+    tenant.recordReads ?? null,
   );
 }
 

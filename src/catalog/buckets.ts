@@ -2,6 +2,7 @@
 // left behind can never show in a new one of the same name.
 import type { Reader, Tx } from '../core/database.ts';
 import { bucketsPerTenantMax } from '../core/limits.ts';
+import type { RecordReads } from '../core/record-reads.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { discardUploads } from './uploads.ts';
@@ -16,9 +17,12 @@ export interface Bucket {
   store: number;
   /** IAM JSON, as it was sent; null: none. */
   policy: string | null;
+  /** null: as its tenant says. */
+  recordReads: RecordReads | null;
 }
 
-const columns = 'id, tenant, name, owner, created_ms AS createdMs, store, policy';
+const columns =
+  'id, tenant, name, owner, created_ms AS createdMs, store, policy, record_reads AS recordReads';
 
 export async function findBucket(
   read: Reader,
@@ -37,7 +41,7 @@ export async function getBucket(read: Reader, id: number): Promise<Bucket | unde
 }
 
 /** A bucket without its policy's text. */
-export type ListedBucket = Omit<Bucket, 'policy'> & { hasPolicy: number };
+export type ListedBucket = Omit<Bucket, 'policy' | 'recordReads'> & { hasPolicy: number };
 
 /** A tenant's buckets in order of name, after `after`. */
 export async function listBuckets(
@@ -139,6 +143,24 @@ export interface PutBucketPolicy {
 export async function putBucketPolicy(tx: Tx, change: PutBucketPolicy): Promise<Outcome<null>> {
   const sql = 'UPDATE buckets SET policy = ? WHERE id = ?';
   const { changes } = await tx.run(sql, change.policy, change.bucketId);
+  if (changes === 0) return refused('NoSuchBucket');
+  return { ok: true, storage: noStorage, result: null };
+}
+
+export interface SetRecordReads {
+  tenant: string;
+  name: string;
+  /** null: as its tenant says. */
+  recordReads: RecordReads | null;
+}
+
+/** Of these too no journal tells: a bucket is rebuilt with what its tenant says. */
+export async function setRecordReads(
+  tx: Tx,
+  { tenant, name, recordReads }: SetRecordReads,
+): Promise<Outcome<null>> {
+  const sql = 'UPDATE buckets SET record_reads = ? WHERE tenant = ? AND name = ?';
+  const { changes } = await tx.run(sql, recordReads, tenant, name);
   if (changes === 0) return refused('NoSuchBucket');
   return { ok: true, storage: noStorage, result: null };
 }

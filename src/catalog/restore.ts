@@ -20,7 +20,7 @@ export async function restoreStore(
 
 export interface RestoreBucket {
   kind: 'restoreBucket';
-  bucket: Omit<Bucket, 'policy'>;
+  bucket: Omit<Bucket, 'policy' | 'recordReads'>;
 }
 
 /** Refuses AlreadyExists when its id or its name is taken. */

@@ -1,6 +1,7 @@
 // `bursar tenant|principal|group`: who there is. Principals are written TENANT/NAME.
 import type { Command } from 'commander';
 import { principalKinds, roles } from '../core/principal.ts';
+import { recordReadsModes } from '../core/record-reads.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
 import { type CommandFlags, choice, connect, parseBoolean, splitId } from './command-arguments.ts';
 import { CommandFailure } from './failure.ts';
@@ -10,6 +11,7 @@ interface Tenant {
   name: string;
   membersCreateBuckets: boolean;
   defaultStore: string | null;
+  recordReads: string;
   createdAt: string;
 }
 
@@ -17,6 +19,7 @@ interface TenantFlags {
   membersCreateBuckets?: boolean;
   /** False: --no-store. */
   store?: string | boolean;
+  recordReads?: string;
 }
 
 interface Principal {
@@ -40,6 +43,8 @@ const membersFlag = '--members-create-buckets <yes|no>';
 const membersHelp = 'may members create buckets?';
 const storeFlag = '--store <name>';
 const storeHelp = 'store of new buckets that name none';
+const readsFlag = '--record-reads <mode>';
+const readsHelp = `when reads are recorded: ${recordReadsModes.join(', ')}`;
 
 export function addTenantCommands(program: Command): void {
   const tenant = program.command('tenant').description('tenants: collaborations that own buckets');
@@ -48,6 +53,7 @@ export function addTenantCommands(program: Command): void {
     .description('create a tenant')
     .option(membersFlag, `${membersHelp} (default: yes)`, parseBoolean)
     .option(storeFlag, `${storeHelp} (default: the gateway's)`)
+    .option(readsFlag, `${readsHelp} (default: prompt)`, choice(recordReadsModes))
     .action(async (name: string, given: TenantFlags, command: Command) => {
       const { connection, flags } = connect(command);
       const body = { name, ...tenantBody(given) };
@@ -76,12 +82,14 @@ export function addTenantCommands(program: Command): void {
     .option(membersFlag, membersHelp, parseBoolean)
     .option(storeFlag, storeHelp)
     .option('--no-store', "leave the store of new buckets to the gateway's default")
+    .option(readsFlag, readsHelp, choice(recordReadsModes))
     .action(async (name: string, given: TenantFlags, command: Command) => {
       const { connection, flags } = connect(command);
       const path = ['tenants', name];
       const body = tenantBody(given);
       if (Object.values(body).every((value) => value === undefined)) {
-        throw new CommandFailure('usage', `give ${membersFlag}, ${storeFlag} or --no-store`);
+        const flagNames = `${membersFlag}, ${storeFlag}, --no-store or ${readsFlag}`;
+        throw new CommandFailure('usage', `give ${flagNames}`);
       }
       const { json } = await callApi(connection, { method: 'PATCH', path, body });
       showTenants(flags, json, [json as Tenant]);
@@ -204,8 +212,8 @@ export function addGroupCommands(program: Command): void {
     });
 }
 
-function tenantBody({ membersCreateBuckets, store }: TenantFlags) {
-  return { membersCreateBuckets, defaultStore: store === false ? null : store };
+function tenantBody({ membersCreateBuckets, store, recordReads }: TenantFlags) {
+  return { membersCreateBuckets, defaultStore: store === false ? null : store, recordReads };
 }
 
 interface PrincipalFlags {
@@ -238,11 +246,12 @@ async function remove(command: Command, path: string[]): Promise<void> {
 function showTenants(flags: CommandFlags, json: unknown, tenants: readonly Tenant[]): void {
   printTable(flags.json, {
     json,
-    heading: ['TENANT', 'MEMBERS CREATE BUCKETS', 'STORE', 'CREATED'],
+    heading: ['TENANT', 'MEMBERS CREATE BUCKETS', 'STORE', 'READS', 'CREATED'],
     rows: tenants.map((one) => [
       one.name,
       one.membersCreateBuckets ? 'yes' : 'no',
       one.defaultStore ?? '',
+      one.recordReads,
       one.createdAt,
     ]),
   });

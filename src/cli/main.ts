@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAlarmCommands } from './alarm-commands.ts';
+import { addBucketCommands } from './bucket-commands.ts';
 import { type Flags, loadConfig, quietenSdk } from './config.ts';
 import { addCostCommand } from './cost-command.ts';
 import { addCostExampleCommand } from './cost-example-command.ts';
@@ -18,6 +19,7 @@ import { addKeyCommands } from './key-commands.ts';
 import { addRootKeyCommands } from './keys-commands.ts';
 import { addLimitCommands } from './limit-commands.ts';
 import { addLogCommands } from './log-commands.ts';
+import { addLogForkCommands } from './log-fork-commands.ts';
 import { addMountCommands } from './mount-commands.ts';
 import { addOwnKeyCommands } from './own-key-commands.ts';
 import { addPriceCommands } from './price-commands.ts';
@@ -53,6 +55,7 @@ function makeProgram(): Command {
     addIssuedTokenCommands,
     addGrantCommands,
     addMountCommands,
+    addBucketCommands,
     addExplainCommands,
     addIssuerCommands,
     addShareCommands,
@@ -70,8 +73,9 @@ function makeProgram(): Command {
     add(program);
   }
   for (const command of program.commands) if (command.name() !== 'serve') addClientFlags(command);
-  // Needs no gateway: there is none while its database is lost.
+  // These need no gateway: there is none while its database is lost or not what was signed.
   addRebuildCommand(program);
+  addLogForkCommands(program);
   // After that: these talk to no gateway.
   addPriceCommands(program);
   addCostExampleCommand(program);

@@ -17,6 +17,7 @@ import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
 import { LogHead } from '../gateway/log-head.ts';
+import { ReadRecording } from '../gateway/read-recording.ts';
 import type { Rooms } from '../gateway/rooms.ts';
 import { type GatewayOptions, startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
@@ -131,6 +132,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     mounts: await MountBook.load(read),
     outside: await OutsideTokens.load({ read, directory, policy }),
     revocations: await Revocations.load(read),
+    readRecording: await ReadRecording.load(read),
     tokenUse: opened(
       closers,
       new TokenUse({ write: (uses) => ledger.keepHouse({ kind: 'noteTokenUse', ...uses }) }),
@@ -286,6 +288,7 @@ type Books = Pick<
   | 'mounts'
   | 'outside'
   | 'revocations'
+  | 'readRecording'
   | 'tokenUse'
   | 'desk'
   | 'rates'

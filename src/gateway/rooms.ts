@@ -19,6 +19,7 @@ import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { LogHead } from './log-head.ts';
+import type { ReadRecording } from './read-recording.ts';
 import type { StoreList } from './store-list.ts';
 import type { Witnesses } from './witnesses.ts';
 
@@ -33,6 +34,7 @@ export interface Rooms {
   /** Those who bear tokens of outside issuers. */
   outside: OutsideTokens;
   revocations: Revocations;
+  readRecording: ReadRecording;
   tokenUse: TokenUse;
   /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
   publicUrl(): string;

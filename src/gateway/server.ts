@@ -130,7 +130,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     publicUrl: rooms.publicUrl,
     outside: rooms.outside,
     directory,
-    followers: [rooms.grants, rooms.mounts, ...followers],
+    followers: [rooms.grants, rooms.mounts, rooms.readRecording, ...followers],
     tokenKeys,
     revocations: rooms.revocations,
     sealer,

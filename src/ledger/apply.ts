@@ -1,16 +1,16 @@
 // Applies one request to the ledger inside the batch's transaction. Every change checks everything
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
-import { noteCosigned } from '../audit/log/cosignatures.ts';
+
 import { archiveTile } from '../audit/archive/archived-tiles.ts';
 import { keepEvidence } from '../audit/evidence.ts';
+import { noteCosigned } from '../audit/log/cosignatures.ts';
 import type { RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { readRecordsFrom } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
 import { countDownload } from '../authz/share-changes.ts';
 import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
-import { createBucket, deleteBucket, putBucketPolicy } from '../catalog/buckets.ts';
-import { enterPackedRecords } from './archive/pack-entry.ts';
+import { createBucket, deleteBucket, putBucketPolicy, setRecordReads } from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
@@ -31,6 +31,7 @@ import type { Cashier } from '../quota/cashier.ts';
 import { setAlarmHook } from '../quota/limits/alarm-hooks.ts';
 import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
+import { enterPackedRecords } from './archive/pack-entry.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
 import { addRootKey } from './key-epochs.ts';
 import type { LogSigning } from './log-signing.ts';
@@ -117,6 +118,8 @@ async function applyChange(
       return deleteBucket(tx, change, moment);
     case 'putBucketPolicy':
       return putBucketPolicy(tx, change);
+    case 'setRecordReads':
+      return setRecordReads(tx, change);
     case 'putObject':
       return putObject(tx, change, moment);
     case 'copyObject':

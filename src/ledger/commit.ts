@@ -5,7 +5,12 @@ import type { Pack } from '../audit/archive/archived-tiles.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { AuthzChange } from '../authz/changes.ts';
 import type { TokenUses } from '../authz/token-use.ts';
-import type { CreateBucket, DeleteBucket, PutBucketPolicy } from '../catalog/buckets.ts';
+import type {
+  CreateBucket,
+  DeleteBucket,
+  PutBucketPolicy,
+  SetRecordReads,
+} from '../catalog/buckets.ts';
 import type { RestoreBucket, RestoreObject } from '../catalog/restore.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
 import type { CopyObject, DeleteObject, PutObject } from '../catalog/versions.ts';
@@ -85,6 +90,7 @@ export type Change =
   /** Counts as unspent what crashes lost of an account. */
   | { kind: 'forgetLost'; account: string }
   | ({ kind: 'setAlarmHook' } & SetAlarmHook)
+  | ({ kind: 'setRecordReads' } & SetRecordReads)
   | { kind: 'none' };
 
 export interface SetLimits {

@@ -22,7 +22,8 @@ CREATE TABLE tenants (
   name TEXT PRIMARY KEY,
   created_ms INTEGER NOT NULL,
   members_create_buckets INTEGER NOT NULL DEFAULT 1,
-  default_store TEXT               -- name of a store for new buckets; null: the gateway's default
+  default_store TEXT,              -- name of a store for new buckets; null: the gateway's default
+  record_reads TEXT                -- prompt | strict | aggregate; null: prompt
 ) WITHOUT ROWID;
 
 CREATE TABLE principals (
@@ -176,6 +177,7 @@ CREATE TABLE buckets (
   created_ms INTEGER NOT NULL,
   store INTEGER NOT NULL DEFAULT 1, -- number of the store where all of its extents lie
   policy TEXT,                     -- IAM JSON, as it was sent
+  record_reads TEXT,               -- prompt | strict | aggregate; null: as its tenant
   UNIQUE (tenant, name)
 );
 

@@ -150,6 +150,8 @@ const tenantActions = [
   'bursar:ListMounts',
   'bursar:GetMount',
   'bursar:DeleteMount',
+  'bursar:GetBucket',
+  'bursar:UpdateBucket',
   'bursar:Explain',
   'bursar:WhoAmI',
   'bursar:CreateShare',

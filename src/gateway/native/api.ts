@@ -12,6 +12,7 @@ import { addLogRoutes } from '../log-routes.ts';
 import type { Origin } from '../trusted-proxies.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
 import { alarmRoutes } from './alarm-routes.ts';
+import { bucketRoutes } from './bucket-routes.ts';
 import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
 import { explainRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
@@ -50,6 +51,7 @@ const routes: readonly NativeRoute[] = [
   ...shareRoutes,
   ...grantRoutes,
   ...mountRoutes,
+  ...bucketRoutes,
   ...explainRoutes,
   ...recordRoutes,
   ...receiptRoutes,
@@ -280,13 +282,17 @@ async function commit(
  * that is in `updates`, also when one of them throws `Refusal`: it has no room for the change.
  */
 async function follow(
-  { followers, desk, read }: NativeDeps,
+  { followers, desk, read, buckets }: NativeDeps,
   change: NativeChange | null,
   updates: (() => void | Promise<void>)[],
 ): Promise<void> {
   if (!change || change.type === 'addRootKey') return;
   if (change.type === 'rotateLogKey' || change.type === 'revokeLogKey') return;
   if (change.type === 'forgetLost' || change.type === 'setAlarmHook') return;
+  if (change.type === 'setRecordReads') {
+    updates.push(() => buckets.forget(change.tenant, change.name));
+    return;
+  }
   if (change.type === 'setLimits') {
     const { account } = change;
     updates.push(async () => desk.setLimits(account, await readLimits(read, account)));

@@ -30,6 +30,8 @@ function membersOf(change: NativeChange): object | null {
       return { keyId: change.id };
     case 'addRootKey':
       return { epoch: change.key.epoch };
+    case 'setRecordReads':
+      return { recordReads: change.recordReads };
     default:
       return membersOfAuthz(change);
   }
@@ -39,7 +41,7 @@ function membersOfAuthz(change: AuthzChange): object | null {
   switch (change.type) {
     case 'createTenant':
     case 'updateTenant':
-      return pick(change, ['membersCreateBuckets', 'defaultStore']);
+      return pick(change, ['membersCreateBuckets', 'defaultStore', 'recordReads']);
     case 'createPrincipal':
     case 'updatePrincipal':
       return pick(change, ['kind', 'role', 'groups', 'active']);

@@ -11,6 +11,7 @@ const parameters: Record<string, string> = {
   g: 'Group name.',
   grant: 'Grant name.',
   mount: 'Mount name.',
+  bucket: 'Bucket name.',
   id: 'Access key id.',
   index: "A record's log index.",
   account: 'Percent-encoded account: `principal:cms%2Falice`.',

@@ -68,6 +68,8 @@ const table = {
   'bursar:ListMounts': /*       */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetMount': /*         */ ['all', 'tenant', 'none', 'none'],
   'bursar:DeleteMount': /*      */ ['all', 'tenant', 'none', 'none'],
+  'bursar:GetBucket': /*        */ ['all', 'tenant', 'tenant', 'none'],
+  'bursar:UpdateBucket': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],

@@ -104,6 +104,8 @@ function changeOf({ change }: NativeEntry): Change {
       return { ...change, kind: 'setLimits' };
     case 'setAlarmHook':
       return { ...change, kind: 'setAlarmHook' };
+    case 'setRecordReads':
+      return { ...change, kind: 'setRecordReads' };
     case 'forgetLost':
       return { kind: 'forgetLost', account: change.account };
     default:

@@ -2,6 +2,7 @@
 // the OpenAPI document is made from them, so what is described is what is checked.
 import { groupsPerPrincipalMax, nativeListMax } from '../../core/limits.ts';
 import { principalKinds, roles } from '../../core/principal.ts';
+import { recordReadsModes } from '../../core/record-reads.ts';
 
 export const name = {
   type: 'string',
@@ -24,6 +25,14 @@ export const role = {
   description:
     'operator: the whole gateway. admin: everything in its tenant. auditor: records and usage of ' +
     'its tenant. member: its own things.',
+} as const;
+
+export const recordReads = {
+  type: 'string',
+  enum: [...recordReadsModes],
+  description:
+    'When reads are recorded. prompt: within 100 ms. strict: before the last byte is sent. ' +
+    'aggregate: as prompt, but reads by anybody are one record for each object and minute.',
 } as const;
 
 export const groups = {

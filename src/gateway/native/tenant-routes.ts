@@ -2,9 +2,18 @@
 import type { TenantEntry } from '../../authz/directory.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
+import type { RecordReads } from '../../core/record-reads.ts';
 import type { NativeDeps } from './deps.ts';
 import { type Call, type NativeRoute, nextOf, pageOf, param } from './route.ts';
-import { answerObject, answerPage, closedObject, name, pageQuery, time } from './schemas.ts';
+import {
+  answerObject,
+  answerPage,
+  closedObject,
+  name,
+  pageQuery,
+  recordReads,
+  time,
+} from './schemas.ts';
 
 const membersCreateBuckets = {
   type: 'boolean',
@@ -17,7 +26,9 @@ const defaultStore = {
   description: "The store for new buckets; null: the gateway's default.",
 } as const;
 
-const tenant = answerObject({ name, membersCreateBuckets, defaultStore, createdAt: time });
+const tenant = answerObject({
+  ...{ name, membersCreateBuckets, defaultStore, recordReads, createdAt: time },
+});
 
 export const tenantRoutes: NativeRoute[] = [
   {
@@ -27,7 +38,10 @@ export const tenantRoutes: NativeRoute[] = [
     summary: 'Create a tenant. The name of a deleted tenant is not given again.',
     status: 201,
     body: closedObject(
-      { name, membersCreateBuckets: { ...membersCreateBuckets, default: true }, defaultStore },
+      {
+        ...{ name, defaultStore, recordReads },
+        membersCreateBuckets: { ...membersCreateBuckets, default: true },
+      },
       ['name'],
     ),
     answer: tenant,
@@ -70,7 +84,10 @@ export const tenantRoutes: NativeRoute[] = [
     action: 'bursar:UpdateTenant',
     summary: "Change a tenant's settings.",
     status: 200,
-    body: { ...closedObject({ membersCreateBuckets, defaultStore }), minProperties: 1 },
+    body: {
+      ...closedObject({ membersCreateBuckets, defaultStore, recordReads }),
+      minProperties: 1,
+    },
     answer: tenant,
     run: async (call) => {
       const settings = call.body as { membersCreateBuckets?: boolean } & Placement;
@@ -97,6 +114,7 @@ export const tenantRoutes: NativeRoute[] = [
 
 interface Placement {
   defaultStore?: string | null;
+  recordReads?: RecordReads;
 }
 
 /** Throws `InvalidInput` for a store that new buckets could not be put in. */

@@ -136,6 +136,8 @@ async function find({ rooms: { buckets } }: Context, candidate: Candidate): Prom
   }
   const { hasPolicy, ...row } = candidate.bucket;
   const { tenant, name } = row;
-  const bucket = hasPolicy ? await buckets.find(tenant, name) : { ...row, policy: null };
+  const bucket = hasPolicy
+    ? await buckets.find(tenant, name)
+    : { ...row, policy: null, recordReads: null };
   return { tenant, name, bucket };
 }
