@@ -21,11 +21,15 @@ export const keyring = new Keyring([rootKey]);
 export interface LedgerFixture {
   ledger: Ledger;
   read: Reader;
+  /** The database file. */
+  path: string;
   /** What the ledger said of bugs. */
   failures: string[];
   fatal: string[];
   /** What the ledger told of budgets. */
   alarms: Alarm[];
+  /** The signed notes that the ledger told, once `signLog` was called. */
+  checkpoints: string[];
   bucketId: number;
   /**
    * Closes the ledger and opens it again, as another run of the gateway; `meanwhile` has the
@@ -43,6 +47,7 @@ export async function openLedger(): Promise<LedgerFixture> {
   const failures: string[] = [];
   const fatal: string[] = [];
   const alarms: Alarm[] = [];
+  const checkpoints: string[] = [];
   const open = () =>
     Ledger.open({
       path,
@@ -51,15 +56,18 @@ export async function openLedger(): Promise<LedgerFixture> {
       onFatal: (reason) => fatal.push(reason),
       onFailure: (reason) => failures.push(reason),
       onAlarms: (all) => alarms.push(...all),
+      onCheckpoint: (note) => checkpoints.push(note),
     });
   const ledger = await open();
   let db = openDatabase(path, { readonly: true, cacheKib: 1024 });
   const fixture: LedgerFixture = {
     ledger,
     read: db.tx,
+    path,
     failures,
     fatal,
     alarms,
+    checkpoints,
     bucketId: 1,
     reopen: async (meanwhile) => {
       await fixture.ledger.close();
