@@ -18,7 +18,7 @@ import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/
 import { Access, type Target } from './access.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import { type Ask, Budget } from './budget.ts';
-import type { SourceName } from './copy-source.ts';
+import type { CopySource, SourceName } from './copy-source.ts';
 import { checkWritten } from './delegated-rights.ts';
 import { tellLimits } from './limit-headers.ts';
 import { LimitAudience } from './limit-refusals.ts';
@@ -327,6 +327,25 @@ export class Context {
       backend: this.#billOf(this.#tallies?.take()),
       ...provenBy(this.who.signed, this.draft(status, error, charge, this.detail)),
     });
+  }
+
+  /**
+   * What is copied is in the record of the copy. A tenant that has nothing else to do with it gets one
+   * of its own, that its object was read.
+   */
+  async noteSource({ bucket, version }: CopySource): Promise<void> {
+    const { tenant: bucketTenant, name } = bucket;
+    const { key, seq, sizeBytes, etag, sha256 } = version;
+    const source = { bucket: name, bucketTenant, key, version: seq };
+    this.detail = { ...this.detail, change: { source } };
+    if (bucketTenant === this.tenant || bucketTenant === this.bucketTenant) return;
+    const read = { sizeBytes, etag, sha256: sha256 && Buffer.from(sha256).toString('hex') };
+    const record = {
+      ...this.draft(200, null, null, { ...read, class: version.class }),
+      ...{ action: 's3:GetObject', bucket: name, bucketTenant, key, bytesIn: 0, bytesOut: 0 },
+    };
+    const change = { kind: 'none' } as const;
+    await this.rooms.ledger.record({ change, charge: null, ...provenBy(this.who.signed, record) });
   }
 
   /** The same, durable before it resolves; gives why it could not be recorded, else null. */

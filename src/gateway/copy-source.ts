@@ -65,6 +65,7 @@ export async function findCopySource(
     await context.authorizeOther({ action: 's3:GetObjectTagging', ...about });
     await context.authorizeTags();
   }
+  await context.noteSource({ bucket, version });
   return { bucket, version };
 }
 

@@ -35,6 +35,9 @@ export async function findNamedUpload(context: Context): Promise<OpenUpload> {
     const message = 'The scope of the token lets it use its own uploads only.';
     throw new Refusal('AccessDenied', { message });
   }
+  const part = parameter(context.request, 'partNumber');
+  const target = part === undefined ? `uploads/${id}` : `uploads/${id}/parts/${part}`;
+  context.detail = { ...context.detail, target };
   return { upload, attributes: JSON.parse(upload.attributes) as UploadAttributes };
 }
 

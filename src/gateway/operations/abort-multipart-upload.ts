@@ -19,7 +19,9 @@ async function run(context: Context): Promise<Reply> {
   const { bucket, key, request } = context;
   // Of others a token that lets its bearer only create must not abort any.
   if (context.mustCreate()) await findOpenUpload(context);
-  const place = { tenant: bucket.tenant, bucketId: bucket.id, key, uploadId: uploadIdOf(request) };
-  await context.commit({ kind: 'abortUpload', ...place }, { status: 204 });
+  const uploadId = uploadIdOf(request);
+  const place = { tenant: bucket.tenant, bucketId: bucket.id, key, uploadId };
+  const target = `uploads/${uploadId}`;
+  await context.commit({ kind: 'abortUpload', ...place }, { status: 204, target });
   return emptyReply(204);
 }

@@ -111,7 +111,7 @@ async function repeat(context: Context, open: OpenUpload, fingerprint: string): 
   if (done.fingerprint !== fingerprint) {
     throw new Refusal('NoSuchUpload', { fields: { UploadId: open.upload.id } });
   }
-  context.detail = { etag: done.etag };
+  context.detail = { ...context.detail, etag: done.etag };
   return describe(context, done.etag, JSON.parse(done.attributes) as Attributes);
 }
 

@@ -31,7 +31,10 @@ async function run(context: Context): Promise<Reply> {
   const { read, stores } = context.rooms;
   const asked = header(context.request, storeHeader);
   const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));
-  const result = await context.tryCommit({ kind: 'createBucket', tenant, name, owner, store });
+  const result = await context.tryCommit(
+    { kind: 'createBucket', tenant, name, owner, store },
+    { change: { store: stores.nameOf(store) } },
+  );
   let made: number | undefined = store;
   if (!result.ok) {
     const isOwn = result.code === 'BucketAlreadyOwnedByYou';

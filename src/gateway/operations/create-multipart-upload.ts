@@ -25,16 +25,19 @@ async function run(context: Context): Promise<Reply> {
   const storageClass = readClass(request);
   context.checkWritten({ storageClass, sizeBytes: 0 });
   const id = newUploadId();
-  await context.commit({
-    kind: 'createUpload',
-    id,
-    bucketId: bucket.id,
-    key,
-    initiator: context.requester,
-    class: storageClass,
-    attributes: JSON.stringify(attributes),
-    epoch: rooms.keyring.currentEpoch,
-  });
+  await context.commit(
+    {
+      kind: 'createUpload',
+      id,
+      bucketId: bucket.id,
+      key,
+      initiator: context.requester,
+      class: storageClass,
+      attributes: JSON.stringify(attributes),
+      epoch: rooms.keyring.currentEpoch,
+    },
+    { target: `uploads/${id}` },
+  );
   const reply = xmlReply('InitiateMultipartUploadResult', {
     Bucket: context.askedName,
     Key: key,

@@ -1,6 +1,7 @@
 // PutBucketPolicy: kept as it came, after it was understood in full. Who denies themselves everything
 // can still replace it (authz/grants/decide.ts), so `x-amz-confirm-remove-self-bucket-access` has
 // nothing to confirm.
+import { recordedChange } from '../../audit/recorded-change.ts';
 import { parsePolicy } from '../../authz/grants/policy.ts';
 import { Refusal } from '../../core/errors.ts';
 import { receiveSmall } from '../body.ts';
@@ -26,8 +27,11 @@ async function run(context: Context): Promise<Reply> {
   const text = await receiveSmall(context, bodyBytesMax);
   if (text.length === 0) throw new Refusal('MissingRequestBodyError');
   parsePolicy(text, bucket);
-  const change = { kind: 'putBucketPolicy', bucketId: bucket.id } as const;
-  await context.commit({ ...change, policy: text.toString('utf8') }, { status: 204 });
+  const policy = text.toString('utf8');
+  await context.commit(
+    { kind: 'putBucketPolicy', bucketId: bucket.id, policy },
+    { status: 204, change: recordedChange({ policy }) },
+  );
   return emptyReply(204);
 }
 
