@@ -18,6 +18,8 @@ export interface Tool {
 export const awsCli = findTool('AWS CLI', 'AWS_CLI', 'aws');
 export const rclone = findTool('rclone', 'RCLONE', 'rclone');
 export const versitygw = findTool('versitygw', 'VERSITYGW', 'versitygw');
+/** Built from test/interop. */
+export const goVerifiers = findTool('Go verifiers', 'GO_VERIFIERS', 'bursar-interop');
 export const litewitness = findTool('litewitness', 'LITEWITNESS', 'litewitness');
 export const motoPython = withModule(findTool('moto', 'MOTO_PYTHON', 'python3'), 'moto.server');
 export const boto3Python = withModule(findTool('boto3', 'BOTO3_PYTHON', 'python3'), 'boto3');
