@@ -38,7 +38,7 @@ for (const record of records) {
   const { tenant, principal, bucket, bucketOwner, bucketTenant = tenant } = record;
   const cost = moneyOf(record.cost);
   const moved = {
-    requests: record.price === undefined ? 0 : 1,
+    requests: record.price === undefined ? 0 : (record.reads ?? 1),
     ingressBytes: record.bytesIn,
     egressBytes: record.bytesOut,
   };

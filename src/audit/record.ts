@@ -49,6 +49,8 @@ export interface RecordDraft {
   class?: string | null;
   /** `0-99` of a range read. */
   range?: string | null;
+  /** Of reads that are one record (docs/admin/record-reads.md): how many, when and where from. */
+  folded?: FoldedReads | null;
   /** For which time storage is charged: `FROM/TO`, RFC 3339. */
   period?: string | null;
   /** What was stored in it, byte-milliseconds in decimal. */
@@ -59,6 +61,17 @@ export interface RecordDraft {
   status: number;
   /** The error code of a refusal. */
   error?: string | null;
+}
+
+export interface FoldedReads {
+  reads: number;
+  /** RFC 3339. */
+  firstRead: string;
+  lastRead: string;
+  /** Client addresses. */
+  sources: readonly string[];
+  /** How many of the reads came from others than these; absent: none. */
+  otherReads?: number;
 }
 
 /** What only the transaction knows. */
@@ -118,19 +131,24 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     evidence: draft.evidence,
     evidenceAt: draft.evidenceAt ?? undefined,
     evidenceHash: draft.evidenceHash ?? undefined,
+    firstRead: draft.folded?.firstRead,
     index: seal.index,
     key: draft.key ?? undefined,
     keyThumbprint: draft.keyThumbprint ?? undefined,
+    lastRead: draft.folded?.lastRead,
     limits: draft.limits ?? undefined,
+    otherReads: draft.folded?.otherReads,
     period: draft.period ?? undefined,
     price: seal.priced?.price,
     priceBook: seal.priced?.book,
     principal: draft.principal,
     range: draft.range ?? undefined,
+    reads: draft.folded?.reads,
     requestId: draft.requestId,
     sha256: draft.sha256 ?? undefined,
     size: draft.sizeBytes ?? undefined,
     source: draft.source,
+    sources: draft.folded?.sources,
     status: draft.status,
     storageCost: seal.storageCost ? formatUsd(seal.storageCost) : undefined,
     storedBytes: seal.storedBytes,

@@ -24,6 +24,7 @@ import type { StoreList } from '../gateway/store-list.ts';
 import { Metrics } from '../instruments/metrics.ts';
 import { partReader } from '../ledger/archive/part-reader.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
+import { FoldTimer } from '../ledger/fold-timer.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
@@ -152,6 +153,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   startSweeper(config, rooms, opening.stores, closers);
   startStorageTimer(rooms, closers);
+  startFoldTimer(parts);
   const usageRollUp = startRollUp(parts);
   const readPart = partReader(rooms.reader);
   const archiver = startArchiver(config, rooms, { folder, readPart });
@@ -352,6 +354,14 @@ function startRollUp({ ledger, closers }: Parts): UsageRollUp {
   const rollUp = opened(closers, new UsageRollUp(options));
   rollUp.start();
   return rollUp;
+}
+
+const foldIntervalMs = 5000;
+
+function startFoldTimer({ ledger, closers }: Pick<Parts, 'ledger' | 'closers'>): void {
+  const onError = (error: unknown) =>
+    process.stderr.write(`bursar: public reads were not recorded: ${String(error)}\n`);
+  opened(closers, new FoldTimer({ ledger, intervalMs: foldIntervalMs, onError })).start();
 }
 
 function startStorageTimer({ ledger, stores, bookOf }: Rooms, closers: Closers): void {

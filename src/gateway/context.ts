@@ -9,6 +9,7 @@ import { findCurrent, type Tags, type Version } from '../catalog/versions.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import { principalId } from '../core/principal.ts';
+import type { RecordReads } from '../core/record-reads.ts';
 import { nameUses } from '../ledger/backend-upkeep.ts';
 import type { Change, Commit, CommitResult } from '../ledger/commit.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
@@ -318,15 +319,32 @@ export class Context {
     return ledger.commit({ ...commit, ...proven, ...(index !== null && { evidence: null }) });
   }
 
+  get #recordReads(): RecordReads {
+    return this.rooms.readRecording.modeOf(this.bucketTenant, this.#bucket);
+  }
+
+  /** Must this read be recorded before its last byte is sent? */
+  get isStrictRead(): boolean {
+    const { method } = this.request;
+    return (method === 'GET' || method === 'HEAD') && this.#recordReads === 'strict';
+  }
+
   /** Records an operation that changed nothing: a read, or a refusal. */
   record(status: number, error: string | null): Promise<unknown> | null {
     const charge = this.#pays(status, error) ? this.#charge(this.detail.class) : null;
-    return this.rooms.ledger.record({
+    const commit: Commit = {
       change: { kind: 'none' },
       charge,
       backend: this.#billOf(this.#tallies?.take()),
       ...provenBy(this.who.signed, this.draft(status, error, charge, this.detail)),
-    });
+    };
+    const { ledger } = this.rooms;
+    const isFolded =
+      error === null &&
+      this.who.isAnonymous &&
+      this.action === 's3:GetObject' &&
+      this.#recordReads === 'aggregate';
+    return isFolded ? ledger.recordFolded(commit) : ledger.record(commit);
   }
 
   /**

@@ -233,7 +233,7 @@ async function recordFailure(
   if (error instanceof IntegrityError) pipeline.onIntegrityFailure(error, requestId);
   if (!context || context.index !== null) return refusal;
   const { method } = context.request;
-  if (method === 'GET' || method === 'HEAD') {
+  if ((method === 'GET' || method === 'HEAD') && !context.isStrictRead) {
     await context.record(refusal.status, refusal.code);
     return refusal;
   }

@@ -2,7 +2,7 @@
 // found there is a clean 500; damage found later cuts the connection, so no client takes the body
 // for whole.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Refusal } from '../core/errors.ts';
+import { Refusal } from '../core/errors.ts';
 import { ClientGone } from './body.ts';
 import { challengeOf } from './challenge.ts';
 import type { Context, Reply } from './context.ts';
@@ -23,6 +23,10 @@ export async function sendReply(context: Context, reply: Reply): Promise<void> {
   const { request, response } = context;
   const { headers, body } = reply;
   headers['x-amz-request-id'] = request.id;
+  if (!isStream(body)) {
+    const isSent = request.method !== 'HEAD' && body !== null;
+    await recordStrictly(context, reply.status, isSent ? Buffer.byteLength(body) : 0);
+  }
   if (context.index !== null) headers['x-bursar-receipt'] = String(context.index);
   context.tellLimits(headers);
   const withBody = request.method !== 'HEAD' && body !== null;
@@ -56,18 +60,39 @@ async function sendStream(
 ): Promise<void> {
   const { response } = context;
   const socket = new ChunkWriter(response);
+  const lengthBytes = Number(headers['content-length']);
   try {
     let next = await chunks.next();
     response.writeHead(status, headers);
     while (!next.done) {
+      const { length } = next.value;
+      // Nobody has all of it before its record is durable.
+      if (context.bytesOut + length === lengthBytes) await recordStrictly(context, status, length);
       await socket.write(next.value);
-      context.bytesOut += next.value.length;
+      context.bytesOut += length;
       next = await chunks.next();
     }
     response.end();
   } finally {
     await chunks.return();
   }
+}
+
+/**
+ * Where reads are recorded strictly, the record of one that is about to send its last `bytes`. Throws
+ * `Refusal` where that cannot be written: then they are not sent.
+ */
+async function recordStrictly(context: Context, status: number, bytes: number): Promise<void> {
+  if (context.index !== null || !context.isStrictRead) return;
+  context.bytesOut += bytes;
+  const failed = await context.recordNow(status, null);
+  if (failed === null) return;
+  context.bytesOut -= bytes;
+  throw new Refusal(failed);
+}
+
+function isStream(body: Reply['body']): body is Exclude<Reply['body'], string | Buffer | null> {
+  return body !== null && typeof body !== 'string' && !Buffer.isBuffer(body);
 }
 
 /** Writes chunk by chunk, and notices a client that is gone while a chunk waits. */

@@ -2,6 +2,7 @@
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
 
 import { archiveTile } from '../audit/archive/archived-tiles.ts';
+import { type EraseRecords, eraseRecords } from '../audit/erasure.ts';
 import { keepEvidence } from '../audit/evidence.ts';
 import { noteCosigned } from '../audit/log/cosignatures.ts';
 import type { RecordSeal } from '../audit/record.ts';
@@ -35,6 +36,7 @@ import { enterPackedRecords } from './archive/pack-entry.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
 import { addRootKey } from './key-epochs.ts';
 import type { LogSigning } from './log-signing.ts';
+import { closeFolds, foldRead } from './read-folds.ts';
 import { CommitTerms, chargeAccrued } from './storage-upkeep.ts';
 
 export interface CommitContext {
@@ -77,6 +79,19 @@ export async function applyCommit(
   const result = { ok: false, code, index } as const;
   return { ...result, ...(fields && { fields }), ...(shortage && { shortage }) };
 }
+
+/** Charges a read that is recorded with others. */
+export async function applyFold(
+  tx: Tx,
+  commit: Commit,
+  { timeMs, cashier }: CommitContext,
+): Promise<void> {
+  const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
+  const charged = await chargeCommit(commit, nothingChanged, timeMs, cashier);
+  await foldRead(tx, commit.record, { ...charged, backend }, timeMs);
+}
+
+const nothingChanged: Outcome<null> = { ok: true, storage: noStorage, result: null };
 
 /** Who was refused for want of budget, or since what is stored is damaged, is charged nothing. */
 async function chargeCommit(
@@ -146,6 +161,8 @@ async function applyChange(
       return { ok: true, storage: noStorage, result: null };
     case 'revokeLogKey':
       return revokeLogKey(tx, signing, change.id, moment.timeMs);
+    case 'eraseRecords':
+      return erase(tx, change, moment.seq);
     case 'setLimits':
       return setLimits(accounts, change, moment.timeMs);
     case 'forgetLost':
@@ -172,6 +189,13 @@ async function revokeLogKey(
   const revoked = await signing.revoke(tx, id, timeMs);
   if (revoked) return { ok: true, storage: noStorage, result: null };
   return { ok: false, code: revoked === undefined ? 'NotFound' : 'InUse' };
+}
+
+async function erase(tx: Tx, erasure: EraseRecords, byIndex: number): Promise<Outcome<null>> {
+  const summedEnd = await nextUnsummed(tx);
+  const fault = await eraseRecords(tx, erasure, { byIndex, summedEnd });
+  if (!fault) return { ok: true, storage: noStorage, result: null };
+  return { ok: false, code: fault.code, fields: { index: String(fault.index) } };
 }
 
 async function setLimits(
@@ -227,6 +251,8 @@ export async function applyHousekeeping(
       return noteTokenUse(tx, work, timeMs);
     case 'purgeTokens':
       return purgeTokens(tx, work.max, timeMs);
+    case 'closeFolds':
+      return closeFolds(tx, work.max, context);
     case 'sumUsage':
       return sumUsage(tx, work.max);
     case 'chargeStorage':

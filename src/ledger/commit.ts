@@ -2,6 +2,7 @@
 // one day cross processes.
 
 import type { Pack } from '../audit/archive/archived-tiles.ts';
+import type { EraseRecords } from '../audit/erasure.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { AuthzChange } from '../authz/changes.ts';
 import type { TokenUses } from '../authz/token-use.ts';
@@ -45,6 +46,8 @@ export type Housekeeping =
   | { kind: 'purgeTokens'; max: number }
   /** Adds up to `max` records to the sums of usage by day. Touches as many. */
   | { kind: 'sumUsage'; max: number }
+  /** Makes records of up to `max` folds of reads whose minute is over. Touches as many. */
+  | { kind: 'closeFolds'; max: number }
   /**
    * Charges what was stored in up to `max` places, of those that were last charged before
    * `beforeMs`, with a record for each. `books`: by number of store the price books in force.
@@ -86,6 +89,7 @@ export type Change =
   /** A key for the log that is durable in its file; those of before sign until then. */
   | { kind: 'rotateLogKey'; key: LogKey; retireMs: number }
   | { kind: 'revokeLogKey'; id: string }
+  | ({ kind: 'eraseRecords' } & EraseRecords)
   | SetLimits
   /** Counts as unspent what crashes lost of an account. */
   | { kind: 'forgetLost'; account: string }
@@ -133,6 +137,8 @@ export type CommitResult =
 
 export type LedgerRequest =
   | { kind: 'commit'; commit: Commit }
+  /** A read that is charged now, and recorded with others like it. */
+  | { kind: 'foldRead'; commit: Commit }
   | ({ kind: 'draw' } & DrawRequest)
   | Housekeeping;
 

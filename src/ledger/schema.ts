@@ -13,6 +13,7 @@ import { alarmSchema } from '../quota/limits/alarms.ts';
 import { transferSchema } from '../quota/prices/transfer-totals.ts';
 import { usageDaysSchema } from '../quota/roll-up/usage-days.ts';
 import { storageSchema } from '../quota/storage/storage-tables.ts';
+import { readFoldSchema } from './read-folds.ts';
 
 export const schemaVersion = 1;
 
@@ -263,10 +264,9 @@ CREATE TABLE records (
   idx INTEGER PRIMARY KEY,
   time_ms INTEGER NOT NULL,
   tenant TEXT NOT NULL,            -- of who asked
-  principal TEXT NOT NULL,         -- empty: the record was erased
   bucket_tenant TEXT,              -- where the bucket is another tenant's
   commitment BLOB NOT NULL,        -- SHA-256 of salt and record: what its leaf in the log shows
   salt BLOB,                       -- 16 random bytes; null: the record was erased
   record TEXT NOT NULL             -- RFC 8785 canonical JSON, verbatim; empty: it was erased
 );
-${evidenceSchema}${erasureSchema}${logSchema}${archiveSchema}${logKeySchema}${cosignatureSchema}`;
+${evidenceSchema}${readFoldSchema}${erasureSchema}${logSchema}${archiveSchema}${logKeySchema}${cosignatureSchema}`;

@@ -11,7 +11,7 @@ import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { PriceBooks } from '../quota/prices/price-books.ts';
 import { soundAlarms } from './alarms.ts';
-import { applyCommit, applyHousekeeping } from './apply.ts';
+import { applyCommit, applyFold, applyHousekeeping } from './apply.ts';
 import type { LedgerAnswer, LedgerRequest } from './commit.ts';
 import { claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
@@ -62,13 +62,20 @@ port.on('message', (message: ToWorker) => {
   else queue.push(message);
   if (!running) void drain();
 });
+// An erasure may have been the last thing that an earlier run did.
+forgetPages();
 await buryLeases();
 send({ ready: true });
 
 async function drain(): Promise<void> {
   running = true;
   for (let next = queue.shift(); next; next = queue.shift()) {
-    send({ batch: next.batch, answers: await applyBatch(next.requests) });
+    const overwrites = next.requests.some(leavesNothing);
+    if (overwrites) db.exec('PRAGMA secure_delete = ON');
+    const answers = await applyBatch(next.requests);
+    if (overwrites) db.exec('PRAGMA secure_delete = OFF');
+    if (next.requests.some(isErasure)) forgetPages();
+    send({ batch: next.batch, answers });
     signCheckpoint();
   }
   running = false;
@@ -76,6 +83,20 @@ async function drain(): Promise<void> {
     db.close();
     port?.close();
   }
+}
+
+/** What it takes out of the database must not stay in a free page of it. */
+function leavesNothing(request: LedgerRequest): boolean {
+  return request.kind === 'archiveTile' || isErasure(request);
+}
+
+function isErasure(request: LedgerRequest): boolean {
+  return request.kind === 'commit' && request.commit.change.kind === 'eraseRecords';
+}
+
+/** Pages as they were before the last transactions are in SQLite's log until it begins anew. */
+function forgetPages(): void {
+  db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
 }
 
 /** All in one transaction; if that fails, each in its own, so that one fails without the others. */
@@ -116,6 +137,10 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   lastTimeMs = Math.max(lastTimeMs, Date.now());
   const context = { timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing };
   if (request.kind === 'commit') return applyCommit(db.tx, request.commit, context);
+  if (request.kind === 'foldRead') {
+    await applyFold(db.tx, request.commit, context);
+    return { ok: true, touched: 1 };
+  }
   if (request.kind === 'draw') {
     return { ok: true, drawn: await cashier.accounts.draw(request, lastTimeMs) };
   }

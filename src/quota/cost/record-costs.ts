@@ -33,6 +33,9 @@ export interface CostRecord {
   readonly cost?: string;
   readonly storageCost?: string;
   readonly price?: 'put' | 'get';
+  /** Of reads that are one record: how many, and when the last was. */
+  readonly reads?: number;
+  readonly lastRead?: string;
   readonly priceBook?: string;
   /** Of what was charged for storage: for a part of which month, and how much for how long. */
   readonly period?: string;
@@ -104,7 +107,7 @@ export class RecordCosts {
       return;
     }
     this.#charge(this.#divide(record, cost));
-    addFlows(this.#useOf(record, Date.parse(record.time)), record);
+    addFlows(this.#useOf(record, Date.parse(record.lastRead ?? record.time)), record);
   }
 
   /** The same by other prices, rounded up once a month and meter. Throws where there is no price. */
@@ -142,10 +145,11 @@ export class RecordCosts {
 
   /** What of a record's cost is for what. All but the request hang on the month's tiers. */
   #divide(record: CostRecord, cost: Picodollars): Partial<WorkloadCost> {
-    const { price, priceBook = '', class: of = usualClass, bytesIn, bytesOut } = record;
+    const { price, priceBook = '', class: of = usualClass, bytesIn, bytesOut, reads = 1 } = record;
     const book = this.#bookOf(priceBook);
     const prices = classPrices(book, of);
-    const request = price === 'put' ? prices.picodollarsPerPut : prices.picodollarsPerGet;
+    const each = price === 'put' ? prices.picodollarsPerPut : prices.picodollarsPerGet;
+    const request = each * BigInt(reads);
     if (request > cost) {
       throw new Error(`record ${record.index} was charged less than ${priceBook} says for it`);
     }
@@ -185,10 +189,10 @@ function priceMonth(book: PriceBook, asked: MonthAsked): WorkloadCost {
 }
 
 function addFlows({ reads, others }: Use, record: CostRecord): void {
-  const { action, price, status, bytesIn, bytesOut } = record;
+  const { action, price, status, bytesIn, bytesOut, reads: count = 1 } = record;
   const part = action === 's3:GetObject' && status < 400 ? reads : others;
-  if (price === 'put') part.putRequests++;
-  else part.getRequests++;
+  if (price === 'put') part.putRequests += count;
+  else part.getRequests += count;
   part.ingressBytes += bytesIn;
   part.egressBytes += bytesOut;
   part.readBytes += readBytesOf(record);

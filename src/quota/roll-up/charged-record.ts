@@ -25,6 +25,9 @@ interface ChargedRecord extends Parties {
   storageCost?: string;
   /** Absent: it was not charged as a request. */
   price?: string;
+  /** Of reads that are one record: how many, and when the last was. */
+  reads?: number;
+  lastRead?: string;
   bytesIn: number;
   bytesOut: number;
   storedBytes: number;
@@ -61,7 +64,7 @@ export function partsOf(text: string): Part[] {
   if (cost === undefined) return [];
   const who = { ...chargedOf(record), tokens: [] };
   const moved = {
-    requests: record.price === undefined ? 0 : 1,
+    requests: record.price === undefined ? 0 : (record.reads ?? 1),
     ingressBytes: record.bytesIn,
     egressBytes: record.bytesOut,
   };
@@ -72,7 +75,7 @@ export function partsOf(text: string): Part[] {
   const isOwners = (account: string) => owners.some((draw) => draw.account === account);
   return drawsOf(who, moved, { storedBytes, storedObjects }).map(({ account, amounts }) => ({
     account,
-    day: record.time.slice(0, 10),
+    day: (record.lastRead ?? record.time).slice(0, 10),
     action: record.action,
     class: record.class ?? noClass,
     requests: amounts.requests ?? 0,
