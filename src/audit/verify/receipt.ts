@@ -2,10 +2,9 @@
 // value that says why. Each byte counts but those of signatures by keys that the verifier does not
 // know, which by their specification (C2SP signed-note) say nothing.
 
-import { canonicalize } from '../../core/canonical-json.ts';
-import { hashEvidence } from '../evidence.ts';
 import { hashLeaf, rootFromInclusion } from '../log/merkle.ts';
 import { leafOf, parseReceipt, type Receipt } from '../receipt.ts';
+import { type EvidenceState, judgeEvidence } from './proven-evidence.ts';
 import {
   type Refused,
   refuse,
@@ -20,12 +19,22 @@ export interface VerifiedReceipt {
   /** What of records the verification itself reads; all else is in `record` as well. */
   record: AuditRecord;
   checkpoint: SignedCheckpoint;
+  /** What it shows besides of what the client signed. */
+  evidence: EvidenceState;
 }
 
 /** A record as JSON says it: docs/audit/records.md. */
 export interface AuditRecord {
   readonly [member: string]: unknown;
-  index: number;
+  readonly index: number;
+  readonly tenant: string;
+  readonly principal: string;
+  readonly action: string;
+  readonly time: string;
+  readonly evidence: string;
+  readonly bytesIn: number;
+  readonly key?: string;
+  readonly tokens?: readonly string[];
 }
 
 /** `receipt`: the whole file. */
@@ -47,22 +56,25 @@ export function verifyReceipt(
   }
   const record = JSON.parse(found.record) as AuditRecord;
   const why = contradictionOf(record, found);
-  return why === null ? { ok: true, index, record, checkpoint } : refuse(why);
+  if (why !== null) return refuse(why);
+  const evidence = judgeEvidence(record, found.evidence);
+  return 'ok' in evidence ? evidence : { ok: true, index, record, checkpoint, evidence };
 }
 
 /** What the log itself should never say of a record; only its operator could have brought it there. */
-function contradictionOf(
-  record: AuditRecord,
-  { index, bucketTenant, evidence }: Receipt,
-): string | null {
+function contradictionOf(record: AuditRecord, { index, bucketTenant }: Receipt): string | null {
+  if (!isRecord(record)) return 'what it proves is not a record';
   if (record.index !== index) return `its record says that its index is ${record.index}`;
   if ((record.bucketTenant === undefined) !== (bucketTenant === null)) {
     return "its leaf and its record differ about the bucket's tenant";
   }
-  if (evidence !== null && hashEvidence(canonicalize(evidence)) !== record.evidenceHash) {
-    return 'its evidence is not that of the record';
-  }
   return null;
+}
+
+function isRecord(record: AuditRecord): boolean {
+  const { tenant, principal, action, time, evidence, key = '', tokens = [] } = record;
+  const texts: unknown[] = [tenant, principal, action, time, evidence, key];
+  return texts.every((text) => typeof text === 'string') && Array.isArray(tokens);
 }
 
 /** undefined: it is no UTF-8, which signed notes must be. */

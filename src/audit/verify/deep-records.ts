@@ -1,0 +1,307 @@
+// The records of a database against the log above them, and both against checkpoints that were signed.
+// Invariants: each record is met once, in order, and every difference is told; the tree is built once
+// more from the records, and is believed only as far as a signed checkpoint has the same root: what
+// was altered together with all tiles is found by a checkpoint, and by nothing else.
+import { canonicalize } from '../../core/canonical-json.ts';
+import type { Reader, Tx } from '../../core/database.ts';
+import { IntegrityError } from '../../core/errors.ts';
+import { countArchivedTiles } from '../archive/archived-tiles.ts';
+import { hashEvidence } from '../evidence.ts';
+import { commitTo, renderLeaf } from '../leaf.ts';
+import type { Checkpoint } from '../log/checkpoint.ts';
+import { LogAppender } from '../log/log-appender.ts';
+import { hashBytes, hashLeaf, tileWidth } from '../log/merkle.ts';
+import { readLogSize } from '../log/stored-tiles.ts';
+import type { KeptRecord, RecordStore } from '../record-store.ts';
+
+export interface Difference {
+  /** What differs from what it should be: `record 12`, `tile 0/3`, `checkpoint of 900 records`. */
+  where: string;
+  what: string;
+}
+
+/** Of a record, what it says of itself. */
+export interface RecordFields {
+  action: string;
+  bucket?: string;
+  bucketTenant?: string;
+  class?: string;
+  etag?: string;
+  evidenceAt?: number;
+  evidenceHash?: string;
+  index: number;
+  key?: string;
+  sha256?: string;
+  size?: number;
+  supersedes?: number;
+  tenant: string;
+  time: string;
+  version?: number;
+}
+
+export interface DeepRecordsOptions {
+  /** A reader that sees one state of the database throughout. */
+  read: Reader;
+  store: RecordStore;
+  /** Signed, of this log. */
+  checkpoints: readonly (Checkpoint & { from: string })[];
+  tell: (difference: Difference) => void;
+  /** Each record that is there; null: it was erased. */
+  onRecord: (index: number, fields: RecordFields | null) => Promise<void>;
+}
+
+/** Gives how many records there are, and how many of them were erased. */
+export async function verifyRecords(
+  options: DeepRecordsOptions,
+): Promise<{ size: number; erased: number }> {
+  const { read, tell } = options;
+  const size = await readLogSize(read);
+  for (const { size: signed, from } of options.checkpoints) {
+    if (signed <= size) continue;
+    tell({ where: from, what: `${signed} records were signed, and ${size} are here` });
+  }
+  await findStrays(options, size);
+  const walk = new RecordWalk(options, await SecondTree.open(read, tell));
+  for (let from = 0; from < size; from += tileWidth) {
+    await walk.visit(from, Math.min(from + tileWidth, size));
+  }
+  await walk.tree.close();
+  return { size, erased: walk.erased };
+}
+
+/** What is where no record can be. */
+async function findStrays({ read, tell }: DeepRecordsOptions, size: number): Promise<void> {
+  const archived = (await countArchivedTiles(read)) * tileWidth;
+  const sql = 'SELECT idx FROM records WHERE idx < ? ORDER BY idx LIMIT 1';
+  const stray = await read.get<{ idx: number }>(sql, archived);
+  if (stray) {
+    const what = 'it is in the database, though its tile is in the archive';
+    tell({ where: `record ${stray.idx}`, what });
+  }
+  const behind = await read.get<{ idx: number }>(
+    'SELECT idx FROM evidence WHERE idx < 0 OR idx >= ? LIMIT 1',
+    size,
+  );
+  if (behind) tell({ where: `evidence ${behind.idx}`, what: 'there is no such record' });
+}
+
+class RecordWalk {
+  erased = 0;
+  readonly tree: SecondTree;
+  readonly #options: DeepRecordsOptions;
+  #timeMs = 0;
+
+  constructor(options: DeepRecordsOptions, tree: SecondTree) {
+    this.#options = options;
+    this.tree = tree;
+  }
+
+  /** The records of one tile, or those that it has so far. */
+  async visit(from: number, to: number): Promise<void> {
+    for (let index = from; index < to; ) {
+      const run = await this.#readRun(index, to - index);
+      for (const record of run) {
+        await this.#visitRecord(record);
+        this.#compareCheckpoints();
+      }
+      index += run.length;
+      if (index === to) return;
+      this.#tell(index, 'it is missing');
+      await this.tree.skip();
+      index++;
+    }
+  }
+
+  /** Up to the first that cannot be read. */
+  async #readRun(from: number, max: number): Promise<KeptRecord[]> {
+    try {
+      return await this.#options.store.readRun(from, max);
+    } catch (error) {
+      if (!(error instanceof IntegrityError)) throw error;
+    }
+    const run: KeptRecord[] = [];
+    try {
+      for (let index = from; index < from + max; index++) {
+        const record = await this.#options.store.readRecord(index);
+        if (!record) break;
+        run.push(record);
+      }
+    } catch (error) {
+      if (!(error instanceof IntegrityError)) throw error;
+      this.#tell(from + run.length, error.message);
+    }
+    return run;
+  }
+
+  async #visitRecord(kept: KeptRecord): Promise<void> {
+    const { index, opened, commitment, pseudonyms, timeMs } = kept;
+    const leaf = { ...pseudonyms, commitment: commitment.toString('base64url') };
+    await this.tree.append(hashLeaf(renderLeaf(leaf)), index);
+    if (timeMs < this.#timeMs) this.#tell(index, 'it is older than the record before it');
+    this.#timeMs = Math.max(this.#timeMs, timeMs);
+    if (opened === null) {
+      this.erased++;
+      await this.#checkErasure(index);
+      await this.#options.onRecord(index, null);
+      return;
+    }
+    if (!commitTo(opened.salt, opened.record).equals(commitment)) {
+      this.#tell(index, 'it is not what its leaf was made of');
+    }
+    const fields = this.#parse(index, opened.record);
+    if (!fields) return;
+    this.#compareColumns(kept, fields);
+    await this.#compareEvidence(fields, opened.evidence);
+    await this.#options.onRecord(index, fields);
+  }
+
+  #parse(index: number, text: string): RecordFields | undefined {
+    try {
+      const fields = JSON.parse(text) as RecordFields;
+      if (canonicalize(fields) !== text) this.#tell(index, 'it is not canonical JSON');
+      if (fields.index !== index) this.#tell(index, `it says that it is record ${fields.index}`);
+      return fields;
+    } catch {
+      this.#tell(index, 'it is no JSON');
+      return undefined;
+    }
+  }
+
+  #compareColumns(kept: KeptRecord, { tenant, bucketTenant, time }: RecordFields): void {
+    const same =
+      kept.tenant === tenant &&
+      kept.bucketTenant === (bucketTenant ?? null) &&
+      kept.timeMs === Date.parse(time);
+    if (!same) this.#tell(kept.index, 'its row says another tenant or time than its text');
+  }
+
+  async #compareEvidence(fields: RecordFields, evidence: string | null): Promise<void> {
+    const { index, evidenceHash, evidenceAt = index } = fields;
+    if (evidenceHash === undefined) {
+      if (evidence !== null) this.#tell(index, 'it has evidence that it does not name');
+      return;
+    }
+    const { store } = this.#options;
+    const of = evidenceAt === index ? { evidence } : (await store.readRecord(evidenceAt))?.opened;
+    // What was erased with another record of the same request is not there.
+    if (of === null) return;
+    if (of?.evidence && hashEvidence(of.evidence) === evidenceHash) return;
+    this.#tell(index, of?.evidence ? 'its evidence is another' : 'its evidence is missing');
+  }
+
+  async #checkErasure(index: number): Promise<void> {
+    const sql = 'SELECT by_idx AS byIndex FROM erasures WHERE idx = ?';
+    const act = await this.#options.read.get<{ byIndex: number }>(sql, index);
+    if (!act) return this.#tell(index, 'it was erased, and no record says by whom');
+    const by = (await this.#options.store.readRecord(act.byIndex))?.opened;
+    const { action } = JSON.parse(by?.record ?? '{}') as { action?: string };
+    if (action !== 'bursar:EraseRecords') {
+      this.#tell(index, `it was erased, and record ${act.byIndex} is not of an erasure`);
+    }
+  }
+
+  #compareCheckpoints(): void {
+    const { size } = this.tree;
+    for (const { size: signed, root, from } of this.#options.checkpoints) {
+      if (signed !== size || this.tree.root().equals(root)) continue;
+      const what = `the first ${size} records are not those that were signed`;
+      this.#options.tell({ where: from, what });
+    }
+  }
+
+  #tell(index: number, what: string): void {
+    this.#options.tell({ where: `record ${index}`, what });
+  }
+}
+
+const nothing: Reader = { get: async () => undefined, all: async () => [] };
+
+/** The tree once more, whose tiles are compared with those that are stored. */
+class SecondTree {
+  readonly #read: Reader;
+  readonly #tell: DeepRecordsOptions['tell'];
+  readonly #tree: LogAppender;
+  #tiles = 0;
+
+  private constructor(read: Reader, tell: DeepRecordsOptions['tell'], tree: LogAppender) {
+    this.#read = read;
+    this.#tell = tell;
+    this.#tree = tree;
+  }
+
+  static async open(read: Reader, tell: DeepRecordsOptions['tell']): Promise<SecondTree> {
+    return new SecondTree(read, tell, await LogAppender.open(nothing));
+  }
+
+  get size(): number {
+    return this.#tree.size;
+  }
+
+  root(): Buffer {
+    return this.#tree.root();
+  }
+
+  async append(leafHash: Buffer, index: number): Promise<void> {
+    const stored = await this.#storedHash(index);
+    if (stored && !stored.equals(leafHash)) {
+      this.#tell({ where: `record ${index}`, what: 'its leaf is not the one in the tree' });
+    }
+    await this.#append(leafHash);
+  }
+
+  /** In the place of a record that is not there: what the tree has of it. */
+  async skip(): Promise<void> {
+    await this.#append((await this.#storedHash(this.size)) ?? Buffer.alloc(hashBytes));
+  }
+
+  /** There must be no other tiles than those that were compared. */
+  async close(): Promise<void> {
+    const all = await this.#read.get<{ count: number }>('SELECT count(*) AS count FROM log_tiles');
+    if (all?.count === this.#tiles) return;
+    const what = `${all?.count} are stored, and the records make ${this.#tiles}`;
+    this.#tell({ where: 'tiles of the log', what });
+  }
+
+  async #append(leafHash: Buffer): Promise<void> {
+    this.#tree.append(leafHash);
+    await this.#tree.flush(this.#comparing);
+  }
+
+  /** Takes what would be written of a full tile. */
+  readonly #comparing: Tx = {
+    ...nothing,
+    run: async (_, level, index, root, hashes) => {
+      this.#tiles++;
+      const sql = 'SELECT root, hashes FROM log_tiles WHERE level = ? AND idx = ?';
+      const place = [level as number, index as number] as const;
+      const stored = await this.#read.get<{ root: Buffer; hashes: Buffer }>(sql, ...place);
+      const where = `tile ${place.join('/')} of the log`;
+      if (!stored) this.#tell({ where, what: 'it is missing' });
+      else if (!isSame(stored.root, root) || !isSame(stored.hashes, hashes)) {
+        this.#tell({ where, what: 'it is not what the records below it make' });
+      }
+      return { changes: 1, insertedId: 0 };
+    },
+  };
+
+  /** What a stored tile has of a leaf; undefined: its tile is not full yet. */
+  async #storedHash(index: number): Promise<Buffer | undefined> {
+    const number = Math.floor(index / tileWidth);
+    if (this.#tile?.number !== number) {
+      const sql = 'SELECT hashes FROM log_tiles WHERE level = 0 AND idx = ?';
+      const row = await this.#read.get<{ hashes: Buffer }>(sql, number);
+      this.#tile = { number, hashes: row?.hashes };
+    }
+    const at = (index % tileWidth) * hashBytes;
+    const { hashes } = this.#tile;
+    return hashes instanceof Uint8Array && hashes.length === tileWidth * hashBytes
+      ? hashes.subarray(at, at + hashBytes)
+      : undefined;
+  }
+
+  #tile: { number: number; hashes: Buffer | undefined } | undefined;
+}
+
+function isSame(stored: unknown, made: unknown): boolean {
+  return stored instanceof Uint8Array && Buffer.compare(stored, made as Buffer) === 0;
+}
