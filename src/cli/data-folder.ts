@@ -49,10 +49,16 @@ export function dataFiles(path: string): DataFiles {
   };
 }
 
-/** Opens or makes the folder. Throws `CommandFailure` when it is in use or cannot be used. */
-export async function openDataFolder(config: DataSettings): Promise<DataFolder> {
+/**
+ * Opens or makes the folder. Throws `CommandFailure` when it cannot be used, or is in use; but for who
+ * only reads, `isShared`.
+ */
+export async function openDataFolder(
+  config: DataSettings,
+  { isShared = false } = {},
+): Promise<DataFolder> {
   const path = config.data;
-  const release = lock(path);
+  const release = lock(path, isShared);
   try {
     const files = dataFiles(path);
     const rootKeys = await openRootKeys(config, files.keyFile, files.databaseFile);
@@ -71,7 +77,7 @@ export async function openDataFolder(config: DataSettings): Promise<DataFolder> 
   }
 }
 
-function lock(path: string): () => void {
+function lock(path: string, isShared: boolean): () => void {
   let release: (() => void) | undefined;
   try {
     makeFolderDurably(path);
@@ -80,6 +86,7 @@ function lock(path: string): () => void {
     throw new CommandFailure('failed', `cannot use ${path}: ${messageOfFailure(error)}`, error);
   }
   if (release) return release;
+  if (isShared) return () => {};
   throw new CommandFailure('failed', `${path} is in use by another bursar process`);
 }
 

@@ -18,6 +18,7 @@ import { StoreTallies } from '../tiering/stores/store-tally.ts';
 import { type Config, type Flags, loadConfig } from './config.ts';
 import { type DataFolder, openDataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
+import { openStore } from './opened-store.ts';
 import { print, printable, printJson } from './output.ts';
 import { formatBytes, formatCount } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
@@ -95,21 +96,6 @@ async function run(
     for (const store of stores) await store.close();
     folder.release();
   }
-}
-
-async function openStore(settings: Parameters<typeof S3Store.open>[0]): Promise<S3Store> {
-  // The SDK takes longer to load than all else that the other commands do.
-  const s3 = await import('../tiering/stores/s3/s3-store.ts');
-  let store: S3Store;
-  try {
-    store = await s3.S3Store.open(settings);
-  } catch (error) {
-    throw new CommandFailure('failed', `store ${settings.name}: ${messageOfFailure(error)}`, error);
-  }
-  if (store.state().ready) return store;
-  const reason = store.state().lastFailure?.message ?? 'it does not answer';
-  await store.close();
-  throw new CommandFailure('failed', `store ${settings.name} cannot be reached: ${reason}`);
 }
 
 async function rebuildFolder(

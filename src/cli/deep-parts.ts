@@ -1,0 +1,161 @@
+// What `bursar verify deep` reads: one state of a database, the stores beside it, and what was signed
+// of its log. Invariant: nothing is written, so that a gateway may run meanwhile.
+import type { Checkpoint } from '../audit/log/checkpoint.ts';
+import { listCosigned } from '../audit/log/cosignatures.ts';
+import { listLogKeys } from '../audit/log/log-keys.ts';
+import type { NoteKey } from '../audit/log/note.ts';
+import { readLogSize } from '../audit/log/stored-tiles.ts';
+import { RecordStore } from '../audit/record-store.ts';
+import type { Difference } from '../audit/verify/deep-records.ts';
+import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
+import { listStores } from '../catalog/stores.ts';
+import { openDatabase, type Reader } from '../core/database.ts';
+import { localStore } from '../core/manifest.ts';
+import type { VerifierRooms } from '../gateway/data-verifier.ts';
+import { partReader } from '../ledger/archive/part-reader.ts';
+import { BufferPool } from '../tiering/buffer-pool.ts';
+import { DigestPool } from '../tiering/digest-pool.ts';
+import { ObjectReader } from '../tiering/object-reader.ts';
+import { ReadLeases } from '../tiering/read-leases.ts';
+import { LocalStore } from '../tiering/stores/local-store.ts';
+import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
+import { Stores } from '../tiering/stores/stores.ts';
+import { type DataFolder, type DataSettings, openDataFolder } from './data-folder.ts';
+import { readKeptCheckpoint } from './kept-checkpoint.ts';
+import { openStore } from './opened-store.ts';
+import { chooseStores } from './store-settings.ts';
+import { readGivenFile, readTrust } from './verify-trust.ts';
+
+export interface DeepParts {
+  folder: DataFolder;
+  /** One state of the database, as it was at the start. */
+  read: Reader;
+  /** Records in it. */
+  size: number;
+  store: RecordStore;
+  /** The database as it is now, and the stores. */
+  rooms: VerifierRooms;
+  /** Those in stores that can be read. */
+  buckets: { tenant: string; name: string }[];
+  storesSkipped: string[];
+  close(): Promise<void>;
+}
+
+type StoreConfig = Parameters<typeof chooseStores>[0];
+
+const cacheKib = 64 * 1024;
+const buffersBytes = 32 * 1024 * 1024;
+
+/** Throws `CommandFailure`. */
+export async function openDeepParts(config: DataSettings & StoreConfig): Promise<DeepParts> {
+  const folder = await openDataFolder(config, { isShared: true });
+  const closers: (() => unknown)[] = [() => folder.release()];
+  const close = async (): Promise<void> => {
+    for (let next = closers.pop(); next; next = closers.pop()) await next();
+  };
+  try {
+    const open = () => {
+      const db = openDatabase(folder.databaseFile, { readonly: true, cacheKib });
+      closers.push(() => db.close());
+      return db;
+    };
+    const now = open();
+    const remotes = await openRemotes(config, now.tx, closers);
+    const snapshot = open();
+    snapshot.exec('BEGIN');
+    const read = snapshot.tx;
+    const size = await readLogSize(read);
+    const buffers = new BufferPool({ bytesMax: buffersBytes });
+    const digests = new DigestPool({ buffers });
+    closers.push(() => digests.close());
+    const stores = new Stores(await LocalStore.open(folder.storeFolder), remotes);
+    const { keyring } = folder;
+    const reader = new ObjectReader({ keyring, stores, digests, buffers });
+    const rooms = { read: now.tx, keyring, reader, leases: new ReadLeases() };
+    const store = new RecordStore(read, partReader(reader));
+    return { folder, read, size, store, rooms, ...(await listReadable(read, remotes)), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** By the numbers that the database gave their names. */
+async function openRemotes(
+  config: StoreConfig,
+  read: Reader,
+  closers: (() => unknown)[],
+): Promise<S3Store[]> {
+  const known = await listStores(read);
+  const opened: S3Store[] = [];
+  for (const settings of chooseStores(config).stores) {
+    const number = known.find(({ name }) => name === settings.name)?.number;
+    if (number === undefined) continue;
+    const store = await openStore({ ...settings, number });
+    closers.push(() => store.close());
+    opened.push(store);
+  }
+  return opened;
+}
+
+async function listReadable(
+  read: Reader,
+  remotes: readonly S3Store[],
+): Promise<Pick<DeepParts, 'buckets' | 'storesSkipped'>> {
+  const numbers = [localStore, ...remotes.map(({ number }) => number)];
+  const buckets = await read.all<{ tenant: string; name: string; store: number }>(
+    'SELECT tenant, name, store FROM buckets ORDER BY id',
+  );
+  const skipped = new Set(
+    buckets.map(({ store }) => store).filter((one) => !numbers.includes(one)),
+  );
+  const names = (await listStores(read)).filter(({ number }) => skipped.has(number));
+  return {
+    buckets: buckets.filter(({ store }) => !skipped.has(store)),
+    storesSkipped: names.map(({ name }) => name),
+  };
+}
+
+export interface Signed {
+  checkpoints: (Checkpoint & { from: string })[];
+  /** What claims to be signed and is not. */
+  refused: Difference[];
+}
+
+/**
+ * What was signed of the log: the checkpoint that is kept beside the database, those that witnesses
+ * have cosigned, and those that the caller kept.
+ */
+export async function readSigned(
+  { folder, read }: Pick<DeepParts, 'folder' | 'read'>,
+  given: { files: readonly string[]; keys: readonly string[] },
+): Promise<Signed> {
+  const rows = await listLogKeys(read);
+  const own = rows.map(({ key }) => key);
+  const keys = given.keys.length > 0 ? [...readTrust({ key: [...given.keys] }).keys] : own;
+  const signed: Signed = { checkpoints: [], refused: [] };
+  const kept = readKeptCheckpoint(folder.keptCheckpointFile);
+  // What was signed before the log was given another name on purpose says nothing of it.
+  const origin = own[0]?.name;
+  if (kept !== null) enter(signed, keys, { from: folder.keptCheckpointFile, note: kept, origin });
+  for (const { witness, note } of await listCosigned(read)) {
+    enter(signed, keys, { from: `the checkpoint that ${witness} cosigned`, note, origin });
+  }
+  for (const file of given.files) {
+    enter(signed, keys, { from: file, note: readGivenFile(file).toString() });
+  }
+  return signed;
+}
+
+function enter(
+  signed: Signed,
+  keys: readonly NoteKey[],
+  { from, note, origin }: { from: string; note: string; origin?: string | undefined },
+): void {
+  const found = verifyCheckpoint(note, { keys });
+  if (!found.ok) signed.refused.push({ where: from, what: found.why });
+  else if (origin === undefined || found.origin === origin) {
+    const { size, root } = found;
+    signed.checkpoints.push({ origin: found.origin, size, root, from });
+  }
+}
