@@ -1,7 +1,9 @@
 // Erasing records: salt, text and evidence go, the leaf stays. Invariants: a record is erased by an
 // act that is itself a record and names it; what is erased is erased whole, in the transaction of that
 // act; and the log's tree does not change by it.
-import type { Reader } from '../core/database.ts';
+import type { Reader, Tx } from '../core/database.ts';
+import { decodeLeaves, eraseArchived, readArchivedTile, saltOf } from './archive/archived-tiles.ts';
+import { tileWidth } from './log/merkle.ts';
 
 export const erasureSchema = `
 CREATE TABLE erasures (            -- records that were erased, for ever
@@ -24,4 +26,67 @@ export async function readNextErasure(
     next.byIndex,
   );
   return { byIndex: next.byIndex, indexes: rows.map(({ idx }) => idx) };
+}
+
+export interface EraseRecords {
+  /** Whose principals asked for what the records tell. */
+  tenant: string;
+  indexes: readonly number[];
+}
+
+/** Why nothing was erased: of the first record that cannot be. */
+export interface ErasureFault {
+  code: 'NoSuchRecord' | 'RecordErased' | 'InUse' | 'ConditionalRequestConflict';
+  index: number;
+}
+
+/**
+ * Erases all of them, or says why not and has erased none. `summedEnd`: what records before it charged
+ * is added up elsewhere. Whoever commits it must see that nothing stays in free pages.
+ */
+export async function eraseRecords(
+  tx: Tx,
+  { tenant, indexes }: EraseRecords,
+  { byIndex, summedEnd }: { byIndex: number; summedEnd: number },
+): Promise<ErasureFault | null> {
+  for (const index of indexes) {
+    const kept = await readKept(tx, index);
+    if (kept?.tenant !== tenant) return { code: 'NoSuchRecord', index };
+    if (kept.isErased) return { code: 'RecordErased', index };
+    const act = await tx.get('SELECT 1 FROM erasures WHERE by_idx = ? LIMIT 1', index);
+    // What was erased, by whom and why, stays.
+    if (act) return { code: 'InUse', index };
+    if (index >= summedEnd) return { code: 'ConditionalRequestConflict', index };
+  }
+  for (const index of new Set(indexes)) {
+    await tx.run("UPDATE records SET salt = NULL, record = '' WHERE idx = ?", index);
+    await tx.run('DELETE FROM evidence WHERE idx = ?', index);
+    await eraseArchived(tx, index);
+    await tx.run('INSERT INTO erasures VALUES (?, ?)', index, byIndex);
+  }
+  return null;
+}
+
+/** Whose it is, wherever it is. */
+async function readKept(
+  read: Reader,
+  index: number,
+): Promise<{ tenant: string; isErased: boolean } | undefined> {
+  const row = await read.get<{ tenant: string; isErased: number }>(
+    'SELECT tenant, salt IS NULL AS isErased FROM records WHERE idx = ?',
+    index,
+  );
+  if (row) return { tenant: row.tenant, isErased: row.isErased === 1 };
+  const tile = await readArchivedTile(read, Math.floor(index / tileWidth));
+  const pseudonym = tile && decodeLeaves(tile.leaves)[index % tileWidth]?.tenant;
+  if (!pseudonym) return undefined;
+  const sql = 'SELECT tenant FROM log_tenants WHERE pseudonym = ?';
+  const owner = await read.get<{ tenant: string }>(sql, pseudonym);
+  return owner && { tenant: owner.tenant, isErased: saltOf(tile, index) === null };
+}
+
+/** The record of the act that erased this one; undefined: it was not erased. */
+export async function readErasure(read: Reader, index: number): Promise<number | undefined> {
+  const sql = 'SELECT by_idx AS byIndex FROM erasures WHERE idx = ?';
+  return (await read.get<{ byIndex: number }>(sql, index))?.byIndex;
 }

@@ -55,11 +55,10 @@ export class RecordLog {
       commitment: commitment.toString('base64url'),
     });
     await this.#tx.run(
-      'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+      'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)',
       seal.index,
       seal.timeMs,
       tenant,
-      draft.principal,
       bucketTenant || null,
       commitment,
       salt,

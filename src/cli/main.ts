@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAlarmCommands } from './alarm-commands.ts';
+import { addAuditCommands } from './audit-commands.ts';
 import { addBucketCommands } from './bucket-commands.ts';
 import { type Flags, loadConfig, quietenSdk } from './config.ts';
 import { addCostCommand } from './cost-command.ts';
@@ -65,6 +66,7 @@ function makeProgram(): Command {
     addUsageCommand,
     addAlarmCommands,
     addRecordsCommand,
+    addAuditCommands,
     addReceiptCommands,
     addLogCommands,
     addCostCommand,

@@ -126,6 +126,8 @@ const tenantActions = [
   'bursar:ListTokens',
   'bursar:RevokeToken',
   'bursar:SearchRecords',
+  'bursar:ExportRecords',
+  'bursar:EraseRecords',
   'bursar:GetReceipt',
   'bursar:GetLog',
   'bursar:ListUsage',

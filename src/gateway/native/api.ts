@@ -12,6 +12,7 @@ import { addLogRoutes } from '../log-routes.ts';
 import type { Origin } from '../trusted-proxies.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
 import { alarmRoutes } from './alarm-routes.ts';
+import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes } from './bucket-routes.ts';
 import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
 import { explainRoutes } from './explain-routes.ts';
@@ -54,6 +55,7 @@ const routes: readonly NativeRoute[] = [
   ...bucketRoutes,
   ...explainRoutes,
   ...recordRoutes,
+  ...auditRoutes,
   ...receiptRoutes,
   ...logRoutes,
   ...logKeyRoutes,
@@ -286,7 +288,7 @@ async function follow(
   change: NativeChange | null,
   updates: (() => void | Promise<void>)[],
 ): Promise<void> {
-  if (!change || change.type === 'addRootKey') return;
+  if (!change || change.type === 'addRootKey' || change.type === 'eraseRecords') return;
   if (change.type === 'rotateLogKey' || change.type === 'revokeLogKey') return;
   if (change.type === 'forgetLost' || change.type === 'setAlarmHook') return;
   if (change.type === 'setRecordReads') {

@@ -28,6 +28,8 @@ function membersOf(change: NativeChange): object | null {
     }
     case 'revokeLogKey':
       return { keyId: change.id };
+    case 'eraseRecords':
+      return { erased: change.indexes, reason: change.reason };
     case 'addRootKey':
       return { epoch: change.key.epoch };
     case 'setRecordReads':

@@ -1,6 +1,7 @@
 // What the native API needs from the rest of the gateway, so that it can be tried without an S3
 // side.
 import type { FastifyRequest } from 'fastify';
+import type { EraseRecords } from '../../audit/erasure.ts';
 import type { RecordStore } from '../../audit/record-store.ts';
 import type { RecordSearch } from '../../audit/search/record-search.ts';
 import type { AuthzChange, Follower } from '../../authz/changes.ts';
@@ -63,6 +64,7 @@ export type LogKeyChange =
 export type NativeChange =
   | AuthzChange
   | LimitChange
+  | ({ type: 'eraseRecords'; reason: string } & EraseRecords)
   | ({ type: 'setAlarmHook' } & SetAlarmHook)
   | ({ type: 'setRecordReads' } & SetRecordReads)
   | { type: 'addRootKey'; key: RootKey }

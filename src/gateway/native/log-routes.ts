@@ -68,7 +68,7 @@ export const logRoutes: NativeRoute[] = [
     summary: 'List the keys that the audit log was ever signed with, newest first.',
     status: 200,
     answer: answerObject({ keys }),
-    run: async ({ deps }) => ({ answer: { keys: await showKeys(deps) } }),
+    run: async ({ deps }) => ({ answer: { keys: await showLogKeys(deps) } }),
   },
 ];
 
@@ -80,11 +80,11 @@ async function showLog(deps: NativeDeps): Promise<object> {
     root: checkpoint?.root.toString('base64') ?? null,
     refusal: deps.log.refusal,
     witnesses: deps.witnesses.state(),
-    keys: await showKeys(deps),
+    keys: await showLogKeys(deps),
   };
 }
 
-async function showKeys({ read }: NativeDeps): Promise<object[]> {
+export async function showLogKeys({ read }: NativeDeps): Promise<object[]> {
   const now = nowMs();
   return (await listLogKeys(read)).map((row) => ({
     id: row.key.id,

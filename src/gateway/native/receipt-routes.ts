@@ -79,7 +79,7 @@ async function prove(deps: NativeDeps, record: KeptRecord, opened: OpenedRecord)
 }
 
 /** One that verifies: what witnesses have cosigned may have been signed with a key since revoked. */
-async function chooseNote(
+export async function chooseNote(
   { log, read }: NativeDeps,
   index: number,
 ): Promise<{ note: string; checkpoint: Checkpoint }> {

@@ -73,6 +73,8 @@ const table = {
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
+  'bursar:ExportRecords': /*    */ ['all', 'tenant', 'tenant', 'none'],
+  'bursar:EraseRecords': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetReceipt': /*       */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:GetLog': /*           */ ['all', 'all', 'all', 'all'],
   'bursar:ListUsage': /*        */ ['all', 'tenant', 'tenant', 'self'],
@@ -94,11 +96,12 @@ const column: Record<Role, 0 | 1 | 2 | 3> = { operator: 0, admin: 1, auditor: 2,
 
 /**
  * Rights that no grant gives: who has one can enter as others, or change who is in which group, and
- * would have all rights that way.
+ * would have all rights that way; and who erases records takes away what proves what they did.
  */
 const ofRolesOnly: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:DeleteGroup',
   'bursar:PutIssuer',
+  'bursar:EraseRecords',
 ]);
 
 /** What a credential without administration in its scope is good for: itself. */

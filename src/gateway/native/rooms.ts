@@ -100,6 +100,8 @@ function changeOf({ change }: NativeEntry): Change {
       return { kind: 'rotateLogKey', key: change.key, retireMs: change.retireMs };
     case 'revokeLogKey':
       return { kind: 'revokeLogKey', id: change.id };
+    case 'eraseRecords':
+      return { kind: 'eraseRecords', tenant: change.tenant, indexes: change.indexes };
     case 'setLimits':
       return { ...change, kind: 'setLimits' };
     case 'setAlarmHook':

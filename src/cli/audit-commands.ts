@@ -1,0 +1,158 @@
+// `bursar audit`: what auditors take away, and what is erased. Invariant: a bundle is under its name
+// only when it is whole, so that what has the name can be verified.
+import { once } from 'node:events';
+import { createWriteStream, rmSync, type WriteStream } from 'node:fs';
+import { rename } from 'node:fs/promises';
+import { finished } from 'node:stream/promises';
+import type { WriteStream as TerminalStream } from 'node:tty';
+import { type Command, InvalidArgumentError } from 'commander';
+import { type Connection, callApi } from './api-client.ts';
+import { connect } from './command-arguments.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import { print, printJson } from './output.ts';
+import { CountProgress, formatCount } from './progress.ts';
+
+interface ExportFlags {
+  tenant: string;
+  from?: string;
+  to?: string;
+  out: string;
+}
+
+/** As the gateway takes them in one call. */
+const erasedMax = 100;
+
+const exportHelp = `
+The file holds every leaf of the range, of all tenants, and opens those of this one: "bursar verify
+bundle FILE --key KEY" sees offline that no record of the tenant is missing. A range of times is
+turned into one of log indexes; --from with the "to" of the bundle before leaves no gap.
+
+Examples:
+  bursar audit export --tenant cms --out cms.jsonl
+  bursar audit export --tenant cms --from 2026-10-01T00:00:00Z --to 2026-11-01T00:00:00Z --out october.jsonl
+  bursar audit export --tenant cms --from 81920 --out later.jsonl`;
+
+export function addAuditCommands(program: Command): void {
+  const audit = program
+    .command('audit')
+    .description('take records away to be audited; erase records');
+  audit
+    .command('export')
+    .description("write a tenant's records with the proof that none is missing")
+    .requiredOption(
+      '--tenant <name>',
+      'of what its principals did, and what was done in its buckets',
+    )
+    .option('--from <place>', 'not before this time (RFC 3339) or log index (default: the first)')
+    .option('--to <place>', 'before this time or log index (default: what is signed now)')
+    .requiredOption('--out <file>', 'the bundle; a file of this name is replaced')
+    .addHelpText('after', exportHelp)
+    .action(async (given: ExportFlags, command: Command) => {
+      const { connection, flags } = connect(command);
+      await exportBundle(connection, given, flags.json === true);
+    });
+  audit
+    .command('erase')
+    .description('erase records: what they say and what opens their leaves; the log stays as it is')
+    .argument('<index...>', 'log indexes of the records', parseIndexes)
+    .requiredOption('--reason <text>', 'why; it is recorded, and must say nothing of the content')
+    .option('--tenant <name>', 'whose principals asked for them (default: your own)')
+    .action(async (indexes: number[], given: EraseFlags, command: Command) => {
+      const { connection, flags } = connect(command);
+      const erased = await eraseRecords(connection, indexes, given);
+      if (flags.json) printJson({ erased });
+      else print(`erased ${formatCount(erased.length)} records; the log verifies as before`);
+    });
+}
+
+interface Head {
+  from: number;
+  to: number;
+}
+
+async function exportBundle(
+  connection: Connection,
+  { tenant, from, to, out }: ExportFlags,
+  asJson: boolean,
+): Promise<void> {
+  const path = ['tenants', tenant, 'bundle'];
+  const begun = await callApi(connection, { method: 'GET', path, query: { from, to } });
+  const head = begun.json as Head;
+  const temporary = `${out}.partial`;
+  const file = createWriteStream(temporary);
+  const progress = new CountProgress(process.stderr as TerminalStream, 'leaves');
+  let records = 0;
+  try {
+    await write(file, `${begun.text}\n`);
+    for (let at = head.from; at < head.to; ) {
+      const part = await readPart(connection, [...path, String(at)], head);
+      for (const line of part.lines) {
+        await write(file, `${JSON.stringify(line)}\n`);
+        if ('opening' in line) records += 1;
+      }
+      at = part.next;
+      progress.show(at - head.from);
+    }
+    file.end();
+    await finished(file);
+    await rename(temporary, out);
+  } catch (error) {
+    file.destroy();
+    rmSync(temporary, { force: true });
+    if (error instanceof CommandFailure) throw error;
+    throw new CommandFailure('failed', `${out}: ${messageOfFailure(error)}`, error);
+  } finally {
+    progress.clear();
+  }
+  if (asJson) printJson({ out, from: head.from, to: head.to, records });
+  else {
+    const range = `log indexes ${head.from} to before ${head.to}`;
+    print(`${out}: ${formatCount(records)} records of ${tenant}, ${range}`);
+  }
+}
+
+interface Part {
+  next: number;
+  lines: object[];
+}
+
+async function readPart(connection: Connection, path: string[], { to }: Head): Promise<Part> {
+  const query = { to: String(to) };
+  const part = (await callApi(connection, { method: 'GET', path, query })).json as Part;
+  if (Number(path.at(-1)) < part.next && part.next <= to) return part;
+  throw new CommandFailure('failed', 'the gateway gave another part of the log than was asked for');
+}
+
+/** Waits while the disk is slower than the gateway. */
+async function write(file: WriteStream, text: string): Promise<void> {
+  if (!file.write(text)) await once(file, 'drain');
+}
+
+interface EraseFlags {
+  reason: string;
+  tenant?: string;
+}
+
+async function eraseRecords(
+  connection: Connection,
+  indexes: number[],
+  { reason, tenant }: EraseFlags,
+): Promise<number[]> {
+  const path = ['tenants', tenant ?? (await ownTenant(connection)), 'erasures'];
+  for (let at = 0; at < indexes.length; at += erasedMax) {
+    const body = { indexes: indexes.slice(at, at + erasedMax), reason };
+    await callApi(connection, { method: 'POST', path, body });
+  }
+  return indexes;
+}
+
+async function ownTenant(connection: Connection): Promise<string> {
+  const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
+  return (json as { tenant: string }).tenant;
+}
+
+function parseIndexes(value: string, before: number[] = []): number[] {
+  const index = Number(value);
+  if (!/^\d{1,15}$/.test(value)) throw new InvalidArgumentError('Must be a log index.');
+  return before.includes(index) ? before : [...before, index];
+}
