@@ -24,13 +24,11 @@ import type { StoreList } from '../gateway/store-list.ts';
 import { Metrics } from '../instruments/metrics.ts';
 import { partReader } from '../ledger/archive/part-reader.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
-import { FoldTimer } from '../ledger/fold-timer.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';
-import { StorageTimer } from '../ledger/storage-timer.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
@@ -57,6 +55,7 @@ import { chooseStores } from './store-settings.ts';
 import { startArchiver } from './wired-archive.ts';
 import { announceRefusal, beginSigning } from './wired-log.ts';
 import { openSearch } from './wired-search.ts';
+import { startFoldTimer, startStorageTimer } from './wired-timers.ts';
 
 export interface WiredGateway {
   /** How clients on this machine reach it, or the public URL. */
@@ -152,8 +151,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const given = { bookOf, publicUrl, log, witnesses };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   startSweeper(config, rooms, opening.stores, closers);
-  startStorageTimer(rooms, closers);
-  startFoldTimer(parts);
+  closers.push(startStorageTimer(rooms), startFoldTimer(ledger));
   const usageRollUp = startRollUp(parts);
   const readPart = partReader(rooms.reader);
   const archiver = startArchiver(config, rooms, { folder, readPart });
@@ -354,27 +352,6 @@ function startRollUp({ ledger, closers }: Parts): UsageRollUp {
   const rollUp = opened(closers, new UsageRollUp(options));
   rollUp.start();
   return rollUp;
-}
-
-const foldIntervalMs = 5000;
-
-function startFoldTimer({ ledger, closers }: Pick<Parts, 'ledger' | 'closers'>): void {
-  const onError = (error: unknown) =>
-    process.stderr.write(`bursar: public reads were not recorded: ${String(error)}\n`);
-  opened(closers, new FoldTimer({ ledger, intervalMs: foldIntervalMs, onError })).start();
-}
-
-function startStorageTimer({ ledger, stores, bookOf }: Rooms, closers: Closers): void {
-  const timer = new StorageTimer({
-    ledger,
-    books: () => {
-      const configured = stores.all().filter(({ isConfigured }) => isConfigured);
-      return new Map(configured.map(({ number }) => [number, bookOf(number).name]));
-    },
-    onError: (error) => process.stderr.write(`bursar: storage was not charged: ${String(error)}\n`),
-  });
-  closers.push(() => timer.stop());
-  timer.start();
 }
 
 async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {

@@ -26,7 +26,7 @@ import { LimitAudience } from './limit-refusals.ts';
 import { noTags, tagsOf } from './object-tags.ts';
 import type { Operation } from './operation.ts';
 import { payersOf } from './payers.ts';
-import { provenBy } from './proven-record.ts';
+import { ProvenCommits, provenBy } from './proven-record.ts';
 import { type Entered, enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
@@ -70,8 +70,7 @@ export class Context {
   #confirmation: Promise<unknown> | null = null;
   /** What stores over a network were asked, and no record says yet. Null: nothing. */
   #tallies: StoreTallies | null = null;
-  /** The first commit, where the client signed with a key of its own. */
-  #first: Promise<CommitResult> | null = null;
+  readonly #commits: ProvenCommits;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
   /** Body bytes received so far. */
@@ -92,6 +91,7 @@ export class Context {
     this.response = given.response;
     this.who = given.who;
     this.#access = new Access(given.rooms, given.request, given.who);
+    this.#commits = new ProvenCommits(given.rooms.ledger, given.who.signed);
   }
 
   /** What is asked for and about which bucket; null when it is about none. */
@@ -278,7 +278,8 @@ export class Context {
 
   async #commit(change: Change, charge: Charge | null, record: RecordDraft): Promise<CommitResult> {
     const asked = this.#tallies?.take();
-    const result = await this.#send({ change, charge, backend: this.#billOf(asked), record });
+    const backend = this.#billOf(asked);
+    const result = await this.#commits.commit({ change, charge, backend, record });
     if (result.index === null) {
       this.#budget?.uncharge();
       if (asked) this.#tallies?.add(asked);
@@ -303,20 +304,6 @@ export class Context {
     this.#confirmation = before ? Promise.all([before, confirmed]) : confirmed;
     // It is awaited at the end, and may fail before that.
     this.#confirmation.catch(() => {});
-  }
-
-  /** What the client signed is kept with the first record of its request, which the others name. */
-  async #send(commit: Commit): Promise<CommitResult> {
-    const { ledger } = this.rooms;
-    const { signed } = this.who;
-    if (!signed) return ledger.commit(commit);
-    if (!this.#first) {
-      this.#first = ledger.commit({ ...commit, ...provenBy(signed, commit.record) });
-      return this.#first;
-    }
-    const { index } = await this.#first;
-    const proven = provenBy(signed, { ...commit.record, evidenceAt: index });
-    return ledger.commit({ ...commit, ...proven, ...(index !== null && { evidence: null }) });
   }
 
   get #recordReads(): RecordReads {
@@ -367,9 +354,13 @@ export class Context {
   }
 
   /** The same, durable before it resolves; gives why it could not be recorded, else null. */
-  async recordNow(status: number, error: string | null): Promise<ErrorCode | null> {
-    const charge = this.#pays(status, error) ? this.#charge(this.detail.class) : null;
-    const record = this.draft(status, error, charge, this.detail);
+  async recordNow(
+    status: number,
+    error: string | null,
+    detail = this.detail,
+  ): Promise<ErrorCode | null> {
+    const charge = this.#pays(status, error) ? this.#charge(detail.class) : null;
+    const record = this.draft(status, error, charge, detail);
     const result = await this.#commit({ kind: 'none' }, charge, record);
     return result.ok ? null : result.code;
   }

@@ -3,7 +3,8 @@
 import { renderEvidence } from '../audit/evidence.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { SignedEvidence } from '../core/evidence.ts';
-import type { Commit } from '../ledger/commit.ts';
+import type { Commit, CommitResult } from '../ledger/commit.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 
 /** `signed`: undefined where nothing was signed with a key of the client's. */
 export function provenBy(
@@ -13,4 +14,29 @@ export function provenBy(
   if (!signed) return { record };
   const { text, hash } = renderEvidence(signed);
   return { record: { ...record, evidenceHash: hash }, evidence: text };
+}
+
+/** The commits of one request: what was signed for it is kept with its first, which the others name. */
+export class ProvenCommits {
+  readonly #ledger: Pick<Ledger, 'commit'>;
+  readonly #signed: SignedEvidence | undefined;
+  #first: Promise<CommitResult> | null = null;
+
+  constructor(ledger: Pick<Ledger, 'commit'>, signed: SignedEvidence | undefined) {
+    this.#ledger = ledger;
+    this.#signed = signed;
+  }
+
+  async commit(commit: Commit): Promise<CommitResult> {
+    if (!this.#signed) return this.#ledger.commit(commit);
+    const { record, evidence } = provenBy(this.#signed, commit.record);
+    if (!this.#first) {
+      this.#first = this.#ledger.commit({ ...commit, record, evidence });
+      return this.#first;
+    }
+    const { index } = await this.#first;
+    const isKept = index !== null;
+    const named = isKept ? { ...record, evidenceAt: index } : record;
+    return this.#ledger.commit({ ...commit, record: named, evidence: isKept ? null : evidence });
+  }
 }
