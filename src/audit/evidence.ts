@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import { canonicalize } from '../core/canonical-json.ts';
 import { isoTime } from '../core/clock.ts';
-import type { Reader, Tx } from '../core/database.ts';
+import type { Tx } from '../core/database.ts';
 import type { EvidenceJwk, EvidenceKind, SignedEvidence, SignedPart } from '../core/evidence.ts';
 
 /** One text of a part. A token and the rest of a header section fit; all of them are under 64 KiB. */
@@ -91,24 +91,6 @@ function digest(bytes: Uint8Array): string {
 /** Inside the transaction that appends the record of this index. */
 export async function keepEvidence(tx: Tx, index: number, text: string): Promise<void> {
   await tx.run('INSERT INTO evidence VALUES (?, ?)', index, text);
-}
-
-/** What a record says of its evidence. */
-export interface EvidenceRef {
-  index: number;
-  evidenceHash?: string;
-  /** Where another record of the same request has it. */
-  evidenceAt?: number;
-}
-
-/** Canonical text; undefined: the record has none, or it was erased. */
-export async function readEvidence(
-  read: Reader,
-  { index, evidenceHash, evidenceAt = index }: EvidenceRef,
-): Promise<string | undefined> {
-  if (evidenceHash === undefined) return undefined;
-  const sql = 'SELECT evidence FROM evidence WHERE idx = ?';
-  return (await read.get<{ evidence: string }>(sql, evidenceAt))?.evidence;
 }
 
 /**

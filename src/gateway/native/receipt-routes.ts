@@ -13,6 +13,7 @@ import { IntegrityError, Refusal } from '../../core/errors.ts';
 import type { NativeDeps } from './deps.ts';
 import { mayAdminister } from './rights.ts';
 import { type Call, type NativeRoute, param } from './route.ts';
+import { shownEvidence } from './shown-evidence.ts';
 
 const indexForm = /^(?:0|[1-9][0-9]{0,15})$/;
 
@@ -35,7 +36,7 @@ export const receiptRoutes: NativeRoute[] = [
       if (!record || !maySee(call, record)) throw new Refusal('NoSuchRecord');
       const { opened } = record;
       if (!opened) throw new Refusal('RecordErased');
-      return { answer: await prove(call.deps, record, opened) };
+      return { answer: await prove(call, record, opened) };
     },
   },
 ];
@@ -61,13 +62,17 @@ function maySee({ who, reach, identity }: Call, { tenant, bucketTenant, opened }
   return Array.isArray(tokens) && tokens.includes(delegation.ids.at(-1));
 }
 
-async function prove(deps: NativeDeps, record: KeptRecord, opened: OpenedRecord): Promise<string> {
+async function prove(
+  { deps, identity }: Call,
+  record: KeptRecord,
+  opened: OpenedRecord,
+): Promise<string> {
   const { index, pseudonyms } = record;
   const opening: Opening = {
     ...pseudonyms,
     salt: opened.salt,
     record: opened.record,
-    evidence: opened.evidence === null ? null : (JSON.parse(opened.evidence) as unknown),
+    evidence: await shownEvidence(deps, identity, opened),
   };
   await deps.log.waitFor(index + 1);
   const { note, checkpoint } = await chooseNote(deps, index);
