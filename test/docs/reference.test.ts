@@ -93,6 +93,8 @@ describe('the page of records', () => {
       timeMs: 0,
       storedBytes: 0,
       storedObjects: 0,
+      makesVersion: true,
+      supersededSeq: 0,
       cost: 1n,
       storageCost: 1n,
       priced,

@@ -91,7 +91,11 @@ async function deleteOne(
   { key, conditions }: Target,
   refused: Refusal | null,
 ): Promise<Deletion> {
-  if (refused) return { key, refused };
+  if (refused) {
+    const failed = await context.recordNow(refused.status, refused.code, { key });
+    if (failed !== null) throw new Refusal(failed);
+    return { key, refused };
+  }
   const change = { kind: 'deleteObject', bucketId: context.bucket.id, key, conditions } as const;
   const result = await context.tryCommit(change, { key });
   if (result.ok) return { key, refused: null };

@@ -135,9 +135,20 @@ export function describeReceipts(targetOf: () => Target): void {
       expect(told).toEqual(keys.map((key) => [key, requestId]));
     });
 
-    it('of a refused write is not given; the refusal is recorded all the same', async () => {
+    it('of a refused write names the record of the refusal', async () => {
       const path = `/${newName('refused')}/k`;
       const answer = await send(target, { method: 'PUT', path, body });
+      expect(answer.status).toBe(404);
+      const asked = [['bucket', path.split('/')[1] ?? '']] as const;
+      const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, asked);
+      const index = Number(answer.headers['x-bursar-receipt']);
+      const refused = { action: 's3:PutObject', key: 'k', status: 404, error: 'NoSuchBucket' };
+      expect(records).toEqual([expect.objectContaining({ ...refused, index })]);
+    });
+
+    it('is not given of a refused read, whose record comes soon after the answer', async () => {
+      const path = `/${newName('refused')}/k`;
+      const answer = await send(target, { method: 'GET', path });
       expect([answer.status, answer.headers['x-bursar-receipt']]).toEqual([404, undefined]);
       const asked = [['bucket', path.split('/')[1] ?? '']] as const;
       await expect
@@ -145,7 +156,7 @@ export function describeReceipts(targetOf: () => Target): void {
           const page = await callNative(target, 'GET', '/_/v1/records', undefined, asked);
           return page.records;
         })
-        .toMatchObject([{ action: 's3:PutObject', key: 'k', status: 404, error: 'NoSuchBucket' }]);
+        .toMatchObject([{ action: 's3:GetObject', key: 'k', status: 404, error: 'NoSuchBucket' }]);
     });
   });
 }
