@@ -27,6 +27,10 @@ export const awscrtPython = withModule(
   findTool('boto3 with awscrt', 'BOTO3_PYTHON', 'python3'),
   'boto3, awscrt.auth',
 );
+export const cryptographyPython = withModule(
+  findTool('Python with cryptography', 'CRYPTOGRAPHY_PYTHON', 'python3'),
+  'cryptography',
+);
 
 function findTool(name: string, variable: string, command: string): Tool {
   const named = process.env[variable];
