@@ -22,15 +22,21 @@ export function addSettingFlags(
       `${one.description}${fallback} ${names}`,
     ).preset('yes');
     option.attributeName = () => property;
-    command.addOption(property === 'domains' || property === 'witnesses' ? option.argParser(joinRepeated) : option);
+    command.addOption(
+      property === 'domains' || property === 'witnesses' ? option.argParser(joinRepeated) : option,
+    );
   }
   const rows = hidden.map((one) => `  ${variableOf(one)}, ${one.key}: ${one.description}`);
-  return command
-    .addHelpText('after', `\nIn the environment or the config file only:\n${rows.join('\n')}`)
-    .addHelpText(
+  if (rows.length > 0) {
+    command.addHelpText(
       'after',
-      '\nA flag wins over [its variable], that over its key in the config file.',
+      `\nIn the environment or the config file only:\n${rows.join('\n')}`,
     );
+  }
+  return command.addHelpText(
+    'after',
+    '\nA flag wins over [its variable], that over its key in the config file.',
+  );
 }
 
 function joinRepeated(value: string, before: string | undefined): string {
