@@ -79,7 +79,9 @@ export class RecordStore {
       const end = Math.min((number + 1) * tileWidth, from + max);
       const sql = `${select} WHERE records.idx >= ? AND records.idx < ? ORDER BY records.idx`;
       const rows = await this.#read.all<RecordRow>(sql, index, end);
-      for (const row of rows) run.push(recordOf(row));
+      for (const row of rows) {
+        if (row.index === from + run.length) run.push(recordOf(row));
+      }
       // A tile moves as a whole, and never back.
       const tile = rows.length > 0 ? undefined : await readArchivedTile(this.#read, number);
       for (let i = index; tile && i < end; i++) run.push(await this.#readArchived(tile, i));

@@ -3,6 +3,8 @@
 // moves as a whole, in one transaction; the newest record never does; a record is in `records` or
 // here, never in both.
 import type { Reader, Tx } from '../../core/database.ts';
+import { IntegrityError } from '../../core/errors.ts';
+import { isManifest } from '../../core/manifest.ts';
 import { type Leaf, renderLeaf, saltBytes } from '../leaf.ts';
 import { hashBytes, tileWidth } from '../log/merkle.ts';
 
@@ -68,16 +70,25 @@ export async function countPackedTiles(read: Reader): Promise<number> {
   return last ? last.first + last.ends.length / 4 : 0;
 }
 
+/** Throws IntegrityError for a row that cannot be what was written. */
 export async function readArchivedTile(
   read: Reader,
   index: number,
 ): Promise<ArchivedTile | undefined> {
-  const sql =
-    'SELECT idx AS "index", time_ms AS timeMs, leaves, salts FROM archived_tiles WHERE idx = ?';
-  return read.get<ArchivedTile>(sql, index);
+  const tile = await read.get<ArchivedTile>(
+    'SELECT idx AS "index", time_ms AS timeMs, leaves, salts FROM archived_tiles WHERE idx = ?',
+    index,
+  );
+  const isSound =
+    !tile ||
+    (tile.salts instanceof Uint8Array &&
+      tile.salts.length === tileWidth * saltBytes &&
+      tile.leaves instanceof Uint8Array);
+  if (isSound) return tile;
+  throw new IntegrityError(`tile ${index} of the archived records is damaged`);
 }
 
-/** undefined: no pack has the tile. */
+/** undefined: no pack has the tile. Throws IntegrityError as well. */
 export async function findPart(read: Reader, tile: number): Promise<PackedPart | undefined> {
   const pack = await read.get<{ first: number; nonce: Buffer; ends: Buffer; manifest: Buffer }>(
     'SELECT * FROM record_packs WHERE first <= ? ORDER BY first DESC LIMIT 1',
@@ -85,6 +96,9 @@ export async function findPart(read: Reader, tile: number): Promise<PackedPart |
   );
   if (!pack) return undefined;
   const { first, nonce, ends, manifest } = pack;
+  if (!(ends instanceof Uint8Array && ends.length % 4 === 0 && isManifest(manifest))) {
+    throw new IntegrityError(`the pack of tile ${tile} of the archived records is damaged`);
+  }
   const at = 4 * (tile - first);
   if (at >= ends.length) return undefined;
   const begin = at === 0 ? 0 : ends.readUInt32BE(at - 4);
@@ -202,15 +216,15 @@ export function encodeLeaves(leaves: readonly KeptLeaf[]): Buffer {
   return Buffer.concat([count, ...pseudonyms, which, ...leaves.map((one) => one.commitment)]);
 }
 
-/** Throws when it is of another form. */
+/** Throws IntegrityError when it is of another form. */
 export function decodeLeaves(encoded: Buffer): KeptLeaf[] {
   const owners = encoded.length < 2 ? 0 : encoded.readUInt16BE(0);
   const whichAt = 2 + owners * ownerBytes;
   const count = (encoded.length - whichAt) / (1 + hashBytes);
-  if (count !== tileWidth) throw new Error(`leaves of ${encoded.length} bytes`);
+  if (count !== tileWidth) throw new IntegrityError(`leaves of ${encoded.length} bytes`);
   return Array.from({ length: count }, (_, i) => {
     const owner = encoded[whichAt + i] as number;
-    if (owner >= owners) throw new Error(`a leaf of owner ${owner} of ${owners}`);
+    if (owner >= owners) throw new IntegrityError(`a leaf of owner ${owner} of ${owners}`);
     const at = 2 + owner * ownerBytes;
     const tenant = encoded.toString('base64url', at, at + pseudonymBytes);
     const other = encoded.toString('base64url', at + pseudonymBytes, at + ownerBytes);

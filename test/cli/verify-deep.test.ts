@@ -1,0 +1,256 @@
+// `bursar verify deep`: finds nothing where nothing was altered, and names what was.
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { S3Client } from '../fault/s3-client.ts';
+import { CatalogEditor, flipBit, StoredExtents } from '../tooling/attacks.ts';
+import { type Outcome, Workplace } from './command.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+const keys = {
+  accessKeyId: 'DEEPTESTACCESSKEY000',
+  secretAccessKey: 'a-secret-of-the-operator-0123456789',
+};
+const rootKeys = {
+  BURSAR_ROOT_ACCESS_KEY: keys.accessKeyId,
+  BURSAR_ROOT_SECRET_KEY: keys.secretAccessKey,
+};
+
+let place: Workplace;
+/** A copy that the test may alter. */
+let copy: string;
+/** The data folder when it had fewer records. */
+let older: string;
+
+beforeAll(async () => {
+  place = new Workplace();
+  copy = join(place.folder, 'copy');
+  older = join(place.folder, 'older');
+  // No sweep comes between: what is superseded stays.
+  await serving(async (client) => {
+    await send(client, 'PUT', '/data');
+    await send(client, 'PUT', '/data/kept', 'first');
+    await send(client, 'PUT', '/data/gone', 'short-lived');
+    await send(client, 'DELETE', '/data/gone');
+    await send(client, 'DELETE', '/data/never-there');
+  });
+  cpSync(place.data, older, { recursive: true });
+  await serving(async (client) => {
+    await send(client, 'PUT', '/data/kept', 'second');
+    await send(client, 'PUT', '/data/large', Buffer.alloc(200_000, 'x'));
+    // More than a tile of records.
+    for (let i = 0; i < 300; i += 20) {
+      const some = Array.from({ length: 20 }, (_, j) => `/data/many/${i + j}`);
+      await Promise.all(some.map((path) => send(client, 'PUT', path, path)));
+    }
+  });
+});
+
+afterAll(() => place.remove());
+
+async function serving(work: (client: S3Client) => Promise<void>): Promise<void> {
+  const served = await place.serve(['--sweep-interval', '1h'], rootKeys);
+  const client = new S3Client({ endpoint: served.endpoint, ...keys });
+  await work(client);
+  client.close();
+  expect(await served.stop()).toBe(0);
+}
+
+async function send(
+  client: S3Client,
+  method: string,
+  path: string,
+  body?: string | Buffer,
+): Promise<void> {
+  const answer = await client.send(method, path, body ? { body: Buffer.from(body) } : {});
+  expect(answer.status).toBeLessThan(300);
+}
+
+function verify(folder: string, ...flags: string[]): Promise<Outcome> {
+  return place.run(['verify', 'deep', '--data', folder, ...flags]);
+}
+
+/** What it says of a copy that was altered. */
+async function findAltered(alter: (catalog: CatalogEditor) => Promise<unknown>): Promise<Outcome> {
+  rmSync(copy, { recursive: true, force: true });
+  cpSync(place.data, copy, { recursive: true });
+  const catalog = new CatalogEditor(copy);
+  await alter(catalog);
+  catalog.close();
+  const outcome = await verify(copy);
+  expect(outcome.code).toBe(1);
+  return outcome;
+}
+
+async function seqOf(catalog: CatalogEditor, key: string): Promise<number> {
+  const sql = 'SELECT seq FROM versions WHERE key = ? ORDER BY seq LIMIT 1';
+  const row = await catalog.get<{ seq: number }>(sql, key);
+  if (!row) throw new Error(`there is no ${key}`);
+  return row.seq;
+}
+
+describe('bursar verify deep', () => {
+  it('finds nothing where nothing was altered, and says what it compared with', async () => {
+    const { code, stdout } = await verify(place.data);
+    expect(stdout).toMatch(/^compared 3\d\d records with the log, and 303 versions/);
+    expect(stdout).toMatch(/compared with \S+log-checkpoint, of 3\d\d records\n$/);
+    expect(code).toBe(0);
+  });
+
+  it('reads a folder that a gateway is writing to', async () => {
+    rmSync(copy, { recursive: true, force: true });
+    cpSync(place.data, copy, { recursive: true });
+    const served = await place.serve(['--data', copy], rootKeys);
+    const client = new S3Client({ endpoint: served.endpoint, ...keys });
+    const verified = verify(copy, '--json');
+    for (let i = 0; i < 100; i++) await send(client, 'PUT', `/data/kept`, `text ${i}`);
+    const { code, stdout } = await verified;
+    expect(JSON.parse(stdout)).toMatchObject({ differences: 0, storesSkipped: [] });
+    expect(code).toBe(0);
+    client.close();
+    await served.stop();
+  });
+
+  it('changes nothing, and makes no folder', async () => {
+    const { code, stderr } = await verify(join(place.folder, 'nowhere'));
+    expect(stderr).toContain('there is no');
+    expect(code).toBe(1);
+  });
+
+  it.each([
+    [
+      'altered',
+      `UPDATE records SET record = replace(record, '"source":"127', '"source":"128')
+       WHERE idx = 5`,
+      'record 5: it is not what its leaf was made of',
+    ],
+    ['removed', 'DELETE FROM records WHERE idx = 5', 'record 5: it is missing'],
+    [
+      'inserted at the end',
+      `INSERT INTO records SELECT 400, time_ms, tenant, bucket_tenant,
+       commitment, salt, record FROM records WHERE idx = 100`,
+      'record 400: it says that it is record 100',
+    ],
+    [
+      'given another tenant',
+      `UPDATE records SET time_ms = time_ms + 1 WHERE idx = 290`,
+      'record 290: its row says another tenant or time than its text',
+    ],
+    [
+      'erased by nobody',
+      `UPDATE records SET salt = NULL, record = '' WHERE idx = 6`,
+      'record 6: it was erased, and no record says by whom',
+    ],
+    [
+      'removed from the end',
+      'DELETE FROM records WHERE idx > 290',
+      'records were signed, and 291 are here',
+    ],
+  ])('names a record that was %s', async (_, sql, difference) => {
+    const { stdout, stderr } = await findAltered((catalog) => catalog.run(sql));
+    expect(stdout).toContain(difference);
+    expect(stderr).toMatch(/there (is a difference|are \d+ differences)/);
+  });
+
+  it('names records that were exchanged', async () => {
+    const { stdout } = await findAltered(async (catalog) => {
+      await catalog.run('UPDATE records SET idx = -1 WHERE idx = 7');
+      await catalog.run('UPDATE records SET idx = 7 WHERE idx = 8');
+      await catalog.run('UPDATE records SET idx = 8 WHERE idx = -1');
+    });
+    expect(stdout).toContain('record 7: it says that it is record 8');
+    expect(stdout).toContain('record 7: its leaf is not the one in the tree');
+  });
+
+  it('names a tile that was altered', async () => {
+    const { stdout } = await findAltered((catalog) =>
+      catalog.run(
+        'UPDATE log_tiles SET hashes = zeroblob(32) || substr(hashes, 33) WHERE level = 0',
+      ),
+    );
+    expect(stdout).toContain('tile 0/0 of the log: it is not what the records below it make');
+  });
+
+  it('names a version whose row was altered', async () => {
+    const { stdout } = await findAltered((catalog) =>
+      catalog.run("UPDATE versions SET size = size + 1 WHERE key = 'large'"),
+    );
+    expect(stdout).toMatch(/version \d+ of large: its size is not that of its record/);
+    expect(stdout).toMatch(/version \d+ of large: .* not authentic/);
+  });
+
+  it('names an object that was deleted outright, with all that the catalog knew of it', async () => {
+    const { stdout } = await findAltered((catalog) =>
+      catalog.run("DELETE FROM versions WHERE key = 'large'"),
+    );
+    expect(stdout).toMatch(
+      /version \d+ of large: it is not in the catalog, and no record ended it/,
+    );
+  });
+
+  it('names an older version that was put back, its end forgotten', async () => {
+    const { stdout } = await findAltered(async (catalog) => {
+      const seq = await seqOf(catalog, 'kept');
+      await catalog.run("DELETE FROM versions WHERE key = 'kept' AND seq > ?", seq);
+      await catalog.run('UPDATE versions SET superseded_seq = NULL WHERE seq = ?', seq);
+      await catalog.run('DELETE FROM superseded WHERE seq = ?', seq);
+    });
+    expect(stdout).toMatch(
+      /version \d+: record \d+ ended it, and the catalog has it as never ended/,
+    );
+    expect(stdout).toMatch(/version \d+ of kept: it is not in the catalog, and no record ended it/);
+  });
+
+  it('names a version that was deleted and said to be ended by a record that did not', async () => {
+    const { stdout } = await findAltered(async (catalog) => {
+      const seq = await seqOf(catalog, 'large');
+      await catalog.run("DELETE FROM versions WHERE key = 'large'");
+      await catalog.run('INSERT INTO superseded VALUES (?, ?)', seq, seq + 3);
+    });
+    expect(stdout).toMatch(/version \d+: it was ended by record \d+, which does not say so/);
+  });
+
+  it('names a version that no record made', async () => {
+    const { stdout } = await findAltered((catalog) =>
+      catalog.run(`INSERT INTO versions SELECT bucket_id, 'smuggled', 3, NULL, size, etag, sha256,
+        class, owner, created_ms, manifest, attributes, epoch, manifest_mac, row_mac, billed
+        FROM versions WHERE key = 'large'`),
+    );
+    expect(stdout).toContain('version 3 of smuggled: no record made it');
+  });
+
+  it('names a stored byte that was altered', async () => {
+    const { stdout } = await findAltered(async (catalog) => {
+      const [run] = await catalog.runsOf('data', 'large');
+      if (!run) throw new Error('the object has no extent');
+      StoredExtents.ofDataFolder(copy).edit(run.id, (sealed) => flipBit(sealed, 1000));
+    });
+    expect(stdout).toMatch(/version \d+ of large: chunk 0 of extent/);
+  });
+
+  it('finds by the kept checkpoint that a whole database was put back from a backup', async () => {
+    const { stdout } = await findAltered(async () => {
+      cpSync(join(older, 'bursar.db'), join(copy, 'bursar.db'));
+    });
+    expect(stdout).toMatch(/log-checkpoint: 3\d\d records were signed, and \d+ are here/);
+  });
+
+  it('finds by a checkpoint kept elsewhere that a whole folder was put back', async () => {
+    const kept = join(place.folder, 'elsewhere');
+    writeFileSync(kept, readFileSync(join(place.data, 'log-checkpoint')));
+    expect((await verify(older)).code).toBe(0);
+    const { code, stdout } = await verify(older, '--checkpoint', kept);
+    expect(stdout).toMatch(/elsewhere: 3\d\d records were signed, and \d+ are here/);
+    expect(code).toBe(1);
+  });
+
+  it('believes no checkpoint that was altered', async () => {
+    const { stdout } = await findAltered(async () => {
+      const file = join(copy, 'log-checkpoint');
+      const [origin, , ...rest] = readFileSync(file, 'utf8').split('\n');
+      writeFileSync(file, [origin, '12', ...rest].join('\n'));
+    });
+    expect(stdout).toContain('log-checkpoint: a signature of its checkpoint is forged or damaged');
+  });
+});
