@@ -20,7 +20,7 @@ const kinds = ['sigv4a', 'http-signature', 'dpop', 'token-link', 'key-proof'];
 function isPart(value: unknown): value is KeptPart {
   if (!isObject(value)) return false;
   const { kind, jwk, thumbprint, enrolledAt, canonicalRequest, ...rest } = value;
-  const { signed, signedSha256, signature, signatureSha256, ...more } = rest;
+  const { signed, signedSha256, signature, ...more } = rest;
   return (
     Object.keys(more).length === 0 &&
     kinds.includes(kind as string) &&
@@ -30,9 +30,7 @@ function isPart(value: unknown): value is KeptPart {
     (signedSha256 === undefined
       ? isLatin1(signed)
       : signed === undefined && isDigest(signedSha256)) &&
-    (signatureSha256 === undefined
-      ? isBase64url(signature)
-      : signature === undefined && isDigest(signatureSha256)) &&
+    isBase64url(signature) &&
     (canonicalRequest === undefined || (kind === 'sigv4a' && isLatin1(canonicalRequest)))
   );
 }

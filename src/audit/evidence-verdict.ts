@@ -20,8 +20,6 @@ export interface VerifiedLink {
   by: 'gateway' | 'principal' | 'holder';
   thumbprint: string;
   enrolledAt: number | null;
-  /** False: its bearer needs no key, so only the digest of its signature is kept. */
-  isSigned: boolean;
   id: string;
   /** `tenant/name`, in whose name it acts. */
   subject: string;
@@ -79,25 +77,18 @@ function verifyParts(parts: readonly KeptPart[]): VerifiedEvidence {
   const isRequest = last.kind !== 'token-link' && last.kind !== 'key-proof';
   const expected = Number(enrolled !== null) + linkParts.length + Number(isRequest);
   demand(expected === parts.length, 'its parts are not in their order');
-  const links = verifyLinks(linkParts, isRequest);
+  const links = verifyLinks(linkParts);
   const request = isRequest ? verifyRequest(last, linkParts, links) : null;
-  const proving = parts.findLast(({ signature }) => signature !== undefined);
-  demand(proving, 'no signature is kept');
-  const { kind, thumbprint, enrolledAt = null } = proving;
+  const { kind, thumbprint, enrolledAt = null } = last;
   const covers = request?.covers ?? [];
   return { ok: true, kind, thumbprint, enrolledAt, covers, request, links, enrolled };
 }
 
-/** A signature that is not kept proves nothing, and is there for who has it. */
 function demandSignature({ kind, jwk, thumbprint, signed, signature }: KeptPart): void {
   const { crv, kty, x } = jwk;
   const members = kty === 'EC' ? { crv, kty, x, y: jwk.y } : { crv, kty, x };
   const own = hash('sha256', JSON.stringify(members), 'base64url');
   demand(own === thumbprint, `the thumbprint of the key of its ${kind} is another`);
-  if (signature === undefined) {
-    demand(kind === 'token-link', `the signature of its ${kind} is not kept`);
-    return;
-  }
   const wanted = 'what was signed is not kept, since it held a secret or was too large';
   demand(signed !== undefined, wanted);
   const isGenuine = isSigned({ kind, jwk, signed, signature });
@@ -133,7 +124,7 @@ function keyOf(jwk: KeptPart['jwk']): KeyObject | undefined {
 
 const thumbprintScheme = 'urn:ietf:params:oauth:jwk-thumbprint:sha-256:';
 
-function verifyLinks(parts: readonly KeptPart[], isRequest: boolean): VerifiedLink[] {
+function verifyLinks(parts: readonly KeptPart[]): VerifiedLink[] {
   const links: VerifiedLink[] = [];
   for (const [i, part] of parts.entries()) {
     const { header, claims } = readJws(part, 'bursar-link+jwt');
@@ -152,12 +143,9 @@ function verifyLinks(parts: readonly KeptPart[], isRequest: boolean): VerifiedLi
       demand(isOwn || header.kid === part.thumbprint, 'its first link names another key');
     }
     const boundTo = thumbprintOf((cnf as { jwk?: unknown } | undefined)?.jwk);
-    const isLast = i === parts.length - 1;
-    const isSigned = part.signature !== undefined;
-    demand(isSigned || (isLast && !isRequest), `the signature of link ${i} is not kept`);
     const by = before ? 'holder' : isOwn ? 'principal' : 'gateway';
     const { thumbprint, enrolledAt = null } = part;
-    links.push({ by, thumbprint, enrolledAt, isSigned, id: jti, subject: sub, boundTo });
+    links.push({ by, thumbprint, enrolledAt, id: jti, subject: sub, boundTo });
   }
   return links;
 }

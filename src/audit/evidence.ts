@@ -18,17 +18,16 @@ CREATE TABLE evidence (            -- what clients signed with keys of their own
 );
 `;
 
-/** As it is written. Of each pair one member is there: the text or, where that is not kept, its digest. */
+/** As it is written. What was signed is there, or where that is not kept its digest. */
 export interface KeptPart {
   kind: EvidenceKind;
   jwk: EvidenceJwk;
   thumbprint: string;
   enrolledAt?: number;
   signed?: string;
-  /** base64url, as the one below. */
+  /** base64url. */
   signedSha256?: string;
-  signature?: string;
-  signatureSha256?: string;
+  signature: string;
   /** Absent from a `sigv4a` part: it is not kept, and the string to sign has its digest. */
   canonicalRequest?: string;
 }
@@ -58,12 +57,10 @@ export function hashEvidence(text: string): string {
 
 function keep(part: SignedPart): KeptPart {
   const { kind, jwk, thumbprint, enrolledAt, signed, signature, canonicalRequest } = part;
-  const kept: KeptPart = { kind, jwk, thumbprint };
+  const kept: KeptPart = { kind, jwk, thumbprint, signature };
   if (enrolledAt !== undefined) kept.enrolledAt = enrolledAt;
   if (isKept(signed)) kept.signed = signed;
-  else kept.signedSha256 = digest(Buffer.from(signed, 'latin1'));
-  if (part.isCredential) kept.signatureSha256 = digest(Buffer.from(signature, 'base64url'));
-  else kept.signature = signature;
+  else kept.signedSha256 = hash('sha256', Buffer.from(signed, 'latin1'), 'base64url');
   if (canonicalRequest !== undefined && isKept(canonicalRequest)) {
     kept.canonicalRequest = canonicalRequest;
   }
@@ -82,10 +79,6 @@ function isKept(text: string): boolean {
   return (
     text.length <= evidenceTextBytesMax && !secretHeader.test(text) && !secretParameter.test(text)
   );
-}
-
-function digest(bytes: Uint8Array): string {
-  return hash('sha256', bytes, 'base64url');
 }
 
 /** Inside the transaction that appends the record of this index. */

@@ -1,6 +1,6 @@
 // What the links of a token prove, for the record: who signed each, and whose keys these are.
-// Invariant: a token that its bearer needs no key for is not kept whole; of its last link only the
-// digest of the signature is. Gathered once for each chain, as long as that is kept.
+// Invariant: of a token that its bearer needs no key for the last link is left out, so that nobody can
+// use what is kept. Gathered once for each chain, as long as that is kept.
 import type { Reader } from '../core/database.ts';
 import type { SignedEvidence, SignedPart } from '../core/evidence.ts';
 import { proofWindowMs } from './tokens/bounds.ts';
@@ -9,7 +9,7 @@ import type { PublicKey } from './tokens/keys.ts';
 import type { Proof } from './tokens/proof.ts';
 
 export interface LinkEvidence {
-  /** Undefined: no link proves anything without the signature of the last. */
+  /** Undefined: no link proves anything without the last. */
   ofBearer: SignedEvidence | undefined;
   /** With what a request itself shows of the key that the chain is bound to. */
   withProof(proof: Proof, key: PublicKey): SignedEvidence;
@@ -31,21 +31,21 @@ export class ChainEvidence {
   async gather(chain: Chain, token: string): Promise<LinkEvidence> {
     const parts: SignedPart[] = [];
     const isBearer = chain.boundKey === undefined;
-    for (const [i, { jws }] of readLinks(token).entries()) {
+    const links = readLinks(token);
+    for (const [i, { jws }] of (isBearer ? links.slice(0, -1) : links).entries()) {
       const key = i === 0 ? chain.issuer.key : (chain.links[i - 1]?.holder as PublicKey);
       parts.push({
         ...(await this.#describe(key, chain)),
         kind: 'token-link',
         signed: jws.signingInput,
         signature: jws.signature.toString('base64url'),
-        ...(isBearer && i === chain.links.length - 1 && { isCredential: true as const }),
       });
     }
     // The gateway's own signature proves nothing of a client.
-    const proven = parts.slice(chain.issuer.principal === undefined ? 1 : 0, -1);
+    const isProven = parts.length > (chain.issuer.principal === undefined ? 1 : 0);
     const proofKey = chain.boundKey && (await this.#describe(chain.boundKey, chain));
     const gathered: LinkEvidence = {
-      ofBearer: isBearer && proven.length > 0 ? { parts, replayableUntilMs: null } : undefined,
+      ofBearer: isBearer && isProven ? { parts, replayableUntilMs: null } : undefined,
       withProof: ({ kind, signed, signature, createdMs }, { jwk, thumbprint }) => {
         const part: SignedPart = {
           ...(proofKey ?? { jwk, thumbprint }),

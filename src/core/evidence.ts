@@ -32,8 +32,6 @@ export interface SignedPart {
   signature: string;
   /** Of `sigv4a`: what the string to sign has the digest of. */
   canonicalRequest?: string;
-  /** Is it, with what else is kept, all that it takes to act with it? Then its signature is not. */
-  isCredential?: true;
 }
 
 /** All that proves one request. */

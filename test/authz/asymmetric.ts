@@ -41,7 +41,7 @@ export function publicKeyOf(id: string, secret: string) {
 export function asymmetricAuthenticator(nowMs = exampleMs): Authenticator {
   return new Authenticator({
     findAccessKey: async (id) =>
-      id === asymmetricId ? { ...aliceKey, id, secret: null, publicKey } : undefined,
+      id === asymmetricId ? { ...aliceKey, id, secret: null, publicKey, enrolledAt: 3 } : undefined,
     nowMs: () => nowMs,
   });
 }
