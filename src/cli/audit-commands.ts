@@ -1,10 +1,7 @@
 // `bursar audit`: what auditors take away, and what is erased. Invariant: a bundle is under its name
 // only when it is whole, so that what has the name can be verified.
-import { once } from 'node:events';
-import { createWriteStream, rmSync, type WriteStream } from 'node:fs';
-import { rename } from 'node:fs/promises';
-import { finished } from 'node:stream/promises';
-import type { WriteStream as TerminalStream } from 'node:tty';
+import { open, rename, rm } from 'node:fs/promises';
+import type { WriteStream } from 'node:tty';
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
@@ -61,7 +58,7 @@ export function addAuditCommands(program: Command): void {
       const { connection, flags } = connect(command);
       const erased = await eraseRecords(connection, indexes, given);
       if (flags.json) printJson({ erased });
-      else print(`erased ${formatCount(erased.length)} records; the log verifies as before`);
+      else print(`${formatCount(erased.length)} erased; the log verifies as before`);
     });
 }
 
@@ -79,26 +76,26 @@ async function exportBundle(
   const begun = await callApi(connection, { method: 'GET', path, query: { from, to } });
   const head = begun.json as Head;
   const temporary = `${out}.partial`;
-  const file = createWriteStream(temporary);
-  const progress = new CountProgress(process.stderr as TerminalStream, 'leaves');
+  const progress = new CountProgress(process.stderr as WriteStream, 'leaves');
   let records = 0;
   try {
-    await write(file, `${begun.text}\n`);
-    for (let at = head.from; at < head.to; ) {
-      const part = await readPart(connection, [...path, String(at)], head);
-      for (const line of part.lines) {
-        await write(file, `${JSON.stringify(line)}\n`);
-        if ('opening' in line) records += 1;
+    const file = await open(temporary, 'w');
+    try {
+      await file.appendFile(`${begun.text}\n`);
+      for (let at = head.from; at < head.to; ) {
+        const { next, lines } = await readPart(connection, [...path, String(at)], head);
+        await file.appendFile(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+        records += lines.filter((line) => 'opening' in line).length;
+        at = next;
+        progress.show(at - head.from);
       }
-      at = part.next;
-      progress.show(at - head.from);
+      await file.sync();
+    } finally {
+      await file.close();
     }
-    file.end();
-    await finished(file);
     await rename(temporary, out);
   } catch (error) {
-    file.destroy();
-    rmSync(temporary, { force: true });
+    await rm(temporary, { force: true });
     if (error instanceof CommandFailure) throw error;
     throw new CommandFailure('failed', `${out}: ${messageOfFailure(error)}`, error);
   } finally {
@@ -121,11 +118,6 @@ async function readPart(connection: Connection, path: string[], { to }: Head): P
   const part = (await callApi(connection, { method: 'GET', path, query })).json as Part;
   if (Number(path.at(-1)) < part.next && part.next <= to) return part;
   throw new CommandFailure('failed', 'the gateway gave another part of the log than was asked for');
-}
-
-/** Waits while the disk is slower than the gateway. */
-async function write(file: WriteStream, text: string): Promise<void> {
-  if (!file.write(text)) await once(file, 'drain');
 }
 
 interface EraseFlags {
