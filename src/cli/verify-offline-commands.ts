@@ -1,5 +1,6 @@
 // What `bursar verify` does without a gateway: for whoever holds a receipt, a log or a bundle.
 import type { Command } from 'commander';
+import { addVerifyBundleCommand } from './verify-bundle-command.ts';
 import { addVerifyDeepCommand } from './verify-deep-command.ts';
 import { addVerifyLogCommand } from './verify-log-command.ts';
 import { addVerifyReceiptCommand } from './verify-receipt-command.ts';
@@ -10,5 +11,6 @@ export function addVerifyOfflineCommands(program: Command): void {
     program.commands.find((one) => one.name() === 'verify') ?? program.command('verify');
   addVerifyReceiptCommand(verify);
   addVerifyLogCommand(verify);
+  addVerifyBundleCommand(verify);
   addVerifyDeepCommand(verify);
 }
