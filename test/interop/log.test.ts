@@ -118,6 +118,16 @@ describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
     }
   });
 
+  it('accept the receipt of the published vectors', async () => {
+    const { receipt, key: published } = JSON.parse(
+      readFileSync('docs/formats/log-vectors.json', 'utf8'),
+    ) as { receipt: string; key: { verifier: string } };
+    const [file, keys] = [join(scratch, 'receipt'), join(scratch, 'keys')];
+    writeFileSync(file, receipt);
+    writeFileSync(keys, `${published.verifier}\n`);
+    expect(await judge('receipt', file, keys)).toMatchObject({ ok: true, index: 1 });
+  });
+
   function replace(file: string, change: (text: string) => string): void {
     const before = readFileSync(file, 'utf8');
     const after = change(before);
