@@ -163,10 +163,14 @@ function printReport(report: RebuildReport): void {
     return `${one.bucket}/${one.key}: upload ${one.id}, ${formatBytes(one.sizeBytes)}`;
   });
   printListed('extents that are not what was written', report.damagedExtents, (id) => id);
-  const { condemnedExtents: condemned, leftExtents: left } = report;
+  const { condemnedExtents: condemned, leftExtents: left, recordPacks: packs } = report;
   if (condemned > 0)
     print(`${formatCount(condemned)} extents belong to nothing: they will be swept`);
   if (left > 0) print(`${formatCount(left)} extents that nothing names were left alone`);
+  if (packs > 0) {
+    print(`${formatCount(packs)} packs of old records were left alone: without the salts in the`);
+    print('lost database nobody opens them');
+  }
   if (principals.length === 0) return;
   print(`bucket owners are members without access keys: ${principals.join(', ')}`);
   print('not restored: other principals, groups, access keys, settings of tenants, records');

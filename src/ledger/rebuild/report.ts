@@ -60,6 +60,8 @@ export interface RebuildReport {
   /** Extents that no restored object has: given to the sweeper, or left alone. */
   condemnedExtents: number;
   leftExtents: number;
+  /** Packs of archived records: left alone, since a copy of the lost database may open them. */
+  recordPacks: number;
 }
 
 export function newReport(): RebuildReport {
@@ -77,6 +79,7 @@ export function newReport(): RebuildReport {
     damagedExtents: new Listed(),
     condemnedExtents: 0,
     leftExtents: 0,
+    recordPacks: 0,
   };
 }
 

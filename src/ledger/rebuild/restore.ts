@@ -196,6 +196,10 @@ async function enterOthers(work: Work, { ledger, stores }: Target): Promise<void
   const { staging, report, discard } = work;
   const state = discard || isWhole(report) ? 'condemned' : 'left';
   for (const { store } of stores) {
+    for await (const ids of staging.listPacks(store.number)) {
+      const packs = { kind: 'enterUnnamed', store: store.number, ids, state: 'left' } as const;
+      report.recordPacks += await ledger.keepHouse(packs);
+    }
     for await (const ids of staging.listExtents(store.number)) {
       const others = { kind: 'enterUnnamed', store: store.number, ids, state } as const;
       const entered = await ledger.keepHouse(others);

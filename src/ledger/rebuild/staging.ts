@@ -5,6 +5,7 @@
 import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
 import { decodeManifest } from '../../core/manifest.ts';
 import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
+import { archiveTenant } from '../archive/pack-entry.ts';
 import type { BucketEntry, Entry, VersionEntry } from '../journal/format.ts';
 
 const schema = `
@@ -47,6 +48,10 @@ CREATE TABLE writes (              -- extents that nothing names, as their metad
   PRIMARY KEY (write_id, position)
 ) WITHOUT ROWID;
 CREATE INDEX writes_by_end ON writes (end_ms, write_id) WHERE end_ms IS NOT NULL;
+CREATE TABLE packs (               -- extents of archived records
+  id BLOB PRIMARY KEY,
+  store INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE uploads (             -- to which such extents belong
   id TEXT PRIMARY KEY,
   bucket TEXT NOT NULL,            -- tenant/name
@@ -195,6 +200,13 @@ export class Staging {
   /** All extents of a store, in pages of ids. */
   listExtents(store: number): AsyncGenerator<Buffer[]> {
     return this.#listIds('SELECT id FROM extents WHERE id > ? AND store = ? ORDER BY id LIMIT ?', [
+      store,
+    ]);
+  }
+
+  /** Those of them that have archived records, of which no journal tells. */
+  listPacks(store: number): AsyncGenerator<Buffer[]> {
+    return this.#listIds('SELECT id FROM packs WHERE id > ? AND store = ? ORDER BY id LIMIT ?', [
       store,
     ]);
   }
@@ -389,6 +401,10 @@ async function noteReplaced(tx: Tx, { seq, text }: Pick<Said, 'seq' | 'text'>): 
 async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> {
   const { id, store, trailerBytes, metadata } = extent;
   const { tenant, bucket, key, upload, extentBytes } = metadata;
+  if (tenant === archiveTenant) {
+    await tx.run('INSERT OR IGNORE INTO packs VALUES (?, ?)', id, store);
+    return;
+  }
   if (upload) {
     await tx.run(
       `INSERT INTO uploads VALUES (?, ?, ?, ?)
