@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { parseCheckpoint } from '../audit/log/checkpoint.ts';
 import { compareLog, type Tree } from '../audit/log/log-comparison.ts';
 import { parseNote } from '../audit/log/note.ts';
-import { replaceFileDurably } from '../core/durable-file.ts';
+import { renameDurably, replaceFileDurably } from '../core/durable-file.ts';
 
 const intervalMs = 1000;
 
@@ -14,22 +14,33 @@ export function readKeptCheckpoint(path: string): string | null {
   return existsSync(path) ? readFileSync(path, 'utf8') : null;
 }
 
+export interface LogNames {
+  origin: string;
+  /** What it was called before, too; null: it was never signed. */
+  known: readonly string[] | null;
+}
+
 /**
- * Why a log with this tree must not be signed; null: it extends what was kept. `origins`: all names
- * that it had, the present one first. One that was ended deliberately says nothing any more.
+ * Why a log with this tree must not be signed; null: it extends what was kept. A checkpoint of a log
+ * that was ended, deliberately or with its database, says nothing of another: it is put aside.
  */
 export async function compareWithKept(
-  kept: string,
+  path: string,
   tree: Tree,
-  origins: readonly string[],
+  { origin: own, known }: LogNames,
 ): Promise<string | null> {
+  const kept = readKeptCheckpoint(path);
+  if (kept === null) return null;
   const checkpoint = parseCheckpoint(parseNote(kept)?.text ?? '');
   if (!checkpoint) return 'the checkpoint that was kept beside the database is damaged';
   const { origin, size } = checkpoint;
-  if (!origins.includes(origin)) {
-    return `the checkpoint that was kept is of log ${origin}, which the database does not know`;
+  if (origin !== own) {
+    if (known !== null && !known.includes(origin)) {
+      return `the checkpoint that was kept is of log ${origin}, which the database does not know`;
+    }
+    renameDurably(path, `${path}.ended`);
+    return null;
   }
-  if (origin !== origins[0]) return null;
   switch (await compareLog(tree, checkpoint)) {
     case 'extends':
       return null;

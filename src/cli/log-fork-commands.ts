@@ -20,7 +20,6 @@ import { folderSource, SourceFailure, urlSource } from '../audit/verify/log-sour
 import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
 import { defaultTenant, rootPrincipal } from '../authz/identity-changes.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
-import { renameDurably } from '../core/durable-file.ts';
 import { newRequestId } from '../core/ids.ts';
 import { askSeenSize } from '../gateway/witnesses.ts';
 import { Ledger } from '../ledger/ledger.ts';
@@ -244,10 +243,6 @@ async function restartIn(
     const key = await file.add(origin);
     const kept = readKeptCheckpoint(folder.keptCheckpointFile);
     await commitRestart(ledger, key, { before, reason, kept });
-    // Of the log that was; from now on another is kept.
-    if (kept !== null) {
-      renameDurably(folder.keptCheckpointFile, `${folder.keptCheckpointFile}.before-restart`);
-    }
     return before;
   } finally {
     db.close();

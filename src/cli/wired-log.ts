@@ -10,7 +10,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
-import { compareWithKept, readKeptCheckpoint } from './kept-checkpoint.ts';
+import { compareWithKept } from './kept-checkpoint.ts';
 
 export interface LogParts {
   config: Pick<Config, 'witnesses'>;
@@ -29,12 +29,12 @@ export async function beginSigning(parts: LogParts): Promise<Witnesses> {
   const { config, folder, ledger, read, head, keys } = parts;
   const tiles = storedTiles(read);
   const size = await readLogSize(read);
-  const kept = readKeptCheckpoint(folder.keptCheckpointFile);
-  if (kept !== null) {
-    const names = (await listLogKeys(read)).map(({ key }) => key.name);
-    const reason = await compareWithKept(kept, { size, tiles }, names);
-    if (reason !== null) head.refuse(reason);
-  }
+  const names = (await listLogKeys(read)).map(({ key }) => key.name);
+  const known = names.length > 0 ? names : null;
+  const origin = names[0] ?? keys.keys[0]?.name ?? '';
+  const log = { origin, known };
+  const reason = await compareWithKept(folder.keptCheckpointFile, { size, tiles }, log);
+  if (reason !== null) head.refuse(reason);
   if (head.refusal === null) {
     await ledger.signLog(keys.keys);
     await head.waitFor(size);

@@ -166,6 +166,22 @@ describe('the checkpoint that is kept beside the database', () => {
     await expectRefused(/the first \d+ records are not those that were signed/);
   });
 
+  it('has no new database take the name of a log that is lost', async () => {
+    const named = ['--log-origin', 'log.test/one'];
+    await serve(...named);
+    await fill(1);
+    await stop();
+    for (const name of readdirSync(dataDir).filter(isDatabase)) rmSync(join(dataDir, name));
+    await serve(...named);
+    expect((await client.send('PUT', '/box')).body.toString()).toMatch(/records were signed/);
+    await stop();
+    await serve('--log-origin', 'log.test/two');
+    expect((await client.send('PUT', '/box')).status).toBe(200);
+    expect((await fetchText('/_/log/checkpoint')).text).toMatch(/^log\.test\/two\n/);
+    const ended = readFileSync(join(dataDir, 'log-checkpoint.ended'), 'utf8');
+    expect(ended).toMatch(/^log\.test\/one\n/);
+  });
+
   it('stops nothing quietly where it is damaged', async () => {
     await serve();
     await fill(1);
