@@ -22,7 +22,7 @@ import { folderSource } from '#bursar/audit/verify/log-source.js';
 import { verifyReceipt } from '#bursar/audit/verify/receipt.js';
 import type { Trust } from '#bursar/audit/verify/signed-checkpoint.js';
 import { parseVerifiers } from '#bursar/audit/verify/trusted-keys.js';
-import { callApi } from '#bursar/cli/api-client.js';
+import { type Connection, callApi } from '#bursar/cli/api-client.js';
 import { entriesOf, type Files, makeLog, signerOf } from '../audit/log/made-log.ts';
 import { Workplace } from '../cli/command.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -42,6 +42,7 @@ describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
   const log = join(scratch, 'log');
   const key = join(log, 'key');
   let gateway: ServedGateway;
+  let connection: Connection;
   let trust: Trust;
   let receipts: string[];
   /** Of the log when it was smaller. */
@@ -50,7 +51,7 @@ describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
   beforeAll(async () => {
     gateway = await startServedGateway({ args: ['--prices', 'none'] });
     const { endpoint, accessKeyId, secretAccessKey } = gateway;
-    const connection = { endpoint, accessKeyId, secretAccessKey, region: 'us-east-1' };
+    connection = { endpoint, accessKeyId, secretAccessKey, region: 'us-east-1' };
     const list = () => callApi(connection, { method: 'GET', path: ['tenants'] });
     await list();
     oldCheckpoint = join(scratch, 'old-checkpoint');
@@ -63,8 +64,7 @@ describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
     trust = { keys: keys ?? [] };
     receipts = [];
     for (const index of [1, 2, 255, 256, size - 1]) {
-      const path = ['receipts', String(index)];
-      receipts.push((await callApi(connection, { method: 'GET', path })).text);
+      receipts.push(await readReceipt(index));
     }
   });
 
@@ -73,6 +73,11 @@ describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
     await work.remove();
     rmSync(scratch, { recursive: true });
   });
+
+  async function readReceipt(index: number): Promise<string> {
+    const path = ['receipts', String(index)];
+    return (await callApi(connection, { method: 'GET', path })).text;
+  }
 
   async function exportLog(): Promise<{ size: number }> {
     const args = ['log', 'export', log, '--from', `${gateway.endpoint}/_/log`, '--json'];
@@ -110,11 +115,38 @@ describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
     expect(await verifyLog(folderSource(log), { trust })).toMatchObject({ ok: true });
   });
 
+  it('accept the log as the gateway serves it', async () => {
+    const verdict = await judge('log', `${gateway.endpoint}/_/log`, key, oldCheckpoint);
+    expect(verdict).toMatchObject({ ok: true, origin: trust.keys[0]?.name });
+  });
+
   it('accept its receipts', async () => {
     for (const text of receipts) {
       const { index } = parseProof(text) ?? {};
       expect(await judgeReceipt(text)).toMatchObject({ ok: true, index });
       expect(verifyReceipt(text, trust)).toMatchObject({ ok: true, index });
+    }
+  });
+
+  it('accept both keys while both sign, and old receipts by the old one', async () => {
+    const [before] = receipts;
+    const path = ['log', 'keys', 'rotations'];
+    await callApi(connection, { method: 'POST', path, body: { overlapSeconds: 3600 } });
+    await exportLog();
+    const lines = readFileSync(key, 'utf8').trim().split('\n');
+    expect(lines).toHaveLength(2);
+    const after = await readReceipt(300);
+    const [one, file] = [join(scratch, 'one-key'), join(scratch, 'receipt')];
+    for (const line of lines) {
+      writeFileSync(one, `${line}\n`);
+      expect(await judge('log', log, one, oldCheckpoint)).toMatchObject({
+        ok: line === lines[1],
+      });
+      expect(await judge('log', log, one)).toMatchObject({ ok: true });
+      writeFileSync(file, after);
+      expect(await judge('receipt', file, one)).toMatchObject({ ok: true, index: 300 });
+      writeFileSync(file, before as string);
+      expect(await judge('receipt', file, one)).toMatchObject({ ok: line === lines[1] });
     }
   });
 

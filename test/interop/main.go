@@ -2,7 +2,7 @@
 // entries, golang.org/x/mod/sumdb for notes, tiles and proofs, and transparency-dev/merkle for proofs
 // once more. Nothing here knows how Bursar is made, but for the leaf of a record, which is Bursar's.
 //
-//	interop log DIR KEYS [OLD-CHECKPOINT]    a folder with the log's files
+//	interop log DIR|URL KEYS [OLD-CHECKPOINT]    a folder with the log's files, or its address
 //	interop receipt FILE KEYS
 //
 // KEYS is a file with a verifier key a line, any of which may have signed. Prints one line of JSON and
