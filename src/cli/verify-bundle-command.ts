@@ -66,8 +66,8 @@ function show(found: VerifiedBundle, counts: EvidenceCounts): void {
     print(`no record here tells who erased ${unexplained.slice(0, 20).join(', ')}`);
   }
   const { proven, missing, unproven } = counts;
-  const signed = `${formatCount(proven)} with a signature of the client that is genuine`;
-  print(`${signed}, ${formatCount(missing + unproven)} with one that is not kept`);
+  const signed = `${formatCount(proven)} with a genuine signature of the client`;
+  print(`${signed}, ${formatCount(missing + unproven)} whose signature is not here`);
 }
 
 function jsonOf(

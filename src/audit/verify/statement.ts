@@ -80,7 +80,8 @@ function unsignedOf(
   evidence: Exclude<VerifiedReceipt['evidence'], { state: 'proven' }>,
 ): string {
   const asked = `that ${whoOf(record)} asked for it`;
-  if (evidence.state === 'missing') return `${asked}, since the evidence was left out`;
+  if (evidence.state === 'missing')
+    return `${asked}, since what it signed is not here (a later copy has it)`;
   if (evidence.state === 'unproven') return `${asked}, since ${evidence.why}`;
   if (record.evidence === 'none') return 'that anybody asked for it: the gateway did it by itself';
   return `${asked}, since the gateway knows the secret that proved it`;
