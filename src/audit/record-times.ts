@@ -13,7 +13,8 @@ export async function firstSince(
   timeMs: number,
 ): Promise<number> {
   const ends = await read.get<{ from: number | null; to: number | null }>(
-    'SELECT min(idx) AS "from", max(idx) AS "to" FROM records',
+    // Each by itself: both at once would read all.
+    'SELECT (SELECT min(idx) FROM records) AS "from", (SELECT max(idx) FROM records) AS "to"',
   );
   const from = ends?.from ?? 0;
   const timeOf = async (index: number): Promise<number | undefined> => {

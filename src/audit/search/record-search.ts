@@ -7,7 +7,7 @@ import type { RecordStore } from '../record-store.ts';
 import { firstSince } from '../record-times.ts';
 import { blockWidth, placesOf } from './positions.ts';
 import type { SearchIndexReader } from './search-index.ts';
-import { type FoundBy, fits, type RecordQuery, termsWanted } from './terms.ts';
+import { fits, type RecordQuery, termsWanted } from './terms.ts';
 
 /** Records behind the index that one call looks at, fitting or not. */
 const examinedMax = blockWidth;
@@ -78,8 +78,8 @@ export class RecordSearch {
     for await (const { block, bits } of blocks) {
       const begin = block * blockWidth;
       for (const place of placesOf(bits, Math.max(from - begin, 0), to - begin)) {
-        const found = await this.#store.readRecord(begin + place);
-        if (found?.opened) records.push(found.opened.record);
+        const record = await this.#readText(begin + place);
+        if (record !== undefined) records.push(record);
         if (records.length === query.limit) return begin + place + 1;
       }
     }
@@ -90,12 +90,31 @@ export class RecordSearch {
   async #findBehind(query: RecordQuery, { from, to }: Span, records: string[]): Promise<number> {
     const end = Math.min(from + examinedMax, to);
     const terms = termsWanted(query);
-    for (const { index, opened } of await this.#store.readRun(from, end - from)) {
-      if (!opened) continue;
-      if (!fits(JSON.parse(opened.record) as FoundBy, terms, query.prefix)) continue;
-      records.push(opened.record);
+    for (const { index, record } of await this.#readTexts(from, end)) {
+      if (!fits(record, terms, query.prefix)) continue;
+      records.push(record);
       if (records.length === query.limit) return index + 1;
     }
     return end;
+  }
+
+  /** undefined: it was erased. Nearly always it is new, and its text is all that it takes. */
+  async #readText(index: number): Promise<string | undefined> {
+    const sql = 'SELECT record FROM records WHERE idx = ?';
+    const row = await this.#read.get<{ record: string }>(sql, index);
+    if (row) return row.record || undefined;
+    return (await this.#store.readRecord(index))?.opened?.record;
+  }
+
+  /** Those that were not erased. */
+  async #readTexts(from: number, to: number): Promise<{ index: number; record: string }[]> {
+    const oldest = await this.#read.get<{ idx: number }>('SELECT min(idx) AS idx FROM records');
+    if (from >= (oldest?.idx ?? 0)) {
+      const sql = `SELECT idx AS "index", record FROM records
+        WHERE idx >= ? AND idx < ? AND salt IS NOT NULL ORDER BY idx`;
+      return this.#read.all(sql, from, to);
+    }
+    const run = await this.#store.readRun(from, to - from);
+    return run.flatMap(({ index, opened }) => (opened ? { index, record: opened.record } : []));
   }
 }

@@ -71,13 +71,18 @@ export function termsWanted(query: RecordQuery): string[] {
   return [...new Set(terms)];
 }
 
-/** Does a record have all of them, and a key that begins so? */
-export function fits(
-  record: FoundBy,
-  wanted: readonly string[],
-  prefix: string | undefined,
-): boolean {
+/** Does a record have all of them, and a key that begins so? `text`: canonical. */
+export function fits(text: string, wanted: readonly string[], prefix: string | undefined): boolean {
+  // Nearly all records that do not fit lack one of the words, which is seen without reading them.
+  for (const term of wanted) if (!text.includes(wordOf(term))) return false;
+  const record = JSON.parse(text) as FoundBy;
   if (prefix && !record.key?.startsWith(prefix)) return false;
   const terms = termsOf(record);
   return wanted.every((term) => terms.includes(term));
+}
+
+/** What the text of each record with this term has somewhere. */
+function wordOf(term: string): string {
+  const value = term.slice(2);
+  return term.startsWith('s:') ? value : JSON.stringify(value);
 }

@@ -1,0 +1,140 @@
+// The index follows the log in a thread of its own, and can be lost, damaged or another log's: it is
+// made anew. What was erased is in none of its bytes.
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { eraseRecords } from '#bursar/audit/erasure.js';
+import { Indexer } from '#bursar/audit/search/indexer.js';
+import { blockWidth } from '#bursar/audit/search/positions.js';
+import { RecordSearch } from '#bursar/audit/search/record-search.js';
+import { SearchIndexReader } from '#bursar/audit/search/search-index.js';
+import { SearchLog } from './search-log.ts';
+
+vi.setConfig({ testTimeout: 30_000 });
+
+let log: SearchLog;
+let failures: string[];
+
+beforeEach(async () => {
+  failures = [];
+  log = new SearchLog();
+  await log.append([{ principal: 'secret-name', key: 'secret-key/1' }, { key: 'open-key' }]);
+  await log.fill(2 * blockWidth);
+});
+afterEach(() => log.close());
+
+function open(): Promise<Indexer> {
+  return Indexer.open({
+    ...{ logPath: log.logPath, indexPath: log.indexPath, intervalMs: 10 },
+    readPart: async () => Buffer.alloc(0),
+    onError: (reason) => failures.push(reason),
+  });
+}
+
+/** Until all whole blocks are indexed. */
+async function indexed({ index }: Indexer, records: number): Promise<void> {
+  await vi.waitFor(async () => expect(await index.end()).toBe(records), { timeout: 20_000 });
+}
+
+async function countOf(index: SearchIndexReader, principal: string): Promise<number> {
+  const search = new RecordSearch({ read: log.db.tx, store: log.store, index });
+  return (await search.find({ tenant: null, principal, limit: 10 })).records.length;
+}
+
+/** Of all files of the index. */
+function bytes(): string {
+  const files = readdirSync(log.folder).filter((name) => name.startsWith('search.db'));
+  return files.map((name) => readFileSync(join(log.folder, name), 'latin1')).join('\n');
+}
+
+describe('the search index', () => {
+  it('is made of a log that is there, follows it, and goes on where it was', async () => {
+    const first = await open();
+    await indexed(first, 2 * blockWidth);
+    await log.fill(3 * blockWidth);
+    await indexed(first, 3 * blockWidth);
+    await first.close();
+    await log.fill(4 * blockWidth);
+    const second = await open();
+    expect(await second.index.end()).toBeGreaterThanOrEqual(3 * blockWidth);
+    await indexed(second, 4 * blockWidth);
+    await second.close();
+    expect(failures).toEqual([]);
+  });
+
+  it.each<[string, () => void]>([
+    ['deleted', () => rmSync(log.indexPath)],
+    ['torn', () => writeFileSync(log.indexPath, readFileSync(log.indexPath).subarray(0, 5000))],
+    ['something else', () => writeFileSync(log.indexPath, 'not an index')],
+  ])('is made anew when its file is %s', async (_how, damage) => {
+    const first = await open();
+    await indexed(first, 2 * blockWidth);
+    await first.close();
+    damage();
+    const second = await open();
+    await indexed(second, 2 * blockWidth);
+    expect(await countOf(second.index, 'secret-name')).toBe(1);
+    await second.close();
+  });
+
+  it('is made anew when the log beside it is another', async () => {
+    const first = await open();
+    await indexed(first, 2 * blockWidth);
+    await first.close();
+    const other = new SearchLog();
+    await other.append([{ principal: 'somebody-else' }]);
+    await other.fill(2 * blockWidth);
+    writeFileSync(other.indexPath, readFileSync(log.indexPath));
+    await other.index();
+    const index = new SearchIndexReader(other.indexPath);
+    const search = new RecordSearch({ read: other.db.tx, store: other.store, index });
+    const query = { tenant: null, limit: 10 };
+    expect((await search.find({ ...query, principal: 'somebody-else' })).records).toHaveLength(1);
+    index.close();
+    other.close();
+  });
+
+  it('is made anew when the log was put back from a backup and is shorter', async () => {
+    const shorter = new SearchLog();
+    await shorter.append([{ principal: 'alice' }]);
+    await log.index();
+    writeFileSync(shorter.indexPath, readFileSync(log.indexPath));
+    await shorter.index();
+    const index = new SearchIndexReader(shorter.indexPath);
+    expect(await index.end()).toBe(0);
+    index.close();
+    shorter.close();
+  });
+
+  it('has nothing of what was erased in any byte of its files, and finds all else', async () => {
+    const indexer = await open();
+    await indexed(indexer, 2 * blockWidth);
+    expect(bytes()).toContain('secret-name');
+    expect(bytes()).toContain('secret-key');
+    log.db.exec('BEGIN');
+    const act = { byIndex: 2 * blockWidth, summedEnd: 2 * blockWidth };
+    expect(await eraseRecords(log.db.tx, { tenant: 'one', indexes: [0] }, act)).toBeNull();
+    log.db.exec('COMMIT');
+    // At once, whether the index knows of it or not.
+    expect(await countOf(indexer.index, 'secret-name')).toBe(0);
+    await vi.waitFor(() => expect(bytes()).not.toMatch(/secret-(name|key)/), { timeout: 20_000 });
+    expect(await countOf(indexer.index, 'alice')).toBe(1);
+    await indexer.close();
+    expect(failures).toEqual([]);
+  });
+
+  it('does an erasure that it did not see at its next start', async () => {
+    const first = await open();
+    await indexed(first, 2 * blockWidth);
+    await first.close();
+    log.db.exec('BEGIN');
+    const act = { byIndex: 2 * blockWidth, summedEnd: 2 * blockWidth };
+    await eraseRecords(log.db.tx, { tenant: 'one', indexes: [0] }, act);
+    log.db.exec('COMMIT');
+    expect(bytes()).toContain('secret-name');
+    const second = await open();
+    await vi.waitFor(() => expect(bytes()).not.toMatch(/secret-(name|key)/), { timeout: 20_000 });
+    await second.close();
+    expect(existsSync(log.indexPath)).toBe(true);
+  });
+});
