@@ -28,7 +28,7 @@ export interface LogFile {
   isCompressed: boolean;
 }
 
-/** Some 500 partial tiles a second, which are the dearest. */
+/** Some hundred bundles a second, which are the dearest. */
 const msPerSecondMax = 200;
 const waitingMax = 200;
 /** A bundle has some 23 KiB, a full tile 8. */
