@@ -5,12 +5,7 @@ import type { Command } from 'commander';
 import { type ExportReport, exportLog, type LogTarget } from '../audit/log/log-export.ts';
 import { ed25519, type NoteKey } from '../audit/log/note.ts';
 import { LogDamage } from '../audit/log/verified-log.ts';
-import {
-  folderSource,
-  type LogSource,
-  SourceFailure,
-  urlSource,
-} from '../audit/verify/log-source.ts';
+import { type LogSource, openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { parseVerifiers } from '../audit/verify/trusted-keys.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
@@ -60,7 +55,7 @@ export function addLogExportCommand(log: Command): void {
 }
 
 async function run(place: string, from: string, flags: ExportFlags): Promise<ExportReport> {
-  const log = /^https?:\/\//.test(from) ? urlSource(from) : folderSource(from);
+  const log = openLogSource(from);
   const target = await openTarget(place, flags);
   const progress = new CountProgress(process.stderr, 'entries');
   try {

@@ -16,7 +16,7 @@ import { emptyRoot } from '../audit/log/merkle.ts';
 import { parseNote, signNote } from '../audit/log/note.ts';
 import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
 import { LogDamage, VerifiedLog } from '../audit/log/verified-log.ts';
-import { folderSource, SourceFailure, urlSource } from '../audit/verify/log-source.ts';
+import { openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
 import { defaultTenant, rootPrincipal } from '../authz/identity-changes.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
@@ -153,7 +153,7 @@ async function openCopy(
   place: string,
   keys: Parameters<typeof verifyCheckpoint>[1]['keys'],
 ): Promise<{ size: number; tiles: VerifiedLog }> {
-  const source = /^https?:\/\//.test(place) ? urlSource(place) : folderSource(place);
+  const source = openLogSource(place);
   try {
     const note = (await source.read('checkpoint'))?.toString();
     if (note === undefined) throw new LogDamage('it has no checkpoint');

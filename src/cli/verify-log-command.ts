@@ -5,12 +5,7 @@ import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { Checkpoint } from '../audit/log/checkpoint.ts';
 import { verifyLog } from '../audit/verify/log.ts';
-import {
-  folderSource,
-  type LogSource,
-  SourceFailure,
-  urlSource,
-} from '../audit/verify/log-source.ts';
+import { openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import {
   type SignedCheckpoint,
   type Trust,
@@ -50,7 +45,7 @@ async function verifyPlace(place: string, flags: LogFlags): Promise<void> {
   const progress = new CountProgress(process.stderr, 'entries verified');
   const findings: string[] = [];
   const found = await refusing(() =>
-    verifyLog(openSource(place), {
+    verifyLog(openLogSource(place), {
       ...{ trust, kept },
       onProgress: (entries) => progress.show(entries),
       onFinding: (finding) => {
@@ -81,10 +76,6 @@ function conclude(found: SignedCheckpoint, kept: readonly Checkpoint[], asJson: 
   for (const one of kept) print(`it begins with the ${formatCount(one.size)} entries of before`);
   if (kept.length > 0) return;
   print('nothing was compared with before: keep its checkpoint (--keep) for the next time');
-}
-
-function openSource(place: string): LogSource {
-  return /^https?:\/\//.test(place) ? urlSource(place) : folderSource(place);
 }
 
 /** What was kept counts even if its key was revoked since: it is the verifier's own. */

@@ -20,6 +20,11 @@ const answerMsMax = 30_000;
 const triesMax = 4;
 const firstPauseMs = 200;
 
+/** An address (`http:`, `https:`), or else a folder. */
+export function openLogSource(place: string): LogSource {
+  return /^https?:\/\//.test(place) ? urlSource(place) : folderSource(place);
+}
+
 export function folderSource(folder: string): LogSource {
   return { read: (path) => readBounded(join(folder, path)) };
 }
