@@ -2,9 +2,8 @@
 // that is put back from a backup is found to be older than what was signed. Invariants: the file is
 // whole or as it was before; it never runs ahead of what was durable when it was signed.
 import { existsSync, readFileSync } from 'node:fs';
-import { parseCheckpoint } from '../audit/log/checkpoint.ts';
+import { checkpointOf } from '../audit/log/checkpoint.ts';
 import { compareLog, type Tree } from '../audit/log/log-comparison.ts';
-import { parseNote } from '../audit/log/note.ts';
 import { renameDurably, replaceFileDurably } from '../core/durable-file.ts';
 
 const intervalMs = 1000;
@@ -31,7 +30,7 @@ export async function compareWithKept(
 ): Promise<string | null> {
   const kept = readKeptCheckpoint(path);
   if (kept === null) return null;
-  const checkpoint = parseCheckpoint(parseNote(kept)?.text ?? '');
+  const checkpoint = checkpointOf(kept);
   if (!checkpoint) return 'the checkpoint that was kept beside the database is damaged';
   const { origin, size } = checkpoint;
   if (origin !== own) {

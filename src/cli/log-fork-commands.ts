@@ -3,7 +3,7 @@
 // first changes nothing; the second leaves every record where it is, and is one itself.
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import { parseCheckpoint, renderCheckpoint } from '../audit/log/checkpoint.ts';
+import { checkpointOf, renderCheckpoint } from '../audit/log/checkpoint.ts';
 import { listCosigned } from '../audit/log/cosignatures.ts';
 import {
   type ForkReport,
@@ -13,7 +13,7 @@ import {
 } from '../audit/log/fork-report.ts';
 import { listLogKeys } from '../audit/log/log-keys.ts';
 import { emptyRoot } from '../audit/log/merkle.ts';
-import { parseNote, signNote } from '../audit/log/note.ts';
+import { signNote } from '../audit/log/note.ts';
 import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
 import { LogDamage, VerifiedLog } from '../audit/log/verified-log.ts';
 import { openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
@@ -118,7 +118,7 @@ async function findFork(
 
 /** Its root alone is compared: who altered it would find a fork that is none. */
 function readSighting(by: string, note: string, origin: string): Sighting {
-  const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '');
+  const checkpoint = checkpointOf(note);
   if (!checkpoint) throw new CommandFailure('failed', `${by} is no checkpoint`);
   if (checkpoint.origin !== origin) {
     const message = `${by} is of log ${checkpoint.origin}, and the one here is ${origin}`;
@@ -256,7 +256,7 @@ async function commitRestart(
   key: Awaited<ReturnType<LogKeyFile['add']>>,
   { before, reason, kept }: { before: string; reason: string; kept: string | null },
 ): Promise<void> {
-  const signed = kept === null ? undefined : parseCheckpoint(parseNote(kept)?.text ?? '');
+  const signed = kept === null ? undefined : checkpointOf(kept);
   const result = await ledger.commit({
     change: { kind: 'rotateLogKey', key, retireMs: 0 },
     charge: null,

@@ -3,8 +3,7 @@
 // before the checkpoint that covers it is signed, so who asks for its receipt may have to wait. A log
 // that others have seen to be longer, or another, has no checkpoint, and nothing is written to it.
 // Specification: C2SP tlog-checkpoint.
-import { type Checkpoint, parseCheckpoint } from '../audit/log/checkpoint.ts';
-import { parseNote } from '../audit/log/note.ts';
+import { type Checkpoint, checkpointOf } from '../audit/log/checkpoint.ts';
 import { Refusal } from '../core/errors.ts';
 
 interface Waiting {
@@ -62,7 +61,7 @@ export class LogHead {
 
   /** Takes a signed note with cosignatures that were verified. */
   receiveCosigned(note: string): void {
-    const checkpoint = checkpointOf(note);
+    const checkpoint = ourCheckpoint(note);
     if (checkpoint.size > this.size) throw new Error('what is cosigned was never signed');
     this.#cosigned = { note, checkpoint };
   }
@@ -92,7 +91,7 @@ export class LogHead {
   /** Takes a note that is signed anew. A shorter log than before is a bug. */
   receive(note: string): void {
     if (this.#refusal !== null) return;
-    const checkpoint = checkpointOf(note);
+    const checkpoint = ourCheckpoint(note);
     if (checkpoint.size < this.size) throw new Error('the log became shorter');
     this.#note = note;
     this.#checkpoint = checkpoint;
@@ -126,8 +125,8 @@ export class LogHead {
   }
 }
 
-function checkpointOf(note: string): Checkpoint {
-  const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '');
+function ourCheckpoint(note: string): Checkpoint {
+  const checkpoint = checkpointOf(note);
   if (!checkpoint) throw new Error('a signed note that is no checkpoint');
   return checkpoint;
 }

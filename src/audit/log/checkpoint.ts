@@ -1,6 +1,7 @@
 // The text of a checkpoint: whose log, how many leaves, and the root above them (C2SP
 // tlog-checkpoint). It holds no time, so the same log always has the same checkpoint.
 import { hashBytes } from './merkle.ts';
+import { parseNote } from './note.ts';
 
 export interface Checkpoint {
   origin: string;
@@ -23,4 +24,10 @@ export function parseCheckpoint(text: string): Checkpoint | undefined {
   if (!/^(0|[1-9][0-9]{0,15})$/.test(digits) || !Number.isSafeInteger(size)) return undefined;
   if (root.length !== hashBytes || root.toString('base64') !== base64) return undefined;
   return { origin, size, root };
+}
+
+/** What a signed note says of a log; undefined: nothing. No signature is verified. */
+export function checkpointOf(note: string): Checkpoint | undefined {
+  const parsed = parseNote(note);
+  return parsed && parseCheckpoint(parsed.text);
 }

@@ -1,8 +1,7 @@
 // The newest checkpoint that each witness has cosigned, kept in the database so that receipts carry
 // it after a restart as well. Invariant: what is here was verified when it came.
 import type { Reader, Tx } from '../../core/database.ts';
-import { type Checkpoint, parseCheckpoint } from './checkpoint.ts';
-import { parseNote } from './note.ts';
+import { type Checkpoint, checkpointOf } from './checkpoint.ts';
 
 export const cosignatureSchema = `
 CREATE TABLE log_cosignatures (    -- the newest of each witness
@@ -35,7 +34,7 @@ export async function listCosigned(read: Reader): Promise<CosignedNote[]> {
 }
 
 function readCheckpoint(note: string): Checkpoint {
-  const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '');
+  const checkpoint = checkpointOf(note);
   if (!checkpoint) throw new Error('a cosigned note that is no checkpoint');
   return checkpoint;
 }

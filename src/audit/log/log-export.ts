@@ -5,9 +5,8 @@
 import { inParallel } from '../../core/in-parallel.ts';
 import type { LogSource } from '../verify/log-source.ts';
 import { type Trust, verifyCheckpoint } from '../verify/signed-checkpoint.ts';
-import { type Checkpoint, parseCheckpoint } from './checkpoint.ts';
+import { type Checkpoint, checkpointOf } from './checkpoint.ts';
 import { rootOf, tileHeight, tileWidth } from './merkle.ts';
-import { parseNote } from './note.ts';
 import { pathOfTile } from './tile-path.ts';
 import { LogDamage, type VerifiedFile, VerifiedLog } from './verified-log.ts';
 
@@ -74,7 +73,7 @@ export async function exportLog(options: ExportOptions): Promise<ExportReport> {
 async function readCheckpoint(target: LogTarget): Promise<Checkpoint | undefined> {
   const note = (await target.read('checkpoint'))?.toString();
   if (note === undefined) return undefined;
-  const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '');
+  const checkpoint = checkpointOf(note);
   if (!checkpoint) throw new LogDamage('the checkpoint that was exported before is damaged');
   return checkpoint;
 }
