@@ -36,8 +36,8 @@ export interface EraseRecords {
 
 /** Why nothing was erased: of the first record that cannot be. */
 export interface ErasureFault {
-  code: 'NoSuchRecord' | 'RecordErased' | 'InUse' | 'ConditionalRequestConflict';
-  index: number;
+  code: 'NoSuchRecord' | 'RecordErased' | 'InUse' | 'ServiceUnavailable';
+  message: string;
 }
 
 /**
@@ -51,12 +51,18 @@ export async function eraseRecords(
 ): Promise<ErasureFault | null> {
   for (const index of indexes) {
     const kept = await readKept(tx, index);
-    if (kept?.tenant !== tenant) return { code: 'NoSuchRecord', index };
-    if (kept.isErased) return { code: 'RecordErased', index };
-    const act = await tx.get('SELECT 1 FROM erasures WHERE by_idx = ? LIMIT 1', index);
+    if (kept?.tenant !== tenant) {
+      return { code: 'NoSuchRecord', message: `Record ${index} is none of ${tenant}'s own.` };
+    }
+    if (kept.isErased)
+      return { code: 'RecordErased', message: `Record ${index} is erased already.` };
     // What was erased, by whom and why, stays.
-    if (act) return { code: 'InUse', index };
-    if (index >= summedEnd) return { code: 'ConditionalRequestConflict', index };
+    const act = await tx.get('SELECT 1 FROM erasures WHERE by_idx = ? LIMIT 1', index);
+    if (act) return { code: 'InUse', message: `Record ${index} is that of an erasure.` };
+    if (index >= summedEnd) {
+      const message = `What record ${index} charged is not added up yet; try again in a moment.`;
+      return { code: 'ServiceUnavailable', message };
+    }
   }
   for (const index of new Set(indexes)) {
     await tx.run("UPDATE records SET salt = NULL, record = '' WHERE idx = ?", index);

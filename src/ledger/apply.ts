@@ -195,7 +195,7 @@ async function erase(tx: Tx, erasure: EraseRecords, byIndex: number): Promise<Ou
   const summedEnd = await nextUnsummed(tx);
   const fault = await eraseRecords(tx, erasure, { byIndex, summedEnd });
   if (!fault) return { ok: true, storage: noStorage, result: null };
-  return { ok: false, code: fault.code, fields: { index: String(fault.index) } };
+  return { ok: false, code: fault.code, fields: { message: fault.message } };
 }
 
 async function setLimits(

@@ -75,7 +75,8 @@ async function commitEntry(ledger: Ledger, entry: NativeEntry): Promise<{ index:
     ...provenBy(signedOf(entry), draftOf(entry)),
   });
   if (result.ok) return { index: result.index };
-  throw new Refusal(result.code, { fields: result.fields ?? {} });
+  const { message, ...fields } = result.fields ?? {};
+  throw new Refusal(result.code, message === undefined ? { fields } : { message, fields });
 }
 
 /** Who enrols a key has signed that with it, whoever asks for it. */
