@@ -145,6 +145,11 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   };
   const limits = await openLimits(parts);
   metrics = new Metrics({ open: () => limits.desk.open });
+  metrics.watchLog({
+    isSigned: () => log.refusal === null,
+    size: () => log.size,
+    cosigned: () => witnesses.state(),
+  });
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });

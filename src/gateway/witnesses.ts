@@ -86,7 +86,7 @@ export class Witnesses {
   static async open(options: WitnessesOptions, firstMs: number): Promise<Witnesses> {
     const witnesses = new Witnesses(options);
     await witnesses.#load();
-    await witnesses.#runRound(firstMs);
+    await witnesses.#runRound(firstMs).catch(options.onError);
     witnesses.#schedule();
     return witnesses;
   }
@@ -133,7 +133,10 @@ export class Witnesses {
     // Between three quarters of it and all, so that gateways do not come together.
     this.#timer = setTimeout(
       () => {
-        this.#round = this.#runRound().then(() => this.#schedule(), this.#options.onError);
+        const { onError } = this.#options;
+        this.#round = this.#runRound()
+          .catch(onError)
+          .then(() => this.#schedule());
       },
       intervalMs * (0.75 + Math.random() / 4),
     );

@@ -30,6 +30,42 @@ export class Metrics {
     });
   }
 
+  /** The audit log, asked when somebody reads. What witnesses are called stands in the log as well. */
+  watchLog(log: {
+    isSigned(): boolean;
+    size(): number;
+    cosigned(): readonly { name: string; cosignedSize: number | null }[];
+  }): void {
+    const registers = [this.#registry];
+    new Gauge({
+      name: 'bursar_log_signed',
+      help: '1: the audit log is signed. 0: it is not, and writes are refused.',
+      registers,
+      collect() {
+        this.set(log.isSigned() ? 1 : 0);
+      },
+    });
+    new Gauge({
+      name: 'bursar_log_records',
+      help: 'Records of the audit log that are signed for.',
+      registers,
+      collect() {
+        this.set(log.size());
+      },
+    });
+    new Gauge({
+      name: 'bursar_log_cosigned_records',
+      help: 'Records of the newest checkpoint that the witness cosigned.',
+      labelNames: ['witness'],
+      registers,
+      collect() {
+        for (const { name, cosignedSize } of log.cosigned()) {
+          this.set({ witness: name }, cosignedSize ?? 0);
+        }
+      },
+    });
+  }
+
   countAlarm(percent: number): void {
     this.#alarms.inc({ percent: String(percent) });
   }

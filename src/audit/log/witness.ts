@@ -27,8 +27,8 @@ export function parseWitness(text: string): Witness {
     throw new Error('must be "VERIFIER URL": the verifier key of a witness, and where it is asked');
   }
   const url = URL.canParse(address) ? new URL(address) : undefined;
-  if (!url || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
-    throw new Error('must end in the http or https URL of the witness');
+  if (!url || !/^https?:$/.test(url.protocol) || url.href !== url.origin + url.pathname) {
+    throw new Error('must end in the http or https URL of the witness, without a user or a query');
   }
   return { key, url: url.href.replace(/\/+$/, '') };
 }
