@@ -235,7 +235,7 @@ function parseHead(line: string): BundleHead | undefined {
 }
 
 function parseRecord(line: string): BundleRecord | undefined {
-  const match = /^\{"index":(\d{1,16}),(?:"erasedBy":(\d{1,16})|"opening":(\{.*\}))\}$/.exec(line);
+  const match = /^\{"index":(\d{1,16}),(?:"erasedBy":(\d{1,16})|"opening":(\{.*\}))\}$/s.exec(line);
   if (!match) return undefined;
   const index = Number(match[1]);
   if (match[2] !== undefined) return { index, opening: null, erasedBy: Number(match[2]) };
