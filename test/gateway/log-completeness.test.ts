@@ -1,0 +1,415 @@
+// Nothing that a known sender asks for goes unrecorded: each S3 operation and each route of the native
+// API is called once so that it is allowed and once so that it is refused, and the record of each call
+// is found. What is added to either and not to this file fails here.
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createKeyProof } from '#bursar/authz/tokens/key-proof.js';
+import { generatePrivateKey } from '#bursar/authz/tokens/keys.js';
+import {
+  type Answer,
+  as,
+  callNative,
+  elementOf,
+  exchange,
+  type Message,
+  newPrincipal,
+  send,
+  startEmbeddedTarget,
+  type Target,
+} from '../protocol/target.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+let target: Target;
+/** Of cms, with a bucket `raw`. */
+let alice: Target;
+/** Of another tenant, and of the same: neither may do anything there. */
+let eve: Target;
+let bob: Target;
+/** What earlier answers said, for later calls. */
+const said: Record<string, string> = {};
+
+beforeAll(async () => {
+  target = await startEmbeddedTarget();
+  for (const name of ['cms', 'atlas']) await callNative(target, 'POST', '/_/v1/tenants', { name });
+  alice = as(target, await newPrincipal(target, { tenant: 'cms', name: 'alice' }));
+  bob = as(target, await newPrincipal(target, { tenant: 'cms', name: 'bob' }));
+  eve = as(target, await newPrincipal(target, { tenant: 'atlas', name: 'eve' }));
+});
+
+afterAll(() => target?.stop());
+
+interface Call {
+  /** Which operation, allowed or refused. */
+  title: string;
+  answer: Answer;
+}
+
+interface Recorded {
+  index: number;
+  requestId: string;
+  action: string;
+  status: number;
+  error?: string;
+}
+
+/** By request: each call has the record of what it was answered with. */
+async function expectRecords(calls: readonly Call[]): Promise<Map<string, Recorded>> {
+  const found = new Map<string, Recorded>();
+  let cursor: string | undefined;
+  const readMore = async (): Promise<string[]> => {
+    for (;;) {
+      const query = [['limit', '1000'] as const, ...(cursor ? [['cursor', cursor] as const] : [])];
+      const page = await callNative(target, 'GET', '/_/v1/records', undefined, query);
+      for (const record of page.records) found.set(record.requestId, record);
+      const last = page.records.at(-1);
+      if (last) cursor = String(last.index);
+      if (page.next === null) break;
+      cursor = page.next;
+    }
+    return calls.filter(({ answer }) => !found.has(idOf(answer))).map(({ title }) => title);
+  };
+  await expect.poll(readMore, { timeout: 20_000 }).toEqual([]);
+  for (const { title, answer } of calls) {
+    const record = found.get(idOf(answer));
+    // An answer to HEAD does not say its code.
+    const code = answer.status < 400 ? undefined : (codeOf(answer) ?? expect.any(String));
+    expect([title, record?.status, record?.error]).toEqual([title, answer.status, code]);
+  }
+  return found;
+}
+
+/** Of the native API only problems tell it; the index of the record does it as well. */
+function idOf({ headers }: Answer): string {
+  const id = headers['x-amz-request-id'];
+  if (id === undefined) throw new Error('an answer without its request id');
+  return id;
+}
+
+function codeOf({ code, text, headers }: Answer): string | undefined {
+  if (code !== undefined) return code;
+  return headers['content-type']?.includes('json') ? JSON.parse(text).code : undefined;
+}
+
+/** In an order in which each can be done. */
+const s3: Record<string, (bucket: string) => Message> = {
+  createBucket: (bucket) => ({ method: 'PUT', path: `/${bucket}` }),
+  headBucket: (bucket) => ({ method: 'HEAD', path: `/${bucket}` }),
+  listBuckets: () => ({ method: 'GET', path: '/' }),
+  getBucketLocation: (bucket) => on(bucket, 'location'),
+  putBucketPolicy: (bucket) => ({ ...on(bucket, 'policy', 'PUT'), body: policyOf(bucket) }),
+  getBucketPolicy: (bucket) => on(bucket, 'policy'),
+  getBucketPolicyStatus: (bucket) => on(bucket, 'policyStatus'),
+  deleteBucketPolicy: (bucket) => on(bucket, 'policy', 'DELETE'),
+  putObject: (bucket) => ({ method: 'PUT', path: `/${bucket}/k`, body: 'body' }),
+  getObject: (bucket) => ({ method: 'GET', path: `/${bucket}/k` }),
+  getObjectTagging: (bucket) => on(`${bucket}/k`, 'tagging'),
+  copyObject: (bucket) => ({
+    ...{ method: 'PUT', path: `/${bucket}/copy` },
+    headers: { 'x-amz-copy-source': `${bucket}/k` },
+  }),
+  listObjects: (bucket) => ({ method: 'GET', path: `/${bucket}` }),
+  listObjectsV2: (bucket) => ({ ...on(bucket, 'list-type'), query: [['list-type', '2']] }),
+  createMultipartUpload: (bucket) => on(`${bucket}/big`, 'uploads', 'POST'),
+  listMultipartUploads: (bucket) => on(bucket, 'uploads'),
+  uploadPart: (bucket) => ({ method: 'PUT', path: `/${bucket}/big`, query: part(1), body: 'part' }),
+  uploadPartCopy: (bucket) => ({
+    ...{ method: 'PUT', path: `/${bucket}/big`, query: part(2) },
+    headers: { 'x-amz-copy-source': `${bucket}/k` },
+  }),
+  listParts: (bucket) => ({ method: 'GET', path: `/${bucket}/big`, query: part() }),
+  completeMultipartUpload: (bucket) => ({
+    ...{ method: 'POST', path: `/${bucket}/big`, query: part() },
+    body:
+      '<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>' +
+      `<ETag>${said.etag}</ETag></Part></CompleteMultipartUpload>`,
+  }),
+  abortMultipartUpload: (bucket) => ({
+    ...{ method: 'DELETE', path: `/${bucket}/other` },
+    query: [['uploadId', said.other ?? '']],
+  }),
+  deleteObject: (bucket) => ({ method: 'DELETE', path: `/${bucket}/k` }),
+  deleteObjects: (bucket) => ({
+    ...on(bucket, 'delete', 'POST'),
+    body: '<Delete><Object><Key>copy</Key></Object><Object><Key>big</Key></Object></Delete>',
+  }),
+  deleteBucket: (bucket) => ({ method: 'DELETE', path: `/${bucket}` }),
+};
+
+function on(path: string, name: string, method = 'GET'): Message {
+  return { method, path: `/${path}`, query: [[name, '']] };
+}
+
+function part(number?: number): [string, string][] {
+  const upload: [string, string] = ['uploadId', said.upload ?? ''];
+  return number === undefined ? [upload] : [['partNumber', String(number)], upload];
+}
+
+function policyOf(bucket: string): string {
+  const Resource = `arn:aws:s3:::${bucket}/public/*`;
+  const rule = { Effect: 'Allow', Principal: '*', Action: 's3:GetObject', Resource };
+  return JSON.stringify({ Version: '2012-10-17', Statement: [rule] });
+}
+
+describe('S3', () => {
+  it('has each operation that routes lead to in this file', () => {
+    const source = readFileSync('src/gateway/routes.ts', 'utf8');
+    const routed = [...source.matchAll(/operation: (\w+) ?[,}]/g)].map(([, name]) => name);
+    expect(routed.length).toBeGreaterThan(20);
+    expect([...new Set(routed)].sort()).toEqual(Object.keys(s3).sort());
+  });
+
+  it('leaves a record of each operation, allowed or refused', async () => {
+    const calls: Call[] = [];
+    for (const [name, messageOf] of Object.entries(s3)) {
+      if (name === 'abortMultipartUpload') {
+        const begun = await send(alice, on('raw/other', 'uploads', 'POST'));
+        said.other = elementOf(begun.text, 'UploadId') ?? '';
+      }
+      const message = messageOf('raw');
+      const refused = await refuse(name, message);
+      calls.push({ title: `${name} refused`, answer: refused });
+      const answer = await send(alice, message);
+      expect([name, answer.status]).toEqual([name, expect.toSatisfy((one) => one < 300)]);
+      calls.push({ title: `${name} allowed`, answer });
+      if (name === 'createMultipartUpload') said.upload = elementOf(answer.text, 'UploadId') ?? '';
+      if (name === 'uploadPart') said.etag = answer.headers.etag?.replaceAll('"', '') ?? '';
+      if (message.method !== 'GET' && message.method !== 'HEAD') {
+        expect([name, refused.headers['x-bursar-receipt']]).toEqual([name, expect.any(String)]);
+        expect([name, answer.headers['x-bursar-receipt']]).toEqual([name, expect.any(String)]);
+      }
+    }
+    await expectRecords(calls);
+  });
+
+  it('leaves a record of what is no operation of its own, and of a list with one that is denied', async () => {
+    await send(alice, { method: 'PUT', path: '/raw' });
+    await send(alice, { method: 'PUT', path: '/raw/a/1', body: 'x' });
+    await callNative(target, 'PUT', '/_/v1/tenants/cms/grants/some', {
+      ...{ effect: 'allow', subjects: ['principal:cms/bob'], actions: ['s3:DeleteObject'] },
+      ...{ bucket: 'raw', prefix: 'a/' },
+    });
+    const list = ['a/1', 'b/1'].map((key) => `<Object><Key>${key}</Key></Object>`).join('');
+    const asked = { ...on('raw', 'delete', 'POST'), body: `<Delete>${list}</Delete>` };
+    const answer = await send(bob, asked);
+    expect(answer.status).toBe(200);
+    const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
+      ['principal', 'cms/bob'],
+      ['action', 's3:DeleteObject'],
+    ]);
+    const ofIt = records.filter(
+      ({ requestId }: Recorded) => requestId === answer.headers['x-amz-request-id'],
+    );
+    expect(ofIt).toHaveLength(2);
+    expect(ofIt).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ key: 'a/1', status: 200 }),
+        expect.objectContaining({ key: 'b/1', status: 403, error: 'AccessDenied' }),
+      ]),
+    );
+    const odd = await send(alice, { method: 'PATCH', path: '/raw/k' });
+    const unknown = await send(alice, on('raw', 'replication', 'PUT'));
+    const found = await expectRecords([
+      { title: 'PATCH', answer: odd },
+      { title: 'PUT replication', answer: unknown },
+    ]);
+    expect(found.get(idOf(odd))?.action).toBe('s3:Unknown');
+  });
+});
+
+/** By who may not; where everybody may, for what nobody may. */
+async function refuse(name: string, message: Message): Promise<Answer> {
+  const refused: Record<string, Message> = {
+    createBucket: { ...message, path: '/atlas:raw' },
+    listBuckets: { ...message, query: [['max-buckets', 'x']] },
+  };
+  const answer = await send(bob, refused[name] ?? message);
+  expect([name, answer.status]).toEqual([name, expect.toSatisfy((one) => one >= 400)]);
+  return answer;
+}
+
+interface NativeCall {
+  method: string;
+  path: string;
+  body?: object | undefined;
+  /** A refusal of the call is as good: what it needs is not here. */
+  mayFail?: true;
+  /** Takes from the answer what later calls need. */
+  // biome-ignore lint/suspicious/noExplicitAny: JSON is whatever the schema says.
+  keep?: (json: any) => void;
+}
+
+const cms = '/_/v1/tenants/cms';
+const carol = `${cms}/principals/carol`;
+const get = (path: string): NativeCall => ({ method: 'GET', path });
+const remove = (path: string): NativeCall => ({ method: 'DELETE', path });
+const put = (path: string, body: object): NativeCall => ({ method: 'PUT', path, body });
+const patch = (path: string, body: object): NativeCall => ({ method: 'PATCH', path, body });
+const post = (path: string, body?: object): NativeCall => ({ method: 'POST', path, body });
+const grant = { effect: 'allow', subjects: ['principal:cms/carol'], actions: ['s3:GetObject'] };
+const hook = { url: 'https://hooks.example.org/bursar' };
+const key = generatePrivateKey('EdDSA');
+const mapping = { pathPrefix: '/raw', principals: { 1: 'carol' }, groups: {} };
+
+/** In an order in which each can be done, by an operator. */
+const native: Record<string, () => NativeCall> = {
+  CreateTenant: () => post('/_/v1/tenants', { name: 'lhcb' }),
+  ListTenants: () => get('/_/v1/tenants'),
+  GetTenant: () => get('/_/v1/tenants/lhcb'),
+  UpdateTenant: () => patch('/_/v1/tenants/lhcb', { membersCreateBuckets: false }),
+  DeleteTenant: () => remove('/_/v1/tenants/lhcb'),
+  CreateGroup: () => post(`${cms}/groups`, { name: 'muons' }),
+  ListGroups: () => get(`${cms}/groups`),
+  GetGroup: () => get(`${cms}/groups/muons`),
+  CreatePrincipal: () => post(`${cms}/principals`, { name: 'carol' }),
+  ListPrincipals: () => get(`${cms}/principals`),
+  GetPrincipal: () => get(carol),
+  UpdatePrincipal: () => patch(carol, { groups: ['muons'] }),
+  CreateAccessKey: () => ({
+    ...post(`${carol}/access-keys`, {}),
+    keep: ({ accessKeyId }) => {
+      said.accessKey = accessKeyId;
+    },
+  }),
+  ListAccessKeys: () => get(`${carol}/access-keys`),
+  GetAccessKey: () => get(`${carol}/access-keys/${said.accessKey}`),
+  UpdateAccessKey: () => patch(`${carol}/access-keys/${said.accessKey}`, { active: false }),
+  DeleteAccessKey: () => remove(`${carol}/access-keys/${said.accessKey}`),
+  CreatePublicKey: () => {
+    const asked = { audience: target.endpoint, principal: 'cms/carol', nowMs: Date.now() };
+    const proof = createKeyProof(key, asked);
+    return post(`${carol}/public-keys`, { jwk: key.publicKey.jwk, proof });
+  },
+  ListPublicKeys: () => get(`${carol}/public-keys`),
+  GetPublicKey: () => get(`${carol}/public-keys/${key.publicKey.thumbprint}`),
+  UpdatePublicKey: () =>
+    patch(`${carol}/public-keys/${key.publicKey.thumbprint}`, { active: false }),
+  DeletePublicKey: () => remove(`${carol}/public-keys/${key.publicKey.thumbprint}`),
+  PutIssuer: () =>
+    put(`${cms}/issuers/iam`, { url: 'https://iam.example.org', audience: 'bursar', mapping }),
+  GetIssuer: () => get(`${cms}/issuers/iam`),
+  ListIssuers: () => get(`${cms}/issuers`),
+  DeleteIssuer: () => remove(`${cms}/issuers/iam`),
+  PutGrant: () => put(`${cms}/grants/g`, grant),
+  GetGrant: () => get(`${cms}/grants/g`),
+  ListGrants: () => get(`${cms}/grants`),
+  DeleteGrant: () => remove(`${cms}/grants/g`),
+  PutMount: () => put(`${cms}/mounts/mounted`, { bucketTenant: 'atlas', bucket: 'data' }),
+  GetMount: () => get(`${cms}/mounts/mounted`),
+  ListMounts: () => get(`${cms}/mounts`),
+  DeleteMount: () => remove(`${cms}/mounts/mounted`),
+  GetBucket: () => get(`${cms}/buckets/raw`),
+  UpdateBucket: () => patch(`${cms}/buckets/raw`, { recordReads: 'prompt' }),
+  DeletePrincipal: () => remove(carol),
+  DeleteGroup: () => remove(`${cms}/groups/muons`),
+  CreateToken: () => ({
+    ...post('/_/v1/tokens', { scope: 'storage.read:/first', expiresIn: 3600 }),
+    keep: ({ jti }) => {
+      said.jti = jti;
+    },
+  }),
+  ListTokens: () => get('/_/v1/tokens'),
+  GetToken: () => get(`/_/v1/tokens/${said.jti}`),
+  RevokeToken: () => remove(`/_/v1/tokens/${said.jti}`),
+  CreateShare: () => ({
+    ...post('/_/v1/shares', { bucket: 'first', key: 'k', expiresIn: 3600 }),
+    keep: ({ id }) => {
+      said.share = id;
+    },
+  }),
+  ListShares: () => get('/_/v1/shares'),
+  RevokeShare: () => remove(`/_/v1/shares/${said.share}`),
+  Explain: () => post('/_/v1/explain', { principal: 'cms/alice', action: 'bursar:WhoAmI' }),
+  WhoAmI: () => get('/_/v1/whoami'),
+  SearchRecords: () => get('/_/v1/records'),
+  BeginBundle: () => get(`${cms}/bundle`),
+  ReadBundle: () => ({ ...get(`${cms}/bundle/0`), mayFail: true }),
+  EraseRecords: () => post(`${cms}/erasures`, { indexes: [Number(said.index)], reason: 'a test' }),
+  GetReceipt: () => get('/_/v1/receipts/0'),
+  GetLog: () => get('/_/v1/log'),
+  ListLogKeys: () => get('/_/v1/log/keys'),
+  RotateLogKey: () => post('/_/v1/log/keys/rotations', { overlapSeconds: 60 }),
+  RevokeLogKey: () => remove(`/_/v1/log/keys/${said.logKey}`),
+  ListUsage: () => get('/_/v1/usage'),
+  GetUsage: () => get('/_/v1/usage/tenant:cms'),
+  BreakDownUsage: () => get('/_/v1/usage/tenant:cms/by/day'),
+  PutLimit: () => put('/_/v1/limits/tenant:cms', { requests: { total: 1_000_000 } }),
+  PatchLimit: () => patch('/_/v1/limits/tenant:cms', { requests: { day: 1_000_000 } }),
+  GetLimit: () => get('/_/v1/limits/tenant:cms'),
+  ListLimits: () => get('/_/v1/limits'),
+  ReconcileLimit: () => post('/_/v1/limits/tenant:cms/reconcile'),
+  DeleteLimit: () => remove('/_/v1/limits/tenant:cms'),
+  VerifyData: () => post('/_/v1/verifications', {}),
+  ListKeys: () => get('/_/v1/keys'),
+  RotateKeys: () => post('/_/v1/keys/rotations'),
+  ListStores: () => get('/_/v1/stores'),
+  ListStoreCosts: () => get('/_/v1/store-costs'),
+  PutTenantAlarmHook: () => put(`${cms}/alarm-hook`, hook),
+  GetTenantAlarmHook: () => get(`${cms}/alarm-hook`),
+  TestTenantAlarmHook: () => ({ ...post(`${cms}/alarm-hook/test`), mayFail: true }),
+  DeleteTenantAlarmHook: () => remove(`${cms}/alarm-hook`),
+  PutGatewayAlarmHook: () => put('/_/v1/alarm-hook', hook),
+  GetGatewayAlarmHook: () => get('/_/v1/alarm-hook'),
+  TestGatewayAlarmHook: () => ({ ...post('/_/v1/alarm-hook/test'), mayFail: true }),
+  DeleteGatewayAlarmHook: () => remove('/_/v1/alarm-hook'),
+};
+
+function callAs(who: Target, { method, path, body }: NativeCall, query: Message['query'] = []) {
+  if (body === undefined) return send(who, { method, path, query });
+  const headers = { 'content-type': 'application/json' };
+  return send(who, { method, path, query, headers, body: JSON.stringify(body) });
+}
+
+describe('the native API', () => {
+  it('has each operation of its description in this file', async () => {
+    const { text } = await exchange(target, 'GET', '/_/v1/openapi.json');
+    const { paths } = JSON.parse(text) as {
+      paths: Record<string, Record<string, { operationId: string }>>;
+    };
+    const described = Object.values(paths).flatMap((methods) =>
+      Object.values(methods).map(({ operationId }) => operationId),
+    );
+    expect(described.sort()).toEqual(Object.keys(native).sort());
+  });
+
+  it('leaves a record of each call, allowed or refused, that its answer names', async () => {
+    const own = await send(alice, { method: 'PUT', path: '/raw/k', body: 'shared' });
+    said.index = String(own.headers['x-bursar-receipt']);
+    await send(eve, { method: 'PUT', path: '/data' });
+    await send(target, { method: 'PUT', path: '/first' });
+    await send(target, { method: 'PUT', path: '/first/k', body: 'shared' });
+    const named: { title: string; answer: Answer }[] = [];
+    for (const [name, callOf] of Object.entries(native)) {
+      if (name === 'RevokeLogKey') {
+        const { keys } = await callNative(target, 'GET', '/_/v1/log/keys');
+        said.logKey = keys.at(-1).id;
+      }
+      const call = callOf();
+      let refused = await callAs(eve, call);
+      // What everybody may is refused for a parameter that it does not have.
+      if (refused.status < 400) refused = await callAs(eve, call, [['unknown', '1']]);
+      expect([name, refused.status]).toEqual([name, expect.toSatisfy((one) => one >= 400)]);
+      named.push({ title: `${name} refused`, answer: refused });
+      const answer = await callAs(target, call);
+      if (!call.mayFail && answer.status >= 300) throw new Error(`${name}: ${answer.text}`);
+      named.push({ title: `${name} allowed`, answer });
+      if (call.keep) call.keep(JSON.parse(answer.text));
+    }
+    const found = new Map<number, Recorded>();
+    for (let cursor: string | null = '0'; cursor !== null; ) {
+      const query = [
+        ['limit', '1000'],
+        ['cursor', cursor],
+      ] as const;
+      const page = await callNative(target, 'GET', '/_/v1/records', undefined, query);
+      for (const record of page.records) found.set(record.index, record);
+      cursor = page.next;
+    }
+    for (const { title, answer } of named) {
+      const record = found.get(Number(answer.headers['x-bursar-receipt']));
+      const error = answer.status < 400 ? undefined : codeOf(answer);
+      expect([title, record?.status, record?.error]).toEqual([title, answer.status, error]);
+      expect(record?.action).toMatch(/^bursar:[A-Z]\w+$/);
+    }
+  });
+});
