@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { parseEntries, renderEntries } from '#bursar/audit/log/entries.js';
 import { ed25519 } from '#bursar/audit/log/note.js';
 import { parseProof, renderProof } from '#bursar/audit/log/proof-text.js';
@@ -35,6 +35,9 @@ interface Verdict {
   size?: number;
   index?: number;
 }
+
+/** It runs processes, and others run, too. */
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
   const work = new Workplace();
@@ -273,6 +276,13 @@ describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
       }
     },
   );
+
+  it('accept entries as long as they may be', async () => {
+    const dir = join(scratch, 'long');
+    const long = [Buffer.alloc(65_535, 'a'), Buffer.alloc(0), Buffer.alloc(65_535, 'b')];
+    writeFiles(dir, await makeLog(long, signerOf('log.example/long')));
+    expect(await judge('log', dir, join(dir, 'key'))).toMatchObject({ ok: true, size: 3 });
+  });
 
   it('refuse a log that was rewritten and signed anew, where an old checkpoint is at hand', async () => {
     const [dir, before] = [join(scratch, 'rewritten'), join(scratch, 'before')];

@@ -54,7 +54,10 @@ async function logOf(size: number): Promise<Files> {
   return made;
 }
 
-describe('an export', () => {
+/** Where others run, too. */
+const timeout = 60_000;
+
+describe('an export', { timeout }, () => {
   it.each([0, 1, 255, 256, 257, 65_535, 65_536, 65_537])(
     'of a log of %i entries has all its files, and verifies',
     async (size) => {
@@ -159,7 +162,7 @@ describe('an export', () => {
   });
 });
 
-describe('an export refuses', () => {
+describe('an export refuses', { timeout }, () => {
   const damage: [string, (files: Files) => void][] = [
     ['a tile with another byte', (files) => flip(files, 'tile/0/001', 100)],
     ['a tile of the edge with another byte', (files) => flip(files, 'tile/0/003.p/232', 31)],
@@ -221,7 +224,7 @@ describe('an export refuses', () => {
   });
 });
 
-describe('an export to a folder', () => {
+describe('an export to a folder', { timeout }, () => {
   let folder: string;
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'bursar-export-'));

@@ -37,16 +37,20 @@ function hashOf(from: number, to: number): Buffer {
   return hash;
 }
 
+const knownTiles = new Map<string, Buffer>();
 function tilesOf(size: number): TileReader {
   return {
     readTile: async (level, index, width) => {
       const span = tileWidth ** level;
       const first = index * tileWidth;
-      expect((first + width) * span).toBeLessThanOrEqual(size);
-      const hashes = Array.from({ length: width }, (_, i) =>
+      if ((first + width) * span > size) throw new Error(`a tile beyond the tree of ${size}`);
+      const name = `${level}/${index}/${width}`;
+      const hashes = Array.from({ length: knownTiles.has(name) ? 0 : width }, (_, i) =>
         hashOf((first + i) * span, (first + i + 1) * span),
       );
-      return Buffer.concat(hashes);
+      const tile = knownTiles.get(name) ?? Buffer.concat(hashes);
+      knownTiles.set(name, tile);
+      return tile;
     },
   };
 }
@@ -54,7 +58,10 @@ function tilesOf(size: number): TileReader {
 const edges = [255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537];
 const sizes = [...Array.from({ length: 70 }, (_, i) => i), ...edges];
 
-describe('a tree', () => {
+/** Where others run, too. */
+const timeout = 60_000;
+
+describe('a tree', { timeout }, () => {
   it('has the root that RFC 6962 defines, at each size', async () => {
     expect(await rootOf(tilesOf(0), 0)).toEqual(emptyRoot);
     for (const size of sizes) expect(await rootOf(tilesOf(size), size)).toEqual(hashOf(0, size));
@@ -118,7 +125,7 @@ const sameTiles: TileReader = {
   },
 };
 
-describe('a tree as large as numbers go', () => {
+describe('a tree as large as numbers go', { timeout }, () => {
   const edge = 2 ** 48;
   const huge = [edge - 1, edge, edge + 1, edge + 2, 2 ** 52 + 3, Number.MAX_SAFE_INTEGER];
 

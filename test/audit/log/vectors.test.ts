@@ -43,7 +43,7 @@ const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
 const publicKey = noteKey(key.origin, rawPublicKey(privateKey), ed25519);
 const leaves = entries.map(({ leaf }) => Buffer.from(leaf));
 
-describe('the vectors of the log', () => {
+describe('the vectors of the log', { timeout: 60_000 }, () => {
   it('have the leaves of their records, and the bundle of those', () => {
     for (const { t: tenant, b: bucketTenant, salt, record, leaf, leafHash } of entries) {
       const commitment = commitTo(Buffer.from(salt, 'base64url'), record).toString('base64url');
