@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util';
 import { benchDecisions, describeDecisions } from './decisions.mjs';
 import { measureLimits } from './limits.mjs';
 import { benchLimits, describeLimits } from './limits-path.mjs';
+import { benchLog, describeLog } from './log-path.mjs';
 import { stopAll } from './processes.mjs';
 import { formatReport, ratioOf, summarize } from './report.mjs';
 import { findBinary, startServers } from './servers.mjs';
@@ -26,7 +27,8 @@ versitygw, which is also measured directly and behind versitygw's own S3 proxy.
 
   --path NAME      embedded, s3 or all (all); "decisions" measures authorization alone, without
                    servers; "tokens" compares the gateway with itself: signatures, tokens, proofs;
-                   "limits" the same: with limits on every account, and without
+                   "limits" the same: with limits on every account, and without; "log": with
+                   the audit log's tree, and with records alone
   --seconds N      how long each turn lasts (4)
   --rounds N       turns of each server at each workload (3)
   --only NAMES     workloads to run, separated by commas:
@@ -76,6 +78,7 @@ if (values.help) {
     print(await benchTokens({ dir, rounds, seconds, say }), describeTokens);
   else if (values.path === 'limits')
     print(await benchLimits({ dir, rounds, seconds, say }), describeLimits);
+  else if (values.path === 'log') print(await benchLog({ dir, rounds, seconds, say }), describeLog);
   else await bench(dir);
 }
 

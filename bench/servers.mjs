@@ -63,8 +63,9 @@ async function startS3Path({ dir, gateway, peers, profileDir }) {
   return servers;
 }
 
-async function startGateway({ dir, profileDir, backend }) {
-  const nodeArgs = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(profileDir)}`] : [];
+/** The gateway on a folder in `dir`; `nodeArgs` are for Node itself. */
+export async function startGateway({ dir, profileDir, backend, nodeArgs = [] }) {
+  const profiling = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(profileDir)}`] : [];
   const storeArgs = [];
   if (backend) {
     await makeBucket(backend.target, storeBucket);
@@ -76,7 +77,7 @@ async function startGateway({ dir, profileDir, backend }) {
     version: gatewayVersion(),
     command: process.execPath,
     argsFor: (address) => [
-      ...[...nodeArgs, gatewayMain, 'serve', ...storeArgs],
+      ...[...nodeArgs, ...profiling, gatewayMain, 'serve', ...storeArgs],
       ...['--data', join(dir, 'bursar'), '--listen', address],
     ],
     env: {
