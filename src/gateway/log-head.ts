@@ -4,6 +4,7 @@
 // that others have seen to be longer, or another, has no checkpoint, and nothing is written to it.
 // Specification: C2SP tlog-checkpoint.
 import { type Checkpoint, checkpointOf } from '../audit/log/checkpoint.ts';
+import { parseNote } from '../audit/log/note.ts';
 import { Refusal } from '../core/errors.ts';
 
 interface Waiting {
@@ -51,11 +52,15 @@ export class LogHead {
 
   /**
    * What a receipt for this record is to carry: the newest checkpoint that witnesses have cosigned, if
-   * it covers the record, else the newest. Null: there is none.
+   * it covers the record, else the newest. Null: there is none. Never one that is signed with none of
+   * the present keys: those of before may have been revoked.
    */
   noteFor(index: number): { note: string; checkpoint: Checkpoint } | null {
-    if (this.#cosigned && index < this.#cosigned.checkpoint.size) return this.#cosigned;
     if (this.#note === null || this.#checkpoint === null) return null;
+    const cosigned = this.#cosigned;
+    if (cosigned && index < cosigned.checkpoint.size && shareKey(cosigned.note, this.#note)) {
+      return cosigned;
+    }
     return { note: this.#note, checkpoint: this.#checkpoint };
   }
 
@@ -123,6 +128,14 @@ export class LogHead {
       message: `The log is not signed, so nothing is written: ${this.#refusal}.`,
     });
   }
+}
+
+/** Did a key sign both? */
+function shareKey(one: string, other: string): boolean {
+  const signatures = parseNote(other)?.signatures ?? [];
+  const isThere = (signed: { name: string; keyId: string }): boolean =>
+    signatures.some(({ name, keyId }) => name === signed.name && keyId === signed.keyId);
+  return parseNote(one)?.signatures.some(isThere) ?? false;
 }
 
 function ourCheckpoint(note: string): Checkpoint {

@@ -152,14 +152,17 @@ export class Witnesses {
     const { attemptMs = attemptMsDefault } = this.#options;
     const asked = { note, checkpoint, attemptMs: Math.min(attemptMs, boundMs) };
     const lines = await Promise.all(due.map((line) => this.#askOne(line, asked)));
-    let cosigned = note;
+    // Others may have cosigned the same one in an earlier round.
+    const before = head.noteFor(checkpoint.size - 1);
+    let cosigned = before?.checkpoint.size === checkpoint.size ? before.note : note;
+    const first = cosigned;
     for (const [i, line] of lines.entries()) {
       if (line === null || head.refusal !== null) continue;
       cosigned = addCosignatures(cosigned, [line]);
       const witness = nameOf((due[i] as Line).witness);
       await this.#options.ledger.keepHouse({ kind: 'noteCosigned', witness, note: cosigned });
     }
-    if (cosigned !== note && head.refusal === null) head.receiveCosigned(cosigned);
+    if (cosigned !== first && head.refusal === null) head.receiveCosigned(cosigned);
   }
 
   /** Its cosignature; null: it gave none, and the line says why. Never rejects. */

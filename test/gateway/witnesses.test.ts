@@ -163,6 +163,36 @@ describe('witnesses', () => {
     expect(head.noteFor(300)?.checkpoint.size).toBe(350);
   });
 
+  it('that come later are added to those that have cosigned the same', async () => {
+    head.receive(await noteOf(300));
+    const early = await play('w.test/1', cosigning('w.test/1'));
+    const late = await play('w.test/2', (_request, response) => {
+      late.behaviour = cosigning('w.test/2');
+      response.writeHead(503).end();
+    });
+    const witnesses = await ask([early, late]);
+    expect(head.noteFor(299)?.note).not.toContain('w.test/2');
+    while (witnesses.state()[1]?.cosignedSize !== 300) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    await witnesses.close();
+    expect(early.asked).toHaveLength(1);
+    const parsed = parseNote(head.noteFor(299)?.note ?? '');
+    expect(parsed?.signatures.map(({ name }) => name)).toEqual([origin, 'w.test/1', 'w.test/2']);
+  });
+
+  it('have cosigned nothing for a receipt that is signed with keys that are gone', async () => {
+    head.receive(await noteOf(300));
+    await ask([await play('w.test/1', cosigning('w.test/1'))]);
+    expect(head.noteFor(0)?.note).toContain('w.test/1');
+    const text = parseNote(await noteOf(300))?.text ?? '';
+    const next = signerOf(origin, 'the next key');
+    head.receive(signNote(text, [next, signer]));
+    expect(head.noteFor(0)?.note).toContain('w.test/1');
+    head.receive(signNote(text, [next]));
+    expect(head.noteFor(0)?.note).not.toContain('w.test/1');
+  });
+
   it('are told what they have not seen, with a proof that it follows from what they have', async () => {
     head.receive(await noteOf(300));
     const witness = await play('w.test/1', (request, response) => {
