@@ -34,6 +34,7 @@ export interface Report {
   damagedExtents: { count: number; first: string[] };
   condemnedExtents: number;
   leftExtents: number;
+  recordPacks: number;
 }
 
 export interface Rebuilt {
@@ -115,6 +116,17 @@ export class RebuildRig {
       const child = execFile(process.execPath, [main, ...flags], options, (_, stdout, stderr) => {
         const report = stdout === '' ? undefined : (JSON.parse(stdout) as Report);
         done({ code: child.exitCode ?? -1, stderr, report });
+      });
+    });
+  }
+
+  /** Runs another command on the folder and its store. */
+  run(command: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+    const flags = [...command, '--data', this.dataDir, ...this.#storeFlags()];
+    const env = { PATH: process.env.PATH ?? '', ...this.#credentials() };
+    return new Promise((done) => {
+      const child = execFile(process.execPath, [main, ...flags], { env }, (_, stdout, stderr) => {
+        done({ code: child.exitCode ?? -1, stdout, stderr });
       });
     });
   }

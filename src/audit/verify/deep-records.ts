@@ -98,39 +98,44 @@ class RecordWalk {
 
   /** The records of one tile, or those that it has so far. */
   async visit(from: number, to: number): Promise<void> {
+    let told: string | undefined;
     for (let index = from; index < to; ) {
-      const run = await this.#readRun(index, to - index);
+      const { run, damage } = await this.#readRun(index, to - index);
       for (const record of run) {
         await this.#visitRecord(record);
         this.#compareCheckpoints();
       }
       index += run.length;
       if (index === to) return;
-      this.#tell(index, 'it is missing');
-      await this.tree.skip();
+      // The same twice is said of the tile, not of a record.
+      if (damage !== undefined && damage === told) return this.tree.skip(to - index);
+      this.#tell(index, damage ?? 'it is missing');
+      await this.tree.skip(1);
+      told = damage;
       index++;
     }
   }
 
-  /** Up to the first that cannot be read. */
-  async #readRun(from: number, max: number): Promise<KeptRecord[]> {
+  /** Up to the first that cannot be read, and why that is. */
+  async #readRun(from: number, max: number): Promise<{ run: KeptRecord[]; damage?: string }> {
+    const { store } = this.#options;
     try {
-      return await this.#options.store.readRun(from, max);
+      return { run: await store.readRun(from, max) };
     } catch (error) {
       if (!(error instanceof IntegrityError)) throw error;
     }
     const run: KeptRecord[] = [];
     try {
-      for (let index = from; index < from + max; index++) {
-        const record = await this.#options.store.readRecord(index);
+      while (run.length < max) {
+        const record = await store.readRecord(from + run.length);
         if (!record) break;
         run.push(record);
       }
     } catch (error) {
       if (!(error instanceof IntegrityError)) throw error;
-      this.#tell(from + run.length, error.message);
+      return { run, damage: error.message };
     }
-    return run;
+    return { run };
   }
 
   async #visitRecord(kept: KeptRecord): Promise<void> {
@@ -249,9 +254,11 @@ class SecondTree {
     await this.#append(leafHash);
   }
 
-  /** In the place of a record that is not there: what the tree has of it. */
-  async skip(): Promise<void> {
-    await this.#append((await this.#storedHash(this.size)) ?? Buffer.alloc(hashBytes));
+  /** In the place of records that are not there: what the tree has of them. */
+  async skip(count: number): Promise<void> {
+    for (let i = 0; i < count; i++) {
+      await this.#append((await this.#storedHash(this.size)) ?? Buffer.alloc(hashBytes));
+    }
   }
 
   /** There must be no other tiles than those that were compared. */

@@ -1,0 +1,129 @@
+// Records that were archived to an S3 store: found, proven and verified as before; and what becomes
+// of them when the database is lost.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { ed25519 } from '#bursar/audit/log/note.js';
+import { verifyReceipt } from '#bursar/audit/verify/receipt.js';
+import { parseVerifiers } from '#bursar/audit/verify/trusted-keys.js';
+import { decodeManifest } from '#bursar/core/manifest.js';
+import { CatalogEditor, flipBit } from '../tooling/attacks.ts';
+import { describeWithTool, versitygw } from '../tooling/tools.ts';
+import { inTurns, RebuildRig } from './rebuild-rig.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 180_000 });
+
+/** One pack, and some that stay. */
+const size = 4110;
+const archivedEnd = 4096;
+
+describeWithTool(versitygw, 'records in an S3 store', (path) => {
+  let rig: RebuildRig;
+  let page: string;
+  let bundle: string;
+
+  const get = async (path: string, query: [string, string][] = []) => {
+    const { status, body } = await rig.client.send('GET', path, { query });
+    return { status, text: body.toString() };
+  };
+  const find = () =>
+    get('/_/v1/records', [
+      ['prefix', 'k/17'],
+      ['bucket', 'data'],
+    ]);
+
+  beforeAll(async () => {
+    rig = await RebuildRig.start(path);
+    await rig.serve();
+    await rig.client.send('PUT', '/data');
+    await rig.client.send('PUT', '/data/object', { body: Buffer.from('stored') });
+    await inTurns(Array.from({ length: size }), async (_, i) => {
+      await rig.client.send('HEAD', `/data/k/${i}`);
+    });
+    bundle = (await get('/_/log/tile/entries/003')).text;
+    // Sums of usage come first; they are a few seconds behind.
+    const summed = 'usage_progress WHERE next_idx >= 4096';
+    await vi.waitFor(async () => expect(await count(summed)).toBe(1), 20_000);
+    page = (await find()).text;
+    await rig.stopGateway();
+    await rig.serve(['--archive-after', '1ms']);
+    await vi.waitFor(async () => expect(await count('archived_tiles')).toBe(16), 30_000);
+  });
+
+  afterAll(() => rig?.stop());
+
+  async function count(table: string): Promise<number> {
+    const catalog = new CatalogEditor(rig.dataDir);
+    const row = await catalog.get<{ count: number }>(`SELECT count(*) AS count FROM ${table}`);
+    catalog.close();
+    return row?.count ?? -1;
+  }
+
+  async function findPack(): Promise<string> {
+    const catalog = new CatalogEditor(rig.dataDir);
+    const row = await catalog.get<{ manifest: Uint8Array }>('SELECT manifest FROM record_packs');
+    catalog.close();
+    const [run] = decodeManifest(row?.manifest ?? Buffer.alloc(0));
+    const id = run?.id.toString('hex');
+    const found = rig.storedObjects('').find(({ name }) => name.endsWith(String(id)));
+    if (!found) throw new Error('the pack is not in the store');
+    return rig.pathOf(found.name);
+  }
+
+  it('are one object there, and no word of theirs can be read in it', async () => {
+    expect(await count('record_packs')).toBe(1);
+    expect(await count('archived_tiles')).toBe(16);
+    const stored = readFileSync(await findPack());
+    for (const word of ['k/17', 'admin', 's3:']) expect(stored.includes(word)).toBe(false);
+  });
+
+  it('are found as before', async () => {
+    const { status, text } = await find();
+    expect(status).toBe(200);
+    expect(JSON.parse(page).records.length).toBeGreaterThan(50);
+    expect(JSON.parse(text).records.slice(0, 50)).toEqual(JSON.parse(page).records.slice(0, 50));
+  });
+
+  it('are in the public log as before', async () => {
+    expect((await get('/_/log/tile/entries/003')).text).toBe(bundle);
+    expect((await get('/_/log/tile/0/003')).status).toBe(200);
+  });
+
+  it('have receipts that verify', async () => {
+    const keys = parseVerifiers((await get('/_/log/key')).text, ed25519) ?? [];
+    for (const index of [2, 1000, archivedEnd - 1, archivedEnd]) {
+      const { status, text } = await get(`/_/v1/receipts/${index}`);
+      expect(status).toBe(200);
+      expect(verifyReceipt(text, { keys })).toMatchObject({ ok: true, index });
+    }
+  });
+
+  it('agree with log, catalog and bytes, and damage of a pack is named', async () => {
+    const sound = await rig.run(['verify', 'deep']);
+    expect(sound).toMatchObject({ code: 0, stderr: '' });
+    const pack = await findPack();
+    const stored = readFileSync(pack);
+    writeFileSync(pack, flipBit(Buffer.from(stored), 5000));
+    const { code, stdout } = await rig.run(['verify', 'deep', '--skip-data']);
+    expect(stdout).toMatch(/^record 0: chunk 0 of extent .*\nrecord 256: chunk 0 /);
+    expect(code).toBe(1);
+    writeFileSync(pack, stored);
+  });
+
+  it('are not given where their pack is damaged, and are again when it was put right', async () => {
+    const pack = await findPack();
+    const stored = readFileSync(pack);
+    writeFileSync(pack, flipBit(Buffer.from(stored), 5000));
+    expect((await get('/_/v1/receipts/700')).status).toBe(500);
+    writeFileSync(pack, stored);
+    expect((await get('/_/v1/receipts/700')).status).toBe(200);
+  });
+
+  it('are left alone by a rebuild, which opens none of them', async () => {
+    await rig.stopGateway();
+    const pack = await findPack();
+    rig.loseDatabase();
+    const { report } = await rig.rebuild();
+    expect(report).toMatchObject({ isWhole: true, objects: 1, recordPacks: 1, leftExtents: 0 });
+    expect(readFileSync(pack).length).toBeGreaterThan(100_000);
+  });
+});
