@@ -107,6 +107,14 @@ describe('a record', () => {
     expect(text).toBe(canonical(JSON.parse(text)));
   });
 
+  it('of many reads, or with evidence, is canonical too', () => {
+    const folded = { reads: 3, firstRead: 'a', lastRead: 'b', sources: ['c'], otherReads: 1 };
+    const proven = { evidenceHash: 'hash', evidenceAt: 4 };
+    const text = renderRecord({ ...draft, ...proven, folded }, seal);
+    expect(JSON.parse(text)).toMatchObject({ ...proven, ...folded });
+    expect(text).toBe(canonical(JSON.parse(text)));
+  });
+
   it('says what each store was asked for it, and what that cost in all', () => {
     const use = { puts: 3, gets: 1, frees: 2, sentBytes: 900, receivedBytes: 70 };
     const text = renderRecord(draft, {

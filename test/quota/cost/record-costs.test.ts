@@ -126,6 +126,17 @@ describe('what records say', () => {
     expect(costs.count).toBe(5);
   });
 
+  it('counts each of the reads that are one record, in the month in which they were', () => {
+    const reads = { reads: 5, lastRead: '2026-10-31T23:59:59.000Z' };
+    const folded = read(GB, '0.090002', { ...reads, time: '2026-11-01T00:00:04.000Z' });
+    const single = read(0, '0.0000004', { time: '2026-10-31T23:59:59.000Z' });
+    const { charged } = costsOf([folded]);
+    expect(charged).toMatchObject({ gets: usd('0.000002'), egress: usd('0.09') });
+    const one = costsOf([read(GB, '0.0900004', { time: single.time }), ...Array(4).fill(single)]);
+    expect(charged).toEqual(one.charged);
+    expect(costsOf([folded]).price()).toEqual(one.price());
+  });
+
   it('counts months by themselves: each has its free gigabytes', () => {
     const october = read(100 * GB, '0.0000004');
     const november = read(100 * GB, '0.0000004', { time: '2026-11-05T00:00:00Z' });
