@@ -65,26 +65,20 @@ export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance
   return {
     enter: async (raw, begun) => {
       const request = parseRequest(raw, begun, rooms.domains);
-      const { who, refused } = await identify(authenticator, request);
-      if (who) return { request, who, refused, findOperation };
-      const stranger = { ...anonymousIn(defaultTenant), payload: unsignedPayloadOf(request) };
-      return { request, who: stranger, refused, findOperation };
+      let who: Identity | null;
+      let refused: Refusal | null = null;
+      try {
+        who = await authenticator.authenticate(request);
+      } catch (error) {
+        if (!(error instanceof RefusedUse)) throw error;
+        who = error.who;
+        refused = error;
+      }
+      who ??= { ...anonymousIn(defaultTenant), payload: unsignedPayloadOf(request) };
+      return { request, who, refused, findOperation };
     },
     describeRefusal: describeInXml,
   };
-}
-
-/** `who` is null for who has no credentials. Throws a Refusal where the sender is not known. */
-async function identify(
-  authenticator: Authenticator,
-  request: S3Request,
-): Promise<{ who: Identity | null; refused: Refusal | null }> {
-  try {
-    return { who: await authenticator.authenticate(request), refused: null };
-  } catch (error) {
-    if (error instanceof RefusedUse) return { who: error.who, refused: error };
-    throw error;
-  }
 }
 
 /** Answers one request. Never rejects. */
