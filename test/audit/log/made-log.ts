@@ -47,8 +47,8 @@ export function entriesOf(count: number, salt = ''): Buffer[] {
 }
 
 /** The tiles above the hashes of leaves: full and partial ones, by level. */
-export function tilesOf(entries: readonly Buffer[]): { tiles: TileReader; rows: Buffer[] } {
-  const rows = [Buffer.concat(entries.map(hashLeaf))];
+export function tilesOf(entries: readonly Buffer[]) {
+  const rows: Buffer[] = [Buffer.concat(entries.map(hashLeaf))];
   for (let row = rows[0] as Buffer; row.length >= tileWidth * hashBytes; ) {
     const above: Buffer[] = [];
     const span = tileWidth * hashBytes;
@@ -64,7 +64,8 @@ export function tilesOf(entries: readonly Buffer[]): { tiles: TileReader; rows: 
     if (tile.length !== width * hashBytes) throw new Error(`no tile ${level}/${index}/${width}`);
     return tile;
   };
-  return { tiles: { readTile }, rows };
+  const tiles = { readTile } satisfies TileReader;
+  return { tiles, rows };
 }
 
 /** All files of the log with these entries: what a server has that never dropped anything old. */
