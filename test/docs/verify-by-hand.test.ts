@@ -6,7 +6,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { renderVerifier } from '#bursar/audit/log/note.js';
 import { parseReceipt, renderReceipt } from '#bursar/audit/receipt.js';
-import { cosign, MadeLog, makeSigner, makeWitness, openingOf } from '../audit/verify/made-log.ts';
+import {
+  cosign,
+  makeSigner,
+  makeWitness,
+  openingOf,
+  RecordedLog,
+} from '../audit/verify/recorded-log.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { cryptographyPython, describeWithTool, runTool, ToolFailure } from '../tooling/tools.ts';
 import { blocksOf, readPage, root } from './markdown.ts';
@@ -28,7 +34,7 @@ it('the script has under 40 lines and needs one package', () => {
 
 describeWithTool(cryptographyPython, 'the script', (python) => {
   let folder: string;
-  const made = MadeLog.of(300);
+  const made = RecordedLog.of(300);
   const madeKey = renderVerifier(made.signer.key);
 
   beforeAll(() => {
@@ -83,7 +89,7 @@ describeWithTool(cryptographyPython, 'the script', (python) => {
         JSON.parse(String(made.openings[index]?.record)),
       );
     }
-    const mounted = new MadeLog([openingOf(0, { bucketTenant: 'lab' })], made.signer);
+    const mounted = new RecordedLog([openingOf(0, { bucketTenant: 'lab' })], made.signer);
     const found = await verify(await mounted.receipt(0), madeKey);
     expect(found).toMatchObject({ bucketTenant: 'lab' });
   });

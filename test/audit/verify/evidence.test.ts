@@ -8,7 +8,7 @@ import { whyNotEnrolment } from '#bursar/audit/verify/proven-evidence.js';
 import { type VerifiedReceipt, verifyReceipt } from '#bursar/audit/verify/receipt.js';
 import { describeReceipt } from '#bursar/audit/verify/statement.js';
 import type { EvidenceJwk, SignedPart } from '#bursar/core/evidence.js';
-import { MadeLog, openingOf } from './made-log.ts';
+import { openingOf, RecordedLog } from './recorded-log.ts';
 
 const body = createHash('sha256').update('hello').digest('hex');
 
@@ -72,7 +72,7 @@ function enrol(index: number, { jwk, thumbprint }: Holder, part: SignedPart, mor
 }
 
 async function judge(openings: Opening[]): Promise<ReturnType<typeof verifyReceipt>[]> {
-  const log = new MadeLog(openings);
+  const log = new RecordedLog(openings);
   return Promise.all(
     openings.map(async (_, index) => {
       return verifyReceipt(await log.receipt(index), { keys: [log.signer.key] });
@@ -171,7 +171,7 @@ describe("a client's own signature", () => {
 
   it('counts with each of its bytes', async () => {
     const openings = [put(0, signPut(alice, '/raw/hello.txt'))];
-    const log = new MadeLog(openings);
+    const log = new RecordedLog(openings);
     const trust = { keys: [log.signer.key] };
     const bytes = Buffer.from(await log.receipt(0));
     expect(verifyReceipt(bytes, trust)).toMatchObject({ ok: true, evidence: { state: 'proven' } });

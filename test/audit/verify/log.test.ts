@@ -11,9 +11,9 @@ import { renderEntries } from '#bursar/audit/log/entries.js';
 import { verifyLog } from '#bursar/audit/verify/log.js';
 import { folderSource, SourceFailure, urlSource } from '#bursar/audit/verify/log-source.js';
 import type { Trust } from '#bursar/audit/verify/signed-checkpoint.js';
-import { MadeLog, makeSigner, openingOf, sourceOf, writeFiles } from './made-log.ts';
+import { makeSigner, openingOf, RecordedLog, sourceOf, writeFiles } from './recorded-log.ts';
 
-const log = MadeLog.of(600);
+const log = RecordedLog.of(600);
 const trust: Trust = { keys: [log.signer.key] };
 type Files = Map<string, Buffer>;
 
@@ -47,7 +47,7 @@ describe('a log', () => {
   it.each([0, 1, 2, 255, 256, 257, 511, 512, 513, 1000])(
     'of %i entries is true, and all of them were read',
     async (size) => {
-      const small = MadeLog.of(size);
+      const small = RecordedLog.of(size);
       const seen: number[] = [];
       const found = await verifyLog(sourceOf(await small.files()), {
         trust: { keys: [small.signer.key] },
@@ -62,7 +62,7 @@ describe('a log', () => {
   it('of three levels of tiles is true, and one byte of any level shows', {
     timeout: 60_000,
   }, async () => {
-    const large = MadeLog.of(65_537);
+    const large = RecordedLog.of(65_537);
     const given = { keys: [large.signer.key] };
     const files = await large.files();
     const kept = [300, 65_535, 65_536, 65_537].map((size) => large.head(size));
@@ -81,7 +81,7 @@ describe('a log', () => {
   });
 
   it('may have dropped the partial tiles that are full by now, and have grown', async () => {
-    const grown = MadeLog.of(1300, log.signer);
+    const grown = RecordedLog.of(1300, log.signer);
     const files = await grown.files();
     files.set('checkpoint', Buffer.from(await grown.checkpoint(600)));
     expect(files.has('tile/0/002.p/88')).toBe(false);
@@ -151,7 +151,7 @@ describe('damage of a log', () => {
   });
 
   it('is told in bounds, however much there is', async () => {
-    const foreign = MadeLog.of(1500);
+    const foreign = RecordedLog.of(1500);
     const leaves = foreign.entries.map(() => Buffer.from('no leaf of a record'));
     const files = await foreign.files();
     for (const [path, from] of [0, 256, 512, 768, 1024].map((at, i) => [`00${i}`, at] as const)) {
@@ -164,7 +164,7 @@ describe('damage of a log', () => {
 
   it('is an entry that is of no record, though it was signed', async () => {
     const openings = [openingOf(0), openingOf(1), openingOf(2)];
-    const strange = new MadeLog(openings.with(1, { ...openingOf(1), tenant: 'nobody"s' }));
+    const strange = new RecordedLog(openings.with(1, { ...openingOf(1), tenant: 'nobody"s' }));
     const found = await judge(await strange.files(), [], { keys: [strange.signer.key] });
     expect(found[0]).toBe('entry 1 is not of a record');
   });
@@ -176,7 +176,7 @@ describe('a log that tells another past', () => {
   it('is true by itself when it was signed again, but not to who kept a checkpoint', async () => {
     const openings = [...log.openings];
     openings[123] = openingOf(123, { principal: 'mallory' });
-    const rewritten = new MadeLog(openings, log.signer);
+    const rewritten = new RecordedLog(openings, log.signer);
     const files = await rewritten.files();
     expect(await judge(files)).toEqual(['true']);
     const why = 'the log was rewritten: its first 500 entries are not those of before';
@@ -186,12 +186,12 @@ describe('a log that tells another past', () => {
     expect(await judge(files, [await log.head(123), await past()])).toEqual([why]);
   });
 
-  it.each<[string, (openings: MadeLog['openings']) => MadeLog['openings']]>([
+  it.each<[string, (openings: RecordedLog['openings']) => RecordedLog['openings']]>([
     ['removed', (all) => all.toSpliced(77, 1)],
     ['inserted', (all) => all.toSpliced(77, 0, openingOf(9999))],
     ['put in another order', (all) => [...all.slice(0, 77), ...all.slice(77).toReversed()]],
   ])('shows to who kept a checkpoint: a record was %s', async (_, edit) => {
-    const rewritten = new MadeLog(edit(log.openings), log.signer);
+    const rewritten = new RecordedLog(edit(log.openings), log.signer);
     const files = await rewritten.files();
     expect(await judge(files)).toEqual(['true']);
     expect((await judge(files, [await past()]))[0]).toMatch(/rewritten/);
@@ -203,13 +203,13 @@ describe('a log that tells another past', () => {
     expect(await judge(files, [await log.head()])).toEqual([
       'the log was rolled back: it has 500 entries, not 600',
     ]);
-    const other = new MadeLog(log.openings.slice(0, 500).with(499, openingOf(1)), log.signer);
+    const other = new RecordedLog(log.openings.slice(0, 500).with(499, openingOf(1)), log.signer);
     expect((await judge(await other.files(), [await past()]))[0]).toMatch(/rewritten/);
     expect(await judge(files, [await past(), await log.head(0)])).toEqual(['true']);
   });
 
   it('shows where it is another log altogether', async () => {
-    const other = MadeLog.of(700, makeSigner('bursar/other'));
+    const other = RecordedLog.of(700, makeSigner('bursar/other'));
     const given = { keys: [other.signer.key, log.signer.key] };
     const found = await judge(await other.files(), [await past()], given);
     expect(found[0]).toMatch(/what was kept is of another log, bursar\/test/);

@@ -4,9 +4,9 @@ import { parseReceipt } from '#bursar/audit/receipt.js';
 import { verifyReceipt } from '#bursar/audit/verify/receipt.js';
 import type { Trust } from '#bursar/audit/verify/signed-checkpoint.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
-import { cosign, MadeLog, makeSigner, makeWitness, openingOf } from './made-log.ts';
+import { cosign, makeSigner, makeWitness, openingOf, RecordedLog } from './recorded-log.ts';
 
-const log = MadeLog.of(300);
+const log = RecordedLog.of(300);
 const trust: Trust = { keys: [log.signer.key] };
 let receipt: string;
 
@@ -29,7 +29,7 @@ describe('a receipt', () => {
   });
 
   it('is believed of a log of one record, whose proof is empty', async () => {
-    const one = MadeLog.of(1);
+    const one = RecordedLog.of(1);
     expect(verifyReceipt(await one.receipt(0), { keys: [one.signer.key] }).ok).toBe(true);
   });
 
@@ -92,12 +92,14 @@ describe('a receipt', () => {
 
   it('is not believed when its record contradicts its place or its leaf', async () => {
     const openings = [openingOf(1), { ...openingOf(1), bucketTenant: openingOf(0).tenant }];
-    const lying = new MadeLog([...openings, openingOf(2, { bucketTenant: 'lab' })]);
+    const lying = new RecordedLog([...openings, openingOf(2, { bucketTenant: 'lab' })]);
     const given = { keys: [lying.signer.key] };
     expect(whyNot(await lying.receipt(0), given)).toMatch(/says that its index is 1/);
     expect(whyNot(await lying.receipt(1), given)).toMatch(/differ about the bucket's tenant/);
     expect(verifyReceipt(await lying.receipt(2), given).ok).toBe(true);
-    const hidden = new MadeLog([{ ...openingOf(0, { bucketTenant: 'lab' }), bucketTenant: null }]);
+    const hidden = new RecordedLog([
+      { ...openingOf(0, { bucketTenant: 'lab' }), bucketTenant: null },
+    ]);
     expect(whyNot(await hidden.receipt(0), { keys: [hidden.signer.key] })).toMatch(/differ/);
   });
 

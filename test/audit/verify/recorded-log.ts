@@ -1,20 +1,10 @@
-// A log as a gateway would make it, without one: records, salts, leaves, tiles and signatures, all by
-// the formats' own functions, so that tests can alter any of them and sign again.
+// A log of records as a gateway would make it, without one: records, salts, leaves and signatures, so
+// that tests can alter any of them and sign again.
 import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Checkpoint, renderCheckpoint } from '#bursar/audit/log/checkpoint.js';
-import { renderEntries } from '#bursar/audit/log/entries.js';
-import {
-  hashBytes,
-  hashLeaf,
-  hashRow,
-  proveInclusion,
-  rootOf,
-  type TileReader,
-  tileWidth,
-  widthOfTile,
-} from '#bursar/audit/log/merkle.js';
+import { proveInclusion, rootOf, type TileReader } from '#bursar/audit/log/merkle.js';
 import {
   cosignature,
   ed25519,
@@ -24,10 +14,10 @@ import {
   renderSignature,
   signNote,
 } from '#bursar/audit/log/note.js';
-import { pathOfTile } from '#bursar/audit/log/tile-path.js';
 import { leafOf, type Opening, renderReceipt } from '#bursar/audit/receipt.js';
 import { renderRecord } from '#bursar/audit/record.js';
 import type { LogSource } from '#bursar/audit/verify/log-source.js';
+import { type Files, makeLog, tilesOf } from '../log/made-log.ts';
 
 export function makeSigner(name: string, type: NoteSigner['key']['type'] = ed25519): NoteSigner {
   const { privateKey } = generateKeyPairSync('ed25519');
@@ -75,80 +65,48 @@ export function openingOf(index: number, more: Record<string, unknown> = {}): Op
   };
 }
 
-export class MadeLog {
+export class RecordedLog {
   readonly origin: string;
   readonly signer: NoteSigner;
-  openings: Opening[];
-  readonly #levels: Buffer[] = [];
+  readonly openings: Opening[];
   readonly entries: Buffer[];
+  readonly tiles: TileReader;
 
   constructor(openings: Opening[], signer = makeSigner('bursar/test')) {
     this.origin = signer.key.name;
     this.signer = signer;
     this.openings = openings;
     this.entries = openings.map(leafOf);
-    let hashes: Buffer = Buffer.concat(this.entries.map(hashLeaf));
-    for (;;) {
-      this.#levels.push(hashes);
-      const above: Buffer[] = [];
-      const rowBytes = tileWidth * hashBytes;
-      for (let at = 0; at + rowBytes <= hashes.length; at += rowBytes) {
-        above.push(hashRow(hashes.subarray(at, at + rowBytes)));
-      }
-      if (above.length === 0) return;
-      hashes = Buffer.concat(above);
-    }
+    this.tiles = tilesOf(this.entries).tiles;
   }
 
-  static of(count: number, signer?: NoteSigner): MadeLog {
-    return new MadeLog(
-      Array.from({ length: count }, (_, index) => openingOf(index)),
-      signer,
-    );
-  }
-
-  get size(): number {
-    return this.entries.length;
-  }
-
-  get tiles(): TileReader {
-    return {
-      readTile: async (level, index, width) => {
-        const from = index * tileWidth * hashBytes;
-        return this.#levels[level]?.subarray(from, from + width * hashBytes) ?? Buffer.alloc(0);
-      },
-    };
+  static of(count: number, signer?: NoteSigner): RecordedLog {
+    const openings = Array.from({ length: count }, (_, index) => openingOf(index));
+    return new RecordedLog(openings, signer);
   }
 
   /** What its checkpoint of a size says. */
-  async head(size = this.size): Promise<Checkpoint> {
+  async head(size = this.entries.length): Promise<Checkpoint> {
     return { origin: this.origin, size, root: await rootOf(this.tiles, size) };
   }
 
-  async checkpoint(size = this.size, signers: NoteSigner[] = [this.signer]): Promise<string> {
+  async checkpoint(
+    size = this.entries.length,
+    signers: NoteSigner[] = [this.signer],
+  ): Promise<string> {
     return signNote(renderCheckpoint(await this.head(size)), signers);
   }
 
-  async receipt(index: number, note?: string, size = this.size): Promise<string> {
-    const checkpoint = note ?? (await this.checkpoint(size));
-    const proof = await proveInclusion(this.tiles, index, size);
+  async receipt(index: number, note?: string): Promise<string> {
+    const proof = await proveInclusion(this.tiles, index, this.entries.length);
+    const checkpoint = note ?? (await this.checkpoint());
     return renderReceipt({ ...(this.openings[index] as Opening), index, proof, checkpoint });
   }
 
-  /** All files of the log at a size, as an export has them. */
-  async files(size = this.size): Promise<Map<string, Buffer>> {
-    const files = new Map<string, Buffer>();
-    for (let level = 0; tileWidth ** level <= size; level += 1) {
-      for (let index = 0; widthOfTile(level, index, size) > 0; index += 1) {
-        const width = widthOfTile(level, index, size);
-        const hashes = await this.tiles.readTile(level, index, width);
-        files.set(pathOfTile({ level, index, width }), Buffer.from(hashes));
-        if (level > 0) continue;
-        const entries = this.entries.slice(index * tileWidth, index * tileWidth + width);
-        files.set(pathOfTile({ level: 'entries', index, width }), renderEntries(entries));
-      }
-    }
-    files.set('checkpoint', Buffer.from(await this.checkpoint(size)));
+  /** All that a verifier needs of the log at a size. */
+  async files(size = this.entries.length): Promise<Files> {
+    const files = await makeLog(this.entries.slice(0, size), this.signer);
+    files.delete('key');
     return files;
   }
 }
