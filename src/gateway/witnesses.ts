@@ -21,7 +21,10 @@ import type { LogHead } from './log-head.ts';
 
 export interface WitnessesOptions {
   witnesses: readonly Witness[];
-  head: Pick<LogHead, 'note' | 'checkpoint' | 'size' | 'refusal' | 'refuse' | 'receiveCosigned'>;
+  head: Pick<
+    LogHead,
+    'note' | 'checkpoint' | 'size' | 'noteFor' | 'refusal' | 'refuse' | 'receiveCosigned'
+  >;
   read: Reader;
   tiles: TileReader;
   ledger: {

@@ -41,6 +41,9 @@ function refusal(flags: Flags, environment: Environment = {}): string {
   throw new Error('was not refused');
 }
 
+/** Of a witness. */
+const verifier = 'witness.test/w1+01d04467+BB+vmcBNE4edydMOMpJpf494MjwKUjmljQ83lzZhd0ML';
+
 describe('settings', () => {
   test('have their documented defaults', () => {
     expect(loadConfig({}, {})).toEqual({
@@ -70,6 +73,9 @@ describe('settings', () => {
       connectionsMax: 4096,
       privateIssuers: false,
       privateWebhooks: false,
+      archiveAfterMs: 90 * 24 * 3_600_000,
+      archiveStore: undefined,
+      witnesses: undefined,
       logLevel: 'warn',
     });
   });
@@ -113,6 +119,9 @@ describe('settings', () => {
       connectionsMax: '7',
       privateIssuers: 'yes',
       privateWebhooks: 'yes',
+      archiveAfterMs: '7s',
+      archiveStore: 'cold',
+      witnesses: `${verifier} https://w.example/prefix`,
       logLevel: 'info',
       rootAccessKey: 'ROOTKEY',
       rootSecretKey: 'rootsecret',
@@ -215,6 +224,20 @@ describe('what does not fit', () => {
     [
       'trustedProxies',
       ['', ',', '10.0.0.0/33', '10.0.0.1:80', '10.1', 'lo', '::1,', '*', 'fe80::1%0'],
+    ],
+    [
+      'witnesses',
+      [
+        '',
+        verifier,
+        'https://w.example',
+        `${verifier} w.example`,
+        // What it says counts, and nobody signs it.
+        `${verifier} http://w.example`,
+        `${verifier} https://w.example,`,
+        `${verifier} https://w.example,${verifier} https://w2.example`,
+        `${verifier.replace('w1', 'w2')} https://w.example`,
+      ],
     ],
     ['logOrigin', ['', 'a b', 'a+b', '/a', 'é', 'x'.repeat(129)]],
     ['region', ['', 'US', 'a/b', 'x'.repeat(65)]],
