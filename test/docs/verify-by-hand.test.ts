@@ -121,10 +121,11 @@ describeWithTool(cryptographyPython, 'the script', (python) => {
       'evidence that the record has not': renderReceipt({ ...parts, evidence: { v: 1 } }),
       'another index in both': renderReceipt({ ...parts, index: 256 }),
     };
-    for (const [what, text] of Object.entries(changed)) {
+    const refused = Object.entries(changed).map(async ([what, text]) => {
       expect(text, what).not.toBe(receipt);
       expect(await refusal(text), what).not.toBe('');
-    }
+    });
+    await Promise.all(refused);
     const other = makeSigner(made.origin);
     expect(await refusal(receipt, renderVerifier(other.key))).toMatch(/not signed with this key/);
     const forged = { ...other.key, id: made.signer.key.id };
