@@ -1,8 +1,13 @@
 // Where the files of a log are read from: a folder, or a web server. Their paths are those of C2SP
 // tlog-tiles, below the log's own address. Nothing that comes is believed; it is only bounded.
+import { once } from 'node:events';
 import { open } from 'node:fs/promises';
+import http from 'node:http';
+import https from 'node:https';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
 
 export interface LogSource {
   /** undefined: it is not there. Throws `SourceFailure` where that cannot be told. */
@@ -19,6 +24,10 @@ const fileBytesMax = 256 * (2 + 65_535);
 const answerMsMax = 30_000;
 const triesMax = 4;
 const firstPauseMs = 200;
+
+const agent = new http.Agent({ keepAlive: true });
+const tlsAgent = new https.Agent({ keepAlive: true });
+const unzip = promisify(gunzip);
 
 /** An address (`http:`, `https:`), or else a folder. */
 export function openLogSource(place: string): LogSource {
@@ -66,13 +75,14 @@ async function fetchPatiently(url: URL): Promise<Buffer | undefined> {
 /** A failure that is returned may pass; one that is thrown does not. */
 async function fetchOnce(url: URL): Promise<Buffer | SourceFailure | undefined> {
   try {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(answerMsMax) });
+    const answer = await ask(url);
     const body = await readBody(answer, url);
-    if (answer.status === 200) return body;
-    if (answer.status === 404 || answer.status === 410) return undefined;
+    const status = answer.statusCode ?? 0;
+    if (status === 200) return body;
+    if (status === 404 || status === 410) return undefined;
     const said = body.toString('utf8', 0, 300).trim();
-    const failure = new SourceFailure(`${url} answered ${answer.status}: ${said}`);
-    if (answer.status === 429 || answer.status >= 500) return failure;
+    const failure = new SourceFailure(`${url} answered ${status}: ${said}`);
+    if (status === 429 || status >= 500) return failure;
     throw failure;
   } catch (error) {
     if (error instanceof SourceFailure) throw error;
@@ -80,19 +90,33 @@ async function fetchOnce(url: URL): Promise<Buffer | SourceFailure | undefined> 
   }
 }
 
-async function readBody(answer: Response, url: URL): Promise<Buffer> {
-  const parts: Uint8Array[] = [];
+/** Not `fetch`: that refuses ports on which a gateway may well listen. */
+async function ask(url: URL): Promise<http.IncomingMessage> {
+  const isTls = url.protocol === 'https:';
+  const request = (isTls ? https : http).get(url, {
+    agent: isTls ? tlsAgent : agent,
+    headers: { 'accept-encoding': 'gzip, identity' },
+    signal: AbortSignal.timeout(answerMsMax),
+  });
+  const [answer] = (await once(request, 'response')) as [http.IncomingMessage];
+  return answer;
+}
+
+async function readBody(answer: http.IncomingMessage, url: URL): Promise<Buffer> {
+  const parts: Buffer[] = [];
   let bytes = 0;
-  for await (const part of answer.body ?? []) {
+  for await (const part of answer as AsyncIterable<Buffer>) {
     bytes += part.length;
     if (bytes > fileBytesMax) throw new SourceFailure(`${url} is too long`);
     parts.push(part);
   }
-  return Buffer.concat(parts);
+  const body = Buffer.concat(parts);
+  const isPacked = answer.headers['content-encoding'] === 'gzip';
+  return isPacked ? unzip(body, { maxOutputLength: fileBytesMax }) : body;
 }
 
-/** What `fetch` throws says what went wrong in its cause. */
 function messageOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-  return cause instanceof Error ? cause.message : String(cause);
+  return error instanceof Error
+    ? error.message || String(Reflect.get(error, 'code'))
+    : String(error);
 }
