@@ -73,7 +73,7 @@ async function drain(): Promise<void> {
     const overwrites = next.requests.some(leavesNothing);
     if (overwrites) db.exec('PRAGMA secure_delete = ON');
     const answers = await applyBatch(next.requests);
-    if (overwrites) db.exec('PRAGMA secure_delete = OFF');
+    if (overwrites) db.exec('PRAGMA secure_delete = FAST');
     if (next.requests.some(isErasure)) forgetPages();
     send({ batch: next.batch, answers });
     signCheckpoint();

@@ -8,7 +8,8 @@ interface Row {
   tenant: string;
   bucketTenant: string | null;
   commitment: Buffer;
-  salt: Buffer;
+  /** null: it was erased. */
+  salt: Buffer | null;
   record: string;
 }
 
@@ -18,7 +19,10 @@ export function sha256(...parts: (Uint8Array | string)[]): Buffer {
   return hash.digest();
 }
 
-/** The leaves' hashes, in order. Throws when a record does not open its leaf, or one is missing. */
+/**
+ * The leaves' hashes, in order. Throws when a record that was not erased does not open its leaf, or
+ * one is missing.
+ */
 export async function readLeaves(read: Reader, from = 0): Promise<Buffer[]> {
   const named = await read.all<{ tenant: string; pseudonym: string }>(
     'SELECT tenant, pseudonym FROM log_tenants',
@@ -31,12 +35,7 @@ export async function readLeaves(read: Reader, from = 0): Promise<Buffer[]> {
   );
   return rows.map(({ idx, tenant, bucketTenant, commitment, salt, record }, i) => {
     if (idx !== from + i) throw new Error(`record ${idx} is in the place of ${from + i}`);
-    if (!sha256(salt, record).equals(commitment)) throw new Error(`${idx} is not committed to`);
-    const parsed = JSON.parse(record) as { index: number; tenant: string; bucketTenant?: string };
-    if (parsed.index !== idx) throw new Error(`record ${idx} says that it is ${parsed.index}`);
-    if (parsed.tenant !== tenant || (parsed.bucketTenant ?? null) !== bucketTenant) {
-      throw new Error(`record ${idx} is of another tenant`);
-    }
+    if (salt !== null) checkRecord({ idx, tenant, bucketTenant, commitment, salt, record });
     const t = names.get(tenant);
     const b = bucketTenant === null ? undefined : names.get(bucketTenant);
     return sha256(
@@ -44,6 +43,15 @@ export async function readLeaves(read: Reader, from = 0): Promise<Buffer[]> {
       JSON.stringify({ v: 1, t, b, c: commitment.toString('base64url') }),
     );
   });
+}
+
+function checkRecord({ idx, tenant, bucketTenant, commitment, salt, record }: Row): void {
+  if (!sha256(salt ?? '', record).equals(commitment)) throw new Error(`${idx} is not committed to`);
+  const parsed = JSON.parse(record) as { index: number; tenant: string; bucketTenant?: string };
+  if (parsed.index !== idx) throw new Error(`record ${idx} says that it is ${parsed.index}`);
+  if (parsed.tenant !== tenant || (parsed.bucketTenant ?? null) !== bucketTenant) {
+    throw new Error(`record ${idx} is of another tenant`);
+  }
 }
 
 /** MTH of RFC 6962. */
