@@ -1,7 +1,7 @@
 // The leaf of a record in the public log (DESIGN section 10). It shows nobody's business: whose it is
 // by pseudonyms, and what it says by a commitment that only who has the record and its salt can open.
 // Erasing the salt unlinks the record for ever; the leaf stays as it is.
-import { hash } from 'node:crypto';
+import { sha256 } from './log/merkle.ts';
 
 export const saltBytes = 16;
 
@@ -16,7 +16,7 @@ export interface Leaf {
 
 /** `record`: its canonical text. Who reads a salt must see that it has its length. */
 export function commitTo(salt: Uint8Array, record: string): Buffer {
-  return hash('sha256', Buffer.concat([salt, Buffer.from(record)]), 'buffer');
+  return sha256(Buffer.concat([salt, Buffer.from(record)]));
 }
 
 /** The bytes of the log's entry. */
