@@ -31,12 +31,7 @@ import { type Entered, enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
 
-/** An answer. `stream` gives verified bytes that are valid until the next is asked for. */
-export interface Reply {
-  status: number;
-  headers: Record<string, string>;
-  body: string | Buffer | AsyncGenerator<Buffer, void, void> | null;
-}
+export type { Reply } from './replies.ts';
 
 /** Details of a record that only the operation knows. */
 export type RecordDetail = Partial<
@@ -70,7 +65,8 @@ export class Context {
   #confirmation: Promise<unknown> | null = null;
   /** What stores over a network were asked, and no record says yet. Null: nothing. */
   #tallies: StoreTallies | null = null;
-  readonly #commits: ProvenCommits;
+  /** null: nothing was committed of what the client signed with a key of its own. */
+  #proven: ProvenCommits | null = null;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
   /** Body bytes received so far. */
@@ -91,7 +87,6 @@ export class Context {
     this.response = given.response;
     this.who = given.who;
     this.#access = new Access(given.rooms, given.request, given.who);
-    this.#commits = new ProvenCommits(given.rooms.ledger, given.who.signed);
   }
 
   /** What is asked for and about which bucket; null when it is about none. */
@@ -278,8 +273,11 @@ export class Context {
 
   async #commit(change: Change, charge: Charge | null, record: RecordDraft): Promise<CommitResult> {
     const asked = this.#tallies?.take();
+    const { ledger } = this.rooms;
+    const { signed } = this.who;
+    if (signed) this.#proven ??= new ProvenCommits(ledger, signed);
     const backend = this.#billOf(asked);
-    const result = await this.#commits.commit({ change, charge, backend, record });
+    const result = await (this.#proven ?? ledger).commit({ change, charge, backend, record });
     if (result.index === null) {
       this.#budget?.uncharge();
       if (asked) this.#tallies?.add(asked);

@@ -19,16 +19,15 @@ export function provenBy(
 /** The commits of one request: what was signed for it is kept with its first, which the others name. */
 export class ProvenCommits {
   readonly #ledger: Pick<Ledger, 'commit'>;
-  readonly #signed: SignedEvidence | undefined;
+  readonly #signed: SignedEvidence;
   #first: Promise<CommitResult> | null = null;
 
-  constructor(ledger: Pick<Ledger, 'commit'>, signed: SignedEvidence | undefined) {
+  constructor(ledger: Pick<Ledger, 'commit'>, signed: SignedEvidence) {
     this.#ledger = ledger;
     this.#signed = signed;
   }
 
   async commit(commit: Commit): Promise<CommitResult> {
-    if (!this.#signed) return this.#ledger.commit(commit);
     const { record, evidence } = provenBy(this.#signed, commit.record);
     if (!this.#first) {
       this.#first = this.#ledger.commit({ ...commit, record, evidence });

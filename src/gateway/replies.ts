@@ -1,6 +1,12 @@
-// The shapes of reply that operations share.
-import type { Reply } from './context.ts';
+// What operations answer with, and the shapes of reply that they share.
 import { renderXml, type XmlElements } from './xml.ts';
+
+/** An answer. A generator gives verified bytes that are valid until the next is asked for. */
+export interface Reply {
+  status: number;
+  headers: Record<string, string>;
+  body: string | Buffer | AsyncGenerator<Buffer, void, void> | null;
+}
 
 /** 200 with an S3 document. */
 export function xmlReply(root: string, content: XmlElements): Reply {

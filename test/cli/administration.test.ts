@@ -52,7 +52,7 @@ test('a tenant is created, shown, changed, listed and deleted', async () => {
   expect(await json(['tenant', 'show', 'lhcb'])).toMatchObject({ membersCreateBuckets: true });
   const { stdout } = await run('tenant', 'list');
   expect(stdout).toMatch(
-    /^TENANT +MEMBERS CREATE BUCKETS +STORE +CREATED\ncms +yes +\S+\ndefault +yes/,
+    /^TENANT +MEMBERS CREATE BUCKETS +STORE +READS +CREATED\ncms +yes +prompt +\S+\ndefault +yes/,
   );
   expect(await run('tenant', 'delete', 'lhcb')).toEqual({ code: 0, stdout: '', stderr: '' });
   expect(await run('tenant', 'show', 'lhcb')).toEqual({
