@@ -32,8 +32,13 @@ export interface AuditRecord {
   readonly action: string;
   readonly time: string;
   readonly evidence: string;
+  readonly status: number;
   readonly bytesIn: number;
   readonly key?: string;
+  readonly bucket?: string;
+  readonly bucketTenant?: string;
+  readonly target?: string;
+  readonly error?: string;
   readonly tokens?: readonly string[];
 }
 
@@ -71,10 +76,24 @@ function contradictionOf(record: AuditRecord, { index, bucketTenant }: Receipt):
   return null;
 }
 
+/** Has it what is said of it, as what it must be? */
 function isRecord(record: AuditRecord): boolean {
-  const { tenant, principal, action, time, evidence, key = '', tokens = [] } = record;
-  const texts: unknown[] = [tenant, principal, action, time, evidence, key];
-  return texts.every((text) => typeof text === 'string') && Array.isArray(tokens);
+  const { tenant, principal, action, time, evidence, status, tokens = [] } = record;
+  const { key = '', bucket = '', bucketTenant = '', target = '', error = '' } = record;
+  const texts = [
+    tenant,
+    principal,
+    action,
+    time,
+    evidence,
+    key,
+    bucket,
+    bucketTenant,
+    target,
+    error,
+  ];
+  const isText = (text: unknown) => typeof text === 'string';
+  return texts.every(isText) && typeof status === 'number' && Array.isArray(tokens);
 }
 
 /** undefined: it is no UTF-8, which signed notes must be. */

@@ -7,7 +7,9 @@ import type { Opening } from '#bursar/audit/receipt.js';
 import { whyNotEnrolment } from '#bursar/audit/verify/proven-evidence.js';
 import { type VerifiedReceipt, verifyReceipt } from '#bursar/audit/verify/receipt.js';
 import { describeReceipt } from '#bursar/audit/verify/statement.js';
+import { canonicalize } from '#bursar/core/canonical-json.js';
 import type { EvidenceJwk, SignedPart } from '#bursar/core/evidence.js';
+import { fuzz, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
 import { openingOf, RecordedLog } from './recorded-log.ts';
 
 const body = createHash('sha256').update('hello').digest('hex');
@@ -182,6 +184,46 @@ describe("a client's own signature", () => {
     }
   });
 });
+
+describe('evidence of any form', () => {
+  it('is judged and never thrown at, though the log itself vouches for it', async () => {
+    const junk = [null, -1, 1e300, '', ' ', 'A', 'AA', '\u2028é', {}, [], [[]], true, 'eyJ9.e30'];
+    const { evidence } = put(0, signPut(alice, '/raw/hello.txt'));
+    const proof = enrol(0, alice, signEnrolment(alice, 'cms/alice')).evidence;
+    await fuzz(9200, 400, async (random) => {
+      const made = structuredClone(randomOf(random, [evidence, proof])) as Json;
+      const members = { evidenceHash: '', ...randomOf(random, [{}, { tokens: ['a', 'b'] }]) };
+      for (let edits = 1 + randomBelow(random, 3); edits > 0; edits -= 1) {
+        alter(made, random, junk);
+      }
+      members.evidenceHash = createHash('sha256').update(canonicalize(made)).digest('base64url');
+      const opening = { ...openingOf(0, { ...members, evidence: 'body-signed' }), evidence: made };
+      const log = new RecordedLog([opening]);
+      const found = verifyReceipt(await log.receipt(0), { keys: [log.signer.key] });
+      const state = found.ok ? found.evidence.state : found.why;
+      expect(state).toMatch(/^(?:unproven|proven|its evidence is .*|it is not a receipt.*)$/);
+    });
+  });
+});
+
+type Json = Record<string, unknown> | unknown[];
+
+/** Puts something else in the place of a member, at any depth, or in its midst. */
+function alter(value: Json, random: () => number, junk: readonly unknown[]): void {
+  const names = Object.keys(value);
+  if (names.length === 0) return;
+  const name = randomOf(random, names) as keyof Json;
+  const member = value[name] as unknown;
+  const isDeep = typeof member === 'object' && member !== null;
+  if (isDeep && randomBelow(random, 5) > 0) {
+    alter(member as Json, random, junk);
+    return;
+  }
+  const at = randomBelow(random, String(member).length);
+  const cut = `${String(member).slice(0, at)}${randomOf(random, ['', '.', 'A', '\n', '"'])}`;
+  const changed: unknown = randomBelow(random, 2) === 0 ? cut : randomOf(random, junk);
+  Object.assign(value, { [name]: changed });
+}
 
 describe('what a receipt does not prove', () => {
   it('is said for each grade of evidence, in one sentence', async () => {

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { parseReceipt } from '#bursar/audit/receipt.js';
 import { verifyReceipt } from '#bursar/audit/verify/receipt.js';
 import type { Trust } from '#bursar/audit/verify/signed-checkpoint.js';
+import { canonicalize } from '#bursar/core/canonical-json.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
 import { cosign, makeSigner, makeWitness, openingOf, RecordedLog } from './recorded-log.ts';
 
@@ -101,6 +102,22 @@ describe('a receipt', () => {
       { ...openingOf(0, { bucketTenant: 'lab' }), bucketTenant: null },
     ]);
     expect(whyNot(await hidden.receipt(0), { keys: [hidden.signer.key] })).toMatch(/differ/);
+  });
+
+  it('is not believed when what the log has is no record', async () => {
+    const strange = { toString: 1 };
+    const changes: object[] = [
+      { target: strange },
+      { status: '200' },
+      { tokens: 'x' },
+      { time: 1 },
+    ];
+    for (const change of [...changes, { error: strange }, { principal: undefined }]) {
+      const opening = openingOf(0);
+      const record = canonicalize({ ...JSON.parse(opening.record), ...change });
+      const odd = new RecordedLog([{ ...opening, record }]);
+      expect(whyNot(await odd.receipt(0), { keys: [odd.signer.key] })).toMatch(/is not a record$/);
+    }
   });
 
   it('is not believed with other extra data of the same meaning', () => {
