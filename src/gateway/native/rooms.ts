@@ -126,6 +126,7 @@ function draftOf(entry: NativeEntry): RecordDraft {
     keyThumbprint,
     tokens: delegation?.ids ?? null,
     evidence,
+    bucketTenant: otherTenantOf(entry),
     target: entry.target,
     change: entry.change && accountOf(entry.change),
     limits: limitsOf(entry),
@@ -136,6 +137,12 @@ function draftOf(entry: NativeEntry): RecordDraft {
     status: entry.status,
     error: entry.refused ?? null,
   };
+}
+
+/** Whose auditors are to see it besides: those of the tenant whose records an operator erased. */
+function otherTenantOf({ change, who }: NativeEntry): string | null {
+  if (change?.type !== 'eraseRecords') return null;
+  return change.tenant === who.principal.tenant ? null : change.tenant;
 }
 
 /** What is set by it may be used from then on. */
