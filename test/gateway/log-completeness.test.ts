@@ -360,6 +360,15 @@ function callAs(who: Target, { method, path, body }: NativeCall, query: Message[
   return send(who, { method, path, query, headers, body: JSON.stringify(body) });
 }
 
+/** What an answer gives with which somebody can act. */
+function secretsIn(text: string): string[] {
+  if (!text.startsWith('{')) return [];
+  const { secretAccessKey, token, url, secret } = JSON.parse(text) as Record<string, string>;
+  // A share link's is in its URL, behind its id.
+  const shared = url?.split('/_/share/')[1]?.split(/[./]/)[1];
+  return [secretAccessKey, token, shared, secret].filter((one) => typeof one === 'string');
+}
+
 describe('the native API', () => {
   it('has each operation of its description in this file', async () => {
     const { text } = await exchange(target, 'GET', '/_/v1/openapi.json');
@@ -378,7 +387,8 @@ describe('the native API', () => {
     await send(eve, { method: 'PUT', path: '/data' });
     await send(target, { method: 'PUT', path: '/first' });
     await send(target, { method: 'PUT', path: '/first/k', body: 'shared' });
-    const named: { title: string; answer: Answer }[] = [];
+    const named: Call[] = [];
+    const secrets: string[] = [];
     for (const [name, callOf] of Object.entries(native)) {
       if (name === 'RevokeLogKey') {
         const { keys } = await callNative(target, 'GET', '/_/v1/log/keys');
@@ -394,6 +404,7 @@ describe('the native API', () => {
       if (!call.mayFail && answer.status >= 300) throw new Error(`${name}: ${answer.text}`);
       named.push({ title: `${name} allowed`, answer });
       if (call.keep) call.keep(JSON.parse(answer.text));
+      secrets.push(...secretsIn(answer.text));
     }
     const found = new Map<number, Recorded>();
     for (let cursor: string | null = '0'; cursor !== null; ) {
@@ -411,5 +422,9 @@ describe('the native API', () => {
       expect([title, record?.status, record?.error]).toEqual([title, answer.status, error]);
       expect(record?.action).toMatch(/^bursar:[A-Z]\w+$/);
     }
+    // Of an access key, a token, a share link and two webhooks.
+    expect(secrets).toHaveLength(5);
+    const all = JSON.stringify([...found.values()]);
+    expect(secrets.filter((secret) => all.includes(secret))).toEqual([]);
   });
 });
