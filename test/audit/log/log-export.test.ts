@@ -137,6 +137,26 @@ describe('an export', { timeout }, () => {
     expect(cuts).toBe(8);
   });
 
+  it('has no checkpoint whose files are not durable', async () => {
+    const [small, large] = [await logOf(300), await logOf(1000)];
+    const files: Files = new Map();
+    const { target } = targetOf(files);
+    await exportTo(target, small);
+    const settle = () => Promise.reject(new Error('input/output error'));
+    await expect(exportTo({ ...target, settle }, large)).rejects.toThrow('input/output error');
+    expect(files.get('checkpoint')).toEqual(small.get('checkpoint'));
+  });
+
+  it('gives way to another that has ended meanwhile', async () => {
+    const files: Files = new Map();
+    const { target } = targetOf(files);
+    await exportTo(target, await logOf(300));
+    const settle = async () => void (await exportTo(target, await logOf(1000)));
+    const late = exportTo({ ...target, settle }, await logOf(600));
+    await expect(late).rejects.toThrow('another export');
+    expect(await verifyLog(sourceOf(files), { trust })).toMatchObject({ ok: true, size: 1000 });
+  });
+
   it('with --all brings back what was lost or altered', async () => {
     const log = await logOf(1000);
     const files: Files = new Map();
