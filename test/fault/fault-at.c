@@ -1,5 +1,6 @@
 /*
- * Preloaded into a gateway, meets one system call with a fault. The file that FAULT_AT names says
+ * Preloaded into a gateway, sets its clock back by as many seconds as CLOCK_BACK_S says, and meets one
+ * system call with a fault. The file that FAULT_AT names says
  * which: "CALL PATH NUMBER FAULT", as in "sync bursar.db-wal 1 EIO": the call's kind, what the path of
  * its file contains, how many such calls to wait for, and what happens then: kill (before the call),
  * kill-after, or an error of that name. It happens once: the file is removed.
@@ -14,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum fault { NONE, KILL_AFTER, FAIL };
@@ -98,6 +101,23 @@ ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t offset) {
 
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t offset) {
   return pwrite64(fd, bytes, count, offset);
+}
+
+static time_t set_back(time_t seconds) {
+  const char *back = getenv("CLOCK_BACK_S");
+  return seconds - (back ? atoi(back) : 0);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  int failed = syscall(SYS_clock_gettime, clock, now);
+  if (!failed && clock == CLOCK_REALTIME) now->tv_sec = set_back(now->tv_sec);
+  return failed;
+}
+
+int gettimeofday(struct timeval *now, void *zone) {
+  int failed = syscall(SYS_gettimeofday, now, zone);
+  if (!failed) now->tv_sec = set_back(now->tv_sec);
+  return failed;
 }
 
 int rename(const char *from, const char *to) {

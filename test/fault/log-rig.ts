@@ -19,7 +19,6 @@ const pauseMs = 10;
 export class LogRig {
   readonly dataDir: string;
   readonly #library: string;
-  readonly #env: Record<string, string>;
   readonly #faultFile: string;
   #gateway: ServedGateway | undefined;
   #client: S3Client | undefined;
@@ -28,10 +27,9 @@ export class LogRig {
   readonly checkpoints = new Set<string>();
   #sent = 0;
 
-  constructor(dataDir: string, library: string, env: Record<string, string> = {}) {
+  constructor(dataDir: string, library: string) {
     this.dataDir = dataDir;
     this.#library = library;
-    this.#env = env;
     this.#faultFile = join(dataDir, '..', 'fault-at');
   }
 
@@ -45,8 +43,8 @@ export class LogRig {
     return this.#client;
   }
 
-  async serve(): Promise<void> {
-    const env = { LD_PRELOAD: this.#library, FAULT_AT: this.#faultFile, ...this.#env };
+  async serve(more: Record<string, string> = {}): Promise<void> {
+    const env = { LD_PRELOAD: this.#library, FAULT_AT: this.#faultFile, ...more };
     this.#gateway = await startServedGateway({ dataDir: this.dataDir, env });
     await this.client.send('PUT', '/log');
   }
@@ -101,6 +99,28 @@ export class LogRig {
     const body = Buffer.from(key.repeat(50));
     const { status, headers } = await this.client.send('PUT', `/log/${key}`, { body });
     if (status === 200) this.acknowledged.set(Number(headers['x-bursar-receipt']), key);
+    return status;
+  }
+
+  /** Of all records, in the log's order. */
+  async readTimes(): Promise<string[]> {
+    const path = join(this.dataDir, 'bursar.db');
+    const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
+    try {
+      const sql = 'SELECT record FROM records ORDER BY idx';
+      const rows = await db.tx.all<{ record: string }>(sql);
+      return rows.map(({ record }) => (JSON.parse(record) as { time: string }).time);
+    } finally {
+      db.close();
+    }
+  }
+
+  /** Gives the status. Rejects when the connection breaks. */
+  async rotateKey(overlapSeconds: number): Promise<number> {
+    const { status } = await this.client.send('POST', '/_/v1/log/keys/rotations', {
+      headers: { 'content-type': 'application/json' },
+      body: Buffer.from(JSON.stringify({ overlapSeconds })),
+    });
     return status;
   }
 
