@@ -13,7 +13,7 @@ import {
 } from '../audit/log/fork-report.ts';
 import { listLogKeys } from '../audit/log/log-keys.ts';
 import { emptyRoot } from '../audit/log/merkle.ts';
-import { signNote } from '../audit/log/note.ts';
+import { type NoteKey, signNote } from '../audit/log/note.ts';
 import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
 import { LogDamage, VerifiedLog } from '../audit/log/verified-log.ts';
 import { openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
@@ -103,7 +103,7 @@ async function findFork(
         note === null ? [] : [{ by: keptCheckpointFile, note }],
       ),
     ];
-    const sightings: Sighting[] = notes.map(({ by, note }) => readSighting(by, note, origin));
+    const sightings: Sighting[] = notes.map(({ by, note }) => readSighting(by, note, keys));
     for (const { witness, checkpoint } of await listCosigned(read)) {
       if (checkpoint.origin === origin) sightings.push(sightingOf(witness, checkpoint));
     }
@@ -116,12 +116,15 @@ async function findFork(
   }
 }
 
-/** Its root alone is compared: who altered it would find a fork that is none. */
-function readSighting(by: string, note: string, origin: string): Sighting {
+/**
+ * Its root alone is compared: who altered it would find a fork that is none. It may be of a name that
+ * the log had before a restart, at which its records stayed.
+ */
+function readSighting(by: string, note: string, keys: readonly NoteKey[]): Sighting {
   const checkpoint = checkpointOf(note);
   if (!checkpoint) throw new CommandFailure('failed', `${by} is no checkpoint`);
-  if (checkpoint.origin !== origin) {
-    const message = `${by} is of log ${checkpoint.origin}, and the one here is ${origin}`;
+  if (!keys.some(({ name }) => name === checkpoint.origin)) {
+    const message = `${by} is of log ${checkpoint.origin}, which the database does not know`;
     throw new CommandFailure('failed', message);
   }
   return sightingOf(by, checkpoint);
@@ -151,7 +154,7 @@ async function askWitnesses(
 
 async function openCopy(
   place: string,
-  keys: Parameters<typeof verifyCheckpoint>[1]['keys'],
+  keys: readonly NoteKey[],
 ): Promise<{ size: number; tiles: VerifiedLog }> {
   const source = openLogSource(place);
   try {

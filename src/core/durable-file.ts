@@ -49,16 +49,17 @@ export function writeFileDurably(
 }
 
 /**
- * `writeFileDurably` with `replace`, while others have their turns. Rejects with the system's error;
- * the old file then still stands.
+ * `writeFileDurably` with `replace`, while others have their turns, for files that have one writer: what
+ * a crash leaves is overwritten by the next. Rejects with the system's error; the old file then still
+ * stands.
  */
 export async function replaceFileDurably(
   path: string,
   content: string | Uint8Array,
   { mode }: Pick<DurableFileOptions, 'mode'>,
 ): Promise<void> {
-  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
-  const file = await open(temporary, 'wx', mode);
+  const temporary = `${path}.tmp`;
+  const file = await open(temporary, 'w', mode);
   try {
     try {
       await file.writeFile(content);
