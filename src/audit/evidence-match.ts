@@ -22,7 +22,8 @@ export interface ProvenRecord {
 const skewMsMax = 15 * 60_000;
 
 /** Why it cannot be the record's; null: nothing stands against it. */
-export function contradictionOf(verified: VerifiedEvidence, record: ProvenRecord): string | null {
+export function contradictionOf(verified: VerifiedEvidence, record: unknown): string | null {
+  if (!isRecord(record)) return 'the record has not the form of one';
   const { kind, thumbprint, links, request } = verified;
   const isOfRequest = kind !== 'token-link' && kind !== 'key-proof';
   if (record.evidence.endsWith('-signed') && !isOfRequest)
@@ -38,6 +39,18 @@ export function contradictionOf(verified: VerifiedEvidence, record: ProvenRecord
     if (links.some((link) => link.subject !== subject)) return 'the token is of another principal';
   }
   return request && contradictionOfRequest(request, record);
+}
+
+/** Only a gateway that lies makes others. */
+function isRecord(value: unknown): value is ProvenRecord {
+  if (typeof value !== 'object' || value === null) return false;
+  const { tokens = [], key = '', ...members } = value as Record<string, unknown>;
+  const texts = ['tenant', 'principal', 'action', 'time', 'evidence'];
+  return (
+    texts.every((name) => typeof members[name] === 'string') &&
+    Array.isArray(tokens) &&
+    typeof key === 'string'
+  );
 }
 
 const writes = /^s3:(?:Put|Delete|Create|Abort)/;

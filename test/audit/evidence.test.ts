@@ -15,6 +15,7 @@ import { canonicalize } from '#bursar/core/canonical-json.js';
 import { publicKey } from '../authz/asymmetric.ts';
 import { exampleMs } from '../authz/requests.ts';
 import { aliceKey, jobKey, now, strangerKey, subJobKey } from '../authz/tokens/fixture.ts';
+import { fuzz, randomOf } from '../fuzz/seeded-random.ts';
 import {
   aliceEnrolledAt,
   asymmetric,
@@ -180,6 +181,24 @@ describe('evidence that was altered proves nothing', () => {
     expect(verifyEvidence(evidence)).toMatchObject({ ok: false });
   });
 
+  test('in whatever way: no form of it makes the verification fail otherwise', async () => {
+    const texts = await Promise.all(Object.values(kinds).map(async (make) => textOf(await make())));
+    const junk = [null, 0, -1, 2 ** 53, '', 'A', '\u0100', [], {}, true, 'x'.repeat(70_000)];
+    await fuzz(1, 400, (random) => {
+      const text = randomOf(random, texts);
+      const evidence = JSON.parse(text) as Evidence;
+      const part = randomOf(random, evidence.parts) as unknown as Record<string, unknown>;
+      const at = randomOf<Record<string, unknown>>(random, [
+        ...[evidence as never, part, part.jwk as never],
+      ]);
+      const name = randomOf(random, [...Object.keys(at), 'signedSha256', 'other']);
+      at[name] = randomOf(random, [...junk, undefined]);
+      const verdict = verifyEvidence(evidence);
+      if (!verdict.ok || canonicalize(evidence) === text) return;
+      expect(['enrolledAt', 'replayableUntil', 'canonicalRequest']).toContain(name);
+    });
+  });
+
   test('whatever it is instead: a verdict is a value', () => {
     const junk = [null, 1, 'x', [], {}, { v: 1 }, { v: 1, parts: [null] }, { v: 1, parts: [{}] }];
     for (const value of junk) expect(verifyEvidence(value)).toMatchObject({ ok: false });
@@ -288,6 +307,13 @@ describe('evidence of one request does not pass as that of another', () => {
     const own = { ...record, tokens: found.links.map(({ id }) => id) };
     expect(contradictionOf(found, own)).toBe(null);
     expect(contradictionOf(found, { ...own, ...change })).toEqual(expect.any(String));
+  });
+
+  test('what is no record has no evidence', async () => {
+    const found = await verified(bearing(tokenOfAlice()));
+    for (const other of [null, 1, {}, { ...record, tokens: null }, { ...record, key: 1 }]) {
+      expect(contradictionOf(found, other)).toContain('form');
+    }
   });
 
   test('what a GET signed is no proof of a write', async () => {
