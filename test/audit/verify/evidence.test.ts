@@ -1,7 +1,7 @@
 // What a receipt proves of its client: by a request that was signed with SigV4A, and by the receipt of
 // the key's enrolment.
 import { createHash, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { renderEvidence } from '#bursar/audit/evidence.js';
 import type { Opening } from '#bursar/audit/receipt.js';
 import { whyNotEnrolment } from '#bursar/audit/verify/proven-evidence.js';
@@ -11,6 +11,9 @@ import { canonicalize } from '#bursar/core/canonical-json.js';
 import type { EvidenceJwk, SignedPart } from '#bursar/core/evidence.js';
 import { fuzz, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
 import { openingOf, RecordedLog } from './recorded-log.ts';
+
+/** They are computed in well under a second, on a machine that has nothing else to do. */
+vi.setConfig({ testTimeout: 60_000 });
 
 const body = createHash('sha256').update('hello').digest('hex');
 

@@ -1,11 +1,14 @@
 // What a receipt must not get away with: each byte of it counts, and so does whose key signed.
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { parseReceipt } from '#bursar/audit/receipt.js';
 import { verifyReceipt } from '#bursar/audit/verify/receipt.js';
 import type { Trust } from '#bursar/audit/verify/signed-checkpoint.js';
 import { canonicalize } from '#bursar/core/canonical-json.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
 import { cosign, makeSigner, makeWitness, openingOf, RecordedLog } from './recorded-log.ts';
+
+/** They are computed in well under a second, on a machine that has nothing else to do. */
+vi.setConfig({ testTimeout: 60_000 });
 
 const log = RecordedLog.of(300);
 const trust: Trust = { keys: [log.signer.key] };

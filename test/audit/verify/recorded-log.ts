@@ -17,7 +17,7 @@ import {
 import { leafOf, type Opening, renderReceipt } from '#bursar/audit/receipt.js';
 import { renderRecord } from '#bursar/audit/record.js';
 import type { LogSource } from '#bursar/audit/verify/log-source.js';
-import { type Files, makeLog, tilesOf } from '../log/made-log.ts';
+import { type Files, makeLog, signerOf, tilesOf } from '../log/made-log.ts';
 
 export function makeSigner(name: string, type: NoteSigner['key']['type'] = ed25519): NoteSigner {
   const { privateKey } = generateKeyPairSync('ed25519');
@@ -72,7 +72,7 @@ export class RecordedLog {
   readonly entries: Buffer[];
   readonly tiles: TileReader;
 
-  constructor(openings: Opening[], signer = makeSigner('bursar/test')) {
+  constructor(openings: Opening[], signer = signerOf('bursar/test')) {
     this.origin = signer.key.name;
     this.signer = signer;
     this.openings = openings;
