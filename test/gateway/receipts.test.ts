@@ -320,6 +320,31 @@ describe('a token', () => {
   });
 });
 
+describe('a share link', () => {
+  it('that is used leaves records in the name of who made it, of what it does not open too', async () => {
+    const alice = person('cms/alice');
+    const body = { bucket: 'raw', key: '2026/a', expiresIn: 3600 };
+    const { url, id } = await callNative(alice, 'POST', '/_/v1/shares', body);
+    const { pathname } = new URL(url);
+    const found = await exchange(target, 'GET', pathname);
+    const other = await exchange(target, 'GET', pathname.replace(/[^/]+$/, 'other'));
+    expect([found.status, other.status]).toEqual([200, 404]);
+    const asked = [['action', 's3:GetObject']] as const;
+    for (const [{ headers, status }, error] of [
+      [found, undefined],
+      [other, 'NoSuchKey'],
+    ] as const) {
+      const requestId = headers['x-amz-request-id'];
+      await expect
+        .poll(async () => {
+          const { records } = await callNative(alice, 'GET', '/_/v1/records', undefined, asked);
+          return records.find((one: { requestId: string }) => one.requestId === requestId);
+        })
+        .toMatchObject({ principal: 'alice', tokens: [id], status, ...(error && { error }) });
+    }
+  });
+});
+
 describe('an auditor', () => {
   it('has receipts, and of each S3 read of what they tell nothing', async () => {
     proven(await receiptOf(person('cms/ears'), index));
