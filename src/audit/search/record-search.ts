@@ -108,12 +108,12 @@ export class RecordSearch {
 
   /** Those that were not erased. */
   async #readTexts(from: number, to: number): Promise<{ index: number; record: string }[]> {
+    const sql = `SELECT idx AS "index", record FROM records
+      WHERE idx >= ? AND idx < ? AND salt IS NOT NULL ORDER BY idx`;
+    const rows = await this.#read.all<{ index: number; record: string }>(sql, from, to);
+    // Looked at afterwards: they may be archived at any time, and never come back.
     const oldest = await this.#read.get<{ idx: number }>('SELECT min(idx) AS idx FROM records');
-    if (from >= (oldest?.idx ?? 0)) {
-      const sql = `SELECT idx AS "index", record FROM records
-        WHERE idx >= ? AND idx < ? AND salt IS NOT NULL ORDER BY idx`;
-      return this.#read.all(sql, from, to);
-    }
+    if (from >= (oldest?.idx ?? 0)) return rows;
     const run = await this.#store.readRun(from, to - from);
     return run.flatMap(({ index, opened }) => (opened ? { index, record: opened.record } : []));
   }

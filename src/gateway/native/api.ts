@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { RequestFacts } from '../../authz/grants/access-request.ts';
 import { RefusedUse } from '../../authz/refused-use.ts';
-import { type ErrorCode, Refusal } from '../../core/errors.ts';
+import { type ErrorCode, IntegrityError, Refusal } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { readLimits } from '../../quota/leases/account-tables.ts';
 import { addLogRoutes } from '../log-routes.ts';
@@ -362,6 +362,10 @@ async function recordRefusal(
 function explain(error: unknown, request: FastifyRequest): Refusal {
   const refusal = refusalOf(error);
   if (refusal) return refusal;
+  if (error instanceof IntegrityError) {
+    request.log.error({ err: error }, 'stored records are damaged');
+    return new Refusal('BursarIntegrityError', { cause: error });
+  }
   request.log.error({ err: error }, 'native API call failed');
   return new Refusal('InternalError', { cause: error });
 }
