@@ -38,9 +38,15 @@ function accessOf(delegation: Delegation | null = null): Access {
 
 function targetOf(action: Target['action'], policy: string | null = null): Target {
   const place = { tenant: 'cms', name: 'raw' };
-  const bucket = { ...place, id: 1, owner: 'alice', createdMs: 0, store: 1, policy };
+  const bucket = { ...place, id: 1, owner: 'alice', createdMs: 0, store: 1 };
   const key = action.includes('Bucket') ? null : 'k';
-  return { action, askedName: 'raw', found: { ...place, bucket }, key, listPrefix: null };
+  return {
+    action,
+    askedName: 'raw',
+    found: { ...place, bucket: { ...bucket, policy, recordReads: null } },
+    key,
+    listPrefix: null,
+  };
 }
 
 describe('a stored policy that is not understood', () => {

@@ -16,6 +16,7 @@ import { OutsideTokens } from '#bursar/authz/oidc/outside-tokens.js';
 import { Revocations } from '#bursar/authz/revocations.js';
 import { TokenKeys } from '#bursar/authz/token-keys.js';
 import { BucketCache } from '#bursar/catalog/bucket-cache.js';
+import { setRecordReads } from '#bursar/catalog/buckets.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
@@ -183,7 +184,12 @@ export async function openFixture(): Promise<Fixture> {
       case 'addRootKey':
       case 'rotateLogKey':
       case 'revokeLogKey':
+      case 'eraseRecords':
         return { ok: true };
+      case 'setRecordReads': {
+        const outcome = await setRecordReads(db.tx, change);
+        return outcome.ok ? { ok: true } : { ok: false, code: outcome.code };
+      }
       case 'setLimits':
         await accounts.setLimits(change.account, change.limits, timeMs);
         await accounts.flush();

@@ -61,7 +61,7 @@ test('the last chunk of a stream that cannot be recorded is not sent', async () 
   expect(context.bytesOut).toBe('firstsecond'.length);
 });
 
-test.each([
+test.each<[string, Partial<Reply>, string, string]>([
   ['a buffer', { body: Buffer.from('whole') }, 'recorded 200, 5 bytes', 'sent whole, end'],
   ['a document', { body: 'whole' }, 'recorded 200, 5 bytes', 'sent whole, end'],
   ['no body', { status: 304 }, 'recorded 304, 0 bytes', 'end'],
