@@ -32,6 +32,8 @@ export interface DeepParts {
   read: Reader;
   /** Records in it. */
   size: number;
+  /** The checkpoint that was kept beside it, before that; null: none was. */
+  kept: string | null;
   store: RecordStore;
   /** The database as it is now, and the stores. */
   rooms: VerifierRooms;
@@ -61,6 +63,8 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     };
     const now = open();
     const remotes = await openRemotes(config, now.tx, closers);
+    // A gateway may sign more while this runs.
+    const kept = readKeptCheckpoint(folder.keptCheckpointFile);
     const snapshot = open();
     snapshot.exec('BEGIN');
     const read = snapshot.tx;
@@ -73,7 +77,16 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     const reader = new ObjectReader({ keyring, stores, digests, buffers });
     const rooms = { read: now.tx, keyring, reader, leases: new ReadLeases() };
     const store = new RecordStore(read, partReader(reader));
-    return { folder, read, size, store, rooms, ...(await listReadable(read, remotes)), close };
+    return {
+      folder,
+      read,
+      size,
+      kept,
+      store,
+      rooms,
+      ...(await listReadable(read, remotes)),
+      close,
+    };
   } catch (error) {
     await close();
     throw error;
@@ -127,14 +140,13 @@ export interface Signed {
  * have cosigned, and those that the caller kept.
  */
 export async function readSigned(
-  { folder, read }: Pick<DeepParts, 'folder' | 'read'>,
+  { folder, read, kept }: Pick<DeepParts, 'folder' | 'read' | 'kept'>,
   given: { files: readonly string[]; keys: readonly string[] },
 ): Promise<Signed> {
   const rows = await listLogKeys(read);
   const own = rows.map(({ key }) => key);
   const keys = given.keys.length > 0 ? [...readTrust({ key: [...given.keys] }).keys] : own;
   const signed: Signed = { checkpoints: [], refused: [] };
-  const kept = readKeptCheckpoint(folder.keptCheckpointFile);
   // What was signed before the log was given another name on purpose says nothing of it.
   const origin = own[0]?.name;
   if (kept !== null) enter(signed, keys, { from: folder.keptCheckpointFile, note: kept, origin });

@@ -3,7 +3,7 @@
 // version and every end is met, those that no record tells of among them; a record that was erased
 // says nothing, so what it made cannot be compared.
 
-import type { RecordStore } from '../audit/record-store.ts';
+import type { KeptRecord, RecordStore } from '../audit/record-store.ts';
 import type { Difference, RecordFields } from '../audit/verify/deep-records.ts';
 import type { Reader } from '../core/database.ts';
 
@@ -14,6 +14,13 @@ export interface DeepCatalogOptions {
   /** Records in the log. */
   size: number;
   tell: (difference: Difference) => void;
+}
+
+/** Of a version's row. */
+interface Place {
+  bucketId: number;
+  key: string;
+  seq: number;
 }
 
 interface VersionRow {
@@ -93,8 +100,8 @@ export class DeepCatalog {
 
   async #findUntoldVersions(): Promise<void> {
     const { read } = this.#options;
-    for (let after = { bucketId: -1, key: '', seq: -1 }; ; ) {
-      const rows = await read.all<typeof after>(
+    for (let after: Place = { bucketId: -1, key: '', seq: -1 }; ; ) {
+      const rows = await read.all<Place>(
         `SELECT bucket_id AS bucketId, key, seq FROM versions WHERE (bucket_id, key, seq) > (?, ?, ?)
            ORDER BY bucket_id, key, seq LIMIT ?`,
         ...[after.bucketId, after.key, after.seq],
@@ -107,14 +114,23 @@ export class DeepCatalog {
     }
   }
 
-  async #visitRow({ key, seq }: { key: string; seq: number }): Promise<void> {
+  async #visitRow(row: Place): Promise<void> {
+    const { key, seq } = row;
     this.versions++;
     const where = `version ${seq} of ${key}`;
     if (hasBit(this.#seen, seq)) return this.#tell(where, 'another row has its number');
     if (seq >= 0 && seq < this.#options.size) setBit(this.#seen, seq);
     if (hasBit(this.#made, seq)) return;
-    if (await this.#isErased(seq)) this.unknown++;
-    else this.#tell(where, 'no record made it');
+    const record = await this.#options.store.readRecord(seq);
+    if (record?.opened === null) this.unknown++;
+    else if (!(await this.#isLeftOver(row, record))) this.#tell(where, 'no record made it');
+  }
+
+  /** Of a bucket that is gone, and maybe another has its name: there until it is swept. */
+  async #isLeftOver({ bucketId, key, seq }: Place, record?: KeptRecord): Promise<boolean> {
+    const bucket = await this.#options.read.get('SELECT 1 FROM buckets WHERE id = ?', bucketId);
+    const fields = JSON.parse(record?.opened?.record ?? '{}') as Partial<RecordFields>;
+    return !bucket && fields.version === seq && fields.key === key;
   }
 
   async #findUntoldEnds(): Promise<void> {

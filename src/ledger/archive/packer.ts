@@ -5,6 +5,7 @@ import type { MadePack, PackAnswer, PackJob, PackWorkerOptions } from './pack-wo
 
 export class Packer {
   readonly #worker: Worker;
+  readonly #exited: Promise<unknown>;
   #waiting: { resolve(answer: PackAnswer): void; reject(cause: unknown): void } | null = null;
 
   /** `path`: the database file. */
@@ -12,6 +13,7 @@ export class Packer {
     const workerData: PackWorkerOptions = { path };
     this.#worker = new Worker(new URL('./pack-worker.js', import.meta.url), { workerData });
     this.#worker.unref();
+    this.#exited = new Promise((resolve) => this.#worker.once('exit', resolve));
     this.#worker.on('message', (answer: PackAnswer) => this.#take()?.resolve(answer));
     this.#worker.on('error', (cause) => this.#take()?.reject(cause));
     this.#worker.on('exit', () => this.#take()?.reject(new Error('the packing thread ended')));
@@ -31,9 +33,8 @@ export class Packer {
   }
 
   async close(): Promise<void> {
-    const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
     this.#worker.postMessage(null);
-    await exited;
+    await this.#exited;
   }
 
   async #ask(job: PackJob): Promise<PackAnswer> {
