@@ -87,10 +87,10 @@ it(`of ${recordsMax} records is appended to and opened at the cost of a short on
   const openMs = performance.now() - openedMs;
   expect(log.root()).toEqual(root);
   expect(log.size).toBe(recordsMax);
-  // Of each level of tiles at most a tile's hashes, and whether it is full.
+  // Of each level at most a tile's hashes, the tiles that they are the roots of, and the size.
   const levels = Math.ceil(Math.log(recordsMax) / Math.log(256));
-  expect(opened.rows).toBeLessThanOrEqual(levels * 256 + 1);
-  expect(opened.statements).toBeLessThanOrEqual(levels * 2 + 1);
+  expect(opened.rows).toBeLessThanOrEqual(levels * 512 + 1);
+  expect(opened.statements).toBeLessThanOrEqual(levels * 258 + 1);
   await say(appendMs, openMs);
 });
 

@@ -207,6 +207,8 @@ describe('a database', () => {
     ['a record is missing at the end of a tile', 'DELETE FROM records WHERE idx = 299'],
     ['a record is missing within', 'DELETE FROM records WHERE idx = 280'],
     ['a tile is missing', 'DELETE FROM log_tiles'],
+    ['a hash in a tile is another', 'UPDATE log_tiles SET hashes = zeroblob(8192)'],
+    ["a tile's root is another", 'UPDATE log_tiles SET root = zeroblob(32)'],
     ['a pseudonym is missing', 'DELETE FROM log_tenants'],
   ])('where %s is not what was signed', async (_what, sql) => {
     await commit(300);

@@ -40,10 +40,11 @@ export class LogAppender {
     this.#read = read;
   }
 
-  /** Reads the edge. Throws when the tables do not fit each other. */
+  /** Reads the edge. Throws when the tables do not fit each other: such a log is not to be signed. */
   static async open(read: Reader): Promise<LogAppender> {
     const appender = new LogAppender(read);
     await appender.discard();
+    await appender.#verify();
     return appender;
   }
 
@@ -108,6 +109,19 @@ export class LogAppender {
     this.#size = size;
     this.#edges = edges;
     this.#full = [];
+  }
+
+  /** What the edge has of full tiles are their roots: at most 255 tiles of each level. */
+  async #verify(): Promise<void> {
+    const tiles = storedTiles(this.#read);
+    for (const [level, { index, width, row }] of this.#edges.entries()) {
+      for (let i = 0; level > 0 && i < width; i++) {
+        const below = index * tileWidth + i;
+        const root = hashRow(await tiles.readTile(level - 1, below, tileWidth));
+        if (root.equals(row.subarray(i * hashBytes, (i + 1) * hashBytes))) continue;
+        throw new Error(`tile ${below} on level ${level - 1} of the log is not what it was`);
+      }
+    }
   }
 }
 
