@@ -287,6 +287,7 @@ export function draftOf(
   transfer: { ingressBytes: number; egressBytes: number },
 ): RecordDraft {
   const { bucket } = charged;
+  const object = 'object' in change ? change.object : null;
   return {
     action: change.kind,
     tenant: charged.tenant,
@@ -294,14 +295,15 @@ export function draftOf(
     accessKeyId: null,
     evidence: 'none',
     bucket: bucket?.name ?? null,
+    bucketTenant: bucket && bucket.tenant !== charged.tenant ? bucket.tenant : null,
     key: 'key' in change ? change.key : null,
     target: bucket ? `bucket:${bucket.tenant}/${bucket.name}` : null,
     bytesIn: transfer.ingressBytes,
     bytesOut: transfer.egressBytes,
-    sizeBytes: null,
-    etag: null,
-    sha256: null,
-    class: null,
+    sizeBytes: object?.sizeBytes ?? null,
+    etag: object?.etag ?? null,
+    sha256: object?.sha256 ? Buffer.from(object.sha256).toString('hex') : null,
+    class: object?.class ?? null,
     range: null,
     requestId: randomUUID(),
     source: 'a test',

@@ -1,6 +1,9 @@
 // Random sequences of changes, applied by the real ledger to a real SQLite database and by a plain
 // model: outcomes, objects, extents, counters, records and listings must be the same.
 import { describe, expect, it } from 'vitest';
+import { RecordLog } from '#bursar/audit/record-log.js';
+import { RecordStore } from '#bursar/audit/record-store.js';
+import { type Difference, verifyRecords } from '#bursar/audit/verify/deep-records.js';
 import { listCondemned } from '#bursar/catalog/extents.js';
 import { listObjects, listUploads, type Position } from '#bursar/catalog/listing.js';
 import { findCurrentWithBody } from '#bursar/catalog/versions.js';
@@ -9,6 +12,8 @@ import { decodeManifest } from '#bursar/core/manifest.js';
 import { parseUsd } from '#bursar/core/money.js';
 import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
 import type { CatalogChange, Housekeeping } from '#bursar/ledger/commit.js';
+import { DeepCatalog } from '#bursar/ledger/deep-catalog.js';
+import { LogSigning } from '#bursar/ledger/log-signing.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { Cashier } from '#bursar/quota/cashier.js';
 import type { Charge, Pricing } from '#bursar/quota/charge.js';
@@ -33,13 +38,20 @@ class Trial {
   readonly db: OpenDatabase;
   readonly cashier: Cashier;
   readonly random: Random;
+  readonly log: RecordLog;
+  readonly signing = new LogSigning();
   model = new LedgerModel();
-  seq = 0;
 
-  constructor(random: Random) {
+  static async open(random: Random): Promise<Trial> {
+    const db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
+    db.exec(schema);
+    return new Trial(random, db, await RecordLog.open(db.tx));
+  }
+
+  private constructor(random: Random, db: OpenDatabase, log: RecordLog) {
     this.random = random;
-    this.db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
-    this.db.exec(schema);
+    this.db = db;
+    this.log = log;
     this.cashier = new Cashier(this.db.tx, thisProcess, books);
     for (const tenant of tenants) {
       this.db.exec(`INSERT INTO tenants (name, created_ms) VALUES ('${tenant}', 0)`);
@@ -51,20 +63,32 @@ class Trial {
     }
   }
 
+  /** Of the next record. */
+  get seq(): number {
+    return this.log.size;
+  }
+
+  /** What the ledger's thread has. */
+  get context() {
+    const { seq: timeMs, cashier, log, signing } = this;
+    return { timeMs, keyring, cashier, log, signing };
+  }
+
   /** Some changes in one transaction, which now and then fails as a whole. */
   async batch(): Promise<void> {
     const { random } = this;
-    const before = { model: structuredClone(plain(this.model)), seq: this.seq };
+    const before = structuredClone(plain(this.model));
     this.db.exec('BEGIN IMMEDIATE');
     for (let i = 1 + randomBelow(random, 5); i > 0; i--) await this.step();
     if (randomBelow(random, 12) === 0) {
       this.cashier.discard();
       this.db.exec('ROLLBACK');
-      this.model = Object.assign(new LedgerModel(), before.model);
-      this.seq = before.seq;
+      await this.log.discard();
+      this.model = Object.assign(new LedgerModel(), before);
       return;
     }
     await this.cashier.flush();
+    await this.log.flush();
     this.db.exec('COMMIT');
   }
 
@@ -78,10 +102,7 @@ class Trial {
     if (declare.length > 0) {
       const process = randomBelow(random, 5) === 0 ? 'another process' : thisProcess;
       const work = { kind: 'declareExtents', store: 1, ids: declare } as const;
-      const { cashier } = this;
-      const takeIndex = () => this.seq++;
-      const context = { timeMs: this.seq, process, keyring, cashier, takeIndex };
-      await applyHousekeeping(this.db.tx, work, context);
+      await applyHousekeeping(this.db.tx, work, { ...this.context, process });
       model.declare(declare, process);
       if (randomBelow(random, 4) === 0) await this.housekeeping({ kind: 'condemnIntents' });
     }
@@ -90,7 +111,7 @@ class Trial {
 
   async commit(change: CatalogChange): Promise<void> {
     const { random } = this;
-    const seq = this.seq++;
+    const { seq } = this;
     const bucket = bucketOf(this.model, change);
     const transfer = {
       requests: 1,
@@ -106,10 +127,9 @@ class Trial {
     };
     const expected = this.model.apply(structuredClone(change), seq);
     const record = draftOf(change, charged, transfer);
-    const moment = { seq, timeMs: seq, keyring };
     const charge: Charge = { who: charged, transfer, pricing, settlement: null };
     const commit = { change, charge, record };
-    const result = await applyCommit(this.db.tx, commit, moment, this.cashier);
+    const result = await applyCommit(this.db.tx, commit, this.context);
     const got = result.ok ? 'ok' : result.code;
     expect([change.kind, got]).toEqual([change.kind, expected.ok ? 'ok' : expected.code]);
   }
@@ -134,9 +154,7 @@ class Trial {
     work: Exclude<Housekeeping, { kind: 'condemnIntents' }> | { kind: 'condemnIntents' },
   ): Promise<void> {
     const { model } = this;
-    const { cashier } = this;
-    const takeIndex = () => this.seq++;
-    const context = { timeMs: this.seq, process: thisProcess, keyring, cashier, takeIndex };
+    const context = { ...this.context, process: thisProcess };
     const whole: Housekeeping =
       work.kind === 'condemnIntents' ? { ...work, expiredBeforeMs: 0, max: 1000 } : work;
     await applyHousekeeping(this.db.tx, whole, context);
@@ -352,17 +370,30 @@ function sorted<T>(rows: T[]): T[] {
   return [...rows].sort((a, b) => (text(a) < text(b) ? -1 : 1));
 }
 
+/** Each record says which version it made and which it ended, and the log is made of them. */
+async function checkRecords({ db: { tx: read }, log: { size } }: Trial): Promise<void> {
+  const differences: Difference[] = [];
+  const tell = (difference: Difference): unknown => differences.push(difference);
+  const store = new RecordStore(read, async () => Buffer.alloc(0));
+  const catalog = new DeepCatalog({ read, store, size, tell });
+  const onRecord: DeepCatalog['visit'] = (index, fields) => catalog.visit(index, fields);
+  await verifyRecords({ read, store, checkpoints: [], tell, onRecord });
+  await catalog.finish();
+  expect(differences).toEqual([]);
+}
+
 describe('the ledger', () => {
   it(
     'does to the database what the model says, whatever comes',
     async () => {
       await fuzz(20_261_120, 1000, async (random) => {
-        const trial = new Trial(random);
+        const trial = await Trial.open(random);
         try {
           for (let i = 3 + randomBelow(random, 25); i > 0; i--) await trial.batch();
           await checkCatalog(trial);
           await checkExtents(trial);
           await checkCounters(trial);
+          await checkRecords(trial);
           for (let i = 0; i < 3; i++) await checkListings(trial);
         } finally {
           trial.db.close();
