@@ -28,8 +28,8 @@ const workloads = ['get', 'put'].flatMap((kind) =>
 export async function benchLog({ dir, rounds, seconds, say }) {
   try {
     const servers = {
-      tree: await startFilled(`${dir}/tree`, []),
-      plain: await startFilled(`${dir}/plain`, ['--import', preload]),
+      tree: await startFilled(`${dir}/tree`, true),
+      plain: await startFilled(`${dir}/plain`, false),
     };
     const results = workloads.map(({ name }) => ({ workload: name, tree: [], plain: [] }));
     const turns = Math.ceil((rounds * seconds) / turnSeconds);
@@ -53,15 +53,24 @@ export async function benchLog({ dir, rounds, seconds, say }) {
   }
 }
 
-async function startFilled(dir, nodeArgs) {
+async function startFilled(dir, hasTree) {
+  const nodeArgs = hasTree ? [] : ['--import', preload];
   const server = await startGateway({ dir, nodeArgs });
   const { target } = server;
   await makeBucket(target, bucket);
   const plan = { target, bucket, keyPrefix: 'get', keyCount, sizeBytes };
   await runLoad({ ...plan, kind: 'fill', connections: 16 });
   await checkObjects(target, { bucket, keys: [keyAt('get', 7)], body: makeBody(sizeBytes) });
+  const size = await signedSize(target);
+  if (size >= keyCount !== hasTree) throw new Error(`${dir}: ${size} records are signed for`);
   pause(server);
   return server;
+}
+
+/** So that a gateway without a tree is one. */
+async function signedSize({ host, port }) {
+  const note = await (await fetch(`http://${host}:${port}/_/log/checkpoint`)).text();
+  return Number(note.split('\n')[1]);
 }
 
 async function measure(server, plan) {
