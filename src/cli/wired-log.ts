@@ -7,42 +7,45 @@ import type { Reader } from '../core/database.ts';
 import type { LogHead } from '../gateway/log-head.ts';
 import { Witnesses } from '../gateway/witnesses.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { LogKeyFile } from '../ledger/log-key-file.ts';
+import { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
 import { compareWithKept } from './kept-checkpoint.ts';
 
 export interface LogParts {
-  config: Pick<Config, 'witnesses'>;
-  folder: Pick<DataFolder, 'keptCheckpointFile'>;
+  config: Pick<Config, 'witnesses' | 'logOrigin'>;
+  folder: Pick<DataFolder, 'keptCheckpointFile' | 'logKeysFile'>;
   ledger: Ledger;
   read: Reader;
   head: LogHead;
-  keys: LogKeyFile;
 }
 
 /** A start waits so long for witnesses, in which the log is not served. */
 const firstRoundMs = 3000;
 
 /** Signs the log from now on, unless it is not what was signed before: then the head says why. */
-export async function beginSigning(parts: LogParts): Promise<Witnesses> {
-  const { config, folder, ledger, read, head, keys } = parts;
+export async function beginSigning(
+  parts: LogParts,
+): Promise<{ logKeys: LogKeyFile; witnesses: Witnesses }> {
+  const { config, folder, ledger, read, head } = parts;
+  const { logOrigin: named } = config;
+  const logKeys = await LogKeyFile.open({ path: folder.logKeysFile, read, origin: named });
   const tiles = storedTiles(read);
   const size = await readLogSize(read);
   const names = (await listLogKeys(read)).map(({ key }) => key.name);
   const known = names.length > 0 ? names : null;
-  const origin = names[0] ?? keys.keys[0]?.name ?? '';
+  const origin = names[0] ?? logKeys.keys[0]?.name ?? '';
   const log = { origin, known };
   const reason = await compareWithKept(folder.keptCheckpointFile, { size, tiles }, log);
   if (reason !== null) head.refuse(reason);
   if (head.refusal === null) {
-    await ledger.signLog(keys.keys);
+    await ledger.signLog(logKeys.keys);
     await head.waitFor(size);
   }
   const onError = (error: unknown) =>
     process.stderr.write(`bursar: witnesses were not asked: ${String(error)}\n`);
-  const witnesses = config.witnesses ?? [];
-  return Witnesses.open({ witnesses, head, read, tiles, ledger, onError }, firstRoundMs);
+  const options = { witnesses: config.witnesses ?? [], head, read, tiles, ledger, onError };
+  return { logKeys, witnesses: await Witnesses.open(options, firstRoundMs) };
 }
 
 /** To the operator's log; from then on the ledger signs nothing. */

@@ -28,7 +28,6 @@ import { IntentPool } from '../ledger/intent-pool.ts';
 import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import { LogKeyFile } from '../ledger/log-key-file.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
@@ -102,12 +101,8 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     closers,
     openDatabase(folder.databaseFile, { readonly: true, cacheKib: readCacheKib }),
   );
-  const path = folder.logKeysFile;
-  const logKeys = await LogKeyFile.open({ path, read, origin: config.logOrigin });
-  const witnesses = opened(
-    closers,
-    await beginSigning({ config, folder, ledger, read, head: log, keys: logKeys }),
-  );
+  const { logKeys, witnesses } = await beginSigning({ config, folder, ledger, read, head: log });
+  closers.push(() => witnesses.close());
   const { sealer } = folder;
   const directory = new Directory({ read, sealer });
   const rootKey: RootKeyOptions = {
@@ -123,21 +118,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const upkeep = opened(closers, new BackendUpkeep(ledger));
   const parts = { folder, ledger, read, closers, upkeep };
   const opening = await openStores(config, parts);
-  const policy = {
-    allowPrivate: config.privateIssuers,
-    allowLoopback: isLoopbackAddress(config.listen.host),
-  };
-  const books = {
-    grants: await GrantBook.load(read),
-    mounts: await MountBook.load(read),
-    outside: await OutsideTokens.load({ read, directory, policy }),
-    revocations: await Revocations.load(read),
-    readRecording: await ReadRecording.load(read),
-    tokenUse: opened(
-      closers,
-      new TokenUse({ write: (uses) => ledger.keepHouse({ kind: 'noteTokenUse', ...uses }) }),
-    ),
-  };
+  const books = await loadBooks(config, parts, directory);
   let url = config.publicUrl;
   const publicUrl = (): string => {
     if (url === undefined) throw new Error('the gateway does not listen yet');
@@ -145,11 +126,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   };
   const limits = await openLimits(parts);
   metrics = new Metrics({ open: () => limits.desk.open });
-  metrics.watchLog({
-    isSigned: () => log.refusal === null,
-    size: () => log.size,
-    cosigned: () => witnesses.state(),
-  });
+  metrics.watchLog(log, witnesses);
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
@@ -190,6 +167,29 @@ function openKeeper({ keptCheckpointFile }: DataFolder): CheckpointKeeper {
   const onError = (error: unknown) =>
     process.stderr.write(`bursar: the checkpoint was not kept: ${String(error)}\n`);
   return new CheckpointKeeper(keptCheckpointFile, onError);
+}
+
+/** What requests are decided by, in memory. */
+async function loadBooks(
+  config: Config,
+  { ledger, read, closers }: Pick<Parts, 'ledger' | 'read' | 'closers'>,
+  directory: Directory,
+) {
+  const policy = {
+    allowPrivate: config.privateIssuers,
+    allowLoopback: isLoopbackAddress(config.listen.host),
+  };
+  return {
+    grants: await GrantBook.load(read),
+    mounts: await MountBook.load(read),
+    outside: await OutsideTokens.load({ read, directory, policy }),
+    revocations: await Revocations.load(read),
+    readRecording: await ReadRecording.load(read),
+    tokenUse: opened(
+      closers,
+      new TokenUse({ write: (uses) => ledger.keepHouse({ kind: 'noteTokenUse', ...uses }) }),
+    ),
+  };
 }
 
 async function openLedger({

@@ -31,18 +31,17 @@ export class Metrics {
   }
 
   /** The audit log, asked when somebody reads. What witnesses are called stands in the log as well. */
-  watchLog(log: {
-    isSigned(): boolean;
-    size(): number;
-    cosigned(): readonly { name: string; cosignedSize: number | null }[];
-  }): void {
+  watchLog(
+    head: Readonly<{ size: number; refusal: string | null }>,
+    witnesses: { state(): readonly { name: string; cosignedSize: number | null }[] },
+  ): void {
     const registers = [this.#registry];
     new Gauge({
       name: 'bursar_log_signed',
       help: '1: the audit log is signed. 0: it is not, and writes are refused.',
       registers,
       collect() {
-        this.set(log.isSigned() ? 1 : 0);
+        this.set(head.refusal === null ? 1 : 0);
       },
     });
     new Gauge({
@@ -50,7 +49,7 @@ export class Metrics {
       help: 'Records of the audit log that are signed for.',
       registers,
       collect() {
-        this.set(log.size());
+        this.set(head.size);
       },
     });
     new Gauge({
@@ -59,7 +58,7 @@ export class Metrics {
       labelNames: ['witness'],
       registers,
       collect() {
-        for (const { name, cosignedSize } of log.cosigned()) {
+        for (const { name, cosignedSize } of witnesses.state()) {
           this.set({ witness: name }, cosignedSize ?? 0);
         }
       },
