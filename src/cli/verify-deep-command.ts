@@ -157,8 +157,8 @@ function describe(summary: Summary, withData: boolean): string[] {
       `with their records${withData ? `, and read ${formatBytes(bytes)} of objects` : ''}`,
   ];
   if (erased > 0) {
-    const unknown = `${formatCount(versionsUnknown)} versions or ends of versions are known by`;
-    lines.push(`${formatCount(erased)} records were erased; ${unknown} these alone`);
+    const unknown = `what these made or ended (${formatCount(versionsUnknown)} rows)`;
+    lines.push(`${formatCount(erased)} records were erased; ${unknown} cannot be compared`);
   }
   for (const name of storesSkipped) lines.push(`not read: what is in store ${name}`);
   for (const { from, size } of summary.checkpoints) {
