@@ -58,12 +58,15 @@ export class LogSigning {
     this.#isStale = true;
   }
 
-  /** Refused, undefined: there is no such key. False: nothing else would sign. */
+  /**
+   * Refused, undefined: there is no such key. False: nothing else would sign for good; a key that is
+   * about to retire would leave a log that nobody signs, and a gateway that does not start.
+   */
   async revoke(tx: Tx, id: string, timeMs: number): Promise<boolean | undefined> {
     const rows = await listLogKeys(tx);
     if (!rows.some(({ key, revokedMs }) => key.id === id && revokedMs === null)) return undefined;
-    const others = rows.filter((row) => row.key.id !== id && isSigning(row, timeMs));
-    if (others.length === 0) return false;
+    const endless = rows.filter((row) => row.retiredMs === null && row.revokedMs === null);
+    if (endless.every(({ key }) => key.id === id)) return false;
     await revokeLogKey(tx, id, timeMs);
     this.#isStale = true;
     return true;

@@ -193,6 +193,17 @@ describe('a key that is revoked', () => {
     expect(await newest([key])).toMatchObject({ size: 4, signedBy: [idOf(key)] });
   });
 
+  it('is not the only one that will go on: one that is to retire does not count', async () => {
+    const [old, key, next] = [newKey(), newKey(), newKey()];
+    await fixture.ledger.signLog([old]);
+    await rotate(key, Date.now() + 3_600_000);
+    expect(await revoke(idOf(key))).toMatchObject({ ok: false, code: 'InUse' });
+    await rotate(next, Date.now() + 3_600_000);
+    expect(await revoke(idOf(key))).toMatchObject({ ok: true });
+    const rows = await listLogKeys(fixture.read);
+    expect(rows.map(({ retiredMs }) => retiredMs === null)).toEqual([true, false, false]);
+  });
+
   it('exists, and is not revoked already', async () => {
     const [old, key] = [newKey(), newKey()];
     await fixture.ledger.signLog([old]);

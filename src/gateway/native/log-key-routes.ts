@@ -58,8 +58,8 @@ export const logKeyRoutes: NativeRoute[] = [
     url: '/_/v1/log/keys/:id',
     action: 'bursar:RevokeLogKey',
     summary:
-      'Revoke a key of the audit log: nothing that it signed is to be believed. 409 where no other ' +
-      'key signs.',
+      'Revoke a key of the audit log: nothing that it signed is to be believed. 409 for the ' +
+      'newest key: rotate first.',
     status: 204,
     run: async (call) => {
       refuseDelegated(call);
