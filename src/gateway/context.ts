@@ -19,7 +19,7 @@ import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/
 import { Access, type Target } from './access.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import { type Ask, Budget } from './budget.ts';
-import type { CopySource, SourceName } from './copy-source.ts';
+import type { SourceName } from './copy-source.ts';
 import { checkWritten } from './delegated-rights.ts';
 import { tellLimits } from './limit-headers.ts';
 import { LimitAudience } from './limit-refusals.ts';
@@ -332,26 +332,16 @@ export class Context {
     return isFolded ? ledger.recordFolded(commit) : ledger.record(commit);
   }
 
-  /**
-   * What is copied is in the record of the copy. A tenant that has nothing else to do with it gets one
-   * of its own, that its object was read.
-   */
-  async noteSource({ bucket, version }: CopySource): Promise<void> {
-    const { tenant: bucketTenant, name } = bucket;
-    const { key, seq, sizeBytes, etag, sha256 } = version;
-    const source = { bucket: name, bucketTenant, key, version: seq };
-    this.detail = { ...this.detail, change: { source } };
-    if (bucketTenant === this.tenant || bucketTenant === this.bucketTenant) return;
-    const read = { sizeBytes, etag, sha256: sha256 && Buffer.from(sha256).toString('hex') };
-    const record = {
-      ...this.draft(200, null, null, { ...read, class: version.class }),
-      ...{ action: 's3:GetObject', bucket: name, bucketTenant, key, bytesIn: 0, bytesOut: 0 },
-    };
+  /** Records what another tenant is to see of this. Throws `Refusal` when it cannot. */
+  async recordBesides(told: Partial<RecordDraft>): Promise<void> {
+    const record = { ...this.draft(200, null, null, {}), bytesIn: 0, bytesOut: 0, ...told };
+    const proven = provenBy(this.who.signed, record);
     const change = { kind: 'none' } as const;
-    await this.rooms.ledger.record({ change, charge: null, ...provenBy(this.who.signed, record) });
+    const result = await this.rooms.ledger.commit({ change, charge: null, ...proven });
+    if (!result.ok) throw new Refusal(result.code);
   }
 
-  /** The same, durable before it resolves; gives why it could not be recorded, else null. */
+  /** As `record`, durable before it resolves; gives why it could not be recorded, else null. */
   async recordNow(
     status: number,
     error: string | null,

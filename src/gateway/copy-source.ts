@@ -65,8 +65,24 @@ export async function findCopySource(
     await context.authorizeOther({ action: 's3:GetObjectTagging', ...about });
     await context.authorizeTags();
   }
-  await context.noteSource({ bucket, version });
+  await noteSource(context, { bucket, version });
   return { bucket, version };
+}
+
+/**
+ * What is copied is in the record of the copy. A tenant that has nothing else to do with it gets one of
+ * its own, that its object was read.
+ */
+async function noteSource(context: Context, { bucket, version }: CopySource): Promise<void> {
+  const { tenant: bucketTenant, name } = bucket;
+  const { key, seq, sizeBytes, etag, sha256 } = version;
+  const source = { bucket: name, bucketTenant, key, version: seq };
+  context.detail = { ...context.detail, change: { source } };
+  if (bucketTenant === context.tenant || bucketTenant === context.bucketTenant) return;
+  await context.recordBesides({
+    ...{ action: 's3:GetObject', bucket: name, bucketTenant, key, sizeBytes, etag },
+    ...{ class: version.class, sha256: sha256 && Buffer.from(sha256).toString('hex') },
+  });
 }
 
 /** Throws `Refusal` InvalidRequest for more than can be copied in one request. */
