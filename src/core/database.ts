@@ -27,6 +27,11 @@ export interface OpenDatabase {
   exec(sql: string): void;
   /** The schema version of the file; 0 for a new one. */
   userVersion(): number;
+  /**
+   * Takes pages as they were before out of SQLite's log, where they stay until it begins anew. False:
+   * somebody read all the time, `waitMsMax`, and they are still there.
+   */
+  emptyLog(waitMsMax: number): boolean;
   close(): void;
 }
 
@@ -41,6 +46,8 @@ export interface DatabaseOptions {
   isDerived?: boolean;
 }
 
+/** How long one waits for another who writes. */
+const busyMsMax = 10_000;
 /** Beyond this much of the file readers copy pages again. */
 const mappedBytesMax = 256 * 1024 * 1024;
 
@@ -49,7 +56,7 @@ const mappedBytesMax = 256 * 1024 * 1024;
  * cut, unless the file is a derived one. Throws when the file cannot be opened or is no database.
  */
 export function openDatabase(path: string, options: DatabaseOptions): OpenDatabase {
-  const db = new Sqlite(path, { readonly: options.readonly, timeout: 10_000 });
+  const db = new Sqlite(path, { readonly: options.readonly, timeout: busyMsMax });
   if (!options.readonly && options.isDerived) {
     db.pragma('journal_mode = WAL');
     db.pragma('synchronous = NORMAL');
@@ -93,6 +100,12 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
     },
     exec: (sql) => void db.exec(sql),
     userVersion: () => db.pragma('user_version', { simple: true }) as number,
+    emptyLog: (waitMsMax) => {
+      db.pragma(`busy_timeout = ${waitMsMax}`);
+      const [outcome] = db.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
+      db.pragma(`busy_timeout = ${busyMsMax}`);
+      return outcome?.busy === 0;
+    },
     close: () => void db.close(),
   };
 }

@@ -42,6 +42,10 @@ const { path, rootKeys, priceBooks } = workerData as WorkerOptions;
 /** One transaction's worth of leases that were left. */
 const buriedMax = 1000;
 
+/** How long readers are waited for until the log of pages is emptied, and when that is tried again. */
+const readersMsMax = 50;
+const forgetAgainMs = 1000;
+
 /** Tells this run of the gateway from earlier ones: their intents are orphans. */
 const processId = randomUUID();
 const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
@@ -94,9 +98,9 @@ function isErasure(request: LedgerRequest): boolean {
   return request.kind === 'commit' && request.commit.change.kind === 'eraseRecords';
 }
 
-/** Pages as they were before the last transactions are in SQLite's log until it begins anew. */
+/** Whoever reads for long, as a verification does, must not hold up everybody: it is tried again. */
 function forgetPages(): void {
-  db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  if (!closing && !db.emptyLog(readersMsMax)) setTimeout(forgetPages, forgetAgainMs).unref();
 }
 
 /** All in one transaction; if that fails, each in its own, so that one fails without the others. */

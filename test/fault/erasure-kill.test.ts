@@ -93,6 +93,6 @@ describeWithTool(compiler, 'a gateway that is killed in an erasure', (compilerPa
     await rig.check(Number.POSITIVE_INFINITY);
     expect(await erase(left.length > 0 ? left : [])).toBe(left.length > 0 ? 200 : 400);
     expect(await indexesOf(prefix)).toEqual([]);
-    expect(filesWith(`"key":"${prefix}`)).toEqual([]);
+    await vi.waitFor(() => expect(filesWith(`"key":"${prefix}`)).toEqual([]), { timeout: 20_000 });
   });
 });

@@ -38,6 +38,8 @@ export type LogRecords = Pick<RecordStore, 'readRecord'>;
 
 const writerCacheKib = 16 * 1024;
 const readerCacheKib = 16 * 1024;
+/** Searches are short: they are waited for. */
+const readersMsMax = 10_000;
 
 /** The thread's end, which alone writes. */
 export class SearchIndexWriter {
@@ -92,10 +94,10 @@ export class SearchIndexWriter {
     return (await this.#db.tx.get<{ idx: number }>('SELECT by_idx AS idx FROM erased'))?.idx ?? -1;
   }
 
-  /** What was erased is in no file of the index any more. */
+  /** What was erased by then is in no page of the index any more. */
   async noteErased(byIndex: number): Promise<void> {
     await this.#db.tx.run('UPDATE erased SET by_idx = ?', byIndex);
-    this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    this.#db.emptyLog(readersMsMax);
   }
 
   close(): void {
