@@ -10,6 +10,7 @@ import { commitTo, renderLeaf } from '#bursar/audit/leaf.js';
 import { hashLeaf, proveInclusion, rootFromInclusion, rootOf } from '#bursar/audit/log/merkle.js';
 import { readEntries, storedTiles } from '#bursar/audit/log/stored-tiles.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
+import { verifyRecords } from '#bursar/audit/verify/deep-records.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
@@ -113,6 +114,25 @@ describe('the archive of records', () => {
     expect(erased).toMatchObject({ index: 20, opened: null, tenant: 'one' });
     expect(erased?.commitment).toEqual(before[20]?.commitment);
     expect(await rig.records.readRecord(21)).toEqual(before[21]);
+  });
+
+  it('is in order for a verification, also where a record was erased', async () => {
+    await rig.fill(300);
+    const before = await rig.records.readRun(0, 256);
+    expect(before[20]?.timeMs).toBeGreaterThan(before[0]?.timeMs ?? Infinity);
+    await rig.archive();
+    const erasing = commitOf({ kind: 'eraseRecords', tenant: 'one', indexes: [20] });
+    const record = { ...erasing.record, action: 'bursar:EraseRecords' };
+    const result = await rig.fixture.ledger.commit({ ...erasing, record });
+    expect(result).toMatchObject({ ok: true });
+    const differences: unknown[] = [];
+    const report = await verifyRecords({
+      ...{ read: rig.fixture.read, store: rig.records, checkpoints: [] },
+      tell: (difference) => differences.push(difference),
+      onRecord: async () => {},
+    });
+    expect(differences).toEqual([]);
+    expect(report).toEqual({ size: 301, erased: 1 });
   });
 
   it('archives what was erased before as erased', async () => {

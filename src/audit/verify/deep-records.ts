@@ -142,14 +142,15 @@ class RecordWalk {
     const { index, opened, commitment, pseudonyms, timeMs } = kept;
     const leaf = { ...pseudonyms, commitment: commitment.toString('base64url') };
     await this.tree.append(hashLeaf(renderLeaf(leaf)), index);
-    if (timeMs < this.#timeMs) this.#tell(index, 'it is older than the record before it');
-    this.#timeMs = Math.max(this.#timeMs, timeMs);
     if (opened === null) {
+      // When it was made is known of its tile alone, where that is in the archive.
       this.erased++;
       await this.#checkErasure(index);
       await this.#options.onRecord(index, null);
       return;
     }
+    if (timeMs < this.#timeMs) this.#tell(index, 'it is older than the record before it');
+    this.#timeMs = Math.max(this.#timeMs, timeMs);
     if (!commitTo(opened.salt, opened.record).equals(commitment)) {
       this.#tell(index, 'it is not what its leaf was made of');
     }
