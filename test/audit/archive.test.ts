@@ -122,17 +122,27 @@ describe('the archive of records', () => {
     expect(before[20]?.timeMs).toBeGreaterThan(before[0]?.timeMs ?? Infinity);
     await rig.archive();
     const erasing = commitOf({ kind: 'eraseRecords', tenant: 'one', indexes: [20] });
-    const record = { ...erasing.record, action: 'bursar:EraseRecords' };
+    const change = { erased: [20], reason: 'test' };
+    const record = { ...erasing.record, action: 'bursar:EraseRecords', change };
     const result = await rig.fixture.ledger.commit({ ...erasing, record });
-    expect(result).toMatchObject({ ok: true });
-    const differences: unknown[] = [];
-    const report = await verifyRecords({
-      ...{ read: rig.fixture.read, store: rig.records, checkpoints: [] },
-      tell: (difference) => differences.push(difference),
-      onRecord: async () => {},
-    });
-    expect(differences).toEqual([]);
-    expect(report).toEqual({ size: 301, erased: 1 });
+    expect(result).toMatchObject({ ok: true, index: 300 });
+    const verify = async () => {
+      const differences: unknown[] = [];
+      const report = await verifyRecords({
+        ...{ read: rig.fixture.read, store: rig.records, checkpoints: [] },
+        tell: (difference) => differences.push(difference),
+        onRecord: async () => {},
+      });
+      return { ...report, differences };
+    };
+    expect(await verify()).toEqual({ size: 301, erased: 1, differences: [] });
+    // Another, by hand, put down to the same act.
+    rig.fixture.edit(
+      "UPDATE records SET salt = NULL, record = '' WHERE idx = 260; INSERT INTO erasures VALUES (260, 300)",
+    );
+    const what = 'it was erased, and record 300 is not of its erasure';
+    const differences = [{ where: 'record 260', what }];
+    expect(await verify()).toEqual({ size: 301, erased: 2, differences });
   });
 
   it('archives what was erased before as erased', async () => {

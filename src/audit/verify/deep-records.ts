@@ -200,10 +200,14 @@ class RecordWalk {
     const act = await this.#options.read.get<{ byIndex: number }>(sql, index);
     if (!act) return this.#tell(index, 'it was erased, and no record says by whom');
     const by = (await this.#options.store.readRecord(act.byIndex))?.opened;
-    const { action } = JSON.parse(by?.record ?? '{}') as { action?: string };
-    if (action !== 'bursar:EraseRecords') {
-      this.#tell(index, `it was erased, and record ${act.byIndex} is not of an erasure`);
-    }
+    const { action, status, change } = JSON.parse(by?.record ?? '{}') as {
+      action?: string;
+      status?: number;
+      change?: { erased?: unknown };
+    };
+    const erased = action === 'bursar:EraseRecords' && status === 200 ? change?.erased : undefined;
+    if (Array.isArray(erased) && erased.includes(index)) return;
+    this.#tell(index, `it was erased, and record ${act.byIndex} is not of its erasure`);
   }
 
   #compareCheckpoints(): void {
