@@ -28,9 +28,14 @@ export interface KeptRecord {
   pseudonyms: Pick<KeptLeaf, 'tenant' | 'bucketTenant'>;
   /** SHA-256 of salt and record, as the log shows it. */
   commitment: Buffer;
-  /** null: it was erased. */
+  /** null: it was erased, or it is in the archive and was not wanted. */
   opened: OpenedRecord | null;
 }
+
+/** Whose records are wanted: the archive's store is not asked for those of others. */
+export type IsWanted = (whose: Pick<KeptRecord, 'tenant' | 'bucketTenant'>) => boolean;
+
+const anybodys: IsWanted = () => true;
 
 export interface OpenedRecord extends PackedRecord {
   salt: Buffer;
@@ -42,8 +47,13 @@ export type ReadPart = (part: PackedPart) => Promise<Uint8Array>;
 /** Some 60 KB each. */
 const tilesKeptMax = 16;
 
-interface OpenTile {
+interface KnownTile {
   leaves: KeptLeaf[];
+  /** null: no record of it was wanted yet. */
+  opened: Promise<OpenTile> | null;
+}
+
+interface OpenTile {
   nonce: Buffer;
   /** As they lie in the pack. */
   sealed: Buffer[];
@@ -53,7 +63,7 @@ export class RecordStore {
   readonly #read: Reader;
   readonly #readPart: ReadPart;
   /** Those that were asked for last. */
-  readonly #tiles = new Map<number, Promise<OpenTile>>();
+  readonly #tiles = new Map<number, KnownTile>();
 
   constructor(read: Reader, readPart: ReadPart) {
     this.#read = read;
@@ -64,15 +74,15 @@ export class RecordStore {
    * undefined: there is none yet. Throws IntegrityError for one that the archive does not give back,
    * and `Refusal` ServiceUnavailable or SlowDown when its store cannot be read now.
    */
-  async readRecord(index: number): Promise<KeptRecord | undefined> {
+  async readRecord(index: number, isWanted = anybodys): Promise<KeptRecord | undefined> {
     const row = await this.#read.get<RecordRow>(`${select} WHERE records.idx = ?`, index);
     if (row) return recordOf(row);
     const tile = await readArchivedTile(this.#read, Math.floor(index / tileWidth));
-    return tile && this.#readArchived(tile, index);
+    return tile && this.#readArchived(tile, index, isWanted);
   }
 
   /** Up to `max` from index `from` on, without gaps. Throws as `readRecord` does. */
-  async readRun(from: number, max: number): Promise<KeptRecord[]> {
+  async readRun(from: number, max: number, isWanted = anybodys): Promise<KeptRecord[]> {
     const run: KeptRecord[] = [];
     for (let index = from; index < from + max; ) {
       const number = Math.floor(index / tileWidth);
@@ -84,17 +94,19 @@ export class RecordStore {
       }
       // A tile moves as a whole, and never back.
       const tile = rows.length > 0 ? undefined : await readArchivedTile(this.#read, number);
-      for (let i = index; tile && i < end; i++) run.push(await this.#readArchived(tile, i));
+      for (let i = index; tile && i < end; i++) {
+        run.push(await this.#readArchived(tile, i, isWanted));
+      }
       if (run.length < end - from) break;
       index = end;
     }
     return run;
   }
 
-  async #readArchived(tile: ArchivedTile, index: number): Promise<KeptRecord> {
-    const { leaves, sealed, nonce } = await this.#open(tile);
+  async #readArchived(tile: ArchivedTile, index: number, isWanted: IsWanted): Promise<KeptRecord> {
+    const knownTile = this.#know(tile);
     const place = index % tileWidth;
-    const { commitment, ...pseudonyms } = leaves[place] as KeptLeaf;
+    const { commitment, ...pseudonyms } = knownTile.leaves[place] as KeptLeaf;
     const { tenant, bucketTenant } = pseudonyms;
     const known = {
       ...{ index, pseudonyms, commitment },
@@ -103,7 +115,8 @@ export class RecordStore {
     };
     // As the database has it now: it may have been erased since the tile was opened.
     const salt = saltOf(tile, index);
-    if (!salt) return { ...known, timeMs: tile.timeMs, opened: null };
+    if (!salt || !isWanted(known)) return { ...known, timeMs: tile.timeMs, opened: null };
+    const { sealed, nonce } = await this.#open(tile, knownTile);
     const packed = openPacked(sealed[place] as Buffer, { salt, nonce });
     if (!packed || !commitTo(salt, packed.record).equals(commitment)) {
       throw new IntegrityError(`record ${index} in the archive is not what was recorded`);
@@ -119,15 +132,25 @@ export class RecordStore {
     throw new IntegrityError(`no tenant has the pseudonym ${pseudonym}`);
   }
 
-  #open(tile: ArchivedTile): Promise<OpenTile> {
-    const { index } = tile;
-    const opened = this.#tiles.get(index) ?? this.#openTile(tile);
+  #know(tile: ArchivedTile): KnownTile {
+    const { index, leaves } = tile;
+    const known = this.#tiles.get(index) ?? { leaves: decodeLeaves(leaves), opened: null };
     this.#tiles.delete(index);
-    this.#tiles.set(index, opened);
-    opened.catch(() => this.#tiles.delete(index));
+    this.#tiles.set(index, known);
     const [oldest] = this.#tiles.keys();
     if (this.#tiles.size > tilesKeptMax && oldest !== undefined) this.#tiles.delete(oldest);
-    return opened;
+    return known;
+  }
+
+  /** What cannot be opened now is tried again by the next who wants it. */
+  async #open(tile: ArchivedTile, known: KnownTile): Promise<OpenTile> {
+    known.opened ??= this.#openTile(tile);
+    try {
+      return await known.opened;
+    } catch (cause) {
+      known.opened = null;
+      throw cause;
+    }
   }
 
   async #openTile(tile: ArchivedTile): Promise<OpenTile> {
@@ -135,7 +158,7 @@ export class RecordStore {
     if (!part) throw new IntegrityError(`no pack has tile ${tile.index} of the records`);
     const sealed = parsePart(await this.#readPart(part));
     if (!sealed) throw new IntegrityError(`tile ${tile.index} of the archived records is damaged`);
-    return { leaves: decodeLeaves(tile.leaves), nonce: part.nonce, sealed };
+    return { nonce: part.nonce, sealed };
   }
 }
 

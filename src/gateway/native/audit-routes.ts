@@ -15,7 +15,7 @@ import { tileWidth } from '../../audit/log/merkle.ts';
 import { proveRange } from '../../audit/log/range-proof.ts';
 import { storedTiles } from '../../audit/log/stored-tiles.ts';
 import { readPseudonym } from '../../audit/record-log.ts';
-import type { KeptRecord } from '../../audit/record-store.ts';
+import type { IsWanted, KeptRecord } from '../../audit/record-store.ts';
 import { firstSince } from '../../audit/record-times.ts';
 import { nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
@@ -142,19 +142,17 @@ async function readBundle(call: Call): Promise<string> {
   const from = Number(param(call, 'index'));
   const end = Math.min(Number(query.to ?? deps.log.size), deps.log.size);
   if (!Number.isSafeInteger(from) || from < 0 || from >= end) throw new Refusal('NoSuchRecord');
-  const pseudonym = await readPseudonym(deps.read, tenant);
+  const isOurs: IsWanted = (whose) => whose.tenant === tenant || whose.bucketTenant === tenant;
   const written: string[] = [];
   let characters = 0;
   let next = from;
   const partEnd = Math.min(end, from + partLeavesMax);
   while (next < partEnd && characters < partCharactersMax) {
-    const run = await deps.records.readRun(next, Math.min(tileWidth, partEnd - next));
+    const run = await deps.records.readRun(next, Math.min(tileWidth, partEnd - next), isOurs);
     if (run.length === 0) throw new Error(`record ${next} is missing`);
     const added = [renderBundleLeaves(run.map(entryOf))];
     for (const record of run) {
-      const { tenant: own, bucketTenant } = record.pseudonyms;
-      if (own !== pseudonym && bucketTenant !== pseudonym) continue;
-      added.push(renderBundleRecord(await bundledOf(call, record)));
+      if (isOurs(record)) added.push(renderBundleRecord(await bundledOf(call, record)));
     }
     for (const line of added) characters += line.length;
     written.push(...added);
