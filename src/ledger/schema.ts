@@ -15,7 +15,8 @@ import { usageDaysSchema } from '../quota/roll-up/usage-days.ts';
 import { storageSchema } from '../quota/storage/storage-tables.ts';
 import { readFoldSchema } from './read-folds.ts';
 
-export const schemaVersion = 1;
+/** Another for each change of what is below: a database of another is refused. */
+export const schemaVersion = 2;
 
 export const schema = `
 -- authz: who there is ------------------------------------------------------------------------

@@ -234,6 +234,9 @@ async function readLastTime(read: Reader): Promise<number> {
 function createSchema(database: OpenDatabase): void {
   const version = database.userVersion();
   if (version === schemaVersion) return;
-  if (version !== 0) throw new Error(`the catalog has schema ${version}, not ${schemaVersion}`);
+  if (version !== 0) {
+    const versions = `its schema is ${version}, and this one has ${schemaVersion}`;
+    throw new Error(`the database was made by another release of Bursar: ${versions}`);
+  }
   database.exec(`BEGIN; ${schema} PRAGMA user_version = ${schemaVersion}; COMMIT;`);
 }

@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync 
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { acquireLock } from '#bursar/core/database.js';
+import { acquireLock, openDatabase } from '#bursar/core/database.js';
 import { type Environment, Workplace } from './command.ts';
 
 // Each step is a process of its own, and the machine may be busy.
@@ -238,6 +238,23 @@ describe('a start that cannot be', () => {
       expect((await place.run(['tenant', 'list'])).code).toBe(0);
     },
   );
+
+  test('says in one line that the database is of another release, and leaves it alone', async () => {
+    await (await place.serve()).stop();
+    const file = join(place.data, 'bursar.db');
+    const editor = openDatabase(file, { readonly: false, cacheKib: 1024 });
+    const own = editor.userVersion();
+    editor.exec(`PRAGMA user_version = ${own - 1}`);
+    const refused = await place.run(['serve', '--listen', '127.0.0.1:0']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(
+      /^bursar: cannot start: the database was made by another release of Bursar: [^\n]*\n$/,
+    );
+    editor.exec(`PRAGMA user_version = ${own}`);
+    editor.close();
+    await place.serve();
+    expect((await place.run(['tenant', 'list'])).code).toBe(0);
+  });
 
   test('refuses a data folder that is a file', async () => {
     writeFileSync(join(place.folder, 'file'), '');
