@@ -3,11 +3,13 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { archiveTile, enterPack } from '#bursar/audit/archive/archived-tiles.js';
 import { eraseRecords } from '#bursar/audit/erasure.js';
 import { Indexer } from '#bursar/audit/search/indexer.js';
 import { blockWidth } from '#bursar/audit/search/positions.js';
 import { RecordSearch } from '#bursar/audit/search/record-search.js';
 import { SearchIndexReader } from '#bursar/audit/search/search-index.js';
+import { openDatabase } from '#bursar/core/database.js';
 import { SearchLog } from './search-log.ts';
 
 vi.setConfig({ testTimeout: 30_000 });
@@ -136,5 +138,43 @@ describe('the search index', () => {
     await vi.waitFor(() => expect(bytes()).not.toMatch(/secret-(name|key)/), { timeout: 20_000 });
     await second.close();
     expect(existsSync(log.indexPath)).toBe(true);
+  });
+
+  it('does one in a log that was put back to before another, which it had done', async () => {
+    const first = await open();
+    await indexed(first, 2 * blockWidth);
+    await first.close();
+    const editor = openDatabase(log.indexPath, { readonly: false, cacheKib: 1024 });
+    editor.exec(`UPDATE erased SET by_idx = ${3 * blockWidth}`);
+    editor.close();
+    const second = await open();
+    log.db.exec('BEGIN');
+    const act = { byIndex: 2 * blockWidth, summedEnd: 2 * blockWidth };
+    await eraseRecords(log.db.tx, { tenant: 'one', indexes: [0] }, act);
+    log.db.exec('COMMIT');
+    await indexed(second, 2 * blockWidth);
+    await vi.waitFor(() => expect(bytes()).not.toMatch(/secret-(name|key)/), { timeout: 20_000 });
+    await second.close();
+  });
+
+  it('opens while the store of the archive does not answer', async () => {
+    const first = await open();
+    await indexed(first, 2 * blockWidth);
+    await first.close();
+    await log.fill(2 * blockWidth + 1);
+    const tiles = (2 * blockWidth) / 256;
+    const pack = { first: 0, nonce: Buffer.alloc(16), manifest: Buffer.alloc(1) };
+    log.db.exec('BEGIN');
+    await enterPack(log.db.tx, { ...pack, ends: Array.from({ length: tiles }, (_, i) => i) });
+    for (let tile = 0; tile < tiles; tile++) await archiveTile(log.db.tx, tile);
+    log.db.exec('COMMIT');
+    const second = await Indexer.open({
+      ...{ logPath: log.logPath, indexPath: log.indexPath, intervalMs: 10 },
+      readPart: () => Promise.reject(new Error('it is away')),
+      onError: (reason) => failures.push(reason),
+    });
+    expect(await second.index.end()).toBe(2 * blockWidth);
+    await second.close();
+    expect(failures).toEqual([]);
   });
 });

@@ -152,16 +152,21 @@ function isDamage(cause: unknown): boolean {
   return code === 'SQLITE_NOTADB' || code?.startsWith('SQLITE_CORRUPT') === true;
 }
 
-/** Was it made of this log? One that was put back from a backup may be shorter, or another. */
+/**
+ * Was it made of this log? One that was put back from a backup may be shorter, or another; and acts
+ * that it has not any more must not hide later ones. No store is asked: it may not answer now.
+ */
 async function isOf(index: Reader, log: LogRecords): Promise<boolean> {
   const end = await indexedEnd(index);
   if (end === 0) return true;
-  const ours = await index.get<{ commitment: Buffer }>(
-    'SELECT commitment FROM blocks WHERE block = ?',
+  const ours = await index.get<{ commitment: Buffer; erasedBy: number }>(
+    `SELECT commitment, (SELECT by_idx FROM erased) AS erasedBy FROM blocks WHERE block = ?`,
     end / blockWidth - 1,
   );
-  const its = await log.readRecord(end - 1);
-  return ours !== undefined && its !== undefined && ours.commitment.equals(its.commitment);
+  const nobody = () => false;
+  const its = await log.readRecord(end - 1, nobody);
+  if (!ours || !its || !ours.commitment.equals(its.commitment)) return false;
+  return ours.erasedBy < 0 || (await log.readRecord(ours.erasedBy, nobody)) !== undefined;
 }
 
 async function indexedEnd(index: Reader): Promise<number> {
