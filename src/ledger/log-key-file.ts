@@ -50,11 +50,12 @@ export class LogKeyFile {
       throw new Error(`${path} is missing, and without it the log cannot be signed`);
     }
     const entries = readEntries(path);
-    const signing = rows.filter((row) => isSigning(row, nowMs()));
-    if (!signing.some(({ key }) => entries.some(({ id }) => id === key.id))) {
-      throw new Error(`key file ${path} has none of the keys that sign this log`);
+    // Those that are to retire do not count: with them alone the log would be signed no more one day.
+    const newest = rows.find((row) => row.retiredMs === null && row.revokedMs === null);
+    if (!entries.some(({ id }) => id === newest?.key.id)) {
+      throw new Error(`key file ${path} lacks key ${newest?.key.id}, which signs this log`);
     }
-    const name = signing[0]?.key.name;
+    const name = newest?.key.name;
     if (origin !== undefined && origin !== name) {
       throw new Error(`the log's origin is ${name}, which cannot become ${origin}`);
     }

@@ -73,7 +73,7 @@ describe('the file of log keys', () => {
     fixture = await openLedger();
     await begin();
     writeFileSync(path, other);
-    await expect(open()).rejects.toThrow('none of the keys that sign this log');
+    await expect(open()).rejects.toThrow(/lacks key [0-9a-f]{8}, which signs this log/);
   });
 
   it('is missed when the log was signed before', async () => {
@@ -121,6 +121,14 @@ describe('the file of log keys', () => {
     await rotate(file, 0);
     const [, , third, fourth] = (await listLogKeys(fixture.read)).reverse();
     expect(idsOf(await open())).toEqual([third, fourth].map((row) => row?.key.id));
+  });
+
+  it('that was put back to before a rotation is refused, though its key still signs', async () => {
+    const file = await begin();
+    const before = readFileSync(path);
+    await rotate(file, Date.now() + 3_600_000);
+    writeFileSync(path, before);
+    await expect(open()).rejects.toThrow(`lacks key ${idsOf(file)[1]}, which signs this log`);
   });
 
   it('of a rotation that was cut short signs with the key of before', async () => {
