@@ -332,12 +332,16 @@ export class Context {
     return isFolded ? ledger.recordFolded(commit) : ledger.record(commit);
   }
 
-  /** Records what another tenant is to see of this. Throws `Refusal` when it cannot. */
+  /**
+   * Records what another tenant is to see of this. What the client signed is about more than that, and
+   * is not theirs to see: it does not prove this record. Throws `Refusal` when it cannot.
+   */
   async recordBesides(told: Partial<RecordDraft>): Promise<void> {
-    const record = { ...this.draft(200, null, null, {}), bytesIn: 0, bytesOut: 0, ...told };
-    const proven = provenBy(this.who.signed, record);
+    const draft = this.draft(200, null, null, {});
+    const evidence = this.who.signed ? 'shared-secret' : draft.evidence;
+    const record = { ...draft, evidence, bytesIn: 0, bytesOut: 0, ...told };
     const change = { kind: 'none' } as const;
-    const result = await this.rooms.ledger.commit({ change, charge: null, ...proven });
+    const result = await this.rooms.ledger.commit({ change, charge: null, record });
     if (!result.ok) throw new Refusal(result.code);
   }
 

@@ -72,7 +72,7 @@ function prove(
 }
 
 /** Signed with SigV4A. */
-function signed({ method, path, body = '' }: Message): Promise<Answer> {
+function signed({ method, path, body = '', headers: given = {} }: Message): Promise<Answer> {
   const amzDate = formatAmzDate(Date.now());
   const scope = `${amzDate.slice(0, 8)}/s3/aws4_request`;
   const payload = digest(body).toString('hex');
@@ -81,6 +81,7 @@ function signed({ method, path, body = '' }: Message): Promise<Answer> {
     'x-amz-content-sha256': payload,
     'x-amz-date': amzDate,
     'x-amz-region-set': '*',
+    ...given,
   };
   const headerNames = Object.keys(headers).sort();
   const headerValues = headerNames.map((name) => headers[name] as string);
@@ -230,4 +231,30 @@ test('who trades a token for temporary keys with a proof has signed that', async
   const { record, evidence } = judge(await receiptByJob(indexOf(covered)));
   expect(record).toMatchObject({ action: 'sts:AssumeRoleWithWebIdentity' });
   expect(evidence).toMatchObject({ state: 'proven', verified: { kind: 'http-signature' } });
+});
+
+test('who has an object copied to others learns that, and not where to: that is signed for the copy', async () => {
+  await callNative(target, 'POST', '/_/v1/tenants', { name: 'lender' });
+  const keys = await newPrincipal(target, { tenant: 'lender', name: 'owner', role: 'admin' });
+  const owner = as(target, keys);
+  await send(owner, { method: 'PUT', path: '/lent' });
+  await send(owner, { method: 'PUT', path: '/lent/page', body: 'abc' });
+  const subjects = ['principal:default/alice'];
+  const rule = { effect: 'allow', subjects, actions: ['s3:GetObject'], bucket: 'lent' };
+  await callNative(owner, 'PUT', '/_/v1/tenants/lender/grants/friends', rule);
+  const headers = { 'x-amz-copy-source': 'lender:lent/page' };
+  const copy = await signed({ method: 'PUT', path: '/raw/secret-place', headers });
+  expect(copy.status, copy.text).toBe(200);
+  const of = judge(await receiptBySigv4a(indexOf(copy)));
+  expect(of.evidence).toMatchObject({ state: 'proven', verified: { kind: 'sigv4a' } });
+  const asked = [['principal', 'default/alice']] as [string, string][];
+  const { records } = await callNative(owner, 'GET', '/_/v1/records', undefined, asked);
+  expect(records).toMatchObject([
+    { action: 's3:GetObject', key: 'page', requestId: of.record.requestId },
+  ]);
+  // Also to who may see all that was signed for it.
+  const receipt = await receiptBySigv4a(records[0].index);
+  const { record, evidence } = judge(receipt);
+  expect([record.evidence, evidence]).toEqual(['shared-secret', { state: 'none' }]);
+  expect(parseReceipt(receipt.text)?.evidence).toBeNull();
 });
