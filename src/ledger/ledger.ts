@@ -168,9 +168,11 @@ export class Ledger {
 
   #flush(): void {
     while (this.#waiting.length > 0 && this.#underWay.size < batchesMax) {
-      // Reads that wait to be recorded ride along for free.
-      if (this.#waiting.length < batchRequestsMax && this.#prompt.length > 0) {
-        this.#waiting.push(...this.#prompt.splice(0));
+      // Reads that wait to be recorded ride along for free, and before the others: they were done
+      // before these were asked for, so who asks what is left of a limit finds them counted.
+      const room = batchRequestsMax - this.#waiting.length;
+      if (room > 0 && this.#prompt.length > 0) {
+        this.#waiting = [...this.#prompt.splice(0, room), ...this.#waiting];
       }
       const batch = this.#waiting.splice(0, batchRequestsMax);
       const id = this.#nextBatch++;
