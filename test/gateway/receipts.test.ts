@@ -296,6 +296,31 @@ describe('a token', () => {
     proven(await receiptOf(person('cms/alice'), String(done.headers['x-bursar-receipt'])));
   });
 
+  it('that keys with a policy were made of gives these receipts of what they did, and no others', async () => {
+    const { token } = await scoped('/raw/2026');
+    const Statement = [{ Effect: 'Allow', Action: 's3:*', Resource: 'arn:aws:s3:::raw/2026/c*' }];
+    const form = new URLSearchParams({
+      ...{ Action: 'AssumeRoleWithWebIdentity', Version: '2011-06-15', WebIdentityToken: token },
+      ...{ RoleArn: 'arn:aws:iam::cms:role/any', RoleSessionName: 'session' },
+      Policy: JSON.stringify({ Version: '2012-10-17', Statement }),
+    });
+    const trade = async (): Promise<(message: Message) => Promise<Answer>> => {
+      const type = { 'content-type': 'application/x-www-form-urlencoded' };
+      const { text } = await exchange(target, 'POST', '/', type, form.toString());
+      const named = (name: string) => new RegExp(`<${name}>([^<]+)<`).exec(text)?.[1] ?? '';
+      const [accessKeyId, secretAccessKey] = [named('AccessKeyId'), named('SecretAccessKey')];
+      const headers = { 'x-amz-security-token': named('SessionToken') };
+      return (message) =>
+        send(as(target, { accessKeyId, secretAccessKey }), { ...message, headers });
+    };
+    const [one, other] = [await trade(), await trade()];
+    const done = await one({ method: 'PUT', path: '/raw/2026/c', body: 'by one' });
+    expect(done.status, done.text).toBe(200);
+    const asked = { method: 'GET', path: `/_/v1/receipts/${done.headers['x-bursar-receipt']}` };
+    expect(proven(await one(asked)).record.key).toBe('2026/c');
+    expect(refusal(await other(asked))).toEqual(none);
+  });
+
   it('that was revoked leaves a record of each use: on S3, the native API and at STS', async () => {
     const { token, jti } = await scoped('/raw/2026');
     await callNative(person('cms/alice'), 'DELETE', `/_/v1/tokens/${jti}`);

@@ -51,6 +51,12 @@ async function readRecord(call: Call, index: number): Promise<KeptRecord | undef
   }
 }
 
+interface RecordedUse {
+  principal: string;
+  accessKeyId?: string;
+  tokens?: string[];
+}
+
 function isInReach(
   { who, reach }: Call,
   { tenant, bucketTenant }: Pick<KeptRecord, 'tenant' | 'bucketTenant'>,
@@ -66,11 +72,14 @@ function maySee(call: Call, record: KeptRecord): boolean {
   if (!isInReach(call, record)) return false;
   if (reach !== 'self') return true;
   if (!opened) return false;
-  const { principal, tokens } = JSON.parse(opened.record) as Partial<Record<string, unknown>>;
+  const { principal, tokens, accessKeyId } = JSON.parse(opened.record) as RecordedUse;
   if (principal !== who.name) return false;
   const { delegation } = identity;
   if (delegation === null || mayAdminister(delegation)) return true;
-  return Array.isArray(tokens) && tokens.includes(delegation.ids.at(-1));
+  // A session policy leaves temporary keys less than their token, and than other keys of it.
+  if (delegation.policies.length > 0 && accessKeyId !== identity.accessKeyId) return false;
+  const own = delegation.ids.at(-1);
+  return own !== undefined && tokens?.includes(own) === true;
 }
 
 async function prove(
