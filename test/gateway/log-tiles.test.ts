@@ -23,9 +23,9 @@ beforeAll(async () => {
   const log = await RecordLog.open(db.tx);
   for (let index = 0; index < size; index++) {
     const draft = {
-      ...{ action: 's3:PutObject', tenant: 'cms', principal: 'alice', evidence: 'none' },
+      ...{ action: 's3:PutObject', tenant: 'cms', principal: 'alice', evidence: 'none' as const },
       ...{ bytesIn: 0, bytesOut: 0, requestId: `${index}`, source: 'test', status: 200 },
-    } as const;
+    };
     await log.append(draft, { index, timeMs: index, storedBytes: 0, storedObjects: 0, cost: null });
   }
   await log.flush();
