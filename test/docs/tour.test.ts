@@ -56,6 +56,11 @@ describeWithTool(awsCli, "the README's tour", (aws) => {
       expect(ended.stdout).toMatch(/ notes\/readme\.md$/m);
     });
 
+    it('takes a receipt away that verifies, as the whole log does', () => {
+      expect(ended.stdout).toMatch(/^It proves that .* says: .* cms\/alice did s3:PutObject /m);
+      expect(ended.stdout).toMatch(/^\d+ entries of .*, all as they were signed /m);
+    });
+
     it('lets a token read until it is revoked', () => {
       expect(ended.stdout).toMatch(/^# Bursar\nrefused, as it should be$/m);
       expect(ended.stderr).toMatch(/^curl: .* 403$/m);
