@@ -1,7 +1,7 @@
-// Most tests wait for processes, disks and timers: two files at a time keep even two cores busy.
+// Most tests wait for processes, disks and timers: three files at a time keep even two cores busy.
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  test: { maxWorkers: Math.max(2, availableParallelism() - 1) },
+  test: { maxWorkers: Math.max(3, availableParallelism()) },
 });
