@@ -3,6 +3,7 @@
 import type { Reader, Tx } from '../core/database.ts';
 import { bucketsPerTenantMax } from '../core/limits.ts';
 import type { RecordReads } from '../core/record-reads.ts';
+import type { ObjectLockConfig } from './object-lock.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { discardUploads } from './uploads.ts';
@@ -19,29 +20,75 @@ export interface Bucket {
   policy: string | null;
   /** null: as its tenant says. */
   recordReads: RecordReads | null;
+  versioning: Versioning;
+  /** null: it has no object lock. */
+  objectLock: ObjectLockConfig | null;
+  /** null: it has no such block. */
+  publicAccess: PublicAccessBlock | null;
+  /** null: BucketOwnerEnforced. */
+  ownership: string | null;
 }
 
-const columns =
-  'id, tenant, name, owner, created_ms AS createdMs, store, policy, record_reads AS recordReads';
+/** Once it was enabled it can be suspended, and is never unversioned again. */
+export type Versioning = 'Unversioned' | 'Enabled' | 'Suspended';
+
+/** PublicAccessBlockConfiguration of the S3 API reference. */
+export interface PublicAccessBlock {
+  blockPublicAcls: boolean;
+  ignorePublicAcls: boolean;
+  blockPublicPolicy: boolean;
+  restrictPublicBuckets: boolean;
+}
+
+/** As its row has it: what is structured is JSON. */
+export type BucketRow = Omit<Bucket, 'objectLock' | 'publicAccess'> & {
+  objectLock: string | null;
+  publicAccess: string | null;
+};
+
+const columns = `id, tenant, name, owner, created_ms AS createdMs, store, policy,
+  record_reads AS recordReads, versioning, object_lock AS objectLock,
+  public_access AS publicAccess, ownership`;
 
 export async function findBucket(
   read: Reader,
   tenant: string,
   name: string,
 ): Promise<Bucket | undefined> {
-  return read.get<Bucket>(
-    `SELECT ${columns} FROM buckets WHERE tenant = ? AND name = ?`,
-    tenant,
-    name,
-  );
+  const sql = `SELECT ${columns} FROM buckets WHERE tenant = ? AND name = ?`;
+  const row = await read.get<BucketRow>(sql, tenant, name);
+  return row && readRow(row);
 }
 
 export async function getBucket(read: Reader, id: number): Promise<Bucket | undefined> {
-  return read.get<Bucket>(`SELECT ${columns} FROM buckets WHERE id = ?`, id);
+  const row = await read.get<BucketRow>(`SELECT ${columns} FROM buckets WHERE id = ?`, id);
+  return row && readRow(row);
 }
 
-/** A bucket without its policy's text. */
-export type ListedBucket = Omit<Bucket, 'policy' | 'recordReads'> & { hasPolicy: number };
+function readRow(row: BucketRow): Bucket {
+  const { objectLock, publicAccess } = row;
+  return {
+    ...row,
+    objectLock: objectLock === null ? null : JSON.parse(objectLock),
+    publicAccess: publicAccess === null ? null : JSON.parse(publicAccess),
+  };
+}
+
+/** Buckets of a store in order of id, after `afterId`. */
+export async function listStoreBuckets(
+  read: Reader,
+  wanted: { store: number; afterId: number; max: number },
+): Promise<Bucket[]> {
+  const sql = `SELECT ${columns} FROM buckets WHERE store = ? AND id > ? ORDER BY id LIMIT ?`;
+  const rows = await read.all<BucketRow>(sql, wanted.store, wanted.afterId, wanted.max);
+  return rows.map(readRow);
+}
+
+/** What lists show of a bucket. */
+export type ListedBucket = Pick<
+  Bucket,
+  'id' | 'tenant' | 'name' | 'owner' | 'createdMs' | 'store'
+> & { hasPolicy: number };
 
 /** A tenant's buckets in order of name, after `after`. */
 export async function listBuckets(
@@ -67,6 +114,9 @@ export interface CreateBucket {
   name: string;
   owner: string;
   store: number;
+  /** It has object lock, and so is versioned from the start. */
+  objectLock?: true;
+  ownership?: string;
 }
 
 export async function createBucket(
@@ -95,17 +145,20 @@ export async function createBucket(
     change.tenant,
   );
   if ((count?.n ?? 0) >= bucketsPerTenantMax) return refused('TooManyBuckets');
+  const { store, objectLock } = change;
   const { insertedId } = await tx.run(
-    'INSERT INTO buckets (tenant, name, owner, created_ms, store) VALUES (?, ?, ?, ?, ?)',
+    `INSERT INTO buckets (tenant, name, owner, created_ms, store, versioning, object_lock, ownership)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     change.tenant,
     change.name,
     change.owner,
     moment.timeMs,
-    change.store,
+    store,
+    objectLock ? 'Enabled' : 'Unversioned',
+    objectLock ? '{}' : null,
+    change.ownership ?? null,
   );
-  const { store } = change;
-  await noteChange(tx, { store, bucketId: insertedId, key: null }, moment);
-  return { ok: true, storage: noStorage, result: null };
+  return noteBucket(tx, { id: insertedId, store }, moment);
 }
 
 export interface DeleteBucket {
@@ -113,7 +166,9 @@ export interface DeleteBucket {
   bucketId: number;
 }
 
-/** Deletes an empty bucket; unfinished uploads go with it, as on S3. */
+/**
+ * Deletes a bucket without versions and markers; unfinished uploads go with it, as on S3.
+ */
 export async function deleteBucket(
   tx: Tx,
   change: DeleteBucket,
@@ -121,12 +176,15 @@ export async function deleteBucket(
 ): Promise<Outcome<null>> {
   const bucket = await getBucket(tx, change.bucketId);
   if (!bucket) return refused('NoSuchBucket');
-  const object = await tx.get(
-    'SELECT 1 FROM versions WHERE bucket_id = ? AND superseded_seq IS NULL LIMIT 1',
+  const version = await tx.get(
+    `SELECT 1 WHERE EXISTS (SELECT 1 FROM versions WHERE bucket_id = ?)
+       OR EXISTS (SELECT 1 FROM noncurrent_versions WHERE bucket_id = ?)`,
+    change.bucketId,
     change.bucketId,
   );
-  if (object) return refused('BucketNotEmpty');
+  if (version) return refused('BucketNotEmpty');
   const storage = await discardUploads(tx, bucket, moment);
+  await tx.run('DELETE FROM bucket_settings WHERE bucket_id = ?', change.bucketId);
   await tx.run('DELETE FROM buckets WHERE id = ?', change.bucketId);
   await noteChange(tx, { store: bucket.store, bucketId: bucket.id, key: null }, moment);
   return { ok: true, storage, result: null };
@@ -139,12 +197,34 @@ export interface PutBucketPolicy {
   policy: string | null;
 }
 
-/** No journal has policies: what a bucket is rebuilt without lets in nobody but its own. */
-export async function putBucketPolicy(tx: Tx, change: PutBucketPolicy): Promise<Outcome<null>> {
-  const sql = 'UPDATE buckets SET policy = ? WHERE id = ?';
-  const { changes } = await tx.run(sql, change.policy, change.bucketId);
-  if (changes === 0) return refused('NoSuchBucket');
-  return { ok: true, storage: noStorage, result: null };
+export async function putBucketPolicy(
+  tx: Tx,
+  { bucketId, policy }: PutBucketPolicy,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  const bucket = await getBucket(tx, bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  await tx.run('UPDATE buckets SET policy = ? WHERE id = ?', policy, bucketId);
+  return noteBucket(tx, bucket, moment);
+}
+
+export interface SetVersioning {
+  kind: 'setVersioning';
+  bucketId: number;
+  versioning: Exclude<Versioning, 'Unversioned'>;
+}
+
+/** Refuses to suspend it where there is object lock, whose versions would then be replaced. */
+export async function setVersioning(
+  tx: Tx,
+  { bucketId, versioning }: SetVersioning,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  const bucket = await getBucket(tx, bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  if (bucket.objectLock && versioning !== 'Enabled') return refused('InvalidBucketState');
+  await tx.run('UPDATE buckets SET versioning = ? WHERE id = ?', versioning, bucketId);
+  return noteBucket(tx, bucket, moment);
 }
 
 export interface SetRecordReads {
@@ -154,7 +234,7 @@ export interface SetRecordReads {
   recordReads: RecordReads | null;
 }
 
-/** Of these too no journal tells: a bucket is rebuilt with what its tenant says. */
+/** Of these no journal tells: a bucket is rebuilt with what its tenant says. */
 export async function setRecordReads(
   tx: Tx,
   { tenant, name, recordReads }: SetRecordReads,
@@ -162,5 +242,15 @@ export async function setRecordReads(
   const sql = 'UPDATE buckets SET record_reads = ? WHERE tenant = ? AND name = ?';
   const { changes } = await tx.run(sql, recordReads, tenant, name);
   if (changes === 0) return refused('NoSuchBucket');
+  return { ok: true, storage: noStorage, result: null };
+}
+
+/** Has the journal told of what was changed of a bucket. */
+export async function noteBucket(
+  tx: Tx,
+  { id, store }: Pick<Bucket, 'id' | 'store'>,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  await noteChange(tx, { store, bucketId: id, key: null }, moment);
   return { ok: true, storage: noStorage, result: null };
 }

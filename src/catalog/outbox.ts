@@ -12,24 +12,27 @@ export interface OutboxRow {
   bucketId: number;
   /** Null: the bucket itself. */
   key: string | null;
+  /** Of the version of the key that was made, changed or ended; null: S3's `null` version. */
+  versionId: string | null;
 }
 
-/** Notes that a key of a bucket, or the bucket, was changed at this moment. */
+/** Notes that a version of a key, or the bucket, was changed at this moment. */
 export async function noteChange(
   tx: Tx,
-  changed: { store: number; bucketId: number; key: string | null },
+  changed: { store: number; bucketId: number; key: string | null; versionId?: string | null },
   moment: Pick<Moment, 'seq' | 'timeMs'>,
 ): Promise<void> {
-  const { store, bucketId, key } = changed;
+  const { store, bucketId, key, versionId = null } = changed;
   if (store <= localStore) return;
-  const sql = 'INSERT INTO outbox VALUES (?, ?, ?, ?, ?)';
-  await tx.run(sql, store, moment.seq, moment.timeMs, bucketId, key);
+  const sql = 'INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)';
+  await tx.run(sql, store, moment.seq, moment.timeMs, bucketId, key, versionId);
 }
 
 /** The first `max` rows of a store, in order of seq. */
 export async function listOutbox(read: Reader, store: number, max: number): Promise<OutboxRow[]> {
   return read.all<OutboxRow>(
-    `SELECT seq, time_ms AS timeMs, bucket_id AS bucketId, key FROM outbox
+    `SELECT seq, time_ms AS timeMs, bucket_id AS bucketId, key, version_id AS versionId
+       FROM outbox
        WHERE store = ? ORDER BY seq LIMIT ?`,
     store,
     max,

@@ -1,24 +1,8 @@
-// Everything of one S3 store that a snapshot of its journal has to tell, in pages: its buckets,
-// their current versions (catalog/versions.ts), and the extents in it that belong to nothing any
-// more.
+// What a snapshot of a store's journal has to tell besides buckets and versions: the extents in the
+// store that belong to nothing any more.
 import type { Reader } from '../core/database.ts';
 import { decodeManifest, isManifest } from '../core/manifest.ts';
-import type { Bucket } from './buckets.ts';
 import { extentState } from './extents.ts';
-
-/** Buckets of a store in order of id, after `afterId`. */
-export async function listStoreBuckets(
-  read: Reader,
-  wanted: { store: number; afterId: number; max: number },
-): Promise<Bucket[]> {
-  return read.all<Bucket>(
-    `SELECT id, tenant, name, owner, created_ms AS createdMs, store FROM buckets
-       WHERE store = ? AND id > ? ORDER BY id LIMIT ?`,
-    wanted.store,
-    wanted.afterId,
-    wanted.max,
-  );
-}
 
 /**
  * Extents of a store that may still be in it and belong to nothing: condemned ones and those that a

@@ -28,6 +28,7 @@ const table = {
   InvalidArgument: [400, 'Invalid Argument'],
   InvalidBearerToken: [401, 'The bearer token is not valid here.'],
   InvalidBucketName: [400, 'The specified bucket is not valid.'],
+  InvalidBucketState: [409, 'The request is not valid for the current state of the bucket.'],
   InvalidDigest: [400, 'The Content-MD5 or checksum value that you specified is not valid.'],
   InvalidLocationConstraint: [400, 'The specified location constraint is not valid.'],
   InvalidPart: [

@@ -488,6 +488,14 @@ export class Context {
   }
 }
 
+const bucketChanges: ReadonlySet<Change['kind']> = new Set([
+  'createBucket',
+  'deleteBucket',
+  'putBucketPolicy',
+  'setVersioning',
+  'putBucketSetting',
+] as const);
+
 function changesBucket({ kind }: Change): boolean {
-  return kind === 'createBucket' || kind === 'deleteBucket' || kind === 'putBucketPolicy';
+  return bucketChanges.has(kind);
 }

@@ -11,7 +11,14 @@ import { readRecordsFrom } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
 import { countDownload } from '../authz/share-changes.ts';
 import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
-import { createBucket, deleteBucket, putBucketPolicy, setRecordReads } from '../catalog/buckets.ts';
+import { putBucketSetting } from '../catalog/bucket-settings.ts';
+import {
+  createBucket,
+  deleteBucket,
+  putBucketPolicy,
+  setRecordReads,
+  setVersioning,
+} from '../catalog/buckets.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
@@ -132,7 +139,11 @@ async function applyChange(
     case 'deleteBucket':
       return deleteBucket(tx, change, moment);
     case 'putBucketPolicy':
-      return putBucketPolicy(tx, change);
+      return putBucketPolicy(tx, change, moment);
+    case 'setVersioning':
+      return setVersioning(tx, change, moment);
+    case 'putBucketSetting':
+      return putBucketSetting(tx, change, moment);
     case 'setRecordReads':
       return setRecordReads(tx, change);
     case 'putObject':

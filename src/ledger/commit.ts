@@ -6,11 +6,13 @@ import type { EraseRecords } from '../audit/erasure.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { AuthzChange } from '../authz/changes.ts';
 import type { TokenUses } from '../authz/token-use.ts';
+import type { PutBucketSetting } from '../catalog/bucket-settings.ts';
 import type {
   CreateBucket,
   DeleteBucket,
   PutBucketPolicy,
   SetRecordReads,
+  SetVersioning,
 } from '../catalog/buckets.ts';
 import type { RestoreBucket, RestoreObject } from '../catalog/restore.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
@@ -80,6 +82,8 @@ export type CatalogChange =
 export type Change =
   | CatalogChange
   | PutBucketPolicy
+  | SetVersioning
+  | PutBucketSetting
   /** Only a rebuild makes these. */
   | RestoreBucket
   | RestoreObject

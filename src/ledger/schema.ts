@@ -16,7 +16,25 @@ import { storageSchema } from '../quota/storage/storage-tables.ts';
 import { readFoldSchema } from './read-folds.ts';
 
 /** Another for each change of what is below: a database of another is refused. */
-export const schemaVersion = 2;
+export const schemaVersion = 3;
+
+const versionColumns = `  bucket_id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  version_id TEXT,                 -- 32 hexadecimal digits; null: S3's null version
+  is_marker INTEGER NOT NULL,      -- 1: a delete marker
+  size INTEGER NOT NULL,
+  etag TEXT NOT NULL,              -- without quotes
+  sha256 BLOB,                     -- of the whole object; null for a multipart one
+  class TEXT NOT NULL,
+  owner TEXT NOT NULL,             -- principal name in the bucket's tenant
+  created_ms INTEGER NOT NULL,
+  manifest BLOB NOT NULL,
+  attributes TEXT NOT NULL,        -- JSON: headers, metadata, checksum, parts, tags, object lock
+  epoch INTEGER NOT NULL,          -- of the root key that both MACs are made under
+  manifest_mac BLOB NOT NULL,      -- of size and manifest
+  row_mac BLOB NOT NULL,           -- of all else, with bucket, key and seq
+  billed INTEGER NOT NULL,         -- bytes it counts for where storage is charged; in no MAC`;
 
 export const schema = `
 -- authz: who there is ------------------------------------------------------------------------
@@ -180,33 +198,44 @@ CREATE TABLE buckets (
   store INTEGER NOT NULL DEFAULT 1, -- number of the store where all of its extents lie
   policy TEXT,                     -- IAM JSON, as it was sent
   record_reads TEXT,               -- prompt | strict | aggregate; null: as its tenant
+  versioning TEXT NOT NULL DEFAULT 'Unversioned', -- Unversioned | Enabled | Suspended
+  object_lock TEXT,                -- JSON: the default retention; null: no object lock
+  public_access TEXT,              -- JSON: the PublicAccessBlock; null: none
+  ownership TEXT,                  -- null: BucketOwnerEnforced
   UNIQUE (tenant, name)
 );
 
-CREATE TABLE versions (
+CREATE TABLE bucket_settings (     -- what else is set of a bucket, by its subresource
   bucket_id INTEGER NOT NULL,
-  key TEXT NOT NULL,
-  seq INTEGER NOT NULL,
-  superseded_seq INTEGER,          -- null: the current version
-  size INTEGER NOT NULL,
-  etag TEXT NOT NULL,              -- without quotes
-  sha256 BLOB,                     -- of the whole object; null for a multipart one
-  class TEXT NOT NULL,
-  owner TEXT NOT NULL,             -- principal name in the bucket's tenant
-  created_ms INTEGER NOT NULL,
-  manifest BLOB NOT NULL,
-  attributes TEXT NOT NULL,        -- JSON: headers, metadata, checksum, parts
-  epoch INTEGER NOT NULL,          -- of the root key that both MACs are made under
-  manifest_mac BLOB NOT NULL,      -- of size and manifest
-  row_mac BLOB NOT NULL,           -- of all else, with bucket, key and seq
-  billed INTEGER NOT NULL,         -- bytes it counts for where storage is charged; in no MAC
-  PRIMARY KEY (bucket_id, key, seq)
+  name TEXT NOT NULL,              -- cors | lifecycle | tagging
+  document TEXT NOT NULL,          -- JSON
+  PRIMARY KEY (bucket_id, name)
 ) WITHOUT ROWID;
-CREATE INDEX versions_superseded ON versions (superseded_seq) WHERE superseded_seq IS NOT NULL;
 
-CREATE TABLE superseded (          -- every version that was ever replaced or deleted, for ever
+-- Versions of objects are in three tables of one shape, and each in one of them.
+CREATE TABLE versions (            -- the current version of each key, delete markers included
+${versionColumns}
+  PRIMARY KEY (bucket_id, key)
+) WITHOUT ROWID;
+
+CREATE TABLE noncurrent_versions ( -- older ones that buckets with versioning keep
+${versionColumns}
+  superseded_seq INTEGER NOT NULL, -- by what it became noncurrent
+  superseded_ms INTEGER NOT NULL,  -- and when
+  PRIMARY KEY (bucket_id, key, seq DESC)
+) WITHOUT ROWID;
+CREATE INDEX noncurrent_by_id ON noncurrent_versions (bucket_id, key, version_id);
+
+CREATE TABLE ended_versions (      -- those that are gone, and whose bytes are still to be let go of
+${versionColumns}
+  superseded_seq INTEGER,          -- as they were when it ended: null of one that was current
+  superseded_ms INTEGER,
+  PRIMARY KEY (seq)
+) WITHOUT ROWID;
+
+CREATE TABLE superseded (          -- every version that ever ended, for ever
   seq INTEGER PRIMARY KEY,
-  by_seq INTEGER NOT NULL
+  by_seq INTEGER NOT NULL          -- of the record that ended it
 );
 
 CREATE TABLE outbox (              -- changes that the journal in their store does not have yet
@@ -215,6 +244,7 @@ CREATE TABLE outbox (              -- changes that the journal in their store do
   time_ms INTEGER NOT NULL,
   bucket_id INTEGER NOT NULL,
   key TEXT,                        -- null: the bucket itself
+  version_id TEXT,                 -- of the version that was made, changed or ended; null: null's
   PRIMARY KEY (store, seq)
 ) WITHOUT ROWID;
 

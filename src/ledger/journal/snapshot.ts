@@ -3,8 +3,8 @@
 // than the one before it; the segments since its begin bring all to the same moment. Invariant: a
 // snapshot counts only when it is complete, and then it tells of every change before its begin.
 import { verifyCurrent } from '../../catalog/authentic.ts';
-import type { Bucket } from '../../catalog/buckets.ts';
-import { listGarbage, listStoreBuckets } from '../../catalog/store-contents.ts';
+import { type Bucket, listStoreBuckets } from '../../catalog/buckets.ts';
+import { listGarbage } from '../../catalog/store-contents.ts';
 import { listCurrent } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Keyring } from '../../core/keyring.ts';
