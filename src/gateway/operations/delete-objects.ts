@@ -7,9 +7,10 @@ import { Pace } from '../../core/pace.ts';
 import { receiveSmall } from '../body.ts';
 import { parseTags } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
+import { demandDigest } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
-import { checkKeyLength, header } from '../request.ts';
+import { checkKeyLength } from '../request.ts';
 import { parseXml, textOf, type XmlNode } from '../xml.ts';
 
 export const deleteObjects: Operation = {
@@ -100,16 +101,6 @@ async function deleteOne(
   const result = await context.tryCommit(change, { key });
   if (result.ok) return { key, refused: null };
   return { key, refused: { code: result.code, message: messageOf(result.code) } };
-}
-
-/** S3 wants the list protected by a digest; a signed payload protects it as well. */
-function demandDigest(context: Context): void {
-  const { request, who } = context;
-  if (who.payload.kind === 'sha256' || who.payload.kind === 'signed-chunks') return;
-  if (header(request, 'content-md5') !== undefined || header(request, 'x-amz-trailer')) return;
-  for (const name in request.headers) if (name.startsWith('x-amz-checksum-')) return;
-  const message = 'Missing required header for this request: Content-MD5';
-  throw new Refusal('InvalidRequest', { message });
 }
 
 function parseTargets(body: Buffer): { targets: Target[]; quiet: boolean } {
