@@ -4,6 +4,7 @@
 // pipeline; anything else that is thrown is a bug and becomes 500 InternalError.
 
 const table = {
+  AccessControlListNotSupported: [400, 'The bucket does not allow ACLs'],
   AccessDenied: [403, 'Access Denied'],
   AuthorizationHeaderMalformed: [400, 'The authorization header is malformed.'],
   AuthorizationQueryParametersError: [400, 'Error parsing the query authentication parameters.'],
@@ -27,6 +28,10 @@ const table = {
   InvalidAccessKeyId: [403, 'The access key ID you provided does not exist in our records.'],
   InvalidArgument: [400, 'Invalid Argument'],
   InvalidBearerToken: [401, 'The bearer token is not valid here.'],
+  InvalidBucketAclWithObjectOwnership: [
+    400,
+    'Bucket cannot have ACLs set with ObjectOwnership BucketOwnerEnforced setting.',
+  ],
   InvalidBucketName: [400, 'The specified bucket is not valid.'],
   InvalidBucketState: [409, 'The request is not valid for the current state of the bucket.'],
   InvalidDigest: [400, 'The Content-MD5 or checksum value that you specified is not valid.'],
@@ -35,6 +40,7 @@ const table = {
     400,
     'One or more of the specified parts could not be found, or its ETag does not match.',
   ],
+  InvalidPartNumber: [416, 'The requested partnumber is not satisfiable'],
   InvalidPartOrder: [400, 'The list of parts was not in ascending order.'],
   InvalidProof: [401, 'The proof that you hold the key of the bearer token is not valid.'],
   InvalidRange: [416, 'The requested range is not satisfiable'],
@@ -44,6 +50,10 @@ const table = {
   InvalidToken: [400, 'The provided token is malformed or otherwise invalid.'],
   InvalidURI: [400, "Couldn't parse the specified URI."],
   KeyTooLongError: [400, 'Your key is too long'],
+  MalformedACLError: [
+    400,
+    'The XML you provided was not well-formed or did not validate against our published schema.',
+  ],
   MalformedPOSTRequest: [400, 'The body of your POST request is not well-formed.'],
   MalformedPolicy: [400, 'The policy is not valid.'],
   MalformedXML: [
@@ -59,6 +69,14 @@ const table = {
   NoSuchBucket: [404, 'The specified bucket does not exist'],
   NoSuchBucketPolicy: [404, 'The bucket policy does not exist'],
   NoSuchKey: [404, 'The specified key does not exist.'],
+  NoSuchObjectLockConfiguration: [
+    404,
+    'The specified object does not have an Object Lock configuration.',
+  ],
+  NoSuchPublicAccessBlockConfiguration: [
+    404,
+    'The public access block configuration was not found.',
+  ],
   NoSuchUpload: [
     404,
     'The specified multipart upload does not exist. It may have been aborted or completed.',
@@ -69,6 +87,11 @@ const table = {
     'A header or operation you provided implies functionality that is not implemented.',
   ],
   NotModified: [304, 'Not Modified'],
+  ObjectLockConfigurationNotFoundError: [
+    404,
+    'Object Lock configuration does not exist for this bucket.',
+  ],
+  OwnershipControlsNotFoundError: [404, 'The bucket ownership controls were not found.'],
   PreconditionFailed: [412, 'At least one of the preconditions you specified did not hold.'],
   QuotaExceeded: [403, 'A limit of an account leaves too little for this request.'],
   RequestHeaderSectionTooLarge: [
@@ -147,6 +170,8 @@ export interface RefusalDetail {
   message?: string;
   /** Extra elements of the S3 error document, e.g. `{ArgumentName: 'max-keys'}`. */
   fields?: Record<string, string>;
+  /** Headers of the S3 answer that say more, e.g. `{allow: 'DELETE'}`. */
+  headers?: Record<string, string>;
   cause?: unknown;
 }
 
@@ -155,11 +180,13 @@ export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly code: ErrorCode;
   readonly fields: Record<string, string>;
+  readonly headers: Readonly<Record<string, string>>;
 
   constructor(code: ErrorCode, detail: RefusalDetail = {}) {
     super(detail.message ?? table[code][1], { cause: detail.cause });
     this.code = code;
     this.fields = detail.fields ?? {};
+    this.headers = detail.headers ?? {};
   }
 
   get status(): number {
