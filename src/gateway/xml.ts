@@ -141,6 +141,15 @@ export function childOf(node: XmlNode, name: string): XmlNode | undefined {
   return found[0];
 }
 
+/**
+ * The children of these names, in their order. Throws `Refusal` MalformedXML for another one, whose
+ * meaning is not known, and for a repeated one.
+ */
+export function onlyChildren(node: XmlNode, names: readonly string[]): (XmlNode | undefined)[] {
+  if (node.children.some(({ name }) => !names.includes(name))) throw new Refusal('MalformedXML');
+  return names.map((name) => childOf(node, name));
+}
+
 /** The text of the only child of this name. */
 export function textOf(node: XmlNode, name: string): string | undefined {
   return childOf(node, name)?.text;

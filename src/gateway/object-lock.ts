@@ -1,0 +1,140 @@
+// Object lock in requests and answers: what a write's headers ask for, what reads tell, and who
+// bypasses governance retention. What a lock forbids is decided in the ledger's transaction
+// (catalog/object-lock.ts), and never here. Specification: "Locking objects with Object Lock" of the
+// Amazon S3 user guide.
+import { recordedChange } from '../audit/recorded-change.ts';
+import type { Lock, Retention, RetentionMode } from '../catalog/object-lock.ts';
+import { isoTime } from '../core/clock.ts';
+import { invalidArgument, Refusal } from '../core/errors.ts';
+import type { Context } from './context.ts';
+import { demandDigest } from './demanded-digest.ts';
+import { header } from './request.ts';
+
+const modeHeader = 'x-amz-object-lock-mode';
+const untilHeader = 'x-amz-object-lock-retain-until-date';
+const holdHeader = 'x-amz-object-lock-legal-hold';
+const bypassHeader = 'x-amz-bypass-governance-retention';
+
+const noLock: Lock = {};
+
+/**
+ * What the headers of a write say of its lock. Without any, the ledger gives it the bucket's default.
+ * Throws `Refusal` InvalidRequest, InvalidArgument, or AccessDenied for who may write without a lock
+ * only.
+ */
+export async function readLock(context: Context): Promise<Lock> {
+  const { request, bucket } = context;
+  const mode = header(request, modeHeader);
+  const until = header(request, untilHeader);
+  const hold = header(request, holdHeader);
+  if (mode === undefined && until === undefined && hold === undefined) return noLock;
+  if (!bucket.objectLock) throw lockless();
+  const lock: Lock = {};
+  if (mode !== undefined || until !== undefined) {
+    lock.retention = readRetention(mode, until);
+    await context.authorizeKey('s3:PutObjectRetention');
+  }
+  if (hold !== undefined) {
+    lock.legalHold = readHold(hold);
+    await context.authorizeKey('s3:PutObjectLegalHold');
+  }
+  context.detail = { ...context.detail, change: recordedChange(shownLock(lock)) };
+  return lock;
+}
+
+/** The same for a write that brings its bytes: those that will be locked have to have a digest. */
+export async function readLockOfBody(context: Context): Promise<Lock> {
+  const lock = await readLock(context);
+  if (lock !== noLock || context.bucket.objectLock?.default) {
+    demandDigest(
+      context,
+      'Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters',
+    );
+  }
+  return lock;
+}
+
+function readRetention(mode: string | undefined, until: string | undefined): Retention {
+  if (mode === undefined || until === undefined) {
+    const [name, value] = mode === undefined ? [untilHeader, until] : [modeHeader, mode];
+    const message = `${untilHeader} and ${modeHeader} must both be supplied`;
+    throw invalidArgument(name, value ?? '', message);
+  }
+  if (!isMode(mode)) throw invalidArgument(modeHeader, mode, 'Unknown wormMode directive.');
+  const untilMs = parseTime(until);
+  if (untilMs === null) {
+    const message = 'The retain until date must be provided in ISO 8601 format';
+    throw invalidArgument(untilHeader, until, message);
+  }
+  checkFuture(untilMs, untilHeader, until);
+  return { mode, untilMs };
+}
+
+function readHold(text: string): boolean {
+  if (text === 'ON' || text === 'OFF') return text === 'ON';
+  throw invalidArgument(holdHeader, text, "Legal Hold must be either of 'ON' or 'OFF'");
+}
+
+export function isMode(text: string): text is RetentionMode {
+  return text === 'GOVERNANCE' || text === 'COMPLIANCE';
+}
+
+/** Throws `Refusal` InvalidArgument for a retention that would be over. */
+export function checkFuture(untilMs: number, name: string, text: string): void {
+  if (untilMs > Date.now()) return;
+  throw invalidArgument(name, text, 'The retain until date must be in the future!');
+}
+
+const timeForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
+
+/** ISO 8601 with a time zone, in milliseconds since 1970; null: it is no time. */
+export function parseTime(text: string): number | null {
+  const timeMs = timeForm.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(timeMs) ? null : timeMs;
+}
+
+/** Only who may is told of a version's lock. */
+export async function lockHeaders(
+  context: Context,
+  { retention, legalHold }: Lock,
+): Promise<Record<string, string>> {
+  const headers: Record<string, string> = {};
+  if (retention && (await context.mayReachKey('s3:GetObjectRetention'))) {
+    headers[modeHeader] = retention.mode;
+    headers[untilHeader] = isoTime(retention.untilMs);
+  }
+  if (legalHold !== undefined && (await context.mayReachKey('s3:GetObjectLegalHold'))) {
+    headers[holdHeader] = legalHold ? 'ON' : 'OFF';
+  }
+  return headers;
+}
+
+/**
+ * Does the request ask to bypass governance retention of a key, its own or another, and may it? Who
+ * may not is refused where a version is under it, and only there.
+ */
+export async function bypassesGovernance(
+  context: Context,
+  key: string = context.key,
+): Promise<boolean> {
+  if (header(context.request, bypassHeader)?.toLowerCase() !== 'true') return false;
+  return context.mayReachKey('s3:BypassGovernanceRetention', { key });
+}
+
+/** Throws `Refusal` InvalidRequest where the bucket has no object lock. */
+export function demandObjectLock({ bucket }: Context): void {
+  if (!bucket.objectLock) throw lockless();
+}
+
+function lockless(): Refusal {
+  return new Refusal('InvalidRequest', { message: 'Bucket is missing Object Lock Configuration' });
+}
+
+/** As records tell it. */
+export function shownLock({ retention, legalHold }: Lock): object {
+  return { retention: retention && shownRetention(retention), legalHold };
+}
+
+export function shownRetention({ mode, untilMs }: Retention): object {
+  return { mode, until: isoTime(untilMs) };
+}
