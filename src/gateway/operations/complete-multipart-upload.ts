@@ -11,6 +11,7 @@ import { countRuns } from '../../core/manifest.ts';
 import {
   type ChecksumAlgorithm,
   type CrcAlgorithm,
+  checksumAlgorithms,
   combineCrc,
   createChecksum,
 } from '../../tiering/checksums.ts';
@@ -117,11 +118,11 @@ async function repeat(context: Context, open: OpenUpload, fingerprint: string): 
 
 function describe(context: Context, etag: string, attributes: Attributes): Reply {
   const { key, request } = context;
-  const host = header(request, 'host') ?? '';
+  const origin = `${request.isSecure ? 'https' : 'http'}://${header(request, 'host') ?? ''}`;
   const { checksum } = attributes;
   return xmlReply('CompleteMultipartUploadResult', {
     // The request's own path names the object, with its bucket where the host does not.
-    Location: `http://${host}${percentEncode(request.path, true)}`,
+    Location: `${origin}${percentEncode(request.path, true)}`,
     Bucket: context.askedName,
     Key: key,
     ETag: quoted(etag),
@@ -234,9 +235,29 @@ function compareWithHeaders(
     throw new Refusal('InvalidRequest', { message });
   }
   const { checksum } = attributes;
-  if (!checksum) return;
-  const claimed = header(request, checksumHeader(checksum.algorithm));
-  if (claimed === undefined || claimed === checksum.value) return;
-  const message = `The ${checksum.algorithm.toLowerCase()} you specified did not match the calculated checksum.`;
+  const type = header(request, 'x-amz-checksum-type')?.toUpperCase();
+  if (type !== undefined && checksum && type !== checksum.type) {
+    const message = `The upload was begun with the checksum type ${checksum.type}.`;
+    throw new Refusal('BadDigest', { message });
+  }
+  for (const algorithm of checksumAlgorithms) {
+    const claimed = header(request, checksumHeader(algorithm));
+    if (claimed !== undefined) compareChecksum(checksum, algorithm, claimed);
+  }
+}
+
+/** What cannot be compared is refused: its sender takes it for verified. */
+function compareChecksum(
+  checksum: Attributes['checksum'],
+  algorithm: ChecksumAlgorithm,
+  claimed: string,
+): void {
+  const name = algorithm.toLowerCase();
+  if (checksum?.algorithm !== algorithm) {
+    const message = `Checksum Type mismatch occurred, expected checksum Type: ${checksum?.algorithm.toLowerCase() ?? 'null'}, actual checksum Type: ${name}`;
+    throw new Refusal('InvalidRequest', { message });
+  }
+  if (claimed === checksum.value) return;
+  const message = `The ${name} you specified did not match the calculated checksum.`;
   throw new Refusal('BadDigest', { message });
 }

@@ -39,7 +39,9 @@ async function run(context: Context): Promise<Reply> {
   const token = parameter(request, 'continuation-token');
   const prefix = parameter(request, 'prefix') ?? '';
   const after = token === undefined ? '' : decodeToken(token).text;
-  const found = await collect(context, { prefix, after, max: max + 1 });
+  // All buckets are in the gateway's region: who asks for another's gets none.
+  const isHere = (parameter(request, 'bucket-region') ?? rooms.region) === rooms.region;
+  const found = isHere ? await collect(context, { prefix, after, max: max + 1 }) : [];
   const buckets = found.slice(0, max);
   const last = buckets.at(-1);
   return xmlReply('ListAllMyBucketsResult', {

@@ -93,6 +93,22 @@ export function describeMultipartChecksums(targetOf: () => Target): void {
     expect(await refusalOf(attempt)).toEqual({ code: 'InvalidRequest', status: 400 });
   });
 
+  it('what is claimed of the object and cannot be compared is refused', async () => {
+    const plain = await begin(client, Bucket);
+    const asked = { ...plain, PartNumber: 1, Body: 'five5' };
+    const { ETag } = await client.send(new UploadPartCommand(asked));
+    const parts = [{ PartNumber: 1, ETag }];
+    const claimed = { ChecksumCRC64NVME: base64Checksum('CRC64NVME', Buffer.from('five5')) };
+    const unknown = await refusalOf(finish(plain, parts, claimed));
+    expect(unknown).toEqual({ code: 'InvalidRequest', status: 400 });
+
+    const whole = await upload('CRC32', 'FULL_OBJECT');
+    const otherType = finish(whole.begun, whole.parts, { ChecksumType: 'COMPOSITE' });
+    expect(await refusalOf(otherType)).toEqual({ code: 'BadDigest', status: 400 });
+    const done = await finish(whole.begun, whole.parts, { ChecksumType: 'FULL_OBJECT' });
+    expect(done.ChecksumType).toBe('FULL_OBJECT');
+  });
+
   it('a part with another checksum than the upload’s is refused', async () => {
     const begun = await begin(client, Bucket, { ChecksumAlgorithm: 'SHA256' });
     const asked = { ...begun, PartNumber: 1, Body: 'x', ChecksumAlgorithm: 'CRC32C' } as const;
