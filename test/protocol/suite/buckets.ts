@@ -176,6 +176,17 @@ function describeListing(targetOf: () => Target): void {
       expect(pages).toEqual([names.slice(0, 2), names.slice(2, 4), names.slice(4)]);
     });
 
+    it('gives those of a region: the gateway’s has all, another none', async () => {
+      const client = clientOf(targetOf());
+      const Prefix = await newBucket(client);
+      const list = async (BucketRegion: string) => {
+        const page = await client.send(new ListBucketsCommand({ Prefix, BucketRegion }));
+        return (page.Buckets ?? []).map((bucket) => bucket.Name);
+      };
+      expect(await list(region)).toEqual([Prefix]);
+      expect(await list('mars-north-1')).toEqual([]);
+    });
+
     it.each(['0', '10001', '-1', 'many'])('max-buckets=%s is refused', async (count) => {
       const query = [['max-buckets', count]] as const;
       const answer = await send(targetOf(), { method: 'GET', path: '/', query });
