@@ -1,6 +1,6 @@
 // The checksums that clients send and ask for: `x-amz-checksum-<algorithm>` as header or announced
 // trailer ("Checking object integrity" of the Amazon S3 user guide).
-import { invalidArgument, Refusal } from '../core/errors.ts';
+import { Refusal } from '../core/errors.ts';
 import type { ChecksumAlgorithm } from '../tiering/checksums.ts';
 import { header, type S3Request } from './request.ts';
 
@@ -65,11 +65,12 @@ export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
   return claimed;
 }
 
-/** Throws `Refusal` InvalidArgument. */
-export function parseAlgorithm(text: string, where: string): ChecksumAlgorithm {
+/** The algorithm that the header `name` names. Throws `Refusal` InvalidRequest. */
+export function parseAlgorithm(text: string, name: string): ChecksumAlgorithm {
   const algorithm = algorithms.find((one) => one === text.toUpperCase());
-  if (!algorithm) throw invalidArgument(where, text, 'Checksum algorithm provided is unsupported.');
-  return algorithm;
+  if (algorithm) return algorithm;
+  const message = `Checksum algorithm provided is unsupported. Please try again with any of the valid types: [${algorithms.join(', ')}]`;
+  throw new Refusal('InvalidRequest', { message, fields: { Header: name } });
 }
 
 /** Throws `Refusal` InvalidRequest unless `text` is base64 of the algorithm's length. */

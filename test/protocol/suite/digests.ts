@@ -182,7 +182,7 @@ export function describeDigests(targetOf: () => Target): void {
     it('an unknown algorithm is refused', async () => {
       const headers = { 'x-amz-sdk-checksum-algorithm': 'CRC16' };
       const answer = await put({ headers, body: small });
-      expect([answer.status, answer.code, answer.stored]).toEqual([400, 'InvalidArgument', false]);
+      expect([answer.status, answer.code, answer.stored]).toEqual([400, 'InvalidRequest', false]);
     });
   });
 
