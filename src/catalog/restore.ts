@@ -3,7 +3,8 @@
 // database, where nothing else is. Invariant: as with any write, version, extents, counters and
 // record are one transaction, and the row's MAC is made where its seq is known.
 import type { Tx } from '../core/database.ts';
-import { type Bucket, findBucket, getBucket } from './buckets.ts';
+import { storeSetting } from './bucket-settings.ts';
+import { type BucketRow, findBucket, getBucket } from './buckets.ts';
 import { countReferences, extentState } from './extents.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { insertVersion, type ObjectDraft, openKey } from './versions.ts';
@@ -20,24 +21,27 @@ export async function restoreStore(
 
 export interface RestoreBucket {
   kind: 'restoreBucket';
-  bucket: Omit<Bucket, 'policy' | 'recordReads'>;
+  bucket: Omit<BucketRow, 'recordReads'>;
+  /** JSON, by name. */
+  settings: Record<string, string>;
 }
 
 /** Refuses AlreadyExists when its id or its name is taken. */
-export async function restoreBucket(tx: Tx, { bucket }: RestoreBucket): Promise<Outcome<null>> {
-  const { id, tenant, name, owner, createdMs, store } = bucket;
+export async function restoreBucket(tx: Tx, change: RestoreBucket): Promise<Outcome<null>> {
+  const { bucket, settings } = change;
+  const { id, tenant, name } = bucket;
   if ((await getBucket(tx, id)) || (await findBucket(tx, tenant, name))) {
     return refused('AlreadyExists');
   }
   await tx.run(
-    'INSERT INTO buckets (id, tenant, name, owner, created_ms, store) VALUES (?, ?, ?, ?, ?, ?)',
-    id,
-    tenant,
-    name,
-    owner,
-    createdMs,
-    store,
+    `INSERT INTO buckets (id, tenant, name, owner, created_ms, store, policy, versioning,
+         object_lock, public_access, ownership) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ...[id, tenant, name, bucket.owner, bucket.createdMs, bucket.store, bucket.policy],
+    ...[bucket.versioning, bucket.objectLock, bucket.publicAccess, bucket.ownership],
   );
+  for (const [setting, document] of Object.entries(settings)) {
+    await storeSetting(tx, id, setting, document);
+  }
   return { ok: true, storage: noStorage, result: null };
 }
 

@@ -26,8 +26,11 @@ export interface ObjectDescription {
   owner: string;
   /** JSON, as in the catalog. */
   attributes: string;
-  /** The write stood under a condition, so it may have been refused after its bytes were stored. */
-  isConditional?: true;
+  /**
+   * By its extents alone the write is not known: it stood under a condition, so it may have been
+   * refused after its bytes were stored; or it made a version, whose id only the catalog knows.
+   */
+  needsJournal?: true;
 }
 
 /** On the last extent of a write that makes an object: with it, all that the object is. */
@@ -188,7 +191,7 @@ function readLast(fields: Fields): LastExtent {
     owner: readText(fields, 'owner'),
     attributes: readText(fields, 'attributes'),
     timeMs: readCount(fields, 'timeMs'),
-    ...(fields.isConditional === true ? { isConditional: true } : {}),
+    ...(fields.needsJournal === true ? { needsJournal: true } : {}),
   };
 }
 

@@ -77,12 +77,13 @@ export function describeObject(
 ): ObjectDescription {
   const { storageClass, attributes } = given;
   const { ifMatch, ifNoneMatch } = given.conditions;
+  const needsJournal = bucket.versioning !== 'Unversioned' || ifMatch || ifNoneMatch;
   return {
     etag: md5.toString('hex'),
     class: storageClass,
     owner: bucket.owner,
     attributes: JSON.stringify(attributes),
-    ...(ifMatch || ifNoneMatch ? { isConditional: true } : {}),
+    ...(needsJournal ? { needsJournal: true } : {}),
   };
 }
 

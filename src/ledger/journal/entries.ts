@@ -1,25 +1,55 @@
 // Rows of the catalog as entries of the journal. Invariant: a version becomes an entry only after
 // its row was found authentic, so that no edit of the database is carried into the journal, where
 // it would be sealed.
+import { readSettings } from '../../catalog/bucket-settings.ts';
 import { type Bucket, getBucket } from '../../catalog/buckets.ts';
+import { findKept } from '../../catalog/kept-versions.ts';
 import type { OutboxRow } from '../../catalog/outbox.ts';
-import { findCurrent, type Version } from '../../catalog/versions.ts';
+import type { Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
-import type { BucketEntry, Entry, VersionEntry } from './format.ts';
+import type { BucketEntry, Entry, SettingsEntry, VersionEntry } from './format.ts';
 
-export function bucketEntry({ id, tenant, name, owner, createdMs }: Bucket): BucketEntry {
-  return { kind: 'bucket', id, tenant, name, owner, createdMs };
+/** `toldSeq`: what is said is as new as this change, or newer. */
+export function bucketEntry(bucket: Bucket, toldSeq: number): BucketEntry {
+  const { id, tenant, name, owner, createdMs, versioning, ownership } = bucket;
+  const { objectLock, publicAccess } = bucket;
+  return {
+    kind: 'bucket',
+    id,
+    toldSeq,
+    tenant,
+    name,
+    owner,
+    createdMs,
+    versioning,
+    objectLock: objectLock && JSON.stringify(objectLock),
+    publicAccess: publicAccess && JSON.stringify(publicAccess),
+    ownership,
+  };
+}
+
+export async function settingsEntry(
+  read: Reader,
+  { id: bucketId, policy }: Bucket,
+  toldSeq: number,
+): Promise<SettingsEntry> {
+  const documents = await readSettings(read, bucketId);
+  if (policy !== null) documents.policy = policy;
+  return { kind: 'settings', bucketId, toldSeq, documents };
 }
 
 /** Of a version whose row was verified. */
-export function versionEntry(version: Version): VersionEntry {
-  const { bucketId, key, seq, createdMs, sizeBytes, etag, owner, attributes } = version;
+export function versionEntry(version: Version, toldSeq: number): VersionEntry {
+  const { bucketId, key, versionId, seq, createdMs, sizeBytes, etag, owner, attributes } = version;
   return {
     kind: 'version',
     bucketId,
+    toldSeq: Math.max(seq, toldSeq),
     key,
+    versionId,
+    isMarker: version.isMarker === 1,
     seq,
     createdMs,
     sizeBytes,
@@ -47,8 +77,8 @@ interface Segment {
 }
 
 /**
- * What has become of the first of `rows`, as many as fit: the present state of each key, which may
- * be a later one than the row tells of. `rows` are those of the outbox in order of seq, not empty.
+ * What has become of the first of `rows`, as many as fit: the present state of each version, which
+ * may be a later one than the row tells of. `rows` are those of the outbox in order of seq, not empty.
  */
 export async function composeSegment(
   read: Reader,
@@ -59,6 +89,8 @@ export async function composeSegment(
   for (const row of rows) newest.set(nameOf(row), row);
   const buckets = new Map<number, Bucket | undefined>();
   const segment: Segment = { lines: [], lastSeq: -1, damaged: 0 };
+  // All of them were committed before anything is looked up.
+  const listedSeq = rows.at(-1)?.seq ?? -1;
   let bytes = 0;
   const add = (entry: Entry): void => {
     const line = JSON.stringify(entry);
@@ -66,10 +98,10 @@ export async function composeSegment(
     segment.lines.push(line);
   };
   let looked = 0;
-  for (const { seq, bucketId, key } of rows) {
-    const name = nameOf({ bucketId, key });
+  for (const { seq, bucketId, key, versionId } of rows) {
+    const name = nameOf({ bucketId, key, versionId });
     const row = newest.get(name);
-    // Told already, with an earlier row of the same key.
+    // Told already, with an earlier row of the same version.
     if (row) {
       if (bytes > segmentBytesMax) break;
       if (++looked % entriesPerTurn === 0) await nextTurn();
@@ -77,41 +109,43 @@ export async function composeSegment(
       if (!buckets.has(bucketId)) {
         const found = await getBucket(read, bucketId);
         buckets.set(bucketId, found);
-        add(found ? bucketEntry(found) : { kind: 'bucketGone', id: bucketId });
+        add(found ? bucketEntry(found, listedSeq) : { kind: 'bucketGone', id: bucketId });
       }
       const bucket = buckets.get(bucketId);
       // A bucket that is gone has taken its keys with it.
-      if (bucket && row.key !== null) {
-        const entry = await keyEntry(read, keyring, bucket, { ...row, key: row.key });
-        if (entry) add(entry);
-        else segment.damaged++;
-      }
+      const entry = bucket && (await rowEntry(read, keyring, bucket, row));
+      if (entry) add(entry);
+      else if (bucket) segment.damaged++;
     }
     segment.lastSeq = seq;
   }
   return segment;
 }
 
-/** Null: the row is not authentic, so what the journal says of the key stays. */
-async function keyEntry(
+/** Null: the version's row is not authentic, so what the journal says of it stays. */
+async function rowEntry(
   read: Reader,
   keyring: Keyring,
   bucket: Bucket,
-  { key, seq, timeMs }: { key: string; seq: number; timeMs: number },
+  { key, versionId, seq, timeMs }: OutboxRow,
 ): Promise<Entry | null> {
+  if (key === null) return settingsEntry(read, bucket, seq);
   try {
-    const version = await findCurrent({ read, keyring }, bucket, key);
-    return version
-      ? versionEntry(version)
-      : { kind: 'gone', bucketId: bucket.id, key, seq, timeMs };
+    const version = await findKept({ read, keyring }, bucket, { key, versionId });
+    if (version) return versionEntry(version, seq);
+    return { kind: 'gone', bucketId: bucket.id, toldSeq: seq, key, versionId, timeMs };
   } catch (error) {
     if (error instanceof IntegrityError) return null;
     throw error;
   }
 }
 
-function nameOf({ bucketId, key }: { bucketId: number; key: string | null }): string {
-  return key === null ? String(bucketId) : `${bucketId}/${key}`;
+function nameOf({
+  bucketId,
+  key,
+  versionId,
+}: Pick<OutboxRow, 'bucketId' | 'key' | 'versionId'>): string {
+  return key === null ? String(bucketId) : `${bucketId}/${versionId ?? ''}/${key}`;
 }
 
 export function nextTurn(): Promise<void> {

@@ -4,6 +4,7 @@
 // has its type. They are not compressed: the length of what several tenants' texts are squeezed
 // into tells about them.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import type { Versioning } from '../../catalog/buckets.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
 
@@ -21,13 +22,31 @@ export type Head =
   /** The snapshot has so many pages. */
   | { kind: 'complete'; beginSeq: number; pages: number; timeMs: number };
 
-export interface BucketEntry {
+/** Entries that are `told` are as new as that change, at least: the newest of a thing holds. */
+interface Told {
+  toldSeq: number;
+}
+
+export interface BucketEntry extends Told {
   kind: 'bucket';
   id: number;
   tenant: string;
   name: string;
   owner: string;
   createdMs: number;
+  versioning: Versioning;
+  /** JSON, as in the catalog; null: none. */
+  objectLock: string | null;
+  publicAccess: string | null;
+  ownership: string | null;
+}
+
+/** What else is set of a bucket, and may be long. */
+export interface SettingsEntry extends Told {
+  kind: 'settings';
+  bucketId: number;
+  /** By name: its policy, as it was sent, and the JSON of what `bucket_settings` has. */
+  documents: Record<string, string>;
 }
 
 /** There is no bucket of this id any more, nor will there be. */
@@ -36,11 +55,16 @@ interface BucketGoneEntry {
   id: number;
 }
 
-/** The current version of a key. Its row was authentic; who restores it makes MACs anew. */
-export interface VersionEntry {
+/** A version that is kept. Its row was authentic; who restores it makes MACs anew. */
+export interface VersionEntry extends Told {
   kind: 'version';
   bucketId: number;
   key: string;
+  /** Null: S3's `null` version. */
+  versionId: string | null;
+  /** It is a delete marker. */
+  isMarker: boolean;
+  /** Its place among the versions of its key. */
   seq: number;
   createdMs: number;
   sizeBytes: number;
@@ -55,12 +79,12 @@ export interface VersionEntry {
   manifest: string;
 }
 
-/** There is no object under a key, since this moment or an earlier one. */
-interface GoneEntry {
+/** There is no version of this id under a key, since this moment or an earlier one. */
+interface GoneEntry extends Told {
   kind: 'gone';
   bucketId: number;
   key: string;
-  seq: number;
+  versionId: string | null;
   timeMs: number;
 }
 
@@ -70,7 +94,13 @@ interface GarbageEntry {
   ids: string[];
 }
 
-export type Entry = BucketEntry | BucketGoneEntry | VersionEntry | GoneEntry | GarbageEntry;
+export type Entry =
+  | BucketEntry
+  | SettingsEntry
+  | BucketGoneEntry
+  | VersionEntry
+  | GoneEntry
+  | GarbageEntry;
 
 export interface JournalObject {
   head: Head;
@@ -195,6 +225,13 @@ type Check = (value: unknown) => boolean;
 const isText: Check = (value) => typeof value === 'string';
 const isTextOrNull: Check = (value) => value === null || isText(value);
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isFlag: Check = (value) => typeof value === 'boolean';
+const isVersioning: Check = (value) =>
+  value === 'Unversioned' || value === 'Enabled' || value === 'Suspended';
+const isVersionId: Check = (value) =>
+  value === null || (isText(value) && /^[0-9a-f]{32}$/.test(value as string));
+const isTexts: Check = (value) =>
+  typeof value === 'object' && value !== null && Object.values(value).every(isText);
 const isIds: Check = (value) =>
   Array.isArray(value) && value.every((id) => isText(id) && /^[0-9a-f]{32}$/.test(id));
 
@@ -206,11 +243,26 @@ const heads: Record<Head['kind'], Record<string, Check>> = {
 };
 
 const entryKinds: Record<Entry['kind'], Record<string, Check>> = {
-  bucket: { id: isCount, tenant: isText, name: isText, owner: isText, createdMs: isCount },
+  bucket: {
+    id: isCount,
+    toldSeq: isCount,
+    tenant: isText,
+    name: isText,
+    owner: isText,
+    createdMs: isCount,
+    versioning: isVersioning,
+    objectLock: isTextOrNull,
+    publicAccess: isTextOrNull,
+    ownership: isTextOrNull,
+  },
+  settings: { bucketId: isCount, toldSeq: isCount, documents: isTexts },
   bucketGone: { id: isCount },
   version: {
     bucketId: isCount,
+    toldSeq: isCount,
     key: isText,
+    versionId: isVersionId,
+    isMarker: isFlag,
     seq: isCount,
     createdMs: isCount,
     sizeBytes: isCount,
@@ -221,7 +273,13 @@ const entryKinds: Record<Entry['kind'], Record<string, Check>> = {
     attributes: isText,
     manifest: isText,
   },
-  gone: { bucketId: isCount, key: isText, seq: isCount, timeMs: isCount },
+  gone: {
+    bucketId: isCount,
+    toldSeq: isCount,
+    key: isText,
+    versionId: isVersionId,
+    timeMs: isCount,
+  },
   garbage: { ids: isIds },
 };
 

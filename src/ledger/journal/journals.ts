@@ -1,7 +1,8 @@
 // The journals of all S3 stores, as those who commit changes need them. Invariant: a change that no
 // extent tells of is answered for only when the journal has it in the store; a plain write need not
 // wait, since the metadata of its last extent says all of it (tiering/extent-metadata.ts).
-import type { Change } from '../commit.ts';
+import type { Versioning } from '../../catalog/buckets.ts';
+import type { Change, CommitResult } from '../commit.ts';
 import type { Journal, JournalState } from './journal.ts';
 
 export class Journals {
@@ -12,20 +13,30 @@ export class Journals {
     this.#journals = journals;
   }
 
-  /** Throws Refusal ServiceUnavailable for a change in this store that should not be committed. */
-  admit(store: number, change: Change): void {
-    this.#journals.get(store)?.admit({ mustBeSafe: needsJournal(change) });
+  /**
+   * Throws Refusal ServiceUnavailable for a change in this store that should not be committed.
+   * `versioning` is that of its bucket.
+   */
+  admit(store: number, change: Change, versioning: Versioning): void {
+    const makesVersion = versioning !== 'Unversioned' && change.kind === 'putObject';
+    const mustBeSafe = makesVersion || needsJournal(change);
+    this.#journals.get(store)?.admit({ mustBeSafe });
   }
 
   /**
    * Tells the store's journal of a committed change. A promise: the change is safe when it
    * resolves; it rejects with Refusal ServiceUnavailable. Null: it is safe already.
    */
-  confirm(store: number, change: Change, seq: number): Promise<void> | null {
+  confirm(
+    store: number,
+    change: Change,
+    { index, version }: Extract<CommitResult, { ok: true }>,
+  ): Promise<void> | null {
     const journal = this.#journals.get(store);
     if (!journal) return null;
-    if (needsJournal(change)) return journal.flushed(seq);
-    if (change.kind === 'putObject') journal.note(seq);
+    // No extent knows the id of the version that it became.
+    if (version || needsJournal(change)) return journal.flushed(index);
+    if (change.kind === 'putObject') journal.note(index);
     return null;
   }
 
@@ -59,8 +70,12 @@ function needsJournal(change: Change): boolean {
     case 'copyObject':
     case 'completeUpload':
     case 'deleteObject':
+    case 'amendVersion':
     case 'createBucket':
     case 'deleteBucket':
+    case 'putBucketPolicy':
+    case 'setVersioning':
+    case 'putBucketSetting':
       return true;
     default:
       return false;

@@ -1,15 +1,16 @@
-// A snapshot of what one S3 store holds: all buckets, current versions and known garbage, in pages,
+// A snapshot of what one S3 store holds: all buckets, kept versions and known garbage, in pages,
 // then the object that completes it. Read while others write, so a page may know of later changes
 // than the one before it; the segments since its begin bring all to the same moment. Invariant: a
 // snapshot counts only when it is complete, and then it tells of every change before its begin.
-import { verifyCurrent } from '../../catalog/authentic.ts';
+import { verifyVersion } from '../../catalog/authentic.ts';
 import { type Bucket, listStoreBuckets } from '../../catalog/buckets.ts';
+import { listKept } from '../../catalog/kept-versions.ts';
 import { listGarbage } from '../../catalog/store-contents.ts';
-import { listCurrent } from '../../catalog/versions.ts';
+import type { Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
-import { bucketEntry, nextTurn, versionEntry } from './entries.ts';
+import { bucketEntry, nextTurn, settingsEntry, versionEntry } from './entries.ts';
 import { completeName, type Entry, type Head, objectName, pageName, sealObject } from './format.ts';
 
 interface SnapshotOptions {
@@ -64,14 +65,18 @@ export async function writeSnapshot(options: SnapshotOptions): Promise<number | 
 }
 
 async function* listEntries(options: SnapshotOptions): AsyncGenerator<Entry[]> {
-  const { read, store } = options;
+  const { read, store, beginSeq } = options;
+  const toldSeq = Math.max(0, beginSeq - 1);
   for (let afterId = 0; ; ) {
     const wanted = { store: store.number, afterId, max: rowsPerQuery };
     const buckets = await listStoreBuckets(read, wanted);
     const last = buckets.at(-1);
     if (!last) break;
-    yield buckets.map(bucketEntry);
-    for (const bucket of buckets) yield* listVersions(options, bucket);
+    for (const bucket of buckets) {
+      // Before its versions: whatever was written before it was as it is told here is among them.
+      yield [bucketEntry(bucket, toldSeq), await settingsEntry(read, bucket, toldSeq)];
+      yield* listVersions(options, bucket, toldSeq);
+    }
     afterId = last.id;
   }
   for await (const ids of listGarbage(read, store.number, rowsPerQuery)) {
@@ -82,16 +87,17 @@ async function* listEntries(options: SnapshotOptions): AsyncGenerator<Entry[]> {
 async function* listVersions(
   { read, keyring }: SnapshotOptions,
   bucket: Bucket,
+  toldSeq: number,
 ): AsyncGenerator<Entry[]> {
-  for (let afterKey = ''; ; ) {
-    const wanted = { bucketId: bucket.id, afterKey, max: rowsPerQuery };
-    const versions = await listCurrent(read, wanted);
+  for (let after: Version | null = null; ; ) {
+    const wanted = { bucketId: bucket.id, after, max: rowsPerQuery };
+    const versions: Version[] = await listKept(read, wanted);
     const last = versions.at(-1);
     if (!last) return;
     yield versions.map((version) => {
-      verifyCurrent(keyring, bucket, version);
-      return versionEntry(version);
+      verifyVersion(keyring, bucket, version);
+      return versionEntry(version, toldSeq);
     });
-    afterKey = last.key;
+    after = last;
   }
 }

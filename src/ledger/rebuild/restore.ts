@@ -11,16 +11,14 @@ import { principalId } from '../../core/principal.ts';
 import { chargeStored } from '../../quota/charge.ts';
 import { sealedBytes } from '../../tiering/chunk-format.ts';
 import type { Change, Commit } from '../commit.ts';
-import type { BucketEntry, VersionEntry } from '../journal/format.ts';
+import type { VersionEntry } from '../journal/format.ts';
 import type { Ledger } from '../ledger.ts';
 import { isWhole } from './report.ts';
-import type { Staging } from './staging.ts';
+import type { StagedBucket, Staging } from './staging.ts';
 import type { RebuiltStore, Work } from './work.ts';
 
 /** Commits that wait together: enough to fill the ledger's batches. */
 const commitsAtOnce = 500;
-
-type RestoredBucket = BucketEntry & { store: number };
 
 interface Target {
   ledger: Ledger;
@@ -32,9 +30,10 @@ export async function restoreAll(work: Work, target: Target): Promise<void> {
   await commit({ kind: 'none' }, { action: 'bursar:Rebuild', target: namesOf(target.stores) });
   const buckets = await work.staging.listBuckets();
   await restoreIdentities(work, buckets, commit);
-  for (const { store, kind: _, ...bucket } of buckets) {
-    const about = { action: 'bursar:RestoreBucket', bucket: { ...bucket, store } };
-    await commit({ kind: 'restoreBucket', bucket: { ...bucket, store } }, about);
+  for (const { kind: _, documents, ...bucket } of buckets) {
+    const { policy = null, ...settings } = documents;
+    const change = { kind: 'restoreBucket', bucket: { ...bucket, policy }, settings } as const;
+    await commit(change, { action: 'bursar:RestoreBucket', bucket });
     work.report.buckets++;
   }
   const byId = new Map(buckets.map((bucket) => [bucket.id, bucket]));
@@ -87,7 +86,7 @@ function committer(ledger: Ledger, prices: Work['prices']): CommitOne {
 /** The tenants of the buckets, and their owners: members without access keys. */
 async function restoreIdentities(
   { report }: Work,
-  buckets: readonly RestoredBucket[],
+  buckets: readonly StagedBucket[],
   commit: CommitOne,
 ): Promise<void> {
   for (const name of new Set(buckets.map(({ tenant }) => tenant))) {
@@ -116,14 +115,14 @@ async function restoreIdentities(
 }
 
 interface Restorable {
-  bucket: RestoredBucket;
+  bucket: StagedBucket;
   version: VersionEntry;
 }
 
 /** Versions whose bytes are all there; the others are reported. */
 async function* listRestorable(
   { staging, report }: Work,
-  buckets: ReadonlyMap<number, RestoredBucket>,
+  buckets: ReadonlyMap<number, StagedBucket>,
 ): AsyncGenerator<Restorable> {
   for await (const { version, isTail } of staging.listVersions()) {
     const bucket = buckets.get(version.bucketId);
@@ -163,7 +162,7 @@ export async function checkExtents(
 
 function restoreObject(
   { keyring }: Work,
-  bucket: RestoredBucket,
+  bucket: StagedBucket,
   version: VersionEntry,
 ): [Change, About] {
   const { key, createdMs, sizeBytes, etag, owner, attributes, sha256 } = version;

@@ -1,30 +1,38 @@
 // Where a rebuild gathers what the stores say before it restores anything: a database file of its
-// own, so that memory stays bounded however much there is. Invariants: of all that is said of a key
-// the newest stays, whatever the order in which it is read; of two that are equally new, that there
-// is nothing, since only a later look can have found that.
+// own, so that memory stays bounded however much there is. Invariants: of all that is said of a
+// bucket, its settings, or a version the newest stays, whatever the order in which it is read; of
+// two that are equally new, that there is nothing, since only a later look can have found that.
 import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
 import { decodeManifest } from '../../core/manifest.ts';
 import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
 import { archiveTenant } from '../archive/pack-entry.ts';
-import type { BucketEntry, Entry, VersionEntry } from '../journal/format.ts';
+import type { BucketEntry, Entry, SettingsEntry, VersionEntry } from '../journal/format.ts';
 
 const schema = `
 CREATE TABLE buckets (
   id INTEGER PRIMARY KEY,
   store INTEGER NOT NULL,
+  told_seq INTEGER NOT NULL,
   entry TEXT                       -- JSON of a BucketEntry; null: it is gone
 );
+CREATE TABLE settings (
+  bucket_id INTEGER PRIMARY KEY,
+  told_seq INTEGER NOT NULL,
+  documents TEXT NOT NULL          -- JSON, as a SettingsEntry has them
+);
 CREATE TABLE conflicts (bucket TEXT NOT NULL); -- tenant/name: another store has its id
-CREATE TABLE keys (
+CREATE TABLE versions (
   bucket_id INTEGER NOT NULL,
   key TEXT NOT NULL,
-  seq INTEGER NOT NULL,
+  version_id TEXT NOT NULL,        -- '': S3's null version
+  told_seq INTEGER NOT NULL,
   time_ms INTEGER NOT NULL,
-  entry TEXT,                      -- JSON of a VersionEntry; null: there is no object
+  entry TEXT,                      -- JSON of a VersionEntry; null: there is no such version
+  seq INTEGER,                     -- of the version; null: there is none
   is_tail INTEGER NOT NULL DEFAULT 0, -- known by the metadata of its extents alone
-  PRIMARY KEY (bucket_id, key)
+  PRIMARY KEY (bucket_id, key, version_id)
 ) WITHOUT ROWID;
-CREATE INDEX keys_in_order ON keys (is_tail, seq, bucket_id, key);
+CREATE INDEX versions_in_order ON versions (is_tail, seq, bucket_id, key) WHERE seq IS NOT NULL;
 CREATE TABLE garbage (id BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE replaced (            -- extents of versions that the journal tells the end of
   id BLOB NOT NULL,
@@ -35,7 +43,7 @@ CREATE TABLE extents (
   id BLOB PRIMARY KEY,
   store INTEGER NOT NULL,
   size INTEGER NOT NULL,
-  is_named INTEGER NOT NULL DEFAULT 0 -- by what the journal says of a key
+  is_named INTEGER NOT NULL DEFAULT 0 -- by what the journal says of a version
 ) WITHOUT ROWID;
 CREATE TABLE writes (              -- extents that nothing names, as their metadata has them
   write_id TEXT NOT NULL,
@@ -60,13 +68,18 @@ CREATE TABLE uploads (             -- to which such extents belong
 ) WITHOUT ROWID;
 `;
 
-/** What is known of a key. */
-interface StagedKey {
+/** What is known of the null version of a key. */
+interface StagedVersion {
   timeMs: number;
-  /** Null: there is no object. */
+  /** Null: there is none. */
   version: VersionEntry | null;
-  isTail: boolean;
 }
+
+/** A bucket that is there, and what is set of it. */
+export type StagedBucket = BucketEntry & {
+  store: number;
+  documents: SettingsEntry['documents'];
+};
 
 /** An extent that nothing names, and what it says of itself. */
 export interface StagedExtent {
@@ -125,7 +138,7 @@ export class Staging {
     return this.#write((tx) => takeMetadata(tx, extent));
   }
 
-  /** Marks extents as belonging to what the journal says of a key. */
+  /** Marks extents as belonging to what the journal says of a version. */
   nameExtents(ids: readonly Buffer[]): Promise<void> {
     return this.#write(async (tx) => {
       const sql = 'UPDATE extents SET is_named = 1 WHERE id = ?';
@@ -133,17 +146,17 @@ export class Staging {
     });
   }
 
-  /** A version known by the metadata of its extents takes the place of what is said of its key. */
+  /** A null version known by the metadata of its extents takes the place of what is said of it. */
   placeTail(version: VersionEntry): Promise<void> {
     const { bucketId, key, createdMs } = version;
     return this.#write(async (tx) => {
       await tx.run(
-        'INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?, 1)',
+        "INSERT OR REPLACE INTO versions VALUES (?, ?, '', 0, ?, ?, ?, 1)",
         bucketId,
         key,
         createdMs,
-        createdMs,
         JSON.stringify(version),
+        createdMs,
       );
     });
   }
@@ -152,27 +165,32 @@ export class Staging {
     return this.#db.tx.get('SELECT store, size AS sizeBytes FROM extents WHERE id = ?', id);
   }
 
-  async findKey(bucketId: number, key: string): Promise<StagedKey | undefined> {
-    const row = await this.#db.tx.get<{ timeMs: number; entry: string | null; isTail: number }>(
-      `SELECT time_ms AS timeMs, entry, is_tail AS isTail FROM keys
-         WHERE bucket_id = ? AND key = ?`,
+  async findNull(bucketId: number, key: string): Promise<StagedVersion | undefined> {
+    const row = await this.#db.tx.get<{ timeMs: number; entry: string | null }>(
+      `SELECT time_ms AS timeMs, entry FROM versions
+         WHERE bucket_id = ? AND key = ? AND version_id = ''`,
       bucketId,
       key,
     );
-    if (!row) return undefined;
-    const { timeMs, entry, isTail } = row;
-    return { timeMs, version: entry === null ? null : JSON.parse(entry), isTail: isTail === 1 };
+    return (
+      row && { timeMs: row.timeMs, version: row.entry === null ? null : JSON.parse(row.entry) }
+    );
   }
 
   /** Buckets that are there, in order of id. */
-  async listBuckets(): Promise<(BucketEntry & { store: number })[]> {
-    const rows = await this.#db.tx.all<{ entry: string; store: number }>(
-      'SELECT entry, store FROM buckets WHERE entry IS NOT NULL ORDER BY id',
+  async listBuckets(): Promise<StagedBucket[]> {
+    const rows = await this.#db.tx.all<{ entry: string; store: number; documents: string | null }>(
+      `SELECT entry, store, documents FROM buckets LEFT JOIN settings ON bucket_id = id
+         WHERE entry IS NOT NULL ORDER BY id`,
     );
-    return rows.map(({ entry, store }) => ({ ...(JSON.parse(entry) as BucketEntry), store }));
+    return rows.map(({ entry, store, documents }) => ({
+      ...(JSON.parse(entry) as BucketEntry),
+      store,
+      documents: JSON.parse(documents ?? '{}'),
+    }));
   }
 
-  /** Objects of buckets that are there, in the order in which they were made; the tail last. */
+  /** Versions of buckets that are there, in the order in which they were made; the tail last. */
   async *listVersions(): AsyncGenerator<{ version: VersionEntry; isTail: boolean }> {
     let after = { isTail: 0, seq: -1, bucketId: 0, key: '' };
     for (;;) {
@@ -180,7 +198,7 @@ export class Staging {
         `SELECT is_tail AS isTail, seq, bucket_id AS bucketId, key,
              CASE WHEN (SELECT entry FROM buckets WHERE id = bucket_id) IS NULL THEN NULL
                ELSE entry END AS entry
-           FROM keys WHERE (is_tail, seq, bucket_id, key) > (?, ?, ?, ?)
+           FROM versions WHERE seq IS NOT NULL AND (is_tail, seq, bucket_id, key) > (?, ?, ?, ?)
            ORDER BY is_tail, seq, bucket_id, key LIMIT ?`,
         after.isTail,
         after.seq,
@@ -279,20 +297,21 @@ export class Staging {
 
   /** What is in buckets that are gone is not there any more, though nothing says so of each key. */
   async replaceInGoneBuckets(): Promise<void> {
-    for (let after = { bucketId: -1, key: '' }; ; ) {
-      const rows = await this.#db.tx.all<typeof after & { seq: number; text: string }>(
-        `SELECT bucket_id AS bucketId, key, seq, entry AS text FROM keys
-           WHERE (bucket_id, key) > (?, ?) AND entry IS NOT NULL
+    for (let after = { bucketId: -1, key: '', versionId: '' }; ; ) {
+      const rows = await this.#db.tx.all<typeof after & { text: string }>(
+        `SELECT bucket_id AS bucketId, key, version_id AS versionId, entry AS text FROM versions
+           WHERE (bucket_id, key, version_id) > (?, ?, ?) AND entry IS NOT NULL
              AND bucket_id IN (SELECT id FROM buckets WHERE entry IS NULL)
-           ORDER BY bucket_id, key LIMIT ?`,
+           ORDER BY bucket_id, key, version_id LIMIT ?`,
         after.bucketId,
         after.key,
+        after.versionId,
         rowsPerQuery,
       );
       const last = rows.at(-1);
       if (!last) return;
       await this.#write(async (tx) => {
-        for (const row of rows) await noteReplaced(tx, row);
+        for (const { text } of rows) await noteReplaced(tx, text);
       });
       after = last;
     }
@@ -334,17 +353,27 @@ async function takeEntry(tx: Tx, store: number, entry: Entry): Promise<void> {
   switch (entry.kind) {
     case 'bucket':
       return takeBucket(tx, store, entry);
+    case 'settings':
+      await tx.run(
+        `INSERT INTO settings VALUES (?, ?, ?) ON CONFLICT DO UPDATE
+           SET told_seq = excluded.told_seq, documents = excluded.documents
+           WHERE excluded.told_seq > told_seq`,
+        entry.bucketId,
+        entry.toldSeq,
+        JSON.stringify(entry.documents),
+      );
+      return;
     case 'bucketGone':
       await tx.run(
-        'INSERT INTO buckets VALUES (?, ?, NULL) ON CONFLICT DO UPDATE SET entry = NULL',
+        'INSERT INTO buckets VALUES (?, ?, 0, NULL) ON CONFLICT DO UPDATE SET entry = NULL',
         entry.id,
         store,
       );
       return;
     case 'version':
-      return takeKey(tx, { ...entry, timeMs: entry.createdMs, text: JSON.stringify(entry) });
+      return takeVersion(tx, { ...entry, timeMs: entry.createdMs, text: JSON.stringify(entry) });
     case 'gone':
-      return takeKey(tx, { ...entry, text: null });
+      return takeVersion(tx, { ...entry, seq: null, text: null });
     case 'garbage': {
       const sql = 'INSERT OR IGNORE INTO garbage VALUES (?)';
       for (const id of entry.ids) await tx.run(sql, Buffer.from(id, 'hex'));
@@ -353,47 +382,62 @@ async function takeEntry(tx: Tx, store: number, entry: Entry): Promise<void> {
 }
 
 async function takeBucket(tx: Tx, store: number, entry: BucketEntry): Promise<void> {
-  const known = await tx.get<{ store: number }>('SELECT store FROM buckets WHERE id = ?', entry.id);
-  if (!known) {
-    await tx.run('INSERT INTO buckets VALUES (?, ?, ?)', entry.id, store, JSON.stringify(entry));
-  } else if (known.store !== store) {
+  const { id, toldSeq } = entry;
+  const known = await tx.get<{ store: number }>('SELECT store FROM buckets WHERE id = ?', id);
+  if (known && known.store !== store) {
     await tx.run('INSERT INTO conflicts VALUES (?)', `${entry.tenant}/${entry.name}`);
+    return;
   }
+  await tx.run(
+    `INSERT INTO buckets VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+       SET told_seq = excluded.told_seq, entry = excluded.entry
+       WHERE buckets.entry IS NOT NULL AND excluded.told_seq > told_seq`,
+    id,
+    store,
+    toldSeq,
+    JSON.stringify(entry),
+  );
 }
 
 interface Said {
   bucketId: number;
   key: string;
-  seq: number;
+  versionId: string | null;
+  toldSeq: number;
   timeMs: number;
-  /** JSON of a VersionEntry; null: there is no object. */
+  /** JSON of a VersionEntry, and its `seq`; null: there is no such version. */
   text: string | null;
+  seq: number | null;
 }
 
-async function takeKey(tx: Tx, said: Said): Promise<void> {
-  const { bucketId, key, seq, timeMs, text } = said;
-  const known = await tx.get<{ seq: number; text: string | null }>(
-    'SELECT seq, entry AS text FROM keys WHERE bucket_id = ? AND key = ?',
+async function takeVersion(tx: Tx, said: Said): Promise<void> {
+  const { bucketId, key, versionId, toldSeq, timeMs, text, seq } = said;
+  const known = await tx.get<{ toldSeq: number; text: string | null; seq: number | null }>(
+    `SELECT told_seq AS toldSeq, entry AS text, seq FROM versions
+       WHERE bucket_id = ? AND key = ? AND version_id = ?`,
     bucketId,
     key,
+    versionId ?? '',
   );
-  const isNewer = !known || seq > known.seq || (seq === known.seq && text === null);
-  // The same again, of another object of the journal, replaces nothing.
-  if (known && known.text !== text) await noteReplaced(tx, isNewer ? known : said);
+  const isNewer = !known || toldSeq > known.toldSeq || (toldSeq === known.toldSeq && text === null);
+  // The same version again, of another object of the journal, replaces nothing.
+  if (known && known.seq !== seq) await noteReplaced(tx, isNewer ? known.text : text);
   if (!isNewer) return;
   await tx.run(
-    'INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?, 0)',
+    'INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
     bucketId,
     key,
-    seq,
+    versionId ?? '',
+    toldSeq,
     timeMs,
     text,
+    seq,
   );
 }
 
-async function noteReplaced(tx: Tx, { seq, text }: Pick<Said, 'seq' | 'text'>): Promise<void> {
+async function noteReplaced(tx: Tx, text: string | null): Promise<void> {
   if (text === null) return;
-  const { manifest } = JSON.parse(text) as VersionEntry;
+  const { manifest, seq } = JSON.parse(text) as VersionEntry;
   const sql = 'INSERT OR IGNORE INTO replaced VALUES (?, ?)';
   for (const { id } of decodeManifest(Buffer.from(manifest, 'base64'))) await tx.run(sql, id, seq);
 }

@@ -1,17 +1,18 @@
 // The tail: plain writes that were acknowledged before the journal had them. What their extents
 // say of themselves is enough to restore them (tiering/extent-metadata.ts). Invariant: a write is
 // restored only when all its extents are there and say the same, when the bucket that it names is
-// still there, and when nothing newer is known of its key; none that a condition stood before,
-// since it may have been refused.
+// still there, and when nothing newer is known of the key's null version, which is not locked; none
+// that waited for the journal, since it may have been refused, or made a version of another id.
+import type { Attributes } from '../../catalog/versions.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import { encodeManifest } from '../../core/manifest.ts';
 import { readExtentMetadata } from '../../tiering/extent-metadata.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
-import type { BucketEntry, VersionEntry } from '../journal/format.ts';
+import type { VersionEntry } from '../journal/format.ts';
 import type { RebuildReport } from './report.ts';
-import type { StagedExtent, Staging } from './staging.ts';
+import type { StagedBucket, StagedExtent, Staging } from './staging.ts';
 
 const readsAtOnce = 16;
 /** A write is committed much sooner than this after its last extent. Milliseconds. */
@@ -45,10 +46,7 @@ export async function readUnnamed(
 }
 
 /** A bucket that is there, and since when its store's journal has told of all its keys. */
-export interface TailBucket extends BucketEntry {
-  store: number;
-  snapshotMs: number | null;
-}
+export type TailBucket = StagedBucket & { snapshotMs: number | null };
 
 /** Gives the staged writes that are to be restored the place of what was known of their keys. */
 export async function placeTails(
@@ -69,7 +67,7 @@ async function composeVersion(
   end: StagedExtent,
 ): Promise<VersionEntry | undefined> {
   const { last, write, key } = end.metadata;
-  if (!last || last.isConditional) return undefined;
+  if (!last || last.needsJournal) return undefined;
   const extents = await staging.listWrite(write);
   if (extents.length !== last.extentCount || extents[0]?.id.toString('hex') !== write) {
     return undefined;
@@ -91,7 +89,10 @@ async function composeVersion(
   return {
     kind: 'version',
     bucketId: bucket.id,
+    toldSeq: 0,
     key,
+    versionId: null,
+    isMarker: false,
     seq: 0,
     createdMs: last.timeMs,
     sizeBytes,
@@ -109,12 +110,19 @@ function runOf({ id, store, trailerBytes, metadata }: StagedExtent) {
   return { id, store, algorithm, epoch, extentBytes, offset: 0, length: extentBytes, trailerBytes };
 }
 
+/** Whether it was put under object lock, which bars the way of whatever came before that. */
+function isLocked({ attributes }: VersionEntry): boolean {
+  const { retention, legalHold } = JSON.parse(attributes) as Attributes;
+  return retention !== undefined || legalHold === true;
+}
+
 async function isNewest(
   staging: Staging,
   bucket: TailBucket,
   version: VersionEntry,
 ): Promise<boolean> {
-  const known = await staging.findKey(bucket.id, version.key);
+  const known = await staging.findNull(bucket.id, version.key);
+  if (known?.version && isLocked(known.version)) return false;
   if (known) return version.createdMs >= known.timeMs;
   // The snapshot would have it: so it was deleted, longer ago than the journal remembers.
   return bucket.snapshotMs === null || version.createdMs > bucket.snapshotMs - commitMsMax;
