@@ -6,6 +6,7 @@
 const table = {
   AccessControlListNotSupported: [400, 'The bucket does not allow ACLs'],
   AccessDenied: [403, 'Access Denied'],
+  AccessForbidden: [403, 'Access Forbidden'],
   AuthorizationHeaderMalformed: [400, 'The authorization header is malformed.'],
   AuthorizationQueryParametersError: [400, 'Error parsing the query authentication parameters.'],
   BadDigest: [400, 'The Content-MD5 or checksum you specified did not match what we received.'],
@@ -42,6 +43,10 @@ const table = {
   ],
   InvalidPartNumber: [416, 'The requested partnumber is not satisfiable'],
   InvalidPartOrder: [400, 'The list of parts was not in ascending order.'],
+  InvalidPolicyDocument: [
+    400,
+    'The content of the form does not meet the conditions specified in the policy document.',
+  ],
   InvalidProof: [401, 'The proof that you hold the key of the bearer token is not valid.'],
   InvalidRange: [416, 'The requested range is not satisfiable'],
   InvalidRequest: [400, 'Invalid Request'],
@@ -61,6 +66,10 @@ const table = {
     'The XML you provided was not well-formed or did not validate against our published schema.',
   ],
   MaxMessageLengthExceeded: [400, 'Your request was too large.'],
+  MaxPostPreDataLengthExceededError: [
+    400,
+    'Your POST request fields preceding the upload file were too large.',
+  ],
   MetadataTooLarge: [400, 'Your metadata headers exceed the maximum allowed metadata size.'],
   MethodNotAllowed: [405, 'The specified method is not allowed against this resource.'],
   MissingContentLength: [411, 'You must provide the Content-Length HTTP header.'],
@@ -68,6 +77,7 @@ const table = {
   MissingSecurityHeader: [400, 'Your request was missing a required header.'],
   NoSuchBucket: [404, 'The specified bucket does not exist'],
   NoSuchBucketPolicy: [404, 'The bucket policy does not exist'],
+  NoSuchCORSConfiguration: [404, 'The CORS configuration does not exist'],
   NoSuchKey: [404, 'The specified key does not exist.'],
   NoSuchObjectLockConfiguration: [
     404,
@@ -77,6 +87,7 @@ const table = {
     404,
     'The public access block configuration was not found.',
   ],
+  NoSuchLifecycleConfiguration: [404, 'The lifecycle configuration does not exist'],
   NoSuchUpload: [
     404,
     'The specified multipart upload does not exist. It may have been aborted or completed.',

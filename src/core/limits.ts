@@ -12,6 +12,8 @@ export const singlePutBytesMax = 5 * GiB;
 export const objectBytesMax = 5 * 1024 * GiB;
 export const partCountMax = 10_000;
 export const partBytesMin = 5 * MiB;
+// Checksums of the parts of an object, which are kept with it: 10,000 of 64 bits.
+export const partChecksumsBytesMax = 80_000;
 export const listKeysMax = 1000;
 export const deleteKeysMax = 1000;
 export const tagsMax = 10;
@@ -39,8 +41,17 @@ export const xmlDepthMax = 10;
 export const xmlNodesMax = 100_000;
 // 1,000 keys of 1,024 bytes with version ids and ETags are 1.2 MiB; the rest is for escapes.
 export const deleteBodyBytesMax = 2 * MiB;
+// 1,000 rules of a prefix, an id and a few tags.
+export const lifecycleBodyBytesMax = MiB;
+export const lifecycleRulesMax = 1000;
+export const lifecycleIdLengthMax = 255;
 // What the process holds of such bodies while they come in.
 export const smallBodiesBytesMax = 64 * MiB;
+
+// Forms, without the file, and CORS: AWS's own limits.
+export const formBytesMax = 20 * KiB;
+export const corsBodyBytesMax = 64 * KiB;
+export const corsRulesMax = 100;
 
 // aws-chunked
 export const chunkHeaderBytesMax = 4 * KiB;

@@ -47,6 +47,10 @@ export abstract class ExtentSink implements ObjectSink {
   protected readonly dataKey: DataKey;
   /** Why the write has failed. */
   protected failure: unknown = null;
+  /** Of the object, or the most that it can be while `#isOpenEnded`. */
+  protected sizeBytes: number;
+  /** Only the end of the bytes tells the size, so which chunk is the last. */
+  #isOpenEnded: boolean;
   #received = 0;
 
   /** The chunk being filled: its buffer, how far, and the bytes of the object before it. */
@@ -63,6 +67,8 @@ export abstract class ExtentSink implements ObjectSink {
 
   constructor(options: ExtentSinkOptions) {
     this.options = options;
+    this.sizeBytes = options.sizeBytes;
+    this.#isOpenEnded = options.isAtMost ?? false;
     this.dataKey = options.keyring.tenantKey(options.place.tenant);
     this.stream = options.digests.open(options.checksum);
   }
@@ -88,7 +94,7 @@ export abstract class ExtentSink implements ObjectSink {
 
   write(bytes: Buffer): Promise<void> | null {
     if (this.failure) return Promise.reject(this.failure);
-    if (this.#received + bytes.length > this.options.sizeBytes) {
+    if (this.#received + bytes.length > this.sizeBytes) {
       this.fail(new Refusal('IncompleteBody'));
       return Promise.reject(this.failure);
     }
@@ -104,13 +110,16 @@ export abstract class ExtentSink implements ObjectSink {
   }
 
   async finish(describe: Describe): Promise<WrittenObject> {
-    const { sizeBytes } = this.options;
+    if (this.#isOpenEnded) this.sizeBytes = this.#received;
+    this.#isOpenEnded = false;
+    const { sizeBytes } = this;
     if (this.#received !== sizeBytes) this.fail(new Refusal('IncompleteBody'));
     while (this.#buffer && !this.failure && !this.#sendOff()) await this.#nextMove();
     if (this.failure) throw this.failure;
     const digests = await this.stream.finish();
     if (this.failure) throw this.failure;
-    const runs = await this.complete(describe(digests), digests);
+    const description = describe(digests);
+    const runs = sizeBytes === 0 ? [] : await this.complete(description, digests);
     if (this.failure) throw this.failure;
     this.#close();
     return { ...digests, sizeBytes, runs, inline: null };
@@ -221,12 +230,13 @@ export abstract class ExtentSink implements ObjectSink {
     const count = Math.min(bytes.length - from, this.#chunkLength - this.#filled);
     copyIntoShared(buffer.bytes, this.#filled, bytes.subarray(from, from + count));
     this.#filled += count;
-    if (this.#isFull()) this.#sendOff();
+    // The last chunk is told apart when it is handed on: a full one may yet be it.
+    if (this.#isFull() && !this.#isOpenEnded) this.#sendOff();
     return count;
   }
 
   get #chunkLength(): number {
-    return Math.min(chunkBytes, this.options.sizeBytes - this.#before);
+    return Math.min(chunkBytes, this.sizeBytes - this.#before);
   }
 
   #isFull(): boolean {
@@ -247,7 +257,7 @@ export abstract class ExtentSink implements ObjectSink {
     this.#filled = 0;
     this.#before += length;
     this.#inFlight++;
-    this.accept(buffer, length, this.#before === this.options.sizeBytes);
+    this.accept(buffer, length, !this.#isOpenEnded && this.#before === this.sizeBytes);
     return true;
   }
 

@@ -24,6 +24,8 @@ export interface WriteOptions {
   place: WritePlace;
   /** The exact size to come, bytes. */
   sizeBytes: number;
+  /** Only the most that can come: the end alone will tell the size. */
+  isAtMost?: true;
   checksum: ChecksumAlgorithm | null;
   /** Not in the database itself, however small. */
   isApart?: true;
@@ -51,7 +53,7 @@ export interface ObjectSink {
   write(bytes: Buffer): Promise<void> | null;
   /**
    * Asks what the bytes are, and waits until all is durable. Refusal IncompleteBody when fewer than
-   * `sizeBytes` came. When it rejects, `abort` is still to be called.
+   * `sizeBytes` came, unless that was only the most. When it rejects, `abort` is still to be called.
    */
   finish(describe: Describe): Promise<WrittenObject>;
   /**

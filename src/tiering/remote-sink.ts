@@ -77,7 +77,7 @@ export class RemoteSink extends ExtentSink {
   ): Promise<ExtentRun[]> {
     const last = this.#last as RemoteExtent;
     this.#last = null;
-    const { sizeBytes } = this.options;
+    const { sizeBytes } = this;
     const extentCount = this.#extents.length;
     this.#sendOff(
       last,

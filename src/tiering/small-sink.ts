@@ -23,7 +23,7 @@ export interface SmallSinkOptions extends WriteOptions {
 export class SmallSink implements ObjectSink {
   readonly #options: SmallSinkOptions;
   /** The bytes, with room for the tag. */
-  readonly #sealed: Buffer;
+  #sealed: Buffer;
   #filled = 0;
   /** The extent that was put, or tried to be. */
   #id: Buffer | null = null;
@@ -45,8 +45,9 @@ export class SmallSink implements ObjectSink {
   }
 
   async finish(describe: Describe): Promise<WrittenObject> {
-    const { sizeBytes, remote } = this.#options;
-    if (this.#filled !== sizeBytes) throw new Refusal('IncompleteBody');
+    const { remote } = this.#options;
+    this.#settleSize();
+    const sizeBytes = this.#filled;
     const digests = this.#digest();
     const description = describe(digests);
     if (sizeBytes === 0) return { ...digests, sizeBytes, runs: [], inline: null };
@@ -78,8 +79,18 @@ export class SmallSink implements ObjectSink {
     this.#id = null;
   }
 
+  /** The buffer has the object's size from here on: it travels as it is. */
+  #settleSize(): void {
+    const { sizeBytes, isAtMost } = this.#options;
+    if (this.#filled === sizeBytes) return;
+    if (!isAtMost) throw new Refusal('IncompleteBody');
+    const sealed = Buffer.allocUnsafeSlow(this.#filled + tagBytes);
+    this.#sealed.copy(sealed, 0, 0, this.#filled);
+    this.#sealed = sealed;
+  }
+
   #digest(): Digests {
-    const data = this.#sealed.subarray(0, this.#options.sizeBytes);
+    const data = this.#sealed.subarray(0, this.#filled);
     const asked = this.#options.checksum;
     const sha256 = hash('sha256', data, 'buffer');
     return {
@@ -90,7 +101,8 @@ export class SmallSink implements ObjectSink {
   }
 
   #seal(id: Buffer): ExtentRun {
-    const { keyring, place, sizeBytes, remote } = this.#options;
+    const { keyring, place, remote } = this.#options;
+    const sizeBytes = this.#filled;
     const dataKey = keyring.tenantKey(place.tenant);
     const algorithm = defaultAlgorithm;
     const key = deriveExtentKey(dataKey.key, id);
