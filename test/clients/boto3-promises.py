@@ -1,21 +1,13 @@
-"""What boto3's users rely on, one function per promise; run as: SCRIPT ENDPOINT FUNCTION.
-
-Keys come from the AWS environment variables. Each function uses a bucket of its own.
-"""
+"""What users of boto3's client rely on: one function per promise, each with a bucket of its own."""
 
 import hashlib
 import io
-import random
-import sys
 import urllib.error
-import urllib.request
 
 import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
-from botocore.exceptions import ClientError
-
-MIB = 1024 * 1024
+from promises import MIB, fetch, keep, open_url, refused, seeded
 
 
 def connect(endpoint):
@@ -25,33 +17,8 @@ def connect(endpoint):
     return boto3.client("s3", endpoint_url=endpoint, config=config)
 
 
-def seeded(seed, size):
-    return random.Random(seed).randbytes(size)
-
-
 def read(s3, bucket, key, **options):
     return s3.get_object(Bucket=bucket, Key=key, **options)["Body"].read()
-
-
-def refused(call, status, code=None):
-    """Asserts that the call is refused so, and gives back the whole answer."""
-    try:
-        call()
-    except ClientError as error:
-        answer = error.response
-        seen = (answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"])
-        assert seen[0] == status, f"wanted {status} {code}, got {seen}"
-        assert code is None or seen[1] == code, f"wanted {status} {code}, got {seen}"
-        return answer
-    raise AssertionError(f"was not refused with {status} {code}")
-
-
-def fetch(url, data=None, method="GET", headers=None):
-    """Plain HTTP, without any knowledge of S3 and without proxies."""
-    request = urllib.request.Request(url, data=data, method=method, headers=headers or {})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=30) as response:
-        return response.read()
 
 
 def put_and_get(s3, bucket):
@@ -262,7 +229,7 @@ def presigned(s3, bucket):
     assert fetch(get, headers={"Range": "bytes=3-5"}) == b"URL"
     renamed = {**target, "ResponseContentType": "text/x-test"}
     url = s3.generate_presigned_url("get_object", Params=renamed, ExpiresIn=60)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url) as response:
+    with open_url(url) as response:
         assert response.headers["Content-Type"] == "text/x-test", response.headers
 
 
@@ -309,8 +276,11 @@ def errors(s3, bucket):
     s3.delete_object(Bucket=bucket, Key="none")
 
 
+def make_arguments(endpoint, promise):
+    client, bucket = connect(endpoint), "boto3-" + promise.replace("_", "-")
+    client.create_bucket(Bucket=bucket)
+    return client, bucket
+
+
 if __name__ == "__main__":
-    client, promise = connect(sys.argv[1]), sys.argv[2]
-    own_bucket = "boto3-" + promise.replace("_", "-")
-    client.create_bucket(Bucket=own_bucket)
-    globals()[promise](client, own_bucket)
+    keep(globals(), make_arguments)

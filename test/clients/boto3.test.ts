@@ -1,14 +1,10 @@
 // boto3 with its defaults (CRC checksums in trailers or headers, checked on reads) against a served
-// gateway. Each promise is one function of boto3-promises.py, which asserts and exits with 0 or 1.
-import { join } from 'node:path';
-import { afterAll, beforeAll, it } from 'vitest';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
-import { boto3Python, clientEnvironment, describeWithTool, runTool } from '../tooling/tools.ts';
+// gateway. Each promise is a function of boto3-promises.py or boto3-resources.py.
+import { boto3Python, describeWithTool } from '../tooling/tools.ts';
+import { itKeepsPromises } from './python-promises.ts';
+import { describeOnBothStores, describeOnLocalStore } from './stores.ts';
 
-const timeoutMs = 120_000;
-const script = join(import.meta.dirname, 'boto3-promises.py');
-
-const promises = {
+const clients = {
   put_and_get: 'reads back what it put, with its type and metadata',
   default_checksums: 'has its default checksum stored and sent back',
   wrong_digest: 'stores nothing when the digest is wrong',
@@ -27,20 +23,27 @@ const promises = {
   errors: 'is told by code what is wrong',
 };
 
+const resources = {
+  resources: 'walks, copies, waits for and deletes resources',
+  transfers: 'carries a file to and fro in parts by eight threads, and copies it in parts',
+  versions: 'keeps every version, and undoes a deletion by deleting its marker',
+  suspended: 'has the null version replaced, and others kept, while versioning is suspended',
+  presigned_versions: 'lets curl read one version by presigned URL, under other headers',
+  presigned_posts: 'lets curl post a form, and nothing that its policy does not allow',
+  attributes: 'is told the attributes of an object in parts, and reads one part',
+  locks: 'cannot delete what is locked or held, but by a bypass',
+  configurations: 'puts, gets and deletes configurations of a bucket',
+  object_tags: 'changes the tags of an object, and nothing else of it',
+};
+
 describeWithTool(boto3Python, 'boto3', (path) => {
-  let gateway: ServedGateway;
+  describeOnLocalStore((targetOf) => {
+    itKeepsPromises(path, 'boto3-promises.py', targetOf, clients);
+  });
+});
 
-  beforeAll(async () => {
-    gateway = await startServedGateway();
-  }, timeoutMs);
-
-  afterAll(async () => {
-    await gateway?.stop();
-  }, timeoutMs);
-
-  for (const [name, title] of Object.entries(promises)) {
-    it(title, { timeout: timeoutMs }, async () => {
-      await runTool(path, [script, gateway.endpoint, name], clientEnvironment(gateway));
-    });
-  }
+describeWithTool(boto3Python, 'resources of boto3', (path) => {
+  describeOnBothStores((targetOf) => {
+    itKeepsPromises(path, 'boto3-resources.py', targetOf, resources);
+  });
 });

@@ -5,14 +5,13 @@ import { type ExecFileOptions, execFile, execFileSync } from 'node:child_process
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, it } from 'vitest';
-import type { ServedGateway } from './served-gateway.ts';
 
 export interface Tool {
   name: string;
   /** The variable that names its path. */
   variable: string;
-  /** Undefined where it is not installed. */
-  path: string | undefined;
+  /** Undefined where it is not installed. Sought when it is first asked for. */
+  readonly path: string | undefined;
 }
 
 export const awsCli = findTool('AWS CLI', 'AWS_CLI', 'aws');
@@ -22,6 +21,13 @@ export const versitygw = findTool('versitygw', 'VERSITYGW', 'versitygw');
 export const goVerifiers = findTool('Go verifiers', 'GO_VERIFIERS', 'bursar-interop');
 export const litewitness = findTool('litewitness', 'LITEWITNESS', 'litewitness');
 export const motoPython = withModule(findTool('moto', 'MOTO_PYTHON', 'python3'), 'moto.server');
+export const s3cmd = findTool('s3cmd', 'S3CMD', 's3cmd');
+export const restic = findTool('restic', 'RESTIC', 'restic');
+/** With what people use for tables and arrays, and minio-py. */
+export const dataPython = withModule(
+  findTool('Python with test/clients/requirements.txt', 'DATA_PYTHON', 'python3'),
+  'pyarrow, pandas, s3fs, duckdb, minio',
+);
 export const boto3Python = withModule(findTool('boto3', 'BOTO3_PYTHON', 'python3'), 'boto3');
 export const awscrtPython = withModule(
   findTool('boto3 with awscrt', 'BOTO3_PYTHON', 'python3'),
@@ -50,12 +56,24 @@ function isExecutable(path: string): boolean {
 
 /** A Python without the module is as good as none. */
 function withModule(python: Tool, module: string): Tool {
-  if (python.path === undefined) return python;
+  let found: { path: string | undefined } | undefined;
+  return {
+    name: python.name,
+    variable: python.variable,
+    get path() {
+      found ??= { path: imports(python.path, module) ? python.path : undefined };
+      return found.path;
+    },
+  };
+}
+
+function imports(python: string | undefined, module: string): boolean {
+  if (python === undefined) return false;
   try {
-    execFileSync(python.path, ['-c', `import ${module}`], { stdio: 'ignore' });
-    return python;
+    execFileSync(python, ['-c', `import ${module}`], { stdio: 'ignore' });
+    return true;
   } catch {
-    return { ...python, path: undefined };
+    return false;
   }
 }
 
@@ -110,18 +128,23 @@ export function runTool(path: string, args: string[], env: NodeJS.ProcessEnv): P
  * The environment for a client of the gateway: its keys, and nothing of the developer's own AWS
  * set-up, proxies or certificate bundles, which have no business with a loopback server.
  */
-export function clientEnvironment(gateway: ServedGateway): NodeJS.ProcessEnv {
+export function clientEnvironment(keys: {
+  accessKeyId: string;
+  secretAccessKey: string;
+}): NodeJS.ProcessEnv {
   const own = /^(AWS_|RCLONE_|BURSAR_|(https?|all|no)_proxy$)/i;
   const entries = Object.entries(process.env).filter(([name]) => !own.test(name));
   return {
     ...Object.fromEntries(entries),
-    AWS_ACCESS_KEY_ID: gateway.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: gateway.secretAccessKey,
+    AWS_ACCESS_KEY_ID: keys.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: keys.secretAccessKey,
     AWS_DEFAULT_REGION: 'us-east-1',
     AWS_CONFIG_FILE: '/dev/null',
     AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
     AWS_EC2_METADATA_DISABLED: 'true',
     AWS_PAGER: '',
     NO_PROXY: '*',
+    // Scripts that import each other leave nothing in the tree.
+    PYTHONDONTWRITEBYTECODE: '1',
   };
 }
