@@ -31,6 +31,8 @@ export interface RecordDraft {
   /** Who is charged for the bucket, of its tenant. */
   bucketOwner?: string | null;
   key?: string | null;
+  /** Of the version that was asked for, `null` or its id. */
+  versionId?: string | null;
   /** What an administrative operation was about: `tenants/cms/principals/alice`. */
   target?: string | null;
   /** What it changed, as `recordedChange` gives it. */
@@ -82,8 +84,10 @@ export interface RecordSeal {
   storedObjects: number;
   /** It made a version of its object, whose `seq` is the index. */
   makesVersion?: boolean | undefined;
-  /** `seq` of the version that it replaced or deleted. */
+  /** `seq` of the version that it ended. */
   supersededSeq?: number | undefined;
+  /** The version that it made, changed or ended, where the bucket has or had versioning. */
+  named?: { versionId: string | null; isMarker: boolean } | undefined;
   /** What it was charged, picodollars; null: nobody was charged. */
   cost: bigint | null;
   /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
@@ -137,6 +141,7 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     keyThumbprint: draft.keyThumbprint ?? undefined,
     lastRead: draft.folded?.lastRead,
     limits: draft.limits ?? undefined,
+    marker: seal.named?.isMarker || undefined,
     otherReads: draft.folded?.otherReads,
     period: draft.period ?? undefined,
     price: seal.priced?.price,
@@ -159,6 +164,7 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     time: new Date(seal.timeMs).toISOString(),
     tokens: draft.tokens ?? undefined,
     version: seal.makesVersion ? seal.index : undefined,
+    versionId: seal.named ? (seal.named.versionId ?? 'null') : (draft.versionId ?? undefined),
   };
 }
 

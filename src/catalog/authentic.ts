@@ -1,9 +1,10 @@
 // What the catalog says of objects, authenticated (docs/formats/catalog-macs.md): who edits the
 // database behind the gateway's back changes nothing unseen. Each version has a MAC over its
 // manifest, made when it is drafted, and one over its row, which binds that to all else that the
-// object is and to its place: bucket, key and `seq`. Parts and uploads have one each. Invariant:
-// nothing of a row is used before these were found right; and a row that was put back after it had
-// been superseded is not authentic either, since `superseded` remembers its `seq`.
+// object is and to its place: bucket, key, `seq`, and what it is noncurrent since. Parts and uploads
+// have one each. Invariant: nothing of a row is used before these were found right; and a row that was
+// put back to where it was before is refused too, since `superseded` remembers all that ended, and
+// the current version is newer than all that are kept of its key.
 import { IntegrityError } from '../core/errors.ts';
 import { KeyedMessage } from '../core/keyed-message.ts';
 import type { Keyring } from '../core/keyring.ts';
@@ -39,20 +40,15 @@ export function computeRowMac(
   return describeRow(keyring, bucket, place, object).mac();
 }
 
-/** Throws IntegrityError unless the version is what the gateway wrote at this place. */
+/**
+ * Throws IntegrityError unless the version is what the gateway wrote at this place, and is in the
+ * table where it belongs.
+ */
 export function verifyVersion(keyring: Keyring, bucket: BucketName, version: Version): void {
-  if (
-    !describeManifest(keyring, bucket.tenant, version).matches(version.manifestMac) ||
-    !describeRow(keyring, bucket, version, version).matches(version.rowMac)
-  ) {
-    throw new IntegrityError(`version ${version.seq} is not authentic`);
+  if (!describeManifest(keyring, bucket.tenant, version).matches(version.manifestMac)) {
+    throw notAuthentic(version);
   }
-}
-
-/** Throws IntegrityError unless a version that its row calls the current one can be. */
-export function verifyCurrent(keyring: Keyring, bucket: BucketName, version: Version): void {
-  verifyVersion(keyring, bucket, version);
-  refuseSuperseded(version);
+  verifyListed(keyring, bucket, version);
 }
 
 /** The same for all but the manifest, which listings do not read. */
@@ -61,22 +57,27 @@ export function verifyListed(
   bucket: BucketName,
   row: Omit<Version, 'bucketId' | 'manifest'>,
 ): void {
-  if (!describeRow(keyring, bucket, row, row).matches(row.rowMac)) {
-    throw new IntegrityError(`version ${row.seq} is not authentic`);
-  }
-  refuseSuperseded(row);
+  if (!describeRow(keyring, bucket, row, row).matches(row.rowMac)) throw notAuthentic(row);
+  if (row.isStale) throw new IntegrityError(`version ${row.seq} is not where it belongs any more`);
 }
 
-function refuseSuperseded({ seq, wasSuperseded }: Pick<Version, 'seq' | 'wasSuperseded'>): void {
-  if (wasSuperseded) throw new IntegrityError(`version ${seq} was superseded and is back`);
+function notAuthentic({ seq }: Pick<Version, 'seq'>): IntegrityError {
+  return new IntegrityError(`version ${seq} is not authentic`);
 }
 
-/** Throws IntegrityError unless a version that its row calls superseded can be. */
-export function verifySuperseded(keyring: Keyring, bucket: BucketName, version: Version): void {
-  verifyVersion(keyring, bucket, version);
-  if (!version.wasSuperseded) {
-    throw new IntegrityError(`version ${version.seq} was never superseded`);
+/** The MACs of a version that is there, with the place and the attributes that it has now. */
+export function sealAgain(
+  keyring: Keyring,
+  bucket: BucketName,
+  version: Version,
+): Pick<Version, 'epoch' | 'manifestMac' | 'rowMac'> {
+  const { currentEpoch: epoch } = keyring;
+  const sealed = { ...version, epoch };
+  if (epoch !== version.epoch) {
+    sealed.manifestMac = describeManifest(keyring, bucket.tenant, sealed).mac();
   }
+  const { manifestMac } = sealed;
+  return { epoch, manifestMac, rowMac: describeRow(keyring, bucket, sealed, sealed).mac() };
 }
 
 /** Completes a part with its MAC, under the newest epoch. */
@@ -127,7 +128,11 @@ export function isAuthentic(verify: () => void): boolean {
   }
 }
 
-type RowPlace = Pick<Version, 'key' | 'seq' | 'createdMs'>;
+/** Where a version is, and what it is called. */
+export type RowPlace = Pick<
+  Version,
+  'key' | 'seq' | 'createdMs' | 'versionId' | 'isMarker' | 'supersededSeq' | 'supersededMs'
+>;
 type RowContent = Omit<ObjectDraft, 'tenant' | 'manifest'>;
 
 function describeManifest(
@@ -155,6 +160,10 @@ function describeRow(
     .text(bucket.name)
     .text(place.key)
     .number(place.seq)
+    .text(place.versionId)
+    .number(place.isMarker)
+    .number(place.supersededSeq)
+    .number(place.supersededMs)
     .number(place.createdMs)
     .number(object.sizeBytes)
     .text(object.etag)

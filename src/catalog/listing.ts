@@ -1,11 +1,16 @@
 // Listing keys in the order of their UTF-8 bytes, with keys that share a prefix up to a delimiter
-// folded into one entry (ListObjects, ListObjectsV2 and ListMultipartUploads of the S3 API
-// reference). A folded prefix is passed by one seek, however many keys it holds.
+// folded into one entry (ListObjects, ListObjectsV2, ListObjectVersions and ListMultipartUploads of
+// the S3 API reference). A folded prefix is passed by one seek, however many keys and versions it
+// holds; only keys that are under a delete marker are passed one by one, where objects are listed.
 import type { Reader } from '../core/database.ts';
+import { Pace } from '../core/pace.ts';
 import { compareText, textSuccessor } from '../core/text-order.ts';
-import { listedColumns, type Version } from './versions.ts';
+import { currentColumns, noncurrentColumns, type Version } from './versions.ts';
 
 export type ListedObject = Omit<Version, 'bucketId' | 'manifest'>;
+
+/** `isLatest`: 1 of the current one of its key. */
+export type ListedVersion = ListedObject & { isLatest: number };
 
 export interface ListedUpload {
   key: string;
@@ -57,15 +62,98 @@ export async function listObjects(read: Reader, query: ListQuery): Promise<Listi
   const { bucketId } = query;
   return foldKeys<ListedObject>(query, ({ from, exclusive }, below, max) =>
     read.all<ListedObject>(
-      `SELECT ${listedColumns} FROM versions WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
-         ${below === null ? 'AND ? IS NULL' : 'AND key < ?'} AND superseded_seq IS NULL
-         ORDER BY key LIMIT ?`,
+      `SELECT ${currentColumns} FROM versions AS v
+         WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
+         ${below === null ? 'AND ? IS NULL' : 'AND key < ?'} ORDER BY key LIMIT ?`,
       bucketId,
       from,
       below,
       max,
     ),
   );
+}
+
+/** Behind this version of a key, `null` or an id; null: behind all of them. */
+export interface VersionPosition {
+  key: string;
+  versionId: string | null;
+}
+
+export interface VersionListing extends Omit<Listing<ListedVersion>, 'next'> {
+  /** Set when there is more: the last entry given; of a folded prefix with it as its key. */
+  next: VersionPosition | null;
+}
+
+/**
+ * All versions and markers, by key and from the newest down, as their rows say: `verifyListed` tells
+ * whether that is so. `after` may be a folded prefix, which is passed whole. Where the version that it
+ * names is gone, all of the key's come again.
+ */
+export async function listVersions(
+  read: Reader,
+  query: Omit<ListQuery, 'after'> & { after: VersionPosition | null },
+): Promise<VersionListing> {
+  const { bucketId } = query;
+  const { after, afterSeq } = await findStart(read, query);
+  const { next, ...listing } = await foldKeys<ListedVersion>(
+    { ...query, after, keepsMarkers: true },
+    async ({ from, exclusive, tail }, below, max) => {
+      // A batch may begin in the middle of a key.
+      const behind = exclusive ? (tail?.seq ?? afterSeq) : -1;
+      const older = [bucketId, from, behind, max];
+      const rows =
+        behind < 0 ? [] : await read.all<ListedVersion>(ofKey, ...older, ...older, max);
+      const rest = max - rows.length;
+      if (rest === 0) return rows;
+      const bounds = [bucketId, from, below, rest];
+      const sql = versionsFrom(exclusive, below !== null);
+      rows.push(...(await read.all<ListedVersion>(sql, ...bounds, ...bounds, rest)));
+      return rows;
+    },
+  );
+  if (next?.kind !== 'key') return { ...listing, next: next && { key: next.text, versionId: null } };
+  const versionId = listing.entries.at(-1)?.versionId ?? 'null';
+  return { ...listing, next: { key: next.text, versionId } };
+}
+
+/** Above the `seq` of every version. */
+const everySeq = Number.MAX_SAFE_INTEGER;
+
+/** Each table is read no further than the page may go. */
+function eachTable(where: string): string {
+  const [current, noncurrent] = [
+    `SELECT ${currentColumns}, 1 AS isLatest FROM versions AS v`,
+    `SELECT ${noncurrentColumns}, 0 AS isLatest FROM noncurrent_versions AS v`,
+  ].map((select) => `SELECT * FROM (${select} WHERE ${where} ORDER BY key, seq DESC LIMIT ?)`);
+  return `${current} UNION ALL ${noncurrent} ORDER BY key, seq DESC LIMIT ?`;
+}
+
+const ofKey = eachTable('bucket_id = ? AND key = ? AND seq < ?');
+
+function versionsFrom(exclusive: boolean, hasEnd: boolean): string {
+  const end = hasEnd ? 'key < ?' : '? IS NULL';
+  return eachTable(`bucket_id = ? AND key ${exclusive ? '>' : '>='} ? AND ${end}`);
+}
+
+async function findStart(
+  read: Reader,
+  { bucketId, prefix, delimiter, after }: Parameters<typeof listVersions>[1],
+): Promise<{ after: Position | null; afterSeq: number }> {
+  if (!after) return { after: null, afterSeq: -1 };
+  const { key: text, versionId } = after;
+  if (versionId === null) {
+    const cut = delimiter === '' ? -1 : text.indexOf(delimiter, prefix.length);
+    const isFolded = text.startsWith(prefix) && cut >= 0 && cut + delimiter.length === text.length;
+    return { after: { kind: isFolded ? 'prefix' : 'key', text }, afterSeq: -1 };
+  }
+  const id = versionId === 'null' ? null : versionId;
+  const row = await read.get<{ seq: number }>(
+    `SELECT seq FROM versions WHERE bucket_id = ? AND key = ? AND version_id IS ?
+       UNION ALL SELECT seq FROM noncurrent_versions
+         WHERE bucket_id = ? AND key = ? AND version_id IS ? LIMIT 1`,
+    ...[bucketId, text, id, bucketId, text, id],
+  );
+  return { after: { kind: 'key', text }, afterSeq: row?.seq ?? everySeq };
 }
 
 /**
@@ -94,9 +182,10 @@ export async function listUploads(
 }
 
 const seekRows = 16;
+const batchMax = 1001;
 
-async function foldKeys<T extends { key: string }>(
-  query: ListQuery,
+async function foldKeys<T extends { key: string; isMarker?: number }>(
+  query: ListQuery & { keepsMarkers?: true },
   fetch: Fetch<T>,
 ): Promise<Listing<T>> {
   const { prefix, delimiter, max } = query;
@@ -107,10 +196,12 @@ async function foldKeys<T extends { key: string }>(
 
   let last: Position | null = null;
   let batch = max + 1;
-  for (;;) {
+  const pace = new Pace();
+  for (;; await pace.rest()) {
     const rows: T[] = await fetch(start, below, batch);
     let folded: string | null = null;
     for (const row of rows) {
+      if (row.isMarker && !query.keepsMarkers) continue;
       if (folded !== null && row.key.startsWith(folded)) continue;
       if (listing.entries.length + listing.prefixes.length === max) {
         listing.next = last;
@@ -130,7 +221,7 @@ async function foldKeys<T extends { key: string }>(
     if (rows.length < batch || !tail) return listing;
     if (folded === null) {
       start = { from: tail.key, exclusive: true, tail };
-      batch = Math.min(batch * 2, max + 1);
+      batch = Math.min(batch * 2, batchMax);
     } else {
       const from = textSuccessor(folded);
       if (from === null) return listing;

@@ -11,8 +11,17 @@ export interface StorageDelta {
   ended: EndedObject | null;
   /** It made a version, whose `seq` is the index of its record. */
   makesVersion?: true;
-  /** `seq` of the version that it replaced or deleted. */
+  /** `seq` of the version that it ended: one kept as noncurrent goes on. */
   supersededSeq?: number;
+  /** The version that it made, changed or ended; absent where the bucket never had versioning. */
+  named?: NamedVersion;
+}
+
+/** A version as S3 names it. */
+export interface NamedVersion {
+  /** Null: S3's `null` version. */
+  versionId: string | null;
+  isMarker: boolean;
 }
 
 /** Bytes added to what is billed of a class; less than 0: removed. */

@@ -1,4 +1,4 @@
-// Walks over all that the catalog has stored: versions, current and superseded, and the parts of
+// Walks over all that the catalog has stored: versions, current and noncurrent, and the parts of
 // unfinished uploads. Invariant: every row that is there from the beginning of a walk to its end is
 // met once, however long it takes and whatever is written meanwhile; each step is a few seeks in
 // indexes, so a walk of any length holds up nobody.
@@ -55,21 +55,17 @@ export async function isUnchanged(
   place: ScrubPlace,
   { manifest }: ScrubRow,
 ): Promise<boolean> {
-  const row =
-    'uploadId' in place
-      ? await read.get(
-          'SELECT 1 FROM parts WHERE upload_id = ? AND number = ? AND manifest = ?',
-          place.uploadId,
-          place.number,
-          manifest,
-        )
-      : await read.get(
-          'SELECT 1 FROM versions WHERE bucket_id = ? AND key = ? AND seq = ? AND manifest = ?',
-          place.bucketId,
-          place.key,
-          place.seq,
-          manifest,
-        );
+  if ('uploadId' in place) {
+    const sql = 'SELECT 1 FROM parts WHERE upload_id = ? AND number = ? AND manifest = ?';
+    return (await read.get(sql, place.uploadId, place.number, manifest)) !== undefined;
+  }
+  const at = 'WHERE bucket_id = ? AND key = ? AND seq = ? AND manifest = ?';
+  const values = [place.bucketId, place.key, place.seq, manifest];
+  const row = await read.get(
+    `SELECT 1 FROM versions ${at} UNION ALL SELECT 1 FROM noncurrent_versions ${at} LIMIT 1`,
+    ...values,
+    ...values,
+  );
   return row !== undefined;
 }
 
@@ -132,6 +128,8 @@ async function findNextBucket(
     `SELECT id, tenant, name, owner FROM buckets AS b
        WHERE id > ? AND (? IS NULL OR tenant = ?) AND (? IS NULL OR name = ?) AND (
          EXISTS (SELECT 1 FROM versions WHERE bucket_id = b.id AND key >= ? AND key < ?) OR
+         EXISTS (SELECT 1 FROM noncurrent_versions
+           WHERE bucket_id = b.id AND key >= ? AND key < ?) OR
          EXISTS (SELECT 1 FROM uploads WHERE bucket_id = b.id AND key >= ? AND key < ?))
        ORDER BY id LIMIT 1`,
     afterId,
@@ -139,10 +137,9 @@ async function findNextBucket(
     tenant,
     bucket,
     bucket,
-    prefix,
-    below,
-    prefix,
-    below,
+    ...[prefix, below],
+    ...[prefix, below],
+    ...[prefix, below],
   );
 }
 
@@ -154,17 +151,47 @@ async function findNextInBucket(
 ): Promise<ScrubPlace | undefined> {
   if (after && 'uploadId' in after) return findNextPart(read, within, after);
   const { bucketId, prefix } = within;
-  const from = after ?? { key: prefix, seq: -1 };
-  const version = await read.get<{ key: string; seq: number }>(
-    `SELECT key, seq FROM versions WHERE bucket_id = ? AND (key, seq) > (?, ?) AND key < ?
-       ORDER BY key, seq LIMIT 1`,
-    bucketId,
-    from.key,
-    from.seq,
-    endOf(prefix),
-  );
+  const version =
+    (after && (await findNewerVersion(read, after))) ??
+    (await findFirstVersion(read, within, after?.key ?? null));
   if (version) return { bucketId, ...version };
   return findNextPart(read, within, { key: prefix, uploadId: '', number: 0 });
+}
+
+/** The next version of the same key: one that moves to the other table meanwhile is met there. */
+async function findNewerVersion(
+  read: Reader,
+  { bucketId, key, seq }: { bucketId: number; key: string; seq: number },
+): Promise<{ key: string; seq: number } | undefined> {
+  const newer = 'WHERE bucket_id = ? AND key = ? AND seq > ?';
+  return read.get(
+    `SELECT key, seq FROM versions ${newer}
+       UNION ALL SELECT key, seq FROM noncurrent_versions ${newer} ORDER BY seq LIMIT 1`,
+    ...[bucketId, key, seq],
+    ...[bucketId, key, seq],
+  );
+}
+
+/** The oldest version of the first key after `afterKey`; null: of the first one. */
+async function findFirstVersion(
+  read: Reader,
+  { bucketId, prefix }: { bucketId: number; prefix: string },
+  afterKey: string | null,
+): Promise<{ key: string; seq: number } | undefined> {
+  const [from, below] = [afterKey ?? prefix, endOf(prefix)];
+  const beyond = `WHERE bucket_id = ? AND key ${afterKey === null ? '>=' : '>'} ? AND key < ?
+    ORDER BY key LIMIT 1`;
+  const first = await read.get<{ key: string }>(
+    `SELECT * FROM (SELECT key FROM versions ${beyond})
+       UNION ALL SELECT * FROM (SELECT key FROM noncurrent_versions ${beyond})
+       ORDER BY key LIMIT 1`,
+    ...[bucketId, from, below],
+    ...[bucketId, from, below],
+  );
+  if (!first) return undefined;
+  // It may just have gone.
+  const oldest = await findNewerVersion(read, { bucketId, key: first.key, seq: -1 });
+  return oldest ?? findFirstVersion(read, { bucketId, prefix }, first.key);
 }
 
 async function findNextPart(

@@ -26,13 +26,9 @@ import {
   refused,
   type StorageDelta,
 } from './outcome.ts';
-import {
-  type Catalog,
-  countedBytes,
-  type ObjectDraft,
-  openToReplace,
-  replaceCurrent,
-} from './versions.ts';
+import { openToReplace, replaceCurrent } from './version-changes.ts';
+import { countedBytes } from './version-rows.ts';
+import { type Catalog, holdsExtents, type ObjectDraft } from './versions.ts';
 
 export interface Upload {
   id: string;
@@ -201,13 +197,7 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
   if (!upload || upload.completed !== null) return refused('NoSuchUpload');
   const { source, part } = change;
   if (source) {
-    const row = await tx.get(
-      'SELECT 1 FROM versions WHERE bucket_id = ? AND key = ? AND seq = ?',
-      source.bucketId,
-      source.key,
-      source.seq,
-    );
-    if (!row) return refused('SlowDown');
+    if (!(await holdsExtents(tx, source))) return refused('SlowDown');
   } else if (!(await areIntents(tx, change.extentIds))) {
     return refused('RequestTimeout');
   }

@@ -62,7 +62,8 @@ export class KeyedMessage {
   }
 
   /** Adds a whole number from 0 on, in 8 bytes, big-endian. */
-  number(value: number): this {
+  number(value: number | null): this {
+    if (value === null) return this.#addNull();
     if (!Number.isSafeInteger(value) || value < 0) throw unfit(value);
     this.#reserve(8);
     this.#bytes.writeUInt32BE(8, this.#length);

@@ -77,7 +77,7 @@ export class Sweeper {
       ledger.keepHouse({ kind: 'condemnIntents', expiredBeforeMs: Date.now() - uploadMsMax, max }),
     );
     const purgedVersions = await this.#repeat(() =>
-      ledger.keepHouse({ kind: 'purgeSuperseded', max }),
+      ledger.keepHouse({ kind: 'purgeEnded', max }),
     );
     await this.#repeat(() =>
       ledger.keepHouse({

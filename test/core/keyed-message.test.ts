@@ -79,7 +79,7 @@ describe('a keyed message', () => {
     expect(() => message.begin(Buffer.alloc(31), 'p')).toThrow('31 bytes');
   });
 
-  it.each([-1, 0.5, 2 ** 53, Number.NaN, '1', null, 1n])(
+  it.each([-1, 0.5, 2 ** 53, Number.NaN, '1', undefined, 1n])(
     'does not take %s as a number',
     (value) => {
       expect(() => message.begin(key, 'p').number(value as number)).toThrow(IntegrityError);

@@ -1,0 +1,389 @@
+// What requests do to versions: put, copy, delete, amend. The bucket's row decides, inside the
+// transaction, what becomes of the version before: unversioned, it ends; enabled, it is kept as
+// noncurrent; suspended, only S3's `null` version ends. Invariants: everything is checked before the
+// first write; a version that object lock holds does not end by any of these; and what a bucket with
+// versioning deletes without naming a version is under a marker, and comes back when that is deleted.
+// Specification: "How S3 Versioning works" of the Amazon S3 user guide.
+import { randomBytes } from 'node:crypto';
+import type { Tx } from '../core/database.ts';
+import { type BucketName, isAuthentic, sealObject, verifyVersion } from './authentic.ts';
+import {
+  checkDeletion,
+  checkWriteConditions,
+  isConditional,
+  type WriteConditions,
+} from './conditions.ts';
+import { addReferences, adoptExtents, areIntents, type InlineExtent } from './extents.ts';
+import { type Lock, mayAmend, mayEnd, type Retention, withDefaultRetention } from './object-lock.ts';
+import { noteChange } from './outbox.ts';
+import {
+  type Moment,
+  type NamedVersion,
+  noStorage,
+  type Outcome,
+  refused,
+  type StorageDelta,
+} from './outcome.ts';
+import {
+  amendRow,
+  endVersion,
+  type FoundVersion,
+  insertVersion,
+  keepAsNoncurrent,
+  makeCurrent,
+  removalOf,
+} from './version-rows.ts';
+import {
+  type Attributes,
+  findNewestNoncurrent,
+  holdsExtents,
+  type ObjectDraft,
+  readNamed,
+  type StoredVersion,
+  type Tags,
+  type VersionName,
+} from './versions.ts';
+
+export interface PutObject {
+  kind: 'putObject';
+  bucketId: number;
+  key: string;
+  conditions: WriteConditions;
+  object: ObjectDraft;
+  /** Extents written for it, declared before. */
+  extentIds: Uint8Array[];
+  inline: InlineExtent | null;
+}
+
+export async function putObject(tx: Tx, change: PutObject, moment: Moment): Promise<Outcome<null>> {
+  const opening = await openToReplace(tx, change, moment);
+  if (!opening.ok) return opening;
+  if (!(await areIntents(tx, change.extentIds))) return refused('RequestTimeout');
+  const { tenant } = change.object;
+  const { extentIds: ids, inline } = change;
+  await adoptExtents(tx, { tenant, ids, inline, timeMs: moment.timeMs });
+  return replaceCurrent(tx, change, opening.result, moment);
+}
+
+export interface CopyObject {
+  kind: 'copyObject';
+  bucketId: number;
+  key: string;
+  conditions: WriteConditions;
+  /** The version copied from; its row must still be there, current or not. */
+  source: { bucketId: number; key: string; seq: number };
+  object: ObjectDraft;
+}
+
+/** A copy is a row: it shares the source's extents. */
+export async function copyObject(
+  tx: Tx,
+  change: CopyObject,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const opening = await openToReplace(tx, change, moment);
+  if (!opening.ok) return opening;
+  if (!(await holdsExtents(tx, change.source))) return refused('SlowDown');
+  await addReferences(tx, change.object.manifest);
+  return replaceCurrent(tx, change, opening.result, moment);
+}
+
+export interface DeleteObject {
+  kind: 'deleteObject';
+  bucketId: number;
+  key: string;
+  /** `null` or an id: ends that version. Absent: in a bucket with versioning, adds a marker. */
+  versionId?: string | undefined;
+  conditions: WriteConditions;
+  /** Asked for, and allowed. */
+  bypassGovernance?: boolean | undefined;
+}
+
+/** Deleting what is not there succeeds, as on S3, unless a condition demands that it is there. */
+export async function deleteObject(
+  tx: Tx,
+  change: DeleteObject,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const opening = await openKey(tx, change, moment);
+  if (!opening.ok) return opening;
+  const unfit = checkDeletion(change.conditions, opening.result.found ?? undefined);
+  if (unfit) return unfit;
+  if (change.versionId !== undefined) return deleteVersion(tx, change, opening.result, moment);
+  const place = await findPlace(tx, opening.result, change, moment);
+  const refusal = place.ends && refuseEnd(place.bucket, place.ends, change, moment);
+  if (refusal) return refusal;
+  const { bucket, ends } = place;
+  if (bucket.versioning !== 'Unversioned') return addMarker(tx, change.key, place, moment);
+  if (!ends) return { ok: true, storage: noStorage, result: null };
+  await endVersion(tx, ends, moment.seq);
+  const changed = { store: bucket.store, bucketId: bucket.id, key: change.key };
+  await noteChange(tx, { ...changed, versionId: ends.versionId }, moment);
+  return { ok: true, storage: { ...removalOf(ends), supersededSeq: ends.seq }, result: null };
+}
+
+/** Ends one version; when it was the current one, the newest of those before it is again. */
+async function deleteVersion(
+  tx: Tx,
+  change: DeleteObject,
+  { bucket, found }: OpenKey,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  if (!found) {
+    const { versionId } = change;
+    const named = { versionId: versionId === 'null' ? null : (versionId ?? null), isMarker: false };
+    return { ok: true, storage: { ...noStorage, ...namedIn(bucket, named) }, result: null };
+  }
+  const refusal = refuseEnd(bucket, found, change, moment);
+  if (refusal) return refusal;
+  await endVersion(tx, found, moment.seq);
+  if (found.supersededSeq === null) {
+    const newest = await findNewestNoncurrent(tx, bucket.id, found.key);
+    if (newest) await makeCurrent(tx, bucket, examine(bucket, newest, moment), moment.keyring);
+  }
+  const { store, id: bucketId } = bucket;
+  const { key, versionId, isMarker, seq } = found;
+  await noteChange(tx, { store, bucketId, key, versionId }, moment);
+  const named = namedIn(bucket, { versionId, isMarker: isMarker === 1 });
+  const storage = { ...removalOf(found), supersededSeq: seq, ...named };
+  return { ok: true, storage, result: null };
+}
+
+export interface AmendVersion {
+  kind: 'amendVersion';
+  bucketId: number;
+  key: string;
+  /** `null` or an id; absent: the current one. */
+  versionId?: string | undefined;
+  amendment: Amendment;
+  /** Asked for, and allowed. */
+  bypassGovernance?: boolean | undefined;
+}
+
+/** Null: none from now on. */
+export type Amendment =
+  | { tags: Tags | null }
+  | { retention: Retention | null }
+  | { legalHold: boolean };
+
+/** Changes what can change of a version; its MAC is made again. */
+export async function amendVersion(
+  tx: Tx,
+  change: AmendVersion,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const opening = await openKey(tx, { ...change, conditions: unconditional }, moment);
+  if (!opening.ok) return opening;
+  const { bucket, found } = opening.result;
+  if (!found) return refused(change.versionId === undefined ? 'NoSuchKey' : 'NoSuchVersion');
+  if (found.isDamaged) return refused('BursarIntegrityError');
+  if (found.isMarker) return refused('MethodNotAllowed');
+  const { amendment } = change;
+  if (!('tags' in amendment) && bucket.objectLock === null) return refused('InvalidRequest');
+  const attributes = JSON.parse(found.attributes) as Attributes;
+  if ('retention' in amendment) {
+    const lockMoment = lockMomentOf(change, moment);
+    if (!mayAmend(attributes, amendment.retention, lockMoment)) return refused('AccessDenied');
+  }
+  const amended = { ...found, attributes: JSON.stringify(amend(attributes, amendment)) };
+  await amendRow(tx, bucket, amended, moment.keyring);
+  const { store, id: bucketId } = bucket;
+  const { key, versionId } = found;
+  await noteChange(tx, { store, bucketId, key, versionId }, moment);
+  const named = namedIn(bucket, { versionId, isMarker: false });
+  return { ok: true, storage: { ...noStorage, ...named }, result: null };
+}
+
+const unconditional: WriteConditions = { ifMatch: null, ifNoneMatch: null };
+
+function amend(attributes: Attributes, amendment: Amendment): Attributes {
+  if ('legalHold' in amendment) return { ...attributes, legalHold: amendment.legalHold };
+  if ('retention' in amendment) {
+    const { retention: _, ...others } = attributes;
+    return amendment.retention ? { ...others, retention: amendment.retention } : others;
+  }
+  const { tags: _, ...others } = attributes;
+  return amendment.tags?.length ? { ...others, tags: amendment.tags } : others;
+}
+
+/** A bucket as its row says, for a change in it. */
+export interface OpenBucket extends BucketName {
+  owner: string;
+  store: number;
+  /** Unversioned | Enabled | Suspended */
+  versioning: string;
+  /** JSON of `ObjectLockConfig`; null: no object lock. */
+  objectLock: string | null;
+}
+
+/** A key that a change is about to be made of. */
+export interface OpenKey {
+  bucket: OpenBucket;
+  /** The version that was named, or the newest one; null: there is none. */
+  found: FoundVersion | null;
+}
+
+/** The bucket is there and the conditions hold: gives what the change begins from. */
+export async function openKey(
+  tx: Tx,
+  at: VersionName & { bucketId: number; conditions: WriteConditions },
+  { keyring }: Pick<Moment, 'keyring'>,
+): Promise<Outcome<OpenKey>> {
+  const { bucketId, conditions } = at;
+  const bucket = await tx.get<OpenBucket>(
+    `SELECT id, tenant, name, owner, store, versioning, object_lock AS objectLock
+       FROM buckets WHERE id = ?`,
+    bucketId,
+  );
+  if (!bucket) return refused('NoSuchBucket');
+  const row = await readNamed(tx, bucketId, at);
+  const found = row ? examine(bucket, row, { keyring }) : null;
+  // Without a condition it may be replaced or deleted: that is how damage is cleared away.
+  if (found?.isDamaged && isConditional(conditions)) {
+    return refused('BursarIntegrityError');
+  }
+  const etag = found && !found.isMarker ? found.etag : null;
+  const refusal = checkWriteConditions(conditions, etag) ?? checkDeletion(conditions, found);
+  return refusal ?? { ok: true, storage: noStorage, result: { bucket, found } };
+}
+
+function isConditional({ mustCreate: _, ...conditions }: WriteConditions): boolean {
+  return Object.values(conditions).some((one) => one !== null && one !== undefined);
+}
+
+function examine(
+  bucket: BucketName,
+  row: StoredVersion,
+  { keyring }: Pick<Moment, 'keyring'>,
+): FoundVersion {
+  const isDamaged = !isAuthentic(() => verifyVersion(keyring, bucket, row));
+  return Object.assign(row, { isDamaged });
+}
+
+/** Where a new version comes: what it ends, and what becomes noncurrent by it. */
+export interface Place {
+  bucket: OpenBucket;
+  ends: FoundVersion | null;
+  keeps: FoundVersion | null;
+}
+
+async function findPlace(
+  tx: Tx,
+  { bucket, found }: OpenKey,
+  { key }: { key: string },
+  moment: Moment,
+): Promise<Place> {
+  if (bucket.versioning === 'Enabled' || !found) return { bucket, ends: null, keeps: found };
+  // There is one null version of a key. Without versioning all are, and this is it.
+  if (found.versionId === null) return { bucket, ends: found, keeps: null };
+  const row = await readNamed(tx, bucket.id, { key, versionId: 'null' });
+  return { bucket, ends: row ? examine(bucket, row, moment) : null, keeps: found };
+}
+
+/**
+ * Where a write of an object comes. It is refused where what it ends is locked, or when what is then
+ * owed for that is too much.
+ */
+export async function openToReplace(
+  tx: Tx,
+  at: { bucketId: number; key: string; conditions: WriteConditions },
+  moment: Moment,
+): Promise<Outcome<Place>> {
+  const opening = await openKey(tx, at, moment);
+  if (!opening.ok) return opening;
+  const place = await findPlace(tx, opening.result, at, moment);
+  const { bucket, ends } = place;
+  if (ends) {
+    const refusal = refuseEnd(bucket, ends, {}, moment);
+    if (refusal) return refusal;
+    const { ended } = removalOf(ends);
+    if (ended && !(await moment.terms.mayEnd(ended))) return refused('QuotaExceeded');
+  }
+  return { ok: true, storage: noStorage, result: place };
+}
+
+/** Why a version may not end; null: it may. */
+function refuseEnd(
+  { objectLock }: OpenBucket,
+  version: FoundVersion,
+  asked: { bypassGovernance?: boolean | undefined },
+  moment: Moment,
+): Outcome<never> | null {
+  // Whether it is locked is in its row, and cannot be believed.
+  if (version.isDamaged) return objectLock === null ? null : refused('BursarIntegrityError');
+  const { attributes } = version;
+  const isLockable = attributes.includes('"retention"') || attributes.includes('"legalHold"');
+  if (!isLockable) return null;
+  const lock = JSON.parse(attributes) as Lock;
+  return mayEnd(lock, lockMomentOf(asked, moment)) ? null : refused('AccessDenied');
+}
+
+function lockMomentOf(
+  { bypassGovernance = false }: { bypassGovernance?: boolean | undefined },
+  { timeMs }: Moment,
+) {
+  return { timeMs, bypassGovernance };
+}
+
+/** Makes the drafted object the current version. After this point the write must succeed. */
+export async function replaceCurrent(
+  tx: Tx,
+  { key, object }: { key: string; object: ObjectDraft },
+  place: Place,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const { objectLock } = place.bucket;
+  const attributes = withDefaultRetention(object.attributes, objectLock, moment.timeMs);
+  const locked = attributes === object.attributes ? object : { ...object, attributes };
+  return addVersion(tx, { key, isMarker: 0, object: locked }, place, moment);
+}
+
+function addMarker(
+  tx: Tx,
+  key: string,
+  place: Place,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const { tenant, owner } = place.bucket;
+  const nothing = { sizeBytes: 0, etag: '', sha256: null, class: '', manifest: Buffer.alloc(0) };
+  const attributes: Attributes = { headers: {}, metadata: {} };
+  const draft = { ...nothing, tenant, owner, attributes: JSON.stringify(attributes) };
+  const object = sealObject(moment.keyring, draft);
+  return addVersion(tx, { key, isMarker: 1, object }, place, moment);
+}
+
+async function addVersion(
+  tx: Tx,
+  { key, isMarker, object }: { key: string; isMarker: number; object: ObjectDraft },
+  { bucket, ends, keeps }: Place,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  if (keeps) await keepAsNoncurrent(tx, bucket, keeps, moment);
+  if (ends) await endVersion(tx, ends, moment.seq);
+  const versionId = bucket.versioning === 'Enabled' ? newVersionId() : null;
+  const version = { key, versionId, isMarker, createdMs: moment.timeMs, object };
+  const added = await insertVersion(tx, bucket, version, moment);
+  const { store, id: bucketId } = bucket;
+  await noteChange(tx, { store, bucketId, key, versionId }, moment);
+  const removed = ends && removalOf(ends);
+  const storage: StorageDelta = {
+    storedBytes: object.sizeBytes + (removed?.storedBytes ?? 0),
+    storedObjects: (isMarker ? 0 : 1) + (removed?.storedObjects ?? 0),
+    billed: [...(isMarker ? [] : [added]), ...(removed?.billed ?? [])],
+    ended: removed?.ended ?? null,
+    makesVersion: true,
+    ...(ends && { supersededSeq: ends.seq }),
+    ...namedIn(bucket, { versionId, isMarker: isMarker === 1 }),
+  };
+  return { ok: true, storage, result: null };
+}
+
+/** Says nothing of a bucket that never had versioning, as S3. */
+function namedIn({ versioning }: OpenBucket, named: NamedVersion): { named?: NamedVersion } {
+  return versioning === 'Unversioned' ? {} : { named };
+}
+
+/** Says nothing of when or where it was made. */
+function newVersionId(): string {
+  return randomBytes(16).toString('hex');
+}

@@ -1,0 +1,213 @@
+// Rows of versions, as changes write them: made, kept as noncurrent, made current again, ended, let
+// go of. Invariants: a version is in one of the three tables, and its MAC says in which; what ended is
+// remembered in `superseded`; and a row that is not authentic is moved as it is, so that no damage is
+// ever sealed.
+import type { Tx } from '../core/database.ts';
+import type { Keyring } from '../core/keyring.ts';
+import { objectBytesMax } from '../core/limits.ts';
+import { isManifest } from '../core/manifest.ts';
+import { type BucketName, computeRowMac, isAuthentic, sealAgain, verifyVersion } from './authentic.ts';
+import { dropReferences } from './extents.ts';
+import type { BilledDelta, EndedObject, Moment } from './outcome.ts';
+import { endedColumns, type ObjectDraft, type StoredVersion, type Version } from './versions.ts';
+
+/** A version that a change has found. */
+export interface FoundVersion extends StoredVersion {
+  /** Its row is not authentic. */
+  isDamaged: boolean;
+}
+
+/** All that a row keeps when it moves, in order, before and behind its MACs. */
+const keptColumns = `bucket_id, key, seq, version_id, is_marker, size, etag, sha256, class, owner,
+  created_ms, manifest, attributes`;
+
+/** What a new version is, and is called. */
+export interface NewVersion {
+  key: string;
+  versionId: string | null;
+  /** 1: a delete marker. */
+  isMarker: number;
+  createdMs: number;
+  object: ObjectDraft;
+}
+
+/** Adds a current version, and its row's MAC; gives what is billed. There must be none of the key. */
+export async function insertVersion(
+  tx: Tx,
+  bucket: BucketName,
+  version: NewVersion,
+  { seq, keyring, terms }: Pick<Moment, 'seq' | 'keyring' | 'terms'>,
+): Promise<BilledDelta> {
+  const { key, versionId, isMarker, createdMs, object } = version;
+  const bytes = isMarker ? 0 : terms.billedBytes(object.class, object.sizeBytes);
+  const place = { ...{ key, seq, createdMs, versionId, isMarker }, ...notSuperseded };
+  await tx.run(
+    'INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    bucket.id,
+    key,
+    seq,
+    versionId,
+    isMarker,
+    object.sizeBytes,
+    object.etag,
+    object.sha256,
+    object.class,
+    object.owner,
+    createdMs,
+    object.manifest,
+    object.attributes,
+    object.epoch,
+    object.manifestMac,
+    computeRowMac(keyring, bucket, place, object),
+    bytes,
+  );
+  return { class: object.class, bytes };
+}
+
+const notSuperseded = { supersededSeq: null, supersededMs: null };
+
+/** Keeps the current version as a noncurrent one, from this moment on. */
+export async function keepAsNoncurrent(
+  tx: Tx,
+  bucket: BucketName,
+  version: FoundVersion,
+  { seq, timeMs, keyring }: Pick<Moment, 'seq' | 'timeMs' | 'keyring'>,
+): Promise<void> {
+  const place = { supersededSeq: seq, supersededMs: timeMs };
+  const { epoch, manifestMac, rowMac } = sealMoved(keyring, bucket, { ...version, ...place });
+  await tx.run(
+    // A row that is there is one that somebody has put there.
+    `INSERT OR REPLACE INTO noncurrent_versions SELECT ${keptColumns}, ?, ?, ?, billed, ?, ?
+       FROM versions WHERE bucket_id = ? AND key = ?`,
+    ...[epoch, manifestMac, rowMac, seq, timeMs],
+    ...[version.bucketId, version.key],
+  );
+  await removeRow(tx, version);
+}
+
+/** Makes a noncurrent version the current one. There must be none of the key. */
+export async function makeCurrent(
+  tx: Tx,
+  bucket: BucketName,
+  version: FoundVersion,
+  keyring: Keyring,
+): Promise<void> {
+  const sealed = sealMoved(keyring, bucket, { ...version, ...notSuperseded });
+  await tx.run(
+    `INSERT INTO versions SELECT ${keptColumns}, ?, ?, ?, billed
+       FROM noncurrent_versions WHERE bucket_id = ? AND key = ? AND seq = ?`,
+    ...[sealed.epoch, sealed.manifestMac, sealed.rowMac],
+    ...[version.bucketId, version.key, version.seq],
+  );
+  await removeRow(tx, version);
+}
+
+function sealMoved(keyring: Keyring, bucket: BucketName, version: FoundVersion) {
+  return version.isDamaged ? version : sealAgain(keyring, bucket, version);
+}
+
+/** Ends a version for good, by the record `bySeq`. */
+export async function endVersion(tx: Tx, version: FoundVersion, bySeq: number): Promise<void> {
+  const { bucketId, key, seq } = version;
+  // What a damaged row names may be the extents of other objects: they are not let go of.
+  if (!version.isDamaged && !version.isMarker) {
+    const from = isNoncurrent(version) ? '* FROM noncurrent_versions' : '*, NULL, NULL FROM versions';
+    const where = 'WHERE bucket_id = ? AND key = ? AND seq = ?';
+    await tx.run(`INSERT OR REPLACE INTO ended_versions SELECT ${from} ${where}`, bucketId, key, seq);
+  }
+  await removeRow(tx, version);
+  // It is there already when somebody has put an old row back.
+  await tx.run('INSERT OR IGNORE INTO superseded VALUES (?, ?)', seq, bySeq);
+}
+
+async function removeRow(tx: Tx, version: FoundVersion): Promise<void> {
+  const table = isNoncurrent(version) ? 'noncurrent_versions' : 'versions';
+  const sql = `DELETE FROM ${table} WHERE bucket_id = ? AND key = ? AND seq = ?`;
+  await tx.run(sql, version.bucketId, version.key, version.seq);
+}
+
+/** Which table a row was read from. */
+function isNoncurrent({ supersededSeq }: Pick<Version, 'supersededSeq'>): boolean {
+  return supersededSeq !== null;
+}
+
+/** Changes what may change of a version: its attributes. It is authentic. */
+export async function amendRow(
+  tx: Tx,
+  bucket: BucketName,
+  version: FoundVersion,
+  keyring: Keyring,
+): Promise<void> {
+  const { epoch, manifestMac, rowMac } = sealAgain(keyring, bucket, version);
+  const table = isNoncurrent(version) ? 'noncurrent_versions' : 'versions';
+  await tx.run(
+    `UPDATE ${table} SET attributes = ?, epoch = ?, manifest_mac = ?, row_mac = ?
+       WHERE bucket_id = ? AND key = ? AND seq = ?`,
+    ...[version.attributes, epoch, manifestMac, rowMac],
+    ...[version.bucketId, version.key, version.seq],
+  );
+}
+
+/** What a version that ends takes off the counters: nothing, where it is a marker. */
+export function removalOf(version: FoundVersion): {
+  storedBytes: number;
+  storedObjects: number;
+  billed: BilledDelta[];
+  ended: EndedObject | null;
+} {
+  if (version.isMarker) return { storedBytes: 0, storedObjects: 0, billed: [], ended: null };
+  const { class: storageClass, createdMs, isDamaged } = version;
+  const billedBytes = countedBytes(version.billedBytes);
+  return {
+    storedBytes: -countedBytes(version.sizeBytes),
+    storedObjects: -1,
+    billed: [{ class: storageClass, bytes: -billedBytes }],
+    // Nothing is owed for what a damaged row says.
+    ended: isDamaged ? null : { class: storageClass, billedBytes, createdMs },
+  };
+}
+
+/** The size that a row says, for counters: a damaged one may say anything. */
+export function countedBytes(sizeBytes: number): number {
+  const isSize = Number.isSafeInteger(sizeBytes) && sizeBytes >= 0 && sizeBytes <= objectBytesMax;
+  return isSize ? sizeBytes : 0;
+}
+
+/** Some 1,000 runs: a few milliseconds in which nobody else can commit. */
+const purgedManifestBytesMax = 36 * 1024;
+
+/**
+ * Removes up to `max` versions that ended, and lets go of their bytes; fewer where they are of very
+ * many runs. Gives how many there were.
+ */
+export async function purgeEnded(
+  tx: Tx,
+  max: number,
+  { keyring, timeMs }: Pick<Moment, 'keyring' | 'timeMs'>,
+): Promise<number> {
+  const rows = await tx.all<EndedVersion>(
+    `SELECT ${endedColumns}, bucket_id AS bucketId, manifest,
+         (SELECT tenant FROM buckets WHERE id = bucket_id) AS tenant,
+         (SELECT name FROM buckets WHERE id = bucket_id) AS bucketName
+       FROM ended_versions AS v ORDER BY seq LIMIT ?`,
+    max,
+  );
+  let manifestBytes = 0;
+  for (const row of rows) {
+    if (manifestBytes > purgedManifestBytesMax) break;
+    manifestBytes += row.manifest.length;
+    await tx.run('DELETE FROM ended_versions WHERE seq = ?', row.seq);
+    if (mayLetGo(keyring, row)) await dropReferences(tx, row.manifest, timeMs);
+  }
+  return rows.length;
+}
+
+/** With the names of its bucket, unless that is gone. */
+type EndedVersion = Version & { tenant: string | null; bucketName: string | null };
+
+/** Whether the extents that an ended row names are its own, as far as can be known. */
+function mayLetGo(keyring: Keyring, row: EndedVersion): boolean {
+  const { bucketId: id, tenant, bucketName: name, manifest } = row;
+  if (tenant === null || name === null) return isManifest(manifest);
+  return isAuthentic(() => verifyVersion(keyring, { id, tenant, name }, row));
+}
