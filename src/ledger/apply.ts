@@ -22,7 +22,7 @@ import {
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
-import { enterUnnamed, restoreBucket, restoreObject, restoreStore } from '../catalog/restore.ts';
+import { enterUnnamed, restoreBucket, restoreStore, restoreVersion } from '../catalog/restore.ts';
 import { beginGeneration, noteJournaled, registerStore } from '../catalog/stores.ts';
 import {
   abortUpload,
@@ -31,7 +31,8 @@ import {
   forgetCompleted,
   putPart,
 } from '../catalog/uploads.ts';
-import { copyObject, deleteObject, purgeSuperseded, putObject } from '../catalog/versions.ts';
+import { amendVersion, copyObject, deleteObject, putObject } from '../catalog/version-changes.ts';
+import { purgeEnded } from '../catalog/version-rows.ts';
 import type { Tx } from '../core/database.ts';
 import { type ErrorCode, statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
@@ -77,7 +78,8 @@ export async function applyCommit(
     const [changed] = outcome.storage.billed;
     const isKnown = record.class || !changed;
     await log.append(isKnown ? record : { ...record, class: changed.class }, seal);
-    return { ok: true, index, timeMs };
+    const { named } = outcome.storage;
+    return { ok: true, index, timeMs, ...(named && { version: named }) };
   }
   const { code, fields } = outcome;
   const { shortage } = terms;
@@ -152,6 +154,8 @@ async function applyChange(
       return copyObject(tx, change, moment);
     case 'deleteObject':
       return deleteObject(tx, change, moment);
+    case 'amendVersion':
+      return amendVersion(tx, change, moment);
     case 'createUpload':
       return createUpload(tx, change, moment);
     case 'putPart':
@@ -162,8 +166,8 @@ async function applyChange(
       return abortUpload(tx, change, moment);
     case 'restoreBucket':
       return restoreBucket(tx, change);
-    case 'restoreObject':
-      return restoreObject(tx, change, moment);
+    case 'restoreVersion':
+      return restoreVersion(tx, change, moment);
     case 'addRootKey':
       await addRootKey(tx, moment.keyring, change.key);
       return { ok: true, storage: noStorage, result: null };
@@ -241,8 +245,8 @@ export async function applyHousekeeping(
       return condemnIntents(tx, { ...work, process, timeMs });
     case 'registerStore':
       return registerStore(tx, work.name, work.location);
-    case 'purgeSuperseded':
-      return purgeSuperseded(tx, work.max, context);
+    case 'purgeEnded':
+      return purgeEnded(tx, work.max, context);
     case 'beginGeneration':
       return beginGeneration(tx, work.store, work.generation);
     case 'noteJournaled':

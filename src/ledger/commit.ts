@@ -14,9 +14,15 @@ import type {
   SetRecordReads,
   SetVersioning,
 } from '../catalog/buckets.ts';
-import type { RestoreBucket, RestoreObject } from '../catalog/restore.ts';
+import type { NamedVersion } from '../catalog/outcome.ts';
+import type { RestoreBucket, RestoreVersion } from '../catalog/restore.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
-import type { CopyObject, DeleteObject, PutObject } from '../catalog/versions.ts';
+import type {
+  AmendVersion,
+  CopyObject,
+  DeleteObject,
+  PutObject,
+} from '../catalog/version-changes.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
 import type { Limits } from '../core/quota-terms.ts';
@@ -31,7 +37,7 @@ import type { LogKey } from './log-signing.ts';
 export type Housekeeping =
   | { kind: 'declareExtents'; store: number; ids: Uint8Array[] }
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
-  | { kind: 'purgeSuperseded'; max: number }
+  | { kind: 'purgeEnded'; max: number }
   | { kind: 'registerStore'; name: string; location: string }
   /** From now on the log is signed with these; none: with nothing. */
   | { kind: 'signLog'; keys: readonly LogKey[] }
@@ -74,6 +80,7 @@ export type CatalogChange =
   | PutObject
   | CopyObject
   | DeleteObject
+  | AmendVersion
   | CreateUpload
   | PutPart
   | CompleteUpload
@@ -86,7 +93,7 @@ export type Change =
   | PutBucketSetting
   /** Only a rebuild makes these. */
   | RestoreBucket
-  | RestoreObject
+  | RestoreVersion
   | { kind: 'identity'; identity: AuthzChange }
   /** A key that is durable in its file. */
   | { kind: 'addRootKey'; key: RootKey }
@@ -128,6 +135,8 @@ export type CommitResult =
       /** Log index of the record. */
       index: number;
       timeMs: number;
+      /** What was made, changed or ended; absent where the bucket never had versioning. */
+      version?: NamedVersion;
     }
   | {
       ok: false;
