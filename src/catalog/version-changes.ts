@@ -107,8 +107,6 @@ export async function deleteObject(
 ): Promise<Outcome<null>> {
   const opening = await openKey(tx, change, moment);
   if (!opening.ok) return opening;
-  const unfit = checkDeletion(change.conditions, opening.result.found ?? undefined);
-  if (unfit) return unfit;
   if (change.versionId !== undefined) return deleteVersion(tx, change, opening.result, moment);
   const place = await findPlace(tx, opening.result, change, moment);
   const refusal = place.ends && refuseEnd(place.bucket, place.ends, change, moment);
@@ -136,11 +134,12 @@ async function deleteVersion(
   }
   const refusal = refuseEnd(bucket, found, change, moment);
   if (refusal) return refusal;
+  const isCurrent = found.supersededSeq === null;
+  const older = isCurrent && (await findNewestNoncurrent(tx, bucket.id, found.key));
+  // As it is now: without a newer one it is not where it belongs.
+  const next = older ? examine(bucket, older, moment) : null;
   await endVersion(tx, found, moment.seq);
-  if (found.supersededSeq === null) {
-    const newest = await findNewestNoncurrent(tx, bucket.id, found.key);
-    if (newest) await makeCurrent(tx, bucket, examine(bucket, newest, moment), moment.keyring);
-  }
+  if (next) await makeCurrent(tx, bucket, next, moment.keyring);
   const { store, id: bucketId } = bucket;
   const { key, versionId, isMarker, seq } = found;
   await noteChange(tx, { store, bucketId, key, versionId }, moment);
@@ -245,10 +244,6 @@ export async function openKey(
   const etag = found && !found.isMarker ? found.etag : null;
   const refusal = checkWriteConditions(conditions, etag) ?? checkDeletion(conditions, found);
   return refusal ?? { ok: true, storage: noStorage, result: { bucket, found } };
-}
-
-function isConditional({ mustCreate: _, ...conditions }: WriteConditions): boolean {
-  return Object.values(conditions).some((one) => one !== null && one !== undefined);
 }
 
 function examine(
