@@ -88,6 +88,8 @@ export interface RecordSeal {
   supersededSeq?: number | undefined;
   /** The version that it made, changed or ended, where the bucket has or had versioning. */
   named?: { versionId: string | null; isMarker: boolean } | undefined;
+  /** The version whose attributes it changed, and the SHA-256 of what they are now, hex. */
+  amended?: { seq: number; attributes: string } | undefined;
   /** What it was charged, picodollars; null: nobody was charged. */
   cost: bigint | null;
   /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
@@ -119,6 +121,10 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     accessKeyId: draft.accessKeyId ?? undefined,
     action: draft.action,
     alarm: draft.alarm ?? undefined,
+    amends: seal.amended && {
+      attributes: seal.amended.attributes,
+      version: seal.amended.seq,
+    },
     backend: seal.backend?.map(renderBackend),
     backendCost: seal.backend ? formatUsd(sumCosts(seal.backend)) : undefined,
     bucket: draft.bucket ?? undefined,

@@ -15,6 +15,14 @@ export interface StorageDelta {
   supersededSeq?: number;
   /** The version that it made, changed or ended; absent where the bucket never had versioning. */
   named?: NamedVersion;
+  /** Of the version whose attributes it changed. */
+  amended?: AmendedVersion;
+}
+
+export interface AmendedVersion {
+  seq: number;
+  /** SHA-256 of the attributes that it has now, hex. */
+  attributes: string;
 }
 
 /** A version as S3 names it. */

@@ -1,13 +1,15 @@
-// Puts back what the journal of an S3 store says (ledger/rebuild): buckets under their own ids,
-// current versions with their own times, extents that are in the store already. Only into a new
-// database, where nothing else is. Invariant: as with any write, version, extents, counters and
+// Puts back what the journal of an S3 store says (ledger/rebuild): buckets under their own ids and
+// with what is set of them, versions with their own ids and times, the older ones of a key first,
+// extents that are in the store already. Only into a new database, where nothing else is. Invariant: as with any write, version, extents, counters and
 // record are one transaction, and the row's MAC is made where its seq is known.
 import type { Tx } from '../core/database.ts';
 import { storeSetting } from './bucket-settings.ts';
 import { type BucketRow, findBucket, getBucket } from './buckets.ts';
 import { countReferences, extentState } from './extents.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
-import { insertVersion, type ObjectDraft, openKey } from './versions.ts';
+import { openKey } from './version-changes.ts';
+import { insertVersion, keepAsNoncurrent } from './version-rows.ts';
+import { type ObjectDraft, readNamed } from './versions.ts';
 
 /** Gives a store its number again, and the journal that is about to be begun in it. */
 export async function restoreStore(
@@ -45,48 +47,70 @@ export async function restoreBucket(tx: Tx, change: RestoreBucket): Promise<Outc
   return { ok: true, storage: noStorage, result: null };
 }
 
-export interface RestoreObject {
-  kind: 'restoreObject';
+export interface RestoreVersion {
+  kind: 'restoreVersion';
   bucketId: number;
   key: string;
+  /** Null: S3's `null` version. */
+  versionId: string | null;
+  isMarker: boolean;
   createdMs: number;
   /** Its extents are in the bucket's store. */
   object: ObjectDraft;
 }
 
-/** Refuses AlreadyExists when there is an object under the key. */
-export async function restoreObject(
+/**
+ * Makes the version the current one of its key, and keeps the one before as noncurrent since then.
+ * Refuses AlreadyExists when the key has one of this id.
+ */
+export async function restoreVersion(
   tx: Tx,
-  change: RestoreObject,
+  change: RestoreVersion,
   moment: Moment,
 ): Promise<Outcome<null>> {
-  const { bucketId, key, createdMs, object } = change;
+  const { bucketId, key, versionId, isMarker, createdMs, object } = change;
   const conditions = { ifMatch: null, ifNoneMatch: null };
-  const opening = await openKey(tx, { bucketId, key, conditions }, moment);
+  const name = { key, versionId: versionId ?? 'null' };
+  const opening = await openKey(tx, { bucketId, ...name, conditions }, moment);
   if (!opening.ok) return opening;
-  const { bucket, current } = opening.result;
-  if (current) return refused('AlreadyExists');
-  const { timeMs } = moment;
-  for (const [id, count] of countReferences(object.manifest)) {
+  const { bucket, found } = opening.result;
+  if (found) return refused('AlreadyExists');
+  const newest = await readNamed(tx, bucketId, { key });
+  if (newest) {
+    const since = { ...moment, timeMs: createdMs };
+    await keepAsNoncurrent(tx, bucket, { ...newest, isDamaged: false }, since);
+  }
+  await adoptFromStore(tx, bucket, object.manifest, moment.timeMs);
+  const version = { key, versionId, isMarker: isMarker ? 1 : 0, createdMs, object };
+  const added = await insertVersion(tx, bucket, version, moment);
+  const storage = {
+    storedBytes: object.sizeBytes,
+    storedObjects: isMarker ? 0 : 1,
+    billed: isMarker ? [] : [added],
+    ended: null,
+    makesVersion: true,
+    ...(bucket.versioning !== 'Unversioned' && { named: { versionId, isMarker } }),
+  } as const;
+  return { ok: true, storage, result: null };
+}
+
+async function adoptFromStore(
+  tx: Tx,
+  { store, tenant }: { store: number; tenant: string },
+  manifest: Uint8Array,
+  timeMs: number,
+): Promise<void> {
+  for (const [id, count] of countReferences(manifest)) {
     await tx.run(
       `INSERT INTO extents (id, store, tenant, state, refs, changed_ms) VALUES (?, ?, ?, 1, ?, ?)
          ON CONFLICT (id) DO UPDATE SET refs = refs + excluded.refs`,
       id,
-      bucket.store,
-      bucket.tenant,
+      store,
+      tenant,
       count,
       timeMs,
     );
   }
-  const added = await insertVersion(tx, bucket, { key, createdMs, object }, moment);
-  const storage = {
-    storedBytes: object.sizeBytes,
-    storedObjects: 1,
-    billed: [added],
-    ended: null,
-    makesVersion: true,
-  } as const;
-  return { ok: true, storage, result: null };
 }
 
 /**

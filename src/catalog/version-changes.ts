@@ -4,7 +4,7 @@
 // first write; a version that object lock holds does not end by any of these; and what a bucket with
 // versioning deletes without naming a version is under a marker, and comes back when that is deleted.
 // Specification: "How S3 Versioning works" of the Amazon S3 user guide.
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
 import { type BucketName, isAuthentic, sealObject, verifyVersion } from './authentic.ts';
 import {
@@ -14,7 +14,13 @@ import {
   type WriteConditions,
 } from './conditions.ts';
 import { addReferences, adoptExtents, areIntents, type InlineExtent } from './extents.ts';
-import { type Lock, mayAmend, mayEnd, type Retention, withDefaultRetention } from './object-lock.ts';
+import {
+  type Lock,
+  mayAmend,
+  mayEnd,
+  type Retention,
+  withDefaultRetention,
+} from './object-lock.ts';
 import { noteChange } from './outbox.ts';
 import {
   type Moment,
@@ -190,7 +196,9 @@ export async function amendVersion(
   const { key, versionId } = found;
   await noteChange(tx, { store, bucketId, key, versionId }, moment);
   const named = namedIn(bucket, { versionId, isMarker: false });
-  return { ok: true, storage: { ...noStorage, ...named }, result: null };
+  const attributesHash = hash('sha256', amended.attributes, 'hex');
+  const told = { ...named, amended: { seq: found.seq, attributes: attributesHash } };
+  return { ok: true, storage: { ...noStorage, ...told }, result: null };
 }
 
 const unconditional: WriteConditions = { ifMatch: null, ifNoneMatch: null };
@@ -333,12 +341,7 @@ export async function replaceCurrent(
   return addVersion(tx, { key, isMarker: 0, object: locked }, place, moment);
 }
 
-function addMarker(
-  tx: Tx,
-  key: string,
-  place: Place,
-  moment: Moment,
-): Promise<Outcome<null>> {
+function addMarker(tx: Tx, key: string, place: Place, moment: Moment): Promise<Outcome<null>> {
   const { tenant, owner } = place.bucket;
   const nothing = { sizeBytes: 0, etag: '', sha256: null, class: '', manifest: Buffer.alloc(0) };
   const attributes: Attributes = { headers: {}, metadata: {} };

@@ -10,6 +10,7 @@ import {
   isWhole,
   type JournalReport,
   type Listed,
+  type ObjectName,
   type RebuildReport,
 } from '../ledger/rebuild/report.ts';
 import type { RebuildOptions } from '../ledger/rebuild/work.ts';
@@ -150,13 +151,13 @@ class StepProgress {
 function printReport(report: RebuildReport): void {
   for (const journal of report.journals) printJournal(journal);
   for (const name of report.emptyStores) print(`store ${name}: holds nothing of a gateway`);
-  const { buckets, objects, objectBytes, tenants, principals } = report;
+  const { buckets, versions, versionBytes, tenants, principals } = report;
   print(
-    `restored ${formatCount(objects)} objects (${formatBytes(objectBytes)}) in ` +
+    `restored ${formatCount(versions)} versions (${formatBytes(versionBytes)}) in ` +
       `${formatCount(buckets)} buckets of ${tenants.join(', ') || 'no tenant'}`,
   );
-  const nameOf = (one: { tenant: string; bucket: string; key: string }): string =>
-    `${one.tenant}/${one.bucket}/${one.key}`;
+  const nameOf = (one: ObjectName): string =>
+    `${one.tenant}/${one.bucket}/${one.key}${one.versionId ? ` version ${one.versionId}` : ''}`;
   printListed('of these, known by their extents alone', report.fromExtents, nameOf);
   printListed('LOST', report.lost, (one) => `${nameOf(one)}: ${one.reason}`);
   printListed('multipart uploads, not restored', report.uploads, (one) => {

@@ -43,6 +43,7 @@ import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import { enterPackedRecords } from './archive/pack-entry.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
 import { addRootKey } from './key-epochs.ts';
+import { endDue } from './lifecycle-upkeep.ts';
 import type { LogSigning } from './log-signing.ts';
 import { closeFolds, foldRead } from './read-folds.ts';
 import { CommitTerms, chargeAccrued } from './storage-upkeep.ts';
@@ -122,7 +123,9 @@ async function chargeCommit(
   if (outcome.ok && change.kind === 'deleteBucket') {
     storageCost += await cashier.storage.close(charge, timeMs);
   }
-  return { cost, storageCost, priced };
+  // Storage has a price also where nobody asked for anything.
+  const byBook = storageCost > 0n ? { book: charge.pricing.book } : null;
+  return { cost, storageCost, priced: priced ?? byBook };
 }
 
 const freeRefusals: ReadonlySet<ErrorCode> = new Set(['QuotaExceeded', 'BursarIntegrityError']);
@@ -272,6 +275,10 @@ export async function applyHousekeeping(
       return sumUsage(tx, work.max);
     case 'chargeStorage':
       return chargeAccrued(work, context);
+    case 'endDue': {
+      const apply = (commit: Commit) => applyCommit(tx, commit, context);
+      return endDue(tx, work, { timeMs, keyring: context.keyring, apply });
+    }
     case 'enterPack':
       return enterPackedRecords(tx, work, timeMs);
     case 'archiveTile':

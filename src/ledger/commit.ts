@@ -14,6 +14,7 @@ import type {
   SetRecordReads,
   SetVersioning,
 } from '../catalog/buckets.ts';
+import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
 import type { RestoreBucket, RestoreVersion } from '../catalog/restore.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
@@ -61,6 +62,11 @@ export type Housekeeping =
    * `beforeMs`, with a record for each. `books`: by number of store the price books in force.
    */
   | { kind: 'chargeStorage'; beforeMs: number; max: number; books: ReadonlyMap<number, string> }
+  /**
+   * Ends those of a bucket's versions and uploads that are due by its lifecycle rules, with a record
+   * for each. Touches as many. `dayMs`: how long a day lasts; `book`: the price book in force.
+   */
+  | { kind: 'endDue'; bucketId: number; places: LifecyclePlace[]; dayMs: number; book: string }
   /** A pack of old records whose bytes are stored: from now on it is known. */
   | { kind: 'enterPack'; pack: Pack; ids: Uint8Array[] }
   /** The records of a tile that is in a pack leave the database. Touches as many. */

@@ -1,7 +1,9 @@
-// The catalog against the records. A record says which version it made and which one it ended; so
-// each version is the one that its record made, and each end of one is its record's. Invariants: every
-// version and every end is met, those that no record tells of among them; a record that was erased
+// The catalog against the records. A record says which version it made, which one it ended, and what
+// it made of one's attributes; so each version is the one that its record made, has what the last
+// record gave it, and each end of one is its record's. Invariants: every version in each of the three
+// tables and every end is met, those that no record tells of among them; a record that was erased
 // says nothing, so what it made cannot be compared.
+import { hash } from 'node:crypto';
 
 import type { KeptRecord, RecordStore } from '../audit/record-store.ts';
 import type { Difference, RecordFields } from '../audit/verify/deep-records.ts';
@@ -24,12 +26,21 @@ interface Place {
 }
 
 interface VersionRow {
-  supersededSeq: number | null;
+  /** It is in the table of those that ended. */
+  isEnded: number;
+  versionId: string | null;
+  isMarker: number;
   size: number;
   etag: string;
   sha256: Uint8Array | null;
   class: string;
+  attributes: string;
 }
+
+const tables = ['versions', 'noncurrent_versions', 'ended_versions'] as const;
+const columns =
+  'version_id AS versionId, is_marker AS isMarker, size, etag, sha256, class, attributes';
+const at = 'WHERE bucket_id = ? AND key = ? AND seq = ?';
 
 const rowsPerPage = 1000;
 
@@ -41,6 +52,8 @@ export class DeepCatalog {
   readonly #ended: Uint8Array;
   /** And for each version whose row was met. */
   readonly #seen: Uint8Array;
+  /** Of versions whose attributes are not those of the last record that changed them, that one. */
+  readonly #amended = new Map<number, { index: number; where: string }>();
   /** Versions that are there. */
   versions = 0;
   /** Of these and of ends, those that cannot be compared, since their records were erased. */
@@ -57,12 +70,17 @@ export class DeepCatalog {
   /** Compares what one record says; null: it was erased. */
   async visit(index: number, fields: RecordFields | null): Promise<void> {
     if (fields?.version !== undefined) await this.#visitVersion(index, fields);
+    if (fields?.amends !== undefined) await this.#visitAmendment(index, fields, fields.amends);
     if (fields?.supersedes !== undefined) await this.#visitEnd(index, fields.supersedes);
   }
 
   /** Once all records were visited: what is left is what none of them tells of. */
   async finish(): Promise<void> {
-    await this.#findUntoldVersions();
+    for (const { index, where } of this.#amended.values()) {
+      this.#tell(where, `its attributes are not those that record ${index} gave it`);
+    }
+    for (const table of tables) await this.#findUntoldVersions(table);
+    await this.#findMisplaced();
     await this.#findUntoldEnds();
   }
 
@@ -83,12 +101,21 @@ export class DeepCatalog {
     setBit(this.#made, index);
     const wrong = compare(row, fields);
     if (wrong) this.#tell(nameOf(fields, index), `its ${wrong} is not that of its record`);
-    if (row.supersededSeq === bySeq) return;
-    const [says, known] = [row.supersededSeq, bySeq].map((seq) => seq ?? 'nothing');
-    this.#tell(
-      nameOf(fields, index),
-      `its row was ended by ${says}, and the catalog knows ${known}`,
-    );
+    if ((row.isEnded === 1) === (bySeq !== null)) return;
+    const what = row.isEnded ? 'ended, which no record did' : `kept, and record ${bySeq} ended it`;
+    this.#tell(nameOf(fields, index), `its row is among those that are ${what}`);
+  }
+
+  /** The rows of now are those of the last record: what earlier ones made of them is past. */
+  async #visitAmendment(
+    index: number,
+    fields: RecordFields,
+    { version, attributes }: NonNullable<RecordFields['amends']>,
+  ): Promise<void> {
+    const row = await this.#findVersion(fields, version);
+    const isSame = !row || hash('sha256', row.attributes, 'hex') === attributes;
+    if (isSame) this.#amended.delete(version);
+    else this.#amended.set(version, { index, where: nameOf(fields, version) });
   }
 
   async #visitEnd(index: number, seq: number): Promise<void> {
@@ -98,19 +125,50 @@ export class DeepCatalog {
     this.#tell(`version ${seq}`, `record ${index} ended it, and ${what}`);
   }
 
-  async #findUntoldVersions(): Promise<void> {
-    const { read } = this.#options;
+  async #findUntoldVersions(table: (typeof tables)[number]): Promise<void> {
     for (let after: Place = { bucketId: -1, key: '', seq: -1 }; ; ) {
-      const rows = await read.all<Place>(
-        `SELECT bucket_id AS bucketId, key, seq FROM versions WHERE (bucket_id, key, seq) > (?, ?, ?)
-           ORDER BY bucket_id, key, seq LIMIT ?`,
-        ...[after.bucketId, after.key, after.seq],
-        rowsPerPage,
-      );
+      const rows = await this.#listPlaces(table, after);
       const last = rows.at(-1);
       if (!last) return;
       for (const row of rows) await this.#visitRow(row);
       after = last;
+    }
+  }
+
+  async #listPlaces(
+    table: (typeof tables)[number],
+    { bucketId, key, seq }: Place,
+  ): Promise<Place[]> {
+    const { read } = this.#options;
+    const select = `SELECT bucket_id AS bucketId, key, seq FROM ${table}`;
+    if (table === 'ended_versions') {
+      return read.all(`${select} WHERE seq > ? ORDER BY seq LIMIT ?`, seq, rowsPerPage);
+    }
+    const older = await read.all<Place>(
+      `${select} WHERE bucket_id = ? AND key = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
+      ...[bucketId, key, seq],
+      rowsPerPage,
+    );
+    if (older.length > 0) return older;
+    return read.all(
+      `${select} WHERE (bucket_id, key) > (?, ?) ORDER BY bucket_id, key, seq DESC LIMIT ?`,
+      ...[bucketId, key],
+      rowsPerPage,
+    );
+  }
+
+  /** The current version of a key is newer than all that are kept of it. */
+  async #findMisplaced(): Promise<void> {
+    const rows = await this.#options.read.all<Place>(
+      `SELECT key, seq FROM noncurrent_versions AS n WHERE NOT EXISTS (SELECT 1 FROM versions AS c
+         WHERE c.bucket_id = n.bucket_id AND c.key = n.key AND c.seq > n.seq) LIMIT ?`,
+      rowsPerPage,
+    );
+    for (const { key, seq } of rows) {
+      this.#tell(
+        `version ${seq} of ${key}`,
+        'it is kept as noncurrent, and no newer one is current',
+      );
     }
   }
 
@@ -163,12 +221,12 @@ export class DeepCatalog {
   async #findVersion(fields: RecordFields, seq: number): Promise<VersionRow | undefined> {
     const bucketId = await this.#bucketOf(fields);
     if (bucketId === undefined || fields.key === undefined) return undefined;
+    const place = [bucketId, fields.key, seq];
     return this.#options.read.get<VersionRow>(
-      `SELECT superseded_seq AS supersededSeq, size, etag, sha256, class FROM versions
-         WHERE bucket_id = ? AND key = ? AND seq = ?`,
-      bucketId,
-      fields.key,
-      seq,
+      `SELECT 0 AS isEnded, ${columns} FROM versions ${at}
+         UNION ALL SELECT 0, ${columns} FROM noncurrent_versions ${at}
+         UNION ALL SELECT 1, ${columns} FROM ended_versions ${at}`,
+      ...[...place, ...place, ...place],
     );
   }
 
@@ -196,6 +254,9 @@ export class DeepCatalog {
 /** What of a version is not what its record says; undefined: nothing. */
 function compare(row: VersionRow, fields: RecordFields): string | undefined {
   const { sha256 } = row;
+  if ((row.versionId ?? 'null') !== (fields.versionId ?? 'null')) return 'version id';
+  if ((row.isMarker === 1) !== (fields.marker === true)) return 'being a delete marker';
+  if (row.isMarker) return undefined;
   if (row.size !== fields.size) return 'size';
   if (row.etag !== fields.etag) return 'ETag';
   if (row.class !== fields.class) return 'class';

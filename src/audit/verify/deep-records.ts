@@ -23,6 +23,7 @@ export interface Difference {
 /** Of a record, what it says of itself. */
 export interface RecordFields {
   action: string;
+  amends?: { attributes: string; version: number };
   bucket?: string;
   bucketTenant?: string;
   class?: string;
@@ -31,12 +32,14 @@ export interface RecordFields {
   evidenceHash?: string;
   index: number;
   key?: string;
+  marker?: boolean;
   sha256?: string;
   size?: number;
   supersedes?: number;
   tenant: string;
   time: string;
   version?: number;
+  versionId?: string;
 }
 
 export interface DeepRecordsOptions {

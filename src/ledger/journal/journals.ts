@@ -40,6 +40,16 @@ export class Journals {
     return null;
   }
 
+  /** Throws the same for what the gateway itself ends there. */
+  admitEnds(store: number): void {
+    this.#journals.get(store)?.admit({ mustBeSafe: true });
+  }
+
+  /** Something was committed for which nobody is answered: the journal tells of it soon. */
+  noteEnds(store: number): void {
+    this.#journals.get(store)?.note(-1);
+  }
+
   /**
    * Whether extents may be removed from a store: not before its journal is known to be this
    * database's, since an older copy would take for garbage what later changes live on; and not

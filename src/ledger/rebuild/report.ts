@@ -14,10 +14,12 @@ export class Listed<T> {
 
 export const listedMax = 1000;
 
-interface ObjectName {
+export interface ObjectName {
   tenant: string;
   bucket: string;
   key: string;
+  /** Null: S3's `null` version. */
+  versionId: string | null;
 }
 
 /** What one store's journal was like. */
@@ -47,11 +49,12 @@ export interface RebuildReport {
   /** `tenant/name`, bucket owners, now members without access keys. */
   principals: string[];
   buckets: number;
-  objects: number;
-  objectBytes: number;
-  /** Of the objects, those that only their extents told of. */
+  /** Of objects, delete markers included. */
+  versions: number;
+  versionBytes: number;
+  /** Of the versions, those that only their extents told of. */
   fromExtents: Listed<ObjectName>;
-  /** Current versions that could not be restored. */
+  /** Versions that could not be restored. */
   lost: Listed<ObjectName & { reason: string }>;
   /** Open multipart uploads, and what completed ones left behind: not restored. */
   uploads: { count: number; first: StagedUpload[] };
@@ -71,8 +74,8 @@ export function newReport(): RebuildReport {
     tenants: [],
     principals: [],
     buckets: 0,
-    objects: 0,
-    objectBytes: 0,
+    versions: 0,
+    versionBytes: 0,
     fromExtents: new Listed(),
     lost: new Listed(),
     uploads: { count: 0, first: [] },

@@ -39,9 +39,9 @@ export async function restoreAll(work: Work, target: Target): Promise<void> {
   const byId = new Map(buckets.map((bucket) => [bucket.id, bucket]));
   // They are handed to the ledger in order, which applies them in order.
   await inParallel(listRestorable(work, byId), commitsAtOnce, async ({ bucket, version }) => {
-    await commit(...restoreObject(work, bucket, version));
-    work.onProgress('restoring objects', ++work.report.objects);
-    work.report.objectBytes += version.sizeBytes;
+    await commit(...restoreVersion(work, bucket, version));
+    work.onProgress('restoring versions', ++work.report.versions);
+    work.report.versionBytes += version.sizeBytes;
   });
   await enterOthers(work, target);
 }
@@ -127,7 +127,8 @@ async function* listRestorable(
   for await (const { version, isTail } of staging.listVersions()) {
     const bucket = buckets.get(version.bucketId);
     if (!bucket) continue;
-    const name = { tenant: bucket.tenant, bucket: bucket.name, key: version.key };
+    const { key, versionId } = version;
+    const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
     const { runs, reason } = await checkExtents(staging, bucket.store, version);
     if (!runs) report.lost.add({ ...name, reason });
     else {
@@ -160,12 +161,13 @@ export async function checkExtents(
   return { runs, reason: null };
 }
 
-function restoreObject(
+function restoreVersion(
   { keyring }: Work,
   bucket: StagedBucket,
   version: VersionEntry,
 ): [Change, About] {
-  const { key, createdMs, sizeBytes, etag, owner, attributes, sha256 } = version;
+  const { key, versionId, isMarker, createdMs, sizeBytes, etag, owner, attributes, sha256 } =
+    version;
   const object = sealObject(keyring, {
     tenant: bucket.tenant,
     sizeBytes,
@@ -176,17 +178,10 @@ function restoreObject(
     attributes,
     manifest: Buffer.from(version.manifest, 'base64'),
   });
+  const about = { action: 'bursar:RestoreVersion', bucket, key };
   return [
-    { kind: 'restoreObject', bucketId: bucket.id, key, createdMs, object },
-    {
-      action: 'bursar:RestoreObject',
-      bucket,
-      key,
-      sizeBytes,
-      etag,
-      sha256,
-      class: version.class,
-    },
+    { kind: 'restoreVersion', bucketId: bucket.id, key, versionId, isMarker, createdMs, object },
+    isMarker ? about : { ...about, sizeBytes, etag, sha256, class: version.class },
   ];
 }
 
