@@ -15,6 +15,7 @@ import { Refusal } from '../core/errors.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import { namesOfBucket } from './bucket-lookup.ts';
 import { isDelegated } from './delegated-rights.ts';
+import { isShutOut } from './public-access.ts';
 import { parameter, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
 
@@ -25,6 +26,8 @@ export interface Target {
   askedName: string | null;
   found: NamedBucket | null;
   key: string | null;
+  /** The version that is meant, where that is not what the request's `versionId` says. */
+  versionId?: string | undefined;
   /** Of a listing, the prefix that it shows. */
   listPrefix: string | null;
   /** Tags of the object that is there; asked for only where a rule depends on them. */
@@ -109,8 +112,10 @@ export class Access {
   ): AccessRequest {
     const { principal, subjects, isAnonymous } = this.#who;
     const { found, action, key, listPrefix } = target;
+    const who = isAnonymous ? null : principal;
+    const { versionId = facts.versionId } = target;
     return {
-      who: isAnonymous ? null : principal,
+      who,
       subjects,
       action,
       tenant: found?.tenant ?? principal.tenant,
@@ -118,20 +123,20 @@ export class Access {
       owner: found?.bucket?.owner ?? null,
       key,
       listPrefix,
-      facts: { ...facts, objectTags },
+      isShutOut: isShutOut(found?.bucket, who),
+      facts: { ...facts, versionId, objectTags },
     };
   }
 }
 
 function factsOf(request: S3Request, who: Identity): RequestFacts {
-  const versionId = parameter(request, 'versionId');
   return {
     timeMs: Date.now(),
     sourceAddress: request.source,
     isSecure: request.isSecure,
     headers: request.headers,
     query: request.query,
-    versionId: versionId === undefined || versionId === 'null' ? null : versionId,
+    versionId: parameter(request, 'versionId') ?? null,
     copySource: null,
     authentication: who.authentication,
     requestTags: noTags,

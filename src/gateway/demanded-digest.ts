@@ -2,6 +2,7 @@
 // are to be locked ("Content-MD5" of the S3 API reference, and "Checking object integrity" of the user
 // guide). Here a signed payload protects a body as well.
 import { Refusal } from '../core/errors.ts';
+import { receiveSmall } from './body.ts';
 import type { Context } from './context.ts';
 
 const digestForm = /^(?:content-md5|x-amz-trailer|x-amz-checksum-(?:crc|sha)\w+)$/;
@@ -15,4 +16,12 @@ export function demandDigest({ request, who }: Context, message = missing): void
     if (digestForm.test(name)) return;
   }
   throw new Refusal('InvalidRequest', { message });
+}
+
+/** A small document, whole, with its digest compared. Throws `Refusal`. */
+export async function receiveDocument(context: Context, bytesMax: number): Promise<Buffer> {
+  demandDigest(context);
+  const body = await receiveSmall(context, bytesMax);
+  if (body.length === 0) throw new Refusal('MissingRequestBodyError');
+  return body;
 }

@@ -8,21 +8,41 @@ import { copyObject } from './operations/copy-object.ts';
 import { createBucket } from './operations/create-bucket.ts';
 import { createMultipartUpload } from './operations/create-multipart-upload.ts';
 import { deleteBucket } from './operations/delete-bucket.ts';
+import { deleteBucketOwnershipControls } from './operations/delete-bucket-ownership-controls.ts';
 import { deleteBucketPolicy } from './operations/delete-bucket-policy.ts';
 import { deleteObject } from './operations/delete-object.ts';
+import { deleteObjectTagging } from './operations/delete-object-tagging.ts';
 import { deleteObjects } from './operations/delete-objects.ts';
+import { deletePublicAccessBlock } from './operations/delete-public-access-block.ts';
+import { getBucketAcl } from './operations/get-bucket-acl.ts';
 import { getBucketLocation } from './operations/get-bucket-location.ts';
+import { getBucketOwnershipControls } from './operations/get-bucket-ownership-controls.ts';
 import { getBucketPolicy } from './operations/get-bucket-policy.ts';
 import { getBucketPolicyStatus } from './operations/get-bucket-policy-status.ts';
 import { getObject } from './operations/get-object.ts';
+import { getObjectAcl } from './operations/get-object-acl.ts';
+import { getObjectAttributes } from './operations/get-object-attributes.ts';
+import { getObjectLegalHold } from './operations/get-object-legal-hold.ts';
+import { getObjectLockConfiguration } from './operations/get-object-lock-configuration.ts';
+import { getObjectRetention } from './operations/get-object-retention.ts';
 import { getObjectTagging } from './operations/get-object-tagging.ts';
+import { getPublicAccessBlock } from './operations/get-public-access-block.ts';
 import { headBucket } from './operations/head-bucket.ts';
 import { listBuckets } from './operations/list-buckets.ts';
 import { listMultipartUploads } from './operations/list-multipart-uploads.ts';
+import { listObjectVersions } from './operations/list-object-versions.ts';
 import { listObjects, listObjectsV2 } from './operations/list-objects.ts';
 import { listParts } from './operations/list-parts.ts';
+import { putBucketAcl } from './operations/put-bucket-acl.ts';
+import { putBucketOwnershipControls } from './operations/put-bucket-ownership-controls.ts';
 import { putBucketPolicy } from './operations/put-bucket-policy.ts';
 import { putObject } from './operations/put-object.ts';
+import { putObjectAcl } from './operations/put-object-acl.ts';
+import { putObjectLegalHold } from './operations/put-object-legal-hold.ts';
+import { putObjectLockConfiguration } from './operations/put-object-lock-configuration.ts';
+import { putObjectRetention } from './operations/put-object-retention.ts';
+import { putObjectTagging } from './operations/put-object-tagging.ts';
+import { putPublicAccessBlock } from './operations/put-public-access-block.ts';
 import { uploadPart } from './operations/upload-part.ts';
 import { uploadPartCopy } from './operations/upload-part-copy.ts';
 import type { S3Request } from './request.ts';
@@ -32,6 +52,8 @@ interface Route {
   resource: 'service' | 'bucket' | 'object';
   /** Query parameters that must be present; `name=value` demands the value. */
   query?: readonly string[];
+  /** Query parameters that may be present besides. */
+  also?: readonly string[];
   /** A header that must be present. */
   header?: string;
   operation: Operation;
@@ -40,23 +62,82 @@ interface Route {
 const routes: readonly Route[] = [
   { method: 'GET', resource: 'service', operation: listBuckets },
 
+  { method: 'GET', resource: 'bucket', query: ['acl'], operation: getBucketAcl },
+  {
+    method: 'GET',
+    resource: 'bucket',
+    query: ['object-lock'],
+    operation: getObjectLockConfiguration,
+  },
+  {
+    method: 'GET',
+    resource: 'bucket',
+    query: ['ownershipControls'],
+    operation: getBucketOwnershipControls,
+  },
+  {
+    method: 'GET',
+    resource: 'bucket',
+    query: ['publicAccessBlock'],
+    operation: getPublicAccessBlock,
+  },
   { method: 'GET', resource: 'bucket', query: ['location'], operation: getBucketLocation },
   { method: 'GET', resource: 'bucket', query: ['policy'], operation: getBucketPolicy },
   { method: 'GET', resource: 'bucket', query: ['policyStatus'], operation: getBucketPolicyStatus },
   { method: 'GET', resource: 'bucket', query: ['uploads'], operation: listMultipartUploads },
+  { method: 'GET', resource: 'bucket', query: ['versions'], operation: listObjectVersions },
   { method: 'GET', resource: 'bucket', query: ['list-type=2'], operation: listObjectsV2 },
   { method: 'GET', resource: 'bucket', operation: listObjects },
   { method: 'HEAD', resource: 'bucket', operation: headBucket },
+  { method: 'PUT', resource: 'bucket', query: ['acl'], operation: putBucketAcl },
+  {
+    method: 'PUT',
+    resource: 'bucket',
+    query: ['object-lock'],
+    operation: putObjectLockConfiguration,
+  },
+  {
+    method: 'PUT',
+    resource: 'bucket',
+    query: ['ownershipControls'],
+    operation: putBucketOwnershipControls,
+  },
+  {
+    method: 'PUT',
+    resource: 'bucket',
+    query: ['publicAccessBlock'],
+    operation: putPublicAccessBlock,
+  },
   { method: 'PUT', resource: 'bucket', query: ['policy'], operation: putBucketPolicy },
   { method: 'PUT', resource: 'bucket', operation: createBucket },
+  {
+    method: 'DELETE',
+    resource: 'bucket',
+    query: ['ownershipControls'],
+    operation: deleteBucketOwnershipControls,
+  },
+  {
+    method: 'DELETE',
+    resource: 'bucket',
+    query: ['publicAccessBlock'],
+    operation: deletePublicAccessBlock,
+  },
   { method: 'DELETE', resource: 'bucket', query: ['policy'], operation: deleteBucketPolicy },
   { method: 'DELETE', resource: 'bucket', operation: deleteBucket },
   { method: 'POST', resource: 'bucket', query: ['delete'], operation: deleteObjects },
 
+  { method: 'GET', resource: 'object', query: ['acl'], operation: getObjectAcl },
+  { method: 'GET', resource: 'object', query: ['legal-hold'], operation: getObjectLegalHold },
+  { method: 'GET', resource: 'object', query: ['retention'], operation: getObjectRetention },
   { method: 'GET', resource: 'object', query: ['uploadId'], operation: listParts },
   { method: 'GET', resource: 'object', query: ['tagging'], operation: getObjectTagging },
-  { method: 'GET', resource: 'object', operation: getObject },
-  { method: 'HEAD', resource: 'object', operation: getObject },
+  { method: 'GET', resource: 'object', query: ['attributes'], operation: getObjectAttributes },
+  { method: 'GET', resource: 'object', also: ['partNumber'], operation: getObject },
+  { method: 'HEAD', resource: 'object', also: ['partNumber'], operation: getObject },
+  { method: 'PUT', resource: 'object', query: ['tagging'], operation: putObjectTagging },
+  { method: 'PUT', resource: 'object', query: ['acl'], operation: putObjectAcl },
+  { method: 'PUT', resource: 'object', query: ['legal-hold'], operation: putObjectLegalHold },
+  { method: 'PUT', resource: 'object', query: ['retention'], operation: putObjectRetention },
   {
     method: 'PUT',
     resource: 'object',
@@ -70,6 +151,7 @@ const routes: readonly Route[] = [
   { method: 'POST', resource: 'object', query: ['uploads'], operation: createMultipartUpload },
   { method: 'POST', resource: 'object', query: ['uploadId'], operation: completeMultipartUpload },
   { method: 'DELETE', resource: 'object', query: ['uploadId'], operation: abortMultipartUpload },
+  { method: 'DELETE', resource: 'object', query: ['tagging'], operation: deleteObjectTagging },
   { method: 'DELETE', resource: 'object', operation: deleteObject },
 ];
 
@@ -123,34 +205,35 @@ const subresources = new Set([
 ]);
 
 /** Request headers whose meaning is not implemented: ignoring them would be a silent lie. */
-const unimplementedHeaders: ReadonlyMap<string, (value: string) => boolean> = new Map([
-  ['x-amz-acl', (value: string) => !['private', 'bucket-owner-full-control'].includes(value)],
-  ['x-amz-grant-full-control', always],
-  ['x-amz-grant-read', always],
-  ['x-amz-grant-read-acp', always],
-  ['x-amz-grant-write', always],
-  ['x-amz-grant-write-acp', always],
-  ['x-amz-bucket-object-lock-enabled', (value: string) => value.toLowerCase() !== 'false'],
-  ['x-amz-object-lock-mode', always],
-  ['x-amz-object-lock-retain-until-date', always],
-  ['x-amz-object-lock-legal-hold', (value: string) => value.toUpperCase() !== 'OFF'],
-  ['x-amz-object-ownership', (value: string) => value !== 'BucketOwnerEnforced'],
-  ['x-amz-server-side-encryption', always],
-  ['x-amz-server-side-encryption-aws-kms-key-id', always],
-  ['x-amz-server-side-encryption-bucket-key-enabled', always],
-  ['x-amz-server-side-encryption-context', always],
-  ['x-amz-server-side-encryption-customer-algorithm', always],
-  ['x-amz-server-side-encryption-customer-key', always],
-  ['x-amz-server-side-encryption-customer-key-md5', always],
-  ['x-amz-copy-source-server-side-encryption-customer-algorithm', always],
-  ['x-amz-copy-source-server-side-encryption-customer-key', always],
-  ['x-amz-copy-source-server-side-encryption-customer-key-md5', always],
-  ['x-amz-if-match-last-modified-time', always],
-  ['x-amz-if-match-size', always],
-  ['x-amz-website-redirect-location', always],
-  ['x-amz-write-offset-bytes', always],
-  ['x-amz-mfa', always],
-]);
+const unimplementedHeaders: ReadonlyMap<string, (value: string, request: S3Request) => boolean> =
+  new Map<string, (value: string, request: S3Request) => boolean>([
+    ['x-amz-acl', (value: string) => !['private', 'bucket-owner-full-control'].includes(value)],
+    ['x-amz-grant-full-control', always],
+    ['x-amz-grant-read', always],
+    ['x-amz-grant-read-acp', always],
+    ['x-amz-grant-write', always],
+    ['x-amz-grant-write-acp', always],
+    ['x-amz-bucket-object-lock-enabled', (value: string) => value.toLowerCase() !== 'false'],
+    ['x-amz-object-lock-mode', always],
+    ['x-amz-object-lock-retain-until-date', always],
+    ['x-amz-object-lock-legal-hold', (value: string) => value.toUpperCase() !== 'OFF'],
+    ['x-amz-object-ownership', (value: string) => value !== 'BucketOwnerEnforced'],
+    ['x-amz-server-side-encryption', always],
+    ['x-amz-server-side-encryption-aws-kms-key-id', always],
+    ['x-amz-server-side-encryption-bucket-key-enabled', always],
+    ['x-amz-server-side-encryption-context', always],
+    ['x-amz-server-side-encryption-customer-algorithm', always],
+    ['x-amz-server-side-encryption-customer-key', always],
+    ['x-amz-server-side-encryption-customer-key-md5', always],
+    ['x-amz-copy-source-server-side-encryption-customer-algorithm', always],
+    ['x-amz-copy-source-server-side-encryption-customer-key', always],
+    ['x-amz-copy-source-server-side-encryption-customer-key-md5', always],
+    ['x-amz-if-match-last-modified-time', exceptOfDeletion],
+    ['x-amz-if-match-size', exceptOfDeletion],
+    ['x-amz-website-redirect-location', always],
+    ['x-amz-write-offset-bytes', always],
+    ['x-amz-mfa', always],
+  ]);
 
 /** Throws `Refusal` NotImplemented or MethodNotAllowed. Of headers, see `refuseUnimplemented`. */
 export function findOperation(request: S3Request): Operation {
@@ -185,11 +268,11 @@ function fits(route: Route, request: S3Request): boolean {
 }
 
 function refuseOthers(request: S3Request, route: Route): void {
-  for (const [name, value] of request.query) {
-    if (subresources.has(name) && !route.query?.includes(name)) {
-      throw new Refusal('NotImplemented', { fields: { Parameter: name } });
-    }
-    if (name === 'versionId' && value !== 'null') {
+  const { query, also, operation } = route;
+  const takesVersion = operation.versionAction !== undefined || operation.takesVersion === true;
+  for (const [name] of request.query) {
+    const isTaken = query?.includes(name) || also?.includes(name);
+    if (name === 'versionId' ? !takesVersion : subresources.has(name) && !isTaken) {
       throw new Refusal('NotImplemented', { fields: { Parameter: name } });
     }
   }
@@ -203,7 +286,7 @@ export function refuseUnimplemented(request: S3Request): void {
   for (const name in request.headers) {
     if (!name.startsWith('x-amz-')) continue;
     const isUnimplemented = unimplementedHeaders.get(name);
-    if (isUnimplemented?.(String(request.headers[name]))) {
+    if (isUnimplemented?.(String(request.headers[name]), request)) {
       throw new Refusal('NotImplemented', { fields: { Header: name } });
     }
   }
@@ -211,4 +294,8 @@ export function refuseUnimplemented(request: S3Request): void {
 
 function always(): boolean {
   return true;
+}
+
+function exceptOfDeletion(_value: string, { method, key }: S3Request): boolean {
+  return method !== 'DELETE' || key === null;
 }

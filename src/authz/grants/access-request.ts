@@ -21,6 +21,8 @@ export interface AccessRequest {
   readonly key: string | null;
   /** The prefix that a listing shows, '' for all; null where the action is no listing. */
   readonly listPrefix: string | null;
+  /** Does what lets everybody in not let in who asks? S3's RestrictPublicBuckets. */
+  readonly isShutOut?: boolean;
   readonly facts: RequestFacts;
 }
 

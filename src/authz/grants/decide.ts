@@ -4,7 +4,15 @@
 import type { AccessRequest } from './access-request.ts';
 import type { Action } from './actions.ts';
 import type { GrantIndex } from './grant-index.ts';
-import { failedCondition, fullName, type Rule, type Verdict, verdictOf } from './rule.ts';
+import { isPublic } from './policy.ts';
+import {
+  failedCondition,
+  fullName,
+  isForAnyone,
+  type Rule,
+  type Verdict,
+  verdictOf,
+} from './rule.ts';
 
 export interface Decision {
   allowed: boolean;
@@ -43,7 +51,7 @@ export function decideAccess(
   if (own === noData || own === notPublic) return own;
   const found: Weighed = { denied: null, allowed: null, mayDeny: false, mayAllow: false };
   if (!own || !grantActions.has(request.action)) weigh(index.propose(request), request, found);
-  if (!own || !policyActions.has(request.action)) weigh(policy, request, found);
+  if (!own || !policyActions.has(request.action)) weigh(countedOf(policy, request), request, found);
   const { denied, allowed, mayDeny, mayAllow } = found;
   if (denied) return decision(false, fullName(denied), 'a rule denies it');
   const isAllowed = own?.allowed === true || allowed !== null;
@@ -84,6 +92,11 @@ export function explainAccess(
   return { decision: decideAccess(index, request, policy), considered };
 }
 
+/** As on S3, a policy that lets everybody in lets in no other either whom it is not to let in. */
+function countedOf(policy: readonly Rule[], { isShutOut }: AccessRequest): readonly Rule[] {
+  return isShutOut && isPublic(policy) ? policy.filter(({ effect }) => effect === 'deny') : policy;
+}
+
 interface Weighed {
   denied: Rule | null;
   allowed: Rule | null;
@@ -96,6 +109,7 @@ function weigh(rules: readonly Rule[], request: AccessRequest, found: Weighed): 
   for (const rule of rules) {
     const denies = rule.effect === 'deny';
     if (denies ? found.denied : found.allowed) continue;
+    if (!denies && request.isShutOut && isForAnyone(rule)) continue;
     const verdict = verdictOf(rule, request);
     if (verdict === 'applies') {
       if (denies) found.denied = rule;
@@ -129,11 +143,20 @@ const publicActions: ReadonlySet<Action> = new Set<Action>([
   's3:GetBucketLocation',
   's3:ListBucket',
   's3:ListBucketMultipartUploads',
+  's3:ListBucketVersions',
   's3:GetObject',
+  's3:GetObjectAttributes',
   's3:GetObjectTagging',
+  's3:GetObjectVersion',
+  's3:GetObjectVersionAttributes',
+  's3:GetObjectVersionTagging',
   's3:PutObject',
   's3:PutObjectTagging',
+  's3:PutObjectVersionTagging',
   's3:DeleteObject',
+  's3:DeleteObjectTagging',
+  's3:DeleteObjectVersion',
+  's3:DeleteObjectVersionTagging',
   's3:AbortMultipartUpload',
   's3:ListMultipartUploadParts',
 ]);

@@ -19,6 +19,7 @@ import type { Bucket } from '../../catalog/buckets.ts';
 import { Refusal } from '../../core/errors.ts';
 import { policyOf } from '../access.ts';
 import { lookUpBucket } from '../bucket-lookup.ts';
+import { isShutOut } from '../public-access.ts';
 import { refusePrincipal } from './principal-routes.ts';
 import { administers, type Reach, reachOf, requestOf } from './rights.ts';
 import type { Call, NativeRoute } from './route.ts';
@@ -189,8 +190,9 @@ async function requestFor(
     throw new Refusal('AccessDenied', { message });
   }
   const listPrefix = isList ? rest : null;
+  const who = isAnonymous ? null : principal;
   const request: AccessRequest = {
-    ...{ who: isAnonymous ? null : principal, subjects, action, tenant },
+    ...{ who, subjects, action, tenant, isShutOut: isShutOut(found?.bucket, who) },
     ...{ bucket: found?.name ?? null, owner: found?.bucket?.owner ?? null },
     ...{ key: level === 'object' ? rest : null, listPrefix },
     facts: factsFor(call, question, listPrefix),

@@ -8,18 +8,22 @@ import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { decodeManifest } from '../../core/manifest.ts';
 import type { ChecksumAlgorithm } from '../../tiering/checksums.ts';
 import type { ObjectDescription } from '../../tiering/object-writer.ts';
+import { checkWrittenAcl } from '../acl.ts';
+import { madeHeaders } from '../asked-version.ts';
 import { checksumElement, parseAlgorithm } from '../checksum-headers.ts';
 import { decideConditions } from '../conditional.ts';
-import type { Context, Reply } from '../context.ts';
+import type { Committed, Context, Reply } from '../context.ts';
 import {
   type CopySource,
   checkCopyBytes,
   digestRuns,
   findCopySource,
   reserveCopy,
+  sourceHeaders,
 } from '../copy-source.ts';
 import { moveData } from '../move-data.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
+import { readLock } from '../object-lock.ts';
 import { noTags, readTags, replacesTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
@@ -38,10 +42,13 @@ export const copyObject: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
+  checkWrittenAcl(context);
+  const lock = await readLock(context);
   const storageClass = readClass(context.request);
   const keepsTags = !replacesTags(context.request);
   const source = await findCopySource(context, { keepsTags });
   const wanted = readWanted(context, source, keepsTags);
+  Object.assign(wanted.attributes, lock);
   const { sizeBytes } = source.version;
   context.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
@@ -51,12 +58,15 @@ async function run(context: Context): Promise<Reply> {
   const made = { ...wanted, storageClass, conditions };
   const copied = await (isNear ? share : move)(context, source, made);
   const { checksum } = copied.attributes;
-  return xmlReply('CopyObjectResult', {
-    LastModified: s3Time(copied.timeMs),
+  const { timeMs, version } = copied.committed;
+  const reply = xmlReply('CopyObjectResult', {
+    LastModified: s3Time(timeMs),
     ETag: quoted(copied.etag),
     ChecksumType: checksum?.type,
     ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
   });
+  Object.assign(reply.headers, madeHeaders(version?.versionId), sourceHeaders(source));
+  return reply;
 }
 
 /** What the copy is to be. */
@@ -72,7 +82,7 @@ interface Wanted {
 interface Copied {
   attributes: Attributes;
   etag: string;
-  timeMs: number;
+  committed: Committed;
 }
 
 /** The copy as a row of its own that shares the source's extents. */
@@ -82,10 +92,11 @@ async function share(context: Context, source: CopySource, wanted: Wanted): Prom
   const { attributes, algorithm, storageClass, conditions } = wanted;
   if (algorithm && attributes.checksum?.algorithm !== algorithm) {
     const { checksum } = await digestRuns(context, decodeManifest(version.manifest), algorithm);
+    delete attributes.partChecksums;
     if (checksum) attributes.checksum = { algorithm, value: checksum, type: 'FULL_OBJECT' };
   }
   const { sizeBytes, etag, sha256 } = version;
-  const { timeMs } = await context.commit(
+  const committed = await context.commit(
     {
       kind: 'copyObject',
       bucketId: bucket.id,
@@ -110,7 +121,7 @@ async function share(context: Context, source: CopySource, wanted: Wanted): Prom
       class: storageClass,
     },
   );
-  return { attributes, etag, timeMs };
+  return { attributes, etag, committed };
 }
 
 /**
@@ -130,6 +141,7 @@ async function move(context: Context, source: CopySource, wanted: Wanted): Promi
     open: () => openSink(context, { sizeBytes, checksum: algorithm }),
     describe: (digests) => {
       delete attributes.partBytes;
+      delete attributes.partChecksums;
       delete attributes.checksum;
       if (algorithm && digests.checksum) {
         const value = digests.checksum.toString('base64');
@@ -139,8 +151,8 @@ async function move(context: Context, source: CopySource, wanted: Wanted): Promi
       return description;
     },
     commit: async (written) => {
-      const { timeMs } = await commitObject(context, written, description, conditions);
-      return { attributes, etag: description.etag, timeMs };
+      const committed = await commitObject(context, written, description, conditions);
+      return { attributes, etag: description.etag, committed };
     },
   });
 }
@@ -154,12 +166,14 @@ function readWanted(
   const { request } = context;
   const replaces = parseDirective(header(request, 'x-amz-metadata-directive'));
   const isChanged = replaces || !keepsTags;
-  if (!isChanged && version.bucketId === context.bucket.id && version.key === context.key) {
+  const isSame = version.bucketId === context.bucket.id && version.key === context.key;
+  if (!isChanged && isSame && !isOlder(context)) {
     const message =
       "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.";
     throw new Refusal('InvalidRequest', { message });
   }
-  const kept = JSON.parse(version.attributes) as Attributes;
+  // A copy is locked as it itself is asked to be.
+  const { retention: _, legalHold: _2, ...kept } = JSON.parse(version.attributes) as Attributes;
   const asked = header(request, 'x-amz-checksum-algorithm') ?? kept.checksum?.algorithm;
   const attributes = replaces ? { ...kept, ...readAttributes(request) } : kept;
   if (!keepsTags) {
@@ -170,6 +184,11 @@ function readWanted(
     attributes,
     algorithm: asked === undefined ? null : parseAlgorithm(asked, 'x-amz-checksum-algorithm'),
   };
+}
+
+/** A version that is named is brought back by a copy onto its own key. */
+function isOlder({ source, bucket }: Context): boolean {
+  return source.versionId !== undefined && bucket.versioning !== 'Unversioned';
 }
 
 function parseDirective(text: string | undefined): boolean {

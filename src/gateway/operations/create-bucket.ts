@@ -1,8 +1,9 @@
 // CreateBucket. Creating one's own bucket again succeeds, as in S3's us-east-1, unless it is asked
 // for in another store: a bucket's bytes stay in the store that it was made in.
-import { findBucket } from '../../catalog/buckets.ts';
+import { type CreateBucket, findBucket } from '../../catalog/buckets.ts';
 import { findDefaultStore } from '../../catalog/stores.ts';
-import { Refusal } from '../../core/errors.ts';
+import { invalidArgument, Refusal } from '../../core/errors.ts';
+import { checkNewBucketAcl, readOwnership } from '../acl.ts';
 import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
@@ -31,19 +32,43 @@ async function run(context: Context): Promise<Reply> {
   const { read, stores } = context.rooms;
   const asked = header(context.request, storeHeader);
   const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));
+  const kept = await readKept(context);
   const result = await context.tryCommit(
-    { kind: 'createBucket', tenant, name, owner, store },
-    { change: { store: stores.nameOf(store) } },
+    { kind: 'createBucket', tenant, name, owner, store, ...kept },
+    { change: { store: stores.nameOf(store), ...kept } },
   );
   let made: number | undefined = store;
   if (!result.ok) {
     const isOwn = result.code === 'BucketAlreadyOwnedByYou';
-    made = isOwn ? (await findBucket(read, tenant, name))?.store : undefined;
-    if (made === undefined || (asked !== undefined && made !== store)) {
+    const found = isOwn ? await findBucket(read, tenant, name) : undefined;
+    made = found?.store;
+    const lacksLock = kept.objectLock && !found?.objectLock;
+    if (made === undefined || lacksLock || (asked !== undefined && made !== store)) {
       throw new Refusal(result.code, { fields: { BucketName: name } });
     }
   }
   return emptyReply(200, { location: `/${name}`, [storeHeader]: stores.nameOf(made) });
+}
+
+const lockHeader = 'x-amz-bucket-object-lock-enabled';
+const ownershipHeader = 'x-amz-object-ownership';
+
+/**
+ * What the headers say of the bucket besides its place. Who asks for more than a bucket needs the
+ * rights to that too, as on S3.
+ */
+async function readKept(context: Context): Promise<Pick<CreateBucket, 'objectLock' | 'ownership'>> {
+  const { request } = context;
+  const lock = header(request, lockHeader)?.toLowerCase() ?? 'false';
+  const named = header(request, ownershipHeader);
+  const ownership = named === undefined ? null : readOwnership(named, ownershipHeader);
+  checkNewBucketAcl(request, ownership);
+  if (named !== undefined) await context.authorize('s3:PutBucketOwnershipControls');
+  if (lock === 'true') {
+    await context.authorize('s3:PutBucketVersioning');
+    await context.authorize('s3:PutBucketObjectLockConfiguration');
+  } else if (lock !== 'false') throw invalidArgument(lockHeader, lock);
+  return { ...(lock === 'true' && { objectLock: true }), ...(ownership && { ownership }) };
 }
 
 function checkConfiguration(body: Buffer, region: string): void {

@@ -1,7 +1,9 @@
 // CreateMultipartUpload.
 import { newUploadId } from '../../core/ids.ts';
+import { checkWrittenAcl } from '../acl.ts';
 import type { Context, Reply } from '../context.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
+import { readLock } from '../object-lock.ts';
 import { readTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
@@ -22,6 +24,8 @@ async function run(context: Context): Promise<Reply> {
   const checksum = readUploadChecksum(request);
   const attributes: UploadAttributes = { object: readAttributes(request), checksum };
   if (context.tags.length > 0) attributes.object.tags = context.tags;
+  checkWrittenAcl(context);
+  Object.assign(attributes.object, await readLock(context));
   const storageClass = readClass(request);
   context.checkWritten({ storageClass, sizeBytes: 0 });
   const id = newUploadId();

@@ -2,7 +2,7 @@
 // can still replace it (authz/grants/decide.ts), so `x-amz-confirm-remove-self-bucket-access` has
 // nothing to confirm.
 import { recordedChange } from '../../audit/recorded-change.ts';
-import { parsePolicy } from '../../authz/grants/policy.ts';
+import { isPublic, parsePolicy } from '../../authz/grants/policy.ts';
 import { Refusal } from '../../core/errors.ts';
 import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
@@ -26,7 +26,8 @@ async function run(context: Context): Promise<Reply> {
   const { bucket } = context;
   const text = await receiveSmall(context, bodyBytesMax);
   if (text.length === 0) throw new Refusal('MissingRequestBodyError');
-  parsePolicy(text, bucket);
+  const isRefused = isPublic(parsePolicy(text, bucket)) && bucket.publicAccess?.blockPublicPolicy;
+  if (isRefused) throw new Refusal('AccessDenied', { message: publicRefused });
   const policy = text.toString('utf8');
   await context.commit(
     { kind: 'putBucketPolicy', bucketId: bucket.id, policy },
@@ -34,6 +35,9 @@ async function run(context: Context): Promise<Reply> {
   );
   return emptyReply(204);
 }
+
+const publicRefused =
+  'Access Denied: the PublicAccessBlock of the bucket refuses policies that let everybody in.';
 
 /** As on S3: whatever rules say, a policy is the business of the bucket's own tenant. */
 export function refuseOtherTenants({ bucket, tenant, request }: Context): void {

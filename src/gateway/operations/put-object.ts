@@ -14,10 +14,13 @@ import type {
   WriteOptions,
   WrittenObject,
 } from '../../tiering/object-writer.ts';
+import { checkWrittenAcl } from '../acl.ts';
+import { madeHeaders } from '../asked-version.ts';
 import { declaredBodyBytes, receiveObject } from '../body.ts';
 import { createsOnly, decideConditions } from '../conditional.ts';
-import type { Context, Reply } from '../context.ts';
+import type { Committed, Context, Reply } from '../context.ts';
 import { checksumHeaders, readAttributes, readClass } from '../object-attributes.ts';
+import { readLockOfBody } from '../object-lock.ts';
 import { readTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply, quoted } from '../replies.ts';
@@ -36,6 +39,8 @@ export const putObject: Operation = {
 async function run(context: Context): Promise<Reply> {
   const attributes: Attributes = readAttributes(context.request);
   if (context.tags.length > 0) attributes.tags = context.tags;
+  checkWrittenAcl(context);
+  Object.assign(attributes, await readLockOfBody(context));
   const storageClass = readClass(context.request);
   const sizeBytes = declaredBodyBytes(context.request, singlePutBytesMax);
   context.checkWritten({ storageClass, sizeBytes });
@@ -43,6 +48,7 @@ async function run(context: Context): Promise<Reply> {
   const conditions = await decideConditions(context);
   await checkEarly(context, conditions);
   let description: ObjectDescription;
+  let versionId: string | null | undefined;
   const { md5 } = await receiveObject(context, {
     bodyBytesMax: singlePutBytesMax,
     fallback: null,
@@ -52,9 +58,16 @@ async function run(context: Context): Promise<Reply> {
       description = describeObject(context, digests, { storageClass, attributes, conditions });
       return description;
     },
-    commit: (written) => commitObject(context, written, description, conditions),
+    commit: async (written) => {
+      const { version } = await commitObject(context, written, description, conditions);
+      versionId = version?.versionId;
+    },
   });
-  return emptyReply(200, { etag: quoted(md5.toString('hex')), ...checksumHeaders(attributes) });
+  return emptyReply(200, {
+    etag: quoted(md5.toString('hex')),
+    ...checksumHeaders(attributes),
+    ...madeHeaders(versionId),
+  });
 }
 
 /**
@@ -93,7 +106,7 @@ export async function commitObject(
   written: WrittenObject,
   description: ObjectDescription,
   conditions: WriteConditions,
-): Promise<{ timeMs: number }> {
+): Promise<Committed> {
   const { bucket, key } = context;
   const { sizeBytes, sha256 } = written;
   const { etag, owner, attributes } = description;

@@ -1,0 +1,25 @@
+// GetBucketOwnershipControls. As on S3, a new bucket has them, and says BucketOwnerEnforced.
+import { Refusal } from '../../core/errors.ts';
+import { noControls } from '../acl.ts';
+import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
+import { xmlReply } from '../replies.ts';
+
+export const getBucketOwnershipControls: Operation = {
+  name: 'GetBucketOwnershipControls',
+  action: 's3:GetBucketOwnershipControls',
+  resource: 'bucket',
+  price: 'get',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run({ bucket, askedName }: Context): Promise<Reply> {
+  const { ownership } = bucket;
+  if (ownership === noControls) {
+    const fields = { BucketName: askedName };
+    throw new Refusal('OwnershipControlsNotFoundError', { fields });
+  }
+  const rule = { ObjectOwnership: ownership ?? 'BucketOwnerEnforced' };
+  return xmlReply('OwnershipControls', { Rule: rule });
+}

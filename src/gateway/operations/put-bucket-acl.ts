@@ -1,0 +1,30 @@
+// PutBucketAcl: takes the one list that every bucket has, where its ownership controls allow lists.
+
+import { Refusal } from '../../core/errors.ts';
+import { checkReach, readAcl } from '../acl.ts';
+import { receiveSmall } from '../body.ts';
+import type { Context, Reply } from '../context.ts';
+import { demandDigest } from '../demanded-digest.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+
+const bodyBytesMax = 64 * 1024;
+
+export const putBucketAcl: Operation = {
+  name: 'PutBucketAcl',
+  action: 's3:PutBucketAcl',
+  resource: 'bucket',
+  price: 'put',
+  bodyBytesMax,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const body = await receiveSmall(context, bodyBytesMax);
+  if (body.length > 0) demandDigest(context);
+  const reach = readAcl(context, body);
+  // Of a bucket that allows none, S3 refuses each.
+  if (context.bucket.ownership === null) throw new Refusal('AccessControlListNotSupported');
+  checkReach(context.bucket, reach);
+  return emptyReply(200);
+}

@@ -1,0 +1,28 @@
+// PutBucketOwnershipControls: may the bucket and its objects be given ACLs (acl.ts)?
+import { recordedChange } from '../../audit/recorded-change.ts';
+import { parseOwnership } from '../acl.ts';
+import type { Context, Reply } from '../context.ts';
+import { receiveDocument } from '../demanded-digest.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+
+const bodyBytesMax = 64 * 1024;
+
+export const putBucketOwnershipControls: Operation = {
+  name: 'PutBucketOwnershipControls',
+  action: 's3:PutBucketOwnershipControls',
+  resource: 'bucket',
+  price: 'put',
+  bodyBytesMax,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const ownership = parseOwnership(await receiveDocument(context, bodyBytesMax));
+  const { id: bucketId } = context.bucket;
+  await context.commit(
+    { kind: 'putBucketSetting', bucketId, name: 'ownership', document: ownership },
+    { change: recordedChange({ ownership: ownership ?? 'BucketOwnerEnforced' }) },
+  );
+  return emptyReply(200);
+}

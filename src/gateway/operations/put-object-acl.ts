@@ -1,0 +1,28 @@
+// PutObjectAcl: takes the one list that every object has.
+import { checkReach, readAcl } from '../acl.ts';
+import { findAsked, versionHeaders } from '../asked-version.ts';
+import { receiveSmall } from '../body.ts';
+import type { Context, Reply } from '../context.ts';
+import { demandDigest } from '../demanded-digest.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+
+const bodyBytesMax = 64 * 1024;
+
+export const putObjectAcl: Operation = {
+  name: 'PutObjectAcl',
+  action: 's3:PutObjectAcl',
+  versionAction: 's3:PutObjectVersionAcl',
+  resource: 'object',
+  price: 'put',
+  bodyBytesMax,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const body = await receiveSmall(context, bodyBytesMax);
+  if (body.length > 0) demandDigest(context);
+  checkReach(context.bucket, readAcl(context, body));
+  const version = await findAsked(context);
+  return emptyReply(200, versionHeaders(context.bucket, version));
+}

@@ -1,0 +1,34 @@
+// PutObjectLegalHold: a hold has no end but the one that it is given here.
+import { recordedChange } from '../../audit/recorded-change.ts';
+import { findAsked } from '../asked-version.ts';
+import type { Context, Reply } from '../context.ts';
+import { receiveDocument } from '../demanded-digest.ts';
+import { demandObjectLock } from '../object-lock.ts';
+import { parseLegalHold } from '../object-lock-xml.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+
+const bodyBytesMax = 64 * 1024;
+
+export const putObjectLegalHold: Operation = {
+  name: 'PutObjectLegalHold',
+  action: 's3:PutObjectLegalHold',
+  takesVersion: true,
+  resource: 'object',
+  price: 'put',
+  bodyBytesMax,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  demandObjectLock(context);
+  const legalHold = parseLegalHold(await receiveDocument(context, bodyBytesMax));
+  await findAsked(context);
+  const { bucket, key, versionId } = context;
+  const place = { bucketId: bucket.id, key, versionId };
+  await context.commit(
+    { kind: 'amendVersion', ...place, amendment: { legalHold } },
+    { change: recordedChange({ legalHold }) },
+  );
+  return emptyReply(200);
+}

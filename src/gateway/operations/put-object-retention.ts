@@ -1,0 +1,43 @@
+// PutObjectRetention: sets, lengthens or, where that is allowed, shortens or ends the retention of a
+// version.
+import { recordedChange } from '../../audit/recorded-change.ts';
+import { findAsked } from '../asked-version.ts';
+import type { Context, Reply } from '../context.ts';
+import { receiveDocument } from '../demanded-digest.ts';
+import { bypassesGovernance, demandObjectLock, shownRetention } from '../object-lock.ts';
+import { parseRetention } from '../object-lock-xml.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+
+const bodyBytesMax = 64 * 1024;
+
+export const putObjectRetention: Operation = {
+  name: 'PutObjectRetention',
+  action: 's3:PutObjectRetention',
+  takesVersion: true,
+  resource: 'object',
+  price: 'put',
+  bodyBytesMax,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  demandObjectLock(context);
+  const retention = parseRetention(await receiveDocument(context, bodyBytesMax));
+  await findAsked(context);
+  const { bucket, key, versionId } = context;
+  const bypassGovernance = await bypassesGovernance(context);
+  const told = { retention: retention && shownRetention(retention), bypassGovernance };
+  await context.commit(
+    {
+      kind: 'amendVersion',
+      bucketId: bucket.id,
+      key,
+      versionId,
+      amendment: { retention },
+      bypassGovernance,
+    },
+    { change: recordedChange(told) },
+  );
+  return emptyReply(200);
+}
