@@ -224,6 +224,13 @@ export const settings = {
     default: '1h',
     parse: parseDuration,
   }),
+  lifecycleDayMs: setting({
+    key: 'lifecycleDay',
+    placeholder: 'DURATION',
+    description: 'how long a day lasts for lifecycle rules, 1s to 24h; shorter only for tests',
+    default: '24h',
+    parse: parseLifecycleDay,
+  }),
   inlineBytes: setting({
     key: 'inlineBytes',
     placeholder: 'SIZE',
@@ -317,6 +324,12 @@ function atLeast(parse: (value: string) => number, min: number, shown: string) {
 function parseInlineBytes(value: string): number {
   const parsed = parseSize(value);
   if (parsed > inlineBytesMax) throw new Error(`must be at most ${inlineBytesMax}`);
+  return parsed;
+}
+
+function parseLifecycleDay(value: string): number {
+  const parsed = parseDuration(value);
+  if (parsed < 1000 || parsed > 86_400_000) throw new Error('must be 1s to 24h');
   return parsed;
 }
 

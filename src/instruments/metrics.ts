@@ -17,6 +17,12 @@ export class Metrics {
     labelNames: ['meter', 'window'],
     registers: [this.#registry],
   });
+  readonly #lifecycleEnds = new Counter({
+    name: 'bursar_lifecycle_ends_total',
+    help: 'Versions and uploads that lifecycle rules ended, since the start.',
+    labelNames: ['kind'],
+    registers: [this.#registry],
+  });
 
   /** `open`: how many reservations there are, asked when somebody reads. */
   constructor({ open }: { open: () => number }) {
@@ -71,6 +77,11 @@ export class Metrics {
 
   countRefusal(meter: string, window: string): void {
     this.#refusals.inc({ meter, window });
+  }
+
+  /** `kind`: current versions, noncurrent ones, or uploads. */
+  countLifecycleEnds(kind: string, count: number): void {
+    this.#lifecycleEnds.inc({ kind }, count);
   }
 
   get contentType(): string {

@@ -1,0 +1,208 @@
+// What lifecycle rules say is due, of rows of the catalog: asked while a bucket is walked through, to
+// find it, and again in the transaction that ends it, of the row as it is then. Invariants: what object
+// lock holds is not due; a step of a walk is a bounded read, also where one key has a million
+// versions.
+import type { Reader } from '../core/database.ts';
+import { textSuccessor } from '../core/text-order.ts';
+import type { Bucket } from './buckets.ts';
+import { type Lifecycle, type LifecycleRule, type LifecycleVersion, versionOf } from './lifecycle.ts';
+import { type Lock, mayEnd } from './object-lock.ts';
+import type { Version } from './versions.ts';
+
+/** By what they find; in an order in which a pass leaves nothing that it could have ended. */
+export const lifecycleWalks = ['noncurrent', 'current', 'uploads'] as const;
+export type LifecycleWalk = (typeof lifecycleWalks)[number];
+
+/** Names a row: a version, or an upload. */
+export type LifecyclePlace = { key: string; seq: number } | { key: string; uploadId: string };
+
+/** What decides. `dayMs`: the length of a day, milliseconds. */
+export interface LifecycleTerms {
+  bucket: Pick<Bucket, 'id' | 'versioning'>;
+  rules: Lifecycle;
+  timeMs: number;
+  dayMs: number;
+}
+
+export type WalkedVersion = Pick<
+  Version,
+  'key' | 'seq' | 'sizeBytes' | 'createdMs' | 'attributes' | 'isMarker' | 'supersededMs'
+>;
+
+/** Where a walk is: behind `after`, among the keys with a prefix. */
+export interface WalkStep {
+  walk: LifecycleWalk;
+  prefix: string;
+  after: LifecyclePlace | null;
+  max: number;
+}
+
+export interface WalkedSlice {
+  /** Of up to `max` rows those that are due. */
+  due: LifecyclePlace[];
+  /** null: there are no more. */
+  last: LifecyclePlace | null;
+}
+
+/** The rules that a walk looks for. */
+export function rulesOf(rules: Lifecycle, walk: LifecycleWalk): readonly LifecycleRule[] {
+  switch (walk) {
+    case 'noncurrent':
+      return rules.noncurrent;
+    case 'current':
+      return rules.expiring;
+    case 'uploads':
+      return rules.aborting;
+  }
+}
+
+/** The next bucket with rules, in order of id. */
+export async function findLifecycleBucket(
+  read: Reader,
+  afterId: number,
+): Promise<number | undefined> {
+  const row = await read.get<{ id: number }>(
+    `SELECT bucket_id AS id FROM bucket_settings WHERE bucket_id > ? AND name = 'lifecycle'
+       ORDER BY bucket_id LIMIT 1`,
+    afterId,
+  );
+  return row?.id;
+}
+
+/** The id of the rule by which a version is due to end now; null: by none. */
+export async function findDueRule(
+  read: Reader,
+  terms: LifecycleTerms,
+  row: WalkedVersion,
+): Promise<string | null> {
+  const { rules, timeMs, dayMs, bucket } = terms;
+  const version = versionOf(row);
+  if (row.supersededMs !== null) return findNoncurrentRule(read, terms, row, version);
+  const due = row.isMarker
+    ? rules.markerExpirationOf(version, dayMs)
+    : rules.expirationOf(version, dayMs);
+  if (!due || due.dueMs > timeMs) return null;
+  if (row.isMarker) return (await isAlone(read, bucket.id, row.key)) ? due.ruleId : null;
+  return bucket.versioning === 'Enabled' || isUnlocked(row, timeMs) ? due.ruleId : null;
+}
+
+async function findNoncurrentRule(
+  read: Reader,
+  { rules, timeMs, dayMs, bucket }: LifecycleTerms,
+  row: WalkedVersion,
+  version: LifecycleVersion,
+): Promise<string | null> {
+  const all = rules.noncurrentExpirationsOf(version, row.supersededMs ?? 0, dayMs);
+  for (const { ruleId, dueMs, newerVersions } of all) {
+    if (dueMs > timeMs || !isUnlocked(row, timeMs)) continue;
+    const isOverMany =
+      newerVersions === 0 || (await hasNewer(read, bucket.id, row, newerVersions));
+    if (isOverMany) return ruleId;
+  }
+  return null;
+}
+
+function isUnlocked({ attributes }: WalkedVersion, timeMs: number): boolean {
+  return mayEnd(JSON.parse(attributes) as Lock, { timeMs, bypassGovernance: false });
+}
+
+async function isAlone(read: Reader, bucketId: number, key: string): Promise<boolean> {
+  const sql = 'SELECT 1 FROM noncurrent_versions WHERE bucket_id = ? AND key = ? LIMIT 1';
+  return (await read.get(sql, bucketId, key)) === undefined;
+}
+
+/** Has the key so many noncurrent versions that are newer than this one? */
+async function hasNewer(
+  read: Reader,
+  bucketId: number,
+  { key, seq }: { key: string; seq: number },
+  count: number,
+): Promise<boolean> {
+  const row = await read.get(
+    `SELECT 1 FROM noncurrent_versions WHERE bucket_id = ? AND key = ? AND seq > ?
+       LIMIT 1 OFFSET ?`,
+    ...[bucketId, key, seq, count - 1],
+  );
+  return row !== undefined;
+}
+
+/** One step of a walk through a bucket. Rows are taken as they are: who ends something verifies it. */
+export async function findDue(
+  read: Reader,
+  terms: LifecycleTerms,
+  step: WalkStep,
+): Promise<WalkedSlice> {
+  if (step.walk === 'uploads') return findDueUploads(read, terms, step);
+  const rows = await (step.walk === 'current' ? readCurrent : readNoncurrent)(read, terms, step);
+  const due: LifecyclePlace[] = [];
+  for (const row of rows) {
+    const { key, seq } = row;
+    if ((await findDueRule(read, terms, row)) !== null) due.push({ key, seq });
+  }
+  const last = rows.length < step.max ? undefined : rows.at(-1);
+  return { due, last: last ? { key: last.key, seq: last.seq } : null };
+}
+
+const walkedColumns = `key, seq, size AS sizeBytes, created_ms AS createdMs, attributes,
+  is_marker AS isMarker`;
+
+function readCurrent(
+  read: Reader,
+  { bucket }: LifecycleTerms,
+  { prefix, after, max }: WalkStep,
+): Promise<WalkedVersion[]> {
+  return read.all<WalkedVersion>(
+    `SELECT ${walkedColumns}, NULL AS supersededMs FROM versions
+       WHERE bucket_id = ? AND key ${after ? '>' : '>='} ? AND key < ? ORDER BY key LIMIT ?`,
+    ...[bucket.id, after?.key ?? prefix, endOf(prefix), max],
+  );
+}
+
+/** First the rest of the key that the step before ended in: its versions lie from the newest down. */
+async function readNoncurrent(
+  read: Reader,
+  { bucket }: LifecycleTerms,
+  { prefix, after, max }: WalkStep,
+): Promise<WalkedVersion[]> {
+  const select = `SELECT ${walkedColumns}, superseded_ms AS supersededMs
+    FROM noncurrent_versions WHERE bucket_id = ?`;
+  const rest =
+    after && 'seq' in after
+      ? await read.all<WalkedVersion>(
+          `${select} AND key = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
+          ...[bucket.id, after.key, after.seq, max],
+        )
+      : [];
+  if (rest.length === max) return rest;
+  const more = await read.all<WalkedVersion>(
+    `${select} AND key ${after ? '>' : '>='} ? AND key < ? ORDER BY key, seq DESC LIMIT ?`,
+    ...[bucket.id, after?.key ?? prefix, endOf(prefix), max - rest.length],
+  );
+  return [...rest, ...more];
+}
+
+async function findDueUploads(
+  read: Reader,
+  { bucket, rules, timeMs, dayMs }: LifecycleTerms,
+  { prefix, after, max }: WalkStep,
+): Promise<WalkedSlice> {
+  const uploadId = after && 'uploadId' in after ? after.uploadId : '';
+  const rows = await read.all<{ key: string; uploadId: string; createdMs: number }>(
+    `SELECT key, id AS uploadId, created_ms AS createdMs FROM uploads
+       WHERE bucket_id = ? AND (key, id) > (?, ?) AND key < ? AND completed IS NULL
+       ORDER BY key, id LIMIT ?`,
+    ...[bucket.id, after?.key ?? prefix, uploadId, endOf(prefix), max],
+  );
+  const due = rows.filter((row) => (rules.abortOf(row, dayMs)?.dueMs ?? Infinity) <= timeMs);
+  const last = rows.length < max ? undefined : rows.at(-1);
+  const placeOf = (row: { key: string; uploadId: string }): LifecyclePlace => ({
+    key: row.key,
+    uploadId: row.uploadId,
+  });
+  return { due: due.map(placeOf), last: last ? placeOf(last) : null };
+}
+
+/** Where the keys with a prefix end. SQLite orders every blob behind every text. */
+function endOf(prefix: string): string | Buffer {
+  return textSuccessor(prefix) ?? Buffer.of(0xff);
+}

@@ -1,0 +1,54 @@
+// One setting of buckets, read and parsed once: what answers to requests depend on is kept in memory,
+// also that a bucket has none. Who changes a setting has it forgotten before it answers.
+import type { Reader } from '../core/database.ts';
+import { readSetting, type StoredSetting } from './bucket-settings.ts';
+
+/** Far more than a gateway's working set; beyond it the cache begins again. */
+const bucketsMax = 10_000;
+/** Of the documents together, which take several times as much when they are parsed. */
+const documentsLengthMax = 8 * 1024 * 1024;
+
+export class SettingCache<T> {
+  readonly #read: Reader;
+  readonly #name: StoredSetting;
+  readonly #parse: (document: string) => T;
+  readonly #kept = new Map<number, T | null>();
+  #documentsLength = 0;
+  #changes = 0;
+
+  constructor(read: Reader, name: StoredSetting, parse: (document: string) => T) {
+    this.#read = read;
+    this.#name = name;
+    this.#parse = parse;
+  }
+
+  /** null: the bucket has none. A promise only where it is not in memory. */
+  find(bucketId: number): T | null | Promise<T | null> {
+    const kept = this.#kept.get(bucketId);
+    return kept === undefined ? this.#load(bucketId) : kept;
+  }
+
+  forget(bucketId: number): void {
+    this.#changes += 1;
+    this.#kept.delete(bucketId);
+  }
+
+  async #load(bucketId: number): Promise<T | null> {
+    const changes = this.#changes;
+    const document = await readSetting(this.#read, bucketId, this.#name);
+    const parsed = document === null ? null : this.#parse(document);
+    // What was read before a change that has been made meanwhile is not kept.
+    if (changes === this.#changes) this.#keep(bucketId, parsed, document?.length ?? 0);
+    return parsed;
+  }
+
+  #keep(bucketId: number, parsed: T | null, length: number): void {
+    const isFull = this.#kept.size >= bucketsMax || this.#documentsLength + length > documentsLengthMax;
+    if (isFull) {
+      this.#kept.clear();
+      this.#documentsLength = 0;
+    }
+    this.#kept.set(bucketId, parsed);
+    this.#documentsLength += length;
+  }
+}

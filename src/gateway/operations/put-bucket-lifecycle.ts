@@ -1,0 +1,61 @@
+// PutBucketLifecycleConfiguration: its rules, in the place of those that the bucket had.
+import { recordedChange } from '../../audit/recorded-change.ts';
+import {
+  type LifecycleConfig,
+  type TransitionMinimum,
+  transitionMinimums,
+} from '../../catalog/lifecycle.ts';
+import { invalidArgument, Refusal } from '../../core/errors.ts';
+import { lifecycleBodyBytesMax } from '../../core/limits.ts';
+import { receiveSmall } from '../body.ts';
+import type { Context, Reply } from '../context.ts';
+import { demandDigest } from '../demanded-digest.ts';
+import { parseLifecycle } from '../lifecycle-xml.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+import { header } from '../request.ts';
+
+export const putBucketLifecycle: Operation = {
+  name: 'PutBucketLifecycleConfiguration',
+  action: 's3:PutLifecycleConfiguration',
+  resource: 'bucket',
+  price: 'put',
+  bodyBytesMax: lifecycleBodyBytesMax,
+  run,
+};
+
+export const minimumHeader = 'x-amz-transition-default-minimum-object-size';
+
+async function run(context: Context): Promise<Reply> {
+  demandDigest(context);
+  const transitionMinimum = readMinimum(context);
+  const body = await receiveSmall(context, lifecycleBodyBytesMax);
+  if (body.length === 0) throw new Refusal('MissingRequestBodyError');
+  const config: LifecycleConfig = { rules: parseLifecycle(body), transitionMinimum };
+  await setLifecycle(context, config, 200);
+  return emptyReply(200, { [minimumHeader]: transitionMinimum });
+}
+
+/** `null`: the bucket has no rules from now on. */
+export async function setLifecycle(
+  context: Context,
+  config: LifecycleConfig | null,
+  status: number,
+): Promise<void> {
+  const { id: bucketId } = context.bucket;
+  const document = config && JSON.stringify(config);
+  await context.commit(
+    { kind: 'putBucketSetting', bucketId, name: 'lifecycle', document },
+    { status, change: recordedChange({ lifecycle: config }) },
+  );
+  context.rooms.lifecycle.follow(bucketId);
+}
+
+/** Throws `Refusal` InvalidArgument. */
+function readMinimum({ request }: Context): TransitionMinimum {
+  const asked = header(request, minimumHeader);
+  if (asked === undefined) return transitionMinimums[0];
+  const known = transitionMinimums.find((one) => one === asked);
+  if (!known) throw invalidArgument(minimumHeader, asked);
+  return known;
+}
