@@ -24,6 +24,7 @@ const table = {
     400,
     'The location constraint is not valid for this gateway.',
   ],
+  IllegalVersioningConfigurationException: [400, 'The Versioning element must be specified'],
   IncompleteBody: [400, 'You did not provide the number of bytes specified by Content-Length.'],
   InternalError: [500, 'We encountered an internal error. Please try again.'],
   InvalidAccessKeyId: [403, 'The access key ID you provided does not exist in our records.'],
@@ -88,6 +89,7 @@ const table = {
     'The public access block configuration was not found.',
   ],
   NoSuchLifecycleConfiguration: [404, 'The lifecycle configuration does not exist'],
+  NoSuchTagSet: [404, 'The TagSet does not exist'],
   NoSuchUpload: [
     404,
     'The specified multipart upload does not exist. It may have been aborted or completed.',

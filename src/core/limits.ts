@@ -17,6 +17,7 @@ export const partChecksumsBytesMax = 80_000;
 export const listKeysMax = 1000;
 export const deleteKeysMax = 1000;
 export const tagsMax = 10;
+export const bucketTagsMax = 50;
 export const tagKeyLengthMax = 128;
 export const tagValueLengthMax = 256;
 export const presignSecondsMax = 7 * 24 * 3600;

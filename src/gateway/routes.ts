@@ -9,16 +9,21 @@ import { createBucket } from './operations/create-bucket.ts';
 import { createMultipartUpload } from './operations/create-multipart-upload.ts';
 import { deleteBucket } from './operations/delete-bucket.ts';
 import { deleteBucketOwnershipControls } from './operations/delete-bucket-ownership-controls.ts';
+import { deleteBucketLifecycle } from './operations/delete-bucket-lifecycle.ts';
 import { deleteBucketPolicy } from './operations/delete-bucket-policy.ts';
+import { deleteBucketTagging } from './operations/delete-bucket-tagging.ts';
 import { deleteObject } from './operations/delete-object.ts';
 import { deleteObjectTagging } from './operations/delete-object-tagging.ts';
 import { deleteObjects } from './operations/delete-objects.ts';
 import { deletePublicAccessBlock } from './operations/delete-public-access-block.ts';
 import { getBucketAcl } from './operations/get-bucket-acl.ts';
+import { getBucketLifecycle } from './operations/get-bucket-lifecycle.ts';
 import { getBucketLocation } from './operations/get-bucket-location.ts';
 import { getBucketOwnershipControls } from './operations/get-bucket-ownership-controls.ts';
 import { getBucketPolicy } from './operations/get-bucket-policy.ts';
 import { getBucketPolicyStatus } from './operations/get-bucket-policy-status.ts';
+import { getBucketTagging } from './operations/get-bucket-tagging.ts';
+import { getBucketVersioning } from './operations/get-bucket-versioning.ts';
 import { getObject } from './operations/get-object.ts';
 import { getObjectAcl } from './operations/get-object-acl.ts';
 import { getObjectAttributes } from './operations/get-object-attributes.ts';
@@ -35,7 +40,10 @@ import { listObjects, listObjectsV2 } from './operations/list-objects.ts';
 import { listParts } from './operations/list-parts.ts';
 import { putBucketAcl } from './operations/put-bucket-acl.ts';
 import { putBucketOwnershipControls } from './operations/put-bucket-ownership-controls.ts';
+import { putBucketLifecycle } from './operations/put-bucket-lifecycle.ts';
 import { putBucketPolicy } from './operations/put-bucket-policy.ts';
+import { putBucketTagging } from './operations/put-bucket-tagging.ts';
+import { putBucketVersioning } from './operations/put-bucket-versioning.ts';
 import { putObject } from './operations/put-object.ts';
 import { putObjectAcl } from './operations/put-object-acl.ts';
 import { putObjectLegalHold } from './operations/put-object-legal-hold.ts';
@@ -81,9 +89,12 @@ const routes: readonly Route[] = [
     query: ['publicAccessBlock'],
     operation: getPublicAccessBlock,
   },
+  { method: 'GET', resource: 'bucket', query: ['lifecycle'], operation: getBucketLifecycle },
   { method: 'GET', resource: 'bucket', query: ['location'], operation: getBucketLocation },
   { method: 'GET', resource: 'bucket', query: ['policy'], operation: getBucketPolicy },
   { method: 'GET', resource: 'bucket', query: ['policyStatus'], operation: getBucketPolicyStatus },
+  { method: 'GET', resource: 'bucket', query: ['tagging'], operation: getBucketTagging },
+  { method: 'GET', resource: 'bucket', query: ['versioning'], operation: getBucketVersioning },
   { method: 'GET', resource: 'bucket', query: ['uploads'], operation: listMultipartUploads },
   { method: 'GET', resource: 'bucket', query: ['versions'], operation: listObjectVersions },
   { method: 'GET', resource: 'bucket', query: ['list-type=2'], operation: listObjectsV2 },
@@ -108,7 +119,10 @@ const routes: readonly Route[] = [
     query: ['publicAccessBlock'],
     operation: putPublicAccessBlock,
   },
+  { method: 'PUT', resource: 'bucket', query: ['lifecycle'], operation: putBucketLifecycle },
   { method: 'PUT', resource: 'bucket', query: ['policy'], operation: putBucketPolicy },
+  { method: 'PUT', resource: 'bucket', query: ['tagging'], operation: putBucketTagging },
+  { method: 'PUT', resource: 'bucket', query: ['versioning'], operation: putBucketVersioning },
   { method: 'PUT', resource: 'bucket', operation: createBucket },
   {
     method: 'DELETE',
@@ -122,7 +136,9 @@ const routes: readonly Route[] = [
     query: ['publicAccessBlock'],
     operation: deletePublicAccessBlock,
   },
+  { method: 'DELETE', resource: 'bucket', query: ['lifecycle'], operation: deleteBucketLifecycle },
   { method: 'DELETE', resource: 'bucket', query: ['policy'], operation: deleteBucketPolicy },
+  { method: 'DELETE', resource: 'bucket', query: ['tagging'], operation: deleteBucketTagging },
   { method: 'DELETE', resource: 'bucket', operation: deleteBucket },
   { method: 'POST', resource: 'bucket', query: ['delete'], operation: deleteObjects },
 

@@ -1,0 +1,23 @@
+// DeleteBucketTagging. Deleting those that are not there succeeds.
+import { recordedChange } from '../../audit/recorded-change.ts';
+import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+
+export const deleteBucketTagging: Operation = {
+  name: 'DeleteBucketTagging',
+  action: 's3:PutBucketTagging',
+  resource: 'bucket',
+  price: 'free',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const { id: bucketId } = context.bucket;
+  await context.commit(
+    { kind: 'putBucketSetting', bucketId, name: 'tagging', document: null },
+    { status: 204, change: recordedChange({ tags: null }) },
+  );
+  return emptyReply(204);
+}

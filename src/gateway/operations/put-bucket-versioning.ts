@@ -1,0 +1,47 @@
+// PutBucketVersioning. Deleting with MFA needs devices that nothing here knows: asking for it is not
+// implemented, and so is the header that brings a device's code.
+import { recordedChange } from '../../audit/recorded-change.ts';
+import { Refusal } from '../../core/errors.ts';
+import type { Context, Reply } from '../context.ts';
+import { receiveDocument } from '../demanded-digest.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+import { parseXml, textOf } from '../xml.ts';
+
+const bodyBytesMax = 64 * 1024;
+
+export const putBucketVersioning: Operation = {
+  name: 'PutBucketVersioning',
+  action: 's3:PutBucketVersioning',
+  resource: 'bucket',
+  price: 'put',
+  bodyBytesMax,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  const versioning = parseStatus(await receiveDocument(context, bodyBytesMax));
+  const { id: bucketId, objectLock } = context.bucket;
+  if (objectLock && versioning !== 'Enabled') {
+    const message = 'The bucket has object lock, so its versioning cannot be suspended.';
+    throw new Refusal('InvalidBucketState', { message });
+  }
+  await context.commit(
+    { kind: 'setVersioning', bucketId, versioning },
+    { change: recordedChange({ versioning }) },
+  );
+  return emptyReply(200);
+}
+
+function parseStatus(body: Buffer): 'Enabled' | 'Suspended' {
+  const configuration = parseXml(body, 'VersioningConfiguration');
+  const mfaDelete = textOf(configuration, 'MfaDelete');
+  if (mfaDelete === 'Enabled') {
+    throw new Refusal('NotImplemented', { fields: { Element: 'MfaDelete' } });
+  }
+  if (mfaDelete !== undefined && mfaDelete !== 'Disabled') throw new Refusal('MalformedXML');
+  const status = textOf(configuration, 'Status');
+  if (status === undefined) throw new Refusal('IllegalVersioningConfigurationException');
+  if (status !== 'Enabled' && status !== 'Suspended') throw new Refusal('MalformedXML');
+  return status;
+}
