@@ -51,9 +51,10 @@ def version(root, bucket, row) -> dict:
     manifest_mac = mac(derived["manifest"], "bursar/manifest/v1", *runs)
     sha256 = None if row["sha256"] is None else bytes.fromhex(row["sha256"])
     where = [bucket["tenant"], bucket["id"], bucket["name"], row["key"]]
-    when = [row["seq"], row["createdMs"]]
+    named = [row["seq"], row["versionId"], row["isMarker"]]
+    when = [row["supersededSeq"], row["supersededMs"], row["createdMs"]]
     what = [row["sizeBytes"], row["etag"], sha256, row["class"], row["owner"], row["attributes"]]
-    row_mac = mac(derived["row"], "bursar/row/v1", *where, *when, *what, manifest_mac)
+    row_mac = mac(derived["row"], "bursar/row/v1", *where, *named, *when, *what, manifest_mac)
     return {**row, "manifestMac": manifest_mac.hex(), "rowMac": row_mac.hex()}
 
 
@@ -78,6 +79,10 @@ run = "0193500fbb4a7000a1b2c3d4e5f60718" "01" "02" "0007" "00000005" "00000000" 
 plain = {
     "key": "run/2026/häufig \U0001f9ea.root",
     "seq": 4_294_967_298,
+    "versionId": None,
+    "isMarker": 0,
+    "supersededSeq": None,
+    "supersededMs": None,
     "sizeBytes": 5,
     "etag": "5d41402abc4b2a76b9719d911017c592",
     "sha256": hashlib.sha256(b"hello").hexdigest(),
@@ -97,6 +102,26 @@ composed = {
     "manifest": run * 2,
 }
 empty = {**plain, "sizeBytes": 0, "manifest": "", "attributes": "{}", "key": ""}
+kept = {
+    **plain,
+    "seq": 10,
+    "versionId": "8c3f0a5be1d2479680a1b2c3d4e5f607",
+    "supersededSeq": 4_294_967_299,
+    "supersededMs": 1_764_000_999_456,
+}
+marker = {
+    **plain,
+    "seq": 4_294_967_299,
+    "versionId": "f607182930415263748596a7b8c9dae0",
+    "isMarker": 1,
+    "sizeBytes": 0,
+    "etag": "",
+    "sha256": None,
+    "class": "",
+    "manifest": "",
+    "attributes": '{"headers":{},"metadata":{}}',
+    "createdMs": 1_764_000_999_456,
+}
 piece = {
     "uploadId": "q5yFJ8C1T2uXv0wZ3aBcDe",
     "number": 3,
@@ -118,13 +143,15 @@ begun = {
 }
 done = {**begun, "completed": '{"etag":"x-1","fingerprint":"","attributes":"{}"}'}
 
+rows = (plain, composed, empty, kept, marker)
+
 print(
     json.dumps(
         {
             "rootKey": root.hex(),
             "keys": {name: key.hex() for name, key in keys(root, bucket["tenant"]).items()},
             "bucket": bucket,
-            "versions": [version(root, bucket, row) for row in (plain, composed, empty)],
+            "versions": [version(root, bucket, row) for row in rows],
             "parts": [part(root, bucket, row) for row in (piece, {**piece, "checksum": None})],
             "uploads": [upload(root, bucket, row) for row in (begun, done)],
         },
