@@ -52,6 +52,7 @@ import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key
 import { StorePrices } from './store-prices.ts';
 import { chooseStores } from './store-settings.ts';
 import { startArchiver } from './wired-archive.ts';
+import { makeLifecycleWorker } from './wired-lifecycle.ts';
 import { announceRefusal, beginSigning } from './wired-log.ts';
 import { openSearch } from './wired-search.ts';
 import { startFoldTimer, startStorageTimer } from './wired-timers.ts';
@@ -130,10 +131,14 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
-  const given = { bookOf, publicUrl, log, witnesses };
+  const { journals } = opening;
+  const lifecycle = makeLifecycleWorker(config, { ...parts, journals, bookOf, log, metrics });
+  const given = { bookOf, publicUrl, log, witnesses, lifecycle };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   startSweeper(config, rooms, opening.stores, closers);
   closers.push(startStorageTimer(rooms), startFoldTimer(ledger));
+  closers.push(() => lifecycle.stop());
+  lifecycle.start();
   const usageRollUp = startRollUp(parts);
   const readPart = partReader(rooms.reader);
   const archiver = startArchiver(config, rooms, { folder, readPart });
@@ -301,6 +306,7 @@ type Books = Pick<
   | 'publicUrl'
   | 'log'
   | 'witnesses'
+  | 'lifecycle'
 >;
 
 function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {

@@ -11,6 +11,7 @@ import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { LifecycleWorker } from '../ledger/lifecycle-worker.ts';
 import type { DiskRoom } from '../quota/disk-room.ts';
 import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
@@ -56,6 +57,8 @@ export interface Rooms {
   /** The prices in force of a store, by its number. */
   bookOf(store: number): PriceBook;
   stores: StoreList;
+  /** Lifecycle rules, and who is told when they were set. */
+  lifecycle: Pick<LifecycleWorker, 'rules' | 'follow'>;
   /** What is asked of stores for no operation. */
   upkeep: BackendUpkeep;
   region: string;

@@ -21,6 +21,7 @@ import {
   reserveCopy,
   sourceHeaders,
 } from '../copy-source.ts';
+import { writtenExpiration } from '../lifecycle-headers.ts';
 import { moveData } from '../move-data.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
 import { readLock } from '../object-lock.ts';
@@ -55,8 +56,8 @@ async function run(context: Context): Promise<Reply> {
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const conditions = await decideConditions(context);
   const isNear = source.bucket.store === context.bucket.store;
-  const made = { ...wanted, storageClass, conditions };
-  const copied = await (isNear ? share : move)(context, source, made);
+  const drafted = { ...wanted, storageClass, conditions };
+  const copied = await (isNear ? share : move)(context, source, drafted);
   const { checksum } = copied.attributes;
   const { timeMs, version } = copied.committed;
   const reply = xmlReply('CopyObjectResult', {
@@ -66,6 +67,8 @@ async function run(context: Context): Promise<Reply> {
     ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
   });
   Object.assign(reply.headers, madeHeaders(version?.versionId), sourceHeaders(source));
+  const made = { sizeBytes, createdMs: timeMs, attributes: copied.attributes };
+  Object.assign(reply.headers, await writtenExpiration(context, made));
   return reply;
 }
 

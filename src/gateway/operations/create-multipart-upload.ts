@@ -2,6 +2,7 @@
 import { newUploadId } from '../../core/ids.ts';
 import { checkWrittenAcl } from '../acl.ts';
 import type { Context, Reply } from '../context.ts';
+import { abortHeaders } from '../lifecycle-headers.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
 import { readLock } from '../object-lock.ts';
 import { readTags } from '../object-tags.ts';
@@ -29,7 +30,7 @@ async function run(context: Context): Promise<Reply> {
   const storageClass = readClass(request);
   context.checkWritten({ storageClass, sizeBytes: 0 });
   const id = newUploadId();
-  await context.commit(
+  const { timeMs: createdMs } = await context.commit(
     {
       kind: 'createUpload',
       id,
@@ -47,6 +48,7 @@ async function run(context: Context): Promise<Reply> {
     Key: key,
     UploadId: id,
   });
+  Object.assign(reply.headers, await abortHeaders(context, { key, createdMs }));
   if (checksum) {
     reply.headers['x-amz-checksum-algorithm'] = checksum.algorithm;
     reply.headers['x-amz-checksum-type'] = checksum.type;

@@ -5,6 +5,7 @@ import { listKeysMax } from '../../core/limits.ts';
 import { principalId } from '../../core/principal.ts';
 import { checksumElement } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
+import { abortHeaders } from '../lifecycle-headers.ts';
 import { listingParameters, ownerElement, parseCount } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
@@ -31,7 +32,7 @@ async function run(context: Context): Promise<Reply> {
   const parts = found.slice(0, max);
   const last = parts.at(-1);
   const algorithm = attributes.checksum?.algorithm;
-  return xmlReply('ListPartsResult', {
+  const reply = xmlReply('ListPartsResult', {
     Bucket: context.askedName,
     Key: encode(key),
     UploadId: upload.id,
@@ -52,4 +53,6 @@ async function run(context: Context): Promise<Reply> {
     ChecksumAlgorithm: algorithm,
     ChecksumType: attributes.checksum?.type,
   });
+  Object.assign(reply.headers, await abortHeaders(context, upload));
+  return reply;
 }

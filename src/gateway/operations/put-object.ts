@@ -19,6 +19,7 @@ import { madeHeaders } from '../asked-version.ts';
 import { declaredBodyBytes, receiveObject } from '../body.ts';
 import { createsOnly, decideConditions } from '../conditional.ts';
 import type { Committed, Context, Reply } from '../context.ts';
+import { writtenExpiration } from '../lifecycle-headers.ts';
 import { checksumHeaders, readAttributes, readClass } from '../object-attributes.ts';
 import { readLockOfBody } from '../object-lock.ts';
 import { readTags } from '../object-tags.ts';
@@ -48,8 +49,8 @@ async function run(context: Context): Promise<Reply> {
   const conditions = await decideConditions(context);
   await checkEarly(context, conditions);
   let description: ObjectDescription;
-  let versionId: string | null | undefined;
-  const { md5 } = await receiveObject(context, {
+  let committed!: Committed;
+  const written = await receiveObject(context, {
     bodyBytesMax: singlePutBytesMax,
     fallback: null,
     open: (options) => openSink(context, options),
@@ -59,14 +60,15 @@ async function run(context: Context): Promise<Reply> {
       return description;
     },
     commit: async (written) => {
-      const { version } = await commitObject(context, written, description, conditions);
-      versionId = version?.versionId;
+      committed = await commitObject(context, written, description, conditions);
     },
   });
+  const { timeMs: createdMs, version } = committed;
   return emptyReply(200, {
-    etag: quoted(md5.toString('hex')),
+    etag: quoted(written.md5.toString('hex')),
     ...checksumHeaders(attributes),
-    ...madeHeaders(versionId),
+    ...madeHeaders(version?.versionId),
+    ...(await writtenExpiration(context, { sizeBytes: written.sizeBytes, createdMs, attributes })),
   });
 }
 
