@@ -67,6 +67,8 @@ export interface CompletedUpload {
   fingerprint: string;
   /** JSON of the object's `Attributes`. */
   attributes: string;
+  /** Of the version that it became; absent: `null`. */
+  versionId?: string | undefined;
 }
 
 const columns = `id, bucket_id AS bucketId, key, initiator, created_ms AS createdMs, class,
@@ -270,17 +272,18 @@ export async function completeUpload(
   const place = { tenant: bucket.tenant, uploadId: id };
   for (const unused of stored.values()) await dropPart(tx, place, unused, moment);
   await tx.run('DELETE FROM parts WHERE upload_id = ?', id);
+  const outcome = await replaceCurrent(tx, change, opening.result, moment);
+  if (!outcome.ok) return outcome;
+  const { storage } = outcome;
   const done: CompletedUpload = {
     etag: change.object.etag,
     fingerprint: change.fingerprint,
     attributes: change.object.attributes,
+    versionId: storage.named?.versionId ?? undefined,
   };
   const completed = JSON.stringify(done);
   const mac = computeUploadMac(keyring, bucket, { ...upload, completed });
   await tx.run('UPDATE uploads SET completed = ?, mac = ? WHERE id = ?', completed, mac, id);
-  const outcome = await replaceCurrent(tx, change, opening.result, moment);
-  if (!outcome.ok) return outcome;
-  const { storage } = outcome;
   const storedBytes = storage.storedBytes - partBytes;
   const billed = [...storage.billed, { class: upload.class, bytes: -partBytes }];
   return { ...outcome, storage: { ...storage, storedBytes, billed } };

@@ -18,6 +18,8 @@ export interface Attributes {
   checksum?: { algorithm: string; value: string; type: ChecksumType };
   /** Sizes of the parts of a multipart object, in order. */
   partBytes?: number[];
+  /** Their checksums, of the algorithm of the object's, joined and in base64. */
+  partChecksums?: string;
   /** Names and values, in the order in which they came. */
   tags?: Tags;
   /** Of object lock (object-lock.ts). These and the tags are all that can change. */

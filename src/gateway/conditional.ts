@@ -2,8 +2,8 @@
 // reads, to writes, and with the prefix `x-amz-copy-source-` to the source of a copy; and the one
 // that a token's scope adds to writes.
 import type { WriteConditions } from '../catalog/conditions.ts';
-import { matchesTag } from '../catalog/conditions.ts';
-import { Refusal } from '../core/errors.ts';
+import { isConditional, matchesTag } from '../catalog/conditions.ts';
+import { invalidArgument, Refusal } from '../core/errors.ts';
 import type { Context } from './context.ts';
 import { header, type S3Request } from './request.ts';
 
@@ -22,6 +22,53 @@ export async function decideConditions(context: Context): Promise<WriteCondition
   if (ifMatch) throw createsOnly();
   const wasAsked = ifNoneMatch?.includes('*');
   return { ifMatch, ifNoneMatch: ['*'], ...(wasAsked ? {} : { mustCreate: true }) };
+}
+
+/**
+ * The same of a DELETE, which knows conditions on time and size too. Throws `Refusal` InvalidArgument.
+ */
+export async function decideDeletion(context: Context): Promise<WriteConditions> {
+  const { request, versionId } = context;
+  const conditions: WriteConditions = {
+    ifMatch: parseTags(header(request, 'if-match')),
+    ifNoneMatch: parseTags(header(request, 'if-none-match')),
+    ...readSize(header(request, sizeName), sizeName),
+    ...readModified(header(request, modifiedName), modifiedName),
+  };
+  await admitDeletion(context, conditions, { key: context.key, versionId });
+  return conditions;
+}
+
+/**
+ * Throws `Refusal` AccessDenied where the answer would tell of an object that who asks may not read,
+ * as on S3.
+ */
+export async function admitDeletion(
+  context: Context,
+  conditions: WriteConditions,
+  { key, versionId }: { key: string; versionId: string | undefined },
+): Promise<void> {
+  if (!isConditional(conditions)) return;
+  const action = versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
+  await context.authorizeKey(action, { key, versionId, wanted: 'stat' });
+}
+
+const modifiedName = 'x-amz-if-match-last-modified-time';
+const sizeName = 'x-amz-if-match-size';
+
+/** Throws `Refusal` InvalidArgument: a deletion must not go on whose condition is not understood. */
+export function readSize(text: string | undefined, name: string): { sizeBytes?: number } {
+  if (text === undefined) return {};
+  if (!/^\d{1,15}$/.test(text)) throw invalidArgument(name, text);
+  return { sizeBytes: Number(text) };
+}
+
+/** The same for a time. */
+export function readModified(text: string | undefined, name: string): { modifiedSeconds?: number } {
+  if (text === undefined) return {};
+  const timeMs = parseDate(text);
+  if (timeMs === null) throw invalidArgument(name, text);
+  return { modifiedSeconds: Math.floor(timeMs / 1000) };
 }
 
 /** What a write is refused with that would replace an object, where a token lets its bearer create. */

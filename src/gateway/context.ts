@@ -5,7 +5,7 @@ import type { RecordDraft } from '../audit/record.ts';
 import type { S3Action } from '../authz/grants/actions.ts';
 import type { Identity } from '../authz/identity.ts';
 import type { Bucket } from '../catalog/buckets.ts';
-import { findCurrent, type Tags, type Version } from '../catalog/versions.ts';
+import { findNamed, type Tags, type Version } from '../catalog/versions.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import { principalId } from '../core/principal.ts';
@@ -28,16 +28,19 @@ import type { Operation } from './operation.ts';
 import { payersOf } from './payers.ts';
 import { ProvenCommits, provenBy } from './proven-record.ts';
 import { type Entered, enterAtRate } from './rate-gate.ts';
-import type { S3Request } from './request.ts';
+import { parameter, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
 
 export type { Reply } from './replies.ts';
 
 /** Details of a record that only the operation knows. */
 export type RecordDetail = Partial<
-  Pick<RecordDraft, 'key' | 'target' | 'change' | 'sizeBytes' | 'etag' | 'sha256'> &
-    Pick<RecordDraft, 'class' | 'range' | 'status'>
+  Pick<RecordDraft, 'action' | 'key' | 'versionId' | 'target' | 'change' | 'sizeBytes' | 'etag'> &
+    Pick<RecordDraft, 'sha256' | 'class' | 'range' | 'status'>
 >;
+
+/** What was committed. */
+export type Committed = Extract<CommitResult, { ok: true }>;
 
 /** What of the request's own bucket is meant. */
 type About = Partial<Omit<Target, 'action' | 'askedName' | 'found'>>;
@@ -54,8 +57,8 @@ export class Context {
   #source: SourceName | null = null;
   /** What the request gives to the object that it writes. */
   tags: Tags = noTags;
-  /** `seq` of the version by whose tags the request was decided; null: there was none. */
-  #taggedSeq: number | null | undefined;
+  /** The version by whose tags the request was decided; null: there was none. */
+  #tagged: Version | null | undefined;
   /** null until it was found that who asks may do it. */
   #budget: Budget | null = null;
   /** null: nobody concerned has a rate. */
@@ -151,6 +154,11 @@ export class Context {
     return this.request.key;
   }
 
+  /** The version of it that the request names; undefined: the newest. */
+  get versionId(): string | undefined {
+    return parameter(this.request, 'versionId');
+  }
+
   /**
    * The tenant of who asks. Without credentials it is the bucket's: who lets everybody in pays for
    * everybody, and has it in the records.
@@ -190,15 +198,19 @@ export class Context {
    * tags, if by tags the request was decided.
    */
   async admitVersion(version: Version): Promise<void> {
-    if (this.#taggedSeq === undefined || this.#taggedSeq === version.seq) return;
+    const tagged = this.#tagged;
+    if (tagged === undefined) return;
+    if (tagged?.seq === version.seq && tagged.attributes === version.attributes) return;
     await this.authorizeKey(this.action as S3Action, { loadTags: async () => tagsOf(version) });
   }
 
   #keyTarget(action: S3Action, about: About): Target {
     const key = about.key ?? this.key;
+    const versionId = about.versionId ?? this.versionId;
     const loadTags = async () => {
-      const version = this.#bucket ? await findCurrent(this.rooms, this.#bucket, key) : undefined;
-      this.#taggedSeq = version?.seq ?? null;
+      const bucket = this.#bucket;
+      const version = bucket ? await findNamed(this.rooms, bucket, { key, versionId }) : undefined;
+      this.#tagged = version ?? null;
       return tagsOf(version);
     };
     return this.#targetOf(action, { key, loadTags, ...about });
@@ -246,7 +258,7 @@ export class Context {
   }
 
   /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
-  async commit(change: Change, detail: RecordDetail = {}): Promise<{ timeMs: number }> {
+  async commit(change: Change, detail: RecordDetail = {}): Promise<Committed> {
     const result = await this.tryCommit(change, detail);
     if (!result.ok) throw this.failureOf(result);
     return result;
@@ -262,12 +274,13 @@ export class Context {
   /** The same, with a refusal as a value, for operations that read again and retry. */
   async tryCommit(change: Change, detail: RecordDetail = {}): Promise<CommitResult> {
     const store = change.kind === 'createBucket' ? change.store : this.#bucket?.store;
-    if (store !== undefined) this.rooms.journals.admit(store, change);
+    const versioning = this.#bucket?.versioning ?? 'Unversioned';
+    if (store !== undefined) this.rooms.journals.admit(store, change, versioning);
     const told = { ...this.detail, ...detail };
     const charge = this.#charge(told.class);
     const result = await this.#commit(change, charge, this.draft(200, null, charge, told));
     if (changesBucket(change)) this.rooms.buckets.forget(this.bucketTenant, this.bucketName);
-    if (result.ok && store !== undefined) this.#confirm(store, change, result.index);
+    if (result.ok && store !== undefined) this.#confirm(store, change, result);
     return result;
   }
 
@@ -295,8 +308,8 @@ export class Context {
     return this.#confirmation;
   }
 
-  #confirm(store: number, change: Change, seq: number): void {
-    const confirmed = this.rooms.journals.confirm(store, change, seq);
+  #confirm(store: number, change: Change, result: Extract<CommitResult, { ok: true }>): void {
+    const confirmed = this.rooms.journals.confirm(store, change, result);
     if (!confirmed) return;
     const before = this.#confirmation;
     this.#confirmation = before ? Promise.all([before, confirmed]) : confirmed;

@@ -3,11 +3,12 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Bucket } from '../catalog/buckets.ts';
-import { findCurrent, type Version } from '../catalog/versions.ts';
+import { findNamed, type Version } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { singlePutBytesMax } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
+import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
 import { lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
 import { checkCopyConditions } from './conditional.ts';
@@ -28,45 +29,69 @@ export interface SourceName {
   askedName: string;
   found: NamedBucket;
   key: string;
+  /** Undefined: the newest. */
+  versionId: string | undefined;
 }
 
 /** What `x-amz-copy-source` names. Throws `Refusal` InvalidArgument or InvalidBucketName. */
 export async function nameSource(rooms: Rooms, tenant: string, text: string): Promise<SourceName> {
-  const { bucketName: askedName, key } = parseSource(text);
+  const { bucketName: askedName, key, versionId } = parseSource(text);
   checkKeyLength(key);
-  return { askedName, found: await lookUpBucket(rooms, tenant, askedName), key };
+  if (versionId !== undefined) checkVersionId(versionId, 'x-amz-copy-source');
+  return { askedName, found: await lookUpBucket(rooms, tenant, askedName), key, versionId };
 }
 
 /**
- * Throws `Refusal` AccessDenied, NoSuchBucket, NoSuchKey or PreconditionFailed. `keepsTags`: the
- * copy is to have the source's tags, so they must be its copier's to read, and to write.
+ * Throws `Refusal` AccessDenied, NoSuchBucket, NoSuchKey, NoSuchVersion, InvalidRequest for a delete
+ * marker, or PreconditionFailed. `keepsTags`: the copy is to have the source's tags, so they must be
+ * its copier's to read, and to write.
  */
 export async function findCopySource(
   context: Context,
   { keepsTags }: { keepsTags: boolean },
 ): Promise<CopySource> {
   const { rooms, request, source } = context;
-  const { askedName, found, key } = source;
+  const { askedName, found, key, versionId } = source;
   const { bucket } = found;
   let loading: Promise<Version | undefined> | undefined;
   const load = async () => {
-    loading ??= bucket ? findCurrent(rooms, bucket, key) : Promise.resolve(undefined);
+    loading ??= bucket ? findNamed(rooms, bucket, { key, versionId }) : Promise.resolve(undefined);
     return loading;
   };
   const loadTags = async () => tagsOf(await load());
-  const about = { askedName, found, key, listPrefix: null, loadTags };
-  await context.authorizeOther({ action: 's3:GetObject', ...about });
+  const about = { askedName, found, key, versionId, listPrefix: null, loadTags };
+  const isNewest = versionId === undefined;
+  await context.authorizeOther({
+    action: isNewest ? 's3:GetObject' : 's3:GetObjectVersion',
+    ...about,
+  });
   if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: askedName } });
   checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
   const version = await load();
-  if (!version) throw await context.missingKey(source);
+  if (version?.isMarker && !isNewest) throw markerSource();
+  if (!version || version.isMarker) throw await missingVersion(context, versionId, source);
   checkCopyConditions(request, version);
   if (keepsTags && tagsOf(version).length > 0) {
-    await context.authorizeOther({ action: 's3:GetObjectTagging', ...about });
+    await context.authorizeOther({
+      action: isNewest ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging',
+      ...about,
+    });
     await context.authorizeTags();
   }
   await noteSource(context, { bucket, version });
   return { bucket, version };
+}
+
+function markerSource(): Refusal {
+  const message =
+    'The source of a copy request may not specifically refer to a delete marker by version id.';
+  return new Refusal('InvalidRequest', { message });
+}
+
+/** The header that says which version was copied. */
+export function sourceHeaders({ bucket, version }: CopySource): Record<string, string> {
+  const id = shownId(bucket, version);
+  return id === undefined ? {} : { 'x-amz-copy-source-version-id': id };
 }
 
 /**
@@ -76,11 +101,12 @@ export async function findCopySource(
 async function noteSource(context: Context, { bucket, version }: CopySource): Promise<void> {
   const { tenant: bucketTenant, name } = bucket;
   const { key, seq, sizeBytes, etag, sha256 } = version;
-  const source = { bucket: name, bucketTenant, key, version: seq };
+  const versionId = shownId(bucket, version);
+  const source = { bucket: name, bucketTenant, key, version: seq, versionId };
   context.detail = { ...context.detail, change: { source } };
   if (bucketTenant === context.tenant || bucketTenant === context.bucketTenant) return;
   await context.recordBesides({
-    ...{ action: 's3:GetObject', bucket: name, bucketTenant, key, sizeBytes, etag },
+    ...{ action: 's3:GetObject', bucket: name, bucketTenant, key, versionId, sizeBytes, etag },
     ...{ class: version.class, sha256: sha256 && Buffer.from(sha256).toString('hex') },
   });
 }
@@ -103,11 +129,13 @@ export function reserveCopy(
 }
 
 /** `/bucket/key?versionId=…`, percent-encoded, with or without the first slash. */
-function parseSource(text: string): { bucketName: string; key: string } {
-  const mark = text.lastIndexOf('?versionId=');
-  if (mark >= 0 && text.slice(mark) !== '?versionId=null') {
-    throw new Refusal('NotImplemented', { fields: { Header: 'x-amz-copy-source' } });
-  }
+function parseSource(text: string): {
+  bucketName: string;
+  key: string;
+  versionId: string | undefined;
+} {
+  const mark = text.lastIndexOf(versionMark);
+  const versionId = mark < 0 ? undefined : decode(text.slice(mark + versionMark.length));
   // Header bytes arrive as Latin-1; a key that was not encoded is UTF-8 underneath.
   const bytes = Buffer.from(mark < 0 ? text : text.slice(0, mark), 'latin1').toString('utf8');
   const path = decode(bytes).replace(/^\//, '');
@@ -116,8 +144,10 @@ function parseSource(text: string): { bucketName: string; key: string } {
     const message = 'Invalid copy source object key';
     throw invalidArgument('x-amz-copy-source', text, message);
   }
-  return { bucketName: path.slice(0, slash), key: path.slice(slash + 1) };
+  return { bucketName: path.slice(0, slash), key: path.slice(slash + 1), versionId };
 }
+
+const versionMark = '?versionId=';
 
 /**
  * Chunks hashed before others get their turn: inline runs come without ever waiting for anything.

@@ -8,6 +8,10 @@ import type { S3Request } from './request.ts';
 export interface Operation {
   name: string;
   action: S3Action;
+  /** Its action where the request names a version; absent: there is none of its own. */
+  versionAction?: S3Action;
+  /** May a request name a version? Also where there is a `versionAction`. */
+  takesVersion?: true;
   /**
    * What it is about. `bucketName`: the bucket need not exist. `listing`: what in a bucket begins
    * with the query's `prefix`.

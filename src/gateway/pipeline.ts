@@ -4,12 +4,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
 import { unsignedPayloadOf } from '../authz/bearer.ts';
+import type { S3Action } from '../authz/grants/actions.ts';
 import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
 import { RefusedUse } from '../authz/refused-use.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Metrics } from '../instruments/metrics.ts';
+import { checkVersionId } from './asked-version.ts';
 import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
 import { lookUpBucket } from './bucket-lookup.ts';
 import { Context, type Reply } from './context.ts';
@@ -99,7 +101,7 @@ export async function serveRequest(
     if (!who.isAnonymous) context = asked;
     const operation = entered.findOperation(request);
     // Also what is refused at once was asked for.
-    asked.concern(operation.action, null);
+    asked.concern(actionOf(operation, request), null);
     if (entered.refused) throw entered.refused;
     await admit(asked, operation);
     context = asked;
@@ -134,15 +136,16 @@ async function admit(context: Context, operation: Operation): Promise<void> {
   const { resource, copies, tags } = operation;
   const isNew = resource === 'bucketName';
   const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName, isNew);
-  context.concern(operation.action, found);
+  context.concern(actionOf(operation, request), found);
   if (copies || tags) {
     const source = copies ? header(request, 'x-amz-copy-source') : undefined;
     const named = source === undefined ? null : await nameSource(rooms, tenant, source);
     context.bring(tags?.(request) ?? noTags, named);
   }
   await (operation.admit ?? decide)(context, operation);
-  if (context.tags.length > 0) await context.authorizeTags();
+  if (tags && context.tags.length > 0) await context.authorizeTags();
   refuseUnimplemented(request);
+  if (context.versionId !== undefined) checkVersionId(context.versionId, 'versionId');
   if (found?.bucket) checkExpectedOwner(request, 'x-amz-expected-bucket-owner', found.bucket);
   if (found && !found.bucket && resource !== 'bucketName') {
     throw new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
@@ -160,8 +163,14 @@ function publicName({ request, rooms }: Context): string | null {
   return `${bucketName?.slice(dot + 1)}:${bucketName?.slice(0, dot)}`;
 }
 
-function decide(context: Context, { action, resource }: Operation): Promise<void> {
+function actionOf({ action, versionAction }: Operation, request: S3Request): S3Action {
+  return versionAction && parameter(request, 'versionId') !== undefined ? versionAction : action;
+}
+
+function decide(context: Context, operation: Operation): Promise<void> {
   const { request } = context;
+  const { resource } = operation;
+  const action = actionOf(operation, request);
   if (resource === 'object') {
     return context.authorizeKey(action, request.method === 'HEAD' ? { wanted: 'stat' } : {});
   }

@@ -1,5 +1,5 @@
 // What operations answer with, and the shapes of reply that they share.
-import { renderXml, type XmlElements } from './xml.ts';
+import { renderXml, type XmlContent } from './xml.ts';
 
 /** An answer. A generator gives verified bytes that are valid until the next is asked for. */
 export interface Reply {
@@ -9,7 +9,7 @@ export interface Reply {
 }
 
 /** 200 with an S3 document. */
-export function xmlReply(root: string, content: XmlElements): Reply {
+export function xmlReply(root: string, content: XmlContent): Reply {
   const headers = { 'content-type': 'application/xml' };
   return { status: 200, headers, body: renderXml(root, content) };
 }

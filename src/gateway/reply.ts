@@ -127,7 +127,7 @@ export type DescribeRefusal = (
 
 /** S3's error document. */
 export const describeInXml: DescribeRefusal = (refusal, { raw, requestId }) => ({
-  headers: { 'content-type': 'application/xml' },
+  headers: { ...refusal.headers, 'content-type': 'application/xml' },
   text: renderErrorXml({
     Code: refusal.code,
     Message: refusal.message,

@@ -5,11 +5,12 @@ import type { S3Action } from '../authz/grants/actions.ts';
 import { findUpload, sumOtherParts, type Upload } from '../catalog/uploads.ts';
 import type { Attributes, ChecksumType } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import { manifestRunsMax, partCountMax } from '../core/limits.ts';
+import { manifestRunsMax } from '../core/limits.ts';
 import type { ChecksumAlgorithm } from '../tiering/checksums.ts';
 import { parseAlgorithm } from './checksum-headers.ts';
 import type { Context } from './context.ts';
 import { uploadIdOf } from './listing-xml.ts';
+import { parsePartNumber } from './object-parts.ts';
 import { header, parameter, type S3Request } from './request.ts';
 
 export interface UploadAttributes {
@@ -112,11 +113,7 @@ export function readUploadChecksum(request: S3Request): UploadAttributes['checks
 
 /** Throws `Refusal` InvalidArgument. */
 export function partNumberOf(request: S3Request): number {
-  const text = parameter(request, 'partNumber') ?? '';
-  const number = Number(text);
-  if (/^\d{1,5}$/.test(text) && number >= 1 && number <= partCountMax) return number;
-  const message = `Part number must be an integer between 1 and ${partCountMax}, inclusive`;
-  throw invalidArgument('partNumber', text, message);
+  return parsePartNumber(parameter(request, 'partNumber') ?? '');
 }
 
 /** Throws `Refusal` InvalidRequest for bytes in more pieces than their number can need. */

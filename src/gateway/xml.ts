@@ -21,19 +21,23 @@ export interface XmlElements {
   [name: string]: XmlValue;
 }
 
+/** What a document's root has in it: a list is rendered one after another. */
+export type XmlContent = XmlElements | readonly XmlElements[] | string;
+
 /** A whole document. `null` and `undefined` members are left out. */
-export function renderXml(
-  root: string,
-  content: XmlElements | string,
-  namespace = s3Namespace,
-): string {
-  const inner = typeof content === 'string' ? escapeXml(content) : elements(content);
+export function renderXml(root: string, content: XmlContent, namespace = s3Namespace): string {
+  const inner = renderContent(content);
   return `<?xml version="1.0" encoding="UTF-8"?>\n<${root} xmlns="${namespace}">${inner}</${root}>`;
 }
 
 /** S3's error document, which has no namespace. */
 export function renderErrorXml(content: XmlElements): string {
   return `<?xml version="1.0" encoding="UTF-8"?>\n<Error>${elements(content)}</Error>`;
+}
+
+function renderContent(content: XmlContent): string {
+  if (typeof content === 'string') return escapeXml(content);
+  return isList(content) ? content.map(elements).join('') : elements(content as XmlElements);
 }
 
 function elements(content: XmlElements): string {

@@ -4,7 +4,7 @@
 import { Refusal } from '../../core/errors.ts';
 import { keyBytesMax } from '../../core/limits.ts';
 import { isObject, otherMember } from '../tokens/strict-json.ts';
-import { ActionSet, parseActions } from './actions.ts';
+import { type Action, ActionSet, parseActions } from './actions.ts';
 import {
   grantActionsMax,
   grantConditionsBytesMax,
@@ -154,8 +154,13 @@ export function compileGrant(tenant: string, grant: Grant): Rule {
 /** Who may read below a place may list there: without the names it could not read. */
 function actionsOf({ effect, actions }: Grant): ActionSet {
   const named = parseActions(actions);
-  if (effect === 'deny' || !named.has('s3:GetObject')) return named;
-  return new ActionSet((name) => name === 's3:ListBucket' || named.has(name));
+  if (effect === 'deny') return named;
+  const listings = new Set<Action>();
+  if (named.has('s3:GetObject')) listings.add('s3:ListBucket');
+  if (named.has('s3:GetObjectVersion')) listings.add('s3:ListBucketVersions');
+  return listings.size === 0
+    ? named
+    : new ActionSet((name) => listings.has(name) || named.has(name));
 }
 
 function readConditions(block: Readonly<Record<string, unknown>>): readonly Condition[] {

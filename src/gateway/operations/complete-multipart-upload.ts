@@ -15,10 +15,13 @@ import {
   combineCrc,
   createChecksum,
 } from '../../tiering/checksums.ts';
+import { madeHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
 import { checksumElement, checksumHeader } from '../checksum-headers.ts';
 import { decideConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
+import { writtenExpiration } from '../lifecycle-headers.ts';
+import { joinPartChecksums } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
@@ -62,7 +65,13 @@ async function run(context: Context): Promise<Reply> {
     if (open.upload.completed !== null) return repeat(context, open, fingerprint);
     const parts = matchParts(asked, stored, open.attributes);
     const result = await commit(context, open, parts, fingerprint);
-    if (result.ok) return describe(context, result.etag, result.attributes);
+    if (result.ok) {
+      const reply = describe(context, result, result.version?.versionId);
+      const { timeMs: createdMs, attributes } = result;
+      const made = { sizeBytes: sumBytes(parts), createdMs, attributes };
+      Object.assign(reply.headers, await writtenExpiration(context, made));
+      return reply;
+    }
     const lost = result.code === 'SlowDown' || result.code === 'NoSuchUpload';
     if (!lost || tries === triesMax) throw context.failureOf(result);
   }
@@ -113,14 +122,19 @@ async function repeat(context: Context, open: OpenUpload, fingerprint: string): 
     throw new Refusal('NoSuchUpload', { fields: { UploadId: open.upload.id } });
   }
   context.detail = { ...context.detail, etag: done.etag };
-  return describe(context, done.etag, JSON.parse(done.attributes) as Attributes);
+  const attributes = JSON.parse(done.attributes) as Attributes;
+  return describe(context, { etag: done.etag, attributes }, done.versionId);
 }
 
-function describe(context: Context, etag: string, attributes: Attributes): Reply {
+function describe(
+  context: Context,
+  { etag, attributes }: { etag: string; attributes: Attributes },
+  versionId: string | null | undefined,
+): Reply {
   const { key, request } = context;
   const origin = `${request.isSecure ? 'https' : 'http'}://${header(request, 'host') ?? ''}`;
   const { checksum } = attributes;
-  return xmlReply('CompleteMultipartUploadResult', {
+  const reply = xmlReply('CompleteMultipartUploadResult', {
     // The request's own path names the object, with its bucket where the host does not.
     Location: `${origin}${percentEncode(request.path, true)}`,
     Bucket: context.askedName,
@@ -129,6 +143,8 @@ function describe(context: Context, etag: string, attributes: Attributes): Reply
     ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
     ChecksumType: checksum?.type,
   });
+  Object.assign(reply.headers, madeHeaders(versionId));
+  return reply;
 }
 
 function parseParts(body: Buffer, attributes: UploadAttributes): AskedPart[] {
@@ -203,7 +219,11 @@ function composeAttributes(upload: UploadAttributes, parts: readonly Part[]): At
     type === 'COMPOSITE'
       ? compositeChecksum(algorithm, checksums)
       : joinCrcs(algorithm, checksums, parts);
-  return { ...attributes, checksum: { algorithm, type, value } };
+  return {
+    ...attributes,
+    partChecksums: joinPartChecksums(checksums),
+    checksum: { algorithm, type, value },
+  };
 }
 
 function compositeChecksum(algorithm: ChecksumAlgorithm, checksums: readonly Buffer[]): string {

@@ -1,12 +1,16 @@
-// DeleteObject. Deleting what is not there succeeds.
-import { decideConditions } from '../conditional.ts';
+// DeleteObject. Deleting what is not there succeeds. In a bucket with versioning it puts a delete
+// marker; with a `versionId` it deletes that version for good.
+import { deletionHeaders } from '../asked-version.ts';
+import { decideDeletion } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
+import { bypassesGovernance } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
 
 export const deleteObject: Operation = {
   name: 'DeleteObject',
   action: 's3:DeleteObject',
+  versionAction: 's3:DeleteObjectVersion',
   resource: 'object',
   price: 'free',
   bodyBytesMax: 0,
@@ -14,11 +18,17 @@ export const deleteObject: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const { bucket, key } = context;
-  const conditions = await decideConditions(context);
-  await context.commit(
-    { kind: 'deleteObject', bucketId: bucket.id, key, conditions },
+  const { bucket, key, versionId } = context;
+  const deleted = await context.commit(
+    {
+      kind: 'deleteObject',
+      bucketId: bucket.id,
+      key,
+      versionId,
+      conditions: await decideDeletion(context),
+      bypassGovernance: await bypassesGovernance(context),
+    },
     { status: 204 },
   );
-  return emptyReply(204);
+  return emptyReply(204, deletionHeaders(deleted, versionId));
 }

@@ -1,17 +1,19 @@
 // DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, all in one
 // batch. Who may delete none of them is told nothing else, as of a bucket that is not there.
 import type { WriteConditions } from '../../catalog/conditions.ts';
-import { type ErrorCode, messageOf, Refusal } from '../../core/errors.ts';
+import { messageOf, Refusal } from '../../core/errors.ts';
 import { deleteBodyBytesMax, deleteKeysMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
+import { idOf, isVersionId } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
-import { parseTags } from '../conditional.ts';
-import type { Context, Reply } from '../context.ts';
+import { admitDeletion, parseTags, readModified, readSize } from '../conditional.ts';
+import type { Context, RecordDetail, Reply } from '../context.ts';
 import { demandDigest } from '../demanded-digest.ts';
+import { bypassesGovernance } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
 import { checkKeyLength } from '../request.ts';
-import { parseXml, textOf, type XmlNode } from '../xml.ts';
+import { parseXml, textOf, type XmlElements, type XmlNode } from '../xml.ts';
 
 export const deleteObjects: Operation = {
   name: 'DeleteObjects',
@@ -29,7 +31,11 @@ interface Target {
   conditions: WriteConditions;
 }
 
-type Deletion = { key: string; refused: { code: ErrorCode; message: string } | null };
+/** An element of the answer. */
+interface Told {
+  name: 'Deleted' | 'Error';
+  content: XmlElements;
+}
 
 interface Decided {
   targets: Target[];
@@ -61,14 +67,14 @@ async function admit(context: Context): Promise<void> {
 
 async function run(context: Context): Promise<Reply> {
   const { targets, refusals, quiet } = admitted.get(context) as Decided;
-  const deletions = await Promise.all(
+  const told = await Promise.all(
     targets.map((target, i) => deleteOne(context, target, refusals[i] ?? null)),
   );
+  const contentsOf = (wanted: Told['name']) =>
+    told.filter(({ name }) => name === wanted).map(({ content }) => content);
   return xmlReply('DeleteResult', {
-    Deleted: quiet ? [] : deletions.filter((one) => !one.refused).map(({ key }) => ({ Key: key })),
-    Error: deletions.flatMap(({ key, refused }) =>
-      refused ? [{ Key: key, Code: refused.code, Message: refused.message }] : [],
-    ),
+    Deleted: quiet ? [] : contentsOf('Deleted'),
+    Error: contentsOf('Error'),
   });
 }
 
@@ -76,10 +82,9 @@ async function decideOne(context: Context, target: Target): Promise<Refusal | nu
   const { key, conditions, versionId } = target;
   try {
     checkKeyLength(key);
-    if (versionId !== undefined && versionId !== 'null') throw new Refusal('NotImplemented');
-    await context.authorizeKey('s3:DeleteObject', { key });
-    // As for one object: the answer tells of its content.
-    if (conditions.ifMatch) await context.authorizeKey('s3:GetObject', { key, wanted: 'stat' });
+    await context.authorizeKey(actionOn(target), { key, versionId });
+    if (versionId !== undefined && !isVersionId(versionId)) throw new Refusal('NoSuchVersion');
+    await admitDeletion(context, conditions, { key, versionId });
     return null;
   } catch (error) {
     if (error instanceof Refusal) return error;
@@ -87,20 +92,34 @@ async function decideOne(context: Context, target: Target): Promise<Refusal | nu
   }
 }
 
-async function deleteOne(
-  context: Context,
-  { key, conditions }: Target,
-  refused: Refusal | null,
-): Promise<Deletion> {
+function actionOn({ versionId }: Target): 's3:DeleteObject' | 's3:DeleteObjectVersion' {
+  return versionId === undefined ? 's3:DeleteObject' : 's3:DeleteObjectVersion';
+}
+
+async function deleteOne(context: Context, target: Target, refused: Refusal | null): Promise<Told> {
+  const { key, versionId, conditions } = target;
+  const asked = { Key: key, VersionId: versionId };
+  const detail: RecordDetail = { action: actionOn(target), key };
   if (refused) {
-    const failed = await context.recordNow(refused.status, refused.code, { key });
+    const { status, code, message } = refused;
+    const failed = await context.recordNow(status, code, { ...detail, versionId });
     if (failed !== null) throw new Refusal(failed);
-    return { key, refused };
+    return { name: 'Error', content: { ...asked, Code: code, Message: message } };
   }
-  const change = { kind: 'deleteObject', bucketId: context.bucket.id, key, conditions } as const;
-  const result = await context.tryCommit(change, { key });
-  if (result.ok) return { key, refused: null };
-  return { key, refused: { code: result.code, message: messageOf(result.code) } };
+  const { id: bucketId } = context.bucket;
+  const bypassGovernance = await bypassesGovernance(context, key);
+  const result = await context.tryCommit(
+    { kind: 'deleteObject', bucketId, key, versionId, conditions, bypassGovernance },
+    detail,
+  );
+  if (!result.ok) {
+    const { code } = result;
+    return { name: 'Error', content: { ...asked, Code: code, Message: messageOf(code) } };
+  }
+  const { version } = result;
+  if (!version?.isMarker) return { name: 'Deleted', content: asked };
+  const marker = { DeleteMarker: true, DeleteMarkerVersionId: versionId ?? idOf(version) };
+  return { name: 'Deleted', content: { ...asked, ...marker } };
 }
 
 function parseTargets(body: Buffer): { targets: Target[]; quiet: boolean } {
@@ -114,11 +133,13 @@ function parseTargets(body: Buffer): { targets: Target[]; quiet: boolean } {
 function parseTarget(object: XmlNode): Target {
   const key = textOf(object, 'Key');
   if (key === undefined || key === '') throw new Refusal('MalformedXML');
-  for (const name of ['LastModifiedTime', 'Size']) {
-    if (textOf(object, name) !== undefined) {
-      throw new Refusal('NotImplemented', { fields: { Element: name } });
-    }
-  }
-  const conditions = { ifMatch: parseTags(textOf(object, 'ETag')), ifNoneMatch: null };
-  return { key, versionId: textOf(object, 'VersionId'), conditions };
+  const conditions = {
+    ifMatch: parseTags(textOf(object, 'ETag')),
+    ifNoneMatch: null,
+    ...readModified(textOf(object, 'LastModifiedTime'), 'LastModifiedTime'),
+    ...readSize(textOf(object, 'Size'), 'Size'),
+  };
+  // Some clients send an empty one for none.
+  const versionId = textOf(object, 'VersionId') || undefined;
+  return { key, versionId, conditions };
 }

@@ -1,5 +1,5 @@
-// GetObjectTagging: the tags that came with the object, in their order.
-import { findCurrent } from '../../catalog/versions.ts';
+// GetObjectTagging: the tags of an object, in the order in which they came.
+import { findAsked, versionHeaders } from '../asked-version.ts';
 import type { Context, Reply } from '../context.ts';
 import { tagsOf } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
@@ -8,6 +8,7 @@ import { xmlReply } from '../replies.ts';
 export const getObjectTagging: Operation = {
   name: 'GetObjectTagging',
   action: 's3:GetObjectTagging',
+  versionAction: 's3:GetObjectVersionTagging',
   resource: 'object',
   price: 'get',
   bodyBytesMax: 0,
@@ -15,9 +16,9 @@ export const getObjectTagging: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const version = await findCurrent(context.rooms, context.bucket, context.key);
-  if (!version) throw await context.missingKey();
-  await context.admitVersion(version);
+  const version = await findAsked(context);
   const tags = tagsOf(version).map(([Key, Value]) => ({ Key, Value }));
-  return xmlReply('Tagging', { TagSet: { Tag: tags } });
+  const reply = xmlReply('Tagging', { TagSet: { Tag: tags } });
+  Object.assign(reply.headers, versionHeaders(context.bucket, version));
+  return reply;
 }

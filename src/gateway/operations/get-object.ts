@@ -2,13 +2,7 @@
 // chunk verified before a byte of it is sent.
 
 import { readInlineBody } from '../../catalog/extents.ts';
-import {
-  type Attributes,
-  findCurrent,
-  findCurrentWithBody,
-  type Version,
-  type VersionWithBody,
-} from '../../catalog/versions.ts';
+import type { Attributes, Version, VersionWithBody } from '../../catalog/versions.ts';
 import { httpTime } from '../../core/clock.ts';
 import { IntegrityError, invalidArgument, Refusal } from '../../core/errors.ts';
 import {
@@ -19,19 +13,24 @@ import {
   sliceRuns,
 } from '../../core/manifest.ts';
 import type { ShapedStream } from '../../quota/rates.ts';
+import { findAsked, findAskedWithBody, versionHeaders } from '../asked-version.ts';
 import { ClientGone } from '../body.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
+import { readExpiration } from '../lifecycle-headers.ts';
 import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';
+import { lockHeaders } from '../object-lock.ts';
+import { askedPart, type ObjectPart, partChecksumHeaders } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
 import { type ByteRange, parseRange } from '../range.ts';
 import { emptyReply, quoted } from '../replies.ts';
-import { header } from '../request.ts';
+import { header, type S3Request } from '../request.ts';
 import { readInTurns } from '../shaped-body.ts';
 
 export const getObject: Operation = {
   name: 'GetObject',
   action: 's3:GetObject',
+  versionAction: 's3:GetObjectVersion',
   resource: 'object',
   price: 'get',
   reserves: true,
@@ -40,31 +39,26 @@ export const getObject: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const { request, rooms, bucket, key } = context;
+  const { request, bucket } = context;
   const isHead = request.method === 'HEAD';
-  const version = isHead
-    ? await findCurrent(rooms, bucket, key)
-    : await findCurrentWithBody(rooms, bucket, key);
-  if (!version) throw await context.missingKey();
-  await context.admitVersion(version);
+  const version = await (isHead ? findAsked : findAskedWithBody)(context);
   const attributes = JSON.parse(version.attributes) as Attributes;
   const headers: Record<string, string> = {
     etag: quoted(version.etag),
     'last-modified': httpTime(version.createdMs),
+    ...versionHeaders(bucket, version),
   };
   if (checkReadConditions(request, version) === 'notModified') return emptyReply(304, headers);
 
-  const range = rangeApplies(request, version)
-    ? parseRange(header(request, 'range'), version.sizeBytes)
-    : null;
+  const range = askedRange(request, version, attributes);
   describe(context, headers, version, attributes, range);
-  const { tags } = attributes;
-  if (tags && (await context.mayReachKey('s3:GetObjectTagging'))) {
-    headers['x-amz-tagging-count'] = String(tags.length);
-  }
-  context.detail = { sizeBytes: version.sizeBytes, etag: version.etag, class: version.class };
+  await countTags(context, headers, attributes);
+  Object.assign(headers, await lockHeaders(context, attributes));
+  Object.assign(headers, await readExpiration(context, version));
+  const { sizeBytes, etag } = version;
+  context.detail = { ...context.detail, sizeBytes, etag, class: version.class };
   if (version.sha256) context.detail.sha256 = Buffer.from(version.sha256).toString('hex');
-  if (range) context.detail.range = `${range.start}-${range.end - 1}`;
+  if (range && range.start < range.end) context.detail.range = `${range.start}-${range.end - 1}`;
   const status = range ? 206 : 200;
   if (isHead) return { status, headers, body: null };
   const egressBytes = range ? range.end - range.start : version.sizeBytes;
@@ -73,12 +67,36 @@ async function run(context: Context): Promise<Reply> {
   return { status, headers, body: await openBody(context, version as VersionWithBody, range) };
 }
 
+/** The part or the range that is asked for; null: the whole object. */
+function askedRange(
+  request: S3Request,
+  version: Version,
+  attributes: Attributes,
+): ObjectPart | ByteRange | null {
+  const { sizeBytes } = version;
+  const part = askedPart(request, attributes, sizeBytes);
+  // No range names the bytes of an object that has none.
+  if (part) return part.count === null && sizeBytes === 0 ? null : part;
+  return rangeApplies(request, version) ? parseRange(header(request, 'range'), sizeBytes) : null;
+}
+
+async function countTags(
+  context: Context,
+  headers: Record<string, string>,
+  { tags }: Attributes,
+): Promise<void> {
+  if (!tags || tags.length === 0) return;
+  const action =
+    context.versionId === undefined ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging';
+  if (await context.mayReachKey(action)) headers['x-amz-tagging-count'] = String(tags.length);
+}
+
 function describe(
   context: Context,
   headers: Record<string, string>,
   version: Version,
   attributes: Attributes,
-  range: ByteRange | null,
+  range: ObjectPart | ByteRange | null,
 ): void {
   const { request } = context;
   headers['accept-ranges'] = 'bytes';
@@ -96,14 +114,16 @@ function describe(
     headers[overridden] = value;
   }
   if (range) {
-    headers['content-range'] = `bytes ${range.start}-${range.end - 1}/${version.sizeBytes}`;
-    headers['content-length'] = String(range.end - range.start);
-  } else {
-    headers['content-length'] = String(version.sizeBytes);
-    if (header(request, 'x-amz-checksum-mode')?.toUpperCase() === 'ENABLED') {
-      Object.assign(headers, checksumHeaders(attributes));
-    }
-  }
+    const { start, end } = range;
+    if (start < end) headers['content-range'] = `bytes ${start}-${end - 1}/${version.sizeBytes}`;
+    headers['content-length'] = String(end - start);
+  } else headers['content-length'] = String(version.sizeBytes);
+  const part = range && 'number' in range ? range : null;
+  if (part && part.count !== null) headers['x-amz-mp-parts-count'] = String(part.count);
+  if (header(request, 'x-amz-checksum-mode')?.toUpperCase() !== 'ENABLED') return;
+  // Of a range that is no part, nobody knows one.
+  if (part) Object.assign(headers, partChecksumHeaders(attributes, part));
+  else if (!range) Object.assign(headers, checksumHeaders(attributes));
 }
 
 const unfitForHeader = /[^\t\u0020-\u007e\u0080-\u00ff]/;

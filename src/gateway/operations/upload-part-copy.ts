@@ -19,6 +19,7 @@ import {
   digestRuns,
   findCopySource,
   reserveCopy,
+  sourceHeaders,
 } from '../copy-source.ts';
 import { moveData } from '../move-data.ts';
 import type { Operation } from '../operation.ts';
@@ -74,11 +75,13 @@ async function run(context: Context): Promise<Reply> {
   const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
   const isNear = source.bucket.store === bucket.store;
   const { etag, checksum, timeMs } = await (isNear ? share : move)(context, wanted, source);
-  return xmlReply('CopyPartResult', {
+  const reply = xmlReply('CopyPartResult', {
     LastModified: s3Time(timeMs),
     ETag: quoted(etag),
     ...(algorithm && checksum ? { [checksumElement(algorithm)]: checksum } : {}),
   });
+  Object.assign(reply.headers, sourceHeaders(source));
+  return reply;
 }
 
 async function share(context: Context, wanted: Wanted, { version }: CopySource): Promise<Copied> {

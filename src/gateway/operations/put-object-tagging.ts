@@ -1,0 +1,41 @@
+// PutObjectTagging: other tags for a version that is there. Rules can be about them, so they are read
+// before anything is decided, alike for an object that is not there.
+import { recordedChange } from '../../audit/recorded-change.ts';
+import type { S3Action } from '../../authz/grants/actions.ts';
+import type { Tags } from '../../catalog/versions.ts';
+import { findAsked, versionHeaders } from '../asked-version.ts';
+import { receiveSmall } from '../body.ts';
+import type { Context, Reply } from '../context.ts';
+import { parseTagging } from '../object-tags.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+
+/** More than 10 tags can have, so that their reader can say what is wrong with them. */
+const bodyBytesMax = 64 * 1024;
+
+export const putObjectTagging: Operation = {
+  name: 'PutObjectTagging',
+  action: 's3:PutObjectTagging',
+  versionAction: 's3:PutObjectVersionTagging',
+  resource: 'object',
+  price: 'put',
+  bodyBytesMax,
+  admit,
+  run: (context) => amendTags(context, context.tags, 200),
+};
+
+async function admit(context: Context): Promise<void> {
+  context.bring(parseTagging(await receiveSmall(context, bodyBytesMax)), null);
+  await context.authorizeKey(context.action as S3Action);
+}
+
+/** Gives the version that is asked for these tags, in the place of those it has. Throws `Refusal`. */
+export async function amendTags(context: Context, tags: Tags, status: number): Promise<Reply> {
+  const { bucket, key, versionId } = context;
+  const version = await findAsked(context);
+  await context.commit(
+    { kind: 'amendVersion', bucketId: bucket.id, key, versionId, amendment: { tags } },
+    { status, change: recordedChange({ tags }) },
+  );
+  return emptyReply(status, versionHeaders(bucket, version));
+}
