@@ -1,12 +1,10 @@
 // Where a rebuild gathers what the stores say before it restores anything: a database file of its
-// own, so that memory stays bounded however much there is. Invariants: of all that is said of a
-// bucket, its settings, or a version the newest stays, whatever the order in which it is read; of
-// two that are equally new, that there is nothing, since only a later look can have found that.
+// own, so that memory stays bounded however much there is. Invariant: what is asked of it is the same
+// whatever the order in which the journal was read (staged-entries.ts).
 import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
-import { decodeManifest } from '../../core/manifest.ts';
 import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
-import { archiveTenant } from '../archive/pack-entry.ts';
 import type { BucketEntry, Entry, SettingsEntry, VersionEntry } from '../journal/format.ts';
+import { noteReplaced, takeEntry, takeMetadata } from './staged-entries.ts';
 
 const schema = `
 CREATE TABLE buckets (
@@ -347,129 +345,6 @@ export class Staging {
     this.#turn = done.catch(() => {});
     return done;
   }
-}
-
-async function takeEntry(tx: Tx, store: number, entry: Entry): Promise<void> {
-  switch (entry.kind) {
-    case 'bucket':
-      return takeBucket(tx, store, entry);
-    case 'settings':
-      await tx.run(
-        `INSERT INTO settings VALUES (?, ?, ?) ON CONFLICT DO UPDATE
-           SET told_seq = excluded.told_seq, documents = excluded.documents
-           WHERE excluded.told_seq > told_seq`,
-        entry.bucketId,
-        entry.toldSeq,
-        JSON.stringify(entry.documents),
-      );
-      return;
-    case 'bucketGone':
-      await tx.run(
-        'INSERT INTO buckets VALUES (?, ?, 0, NULL) ON CONFLICT DO UPDATE SET entry = NULL',
-        entry.id,
-        store,
-      );
-      return;
-    case 'version':
-      return takeVersion(tx, { ...entry, timeMs: entry.createdMs, text: JSON.stringify(entry) });
-    case 'gone':
-      return takeVersion(tx, { ...entry, seq: null, text: null });
-    case 'garbage': {
-      const sql = 'INSERT OR IGNORE INTO garbage VALUES (?)';
-      for (const id of entry.ids) await tx.run(sql, Buffer.from(id, 'hex'));
-    }
-  }
-}
-
-async function takeBucket(tx: Tx, store: number, entry: BucketEntry): Promise<void> {
-  const { id, toldSeq } = entry;
-  const known = await tx.get<{ store: number }>('SELECT store FROM buckets WHERE id = ?', id);
-  if (known && known.store !== store) {
-    await tx.run('INSERT INTO conflicts VALUES (?)', `${entry.tenant}/${entry.name}`);
-    return;
-  }
-  await tx.run(
-    `INSERT INTO buckets VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
-       SET told_seq = excluded.told_seq, entry = excluded.entry
-       WHERE buckets.entry IS NOT NULL AND excluded.told_seq > told_seq`,
-    id,
-    store,
-    toldSeq,
-    JSON.stringify(entry),
-  );
-}
-
-interface Said {
-  bucketId: number;
-  key: string;
-  versionId: string | null;
-  toldSeq: number;
-  timeMs: number;
-  /** JSON of a VersionEntry, and its `seq`; null: there is no such version. */
-  text: string | null;
-  seq: number | null;
-}
-
-async function takeVersion(tx: Tx, said: Said): Promise<void> {
-  const { bucketId, key, versionId, toldSeq, timeMs, text, seq } = said;
-  const known = await tx.get<{ toldSeq: number; text: string | null; seq: number | null }>(
-    `SELECT told_seq AS toldSeq, entry AS text, seq FROM versions
-       WHERE bucket_id = ? AND key = ? AND version_id = ?`,
-    bucketId,
-    key,
-    versionId ?? '',
-  );
-  const isNewer = !known || toldSeq > known.toldSeq || (toldSeq === known.toldSeq && text === null);
-  // The same version again, of another object of the journal, replaces nothing.
-  if (known && known.seq !== seq) await noteReplaced(tx, isNewer ? known.text : text);
-  if (!isNewer) return;
-  await tx.run(
-    'INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
-    bucketId,
-    key,
-    versionId ?? '',
-    toldSeq,
-    timeMs,
-    text,
-    seq,
-  );
-}
-
-async function noteReplaced(tx: Tx, text: string | null): Promise<void> {
-  if (text === null) return;
-  const { manifest, seq } = JSON.parse(text) as VersionEntry;
-  const sql = 'INSERT OR IGNORE INTO replaced VALUES (?, ?)';
-  for (const { id } of decodeManifest(Buffer.from(manifest, 'base64'))) await tx.run(sql, id, seq);
-}
-
-async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> {
-  const { id, store, trailerBytes, metadata } = extent;
-  const { tenant, bucket, key, upload, extentBytes } = metadata;
-  if (tenant === archiveTenant) {
-    await tx.run('INSERT OR IGNORE INTO packs VALUES (?, ?)', id, store);
-    return;
-  }
-  if (upload) {
-    await tx.run(
-      `INSERT INTO uploads VALUES (?, ?, ?, ?)
-         ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes`,
-      upload.id,
-      `${tenant}/${bucket}`,
-      key,
-      extentBytes,
-    );
-    return;
-  }
-  await tx.run(
-    'INSERT OR IGNORE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?)',
-    metadata.write,
-    metadata.index,
-    id,
-    store,
-    trailerBytes,
-    JSON.stringify(metadata),
-    metadata.last?.timeMs ?? null,
-  );
 }
 
 interface WriteRow {
