@@ -17,6 +17,11 @@ const rootKeys = {
   BURSAR_ROOT_SECRET_KEY: keys.secretAccessKey,
 };
 
+/** Of all three tables of versions. */
+const contents = `version_id, is_marker, size, etag, sha256, class, owner, created_ms, manifest,
+  attributes, epoch, manifest_mac, row_mac, billed`;
+const columns = `bucket_id, key, seq, ${contents}`;
+
 let place: Workplace;
 /** A copy that the test may alter. */
 let copy: string;
@@ -52,8 +57,40 @@ beforeAll(async () => {
       const some = Array.from({ length: 20 }, (_, j) => `/data/many/${i + j}`);
       await Promise.all(some.map((path) => send(client, 'PUT', path, path)));
     }
+    await makeVersions(client);
   });
 });
+
+/** In a bucket that keeps them: an old one, a marker, one that was changed and one that ended. */
+async function makeVersions(client: S3Client): Promise<void> {
+  await send(client, 'PUT', '/all');
+  await send(client, 'PUT', '/all/key', 'plain');
+  await subresource(client, '/all', 'versioning', versioning);
+  await send(client, 'PUT', '/all/key', 'second');
+  await subresource(client, '/all/key', 'tagging', tagging('first'));
+  await subresource(client, '/all/key', 'tagging', tagging('last'));
+  const third = await client.send('PUT', '/all/key', { body: Buffer.from('third') });
+  const query: [string, string][] = [['versionId', String(third.headers['x-amz-version-id'])]];
+  expect((await client.send('DELETE', '/all/key', { query })).status).toBe(204);
+  await send(client, 'DELETE', '/all/key');
+}
+
+const versioning = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
+
+function tagging(value: string): string {
+  const tag = `<Tag><Key>k</Key><Value>${value}</Value></Tag>`;
+  return `<Tagging><TagSet>${tag}</TagSet></Tagging>`;
+}
+
+async function subresource(
+  client: S3Client,
+  path: string,
+  name: string,
+  document: string,
+): Promise<void> {
+  const sending = { query: [[name, '']] as [string, string][], body: Buffer.from(document) };
+  expect((await client.send('PUT', path, sending)).status).toBe(200);
+}
 
 afterAll(() => place.remove());
 
@@ -91,8 +128,8 @@ async function findAltered(alter: (catalog: CatalogEditor) => Promise<unknown>):
   return outcome;
 }
 
-async function seqOf(catalog: CatalogEditor, key: string): Promise<number> {
-  const sql = 'SELECT seq FROM versions WHERE key = ? ORDER BY seq LIMIT 1';
+async function seqOf(catalog: CatalogEditor, key: string, table = 'versions'): Promise<number> {
+  const sql = `SELECT seq FROM ${table} WHERE key = ? ORDER BY seq LIMIT 1`;
   const row = await catalog.get<{ seq: number }>(sql, key);
   if (!row) throw new Error(`there is no ${key}`);
   return row.seq;
@@ -101,7 +138,7 @@ async function seqOf(catalog: CatalogEditor, key: string): Promise<number> {
 describe('bursar verify deep', () => {
   it('finds nothing where nothing was altered, and says what it compared with', async () => {
     const { code, stdout } = await verify(place.data);
-    expect(stdout).toMatch(/^compared 3\d\d records with the log, and 306 versions/);
+    expect(stdout).toMatch(/^compared 3\d\d records with the log, and 310 versions/);
     expect(stdout).toMatch(/compared with \S+log-checkpoint, of 3\d\d records\n$/);
     expect(code).toBe(0);
   });
@@ -199,9 +236,13 @@ describe('bursar verify deep', () => {
 
   it('names an older version that was put back, its end forgotten', async () => {
     const { stdout } = await findAltered(async (catalog) => {
-      const seq = await seqOf(catalog, 'kept');
-      await catalog.run("DELETE FROM versions WHERE key = 'kept' AND seq > ?", seq);
-      await catalog.run('UPDATE versions SET superseded_seq = NULL WHERE seq = ?', seq);
+      const seq = await seqOf(catalog, 'kept', 'ended_versions');
+      await catalog.run("DELETE FROM versions WHERE key = 'kept'");
+      await catalog.run(
+        `INSERT INTO versions SELECT ${columns} FROM ended_versions WHERE seq = ?`,
+        seq,
+      );
+      await catalog.run('DELETE FROM ended_versions WHERE seq = ?', seq);
       await catalog.run('DELETE FROM superseded WHERE seq = ?', seq);
     });
     expect(stdout).toMatch(
@@ -221,11 +262,54 @@ describe('bursar verify deep', () => {
 
   it('names a version that no record made', async () => {
     const { stdout } = await findAltered((catalog) =>
-      catalog.run(`INSERT INTO versions SELECT bucket_id, 'smuggled', 3, NULL, size, etag, sha256,
-        class, owner, created_ms, manifest, attributes, epoch, manifest_mac, row_mac, billed
+      catalog.run(`INSERT INTO versions SELECT bucket_id, 'smuggled', 3, ${contents}
         FROM versions WHERE key = 'large'`),
     );
     expect(stdout).toContain('version 3 of smuggled: no record made it');
+  });
+
+  it('names a noncurrent version that was deleted outright, and one that no record made', async () => {
+    const gone = await findAltered((catalog) =>
+      catalog.run("DELETE FROM noncurrent_versions WHERE version_id IS NULL AND key = 'key'"),
+    );
+    expect(gone.stdout).toMatch(
+      /version \d+ of key: it is not in the catalog, and no record ended it/,
+    );
+    const smuggled = await findAltered((catalog) =>
+      catalog.run(`INSERT INTO noncurrent_versions SELECT bucket_id, key, 3, ${contents},
+        superseded_seq, superseded_ms FROM noncurrent_versions WHERE version_id IS NULL`),
+    );
+    expect(smuggled.stdout).toContain('version 3 of key: no record made it');
+  });
+
+  it('names a version that is in a table where it does not belong', async () => {
+    const { stdout } = await findAltered(async (catalog) => {
+      await catalog.run("DELETE FROM versions WHERE key = 'key'");
+      await catalog.run(`INSERT INTO ended_versions SELECT * FROM noncurrent_versions
+        WHERE version_id IS NULL`);
+      await catalog.run('DELETE FROM noncurrent_versions WHERE version_id IS NULL');
+    });
+    expect(stdout).toMatch(/version \d+ of key: its row is among those that are ended/);
+    expect(stdout).toMatch(/version \d+ of key: it is kept as noncurrent, and no newer one is/);
+  });
+
+  it('names a version that has not what the last record gave it', async () => {
+    const { stdout } = await findAltered((catalog) =>
+      catalog.run(`UPDATE noncurrent_versions SET attributes = replace(attributes, 'last', 'first')
+        WHERE key = 'key'`),
+    );
+    expect(stdout).toMatch(
+      /version \d+ of key: its attributes are not those that record \d+ gave it/,
+    );
+  });
+
+  it('names a version under another id, and one that was made a marker', async () => {
+    const { stdout } = await findAltered(async (catalog) => {
+      await catalog.run("UPDATE versions SET version_id = NULL WHERE key = 'key'");
+      await catalog.run("UPDATE versions SET is_marker = 1 WHERE key = 'large'");
+    });
+    expect(stdout).toMatch(/version \d+ of key: its version id is not that of its record/);
+    expect(stdout).toMatch(/version \d+ of large: its being a delete marker is not that of its/);
   });
 
   it('names a stored byte that was altered', async () => {

@@ -27,7 +27,7 @@ export interface Report {
   tenants: string[];
   principals: string[];
   buckets: number;
-  objects: number;
+  versions: number;
   fromExtents: { count: number; first: { bucket: string; key: string }[] };
   lost: { count: number; first: { bucket: string; key: string; reason: string }[] };
   uploads: { count: number; first: { bucket: string; key: string; id: string }[] };

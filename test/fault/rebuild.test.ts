@@ -128,7 +128,7 @@ describeWithTool(versitygw, 'a gateway that lost its database', (path) => {
   }, 300_000);
 
   it('tells one story in catalog, counters and records', async () => {
-    const restored = await countRecords(rig.client, 'bursar:RestoreObject');
+    const restored = await countRecords(rig.client, 'bursar:RestoreVersion');
     const { objects } = await listBucket(rig.client, 'one');
     const { objects: others } = await listBucket(rig.client, 'two');
     expect(restored).toBe(objects.size + others.size);
@@ -268,7 +268,7 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
     }
     const { report } = await rig.rebuild();
     expect(report?.fromExtents.first.map(({ key }) => key)).toEqual(['plain']);
-    expect(report).toMatchObject({ objects: 1, condemnedExtents: 1 });
+    expect(report).toMatchObject({ versions: 1, condemnedExtents: 1 });
   }, 120_000);
 
   it('restores each bucket in its own store, whose number it keeps', async () => {
@@ -294,7 +294,7 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
     rig.environment = { BURSAR_STORES: JSON.stringify({ cold: storeAt('c'), zero: storeAt('z') }) };
     const { code, stderr, report } = await rig.rebuild();
     expect(code, stderr).toBe(0);
-    expect(report).toMatchObject({ buckets: 3, objects: 4 });
+    expect(report).toMatchObject({ buckets: 3, versions: 4 });
     await rig.serve();
     expect(await Promise.all(buckets.map((bucket) => rig.look(bucket)))).toEqual(before);
     for (const [bucket, store] of [
@@ -323,7 +323,7 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
     const { code, stderr, report } = await rig.rebuild();
     expect(code).toBe(1);
     expect(stderr).toContain('not everything could be restored');
-    expect(report).toMatchObject({ isWhole: false, objects: 1, condemnedExtents: 0 });
+    expect(report).toMatchObject({ isWhole: false, versions: 1, condemnedExtents: 0 });
     expect(report?.lost.first).toEqual([
       expect.objectContaining({ bucket: 'data', key: 'hurt', tenant: 'default' }),
     ]);
@@ -338,12 +338,12 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
     rig.loseDatabase();
     const newest = await rig.rebuild();
     // By its own metadata; what was removed stays so, though its extents were left alone.
-    expect(newest.report, newest.stderr).toMatchObject({ isWhole: false, objects: 2 });
+    expect(newest.report, newest.stderr).toMatchObject({ isWhole: false, versions: 2 });
     expect(newest.report?.fromExtents.first.map(({ key }) => key)).toEqual(['hurt']);
     rig.loseDatabase();
     const generation = report?.journals[0]?.generation as string;
     const again = await rig.rebuild(['--generation', generation]);
-    expect(again.report).toMatchObject({ isWhole: true, objects: 2, lost: { count: 0 } });
+    expect(again.report).toMatchObject({ isWhole: true, versions: 2, lost: { count: 0 } });
     await rig.serve();
     expect(await rig.look('data')).toEqual(before);
   }, 120_000);
@@ -387,14 +387,14 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
     );
     const before = await rig.look('data');
     await lose();
-    for (const step of ['reading the journal', 'restoring objects', 'writing the new journal']) {
+    for (const step of ['reading the journal', 'restoring versions', 'writing the new journal']) {
       await rig.killRebuild(step);
       // Where the signal came late it is all done: then that is lost as well.
       rig.loseDatabase();
     }
     const { code, stderr, report } = await rig.rebuild();
     expect(code, stderr).toBe(0);
-    expect(report).toMatchObject({ isWhole: true, objects: 60 });
+    expect(report).toMatchObject({ isWhole: true, versions: 60 });
     await rig.serve();
     expect(await rig.look('data')).toEqual(before);
     expect(readdirSync(rig.dataDir).filter((name) => /staging|rebuilding/.test(name))).toEqual([]);
@@ -458,7 +458,7 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
     expect(mistyped.stderr).toMatch(/no journal 001763678000000-0123abcd/);
     expect(rig.storedObjects('')).toEqual(stored);
 
-    expect((await rig.rebuild()).report).toMatchObject({ isWhole: true, objects: 1 });
+    expect((await rig.rebuild()).report).toMatchObject({ isWhole: true, versions: 1 });
   }, 120_000);
 
   it('keeps the gateway of the lost database out of the store', async () => {

@@ -35,6 +35,9 @@ beforeAll(async () => {
   alice = as(target, await newPrincipal(target, { tenant: 'cms', name: 'alice' }));
   bob = as(target, await newPrincipal(target, { tenant: 'cms', name: 'bob' }));
   eve = as(target, await newPrincipal(target, { tenant: 'atlas', name: 'eve' }));
+  const headers = { 'x-amz-bucket-object-lock-enabled': 'true' };
+  await send(alice, { method: 'PUT', path: '/locked', headers });
+  await send(alice, { method: 'PUT', path: '/locked/k', body: 'kept' });
 });
 
 afterAll(() => target?.stop());
@@ -101,8 +104,57 @@ const s3: Record<string, (bucket: string) => Message> = {
   getBucketPolicy: (bucket) => on(bucket, 'policy'),
   getBucketPolicyStatus: (bucket) => on(bucket, 'policyStatus'),
   deleteBucketPolicy: (bucket) => on(bucket, 'policy', 'DELETE'),
+  putBucketLifecycle: (bucket) => ({ ...on(bucket, 'lifecycle', 'PUT'), body: lifecycle }),
+  getBucketLifecycle: (bucket) => on(bucket, 'lifecycle'),
+  deleteBucketLifecycle: (bucket) => on(bucket, 'lifecycle', 'DELETE'),
+  putBucketTagging: (bucket) => ({ ...on(bucket, 'tagging', 'PUT'), body: tagging }),
+  getBucketTagging: (bucket) => on(bucket, 'tagging'),
+  deleteBucketTagging: (bucket) => on(bucket, 'tagging', 'DELETE'),
+  getBucketAcl: (bucket) => on(bucket, 'acl'),
+  putBucketOwnershipControls: (bucket) => ({
+    ...on(bucket, 'ownershipControls', 'PUT'),
+    body: documentOf(
+      'OwnershipControls',
+      '<Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>',
+    ),
+  }),
+  putBucketAcl: (bucket) => ({
+    ...on(bucket, 'acl', 'PUT'),
+    headers: { 'x-amz-acl': 'private' },
+  }),
+  getBucketOwnershipControls: (bucket) => on(bucket, 'ownershipControls'),
+  deleteBucketOwnershipControls: (bucket) => on(bucket, 'ownershipControls', 'DELETE'),
+  putPublicAccessBlock: (bucket) => ({
+    ...on(bucket, 'publicAccessBlock', 'PUT'),
+    body: documentOf('PublicAccessBlockConfiguration', '<BlockPublicAcls>true</BlockPublicAcls>'),
+  }),
+  getPublicAccessBlock: (bucket) => on(bucket, 'publicAccessBlock'),
+  deletePublicAccessBlock: (bucket) => on(bucket, 'publicAccessBlock', 'DELETE'),
   putObject: (bucket) => ({ method: 'PUT', path: `/${bucket}/k`, body: 'body' }),
   getObject: (bucket) => ({ method: 'GET', path: `/${bucket}/k` }),
+  getObjectAcl: (bucket) => on(`${bucket}/k`, 'acl'),
+  putObjectAcl: (bucket) => ({
+    ...on(`${bucket}/k`, 'acl', 'PUT'),
+    headers: { 'x-amz-acl': 'private' },
+  }),
+  putObjectRetention: () => ({
+    ...on('locked/k', 'retention', 'PUT'),
+    body: documentOf(
+      'Retention',
+      '<Mode>GOVERNANCE</Mode><RetainUntilDate>2099-01-01T00:00:00Z</RetainUntilDate>',
+    ),
+  }),
+  getObjectRetention: () => on('locked/k', 'retention'),
+  putObjectLegalHold: () => ({
+    ...on('locked/k', 'legal-hold', 'PUT'),
+    body: documentOf('LegalHold', '<Status>ON</Status>'),
+  }),
+  getObjectLegalHold: () => on('locked/k', 'legal-hold'),
+  putObjectLockConfiguration: () => ({
+    ...on('locked', 'object-lock', 'PUT'),
+    body: documentOf('ObjectLockConfiguration', '<ObjectLockEnabled>Enabled</ObjectLockEnabled>'),
+  }),
+  getObjectLockConfiguration: () => on('locked', 'object-lock'),
   getObjectTagging: (bucket) => on(`${bucket}/k`, 'tagging'),
   copyObject: (bucket) => ({
     ...{ method: 'PUT', path: `/${bucket}/copy` },
@@ -133,6 +185,9 @@ const s3: Record<string, (bucket: string) => Message> = {
     ...on(bucket, 'delete', 'POST'),
     body: '<Delete><Object><Key>copy</Key></Object><Object><Key>big</Key></Object></Delete>',
   }),
+  // Nothing is in it any more that would be kept.
+  putBucketVersioning: (bucket) => ({ ...on(bucket, 'versioning', 'PUT'), body: versioning }),
+  getBucketVersioning: (bucket) => on(bucket, 'versioning'),
   deleteBucket: (bucket) => ({ method: 'DELETE', path: `/${bucket}` }),
 };
 
@@ -143,6 +198,17 @@ function on(path: string, name: string, method = 'GET'): Message {
 function part(number?: number): [string, string][] {
   const upload: [string, string] = ['uploadId', said.upload ?? ''];
   return number === undefined ? [upload] : [['partNumber', String(number)], upload];
+}
+
+const lifecycle =
+  '<LifecycleConfiguration><Rule><ID>r</ID><Filter/><Status>Enabled</Status>' +
+  '<Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>';
+
+const versioning = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
+const tagging = '<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>';
+
+function documentOf(root: string, content: string): string {
+  return `<${root}>${content}</${root}>`;
 }
 
 function policyOf(bucket: string): string {

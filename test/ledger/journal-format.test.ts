@@ -17,14 +17,25 @@ import { keyring } from './fixture.ts';
 const place = { generation: '000001763678000-0123abcd', name: segmentName(4, 9) };
 const head: Head = { kind: 'segment', previous: null, lastSeq: 9, timeMs: 1_763_678_000_000 };
 const entries: Entry[] = [
-  { kind: 'bucket', id: 3, tenant: 'one', name: 'data', owner: 'alice', createdMs: 5 },
-  { kind: 'gone', bucketId: 3, key: 'line\nbreak \u2028 \ud800 "', seq: 7, timeMs: 8 },
+  {
+    ...{ kind: 'bucket', id: 3, toldSeq: 9, tenant: 'one', name: 'data', owner: 'alice' },
+    ...{ createdMs: 5, versioning: 'Enabled', objectLock: '{}', publicAccess: null },
+    ownership: null,
+  },
+  {
+    ...{ kind: 'gone', bucketId: 3, toldSeq: 7, key: 'line\nbreak \u2028 \ud800 "' },
+    ...{ versionId: '0123456789abcdef0123456789abcdef', timeMs: 8 },
+  },
+  { kind: 'settings', bucketId: 3, toldSeq: 9, documents: { policy: '{}', cors: '[]' } },
 ];
 const sealed = sealObject(
   keyring,
   place,
   [head, ...entries].map((one) => JSON.stringify(one)),
 );
+
+const oddEntry = (fields: object): string => JSON.stringify({ ...entries[1], ...fields });
+const oddSettings = (documents: object): string => JSON.stringify({ ...entries[2], documents });
 
 const open = (bytes: Buffer, at = place, keys = keyring) => openObject(keys, at, bytes);
 
@@ -74,6 +85,9 @@ it.each([
   ['a negative seq', [JSON.stringify({ ...head, lastSeq: -1 })]],
   ['an entry of another kind', [JSON.stringify(head), '{"kind":"other"}']],
   ['an entry that is a number', [JSON.stringify(head), '7']],
+  ['a version id that is none', [JSON.stringify(head), oddEntry({ versionId: 'null' })]],
+  ['a version without its id', [JSON.stringify(head), oddEntry({ versionId: undefined })]],
+  ['settings that are no texts', [JSON.stringify(head), oddSettings({ cors: 1 })]],
   ['an id that is no id', [JSON.stringify(head), '{"kind":"garbage","ids":["zz"]}']],
 ])('an object with %s in it is refused', (_, lines) => {
   expect(() => open(sealObject(keyring, place, lines))).toThrow(IntegrityError);

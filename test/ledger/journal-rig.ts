@@ -7,10 +7,11 @@ import { sealObject } from '#bursar/catalog/authentic.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
+import type { VersionEntry } from '#bursar/ledger/journal/format.js';
 import { Journal, type JournalOptions } from '#bursar/ledger/journal/journal.js';
 import { findJournal, replayJournal } from '#bursar/ledger/rebuild/replay.js';
 import type { JournalReport } from '#bursar/ledger/rebuild/report.js';
-import { Staging } from '#bursar/ledger/rebuild/staging.js';
+import { type StagedBucket, Staging } from '#bursar/ledger/rebuild/staging.js';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import type { S3Rig } from '../stores/s3-rig.ts';
 import { commitOf, keyring, type LedgerFixture, openLedger } from './fixture.ts';
@@ -24,6 +25,8 @@ export class JournalRig {
   readonly fixture: LedgerFixture;
   readonly store: S3Store;
   readonly errors: unknown[] = [];
+  /** Of the version that was made, changed or ended last. */
+  versionId = 'null';
   #journal: Journal | null = null;
 
   private constructor(fixture: LedgerFixture, store: S3Store) {
@@ -68,7 +71,18 @@ export class JournalRig {
   async commit(change: Parameters<typeof commitOf>[0]): Promise<number> {
     const result = await this.fixture.ledger.commit(commitOf(change));
     if (!result.ok) throw new Error(`refused: ${result.code}`);
+    this.versionId = result.version?.versionId ?? 'null';
     return result.index;
+  }
+
+  setVersioning(versioning: 'Enabled' | 'Suspended'): Promise<number> {
+    return this.commit({ kind: 'setVersioning', bucketId, versioning });
+  }
+
+  /** Makes a version, and gives its id. */
+  async putVersion(key: string, etag = 'etag'): Promise<string> {
+    await this.put(key, etag);
+    return this.versionId;
   }
 
   /** Makes an object whose extent is said to be in the store, where nothing is. */
@@ -96,8 +110,9 @@ export class JournalRig {
     });
   }
 
-  remove(key: string): Promise<number> {
-    return this.commit({ kind: 'deleteObject', bucketId, key, conditions: anyConditions });
+  remove(key: string, versionId?: string): Promise<number> {
+    const conditions = anyConditions;
+    return this.commit({ kind: 'deleteObject', bucketId, key, versionId, conditions });
   }
 
   async names(prefix = 'journal/'): Promise<string[]> {
@@ -150,9 +165,14 @@ export class JournalRig {
       const { report } = found;
       await replayJournal({ store: this.store, keyring, report }, staging);
       const objects: Record<string, string> = {};
-      for await (const { version } of staging.listVersions()) objects[version.key] = version.etag;
-      const buckets = (await staging.listBuckets()).map(({ name }) => name);
-      return { objects, buckets, report, garbage: await countGarbage(file) };
+      const versions: VersionEntry[] = [];
+      for await (const { version } of staging.listVersions()) {
+        versions.push(version);
+        objects[version.key] = version.etag;
+      }
+      const staged = await staging.listBuckets();
+      const buckets = staged.map(({ name }) => name);
+      return { objects, versions, staged, buckets, report, garbage: await countGarbage(file) };
     } finally {
       staging.close();
       rmSync(folder, { recursive: true });
@@ -171,8 +191,11 @@ export class JournalRig {
 }
 
 export interface Replayed {
-  /** ETag by key. */
+  /** ETag by key, of the newest version. */
   objects: Record<string, string>;
+  /** All of them, the oldest first. */
+  versions: VersionEntry[];
+  staged: StagedBucket[];
   buckets: string[];
   report: JournalReport;
   /** Extents known to belong to nothing. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { encodeManifest } from '#bursar/core/manifest.js';
-import type { Entry, VersionEntry } from '#bursar/ledger/journal/format.js';
+import type { BucketEntry, Entry, VersionEntry } from '#bursar/ledger/journal/format.js';
 import { Staging } from '#bursar/ledger/rebuild/staging.js';
 
 let folder: string;
@@ -18,13 +18,18 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-const bucket = (id: number, name = 'data'): Entry => {
-  return { kind: 'bucket', id, tenant: 'one', name, owner: 'alice', createdMs: id };
-};
-const version = (key: string, seq: number): VersionEntry => ({
+const bucket = (id: number, name = 'data', told: Partial<BucketEntry> = {}): BucketEntry => ({
+  ...{ kind: 'bucket', id, toldSeq: id, tenant: 'one', name, owner: 'alice', createdMs: id },
+  ...{ versioning: 'Unversioned', objectLock: null, publicAccess: null, ownership: null },
+  ...told,
+});
+const version = (key: string, seq: number, told: Partial<VersionEntry> = {}): VersionEntry => ({
   kind: 'version',
   bucketId: 1,
+  toldSeq: seq,
   key,
+  versionId: null,
+  isMarker: false,
   seq,
   createdMs: 1000 + seq,
   sizeBytes: 0,
@@ -34,10 +39,12 @@ const version = (key: string, seq: number): VersionEntry => ({
   owner: 'alice',
   attributes: '{}',
   manifest: '',
+  ...told,
 });
-const gone = (key: string, seq: number): Entry => {
-  return { kind: 'gone', bucketId: 1, key, seq, timeMs: 1000 + seq };
+const gone = (key: string, toldSeq: number, versionId: string | null = null): Entry => {
+  return { kind: 'gone', bucketId: 1, toldSeq, key, versionId, timeMs: 1000 + toldSeq };
 };
+const [idOne, idTwo] = ['1'.repeat(32), '2'.repeat(32)];
 
 async function staged(): Promise<string[]> {
   const found: string[] = [];
@@ -65,6 +72,64 @@ it('the newest word on a key holds, in whatever order words come', async () => {
   await staging.takeEntries(2, [bucket(1)]);
   expect((await staged()).every((one) => one.endsWith(' 9'))).toBe(true);
   expect(await staged()).toHaveLength(24);
+});
+
+it('each version of a key has its own newest word, in whatever order words come', async () => {
+  const words = [
+    version('a', 2),
+    version('a', 3, { versionId: idOne }),
+    version('a', 5, { versionId: idTwo, isMarker: true }),
+    gone('a', 6, idOne),
+    gone('a', 4, idTwo),
+  ];
+  for (const [i, order] of orders(words).entries()) {
+    for (const word of order) {
+      await staging.takeEntries(2, [{ ...word, key: `a${i}` } as Entry]);
+    }
+  }
+  await staging.takeEntries(2, [bucket(1)]);
+  const found = await staged();
+  expect(found.filter((one) => one.endsWith(' 2'))).toHaveLength(120);
+  expect(found.filter((one) => one.endsWith(' 5'))).toHaveLength(120);
+  expect(found).toHaveLength(240);
+});
+
+it('what was changed of a version last holds, and does not count as its end', async () => {
+  const run = { id: Buffer.alloc(16, 1), store: 2, algorithm: 1, epoch: 1, offset: 0 };
+  const runs = [{ ...run, extentBytes: 9, length: 9, trailerBytes: 300 }];
+  const manifest = encodeManifest(runs).toString('base64');
+  const told = (toldSeq: number, attributes: string) =>
+    version('a', 3, { toldSeq, attributes, manifest });
+  await staging.takeExtents(2, [{ id: run.id, sizeBytes: 9 }]);
+  for (const order of orders([told(3, 'first'), told(8, 'last'), told(5, 'between')])) {
+    await staging.takeEntries(2, [bucket(1), ...order]);
+    for await (const { version } of staging.listVersions()) {
+      expect(version.attributes).toBe('last');
+    }
+  }
+  const unnamed: Buffer[] = [];
+  for await (const page of staging.listUnnamed(2, 10)) unnamed.push(...page);
+  // Nothing that was told of it has replaced it.
+  expect(unnamed).toEqual([run.id]);
+});
+
+it('the newest word on a bucket and its settings holds, in whatever order words come', async () => {
+  const settings = (toldSeq: number): Entry => {
+    return { kind: 'settings', bucketId: 1, toldSeq, documents: { policy: `of ${toldSeq}` } };
+  };
+  const words = [
+    ...[bucket(1, 'data', { toldSeq: 4 }), settings(4), settings(9)],
+    bucket(1, 'data', { toldSeq: 7, versioning: 'Enabled', objectLock: '{}' }),
+  ];
+  for (const order of orders(words)) {
+    await staging.takeEntries(2, order);
+    expect(await staging.listBuckets()).toEqual([
+      expect.objectContaining({
+        ...{ versioning: 'Enabled', objectLock: '{}' },
+        documents: { policy: 'of 9' },
+      }),
+    ]);
+  }
 });
 
 it('that there is nothing holds against what is equally new', async () => {

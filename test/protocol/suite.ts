@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAccess } from './suite/access.ts';
 import { describeBadInput } from './suite/bad-input.ts';
+import { describeBucketSettings } from './suite/bucket-settings.ts';
 import { describeBuckets } from './suite/buckets.ts';
 import { describeConditions } from './suite/conditions.ts';
 import { describeDigests } from './suite/digests.ts';
@@ -10,8 +11,10 @@ import { describeListing } from './suite/listing.ts';
 import { describeMultipart } from './suite/multipart.ts';
 import { describeMultipartChecksums } from './suite/multipart-checksums.ts';
 import { describeNotImplemented } from './suite/not-implemented.ts';
+import { describeObjectLock } from './suite/object-lock.ts';
 import { describeObjects } from './suite/objects.ts';
 import { describePolicies } from './suite/policies.ts';
+import { describePublicAccess } from './suite/public-access.ts';
 import { describeRanges } from './suite/ranges.ts';
 import { describeReceipts } from './suite/receipts.ts';
 import { describeTenancy } from './suite/tenancy.ts';
@@ -27,6 +30,7 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     afterAll(() => target?.stop(), 60_000);
     const targetOf = (): Target => target;
     describeBuckets(targetOf);
+    describeBucketSettings(targetOf);
     describeObjects(targetOf);
     describeDigests(targetOf);
     describeKeys(targetOf);
@@ -37,6 +41,8 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describeConditions(targetOf);
     describeAccess(targetOf);
     describePolicies(targetOf);
+    describePublicAccess(targetOf);
+    describeObjectLock(targetOf);
     describeNotImplemented(targetOf);
     describeReceipts(targetOf);
     describeTenancy(targetOf);
