@@ -98,6 +98,7 @@ describe('the page of records', () => {
       storedObjects: 0,
       makesVersion: true,
       supersededSeq: 0,
+      named: { versionId: null, isMarker: true },
       cost: 1n,
       storageCost: 1n,
       priced,

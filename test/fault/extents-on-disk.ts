@@ -76,7 +76,8 @@ async function readCatalog(dataDir: string) {
       'SELECT lower(hex(id)) AS id, state, refs, body IS NOT NULL AS isInline FROM extents',
     );
     const manifests = await tx.all<{ manifest: Uint8Array }>(
-      `SELECT manifest FROM versions UNION ALL SELECT manifest FROM parts
+      `SELECT manifest FROM versions UNION ALL SELECT manifest FROM noncurrent_versions
+         UNION ALL SELECT manifest FROM ended_versions UNION ALL SELECT manifest FROM parts
          UNION ALL SELECT manifest FROM record_packs`,
     );
     const references = new Map<string, number>();

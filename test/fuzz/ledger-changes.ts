@@ -11,8 +11,8 @@ import {
   encodeManifest,
   sliceRuns,
 } from '#bursar/core/manifest.js';
-import type { CatalogChange } from '#bursar/ledger/commit.js';
-import type { LedgerModel, ModelBucket, ModelUpload } from './ledger-model.ts';
+import type { Amendment } from '#bursar/catalog/version-changes.js';
+import type { CatalogChange, LedgerModel, ModelBucket, ModelUpload } from './ledger-model.ts';
 import { randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 
 type Random = () => number;
@@ -39,12 +39,16 @@ export function randomChange(random: Random, model: LedgerModel, seq: number): R
   const make = randomOf(random, [
     makeBucket,
     removeBucket,
+    setVersioning,
     putObject,
     putObject,
     putObject,
     copyObject,
     deleteObject,
     deleteObject,
+    deleteVersion,
+    deleteVersion,
+    amendVersion,
     createUpload,
     putPart,
     putPart,
@@ -61,7 +65,15 @@ function makeBucket(random: Random): RandomChange {
   const tenant = randomOf(random, tenants);
   const name = randomOf(random, names);
   const owner = randomOf(random, owners);
-  return { change: { kind: 'createBucket', tenant, name, owner, store: 1 }, declare: [] };
+  const change = { kind: 'createBucket', tenant, name, owner, store: 1 } as const;
+  const isLocked = randomBelow(random, 4) === 0;
+  return { change: isLocked ? { ...change, objectLock: true } : change, declare: [] };
+}
+
+function setVersioning(random: Random, model: LedgerModel): RandomChange {
+  const versioning = randomOf(random, ['Enabled', 'Enabled', 'Suspended'] as const);
+  const { id: bucketId } = bucketOf(random, model);
+  return { change: { kind: 'setVersioning', bucketId, versioning }, declare: [] };
 }
 
 function removeBucket(random: Random, model: LedgerModel): RandomChange {
@@ -70,13 +82,16 @@ function removeBucket(random: Random, model: LedgerModel): RandomChange {
 
 /** One that is there, or (seldom) one that is not. */
 function bucketOf(random: Random, model: LedgerModel): ModelBucket {
-  const none = { id: 9999, tenant: 'one', name: 'none', owner: 'alice' };
+  const none: ModelBucket = {
+    ...{ id: 9999, tenant: 'one', name: 'none', owner: 'alice' },
+    ...{ versioning: 'Unversioned', isLocked: false },
+  };
   if (model.buckets.length === 0 || randomBelow(random, 20) === 0) return none;
   return randomOf(random, model.buckets);
 }
 
 function keyOf(random: Random, model: LedgerModel, bucketId: number): string {
-  const there = model.currentOf(bucketId);
+  const there = model.keptOf(bucketId);
   if (there.length > 0 && randomBelow(random, 2) === 0) return randomOf(random, there).key;
   return `${randomText(random, 3)}k`;
 }
@@ -117,11 +132,25 @@ function bodyOf(random: Random): Body {
   };
 }
 
+/** Where the bucket has no lock either: what is locked holds wherever it is. */
+function attributesOf(random: Random, seq: number): string {
+  const common = { headers: {}, metadata: {} };
+  const isHeld = randomBelow(random, 12) === 0;
+  return JSON.stringify(isHeld ? { ...common, retention: retentionOf(random, seq) } : common);
+}
+
+/** Soon over: the clock of these changes is their number. */
+function retentionOf(random: Random, seq: number) {
+  const mode = randomOf(random, ['GOVERNANCE', 'COMPLIANCE'] as const);
+  return { mode, untilMs: seq + randomBelow(random, 60) };
+}
+
 function objectOf(
   tenant: string,
   sizeBytes: number,
   manifest: Uint8Array,
   seq: number,
+  attributes = '{"headers":{},"metadata":{}}',
 ): ObjectDraft {
   return sealObject(keyring, {
     tenant,
@@ -130,7 +159,7 @@ function objectOf(
     sha256: null,
     class: 'STANDARD',
     owner: 'alice',
-    attributes: '{}',
+    attributes,
     manifest,
   });
 }
@@ -140,7 +169,7 @@ function putObject(random: Random, model: LedgerModel, seq: number): RandomChang
   const key = keyOf(random, model, bucketId);
   const { manifest, sizeBytes, extentIds, inline } = bodyOf(random);
   const conditions = conditionsOf(random, model, bucketId, key);
-  const object = objectOf(tenant, sizeBytes, manifest, seq);
+  const object = objectOf(tenant, sizeBytes, manifest, seq, attributesOf(random, seq));
   return {
     change: { kind: 'putObject', bucketId, key, conditions, object, extentIds, inline },
     declare: extentIds,
@@ -174,6 +203,44 @@ function deleteObject(random: Random, model: LedgerModel): RandomChange {
   const key = keyOf(random, model, bucketId);
   const conditions = conditionsOf(random, model, bucketId, key);
   return { change: { kind: 'deleteObject', bucketId, key, conditions }, declare: [] };
+}
+
+/** Mostly one that is there, by its id. */
+function namedOf(random: Random, model: LedgerModel) {
+  const all = model.versions.filter((one) => !one.hasEnded);
+  if (all.length === 0 || randomBelow(random, 15) === 0) {
+    return { bucketId: bucketOf(random, model).id, key: 'k', versionId: 'f'.repeat(32) };
+  }
+  const { bucketId, key, versionId } = randomOf(random, all);
+  return { bucketId, key, versionId: versionId ?? 'null' };
+}
+
+function deleteVersion(random: Random, model: LedgerModel): RandomChange {
+  const named = namedOf(random, model);
+  const none = { ifMatch: null, ifNoneMatch: null };
+  const own = model.kept(named.bucketId, named.key).map(({ etag }) => etag);
+  const isConditional = own.length > 0 && randomBelow(random, 3) === 0;
+  const conditions = isConditional ? { ...none, ifMatch: [randomOf(random, own)] } : none;
+  const bypassGovernance = randomBelow(random, 2) === 0;
+  const change = { kind: 'deleteObject', ...named, conditions, bypassGovernance } as const;
+  return { change, declare: [] };
+}
+
+function amendVersion(random: Random, model: LedgerModel, seq: number): RandomChange {
+  const { versionId, ...at } = namedOf(random, model);
+  const amendment = randomOf<Amendment>(random, [
+    { tags: [['colour', 'blue']] },
+    { tags: null },
+    { retention: retentionOf(random, seq) },
+    { retention: null },
+    { legalHold: true },
+    { legalHold: false },
+    { legalHold: false },
+  ]);
+  const bypassGovernance = randomBelow(random, 2) === 0;
+  const named = randomBelow(random, 3) === 0 ? at : { ...at, versionId };
+  const change = { kind: 'amendVersion', ...named, amendment, bypassGovernance } as const;
+  return { change, declare: [] };
 }
 
 function createUpload(random: Random, model: LedgerModel): RandomChange {

@@ -5,13 +5,19 @@ import { RecordLog } from '#bursar/audit/record-log.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
 import { type Difference, verifyRecords } from '#bursar/audit/verify/deep-records.js';
 import { listCondemned } from '#bursar/catalog/extents.js';
-import { listObjects, listUploads, type Position } from '#bursar/catalog/listing.js';
-import { findCurrentWithBody } from '#bursar/catalog/versions.js';
+import {
+  listObjects,
+  listUploads,
+  listVersions,
+  type Position,
+  type VersionPosition,
+} from '#bursar/catalog/listing.js';
+import { type Attributes, findCurrent, findNamedWithBody } from '#bursar/catalog/versions.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 import { parseUsd } from '#bursar/core/money.js';
 import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
-import type { CatalogChange, Housekeeping } from '#bursar/ledger/commit.js';
+import type { Housekeeping } from '#bursar/ledger/commit.js';
 import { DeepCatalog } from '#bursar/ledger/deep-catalog.js';
 import { LogSigning } from '#bursar/ledger/log-signing.js';
 import { schema } from '#bursar/ledger/schema.js';
@@ -20,7 +26,7 @@ import type { Charge, Pricing } from '#bursar/quota/charge.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { listUsage } from '#bursar/quota/usage.js';
 import { draftOf, keyring, owners, randomChange, randomText, tenants } from './ledger-changes.ts';
-import { LedgerModel, type ModelBucket } from './ledger-model.ts';
+import { type CatalogChange, LedgerModel, type ModelBucket } from './ledger-model.ts';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;
@@ -125,13 +131,15 @@ class Trial {
       tokens: [],
       bucket,
     };
-    const expected = this.model.apply(structuredClone(change), seq);
     const record = draftOf(change, charged, transfer);
     const charge: Charge = { who: charged, transfer, pricing, settlement: null };
-    const commit = { change, charge, record };
+    const commit = { change: structuredClone(change), charge, record };
     const result = await applyCommit(this.db.tx, commit, this.context);
+    const newId = (result.ok && result.version?.versionId) || null;
+    const expected = this.model.apply(change, seq, newId);
     const got = result.ok ? 'ok' : result.code;
     expect([change.kind, got]).toEqual([change.kind, expected.ok ? 'ok' : expected.code]);
+    if (result.ok && expected.ok) expect(result.version).toEqual(expected.named);
   }
 
   async keepHouse(): Promise<void> {
@@ -139,7 +147,7 @@ class Trial {
     const max = randomBelow(random, 6);
     switch (randomBelow(random, 3)) {
       case 0:
-        return this.housekeeping({ kind: 'purgeSuperseded', max });
+        return this.housekeeping({ kind: 'purgeEnded', max });
       case 1:
         return this.housekeeping({ kind: 'condemnIntents' });
       default: {
@@ -158,7 +166,7 @@ class Trial {
     const whole: Housekeeping =
       work.kind === 'condemnIntents' ? { ...work, expiredBeforeMs: 0, max: 1000 } : work;
     await applyHousekeeping(this.db.tx, whole, context);
-    if (work.kind === 'purgeSuperseded') model.purge(work.max);
+    if (work.kind === 'purgeEnded') model.purge(work.max);
     if (work.kind === 'condemnIntents') model.condemnIntents(thisProcess);
     if (work.kind === 'forgetExtents') model.forget(work.ids);
   }
@@ -182,18 +190,34 @@ function bucketOf(model: LedgerModel, change: CatalogChange): ModelBucket | null
 }
 
 async function checkCatalog({ db, model }: Trial): Promise<void> {
-  const rows = await db.tx.all<{ bucketId: number; key: string; seq: number; over: number | null }>(
-    'SELECT bucket_id AS bucketId, key, seq, superseded_seq AS over FROM versions',
+  const rows = await db.tx.all<{ bucketId: number; key: string; seq: number; place: string }>(
+    `SELECT bucket_id AS bucketId, key, seq, 'current' AS place FROM versions
+       UNION ALL SELECT bucket_id, key, seq, 'noncurrent' FROM noncurrent_versions
+       UNION ALL SELECT bucket_id, key, seq, 'ended' FROM ended_versions`,
   );
-  const flat = rows.map(({ bucketId, key, seq, over }) => [bucketId, key, seq, over]);
-  const modelled = model.versions.map((one) => [one.bucketId, one.key, one.seq, one.supersededSeq]);
+  const flat = rows.map(({ bucketId, key, seq, place }) => [bucketId, key, seq, place]);
+  const modelled = model.versions.map((one) => {
+    const { bucketId, key, seq, hasEnded } = one;
+    const isCurrent = model.kept(bucketId, key)[0] === one;
+    return [bucketId, key, seq, hasEnded ? 'ended' : isCurrent ? 'current' : 'noncurrent'];
+  });
   expect(sorted(flat)).toEqual(sorted(modelled));
+  const ids = model.versions.flatMap(({ versionId }) => versionId ?? []);
+  expect(new Set(ids).size).toBe(ids.length);
   for (const version of model.versions) {
-    const { bucketId, key, sizeBytes, etag } = version;
-    if (version.supersededSeq !== null) continue;
+    if (version.hasEnded) continue;
+    const { bucketId, key, sizeBytes, etag, versionId } = version;
     const bucket = model.buckets.find(({ id }) => id === bucketId) as ModelBucket;
-    const found = await findCurrentWithBody({ read: db.tx, keyring }, bucket, key);
-    expect(found).toMatchObject({ seq: version.seq, sizeBytes, etag });
+    const catalog = { read: db.tx, keyring };
+    const name = { key, versionId: versionId ?? 'null' };
+    const found = await findNamedWithBody(catalog, bucket, name);
+    const isMarker = version.isMarker ? 1 : 0;
+    expect(found).toMatchObject({ seq: version.seq, sizeBytes, etag, versionId, isMarker });
+    const { tags, retention, legalHold = false } = JSON.parse(found?.attributes ?? '') as Attributes;
+    const { tags: tags2, retention: retention2, legalHold: legalHold2 } = version;
+    expect([tags, retention, legalHold]).toEqual([tags2, retention2, legalHold2]);
+    const current = model.current(bucketId, key);
+    expect((await findCurrent(catalog, bucket, key))?.seq).toBe(current?.seq);
     const [first] = decodeManifest(version.manifest);
     const body = first && model.extents.get(first.id.toString('hex'))?.isInline ? first.id : null;
     expect(found?.inlineBody ? Buffer.from(found.inlineBody) : null).toEqual(body);
@@ -221,7 +245,8 @@ async function checkExtents({ db, model }: Trial): Promise<void> {
 
   // Whatever the model thinks: each manifest's extents are alive, and counted once for each run.
   const manifests = await db.tx.all<{ manifest: Uint8Array }>(
-    'SELECT manifest FROM versions UNION ALL SELECT manifest FROM parts',
+    `SELECT manifest FROM versions UNION ALL SELECT manifest FROM noncurrent_versions
+       UNION ALL SELECT manifest FROM ended_versions UNION ALL SELECT manifest FROM parts`,
   );
   const refs = new Map<string, number>();
   for (const { manifest } of manifests) {
@@ -266,7 +291,9 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
     FROM quota_storage WHERE billed_bytes > 0 ORDER BY tenant, bucket, class`);
   expect(billed).toEqual(
     await db.tx.all(`SELECT tenant, name AS bucket, class, sum(bytes) AS bytes FROM (
-        SELECT bucket_id, class, size AS bytes FROM versions WHERE superseded_seq IS NULL
+        SELECT bucket_id, class, size AS bytes FROM versions
+        UNION ALL
+        SELECT bucket_id, class, size FROM noncurrent_versions
         UNION ALL
         SELECT bucket_id, class, size FROM parts JOIN uploads ON id = upload_id
       ) JOIN buckets AS b ON b.id = bucket_id
@@ -311,7 +338,8 @@ function modelListing(keys: string[], prefix: string, delimiter: string): string
   return entries.filter((entry, i) => entry[0] === 'k' || entries.indexOf(entry) === i);
 }
 
-async function checkListings({ db, model, random }: Trial): Promise<void> {
+async function checkListings(trial: Trial): Promise<void> {
+  const { db, model, random } = trial;
   for (const { id: bucketId } of model.buckets) {
     const prefix = randomText(random, 2);
     const delimiter = randomText(random, 2);
@@ -334,8 +362,37 @@ async function checkListings({ db, model, random }: Trial): Promise<void> {
       delimiter,
       modelListing(keys, prefix, delimiter),
     ]);
+    await checkVersionListing(trial, bucketId, { prefix, delimiter });
     await checkUploadListing(db, model, bucketId, 1 + randomBelow(random, 3));
   }
+}
+
+async function checkVersionListing(
+  { db, model, random }: Trial,
+  bucketId: number,
+  { prefix, delimiter }: { prefix: string; delimiter: string },
+): Promise<void> {
+  const found: string[] = [];
+  let after: VersionPosition | null = null;
+  do {
+    const max = 1 + randomBelow(random, 4);
+    const page = await listVersions(db.tx, { bucketId, prefix, delimiter, max, after });
+    const entries = page.entries.map(({ key, seq, isLatest }) => ({ key, text: `${seq}.${isLatest}` }));
+    const folded = page.prefixes.map((key) => ({ key, text: 'folded' }));
+    // A key and a folded prefix are never the same.
+    const all = [...entries, ...folded];
+    const order = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+    found.push(...all.sort((a, b) => order(a.key, b.key)).map(({ key, text }) => `${key} ${text}`));
+    expect(all.length <= max && (page.next === null || all.length === max)).toBe(true);
+    after = page.next;
+  } while (after !== null);
+  const keys = [...new Set(model.keptOf(bucketId).map(({ key }) => key))];
+  const modelled = modelListing(keys, prefix, delimiter).flatMap((entry) => {
+    const key = entry.slice(1);
+    if (entry[0] === 'p') return [`${key} folded`];
+    return model.kept(bucketId, key).map(({ seq }, i) => `${key} ${seq}.${i === 0 ? 1 : 0}`);
+  });
+  expect([prefix, delimiter, found]).toEqual([prefix, delimiter, modelled]);
 }
 
 async function checkUploadListing(

@@ -1,25 +1,38 @@
-// A small model of what the ledger promises of the catalog, in plain maps: objects, versions, uploads,
-// extents and counters. It knows nothing of SQL, transactions or indexes.
+// A small model of what the ledger promises of the catalog, in plain maps: objects, versions, markers,
+// locks, uploads, extents and counters. It knows nothing of SQL, transactions or indexes.
 // Invariant: it says for every change whether it is refused, and what each counter is afterwards.
 
 import { decodeManifest } from '#bursar/core/manifest.js';
-import type { CatalogChange } from '#bursar/ledger/commit.js';
+import type { CatalogChange as ObjectChange } from '#bursar/ledger/commit.js';
+
+/** Also what decides of versions. */
+export type CatalogChange =
+  | ObjectChange
+  | { kind: 'setVersioning'; bucketId: number; versioning: 'Enabled' | 'Suspended' };
 
 export interface ModelBucket {
   id: number;
   tenant: string;
   name: string;
   owner: string;
+  versioning: 'Unversioned' | 'Enabled' | 'Suspended';
+  isLocked: boolean;
 }
 
 export interface ModelVersion {
   bucketId: number;
   key: string;
   seq: number;
-  supersededSeq: number | null;
+  versionId: string | null;
+  isMarker: boolean;
+  /** It is not there any more, but for the extents that it names. */
+  hasEnded: boolean;
   sizeBytes: number;
   etag: string;
   manifest: Uint8Array;
+  tags: readonly (readonly [string, string])[] | undefined;
+  retention: { mode: 'GOVERNANCE' | 'COMPLIANCE'; untilMs: number } | undefined;
+  legalHold: boolean;
 }
 
 export interface ModelPart {
@@ -43,8 +56,21 @@ export interface ModelExtent {
 }
 
 export type ModelOutcome =
-  | { ok: true; storedBytes: number; storedObjects: number }
+  | { ok: true; storedBytes: number; storedObjects: number; named?: Named }
   | { ok: false; code: string };
+
+/** What the ledger says of a version that was made, changed or ended. */
+interface Named {
+  versionId: string | null;
+  isMarker: boolean;
+}
+
+interface ConditionalWrite {
+  bucketId: number;
+  key: string;
+  versionId?: string | undefined;
+  conditions: { ifMatch: readonly string[] | null; ifNoneMatch: readonly string[] | null };
+}
 
 type Change<K extends CatalogChange['kind']> = Extract<CatalogChange, { kind: K }>;
 
@@ -59,14 +85,25 @@ export class LedgerModel {
   extents = new Map<string, ModelExtent>();
   bucketsEver = 0;
 
+  /** What is kept of a key, from the newest down: the first is current. */
+  kept(bucketId: number, key: string): ModelVersion[] {
+    return this.keptOf(bucketId).filter((one) => one.key === key);
+  }
+
+  keptOf(bucketId: number): ModelVersion[] {
+    const kept = this.versions.filter((one) => one.bucketId === bucketId && !one.hasEnded);
+    return kept.sort((a, b) => b.seq - a.seq);
+  }
+
+  /** The current version, unless that is a marker. */
   current(bucketId: number, key: string): ModelVersion | undefined {
-    return this.versions.find(
-      (one) => one.bucketId === bucketId && one.key === key && one.supersededSeq === null,
-    );
+    const [newest] = this.kept(bucketId, key);
+    return newest?.isMarker ? undefined : newest;
   }
 
   currentOf(bucketId: number): ModelVersion[] {
-    return this.versions.filter((one) => one.bucketId === bucketId && one.supersededSeq === null);
+    const keys = new Set(this.keptOf(bucketId).map(({ key }) => key));
+    return [...keys].flatMap((key) => this.current(bucketId, key) ?? []);
   }
 
   openUploadsOf(bucketId: number): ModelUpload[] {
@@ -75,30 +112,35 @@ export class LedgerModel {
 
   /** What a bucket holds: its objects, and the parts of its unfinished uploads. */
   storedIn(bucketId: number): { storedBytes: number; storedObjects: number } {
-    const objects = this.currentOf(bucketId);
+    const objects = this.keptOf(bucketId).filter((one) => !one.isMarker);
     const parts = this.openUploadsOf(bucketId).flatMap((upload) => [...upload.parts.values()]);
     const storedBytes = [...objects, ...parts].reduce((sum, one) => sum + one.sizeBytes, 0);
     return { storedBytes, storedObjects: objects.length };
   }
 
-  apply(change: CatalogChange, seq: number): ModelOutcome {
+  /** `newId` is what the ledger calls the version, if it makes one that has an id. */
+  apply(change: CatalogChange, seq: number, newId: string | null): ModelOutcome {
     switch (change.kind) {
+      case 'setVersioning':
+        return this.#setVersioning(change);
+      case 'amendVersion':
+        return this.#amendVersion(change, seq);
       case 'createBucket':
         return this.#createBucket(change);
       case 'deleteBucket':
         return this.#deleteBucket(change);
       case 'putObject':
-        return this.#putObject(change, seq);
+        return this.#putObject(change, seq, newId);
       case 'copyObject':
-        return this.#copyObject(change, seq);
+        return this.#copyObject(change, seq, newId);
       case 'deleteObject':
-        return this.#deleteObject(change, seq);
+        return this.#deleteObject(change, seq, newId);
       case 'createUpload':
         return this.#createUpload(change);
       case 'putPart':
         return this.#putPart(change);
       case 'completeUpload':
-        return this.#completeUpload(change, seq);
+        return this.#completeUpload(change, seq, newId);
       case 'abortUpload':
         return this.#abortUpload(change);
     }
@@ -117,11 +159,11 @@ export class LedgerModel {
     }
   }
 
-  /** Lets go of the `max` versions that were superseded first. */
+  /** Lets go of the `max` oldest versions that ended. */
   purge(max: number): void {
     const old = this.versions
-      .filter((one) => one.supersededSeq !== null)
-      .sort((a, b) => (a.supersededSeq ?? 0) - (b.supersededSeq ?? 0))
+      .filter((one) => one.hasEnded)
+      .sort((a, b) => a.seq - b.seq)
       .slice(0, max);
     this.versions = this.versions.filter((one) => !old.includes(one));
     for (const { manifest } of old) this.#drop(manifest);
@@ -133,18 +175,21 @@ export class LedgerModel {
     }
   }
 
-  #createBucket({ tenant, name, owner }: Change<'createBucket'>): ModelOutcome {
+  #createBucket({ tenant, name, owner, objectLock }: Change<'createBucket'>): ModelOutcome {
     const taken = this.buckets.find((one) => one.tenant === tenant && one.name === name);
     if (taken) {
       return refused(taken.owner === owner ? 'BucketAlreadyOwnedByYou' : 'BucketAlreadyExists');
     }
-    this.buckets.push({ id: ++this.bucketsEver, tenant, name, owner });
+    const isLocked = objectLock === true;
+    const versioning = isLocked ? 'Enabled' : 'Unversioned';
+    const id = ++this.bucketsEver;
+    this.buckets.push({ id, tenant, name, owner, versioning, isLocked });
     return nothing;
   }
 
   #deleteBucket({ bucketId }: Change<'deleteBucket'>): ModelOutcome {
     if (!this.#has(bucketId)) return refused('NoSuchBucket');
-    if (this.currentOf(bucketId).length > 0) return refused('BucketNotEmpty');
+    if (this.keptOf(bucketId).length > 0) return refused('BucketNotEmpty');
     const { storedBytes } = this.storedIn(bucketId);
     for (const upload of this.uploads.values()) {
       if (upload.bucketId === bucketId) this.#discard(upload);
@@ -153,29 +198,77 @@ export class LedgerModel {
     return { ok: true, storedBytes: -storedBytes, storedObjects: 0 };
   }
 
-  #putObject(change: Change<'putObject'>, seq: number): ModelOutcome {
-    const refusal = this.#checkKey(change);
+  #setVersioning({ bucketId, versioning }: Change<'setVersioning'>): ModelOutcome {
+    const bucket = this.#bucket(bucketId);
+    if (!bucket) return refused('NoSuchBucket');
+    if (bucket.isLocked && versioning === 'Suspended') return refused('InvalidBucketState');
+    bucket.versioning = versioning;
+    return nothing;
+  }
+
+  #putObject(change: Change<'putObject'>, seq: number, newId: string | null): ModelOutcome {
+    const refusal = this.#checkWrite(change, seq);
     if (refusal) return refusal;
     if (!this.#areIntents(change.extentIds)) return refused('RequestTimeout');
     this.#adopt(change.extentIds, change.inline?.id);
-    return this.#replace(change, seq);
+    return this.#replace(change, seq, newId);
   }
 
-  #copyObject(change: Change<'copyObject'>, seq: number): ModelOutcome {
-    const refusal = this.#checkKey(change);
+  #copyObject(change: Change<'copyObject'>, seq: number, newId: string | null): ModelOutcome {
+    const refusal = this.#checkWrite(change, seq);
     if (refusal) return refusal;
     if (!this.#hasVersion(change.source)) return refused('SlowDown');
     this.#share(change.object.manifest);
-    return this.#replace(change, seq);
+    return this.#replace(change, seq, newId);
   }
 
-  #deleteObject(change: Change<'deleteObject'>, seq: number): ModelOutcome {
+  #deleteObject(change: Change<'deleteObject'>, seq: number, newId: string | null): ModelOutcome {
+    const { bucketId, key, versionId, bypassGovernance = false } = change;
     const refusal = this.#checkKey(change);
     if (refusal) return refusal;
-    const current = this.current(change.bucketId, change.key);
-    if (!current) return nothing;
-    current.supersededSeq = seq;
-    return { ok: true, storedBytes: -current.sizeBytes, storedObjects: -1 };
+    const bucket = this.#bucket(bucketId) as ModelBucket;
+    if (versionId !== undefined) {
+      const version = this.#named(change);
+      const id = versionId === 'null' ? null : versionId;
+      const named = { versionId: id, isMarker: version?.isMarker ?? false };
+      const told = bucket.versioning === 'Unversioned' ? {} : { named };
+      if (!version) return { ...nothing, ...told };
+      if (isHeld(version, seq, bypassGovernance)) return refused('AccessDenied');
+      return { ...this.#end(version), ...told };
+    }
+    if (bucket.versioning === 'Unversioned') {
+      const [current] = this.kept(bucketId, key);
+      if (current && isHeld(current, seq, bypassGovernance)) return refused('AccessDenied');
+      return current ? this.#end(current) : nothing;
+    }
+    const marker = { sizeBytes: 0, etag: '', manifest: Buffer.alloc(0), attributes: '{}' };
+    const ends = this.#replacedBy(change);
+    if (ends && isHeld(ends, seq, bypassGovernance)) return refused('AccessDenied');
+    return this.#replace({ bucketId, key, object: marker, isMarker: true }, seq, newId);
+  }
+
+  #amendVersion(change: Change<'amendVersion'>, seq: number): ModelOutcome {
+    const { bucketId, key, versionId, amendment, bypassGovernance = false } = change;
+    const bucket = this.#bucket(bucketId);
+    if (!bucket) return refused('NoSuchBucket');
+    const version = this.#named({ bucketId, key, versionId });
+    if (!version) return refused(versionId === undefined ? 'NoSuchKey' : 'NoSuchVersion');
+    if (version.isMarker) return refused('MethodNotAllowed');
+    if (!('tags' in amendment) && !bucket.isLocked) return refused('InvalidRequest');
+    if ('tags' in amendment) {
+      version.tags = amendment.tags?.length ? amendment.tags : undefined;
+    } else if ('legalHold' in amendment) {
+      version.legalHold = amendment.legalHold;
+    } else {
+      const { mode, untilMs } = version.retention ?? { mode: 'GOVERNANCE', untilMs: 0 };
+      const { retention } = amendment;
+      const isLonger = retention?.mode === mode && retention.untilMs >= untilMs;
+      const mayBypass = mode === 'GOVERNANCE' && bypassGovernance;
+      if (untilMs > seq && !isLonger && !mayBypass) return refused('AccessDenied');
+      version.retention = retention ?? undefined;
+    }
+    const named = { versionId: version.versionId, isMarker: false };
+    return bucket.versioning === 'Unversioned' ? nothing : { ...nothing, named };
   }
 
   #createUpload({ id, bucketId, key }: Change<'createUpload'>): ModelOutcome {
@@ -201,11 +294,15 @@ export class LedgerModel {
     return { ok: true, storedBytes: sizeBytes - (before?.sizeBytes ?? 0), storedObjects: 0 };
   }
 
-  #completeUpload(change: Change<'completeUpload'>, seq: number): ModelOutcome {
+  #completeUpload(
+    change: Change<'completeUpload'>,
+    seq: number,
+    newId: string | null,
+  ): ModelOutcome {
     const upload = this.uploads.get(change.uploadId);
     const fits = upload?.bucketId === change.bucketId && upload.key === change.key;
     if (!upload || !fits || upload.completed) return refused('NoSuchUpload');
-    const refusal = this.#checkKey(change);
+    const refusal = this.#checkWrite(change, seq);
     if (refusal) return refusal;
     for (const { number, manifest } of change.parts) {
       const part = upload.parts.get(number);
@@ -219,7 +316,7 @@ export class LedgerModel {
     }
     upload.parts.clear();
     upload.completed = true;
-    const outcome = this.#replace(change, seq);
+    const outcome = this.#replace(change, seq, newId);
     if (outcome.ok) outcome.storedBytes -= partBytes;
     return outcome;
   }
@@ -233,7 +330,18 @@ export class LedgerModel {
   }
 
   #has(bucketId: number): boolean {
-    return this.buckets.some((one) => one.id === bucketId);
+    return this.#bucket(bucketId) !== undefined;
+  }
+
+  #bucket(bucketId: number): ModelBucket | undefined {
+    return this.buckets.find((one) => one.id === bucketId);
+  }
+
+  #named(at: { bucketId: number; key: string; versionId?: string | undefined }) {
+    const kept = this.kept(at.bucketId, at.key);
+    if (at.versionId === undefined) return kept[0];
+    const id = at.versionId === 'null' ? null : at.versionId;
+    return kept.find((one) => one.versionId === id);
   }
 
   #hasVersion(at: { bucketId: number; key: string; seq: number }): boolean {
@@ -242,13 +350,10 @@ export class LedgerModel {
     );
   }
 
-  #checkKey(change: {
-    bucketId: number;
-    key: string;
-    conditions: { ifMatch: readonly string[] | null; ifNoneMatch: readonly string[] | null };
-  }): ModelOutcome | null {
+  #checkKey(change: ConditionalWrite): ModelOutcome | null {
     if (!this.#has(change.bucketId)) return refused('NoSuchBucket');
-    const etag = this.current(change.bucketId, change.key)?.etag;
+    const version = this.#named(change);
+    const etag = version?.isMarker ? undefined : version?.etag;
     const { ifMatch, ifNoneMatch } = change.conditions;
     const named = (tags: readonly string[]) =>
       etag !== undefined && (tags.includes('*') || tags.includes(etag));
@@ -258,24 +363,55 @@ export class LedgerModel {
     return null;
   }
 
+  #checkWrite(change: ConditionalWrite, seq: number): ModelOutcome | null {
+    const refusal = this.#checkKey(change);
+    if (refusal) return refusal;
+    const ends = this.#replacedBy(change);
+    return ends && isHeld(ends, seq, false) ? refused('AccessDenied') : null;
+  }
+
+  /** The version that ends when another comes: S3's `null` version, unless ids are given. */
+  #replacedBy({ bucketId, key }: { bucketId: number; key: string }): ModelVersion | undefined {
+    if (this.#bucket(bucketId)?.versioning === 'Enabled') return undefined;
+    return this.kept(bucketId, key).find((one) => one.versionId === null);
+  }
+
   #replace(
     change: {
       bucketId: number;
       key: string;
-      object: { sizeBytes: number; etag: string; manifest: Uint8Array };
+      object: { sizeBytes: number; etag: string; manifest: Uint8Array; attributes: string };
+      isMarker?: boolean;
     },
     seq: number,
+    newId: string | null,
   ): ModelOutcome {
-    const { bucketId, key, object } = change;
+    const { bucketId, key, object, isMarker = false } = change;
     const { sizeBytes, etag, manifest } = object;
-    const before = this.current(bucketId, key);
-    if (before) before.supersededSeq = seq;
-    this.versions.push({ bucketId, key, seq, supersededSeq: null, sizeBytes, etag, manifest });
+    const { tags, retention, legalHold = false } = JSON.parse(object.attributes);
+    const { versioning } = this.#bucket(bucketId) as ModelBucket;
+    const replaced = this.#replacedBy(change);
+    const freed = replaced ? this.#end(replaced) : nothing;
+    const versionId = versioning === 'Enabled' ? newId : null;
+    const locks = { tags, retention, legalHold };
+    const what = { isMarker, hasEnded: false, sizeBytes, etag, manifest, ...locks };
+    this.versions.push({ bucketId, key, seq, versionId, ...what });
+    const { storedBytes, storedObjects } = freed as Extract<ModelOutcome, { ok: true }>;
     return {
       ok: true,
-      storedBytes: sizeBytes - (before?.sizeBytes ?? 0),
-      storedObjects: before ? 0 : 1,
+      storedBytes: sizeBytes + storedBytes,
+      storedObjects: (isMarker ? 0 : 1) + storedObjects,
+      ...(versioning !== 'Unversioned' && { named: { versionId, isMarker } }),
     };
+  }
+
+  #end(version: ModelVersion): ModelOutcome {
+    version.hasEnded = true;
+    if (!version.isMarker) {
+      return { ok: true, storedBytes: -version.sizeBytes, storedObjects: -1 };
+    }
+    this.versions = this.versions.filter((one) => one !== version);
+    return nothing;
   }
 
   #discard(upload: ModelUpload): void {
@@ -310,4 +446,10 @@ export class LedgerModel {
     if (!extent) throw new Error('the model has lost an extent');
     return extent;
   }
+}
+
+function isHeld(version: ModelVersion, timeMs: number, bypassGovernance: boolean): boolean {
+  if (version.legalHold) return true;
+  const { mode, untilMs } = version.retention ?? { mode: 'GOVERNANCE', untilMs: 0 };
+  return untilMs > timeMs && (mode === 'COMPLIANCE' || !bypassGovernance);
 }

@@ -27,7 +27,7 @@ async function put(path: string, text = 'some text'): Promise<void> {
 }
 
 async function createdMs(key: string): Promise<number> {
-  const sql = `SELECT created_ms AS ms FROM versions WHERE key = ? AND superseded_seq IS NULL`;
+  const sql = `SELECT created_ms AS ms FROM versions WHERE key = ?`;
   return (await gateway.read<{ ms: number }>(sql, key))[0]?.ms as number;
 }
 

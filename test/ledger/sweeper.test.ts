@@ -214,7 +214,7 @@ describe('a sweep', () => {
       const own = await putStored('deleted');
       await fixture.ledger.commit(deleteOf('deleted'));
       await fixture.edit(
-        `UPDATE versions SET ${edit.replace('?', "'alive'")} WHERE key = 'deleted'`,
+        `UPDATE ended_versions SET ${edit.replace('?', "'alive'")} WHERE key = 'deleted'`,
       );
       expect(await sweeper().sweep()).toMatchObject({ purgedVersions: 1, removedExtents: 0 });
       expect(await extents()).toEqual([...hex(alive), ...hex(own)].sort());

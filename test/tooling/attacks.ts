@@ -75,7 +75,7 @@ export class CatalogEditor {
   /** The runs of the current version of an object. */
   async runsOf(bucket: string, key: string): Promise<ExtentRun[]> {
     const row = await this.get<{ manifest: Uint8Array }>(
-      `SELECT manifest FROM versions WHERE key = ? AND superseded_seq IS NULL
+      `SELECT manifest FROM versions WHERE key = ?
          AND bucket_id = (SELECT id FROM buckets WHERE name = ?)`,
       key,
       bucket,
