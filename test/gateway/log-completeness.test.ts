@@ -156,6 +156,13 @@ const s3: Record<string, (bucket: string) => Message> = {
   }),
   getObjectLockConfiguration: () => on('locked', 'object-lock'),
   getObjectTagging: (bucket) => on(`${bucket}/k`, 'tagging'),
+  putObjectTagging: (bucket) => ({ ...on(`${bucket}/k`, 'tagging', 'PUT'), body: tagging }),
+  deleteObjectTagging: (bucket) => on(`${bucket}/k`, 'tagging', 'DELETE'),
+  getObjectAttributes: (bucket) => ({
+    ...on(`${bucket}/k`, 'attributes'),
+    headers: { 'x-amz-object-attributes': 'ETag' },
+  }),
+  listObjectVersions: (bucket) => on(bucket, 'versions'),
   copyObject: (bucket) => ({
     ...{ method: 'PUT', path: `/${bucket}/copy` },
     headers: { 'x-amz-copy-source': `${bucket}/k` },

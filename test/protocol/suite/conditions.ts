@@ -277,7 +277,7 @@ function describeCopies(room: Room): void {
       ['nothing', () => '/', 'InvalidArgument', 400],
       ['a bad escape', (b: string) => `${b}/%zz`, 'InvalidURI', 400],
       ['a key of 1,025 bytes', (b: string) => `${b}/${'k'.repeat(1025)}`, 'KeyTooLongError', 400],
-      ['a version', (b: string) => `${b}/k?versionId=abc`, 'NotImplemented', 501],
+      ['no version', (b: string) => `${b}/k?versionId=abc`, 'InvalidArgument', 400],
     ])('of %s is refused and makes nothing', async (_title, source, code, status) => {
       const { client, target, Bucket } = room();
       const path = `/${Bucket}/not made`;
