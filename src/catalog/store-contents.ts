@@ -6,7 +6,7 @@ import { extentState } from './extents.ts';
 
 /**
  * Extents of a store that may still be in it and belong to nothing: condemned ones and those that a
- * rebuild left alone, and the last ones of superseded versions, by which a plain write is known. In
+ * rebuild left alone, and the last ones of versions that ended, by which a plain write is known. In
  * pages of hexadecimal ids.
  */
 export async function* listGarbage(
@@ -14,8 +14,8 @@ export async function* listGarbage(
   store: number,
   max: number,
 ): AsyncGenerator<string[]> {
-  // In the order in which they go on: what a superseded version is let go of meanwhile is condemned.
-  yield* listSupersededEnds(read, store, max);
+  // In the order in which they go on: what an ended version is let go of meanwhile is condemned.
+  yield* listLastExtents(read, store, max);
   for (const state of [extentState.condemned, extentState.left]) {
     yield* listInState(read, { store, state, max });
   }
@@ -43,15 +43,15 @@ async function* listInState(
   }
 }
 
-async function* listSupersededEnds(
+async function* listLastExtents(
   read: Reader,
   store: number,
   max: number,
 ): AsyncGenerator<string[]> {
   for (let afterSeq = -1; ; ) {
     const rows = await read.all<{ seq: number; end: Uint8Array }>(
-      `SELECT superseded_seq AS seq, substr(manifest, -36) AS end FROM versions
-         WHERE superseded_seq IS NOT NULL AND superseded_seq > ? ORDER BY superseded_seq LIMIT ?`,
+      `SELECT seq, substr(manifest, -36) AS end FROM ended_versions
+         WHERE seq > ? ORDER BY seq LIMIT ?`,
       afterSeq,
       max,
     );

@@ -25,6 +25,8 @@ export interface Attributes {
   /** Of object lock (object-lock.ts). These and the tags are all that can change. */
   retention?: Retention;
   legalHold?: boolean;
+  /** Of a copy: who made it, `tenant/name`, and of what. */
+  copied?: { by: string; tenant: string; bucket: string; key: string };
 }
 
 export type Tags = readonly (readonly [string, string])[];
