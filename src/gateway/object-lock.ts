@@ -8,12 +8,14 @@ import { isoTime } from '../core/clock.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import type { Context } from './context.ts';
 import { demandDigest } from './demanded-digest.ts';
-import { header } from './request.ts';
+import { header, type S3Request } from './request.ts';
 
 const modeHeader = 'x-amz-object-lock-mode';
 const untilHeader = 'x-amz-object-lock-retain-until-date';
 const holdHeader = 'x-amz-object-lock-legal-hold';
 const bypassHeader = 'x-amz-bypass-governance-retention';
+
+const lockHeaderNames = [modeHeader, untilHeader, holdHeader];
 
 const noLock: Lock = {};
 
@@ -24,20 +26,11 @@ const noLock: Lock = {};
  */
 export async function readLock(context: Context): Promise<Lock> {
   const { request, bucket } = context;
-  const mode = header(request, modeHeader);
-  const until = header(request, untilHeader);
-  const hold = header(request, holdHeader);
-  if (mode === undefined && until === undefined && hold === undefined) return noLock;
+  if (!lockHeaderNames.some((name) => header(request, name) !== undefined)) return noLock;
   if (!bucket.objectLock) throw lockless();
-  const lock: Lock = {};
-  if (mode !== undefined || until !== undefined) {
-    lock.retention = readRetention(mode, until);
-    await context.authorizeKey('s3:PutObjectRetention');
-  }
-  if (hold !== undefined) {
-    lock.legalHold = readHold(hold);
-    await context.authorizeKey('s3:PutObjectLegalHold');
-  }
+  const lock = parseLock(request);
+  if (lock.retention) await context.authorizeKey('s3:PutObjectRetention');
+  if (lock.legalHold !== undefined) await context.authorizeKey('s3:PutObjectLegalHold');
   context.detail = { ...context.detail, change: recordedChange(shownLock(lock)) };
   return lock;
 }
@@ -52,6 +45,28 @@ export async function readLockOfBody(context: Context): Promise<Lock> {
     );
   }
   return lock;
+}
+
+/** What rules can depend on. Of headers that will be refused, nothing. */
+export function requestedLock(request: S3Request): Lock | undefined {
+  try {
+    return parseLock(request);
+  } catch (error) {
+    if (error instanceof Refusal) return undefined;
+    throw error;
+  }
+}
+
+/** Throws `Refusal` InvalidArgument. */
+function parseLock(request: S3Request): Lock {
+  const mode = header(request, modeHeader);
+  const until = header(request, untilHeader);
+  const hold = header(request, holdHeader);
+  const retention =
+    mode === undefined && until === undefined ? undefined : readRetention(mode, until);
+  const legalHold = hold === undefined ? undefined : readHold(hold);
+  if (!retention && legalHold === undefined) return noLock;
+  return { ...(retention && { retention }), ...(legalHold !== undefined && { legalHold }) };
 }
 
 function readRetention(mode: string | undefined, until: string | undefined): Retention {

@@ -24,15 +24,20 @@ export interface XmlElements {
 /** What a document's root has in it: a list is rendered one after another. */
 export type XmlContent = XmlElements | readonly XmlElements[] | string;
 
-/** A whole document. `null` and `undefined` members are left out. */
-export function renderXml(root: string, content: XmlContent, namespace = s3Namespace): string {
+/** A whole document. `null` and `undefined` members are left out; the namespace may be none. */
+export function renderXml(
+  root: string,
+  content: XmlContent,
+  namespace: string | null = s3Namespace,
+): string {
   const inner = renderContent(content);
-  return `<?xml version="1.0" encoding="UTF-8"?>\n<${root} xmlns="${namespace}">${inner}</${root}>`;
+  const named = namespace === null ? root : `${root} xmlns="${namespace}"`;
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<${named}>${inner}</${root}>`;
 }
 
 /** S3's error document, which has no namespace. */
 export function renderErrorXml(content: XmlElements): string {
-  return `<?xml version="1.0" encoding="UTF-8"?>\n<Error>${elements(content)}</Error>`;
+  return renderXml('Error', content, null);
 }
 
 function renderContent(content: XmlContent): string {

@@ -46,6 +46,13 @@ export interface RequestFacts {
    * loaded yet, so that a decision which depends on them says `needsTags`.
    */
   readonly objectTags: ReadonlyMap<string, string> | undefined;
+  /** What the request would lock a version with. */
+  readonly lock?: RequestedLock | undefined;
+}
+
+export interface RequestedLock {
+  readonly retention?: { readonly mode: string; readonly untilMs: number };
+  readonly legalHold?: boolean;
 }
 
 export interface Authentication {

@@ -45,6 +45,19 @@ function ofListing(name: string, type: ValueType): ConditionKey {
   });
 }
 
+const dayMs = 24 * 3600 * 1000;
+
+function ofRetention(
+  name: string,
+  type: ValueType,
+  show: (untilMs: number, timeMs: number) => string,
+): ConditionKey {
+  return key(`s3:object-lock-${name}`, type, ({ facts: { lock, timeMs } }) => {
+    const untilMs = lock?.retention?.untilMs;
+    return untilMs === undefined ? undefined : show(untilMs, timeMs);
+  });
+}
+
 const headerNames = [
   'x-amz-acl',
   'x-amz-content-sha256',
@@ -82,6 +95,15 @@ const fixedKeys: readonly ConditionKey[] = [
   key('s3:signatureversion', 'string', ({ facts }) => facts.authentication?.version),
   key('s3:signatureAge', 'number', ({ facts: { authentication, timeMs } }) =>
     authentication ? String(timeMs - authentication.signedAtMs) : undefined,
+  ),
+  key('s3:object-lock-mode', 'string', ({ facts }) => facts.lock?.retention?.mode),
+  ofRetention('retain-until-date', 'time', (untilMs) => new Date(untilMs).toISOString()),
+  // Part of a day is one: who may lock for 10 days may not for 10 and a half.
+  ofRetention('remaining-retention-days', 'number', (untilMs, timeMs) =>
+    String(Math.ceil((untilMs - timeMs) / dayMs)),
+  ),
+  key('s3:object-lock-legal-hold', 'string', ({ facts: { lock } }) =>
+    lock?.legalHold === undefined ? undefined : lock.legalHold ? 'ON' : 'OFF',
   ),
   ...headerNames.map(ofHeader),
   {

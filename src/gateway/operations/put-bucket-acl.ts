@@ -1,5 +1,6 @@
 // PutBucketAcl: takes the one list that every bucket has, where its ownership controls allow lists.
 
+import { recordedChange } from '../../audit/recorded-change.ts';
 import { Refusal } from '../../core/errors.ts';
 import { checkReach, readAcl } from '../acl.ts';
 import { receiveSmall } from '../body.ts';
@@ -26,5 +27,6 @@ async function run(context: Context): Promise<Reply> {
   // Of a bucket that allows none, S3 refuses each.
   if (context.bucket.ownership === null) throw new Refusal('AccessControlListNotSupported');
   checkReach(context.bucket, reach);
+  await context.commit({ kind: 'none' }, { change: recordedChange({ acl: 'private' }) });
   return emptyReply(200);
 }

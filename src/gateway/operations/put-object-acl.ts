@@ -1,4 +1,5 @@
 // PutObjectAcl: takes the one list that every object has.
+import { recordedChange } from '../../audit/recorded-change.ts';
 import { checkReach, readAcl } from '../acl.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
@@ -24,5 +25,6 @@ async function run(context: Context): Promise<Reply> {
   if (body.length > 0) demandDigest(context);
   checkReach(context.bucket, readAcl(context, body));
   const version = await findAsked(context);
+  await context.commit({ kind: 'none' }, { change: recordedChange({ acl: 'private' }) });
   return emptyReply(200, versionHeaders(context.bucket, version));
 }

@@ -1,5 +1,6 @@
 // PutObjectLegalHold: a hold has no end but the one that it is given here.
 import { recordedChange } from '../../audit/recorded-change.ts';
+import { Refusal } from '../../core/errors.ts';
 import { findAsked } from '../asked-version.ts';
 import type { Context, Reply } from '../context.ts';
 import { receiveDocument } from '../demanded-digest.ts';
@@ -17,12 +18,25 @@ export const putObjectLegalHold: Operation = {
   resource: 'object',
   price: 'put',
   bodyBytesMax,
+  admit,
   run,
 };
 
+/** From the admission of a request to its run. */
+const admitted = new WeakMap<Context, boolean>();
+
+/** Rules may depend on what is in the body, so it is read before anything is decided. */
+async function admit(context: Context): Promise<void> {
+  if (context.who.isAnonymous) throw new Refusal('AccessDenied');
+  const legalHold = parseLegalHold(await receiveDocument(context, bodyBytesMax));
+  context.learnLock({ legalHold });
+  admitted.set(context, legalHold);
+  await context.authorizeKey('s3:PutObjectLegalHold');
+}
+
 async function run(context: Context): Promise<Reply> {
   demandObjectLock(context);
-  const legalHold = parseLegalHold(await receiveDocument(context, bodyBytesMax));
+  const legalHold = admitted.get(context) as boolean;
   await findAsked(context);
   const { bucket, key, versionId } = context;
   const place = { bucketId: bucket.id, key, versionId };

@@ -1,6 +1,8 @@
 // PutObjectRetention: sets, lengthens or, where that is allowed, shortens or ends the retention of a
 // version.
 import { recordedChange } from '../../audit/recorded-change.ts';
+import type { Retention } from '../../catalog/object-lock.ts';
+import { Refusal } from '../../core/errors.ts';
 import { findAsked } from '../asked-version.ts';
 import type { Context, Reply } from '../context.ts';
 import { receiveDocument } from '../demanded-digest.ts';
@@ -18,12 +20,25 @@ export const putObjectRetention: Operation = {
   resource: 'object',
   price: 'put',
   bodyBytesMax,
+  admit,
   run,
 };
 
+/** From the admission of a request to its run. */
+const admitted = new WeakMap<Context, Retention | null>();
+
+/** Rules may depend on what is in the body, so it is read before anything is decided. */
+async function admit(context: Context): Promise<void> {
+  if (context.who.isAnonymous) throw new Refusal('AccessDenied');
+  const retention = parseRetention(await receiveDocument(context, bodyBytesMax));
+  context.learnLock({ ...(retention && { retention }) });
+  admitted.set(context, retention);
+  await context.authorizeKey('s3:PutObjectRetention');
+}
+
 async function run(context: Context): Promise<Reply> {
   demandObjectLock(context);
-  const retention = parseRetention(await receiveDocument(context, bodyBytesMax));
+  const retention = admitted.get(context) as Retention | null;
   await findAsked(context);
   const { bucket, key, versionId } = context;
   const bypassGovernance = await bypassesGovernance(context);

@@ -200,6 +200,26 @@ describe('a condition on the request', () => {
     expect(holds({ Null: { [key]: 'true' } }, given({}))).toBe(true);
   });
 
+  it('on object lock is about what would be locked, and in whole days', () => {
+    const { timeMs } = facts;
+    const lock = (days: number, legalHold?: boolean) => ({
+      lock: { retention: { mode: 'GOVERNANCE', untilMs: timeMs + days * 86_400_000 }, legalHold },
+    });
+    const governed = { StringEquals: { 's3:object-lock-mode': 'GOVERNANCE' } };
+    expect(holds(governed, given(lock(10)))).toBe(true);
+    expect(holds(governed, given({}))).toBe(false);
+    const bound = { NumericLessThanEquals: { 's3:object-lock-remaining-retention-days': '10' } };
+    expect(holds(bound, given(lock(10)))).toBe(true);
+    expect(holds(bound, given(lock(10.01)))).toBe(false);
+    const year = { DateLessThan: { 's3:object-lock-retain-until-date': '2027-01-01T00:00:00Z' } };
+    expect(holds(year, given(lock(10)))).toBe(true);
+    expect(holds(year, given(lock(1000)))).toBe(false);
+    const held = { StringEquals: { 's3:object-lock-legal-hold': 'ON' } };
+    expect(holds(held, given(lock(1, true)))).toBe(true);
+    expect(holds(held, given(lock(1, false)))).toBe(false);
+    expect(holds(held, given(lock(1)))).toBe(false);
+  });
+
   it('tells the names of tags by their case', () => {
     const requestTags = new Map([['kind', 'v']]);
     const condition = { StringEquals: { 's3:RequestObjectTag/Kind': 'v' } };
