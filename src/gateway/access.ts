@@ -15,6 +15,7 @@ import { Refusal } from '../core/errors.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import { namesOfBucket } from './bucket-lookup.ts';
 import { isDelegated } from './delegated-rights.ts';
+import { requestedLock } from './object-lock.ts';
 import { isShutOut } from './public-access.ts';
 import { parameter, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
@@ -36,6 +37,8 @@ export interface Target {
   wanted?: Wanted;
   /** Of an upload: who began it may list and abort it, unless a rule denies that. */
   isInitiator?: boolean;
+  /** Of a read: whether it is of a copy that who asks has made, and may read the source of. */
+  isOwnCopy?: () => Promise<boolean>;
 }
 
 const noTags: ReadonlyMap<string, string> = new Map();
@@ -52,7 +55,7 @@ export class Access {
   }
 
   /** What only the operation knows of the request. */
-  learn(facts: Pick<RequestFacts, 'requestTags' | 'copySource'>): void {
+  learn(facts: Partial<Pick<RequestFacts, 'requestTags' | 'copySource' | 'lock'>>): void {
     this.#facts = { ...this.#facts, ...facts };
   }
 
@@ -86,7 +89,7 @@ export class Access {
   async #demand(target: Target, facts: RequestFacts): Promise<void> {
     const { delegation, principal } = this.#who;
     if (delegation) checkScope(delegation, principal.tenant, target);
-    const { loadTags, isInitiator } = target;
+    const { loadTags } = target;
     const policies = delegation?.policies ?? [];
     let request = this.#requestFor(target, facts, loadTags ? undefined : noTags);
     let decision = this.#decide(request, target);
@@ -94,7 +97,7 @@ export class Access {
       request = this.#requestFor(target, facts, new Map(await loadTags()));
       decision = this.#decide(request, target);
     }
-    if (!decision.allowed && !(isInitiator && decision.by === 'default')) {
+    if (!decision.allowed && !(decision.by === 'default' && (await isMaker(target)))) {
       throw new Refusal('AccessDenied', { cause: decision.reason });
     }
     for (const policy of policies) checkPolicy(policy, request);
@@ -129,6 +132,11 @@ export class Access {
   }
 }
 
+/** Has who asks made what this is about? Then they may, where no rule speaks. */
+async function isMaker({ isInitiator, isOwnCopy }: Target): Promise<boolean> {
+  return isInitiator ?? (await isOwnCopy?.()) ?? false;
+}
+
 function factsOf(request: S3Request, who: Identity): RequestFacts {
   return {
     timeMs: Date.now(),
@@ -141,6 +149,7 @@ function factsOf(request: S3Request, who: Identity): RequestFacts {
     authentication: who.authentication,
     requestTags: noTags,
     objectTags: noTags,
+    lock: requestedLock(request),
   };
 }
 

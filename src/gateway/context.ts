@@ -5,6 +5,7 @@ import type { RecordDraft } from '../audit/record.ts';
 import type { S3Action } from '../authz/grants/actions.ts';
 import type { Identity } from '../authz/identity.ts';
 import type { Bucket } from '../catalog/buckets.ts';
+import type { Lock } from '../catalog/object-lock.ts';
 import { findNamed, type Tags, type Version } from '../catalog/versions.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
@@ -25,6 +26,7 @@ import { tellLimits } from './limit-headers.ts';
 import { LimitAudience } from './limit-refusals.ts';
 import { noTags, tagsOf } from './object-tags.ts';
 import type { Operation } from './operation.ts';
+import { isOwnCopy } from './own-copy.ts';
 import { payersOf } from './payers.ts';
 import { ProvenCommits, provenBy } from './proven-record.ts';
 import { type Entered, enterAtRate } from './rate-gate.ts';
@@ -103,6 +105,11 @@ export class Context {
     this.tags = tags;
     this.#source = source;
     this.#access.learn({ requestTags: new Map(tags), copySource: source && this.#nameOf(source) });
+  }
+
+  /** What the body of the request locks a version with: rules may depend on it. */
+  learnLock(lock: Lock): void {
+    this.#access.learn({ lock });
   }
 
   /** A source by the name that it has in the tenant of the bucket it is copied into. */
@@ -201,19 +208,27 @@ export class Context {
     const tagged = this.#tagged;
     if (tagged === undefined) return;
     if (tagged?.seq === version.seq && tagged.attributes === version.attributes) return;
-    await this.authorizeKey(this.action as S3Action, { loadTags: async () => tagsOf(version) });
+    const action = this.action as S3Action;
+    await this.authorizeKey(action, this.#learnOf(action, async () => version));
   }
 
   #keyTarget(action: S3Action, about: About): Target {
     const key = about.key ?? this.key;
     const versionId = about.versionId ?? this.versionId;
-    const loadTags = async () => {
+    const load = async () => {
       const bucket = this.#bucket;
       const version = bucket ? await findNamed(this.rooms, bucket, { key, versionId }) : undefined;
       this.#tagged = version ?? null;
-      return tagsOf(version);
+      return version;
     };
-    return this.#targetOf(action, { key, loadTags, ...about });
+    return this.#targetOf(action, { key, ...this.#learnOf(action, load), ...about });
+  }
+
+  /** What a decision may depend on of the version that is there. */
+  #learnOf(action: S3Action, load: () => Promise<Version | undefined>): About {
+    const loadTags = async () => tagsOf(await load());
+    if (action !== 's3:GetObject') return { loadTags };
+    return { loadTags, isOwnCopy: async () => isOwnCopy(this, await load()) };
   }
 
   /**

@@ -7,6 +7,7 @@ import { describeBuckets } from './suite/buckets.ts';
 import { describeConditions } from './suite/conditions.ts';
 import { describeDigests } from './suite/digests.ts';
 import { describeKeys } from './suite/keys.ts';
+import { describeLifecycle } from './suite/lifecycle.ts';
 import { describeListing } from './suite/listing.ts';
 import { describeMultipart } from './suite/multipart.ts';
 import { describeMultipartChecksums } from './suite/multipart-checksums.ts';
@@ -41,6 +42,7 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describeConditions(targetOf);
     describeAccess(targetOf);
     describePolicies(targetOf);
+    describeLifecycle(targetOf);
     describePublicAccess(targetOf);
     describeObjectLock(targetOf);
     describeNotImplemented(targetOf);

@@ -3,7 +3,17 @@ import { describe, expect, it } from 'vitest';
 import type { AccessRequest, RequestFacts } from '#bursar/authz/grants/access-request.js';
 import { decideAccess } from '#bursar/authz/grants/decide.js';
 import { Refusal } from '#bursar/core/errors.js';
-import { ask, askList, decideBy, grant, indexOf, person, policyOf, statement } from './fixture.ts';
+import {
+  ask,
+  askList,
+  decideBy,
+  facts,
+  grant,
+  indexOf,
+  person,
+  policyOf,
+  statement,
+} from './fixture.ts';
 
 type Block = Record<string, Record<string, unknown>>;
 
