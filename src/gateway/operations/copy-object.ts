@@ -27,6 +27,7 @@ import { readAttributes, readClass } from '../object-attributes.ts';
 import { readLock } from '../object-lock.ts';
 import { noTags, readTags, replacesTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
+import { copiedFrom } from '../own-copy.ts';
 import { quoted, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
 import { checkEarly, commitObject, describeObject, openSink } from './put-object.ts';
@@ -176,9 +177,16 @@ function readWanted(
     throw new Refusal('InvalidRequest', { message });
   }
   // A copy is locked as it itself is asked to be.
-  const { retention: _, legalHold: _2, ...kept } = JSON.parse(version.attributes) as Attributes;
+  const {
+    retention: _,
+    legalHold: _2,
+    copied: _3,
+    ...kept
+  } = JSON.parse(version.attributes) as Attributes;
   const asked = header(request, 'x-amz-checksum-algorithm') ?? kept.checksum?.algorithm;
-  const attributes = replaces ? { ...kept, ...readAttributes(request) } : kept;
+  const attributes: Attributes = replaces ? { ...kept, ...readAttributes(request) } : kept;
+  const copied = copiedFrom(context);
+  if (copied) attributes.copied = copied;
   if (!keepsTags) {
     delete attributes.tags;
     if (context.tags.length > 0) attributes.tags = context.tags;

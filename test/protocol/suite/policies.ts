@@ -12,7 +12,7 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { clientOf, newBucket, refusalOf, send, type Target } from '../target.ts';
+import { as, clientOf, newBucket, newPrincipal, refusalOf, send, type Target } from '../target.ts';
 import { begin, complete, putPart } from './multipart.ts';
 import { readObject } from './objects.ts';
 
@@ -79,6 +79,51 @@ export function describePolicies(targetOf: () => Target): void {
       expect((await get()).Policy).toBe(kept);
       const empty = { method: 'PUT', path: `/${Bucket}`, query: [['policy', '']] as const };
       expect((await send(target, empty)).code).toBe('MissingRequestBodyError');
+    });
+  });
+
+  describe('a copy into the bucket of another', () => {
+    const anybody = (Action: string, bucket: string, key: string) => ({
+      Effect: 'Allow',
+      Principal: '*',
+      Action,
+      Resource: `arn:aws:s3:::${bucket}/${key}`,
+    });
+
+    it('can be read by who made it, as long as its source can', async () => {
+      const [person, other] = await Promise.all(
+        [1, 2].map(async () => clientOf(as(target, await newPrincipal(target)))),
+      );
+      const From = await newBucket(client);
+      const open = policyOf(anybody('s3:GetObject', From, 'open/*'));
+      await client.send(new PutBucketPolicyCommand({ Bucket: From, Policy: open }));
+      const source = { Bucket: From, Key: 'open/a' };
+      await client.send(new PutObjectCommand({ ...source, Body: 'readable' }));
+      await put(policyOf(anybody('s3:PutObject', Bucket, '*')));
+      const copied = { Bucket, Key: 'copied' };
+      const copy = () =>
+        person!.send(new CopyObjectCommand({ ...copied, CopySource: `${From}/open/a` }));
+      const read = (who: S3Client, Key = 'copied') => readObject(who, Bucket, Key);
+      const denied = { code: 'AccessDenied', status: 403 };
+
+      await copy();
+      expect((await read(person!)).toString()).toBe('readable');
+      expect(await refusalOf(read(other!))).toEqual(denied);
+      await person!.send(new PutObjectCommand({ Bucket, Key: 'written', Body: 'x' }));
+      expect(await refusalOf(read(person!, 'written'))).toEqual(denied);
+
+      await client.send(new PutObjectCommand({ ...copied, Body: 'secret' }));
+      expect(await refusalOf(read(person!))).toEqual(denied);
+
+      await copy();
+      const deny = { ...anybody('s3:GetObject', Bucket, 'copied'), Effect: 'Deny' };
+      await put(policyOf(anybody('s3:PutObject', Bucket, '*'), deny));
+      expect(await refusalOf(read(person!))).toEqual(denied);
+
+      await put(policyOf(anybody('s3:PutObject', Bucket, '*')));
+      expect((await read(person!)).toString()).toBe('readable');
+      await client.send(new DeleteBucketPolicyCommand({ Bucket: From }));
+      expect(await refusalOf(read(person!))).toEqual(denied);
     });
   });
 
