@@ -46,9 +46,10 @@ export type BucketRow = Omit<Bucket, 'objectLock' | 'publicAccess'> & {
   publicAccess: string | null;
 };
 
-const columns = `id, tenant, name, owner, created_ms AS createdMs, store, policy,
+const shortColumns = `id, tenant, name, owner, created_ms AS createdMs, store,
   record_reads AS recordReads, versioning, object_lock AS objectLock,
   public_access AS publicAccess, ownership`;
+const columns = `${shortColumns}, policy`;
 
 export async function findBucket(
   read: Reader,
@@ -65,12 +66,12 @@ export async function getBucket(read: Reader, id: number): Promise<Bucket | unde
   return row && readRow(row);
 }
 
-function readRow(row: BucketRow): Bucket {
+function readRow<R extends Pick<BucketRow, 'objectLock' | 'publicAccess'>>(row: R) {
   const { objectLock, publicAccess } = row;
   return {
     ...row,
-    objectLock: objectLock === null ? null : JSON.parse(objectLock),
-    publicAccess: publicAccess === null ? null : JSON.parse(publicAccess),
+    objectLock: objectLock === null ? null : (JSON.parse(objectLock) as ObjectLockConfig),
+    publicAccess: publicAccess === null ? null : (JSON.parse(publicAccess) as PublicAccessBlock),
   };
 }
 
@@ -84,11 +85,8 @@ export async function listStoreBuckets(
   return rows.map(readRow);
 }
 
-/** What lists show of a bucket. */
-export type ListedBucket = Pick<
-  Bucket,
-  'id' | 'tenant' | 'name' | 'owner' | 'createdMs' | 'store'
-> & { hasPolicy: number };
+/** A bucket without its policy's text. */
+export type ListedBucket = Omit<Bucket, 'policy'> & { hasPolicy: number };
 
 /** A tenant's buckets in order of name, after `after`. */
 export async function listBuckets(
@@ -96,9 +94,9 @@ export async function listBuckets(
   wanted: { tenant: string; prefix: string; after: string; max: number },
 ): Promise<ListedBucket[]> {
   const { tenant, after, prefix, max } = wanted;
-  return read.all<ListedBucket>(
-    `SELECT id, tenant, name, owner, created_ms AS createdMs, store, policy IS NOT NULL AS hasPolicy
-       FROM buckets WHERE tenant = ? AND name > ? AND substr(name, 1, length(?)) = ?
+  const rows = await read.all<Omit<BucketRow, 'policy'> & { hasPolicy: number }>(
+    `SELECT ${shortColumns}, policy IS NOT NULL AS hasPolicy FROM buckets
+       WHERE tenant = ? AND name > ? AND substr(name, 1, length(?)) = ?
        ORDER BY name LIMIT ?`,
     tenant,
     after,
@@ -106,6 +104,7 @@ export async function listBuckets(
     prefix,
     max,
   );
+  return rows.map(readRow);
 }
 
 export interface CreateBucket {

@@ -5,7 +5,8 @@ import { BucketCache } from '#bursar/catalog/bucket-cache.js';
 import type { Reader } from '#bursar/core/database.js';
 
 it('does not keep what was read before a change and came after it', async () => {
-  let stored = { name: 'raw', policy: 'old' };
+  const unset = { objectLock: null, publicAccess: null };
+  let stored = { name: 'raw', policy: 'old', ...unset };
   let letGo = () => {};
   const gate = new Promise<void>((resolve) => {
     letGo = resolve;
@@ -19,7 +20,7 @@ it('does not keep what was read before a change and came after it', async () => 
   };
   const cache = new BucketCache(read as unknown as Reader);
   const slow = cache.find('cms', 'raw');
-  stored = { name: 'raw', policy: 'new' };
+  stored = { name: 'raw', policy: 'new', ...unset };
   cache.forget('cms', 'raw');
   letGo();
   expect(await slow).toMatchObject({ policy: 'old' });
@@ -32,7 +33,7 @@ it('keeps so many buckets only as their policies have room together', async () =
   const read = {
     get: async (_sql: string, tenant: string, name: string) => {
       reads += 1;
-      return { tenant, name, policy };
+      return { tenant, name, policy, objectLock: null, publicAccess: null };
     },
   };
   const cache = new BucketCache(read as unknown as Reader);

@@ -138,8 +138,6 @@ async function find({ rooms: { buckets } }: Context, candidate: Candidate): Prom
   }
   const { hasPolicy, ...row } = candidate.bucket;
   const { tenant, name } = row;
-  const bucket = hasPolicy
-    ? await buckets.find(tenant, name)
-    : { ...row, policy: null, recordReads: null };
+  const bucket = hasPolicy ? await buckets.find(tenant, name) : { ...row, policy: null };
   return { tenant, name, bucket };
 }
