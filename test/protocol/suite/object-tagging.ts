@@ -123,9 +123,9 @@ function describeRefusals(room: Room): void {
       await putVersions(client, Bucket, 'gone', ['x']);
       const marker = await putMarker(client, Bucket, 'gone');
       const attempts = (Key: string, VersionId?: string) => [
-        putTags(client, Bucket, Key, { a: '1' }, VersionId),
-        tagsOf(client, Bucket, Key, VersionId),
-        client.send(new DeleteObjectTaggingCommand({ Bucket, Key, VersionId })),
+        () => putTags(client, Bucket, Key, { a: '1' }, VersionId),
+        () => tagsOf(client, Bucket, Key, VersionId),
+        () => client.send(new DeleteObjectTaggingCommand({ Bucket, Key, VersionId })),
       ];
       for (const [key, id, code, status] of [
         ['none', undefined, 'NoSuchKey', 404],
@@ -134,7 +134,7 @@ function describeRefusals(room: Room): void {
         ['gone', marker, 'MethodNotAllowed', 405],
       ] as const) {
         for (const attempt of attempts(key, id)) {
-          expect(await refusalOf(attempt)).toEqual({ code, status });
+          expect(await refusalOf(attempt())).toEqual({ code, status });
         }
       }
     });
