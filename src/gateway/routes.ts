@@ -10,6 +10,7 @@ import { createMultipartUpload } from './operations/create-multipart-upload.ts';
 import { deleteBucket } from './operations/delete-bucket.ts';
 import { deleteBucketOwnershipControls } from './operations/delete-bucket-ownership-controls.ts';
 import { deleteBucketLifecycle } from './operations/delete-bucket-lifecycle.ts';
+import { deleteBucketCors } from './operations/delete-bucket-cors.ts';
 import { deleteBucketPolicy } from './operations/delete-bucket-policy.ts';
 import { deleteBucketTagging } from './operations/delete-bucket-tagging.ts';
 import { deleteObject } from './operations/delete-object.ts';
@@ -18,6 +19,7 @@ import { deleteObjects } from './operations/delete-objects.ts';
 import { deletePublicAccessBlock } from './operations/delete-public-access-block.ts';
 import { getBucketAcl } from './operations/get-bucket-acl.ts';
 import { getBucketLifecycle } from './operations/get-bucket-lifecycle.ts';
+import { getBucketCors } from './operations/get-bucket-cors.ts';
 import { getBucketLocation } from './operations/get-bucket-location.ts';
 import { getBucketOwnershipControls } from './operations/get-bucket-ownership-controls.ts';
 import { getBucketPolicy } from './operations/get-bucket-policy.ts';
@@ -41,6 +43,7 @@ import { listParts } from './operations/list-parts.ts';
 import { putBucketAcl } from './operations/put-bucket-acl.ts';
 import { putBucketOwnershipControls } from './operations/put-bucket-ownership-controls.ts';
 import { putBucketLifecycle } from './operations/put-bucket-lifecycle.ts';
+import { putBucketCors } from './operations/put-bucket-cors.ts';
 import { putBucketPolicy } from './operations/put-bucket-policy.ts';
 import { putBucketTagging } from './operations/put-bucket-tagging.ts';
 import { putBucketVersioning } from './operations/put-bucket-versioning.ts';
@@ -90,6 +93,7 @@ const routes: readonly Route[] = [
     operation: getPublicAccessBlock,
   },
   { method: 'GET', resource: 'bucket', query: ['lifecycle'], operation: getBucketLifecycle },
+  { method: 'GET', resource: 'bucket', query: ['cors'], operation: getBucketCors },
   { method: 'GET', resource: 'bucket', query: ['location'], operation: getBucketLocation },
   { method: 'GET', resource: 'bucket', query: ['policy'], operation: getBucketPolicy },
   { method: 'GET', resource: 'bucket', query: ['policyStatus'], operation: getBucketPolicyStatus },
@@ -120,6 +124,7 @@ const routes: readonly Route[] = [
     operation: putPublicAccessBlock,
   },
   { method: 'PUT', resource: 'bucket', query: ['lifecycle'], operation: putBucketLifecycle },
+  { method: 'PUT', resource: 'bucket', query: ['cors'], operation: putBucketCors },
   { method: 'PUT', resource: 'bucket', query: ['policy'], operation: putBucketPolicy },
   { method: 'PUT', resource: 'bucket', query: ['tagging'], operation: putBucketTagging },
   { method: 'PUT', resource: 'bucket', query: ['versioning'], operation: putBucketVersioning },
@@ -137,6 +142,7 @@ const routes: readonly Route[] = [
     operation: deletePublicAccessBlock,
   },
   { method: 'DELETE', resource: 'bucket', query: ['lifecycle'], operation: deleteBucketLifecycle },
+  { method: 'DELETE', resource: 'bucket', query: ['cors'], operation: deleteBucketCors },
   { method: 'DELETE', resource: 'bucket', query: ['policy'], operation: deleteBucketPolicy },
   { method: 'DELETE', resource: 'bucket', query: ['tagging'], operation: deleteBucketTagging },
   { method: 'DELETE', resource: 'bucket', operation: deleteBucket },
@@ -223,17 +229,6 @@ const subresources = new Set([
 /** Request headers whose meaning is not implemented: ignoring them would be a silent lie. */
 const unimplementedHeaders: ReadonlyMap<string, (value: string, request: S3Request) => boolean> =
   new Map<string, (value: string, request: S3Request) => boolean>([
-    ['x-amz-acl', (value: string) => !['private', 'bucket-owner-full-control'].includes(value)],
-    ['x-amz-grant-full-control', always],
-    ['x-amz-grant-read', always],
-    ['x-amz-grant-read-acp', always],
-    ['x-amz-grant-write', always],
-    ['x-amz-grant-write-acp', always],
-    ['x-amz-bucket-object-lock-enabled', (value: string) => value.toLowerCase() !== 'false'],
-    ['x-amz-object-lock-mode', always],
-    ['x-amz-object-lock-retain-until-date', always],
-    ['x-amz-object-lock-legal-hold', (value: string) => value.toUpperCase() !== 'OFF'],
-    ['x-amz-object-ownership', (value: string) => value !== 'BucketOwnerEnforced'],
     ['x-amz-server-side-encryption', always],
     ['x-amz-server-side-encryption-aws-kms-key-id', always],
     ['x-amz-server-side-encryption-bucket-key-enabled', always],
@@ -260,10 +255,18 @@ export function findOperation(request: S3Request): Operation {
       return route.operation;
     }
   }
-  if (request.method === 'OPTIONS' || request.method === 'POST')
-    throw new Refusal('NotImplemented');
+  if (request.method === 'POST') throw refusePost(request, resource);
   const fields = { Method: request.method, ResourceType: resource.toUpperCase() };
   throw new Refusal('MethodNotAllowed', { fields });
+}
+
+/** A form without a file's encoding is one that was meant to upload something. */
+function refusePost({ headers, query }: S3Request, resource: Route['resource']): Refusal {
+  if (resource !== 'bucket' || query.length > 0 || headers['content-type'] === undefined) {
+    return new Refusal('NotImplemented');
+  }
+  const Condition = 'Bucket POST must be of the enclosure-type multipart/form-data';
+  return new Refusal('PreconditionFailed', { fields: { Condition } });
 }
 
 function resourceOf(request: S3Request): Route['resource'] {
