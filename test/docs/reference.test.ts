@@ -99,6 +99,7 @@ describe('the page of records', () => {
       makesVersion: true,
       supersededSeq: 0,
       named: { versionId: null, isMarker: true },
+      amended: { seq: 0, attributes: '' },
       cost: 1n,
       storageCost: 1n,
       priced,
