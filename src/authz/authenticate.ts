@@ -1,8 +1,9 @@
 // Who sent this request: the verification of Signatures V4 and V4A in headers and in presigned
-// URLs. Invariant: an identity is returned only when the key's secret, or the private half of its
+// URLs, and of forms with a policy that Signature V4 signs. Invariant: an identity is returned only when the key's secret, or the private half of its
 // public key, signed the method, the path, the whole query, `host`, every x-amz-* and x-bursar-*
-// header, and the word or digest that stands for the body. Such a header outside the signature could
-// make the signer copy or publish what they never meant to.
+// header, and the word or digest that stands for the body; of a form, its policy, by which each field
+// is still to be judged (post-policy.ts). Such a header outside the signature could make the signer
+// copy or publish what they never meant to.
 // Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
 // reference; "AWS Signature Version 4A" of the IAM user guide.
 import { Buffer } from 'node:buffer';
@@ -20,9 +21,10 @@ import {
   stringToSign,
 } from '../core/sigv4.ts';
 import { asymmetricAlgorithm, verifyText } from '../core/sigv4a.ts';
-import { type Claim, headerOf, readClaim, refuseQueryClaim } from './claim.ts';
+import { type Claim, headerOf, readClaim, readFormClaim, refuseQueryClaim } from './claim.ts';
 import type { Actor, Delegation, Evidence, Identity } from './identity.ts';
 import { type Payload, readPayload } from './payload.ts';
+import type { FormFields } from './post-policy.ts';
 import { RefusedUse } from './refused-use.ts';
 import { checkAllSigned, headerValues, readPayloadWord } from './signed-parts.ts';
 import type { PublicKey } from './tokens/keys.ts';
@@ -130,6 +132,41 @@ export class Authenticator {
     return identity;
   }
 
+  /**
+   * Who signed the policy of a form: their secret signed its very text. null: the form carries no
+   * credentials. Throws a Refusal otherwise.
+   */
+  async authenticateForm(request: SignedRequest, fields: FormFields): Promise<Identity | null> {
+    const claim = readFormClaim(fields);
+    if (claim === null) return null;
+    checkTime(claim, this.#nowMs());
+    const text = fields.get('policy') ?? '';
+    const accessKey = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
+    const signingKey = this.#verify(claim, text, accessKey);
+    if (accessKey === undefined) throw unknownKey(claim);
+    if (!signingKey) throw mismatch(claim, text, null, accessKey);
+    const payload: Payload = { kind: 'unsigned' };
+    const identity = identityOf(claim, accessKey, { evidence: 'shared-secret', payload });
+    this.#checkUse(identity, request);
+    return identity;
+  }
+
+  /**
+   * The tenant of the key that a presigned URL names; null: it names none. Nothing of it is proven:
+   * it only says which bucket is meant.
+   */
+  async findClaimedTenant({ query }: Pick<SignedRequest, 'query'>): Promise<string | null> {
+    try {
+      const claim = readClaim({}, query);
+      if (claim === null) return null;
+      const accessKey = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
+      return accessKey?.principal.tenant ?? null;
+    } catch (error) {
+      if (error instanceof Refusal) return null;
+      throw error;
+    }
+  }
+
   /** What is asked anew for each request, of tokens and of temporary keys made from them. */
   #checkUse(who: Identity, { source }: SignedRequest): void {
     if (who.delegation === null) return;
@@ -173,35 +210,21 @@ export class Authenticator {
     const text = stringToSign(claim.algorithm, claim.amzDate, claim.scopeLine, canonical);
     const accessKey = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
     const signingKey = this.#verify(claim, text, accessKey);
-    if (accessKey === undefined) {
-      throw new Refusal('InvalidAccessKeyId', { fields: { AWSAccessKeyId: claim.accessKeyId } });
-    }
+    if (accessKey === undefined) throw unknownKey(claim);
     if (signingKey === undefined || !values.complete) {
       throw mismatch(claim, text, canonical, accessKey);
     }
-    const { principal, subjects, publicKey, delegation } = accessKey;
+    const { publicKey } = accessKey;
     const { scopeLine, amzDate, signature } = claim;
     const payload = readPayload(
       payloadWord,
       signingKey && { signingKey, scope: scopeLine, amzDate, signature },
     );
-    return {
-      principal,
-      subjects,
-      isAnonymous: false,
-      accessKeyId: claim.accessKeyId,
-      keyThumbprint: publicKey?.thumbprint ?? null,
-      delegation,
+    return identityOf(claim, accessKey, {
       evidence: gradeEvidence(request, claim, payload),
       signed: publicKey ? evidenceOf(claim, text, canonical, accessKey) : undefined,
-      authentication: {
-        type: claim.where === 'header' ? 'REST-HEADER' : 'REST-QUERY-STRING',
-        version: claim.algorithm,
-        signedAtMs: claim.signedAtMs,
-      },
       payload,
-      presigned: claim.where === 'query',
-    };
+    });
   }
 
   /**
@@ -238,13 +261,46 @@ export class Authenticator {
   }
 }
 
-function mismatch(claim: Claim, text: string, canonical: string, accessKey: AccessKey): Refusal {
+/** As `s3:authType` has it. */
+const authTypes = { header: 'REST-HEADER', query: 'REST-QUERY-STRING', form: 'POST' } as const;
+
+/** Of a claim that was verified. */
+function identityOf(
+  claim: Claim,
+  { principal, subjects, publicKey, delegation }: AccessKey,
+  proven: Pick<Identity, 'evidence' | 'signed' | 'payload'>,
+): Identity {
+  const { where, algorithm: version, signedAtMs, accessKeyId } = claim;
+  return {
+    principal,
+    subjects,
+    isAnonymous: false,
+    accessKeyId,
+    keyThumbprint: publicKey?.thumbprint ?? null,
+    delegation,
+    authentication: { type: authTypes[where], version, signedAtMs },
+    presigned: where === 'query',
+    ...proven,
+  };
+}
+
+function unknownKey({ accessKeyId }: Claim): Refusal {
+  return new Refusal('InvalidAccessKeyId', { fields: { AWSAccessKeyId: accessKeyId } });
+}
+
+/** `canonical`: null, a form has none. */
+function mismatch(
+  claim: Claim,
+  text: string,
+  canonical: string | null,
+  accessKey: AccessKey,
+): Refusal {
   const wanted = accessKey.secret === null ? asymmetricAlgorithm : algorithm;
   const fields = {
     AWSAccessKeyId: claim.accessKeyId,
     StringToSign: text,
     SignatureProvided: claim.signature,
-    CanonicalRequest: canonical,
+    ...(canonical !== null && { CanonicalRequest: canonical }),
   };
   if (claim.algorithm === wanted) return new Refusal('SignatureDoesNotMatch', { fields });
   const message = `This access key signs with ${wanted}.`;

@@ -1,8 +1,8 @@
-// What a request says about its signer, read from its Authorization header or its query and not yet
-// believed: authenticate.ts checks it. Invariant: a request carries one claim, none, or is refused;
+// What a request says about its signer, read from its Authorization header, its query or the fields of
+// its form, and not yet believed: authenticate.ts checks it. Invariant: a request carries one claim, none, or is refused;
 // where a part is missing, repeated or of the wrong form there is no claim to misread.
 // Specification: "Authenticating Requests: Using the Authorization Header" and "… Using Query
-// Parameters" of the Amazon S3 API reference; of SigV4A, "AWS Signature Version 4A" of the IAM user
+// Parameters" of the Amazon S3 API reference, "POST Object" there; of SigV4A, "AWS Signature Version 4A" of the IAM user
 // guide.
 
 import type { QueryPairs } from '../core/canonical-request.ts';
@@ -19,12 +19,13 @@ import {
   terminator,
 } from '../core/sigv4.ts';
 import { asymmetricAlgorithm, asymmetricScopeText, isRegionSet } from '../core/sigv4a.ts';
+import type { FormFields } from './post-policy.ts';
 
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 export interface Claim {
-  /** 'header' for an Authorization header, 'query' for a presigned URL. */
-  where: 'header' | 'query';
+  /** 'header' for an Authorization header, 'query' for a presigned URL, 'form' for its fields. */
+  where: 'header' | 'query' | 'form';
   /** SigV4's or SigV4A's. */
   algorithm: string;
   accessKeyId: string;
@@ -40,7 +41,7 @@ export interface Claim {
   /** `YYYYMMDDTHHMMSSZ`. */
   amzDate: string;
   signedAtMs: number;
-  /** How long a presigned URL is valid; 0 for a header. */
+  /** How long a presigned URL, or a form's signing key, is valid; 0 for a header. */
   expiresSeconds: number;
   /** Of a temporary key, and signed with the rest; nothing of it is believed yet. */
   sessionToken: string | undefined;
@@ -288,7 +289,56 @@ function readExpires(text: string): number {
   return seconds;
 }
 
-// Both -------------------------------------------------------------------------------------------
+// A form -----------------------------------------------------------------------------------------
+
+const formNames = [
+  ...['policy', 'x-amz-algorithm', 'x-amz-credential', 'x-amz-date'],
+  'x-amz-signature',
+];
+
+/**
+ * The claim of a form's fields, null if they carry no credentials. Throws a Refusal if it is
+ * malformed.
+ */
+export function readFormClaim(fields: FormFields): Claim | null {
+  if (fields.has('awsaccesskeyid') || fields.has('signature')) throw notSupported();
+  if (!formNames.some((name) => fields.has(name))) return null;
+  for (const name of formNames) {
+    if (fields.get(name)) continue;
+    const message =
+      `Bucket POST must contain a field named '${name}'. ` +
+      'If it is specified, please check the order of the fields.';
+    throw invalidArgument(name, '', message);
+  }
+  const take = (name: string): string => fields.get(name) as string;
+  if (take('x-amz-algorithm') !== algorithm) {
+    const message = `X-Amz-Algorithm only supports "${algorithm}"`;
+    throw invalidArgument('x-amz-algorithm', take('x-amz-algorithm'), message);
+  }
+  const malformed: Malformed = (detail) =>
+    invalidArgument('x-amz-credential', take('x-amz-credential'), detail);
+  const { date, ...credential } = readCredential(algorithm, take('x-amz-credential'), malformed);
+  const amzDate = take('x-amz-date');
+  const signedAtMs = parseAmzDate(amzDate);
+  if (signedAtMs === undefined) {
+    const message = "X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"";
+    throw invalidArgument('x-amz-date', amzDate, message);
+  }
+  checkDate(date, amzDate, malformed);
+  return {
+    ...credential,
+    where: 'form',
+    algorithm,
+    signedHeaders: [],
+    signature: take('x-amz-signature'),
+    amzDate,
+    signedAtMs,
+    expiresSeconds: presignSecondsMax,
+    sessionToken: readSessionToken(fields.get('x-amz-security-token')),
+  };
+}
+
+// All --------------------------------------------------------------------------------------------
 
 type Malformed = (detail: string, fields?: Record<string, string>) => Refusal;
 

@@ -11,10 +11,12 @@ import { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
 import { Revocations } from '../authz/revocations.ts';
 import { TokenUse } from '../authz/token-use.ts';
 import { BucketCache } from '../catalog/bucket-cache.ts';
+import { SettingCache } from '../catalog/setting-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
+import { readCorsRules } from '../gateway/cors.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
 import { LogHead } from '../gateway/log-head.ts';
 import { ReadRecording } from '../gateway/read-recording.ts';
@@ -318,6 +320,7 @@ function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
     read,
     keyring,
     buckets: new BucketCache(read),
+    cors: new SettingCache(read, 'cors', readCorsRules),
     ...books,
     ledger,
     journals,

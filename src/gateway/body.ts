@@ -43,11 +43,11 @@ export function declaredBodyBytes(request: S3Request, bodyBytesMax: number): num
 }
 
 /**
- * What of the body comes in on the wire, with the frames of aws-chunked, as far as the headers tell; of
- * a body that nobody reads, nothing. Throws `Refusal` InvalidArgument.
+ * What of the body comes in on the wire, with the frames of aws-chunked and the fields of a form, as far
+ * as the headers tell; of a body that nobody reads, nothing. Throws `Refusal` InvalidArgument.
  */
-export function declaredWireBytes(request: S3Request, bodyBytesMax: number): number {
-  const length = header(request, 'content-length');
+export function declaredWireBytes({ raw }: S3Request, bodyBytesMax: number): number {
+  const length = raw.headers['content-length'];
   return bodyBytesMax === 0 || length === undefined ? 0 : parseLength(length);
 }
 
@@ -68,8 +68,20 @@ export interface ReceivedChecksum {
   value: string;
 }
 
+/** Takes the bytes that are meant out of those of the body. */
+export interface BodyDecoder {
+  /** Feeds bytes of the body; calls `emit` with slices of what they hold. Throws `Refusal`. */
+  push(bytes: Buffer, emit: (data: Buffer) => void): void;
+  /** At the end of the body. Throws `Refusal`. */
+  finish(): void;
+  /** By lower-case names; complete once `finish` has returned. */
+  readonly trailers: ReadonlyMap<string, string>;
+}
+
 export interface ObjectReception {
   bodyBytesMax: number;
+  /** Where the object is only a part of the body. */
+  decoder?: BodyDecoder;
   /** Computed when the client names no checksum of its own. */
   fallback: ChecksumAlgorithm | null;
   open: (options: { sizeBytes: number; checksum: ChecksumAlgorithm | null }) => Promise<ObjectSink>;
@@ -82,7 +94,7 @@ export interface ObjectReception {
 /** Sends the body into a sink, compares digests, commits. On any failure the sink is aborted. */
 export async function receiveObject(
   context: Context,
-  { bodyBytesMax, fallback, open, describe, commit }: ObjectReception,
+  { bodyBytesMax, decoder, fallback, open, describe, commit }: ObjectReception,
 ): Promise<WrittenObject> {
   const { request } = context;
   // The frames of aws-chunked may come in HTTP chunks: then only the decoded length is known, which
@@ -96,7 +108,7 @@ export async function receiveObject(
   const algorithm = claimed?.algorithm ?? fallback;
   const sink = await open({ sizeBytes, checksum: algorithm });
   try {
-    const trailers = await receive(context, sizeBytes, (data) => sink.write(data));
+    const trailers = await receive(context, sizeBytes, (data) => sink.write(data), decoder);
     const written = await sink.finish((digests) => {
       compareMd5(md5, digests.md5);
       comparePayload(context, () => digests.sha256);
@@ -165,10 +177,10 @@ async function receive(
   context: Context,
   sizeBytes: number,
   write: (data: Buffer) => Promise<void> | null,
+  decoder: BodyDecoder | null = createDecoder(context, sizeBytes),
 ): Promise<ReadonlyMap<string, string>> {
   const { request, who, response } = context;
   if (request.expectsContinue) response.writeContinue();
-  const decoder = createDecoder(context, sizeBytes);
   let plainBytes = 0;
   let isOver = false;
   const intake = context.shaped && new ShapedIntake(context.shaped, write);
@@ -282,6 +294,8 @@ export function consume(
     raw.on('error', onClose);
     if (raw.readableEnded) onEnd();
     else if (raw.destroyed) onClose();
+    // Of a form the beginning was read already, and the message was paused then.
+    else raw.resume();
   });
 }
 

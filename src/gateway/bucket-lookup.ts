@@ -3,6 +3,7 @@
 import type { Bucket } from '../catalog/buckets.ts';
 import { Refusal } from '../core/errors.ts';
 import { checkBucketName } from './bucket-name.ts';
+import { bucketOfHost, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
 
 export interface NamedBucket {
@@ -42,6 +43,19 @@ export async function lookUpBucket(
   if (!mount) return { tenant, name: asked, bucket };
   const { bucketTenant, bucket: name } = mount;
   return { tenant: bucketTenant, name, bucket: await rooms.buckets.find(bucketTenant, name) };
+}
+
+/**
+ * The bucket that a request without credentials means: a host that names a bucket names its tenant
+ * behind it, `bucket.tenant.DOMAIN`; all other names are the default tenant's.
+ */
+export function publicBucketName(
+  { bucketName, headers }: Pick<S3Request, 'bucketName' | 'headers'>,
+  domains: readonly string[],
+): string | null {
+  const dot = bucketName?.lastIndexOf('.') ?? -1;
+  if (dot < 0 || bucketOfHost(headers.host ?? '', domains) === null) return bucketName;
+  return `${bucketName?.slice(dot + 1)}:${bucketName?.slice(0, dot)}`;
 }
 
 /** The names by which a principal of `tenant` can mean the bucket; a scope may have either. */

@@ -21,7 +21,8 @@ export function boundaryOf(contentType: string | undefined): string | null {
   const [mediaType = '', ...parameters] = (contentType ?? '').split(';');
   if (mediaType.trim().toLowerCase() !== 'multipart/form-data') return null;
   for (const parameter of parameters) {
-    const [, boundary] = /^\s*boundary=(?:"([^"]*)"|(\S*))\s*$/i.exec(parameter)?.filter(isText) ?? [];
+    const [, boundary] =
+      /^\s*boundary=(?:"([^"]*)"|(\S*))\s*$/i.exec(parameter)?.filter(isText) ?? [];
     if (boundary !== undefined && boundaryForm.test(boundary)) return boundary;
   }
   throw malformed();

@@ -2,36 +2,24 @@
 // client or the store something, so nothing before it reads the body; what follows the commit must
 // succeed.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Authenticator } from '../authz/authenticate.ts';
-import { unsignedPayloadOf } from '../authz/bearer.ts';
 import type { S3Action } from '../authz/grants/actions.ts';
-import { anonymousIn, type Identity } from '../authz/identity.ts';
-import { defaultTenant } from '../authz/identity-changes.ts';
-import { RefusedUse } from '../authz/refused-use.ts';
+import type { Identity } from '../authz/identity.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Metrics } from '../instruments/metrics.ts';
 import { checkVersionId } from './asked-version.ts';
 import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
-import { lookUpBucket } from './bucket-lookup.ts';
+import { lookUpBucket, publicBucketName } from './bucket-lookup.ts';
 import { Context, type Reply } from './context.ts';
 import { nameSource } from './copy-source.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
 import { standardClass } from './object-attributes.ts';
 import { noTags } from './object-tags.ts';
 import type { Operation } from './operation.ts';
-import { type DescribeRefusal, describeInXml, sendRefusal, sendReply } from './reply.ts';
-import {
-  type Begun,
-  beginRequest,
-  bucketOfHost,
-  header,
-  parameter,
-  parseRequest,
-  type S3Request,
-} from './request.ts';
+import { type DescribeRefusal, sendRefusal, sendReply } from './reply.ts';
+import { type Begun, beginRequest, header, parameter, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
-import { findOperation, refuseUnimplemented } from './routes.ts';
+import { refuseUnimplemented } from './routes.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 
 export interface Pipeline {
@@ -48,7 +36,7 @@ export interface Pipeline {
 /** How requests of one kind come in; from there on all go the same way. */
 export interface Entrance {
   /** Who asks for what. Throws a Refusal, of which there is no record: nobody is known. */
-  enter(raw: IncomingMessage, begun: Begun): Promise<Entered>;
+  enter(raw: IncomingMessage, begun: Begun, response: ServerResponse): Promise<Entered>;
   /** How a refusal is told to clients that come in here. */
   describeRefusal: DescribeRefusal;
 }
@@ -58,29 +46,10 @@ export interface Entered {
   who: Identity;
   /** Why who asks is refused whatever it is; null: they are not. */
   refused: Refusal | null;
+  /** Of the body, what had to be read to know that. */
+  receivedBytes?: number;
   /** Throws a Refusal. */
   findOperation(request: S3Request): Operation;
-}
-
-/** The entrance of S3 clients. */
-export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance {
-  return {
-    enter: async (raw, begun) => {
-      const request = parseRequest(raw, begun, rooms.domains);
-      let who: Identity | null;
-      let refused: Refusal | null = null;
-      try {
-        who = await authenticator.authenticate(request);
-      } catch (error) {
-        if (!(error instanceof RefusedUse)) throw error;
-        who = error.who;
-        refused = error;
-      }
-      who ??= { ...anonymousIn(defaultTenant), payload: unsignedPayloadOf(request) };
-      return { request, who, refused, findOperation };
-    },
-    describeRefusal: describeInXml,
-  };
 }
 
 /** Answers one request. Never rejects. */
@@ -94,9 +63,10 @@ export async function serveRequest(
   const begun = beginRequest(raw, pipeline.proxies);
   let context: Context | null = null;
   try {
-    const entered = await entrance.enter(raw, begun);
-    const { request, who } = entered;
+    const entered = await entrance.enter(raw, begun, response);
+    const { request, who, receivedBytes = 0 } = entered;
     const asked = new Context({ rooms, request, response, who });
+    asked.bytesIn = receivedBytes;
     // Nothing is recorded of strangers who may do nothing: they could fill the log.
     if (!who.isAnonymous) context = asked;
     const operation = entered.findOperation(request);
@@ -132,7 +102,9 @@ export async function serveRequest(
 async function admit(context: Context, operation: Operation): Promise<void> {
   const { request, who, rooms } = context;
   const { tenant } = who.principal;
-  const bucketName = who.isAnonymous ? publicName(context) : request.bucketName;
+  const bucketName = who.isAnonymous
+    ? publicBucketName(request, rooms.domains)
+    : request.bucketName;
   const { resource, copies, tags } = operation;
   const isNew = resource === 'bucketName';
   const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName, isNew);
@@ -150,17 +122,6 @@ async function admit(context: Context, operation: Operation): Promise<void> {
   if (found && !found.bucket && resource !== 'bucketName') {
     throw new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
   }
-}
-
-/**
- * The bucket that a request without credentials means: a host that names a bucket names its tenant
- * behind it, `bucket.tenant.DOMAIN`; all other names are the default tenant's.
- */
-function publicName({ request, rooms }: Context): string | null {
-  const { bucketName, headers } = request;
-  const dot = bucketName?.lastIndexOf('.') ?? -1;
-  if (dot < 0 || bucketOfHost(headers.host ?? '', rooms.domains) === null) return bucketName;
-  return `${bucketName?.slice(dot + 1)}:${bucketName?.slice(0, dot)}`;
 }
 
 function actionOf({ action, versionAction }: Operation, request: S3Request): S3Action {

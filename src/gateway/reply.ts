@@ -166,6 +166,8 @@ export async function sendRefusal(
   if (unread) headers.connection = 'close';
   response.writeHead(refusal.status, headers);
   if (!unread) {
+    // What came and was not read would keep the connection from its next request.
+    raw.resume();
     response.end(body);
     return;
   }

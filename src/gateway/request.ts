@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { headerCountMax, keyBytesMax, queryParametersMax, targetBytesMax } from '../core/limits.ts';
+import type { PostForm } from './post-form.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 
 export interface S3Request {
@@ -26,6 +27,8 @@ export interface S3Request {
   readonly key: string | null;
   /** The client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean;
+  /** The form that it came as: then the headers are its fields. */
+  readonly form?: PostForm;
 }
 
 /** Messages of which Node told us by `checkContinue`: the interim answer is ours to give. */

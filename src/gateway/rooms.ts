@@ -5,6 +5,7 @@ import type { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
 import type { Revocations } from '../authz/revocations.ts';
 import type { TokenUse } from '../authz/token-use.ts';
 import type { BucketCache } from '../catalog/bucket-cache.ts';
+import type { SettingCache } from '../catalog/setting-cache.ts';
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
@@ -19,6 +20,7 @@ import type { Rates } from '../quota/rates.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
+import type { CorsRule } from './cors.ts';
 import type { LogHead } from './log-head.ts';
 import type { ReadRecording } from './read-recording.ts';
 import type { StoreList } from './store-list.ts';
@@ -57,6 +59,8 @@ export interface Rooms {
   /** The prices in force of a store, by its number. */
   bookOf(store: number): PriceBook;
   stores: StoreList;
+  /** Which pages of other origins may ask for what, by bucket. */
+  cors: SettingCache<readonly CorsRule[]>;
   /** Lifecycle rules, and who is told when they were set. */
   lifecycle: Pick<LifecycleWorker, 'rules' | 'follow'>;
   /** What is asked of stores for no operation. */

@@ -18,14 +18,16 @@ import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { AlarmTeller } from './alarms/alarm-teller.ts';
 import { takeCredentials } from './credentials.ts';
+import { Preflights } from './cross-origin.ts';
 import { DataVerifier } from './data-verifier.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import { nativeDepsOf } from './native/rooms.ts';
 import { nativeServerOptions } from './native/server-options.ts';
-import { type Entrance, type Pipeline, s3Entrance, serveRequest } from './pipeline.ts';
+import { type Entrance, type Pipeline, serveRequest } from './pipeline.ts';
 import { bucketOfHost, markExpectingContinue } from './request.ts';
 import type { Rooms } from './rooms.ts';
+import { s3Entrance } from './s3-entrance.ts';
 import { shareEntrance } from './share-entrance.ts';
 import { isShareTarget } from './share-url.ts';
 import { isStsForm, serveSts } from './sts.ts';
@@ -95,8 +97,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
   const behind = (entrance: Entrance): Answer =>
     taken((raw, response) => void serveRequest(pipeline, entrance, raw, response));
-  const sts = { authenticator, sessions, ledger: rooms.ledger, proxies, onBug: pipeline.onBug };
+  const { onBug } = pipeline;
+  const sts = { authenticator, sessions, ledger: rooms.ledger, proxies, onBug };
+  const preflights = new Preflights({ rooms, authenticator, proxies, onBug });
   const answers = {
+    preflight: taken((raw, response) => void preflights.serve(raw, response)),
     s3: behind(s3Entrance(rooms, authenticator)),
     share: behind(shareEntrance(rooms.read, directory)),
     sts: taken((raw, response) => void serveSts(sts, raw, response)),
@@ -170,7 +175,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 type Answer = (raw: IncomingMessage, response: ServerResponse) => void;
 
 /** The ways in: path and host tell which one a request takes. */
-type Way = 'native' | 'share' | 'sts' | 's3';
+type Way = 'native' | 'share' | 'sts' | 'preflight' | 's3';
 
 /** One server for all. */
 function createHttpServer(options: GatewayOptions, answers: Record<Way, Answer>): Server {
@@ -203,8 +208,9 @@ function wayOf(raw: IncomingMessage, domains: readonly string[]): Way {
   const url = raw.url ?? '';
   const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
   const isForm = !isReserved && isStsForm(raw);
-  if (!isReserved && !isForm) return 's3';
-  if (bucketOfHost(raw.headers.host ?? '', domains) !== null) return 's3';
+  const s3 = raw.method === 'OPTIONS' ? 'preflight' : 's3';
+  if (!isReserved && !isForm) return s3;
+  if (bucketOfHost(raw.headers.host ?? '', domains) !== null) return s3;
   if (isForm) return 'sts';
   return isShareTarget(url) ? 'share' : 'native';
 }

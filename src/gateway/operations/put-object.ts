@@ -38,13 +38,20 @@ export const putObject: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
+  return emptyReply(200, await storeObject(context));
+}
+
+/** Makes the body, or the file of a form, the request's object; gives what tells of it in headers. */
+export async function storeObject(context: Context): Promise<Record<string, string>> {
+  const { form } = context.request;
   const attributes: Attributes = readAttributes(context.request);
   if (context.tags.length > 0) attributes.tags = context.tags;
   checkWrittenAcl(context);
   Object.assign(attributes, await readLockOfBody(context));
   const storageClass = readClass(context.request);
   const sizeBytes = declaredBodyBytes(context.request, singlePutBytesMax);
-  context.checkWritten({ storageClass, sizeBytes });
+  // Of a form that is the most that its file can have.
+  context.checkWritten({ storageClass, sizeBytes: form ? 0 : sizeBytes });
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const conditions = await decideConditions(context);
   await checkEarly(context, conditions);
@@ -53,8 +60,10 @@ async function run(context: Context): Promise<Reply> {
   const written = await receiveObject(context, {
     bodyBytesMax: singlePutBytesMax,
     fallback: null,
-    open: (options) => openSink(context, options),
+    ...(form && { decoder: form }),
+    open: (options) => openSink(context, form ? { ...options, isAtMost: true } : options),
     describe: (digests, checksum) => {
+      if (form) context.checkWritten({ storageClass, sizeBytes: form.sizeBytes });
       if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
       description = describeObject(context, digests, { storageClass, attributes, conditions });
       return description;
@@ -64,12 +73,12 @@ async function run(context: Context): Promise<Reply> {
     },
   });
   const { timeMs: createdMs, version } = committed;
-  return emptyReply(200, {
+  return {
     etag: quoted(written.md5.toString('hex')),
     ...checksumHeaders(attributes),
     ...madeHeaders(version?.versionId),
     ...(await writtenExpiration(context, { sizeBytes: written.sizeBytes, createdMs, attributes })),
-  });
+  };
 }
 
 /**
@@ -138,16 +147,16 @@ export async function commitObject(
 /** Opens a sink in the bucket's store whose extents are declared before they are written. */
 export async function openSink(
   context: Context,
-  options: Pick<WriteOptions, 'sizeBytes' | 'checksum'> & Pick<WriteOptions['place'], 'upload'>,
+  options: Pick<WriteOptions, 'sizeBytes' | 'isAtMost' | 'checksum'> &
+    Pick<WriteOptions['place'], 'upload'>,
 ): Promise<ObjectSink> {
   const { rooms, bucket, key } = context;
-  const { sizeBytes, checksum, upload } = options;
+  const { upload, ...body } = options;
   const { tenant, name, id: bucketId, store } = bucket;
   return rooms.writer.begin({
     store,
     place: { tenant, bucket: name, bucketId, key, ...(upload ? { upload } : {}) },
-    sizeBytes,
-    checksum,
+    ...body,
     takeId: () => rooms.intents.take(store),
     ...(store === localStore ? {} : { tally: context.tallyOf(store) }),
     recall: () => context.cut(),

@@ -1,0 +1,185 @@
+// Requests of pages of other origins: their preflights, and what all answers to them tell the browser.
+// Invariants: who sends no Origin costs nothing; a preflight proves nothing, so it is told nothing of a
+// bucket but by the bucket's own rules, and one that is not there is as one without rules.
+// Specification: the Fetch standard, section "CORS protocol"; "Using cross-origin resource sharing
+// (CORS)" of the Amazon S3 user guide.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Authenticator } from '../authz/authenticate.ts';
+import { defaultTenant } from '../authz/identity-changes.ts';
+import { Refusal } from '../core/errors.ts';
+import { TokenBucket } from '../quota/token-bucket.ts';
+import { lookUpBucket, publicBucketName } from './bucket-lookup.ts';
+import {
+  type CorsAsk,
+  type CorsRule,
+  corsHeaders,
+  corsMethods,
+  corsVary,
+  findCorsRule,
+} from './cors.ts';
+import { describeInXml, sendRefusal } from './reply.ts';
+import { beginRequest, header, parseRequest, type S3Request } from './request.ts';
+import type { Rooms } from './rooms.ts';
+import type { TrustedProxies } from './trusted-proxies.ts';
+
+/** Preflights of one address in a second, and as many at once. */
+const preflightsPerSecond = 200;
+/** Beyond so many addresses the count begins again. */
+const sourcesMax = 10_000;
+const requestedHeadersMax = 100;
+
+type Known = Pick<Rooms, 'buckets' | 'mounts' | 'cors' | 'domains'>;
+
+/**
+ * Has all answers to a request tell what the bucket's rules say of its origin. `tenant`: of who asks;
+ * null: nobody is known.
+ */
+export async function tellOrigin(
+  rooms: Known,
+  authenticator: Authenticator,
+  { request, response, tenant }: AskedAcross,
+): Promise<void> {
+  const origin = header(request, 'origin');
+  if (origin === undefined || request.bucketName === null) return;
+  const method = header(request, 'access-control-request-method') ?? request.method;
+  try {
+    const ask = { origin, method, headers: requestedHeaders(request) };
+    const named = tenant ?? (await claimedTenant(authenticator, request));
+    const rules = await findRules(rooms, request, named);
+    if (!rules) return;
+    response.setHeader('vary', corsVary);
+    const rule = findCorsRule(rules, ask);
+    if (rule) setHeaders(response, corsHeaders(rule, ask));
+  } catch (error) {
+    // What can be no bucket has no rules; the request itself is refused for it.
+    if (!(error instanceof Refusal)) throw error;
+  }
+}
+
+export interface AskedAcross {
+  request: S3Request;
+  response: ServerResponse;
+  tenant: string | null;
+}
+
+function setHeaders(response: ServerResponse, headers: Record<string, string>): void {
+  for (const name in headers) response.setHeader(name, headers[name] as string);
+}
+
+/** Answers the preflights of browsers. */
+export class Preflights {
+  readonly #rooms: Known;
+  readonly #authenticator: Authenticator;
+  readonly #proxies: TrustedProxies;
+  readonly #onBug: (error: unknown, requestId: string) => void;
+  readonly #rates = new Map<string, TokenBucket>();
+
+  constructor(given: {
+    rooms: Known;
+    authenticator: Authenticator;
+    proxies: TrustedProxies;
+    onBug: (error: unknown, requestId: string) => void;
+  }) {
+    this.#rooms = given.rooms;
+    this.#authenticator = given.authenticator;
+    this.#proxies = given.proxies;
+    this.#onBug = given.onBug;
+  }
+
+  /** Never rejects. Of preflights there is no record: nobody is known who could have sent it. */
+  async serve(raw: IncomingMessage, response: ServerResponse): Promise<void> {
+    const begun = beginRequest(raw, this.#proxies);
+    try {
+      this.#admit(begun.source);
+      const request = parseRequest(raw, begun, this.#rooms.domains);
+      const headers = await this.#decide(request);
+      response.writeHead(200, { ...headers, 'x-amz-request-id': begun.id, 'content-length': '0' });
+      response.end();
+    } catch (error) {
+      const isRefusal = error instanceof Refusal;
+      if (!isRefusal) this.#onBug(error, begun.id);
+      const refusal = isRefusal ? error : new Refusal('InternalError', { cause: error });
+      await sendRefusal(
+        { raw, response, requestId: begun.id, index: null },
+        refusal,
+        describeInXml,
+      );
+    }
+  }
+
+  async #decide(request: S3Request): Promise<Record<string, string>> {
+    const ask = readAsk(request);
+    const tenant = await claimedTenant(this.#authenticator, request);
+    const rules = await findRules(this.#rooms, request, tenant);
+    if (!rules) throw forbidden(request, ask, 'CORS is not enabled for this bucket.');
+    const rule = findCorsRule(rules, ask);
+    if (rule) return { ...corsHeaders(rule, ask), vary: corsVary };
+    throw forbidden(
+      request,
+      ask,
+      'This CORS request is not allowed. This is usually because the evaluation of Origin, request ' +
+        'method / Access-Control-Request-Method or Access-Control-Request-Headers are not ' +
+        "whitelisted by the resource's CORS spec.",
+    );
+  }
+
+  /** Throws `Refusal` SlowDown. */
+  #admit(source: string): void {
+    let rate = this.#rates.get(source);
+    if (!rate) {
+      if (this.#rates.size >= sourcesMax) this.#rates.clear();
+      rate = new TokenBucket(preflightsPerSecond);
+      this.#rates.set(source, rate);
+    }
+    if (rate.waitMs(1) > 0) throw new Refusal('SlowDown');
+    rate.take(1);
+  }
+}
+
+function readAsk(request: S3Request): CorsAsk {
+  const origin = header(request, 'origin');
+  if (origin === undefined) {
+    throw insufficient('Insufficient information. Origin request header needed.');
+  }
+  const method = header(request, 'access-control-request-method');
+  if (method === undefined || !(corsMethods as readonly string[]).includes(method)) {
+    throw insufficient(`Invalid Access-Control-Request-Method: ${method ?? null}`);
+  }
+  return { origin, method, headers: requestedHeaders(request) };
+}
+
+function insufficient(message: string): Refusal {
+  return new Refusal('BadRequest', { message });
+}
+
+function forbidden({ key }: S3Request, { method }: CorsAsk, message: string): Refusal {
+  const fields = { Method: method, ResourceType: key === null ? 'BUCKET' : 'OBJECT' };
+  return new Refusal('AccessForbidden', { message: `CORSResponse: ${message}`, fields });
+}
+
+function requestedHeaders(request: S3Request): string[] {
+  const text = header(request, 'access-control-request-headers') ?? '';
+  const names = text.toLowerCase().split(',', requestedHeadersMax + 1);
+  if (names.length > requestedHeadersMax) throw insufficient('Too many headers are requested.');
+  return names.map((name) => name.trim()).filter((name) => name !== '');
+}
+
+/** A page's presigned URL says whose bucket it means, though a preflight does not prove it. */
+function claimedTenant(
+  authenticator: Authenticator,
+  request: S3Request,
+): Promise<string | null> | null {
+  return request.query.length === 0 ? null : authenticator.findClaimedTenant(request);
+}
+
+/** The rules of the bucket that the request means; null: it has none, or is not there. */
+async function findRules(
+  rooms: Known,
+  request: S3Request,
+  tenant: string | null,
+): Promise<readonly CorsRule[] | null> {
+  const named = tenant === null ? publicBucketName(request, rooms.domains) : request.bucketName;
+  if (named === null) return null;
+  const { bucket } = await lookUpBucket(rooms, tenant ?? defaultTenant, named);
+  return bucket ? rooms.cors.find(bucket.id) : null;
+}

@@ -1,0 +1,44 @@
+// PostObject: a PutObject that comes as an HTML form, and answers as the form asks
+// (gateway/post-form.ts). Specification: "POST Object" of the Amazon S3 API reference.
+import { percentEncode } from '../../core/canonical-request.ts';
+import type { Context, Reply } from '../context.ts';
+import type { Operation } from '../operation.ts';
+import type { PostForm } from '../post-form.ts';
+import { emptyReply } from '../replies.ts';
+import { header } from '../request.ts';
+import { renderXml } from '../xml.ts';
+import { putObject, storeObject } from './put-object.ts';
+
+export const postObject: Operation = { ...putObject, run };
+
+async function run(context: Context): Promise<Reply> {
+  const form = context.request.form as PostForm;
+  const made = await storeObject(context);
+  const { etag = '' } = made;
+  if (form.successUrl) {
+    const location = redirectTo(form.successUrl, context, etag);
+    return emptyReply(303, { ...made, location });
+  }
+  const location = locationOf(context);
+  const headers = { ...made, location };
+  if (form.successStatus !== 201) return emptyReply(form.successStatus ?? 204, headers);
+  const { askedName: Bucket, key: Key } = context;
+  const body = renderXml('PostResponse', { Location: location, Bucket, Key, ETag: etag }, null);
+  return { status: 201, headers: { ...headers, 'content-type': 'application/xml' }, body };
+}
+
+function redirectTo(url: URL, { askedName, key }: Context, etag: string): string {
+  const told = Object.entries({ bucket: askedName, key, etag }).map(
+    ([name, value]) => `${name}=${percentEncode(value, false)}`,
+  );
+  const target = new URL(url);
+  target.search = [target.search.slice(1), ...told].filter((part) => part !== '').join('&');
+  return target.href;
+}
+
+function locationOf({ request, key }: Context): string {
+  const origin = `${request.isSecure ? 'https' : 'http'}://${header(request, 'host') ?? ''}`;
+  // The path names the bucket, where the host does not.
+  const folder = percentEncode(request.path.replace(/\/$/, ''), true);
+  return `${origin}${folder}/${percentEncode(key, true)}`;
+}

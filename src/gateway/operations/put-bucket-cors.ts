@@ -1,0 +1,41 @@
+// PutBucketCors: all CORS rules of a bucket, in the place of those it has.
+import { recordedChange } from '../../audit/recorded-change.ts';
+import { corsBodyBytesMax } from '../../core/limits.ts';
+import type { Context, Reply } from '../context.ts';
+import type { CorsRule } from '../cors.ts';
+import { parseCorsRules } from '../cors-xml.ts';
+import { receiveDocument } from '../demanded-digest.ts';
+import type { Operation } from '../operation.ts';
+import { emptyReply } from '../replies.ts';
+
+export const putBucketCors: Operation = {
+  name: 'PutBucketCors',
+  action: 's3:PutBucketCORS',
+  resource: 'bucket',
+  price: 'put',
+  bodyBytesMax: corsBodyBytesMax,
+  run,
+};
+
+async function run(context: Context): Promise<Reply> {
+  await setCors(context, parseCorsRules(await receiveDocument(context, corsBodyBytesMax)), 200);
+  return emptyReply(200);
+}
+
+/** null: the bucket has no rules from now on. */
+export async function setCors(
+  context: Context,
+  cors: readonly CorsRule[] | null,
+  status: number,
+): Promise<void> {
+  const { bucket, rooms } = context;
+  const document = cors && JSON.stringify(cors);
+  try {
+    await context.commit(
+      { kind: 'putBucketSetting', bucketId: bucket.id, name: 'cors', document },
+      { status, change: recordedChange({ cors }) },
+    );
+  } finally {
+    rooms.cors.forget(bucket.id);
+  }
+}
