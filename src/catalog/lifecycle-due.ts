@@ -5,7 +5,12 @@
 import type { Reader } from '../core/database.ts';
 import { textSuccessor } from '../core/text-order.ts';
 import type { Bucket } from './buckets.ts';
-import { type Lifecycle, type LifecycleRule, type LifecycleVersion, versionOf } from './lifecycle.ts';
+import {
+  type Lifecycle,
+  type LifecycleRule,
+  type LifecycleVersion,
+  versionOf,
+} from './lifecycle.ts';
 import { type Lock, mayEnd } from './object-lock.ts';
 import type { Version } from './versions.ts';
 
@@ -95,8 +100,7 @@ async function findNoncurrentRule(
   const all = rules.noncurrentExpirationsOf(version, row.supersededMs ?? 0, dayMs);
   for (const { ruleId, dueMs, newerVersions } of all) {
     if (dueMs > timeMs || !isUnlocked(row, timeMs)) continue;
-    const isOverMany =
-      newerVersions === 0 || (await hasNewer(read, bucket.id, row, newerVersions));
+    const isOverMany = newerVersions === 0 || (await hasNewer(read, bucket.id, row, newerVersions));
     if (isOverMany) return ruleId;
   }
   return null;

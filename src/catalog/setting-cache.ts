@@ -43,7 +43,8 @@ export class SettingCache<T> {
   }
 
   #keep(bucketId: number, parsed: T | null, length: number): void {
-    const isFull = this.#kept.size >= bucketsMax || this.#documentsLength + length > documentsLengthMax;
+    const isFull =
+      this.#kept.size >= bucketsMax || this.#documentsLength + length > documentsLengthMax;
     if (isFull) {
       this.#kept.clear();
       this.#documentsLength = 0;

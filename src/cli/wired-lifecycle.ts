@@ -8,7 +8,10 @@ import { messageOfFailure } from './failure.ts';
 
 export function makeLifecycleWorker(
   { lifecycleDayMs: dayMs }: Config,
-  given: Pick<Rooms, 'read' | 'ledger' | 'journals' | 'bookOf'> & { log: LogHead; metrics: Metrics },
+  given: Pick<Rooms, 'read' | 'ledger' | 'journals' | 'bookOf'> & {
+    log: LogHead;
+    metrics: Metrics;
+  },
 ): LifecycleWorker {
   const { read, ledger, journals, bookOf, log, metrics } = given;
   return new LifecycleWorker({

@@ -2,12 +2,7 @@
 // rule. Dates are by the calendar, whatever a day lasts for the gateway's own work.
 // Specification: `x-amz-expiration`, `x-amz-abort-date` and `x-amz-abort-rule-id` of the S3 API
 // reference.
-import {
-  calendarDayMs,
-  type Due,
-  type LifecycleVersion,
-  versionOf,
-} from '../catalog/lifecycle.ts';
+import { calendarDayMs, type Due, type LifecycleVersion, versionOf } from '../catalog/lifecycle.ts';
 import type { Version } from '../catalog/versions.ts';
 import { httpTime } from '../core/clock.ts';
 import type { Context } from './context.ts';

@@ -46,11 +46,9 @@ export async function endDue(
   const requestId = newRequestId();
   let ended = 0;
   for (const place of places) {
-    const end = await (
-      'uploadId' in place
-        ? findUploadEnd(catalog, bucket, terms, place)
-        : findVersionEnd(catalog, bucket, terms, place)
-    );
+    const end = await ('uploadId' in place
+      ? findUploadEnd(catalog, bucket, terms, place)
+      : findVersionEnd(catalog, bucket, terms, place));
     if (end && (await apply(commitOf(bucket, end, { book, requestId }))).ok) ended += 1;
   }
   return ended;

@@ -1,0 +1,171 @@
+// What rules say is due, and from when on.
+import { describe, expect, it } from 'vitest';
+import {
+  calendarDayMs,
+  coveredPrefixes,
+  Lifecycle,
+  type LifecycleRule,
+  type LifecycleVersion,
+} from '#bursar/catalog/lifecycle.js';
+
+const dayMs = calendarDayMs;
+const at = (text: string): number => Date.parse(text);
+const createdMs = at('2026-01-15T10:30:00Z');
+
+function rulesOf(...rules: Partial<LifecycleRule>[]): Lifecycle {
+  const whole = rules.map((rule, i) => ({ id: `r${i}`, isEnabled: true, filter: {}, ...rule }));
+  return new Lifecycle({ rules: whole, transitionMinimum: 'varies_by_storage_class' });
+}
+
+function versionOf(given: Partial<LifecycleVersion> = {}): LifecycleVersion {
+  return { key: 'a/b', sizeBytes: 100, createdMs, isMarker: false, tags: () => [], ...given };
+}
+
+const dueOf = (rules: Lifecycle, version: LifecycleVersion, day = dayMs) =>
+  rules.expirationOf(version, day);
+
+describe('when an object expires', () => {
+  it('is the midnight at which it is as old as its rule says', () => {
+    const rules = rulesOf({ expiration: { days: 3 } });
+    const due = (created: string) => dueOf(rules, versionOf({ createdMs: at(created) }))?.dueMs;
+    expect(due('2026-01-15T10:30:00Z')).toBe(at('2026-01-19T00:00:00Z'));
+    expect(due('2026-01-15T23:59:59.999Z')).toBe(at('2026-01-19T00:00:00Z'));
+    expect(due('2026-01-15T00:00:00Z')).toBe(at('2026-01-18T00:00:00Z'));
+    expect(due('2026-01-15T00:00:00.001Z')).toBe(at('2026-01-19T00:00:00Z'));
+  });
+
+  it('is the end of a shorter day where days are shorter', () => {
+    const rules = rulesOf({ expiration: { days: 2 } });
+    expect(dueOf(rules, versionOf({ createdMs: 10_001 }), 2000)?.dueMs).toBe(16_000);
+    expect(dueOf(rules, versionOf({ createdMs: 10_000 }), 2000)?.dueMs).toBe(14_000);
+  });
+
+  it('is a date, whenever it was made and however long a day is', () => {
+    const dateMs = at('2020-01-01T00:00:00Z');
+    const rules = rulesOf({ expiration: { dateMs } });
+    expect(dueOf(rules, versionOf(), 2000)).toEqual({ ruleId: 'r0', dueMs: dateMs });
+  });
+
+  it('is the earliest of the rules that fit', () => {
+    const rules = rulesOf(
+      { expiration: { days: 9 } },
+      { expiration: { days: 1 }, filter: { prefix: 'other/' } },
+      { expiration: { days: 2 }, isEnabled: false },
+      { expiration: { days: 4 } },
+      { expiration: { loneMarkers: true } },
+      { noncurrent: { days: 1 } },
+    );
+    expect(dueOf(rules, versionOf())).toEqual({ ruleId: 'r3', dueMs: at('2026-01-20T00:00:00Z') });
+  });
+
+  it('is never, where no rule fits', () => {
+    expect(dueOf(rulesOf(), versionOf())).toBeNull();
+    expect(dueOf(rulesOf({ noncurrent: { days: 1 } }), versionOf())).toBeNull();
+  });
+});
+
+describe('a filter', () => {
+  const fits = (filter: LifecycleRule['filter'], version: Partial<LifecycleVersion> = {}) =>
+    dueOf(rulesOf({ expiration: { days: 1 }, filter }), versionOf(version)) !== null;
+
+  it('demands its prefix', () => {
+    expect(fits({ prefix: '' })).toBe(true);
+    expect(fits({ prefix: 'a/' })).toBe(true);
+    expect(fits({ prefix: 'a/b' })).toBe(true);
+    expect(fits({ prefix: 'a/bc' })).toBe(false);
+    expect(fits({ prefix: 'A/' })).toBe(false);
+  });
+
+  it('demands more, or fewer, bytes than it says', () => {
+    expect(fits({ sizeAbove: 99 })).toBe(true);
+    expect(fits({ sizeAbove: 100 })).toBe(false);
+    expect(fits({ sizeBelow: 101 })).toBe(true);
+    expect(fits({ sizeBelow: 100 })).toBe(false);
+  });
+
+  it('demands all of its tags, with their values', () => {
+    const tags = () => [['kind', 'raw'] as const, ['run', '7'] as const];
+    expect(fits({ tags: [['kind', 'raw']] }, { tags })).toBe(true);
+    expect(fits({ tags: tags() }, { tags })).toBe(true);
+    expect(fits({ tags: [['kind', 'Raw']] }, { tags })).toBe(false);
+    expect(fits({ tags: [...tags(), ['x', '']] }, { tags })).toBe(false);
+    expect(fits({ tags: [['kind', 'raw']] })).toBe(false);
+  });
+
+  it('demands all that it says', () => {
+    const tags = () => [['kind', 'raw'] as const];
+    const filter = { prefix: 'a/', sizeAbove: 10, sizeBelow: 1000, tags: tags() };
+    expect(fits(filter, { tags })).toBe(true);
+    expect(fits(filter, { tags, sizeBytes: 10 })).toBe(false);
+    expect(fits(filter, { tags, key: 'b/b' })).toBe(false);
+  });
+
+  it('of tags or a size fits no delete marker', () => {
+    const marker = versionOf({ isMarker: true, sizeBytes: 0 });
+    const dueBy = (filter: LifecycleRule['filter']) =>
+      rulesOf({ expiration: { days: 1 }, filter }).markerExpirationOf(marker, dayMs);
+    expect(dueBy({ prefix: 'a/' })).not.toBeNull();
+    expect(dueBy({ sizeBelow: 10 })).toBeNull();
+    expect(dueBy({ sizeAbove: 0 })).toBeNull();
+    expect(dueBy({ tags: [['a', 'b']] })).toBeNull();
+  });
+});
+
+describe('a delete marker that is alone', () => {
+  const marker = versionOf({ isMarker: true, sizeBytes: 0 });
+  const due = (...expirations: LifecycleRule['expiration'][]) =>
+    rulesOf(
+      ...expirations.map((expiration) => (expiration ? { expiration } : {})),
+    ).markerExpirationOf(marker, dayMs)?.dueMs;
+
+  it('goes at once where a rule says so, else when it is as old as objects that expire', () => {
+    expect(due({ loneMarkers: true })).toBe(createdMs);
+    expect(due({ days: 2 }, { loneMarkers: true })).toBe(createdMs);
+    expect(due({ days: 2 })).toBe(at('2026-01-18T00:00:00Z'));
+    expect(due({ loneMarkers: false })).toBeUndefined();
+    expect(due(undefined)).toBeUndefined();
+  });
+});
+
+describe('a noncurrent version', () => {
+  it('is due by the time at which it became noncurrent, by each rule that fits', () => {
+    const rules = rulesOf(
+      { noncurrent: { days: 1, newerVersions: 5 } },
+      { noncurrent: { days: 30 } },
+      { noncurrent: { days: 1 }, filter: { prefix: 'x' } },
+      { expiration: { days: 1 } },
+    );
+    const supersededMs = at('2026-03-01T12:00:00Z');
+    expect(rules.noncurrentExpirationsOf(versionOf(), supersededMs, dayMs)).toEqual([
+      { ruleId: 'r0', dueMs: at('2026-03-03T00:00:00Z'), newerVersions: 5 },
+      { ruleId: 'r1', dueMs: at('2026-04-01T00:00:00Z'), newerVersions: 0 },
+    ]);
+  });
+});
+
+describe('an upload', () => {
+  it('is aborted by the earliest rule of its prefix', () => {
+    const rules = rulesOf({ abortDays: 7 }, { abortDays: 2, filter: { prefix: 'a/' } });
+    const due = (key: string) => rules.abortOf({ key, createdMs }, dayMs);
+    expect(due('a/b')).toEqual({ ruleId: 'r1', dueMs: at('2026-01-18T00:00:00Z') });
+    expect(due('b')).toEqual({ ruleId: 'r0', dueMs: at('2026-01-23T00:00:00Z') });
+    expect(rulesOf({ expiration: { days: 1 } }).abortOf({ key: 'b', createdMs }, dayMs)).toBeNull();
+  });
+});
+
+describe('the prefixes that are walked through', () => {
+  const covered = (...prefixes: (string | undefined)[]) =>
+    coveredPrefixes(
+      prefixes.map((prefix, i) => ({
+        ...{ id: `r${i}`, isEnabled: true },
+        filter: prefix === undefined ? {} : { prefix },
+      })),
+    );
+
+  it('are the fewest that have all keys of all rules', () => {
+    expect(covered('logs/', 'logs/a', 'logs', 'tmp/', 'tmp/')).toEqual(['logs', 'tmp/']);
+    expect(covered('a', 'b', undefined)).toEqual(['']);
+    expect(covered('ab', 'a-', 'a0')).toEqual(['a-', 'a0', 'ab']);
+    expect(covered()).toEqual([]);
+  });
+});
