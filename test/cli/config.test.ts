@@ -69,6 +69,7 @@ describe('settings', () => {
       shutdownTimeoutMs: 30_000,
       sweepIntervalMs: 60_000,
       sweepGraceMs: 3_600_000,
+      lifecycleDayMs: 86_400_000,
       inlineBytes: 65_536,
       connectionsMax: 4096,
       privateIssuers: false,
@@ -112,6 +113,7 @@ describe('settings', () => {
       shutdownTimeoutMs: '7s',
       sweepIntervalMs: '7s',
       sweepGraceMs: '7s',
+      lifecycleDayMs: '7s',
       kmsKey: 'alias/bursar',
       kmsRegion: 'eu-west-3',
       kmsEndpoint: 'https://kms.example.org',
@@ -174,6 +176,9 @@ describe('what does not fit', () => {
     expect(refusal({ config: yaml('config: x') })).toMatch(/unknown key config$/);
     expect(refusal({}, { BURSAR_REGOIN: 'x' })).toBe('unknown environment variable BURSAR_REGOIN');
     expect(refusal({ stallTimeoutMs: '30' })).toMatch(/^--stall-timeout "30" must be a duration/);
+    for (const value of ['999ms', '25h', '0s', 'a day']) {
+      expect(refusal({ lifecycleDayMs: value })).toMatch(/^--lifecycle-day ".*" must be /);
+    }
     expect(refusal({}, { BURSAR_LISTEN: '9000' })).toMatch(/^BURSAR_LISTEN "9000" must be HOST/);
     expect(refusal({ config: yaml('inlineBytes: 1MiB') })).toMatch(
       /bursar\.yaml: inlineBytes "1MiB" must be at most 65536$/,
