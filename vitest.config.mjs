@@ -3,5 +3,9 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  test: { maxWorkers: Math.max(3, availableParallelism()) },
+  test: {
+    maxWorkers: Math.max(3, availableParallelism()),
+    // A busy machine may take its time; what never comes fails all the same.
+    expect: { poll: { timeout: 20_000 } },
+  },
 });
