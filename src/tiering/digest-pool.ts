@@ -1,6 +1,7 @@
 // The digest threads. MD5 for the ETag is the largest cost of a large PUT, so it runs beside the
 // main thread. Invariant: a stream stays on one thread, so its chunks are hashed in order; and when
-// a thread dies, everything that waits for it fails, and the next stream gets a new thread.
+// a thread dies, everything that waits for it fails, and the next stream gets a new thread. A thread
+// begins when it is first wanted.
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { IntegrityError } from '../core/errors.ts';
@@ -141,14 +142,15 @@ class DigestThread {
 
 export class DigestPool {
   readonly #arena: SharedArrayBuffer;
-  readonly #threads: DigestThread[];
+  /** As many as there may be; undefined: not begun. */
+  readonly #threads: (DigestThread | undefined)[];
   #streams = 0;
   #closed = false;
 
   constructor(options: DigestPoolOptions) {
     this.#arena = options.buffers.arena;
     const threads = options.threads ?? Math.min(2, availableParallelism());
-    this.#threads = Array.from({ length: threads }, () => new DigestThread(this.#arena));
+    this.#threads = Array.from({ length: threads }, () => undefined);
   }
 
   /** A stream on the thread that has the fewest. */
@@ -208,22 +210,27 @@ export class DigestPool {
   /** Ends the threads. Streams still open fail. */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all(this.#threads.map((thread) => thread.terminate()));
+    await Promise.all(this.#threads.map((thread) => thread?.terminate()));
   }
 
-  /** The least used thread; one that is gone is replaced. */
+  /** The least used thread, one that is idle rather than a new one; one that is gone is replaced. */
   #enterThread(): DigestThread {
     if (this.#closed) throw new Error('the digest pool is closed');
-    let best: DigestThread | null = null;
-    for (let i = 0; i < this.#threads.length; i++) {
-      if (this.#threads[i]?.failure) this.#threads[i] = new DigestThread(this.#arena);
-      const thread = this.#threads[i] as DigestThread;
-      if (!best || thread.users < best.users) best = thread;
+    let chosen = 0;
+    for (let i = 1; i < this.#threads.length; i++) {
+      if (loadOf(this.#threads[i]) < loadOf(this.#threads[chosen])) chosen = i;
     }
-    const chosen = best as DigestThread;
-    chosen.enter();
-    return chosen;
+    let thread = this.#threads[chosen];
+    if (!thread || thread.failure) thread = new DigestThread(this.#arena);
+    this.#threads[chosen] = thread;
+    thread.enter();
+    return thread;
   }
+}
+
+/** To begin a thread costs less than to share one, and more than to use one that is idle. */
+function loadOf(thread: DigestThread | undefined): number {
+  return thread && !thread.failure ? thread.users : 0.5;
 }
 
 /** Copies, because sending a view would send all of the memory that it is a view of. */

@@ -30,6 +30,7 @@ import {
   callNative,
   clientOf,
   exchange,
+  findRecords,
   newName,
   newPrincipal,
   patternOf,
@@ -341,7 +342,7 @@ describeWithTool(versitygw, 'a gateway with several stores', (path) => {
         ['prefix', 'left'],
       ] as const;
       const errors = async () => {
-        const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, query);
+        const records = await findRecords(target, query);
         return records.map((record: { error?: string }) => record.error);
       };
       await expect.poll(errors, { timeout: 20_000 }).toEqual(['RequestTimeout']);

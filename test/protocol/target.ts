@@ -238,6 +238,22 @@ export async function callNative(
   return answer.text === '' ? undefined : JSON.parse(answer.text);
 }
 
+/** All records that fit, page by page: one that is empty need not be the last. */
+export async function findRecords(
+  target: Target,
+  asked: NonNullable<Message['query']>,
+  // biome-ignore lint/suspicious/noExplicitAny: JSON is whatever the schema says.
+): Promise<any[]> {
+  const found = [];
+  for (let cursor: string | null = null; ; ) {
+    const query = cursor === null ? asked : [...asked, ['cursor', cursor] as const];
+    const page = await callNative(target, 'GET', '/_/v1/records', undefined, query);
+    found.push(...page.records);
+    if (page.next === null) return found;
+    cursor = page.next;
+  }
+}
+
 /** A new principal with an access key. */
 export async function newPrincipal(
   target: Target,

@@ -2,6 +2,7 @@
 import type { FastifyServerOptions } from 'fastify';
 import { Refusal } from '../../core/errors.ts';
 import { targetBytesMax } from '../../core/limits.ts';
+import { lazyCompilers } from './lazy-schemas.ts';
 import { sendProblem } from './problem.ts';
 
 export const nativeServerOptions = {
@@ -14,6 +15,7 @@ export const nativeServerOptions = {
       allErrors: false,
     },
   },
+  schemaController: { compilersFactory: lazyCompilers },
   // The target as a whole is bounded; a percent-encoded account is longer than Fastify's 100.
   routerOptions: { maxParamLength: targetBytesMax },
   /** Paths that no router can read, such as `/_/v1/tenants/%zz`. */

@@ -4,9 +4,9 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { md5Of } from '../checksums.ts';
 import {
   type Answer,
-  callNative,
   clientOf,
   elementOf,
+  findRecords,
   type Message,
   newName,
   send,
@@ -82,9 +82,7 @@ export function describeReceipts(targetOf: () => Target): void {
 
   async function recordOf(answer: Answer): Promise<object> {
     const index = Number(answer.headers['x-bursar-receipt']);
-    const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
-      ['bucket', bucket],
-    ]);
+    const records = await findRecords(target, [['bucket', bucket]]);
     const found = records.filter((record: { index: number }) => record.index === index);
     expect(found).toHaveLength(1);
     return found[0];
@@ -123,7 +121,7 @@ export function describeReceipts(targetOf: () => Target): void {
         query: [['delete', '']],
         body: `<Delete>${objects.join('')}</Delete>`,
       });
-      const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
+      const records = await findRecords(target, [
         ['bucket', Bucket],
         ['action', 's3:DeleteObject'],
       ]);
@@ -140,7 +138,7 @@ export function describeReceipts(targetOf: () => Target): void {
       const answer = await send(target, { method: 'PUT', path, body });
       expect(answer.status).toBe(404);
       const asked = [['bucket', path.split('/')[1] ?? '']] as const;
-      const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, asked);
+      const records = await findRecords(target, asked);
       const index = Number(answer.headers['x-bursar-receipt']);
       const refused = { action: 's3:PutObject', key: 'k', status: 404, error: 'NoSuchBucket' };
       expect(records).toEqual([expect.objectContaining({ ...refused, index })]);
@@ -152,10 +150,7 @@ export function describeReceipts(targetOf: () => Target): void {
       expect([answer.status, answer.headers['x-bursar-receipt']]).toEqual([404, undefined]);
       const asked = [['bucket', path.split('/')[1] ?? '']] as const;
       await expect
-        .poll(async () => {
-          const page = await callNative(target, 'GET', '/_/v1/records', undefined, asked);
-          return page.records;
-        })
+        .poll(() => findRecords(target, asked))
         .toMatchObject([{ action: 's3:GetObject', key: 'k', status: 404, error: 'NoSuchBucket' }]);
     });
   });

@@ -12,6 +12,7 @@ import {
   as,
   callNative,
   clientOf,
+  findRecords,
   type Keys,
   type Message,
   newName,
@@ -300,8 +301,7 @@ function describeRecords(room: Room): void {
         ['principal', 'bob'],
         ['bucket', 'data'],
       ] as const;
-      const records = async (keys: Keys): Promise<object[]> =>
-        (await callNative(as(target, keys), 'GET', '/_/v1/records', undefined, asked)).records;
+      const records = (keys: Keys): Promise<object[]> => findRecords(as(target, keys), asked);
       // Reads and refusals are recorded soon, not at once.
       await expect
         .poll(() => records(one.auditor))
