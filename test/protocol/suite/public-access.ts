@@ -47,8 +47,9 @@ export function describePublicAccess(targetOf: () => Target): void {
     client = clientOf(target);
     Bucket = await newBucket(client);
     await client.send(new PutObjectCommand({ Bucket, Key: 'k', Body: 'x' }));
-    const { principal } = await callNative(target, 'GET', '/_/v1/whoami');
-    owner = { ID: principal, DisplayName: principal };
+    const { tenant, principal } = await callNative(target, 'GET', '/_/v1/whoami');
+    const ID = `${tenant}/${principal}`;
+    owner = { ID, DisplayName: ID };
   });
 
   const put = (bucket: string, more: object = {}, by = client) =>
