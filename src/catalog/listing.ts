@@ -101,8 +101,7 @@ export async function listVersions(
       // A batch may begin in the middle of a key.
       const behind = exclusive ? (tail?.seq ?? afterSeq) : -1;
       const older = [bucketId, from, behind, max];
-      const rows =
-        behind < 0 ? [] : await read.all<ListedVersion>(ofKey, ...older, ...older, max);
+      const rows = behind < 0 ? [] : await read.all<ListedVersion>(ofKey, ...older, ...older, max);
       const rest = max - rows.length;
       if (rest === 0) return rows;
       const bounds = [bucketId, from, below, rest];
@@ -111,7 +110,8 @@ export async function listVersions(
       return rows;
     },
   );
-  if (next?.kind !== 'key') return { ...listing, next: next && { key: next.text, versionId: null } };
+  if (next?.kind !== 'key')
+    return { ...listing, next: next && { key: next.text, versionId: null } };
   const versionId = listing.entries.at(-1)?.versionId ?? 'null';
   return { ...listing, next: { key: next.text, versionId } };
 }
@@ -197,7 +197,7 @@ async function foldKeys<T extends { key: string; isMarker?: number }>(
   let last: Position | null = null;
   let batch = max + 1;
   const pace = new Pace();
-  for (;; await pace.rest()) {
+  for (; ; await pace.rest()) {
     const rows: T[] = await fetch(start, below, batch);
     let folded: string | null = null;
     for (const row of rows) {

@@ -117,8 +117,11 @@ export async function deleteObject(
   const place = await findPlace(tx, opening.result, change, moment);
   const refusal = place.ends && refuseEnd(place.bucket, place.ends, change, moment);
   if (refusal) return refusal;
-  const { bucket, ends } = place;
-  if (bucket.versioning !== 'Unversioned') return addMarker(tx, change.key, place, moment);
+  const { bucket, ends, keeps } = place;
+  // What has an id is kept, whatever the bucket's row says.
+  if (bucket.versioning !== 'Unversioned' || keeps) {
+    return addMarker(tx, change.key, place, moment);
+  }
   if (!ends) return { ok: true, storage: noStorage, result: null };
   await endVersion(tx, ends, moment.seq);
   const changed = { store: bucket.store, bucketId: bucket.id, key: change.key };

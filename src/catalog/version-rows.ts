@@ -6,7 +6,13 @@ import type { Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { objectBytesMax } from '../core/limits.ts';
 import { isManifest } from '../core/manifest.ts';
-import { type BucketName, computeRowMac, isAuthentic, sealAgain, verifyVersion } from './authentic.ts';
+import {
+  type BucketName,
+  computeRowMac,
+  isAuthentic,
+  sealAgain,
+  verifyVersion,
+} from './authentic.ts';
 import { dropReferences } from './extents.ts';
 import type { BilledDelta, EndedObject, Moment } from './outcome.ts';
 import { endedColumns, type ObjectDraft, type StoredVersion, type Version } from './versions.ts';
@@ -111,9 +117,16 @@ export async function endVersion(tx: Tx, version: FoundVersion, bySeq: number): 
   const { bucketId, key, seq } = version;
   // What a damaged row names may be the extents of other objects: they are not let go of.
   if (!version.isDamaged && !version.isMarker) {
-    const from = isNoncurrent(version) ? '* FROM noncurrent_versions' : '*, NULL, NULL FROM versions';
+    const from = isNoncurrent(version)
+      ? '* FROM noncurrent_versions'
+      : '*, NULL, NULL FROM versions';
     const where = 'WHERE bucket_id = ? AND key = ? AND seq = ?';
-    await tx.run(`INSERT OR REPLACE INTO ended_versions SELECT ${from} ${where}`, bucketId, key, seq);
+    await tx.run(
+      `INSERT OR REPLACE INTO ended_versions SELECT ${from} ${where}`,
+      bucketId,
+      key,
+      seq,
+    );
   }
   await removeRow(tx, version);
   // It is there already when somebody has put an old row back.

@@ -192,7 +192,10 @@ describe('a bucket whose versioning is suspended', () => {
     expect(await lastRecord()).toMatchObject({ versionId: 'null', supersedes: 3, storedBytes: 0 });
     expect(await versions()).toEqual(['null', kept]);
     await put();
-    expect([await versions(), await stored()]).toEqual([['null', kept], [20, 2]]);
+    expect([await versions(), await stored()]).toEqual([
+      ['null', kept],
+      [20, 2],
+    ]);
   });
 
   it('deletes the null version under a null marker', async () => {
@@ -202,7 +205,10 @@ describe('a bucket whose versioning is suspended', () => {
     await put();
     const { version } = await commit(deletion());
     expect(version).toEqual({ versionId: null, isMarker: true });
-    expect([await versions(), await stored()]).toEqual([['marker null', kept], [10, 1]]);
+    expect([await versions(), await stored()]).toEqual([
+      ['marker null', kept],
+      [10, 1],
+    ]);
     await commit(deletion());
     expect(await versions()).toEqual(['marker null', kept]);
     await commit(deletion('null'));
@@ -220,9 +226,24 @@ describe('a locked version', () => {
 
   it.each([
     ['a legal hold', { legalHold: true }, 'AccessDenied', 'AccessDenied'],
-    ['compliance', { retention: { mode: 'COMPLIANCE', untilMs: soon() } }, 'AccessDenied', 'AccessDenied'],
-    ['governance', { retention: { mode: 'GOVERNANCE', untilMs: soon() } }, 'AccessDenied', 'it went through'],
-    ['a past retention', { retention: { mode: 'COMPLIANCE', untilMs: 1 } }, 'it went through', 'it went through'],
+    [
+      'compliance',
+      { retention: { mode: 'COMPLIANCE', untilMs: soon() } },
+      'AccessDenied',
+      'AccessDenied',
+    ],
+    [
+      'governance',
+      { retention: { mode: 'GOVERNANCE', untilMs: soon() } },
+      'AccessDenied',
+      'it went through',
+    ],
+    [
+      'a past retention',
+      { retention: { mode: 'COMPLIANCE', untilMs: 1 } },
+      'it went through',
+      'it went through',
+    ],
   ] as const)('under %s ends only as that allows', async (_, lock, plainly, bypassing) => {
     const [one, two] = [await put('k', lock), await put('k', lock)];
     expect(await refusal(deletion(one))).toBe(plainly);
@@ -243,7 +264,11 @@ describe('a locked version', () => {
     expect(await refusal(amendmentOf(sooner, of(governed)))).toBe('AccessDenied');
     await commit(amendmentOf(sooner, of(governed, bypass)));
     await commit(amendmentOf(until(later, 'COMPLIANCE'), of(complied)));
-    for (const shorter of [until(soon(), 'COMPLIANCE'), until(later, 'GOVERNANCE'), { retention: null }]) {
+    for (const shorter of [
+      until(soon(), 'COMPLIANCE'),
+      until(later, 'GOVERNANCE'),
+      { retention: null },
+    ]) {
       expect(await refusal(amendmentOf(shorter, of(complied, bypass)))).toBe('AccessDenied');
     }
   });
@@ -264,7 +289,10 @@ describe('a locked version', () => {
     await put();
     const version = await findCurrent(catalog(), bucket, 'k');
     const { retention } = JSON.parse(version?.attributes ?? '') as Attributes;
-    expect(retention).toEqual({ mode: 'GOVERNANCE', untilMs: (version?.createdMs ?? 0) + 2 * dayMs });
+    expect(retention).toEqual({
+      mode: 'GOVERNANCE',
+      untilMs: (version?.createdMs ?? 0) + 2 * dayMs,
+    });
     expect(await refusal(deletion(version?.versionId as string))).toBe('AccessDenied');
   });
 

@@ -179,6 +179,6 @@ function toValue({ sizeBytes, sha256 }: Content): Value {
   return { sizeBytes, sha256 };
 }
 
-function md5Header(body: Buffer): Record<string, string> {
+export function md5Header(body: Buffer): Record<string, string> {
   return { 'content-md5': createHash('md5').update(body).digest('base64') };
 }

@@ -11,6 +11,7 @@ import { compareCounters, RecordSum } from './bookkeeping.ts';
 import { KiB, makeContent } from './content.ts';
 import { findStrayExtents } from './extents-on-disk.ts';
 import { serveArguments } from './kill-run.ts';
+import { md5Header } from './load.ts';
 import { sleep } from './plain-start.ts';
 import { S3Client } from './s3-client.ts';
 
@@ -64,11 +65,9 @@ class VersionRun {
     const status = '<Status>Enabled</Status>';
     const body = Buffer.from(`<VersioningConfiguration>${status}</VersioningConfiguration>`);
     await client.send('PUT', '/kept');
-    const { status: told } = await client.send('PUT', '/kept', {
-      query: [['versioning', '']],
-      body,
-    });
-    expect(told).toBe(200);
+    const sending = { query: [['versioning', '']] as [string, string][], body };
+    const answer = await client.send('PUT', '/kept', { ...sending, headers: md5Header(body) });
+    expect(answer.status).toBe(200);
     client.close();
   }
 

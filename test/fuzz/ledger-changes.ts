@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { RecordDraft } from '#bursar/audit/record.js';
 import { type PartPlace, sealObject, sealPart } from '#bursar/catalog/authentic.js';
+import type { Amendment } from '#bursar/catalog/version-changes.js';
 import type { ObjectDraft } from '#bursar/catalog/versions.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import {
@@ -11,7 +12,6 @@ import {
   encodeManifest,
   sliceRuns,
 } from '#bursar/core/manifest.js';
-import type { Amendment } from '#bursar/catalog/version-changes.js';
 import type { CatalogChange, LedgerModel, ModelBucket, ModelUpload } from './ledger-model.ts';
 import { randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 

@@ -213,7 +213,11 @@ async function checkCatalog({ db, model }: Trial): Promise<void> {
     const found = await findNamedWithBody(catalog, bucket, name);
     const isMarker = version.isMarker ? 1 : 0;
     expect(found).toMatchObject({ seq: version.seq, sizeBytes, etag, versionId, isMarker });
-    const { tags, retention, legalHold = false } = JSON.parse(found?.attributes ?? '') as Attributes;
+    const {
+      tags,
+      retention,
+      legalHold = false,
+    } = JSON.parse(found?.attributes ?? '') as Attributes;
     const { tags: tags2, retention: retention2, legalHold: legalHold2 } = version;
     expect([tags, retention, legalHold]).toEqual([tags2, retention2, legalHold2]);
     const current = model.current(bucketId, key);
@@ -377,7 +381,10 @@ async function checkVersionListing(
   do {
     const max = 1 + randomBelow(random, 4);
     const page = await listVersions(db.tx, { bucketId, prefix, delimiter, max, after });
-    const entries = page.entries.map(({ key, seq, isLatest }) => ({ key, text: `${seq}.${isLatest}` }));
+    const entries = page.entries.map(({ key, seq, isLatest }) => ({
+      key,
+      text: `${seq}.${isLatest}`,
+    }));
     const folded = page.prefixes.map((key) => ({ key, text: 'folded' }));
     // A key and a folded prefix are never the same.
     const all = [...entries, ...folded];
