@@ -1,4 +1,5 @@
-// GetObjectTagging: the tags of an object, in the order in which they came.
+// GetObjectTagging: the tags of an object, in the order of their keys.
+import { compareText } from '../../core/text-order.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
 import type { Context, Reply } from '../context.ts';
 import { tagsOf } from '../object-tags.ts';
@@ -17,8 +18,9 @@ export const getObjectTagging: Operation = {
 
 async function run(context: Context): Promise<Reply> {
   const version = await findAsked(context);
-  const tags = tagsOf(version).map(([Key, Value]) => ({ Key, Value }));
-  const reply = xmlReply('Tagging', { TagSet: { Tag: tags } });
+  const tags = [...tagsOf(version)].sort(([a], [b]) => compareText(a, b));
+  const shown = tags.map(([Key, Value]) => ({ Key, Value }));
+  const reply = xmlReply('Tagging', { TagSet: { Tag: shown } });
   Object.assign(reply.headers, versionHeaders(context.bucket, version));
   return reply;
 }

@@ -133,13 +133,13 @@ export function describePolicies(targetOf: () => Target): void {
       (await client.send(new GetObjectTaggingCommand(at(Key)))).TagSet;
     const Tagging = 'Hello=World&7=x%20y&1=a%2Bb+c&empty';
     const tags = [
-      { Key: 'Hello', Value: 'World' },
-      { Key: '7', Value: 'x y' },
       { Key: '1', Value: 'a+b c' },
+      { Key: '7', Value: 'x y' },
+      { Key: 'Hello', Value: 'World' },
       { Key: 'empty', Value: '' },
     ];
 
-    it('come with an object, in their order, and are counted', async () => {
+    it('come with an object, are listed by their keys, and are counted', async () => {
       await client.send(new PutObjectCommand({ ...at('tagged'), Body: 'x', Tagging }));
       expect(await tagsOf('tagged')).toEqual(tags);
       expect((await client.send(new GetObjectCommand(at('tagged')))).TagCount).toBe(4);
