@@ -110,7 +110,9 @@ function configuration({ hostname, port }, users) {
     ...section('iam root', 'main'),
     ...section('iam alt root', 'alt'),
     '[webidentity]',
-    ...['token', 'aud', 'sub', 'azp', 'user_token', 'thumbprint', 'KC_REALM'].map((n) => `${n} = x`),
+    ...['token', 'aud', 'sub', 'azp', 'user_token', 'thumbprint', 'KC_REALM'].map(
+      (n) => `${n} = x`,
+    ),
   ];
   return `${lines.join('\n')}\n`;
 }
