@@ -140,7 +140,7 @@ export interface Signed {
  * have cosigned, and those that the caller kept.
  */
 export async function readSigned(
-  { folder, read, kept }: Pick<DeepParts, 'folder' | 'read' | 'kept'>,
+  { folder, read, kept, store }: Pick<DeepParts, 'folder' | 'read' | 'kept' | 'store'>,
   given: { files: readonly string[]; keys: readonly string[] },
 ): Promise<Signed> {
   const rows = await listLogKeys(read);
@@ -149,7 +149,9 @@ export async function readSigned(
   const signed: Signed = { checkpoints: [], refused: [] };
   // What was signed before the log was given another name on purpose says nothing of it.
   const origin = own[0]?.name;
-  if (kept !== null) enter(signed, keys, { from: folder.keptCheckpointFile, note: kept, origin });
+  const isOfOther = own.length === 0 && (await isRebuilt(store));
+  if (kept !== null && !isOfOther)
+    enter(signed, keys, { from: folder.keptCheckpointFile, note: kept, origin });
   for (const { witness, note } of await listCosigned(read)) {
     enter(signed, keys, { from: `the checkpoint that ${witness} cosigned`, note, origin });
   }
@@ -157,6 +159,12 @@ export async function readSigned(
     enter(signed, keys, { from: file, note: readGivenFile(file).toString() });
   }
   return signed;
+}
+
+/** Then the log began anew, and is signed when it is served: what was signed before is of another. */
+async function isRebuilt(store: RecordStore): Promise<boolean> {
+  const first = await store.readRecord(0);
+  return first?.opened != null && JSON.parse(first.opened.record).action === 'bursar:Rebuild';
 }
 
 function enter(

@@ -1,4 +1,5 @@
 // `bursar verify deep`: finds nothing where nothing was altered, and names what was.
+import { createHash } from 'node:crypto';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -88,7 +89,9 @@ async function subresource(
   name: string,
   document: string,
 ): Promise<void> {
-  const sending = { query: [[name, '']] as [string, string][], body: Buffer.from(document) };
+  const query: [string, string][] = [[name, '']];
+  const headers = { 'content-md5': createHash('md5').update(document).digest('base64') };
+  const sending = { query, headers, body: Buffer.from(document) };
   expect((await client.send('PUT', path, sending)).status).toBe(200);
 }
 
