@@ -170,7 +170,7 @@ function fillIn(fields: FormFields, filename: string): FormFields {
 }
 
 function replaceVariable(value: string, filename: string): string {
-  return value.includes('${') ? value.replaceAll('${filename}', () => filename) : value;
+  return value.includes('${') ? value.replace(/\$\{filename\}/g, () => filename) : value;
 }
 
 async function identify(

@@ -12,6 +12,9 @@ export interface FormFile {
   contentType?: string;
 }
 
+/** In any field: the file's name. */
+export const filenameVariable = ['$', '{filename}'].join('');
+
 const boundary = '----BoundaryOfATest7MA4YWxk';
 
 /** The body of a form; the file comes last, unless there is none. */

@@ -16,6 +16,7 @@ export interface Tool {
 
 export const awsCli = findTool('AWS CLI', 'AWS_CLI', 'aws');
 export const rclone = findTool('rclone', 'RCLONE', 'rclone');
+export const chromium = findTool('Chromium', 'CHROMIUM', 'chromium');
 export const versitygw = findTool('versitygw', 'VERSITYGW', 'versitygw');
 /** Built from test/interop. */
 export const goVerifiers = findTool('Go verifiers', 'GO_VERIFIERS', 'bursar-interop');
