@@ -33,7 +33,7 @@ interface Target {
 
 /** An element of the answer. */
 interface Told {
-  name: 'Deleted' | 'Error';
+  element: 'Deleted' | 'Error';
   content: XmlElements;
 }
 
@@ -70,12 +70,11 @@ async function run(context: Context): Promise<Reply> {
   const told = await Promise.all(
     targets.map((target, i) => deleteOne(context, target, refusals[i] ?? null)),
   );
-  const contentsOf = (wanted: Told['name']) =>
-    told.filter(({ name }) => name === wanted).map(({ content }) => content);
-  return xmlReply('DeleteResult', {
-    Deleted: quiet ? [] : contentsOf('Deleted'),
-    Error: contentsOf('Error'),
-  });
+  const shown = quiet ? told.filter(({ element }) => element === 'Error') : told;
+  return xmlReply(
+    'DeleteResult',
+    shown.map(({ element, content }) => ({ [element]: content })),
+  );
 }
 
 async function decideOne(context: Context, target: Target): Promise<Refusal | null> {
@@ -104,7 +103,7 @@ async function deleteOne(context: Context, target: Target, refused: Refusal | nu
     const { status, code, message } = refused;
     const failed = await context.recordNow(status, code, { ...detail, versionId });
     if (failed !== null) throw new Refusal(failed);
-    return { name: 'Error', content: { ...asked, Code: code, Message: message } };
+    return { element: 'Error', content: { ...asked, Code: code, Message: message } };
   }
   const { id: bucketId } = context.bucket;
   const bypassGovernance = await bypassesGovernance(context, key);
@@ -114,12 +113,12 @@ async function deleteOne(context: Context, target: Target, refused: Refusal | nu
   );
   if (!result.ok) {
     const { code } = result;
-    return { name: 'Error', content: { ...asked, Code: code, Message: messageOf(code) } };
+    return { element: 'Error', content: { ...asked, Code: code, Message: messageOf(code) } };
   }
   const { version } = result;
-  if (!version?.isMarker) return { name: 'Deleted', content: asked };
+  if (!version?.isMarker) return { element: 'Deleted', content: asked };
   const marker = { DeleteMarker: true, DeleteMarkerVersionId: versionId ?? idOf(version) };
-  return { name: 'Deleted', content: { ...asked, ...marker } };
+  return { element: 'Deleted', content: { ...asked, ...marker } };
 }
 
 function parseTargets(body: Buffer): { targets: Target[]; quiet: boolean } {
