@@ -98,7 +98,8 @@ export const noncurrentColumns = `${sharedColumns}, superseded_seq AS superseded
 export const endedColumns = `${sharedColumns}, superseded_seq AS supersededSeq,
   superseded_ms AS supersededMs, NOT ${hasEnded} AS isStale`;
 
-const whole = 'bucket_id AS bucketId, manifest, billed AS billedBytes';
+const whole = 'bucket_id AS bucketId, manifest';
+const stored = `${whole}, billed AS billedBytes`;
 
 /** With what it counts for where storage is charged, which no MAC covers. */
 export type StoredVersion = Version & { billedBytes: number };
@@ -184,9 +185,9 @@ async function readNamedWithBody(
 }
 
 const inlineBody = '(SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody';
-const newestSql = selectNewest(whole);
+const newestSql = selectNewest(stored);
 const newestWithBodySql = selectNewest(`${whole}, ${inlineBody}`);
-const namedSql = selectAt('version_id IS ?', whole);
+const namedSql = selectAt('version_id IS ?', stored);
 const namedWithBodySql = selectAt('version_id IS ?', `${whole}, ${inlineBody}`);
 const numberedSql = selectAt('seq = ?', whole);
 
@@ -208,7 +209,7 @@ export async function findNewestNoncurrent(
   key: string,
 ): Promise<StoredVersion | undefined> {
   return read.get<StoredVersion>(
-    `SELECT ${noncurrentColumns}, ${whole} FROM noncurrent_versions AS v
+    `SELECT ${noncurrentColumns}, ${stored} FROM noncurrent_versions AS v
        WHERE bucket_id = ? AND key = ? ORDER BY seq DESC LIMIT 1`,
     bucketId,
     key,
