@@ -34,7 +34,7 @@ import type { DrawAnswer, DrawRequest, Shortage } from '../quota/leases/requests
 import type { SetAlarmHook } from '../quota/limits/alarm-hooks.ts';
 import type { LogKey } from './log-signing.ts';
 
-/** Housekeeping of the gateway itself. Changes no object. */
+/** Housekeeping of the gateway itself. Of objects it changes only what lifecycle rules end. */
 export type Housekeeping =
   | { kind: 'declareExtents'; store: number; ids: Uint8Array[] }
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }

@@ -1,19 +1,19 @@
 // Walks through the buckets that have lifecycle rules, at the start and at the end of each day, and
-// through one at once when its rules were set, and has the ledger end what is due. Invariants: one
-// bucket at a time, in slices of bounded work, and for each slice three times as long is rested, so
-// it never takes more than a quarter of what others need, and less the busier the ledger is. It
-// keeps nothing that must not be lost: after a stop, a kill or an error it begins anew, and what is
-// ended already is not there any more.
-import { getBucket } from '../catalog/buckets.ts';
+// through one at once when its rules were set, and has the ledger end what is due. Invariants: buckets
+// have their turns in slices of bounded work, so a large one holds up no other; for each slice three
+// times as long is rested, so all of it never takes more than a quarter of what others need, and less
+// the busier the ledger is. It keeps nothing that must not be lost: after a stop, a kill or an error
+// it begins anew, and what has ended is not there any more.
+import { type Bucket, getBucket } from '../catalog/buckets.ts';
 import { coveredPrefixes, type Lifecycle, readLifecycle } from '../catalog/lifecycle.ts';
 import {
   findDue,
   findLifecycleBucket,
   type LifecyclePlace,
-  type LifecycleTerms,
   type LifecycleWalk,
   lifecycleWalks,
   rulesOf,
+  type WalkStep,
 } from '../catalog/lifecycle-due.ts';
 import { SettingCache } from '../catalog/setting-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
@@ -27,7 +27,7 @@ export interface LifecycleOptions {
   dayMs: number;
   /** Throws where nothing can be ended in a store now. */
   admit(store: number): void;
-  /** Name of the price book in force of a store. */
+  /** The price book in force of a store. */
   bookOf(store: number): { name: string };
   onEnded(ended: { store: number; walk: LifecycleWalk; count: number }): void;
   onError(error: unknown): void;
@@ -37,15 +37,26 @@ export interface LifecycleOptions {
 const rowsPerSlice = 100;
 /** How much longer than a slice is rested. */
 const restShare = 3;
-/** After a bucket could not be walked through. */
-const retryMsMax = 60_000;
+/** Buckets of a pass that have their turns beside each other. */
+const walksMax = 8;
+/** When a pass is made again in which a bucket could not be walked through. */
+const retryMs = 60_000;
+
+/** A walk through one bucket; it yields after each slice. */
+type Walk = AsyncGenerator<void, void, void>;
 
 export class LifecycleWorker {
   /** Those of buckets, as answers tell of them. */
   readonly rules: SettingCache<Lifecycle>;
   readonly #options: LifecycleOptions;
+  /** By bucket, in the order of their turns. */
+  readonly #walks = new Map<number, Walk>();
   /** Buckets whose rules were set. */
   readonly #changed = new Set<number>();
+  /** How far a pass has begun walks, by the buckets' ids; null: none is under way. */
+  #passedId: number | null = null;
+  /** When the next pass begins. */
+  #passMs = 0;
   /** Ends the present sleep. */
   #wake: (() => void) | null = null;
   #isIdle = false;
@@ -77,85 +88,94 @@ export class LifecycleWorker {
   }
 
   async #work(): Promise<void> {
-    const { dayMs } = this.#options;
-    let passMs = 0;
     while (!this.#stopped) {
-      const nowMs = Date.now();
-      // A clock that was set back far must not keep it asleep.
-      if (nowMs >= passMs || nowMs < passMs - dayMs) {
-        const isWhole = await this.#walkAll();
-        const nextMs = nowMs - (nowMs % dayMs) + dayMs;
-        passMs = isWhole ? nextMs : Math.min(nextMs, Date.now() + retryMsMax);
+      try {
+        await this.#beginWalks();
+      } catch (error) {
+        this.#options.onError(error);
+        await this.#sleep(retryMs);
       }
-      await this.#walkChanged();
-      this.#isIdle = true;
-      if (this.#changed.size === 0) await this.#sleep(Math.min(passMs - Date.now(), dayMs));
-      this.#isIdle = false;
+      const [next] = this.#walks;
+      if (next) await this.#goOn(...next);
+      else if (this.#changed.size === 0) await this.#idle();
     }
   }
 
-  /** Gives whether all of it could be done. */
-  async #walkAll(): Promise<boolean> {
-    let isWhole = true;
-    for (let bucketId: number | undefined = 0; !this.#stopped; ) {
-      bucketId = await findLifecycleBucket(this.#options.read, bucketId);
-      if (bucketId === undefined) break;
-      this.#changed.delete(bucketId);
-      if (!(await this.#walk(bucketId))) isWhole = false;
-      await this.#walkChanged();
-    }
-    return isWhole;
+  async #goOn(bucketId: number, walk: Walk): Promise<void> {
+    const { done } = await walk.next();
+    this.#walks.delete(bucketId);
+    if (!done) this.#walks.set(bucketId, walk);
   }
 
-  async #walkChanged(): Promise<void> {
-    for (const bucketId of this.#changed) {
-      this.#changed.delete(bucketId);
-      await this.#walk(bucketId);
+  async #beginWalks(): Promise<void> {
+    // Rules that were set count from the first key on.
+    for (const bucketId of this.#changed) this.#walks.set(bucketId, this.#walk(bucketId));
+    this.#changed.clear();
+    this.#beginPass();
+    while (this.#passedId !== null && this.#walks.size < walksMax) {
+      const bucketId = await findLifecycleBucket(this.#options.read, this.#passedId);
+      this.#passedId = bucketId ?? null;
+      if (bucketId === undefined || this.#walks.has(bucketId)) continue;
+      this.#walks.set(bucketId, this.#walk(bucketId));
     }
   }
 
-  async #walk(bucketId: number): Promise<boolean> {
+  #beginPass(): void {
+    const { dayMs } = this.#options;
+    const nowMs = Date.now();
+    // A clock that was set back far must not keep it waiting.
+    const isDue = nowMs >= this.#passMs || nowMs < this.#passMs - dayMs;
+    if (!isDue || this.#passedId !== null) return;
+    this.#passedId = 0;
+    this.#passMs = nowMs - (nowMs % dayMs) + dayMs;
+  }
+
+  async #idle(): Promise<void> {
+    this.#isIdle = true;
+    await this.#sleep(Math.min(this.#passMs - Date.now(), this.#options.dayMs));
+    this.#isIdle = false;
+  }
+
+  async *#walk(bucketId: number): Walk {
     try {
-      await this.#walkBucket(bucketId);
-      return true;
+      const bucket = await getBucket(this.#options.read, bucketId);
+      const rules = await this.rules.find(bucketId);
+      if (bucket && rules) yield* this.#walkBucket(bucket, rules);
     } catch (error) {
+      this.#passMs = Math.min(this.#passMs, Date.now() + retryMs);
       this.#options.onError(error);
-      return false;
     }
   }
 
-  async #walkBucket(bucketId: number): Promise<void> {
-    const { read } = this.#options;
-    const bucket = await getBucket(read, bucketId);
-    const rules = await this.rules.find(bucketId);
-    if (!bucket || !rules) return;
+  async *#walkBucket(bucket: Bucket, rules: Lifecycle): Walk {
     for (const walk of lifecycleWalks) {
       for (const prefix of coveredPrefixes(rulesOf(rules, walk))) {
-        let after: LifecyclePlace | null = null;
+        const step: WalkStep = { walk, prefix, after: null, max: rowsPerSlice };
         do {
-          if (this.#stopped) return;
-          after = await this.#walkSlice({ bucket, rules }, { walk, prefix, after });
-        } while (after !== null);
+          const sinceMs = monotonicMs();
+          step.after = await this.#walkSlice(bucket, rules, step);
+          await this.#sleep((monotonicMs() - sinceMs) * restShare);
+          yield;
+        } while (step.after !== null);
       }
     }
   }
 
+  /** Gives where the next slice begins; null: there is none. */
   async #walkSlice(
-    { bucket, rules }: { bucket: LifecycleTerms['bucket'] & { store: number }; rules: Lifecycle },
-    at: { walk: LifecycleWalk; prefix: string; after: LifecyclePlace | null },
+    bucket: Bucket,
+    rules: Lifecycle,
+    step: WalkStep,
   ): Promise<LifecyclePlace | null> {
     const { read, ledger, dayMs, admit, bookOf, onEnded } = this.#options;
-    const sinceMs = monotonicMs();
     const terms = { bucket, rules, timeMs: Date.now(), dayMs };
-    const { due, last } = await findDue(read, terms, { ...at, max: rowsPerSlice });
-    if (due.length > 0) {
-      const { id: bucketId, store } = bucket;
-      admit(store);
-      const work = { bucketId, places: due, dayMs, book: bookOf(store).name };
-      const count = await ledger.keepHouse({ kind: 'endDue', ...work });
-      if (count > 0) onEnded({ store, walk: at.walk, count });
-    }
-    await this.#sleep((monotonicMs() - sinceMs) * restShare);
+    const { due, last } = await findDue(read, terms, step);
+    if (due.length === 0) return last;
+    const { id: bucketId, store } = bucket;
+    admit(store);
+    const work = { bucketId, places: due, dayMs, book: bookOf(store).name };
+    const count = await ledger.keepHouse({ kind: 'endDue', ...work });
+    if (count > 0) onEnded({ store, walk: step.walk, count });
     return last;
   }
 

@@ -335,6 +335,9 @@ function workerOf(more: Partial<LifecycleOptions> = {}) {
   return { worker, ended, errors };
 }
 
+const columnsBehindSeq = `version_id, is_marker, size, etag, sha256, class, owner, created_ms,
+  manifest, attributes, epoch, manifest_mac, row_mac, billed`;
+
 /** Rows as they would be, without what makes them authentic. */
 function fill(table: 'versions' | 'noncurrent_versions', count: number, key: string): void {
   const superseded = table === 'versions' ? '' : ', 1, 1';
@@ -439,6 +442,28 @@ describe('the worker', () => {
     await worker.stop();
     expect(ended).toEqual(['1 current']);
     expect(errors).toEqual([new Error('the store is away')]);
+  });
+
+  it('walks through no bucket to its end before others have their turns', async () => {
+    const other = { kind: 'createBucket', tenant: 'one', name: 'more', owner: 'alice' } as const;
+    await commit({ ...other, store: 1 });
+    fill('versions', 1000, "printf('k%04d', i)");
+    fixture.edit(`INSERT INTO versions SELECT 2, 'last', seq + 5000, ${columnsBehindSeq}
+      FROM versions WHERE key = 'k0001'`);
+    const rule = { id: 'r', isEnabled: true, filter: {}, expiration: past };
+    const document = JSON.stringify({ rules: [rule] });
+    const setting = { kind: 'putBucketSetting', name: 'lifecycle', document } as const;
+    for (const bucketId of [1, 2]) await commit({ ...setting, bucketId });
+    const buckets: number[] = [];
+    const keepHouse = async (work: Housekeeping) => {
+      buckets.push((work as EndDue).bucketId);
+      return 0;
+    };
+    const { worker } = workerOf({ ledger: { keepHouse } });
+    worker.start();
+    await expect.poll(() => buckets.length).toBe(11);
+    await worker.stop();
+    expect(buckets).toEqual([1, 2, ...Array(9).fill(1)]);
   });
 
   it('asks for nothing after it was stopped', async () => {
