@@ -17,11 +17,11 @@ const grantHeaders = ['full-control', 'read', 'read-acp', 'write', 'write-acp'].
   (right) => `x-amz-grant-${right}`,
 );
 
-type Reach = 'owner' | 'others' | 'public';
+/** Whom a list lets in: the bucket's owner, who wrote the object, others, or everybody. */
+type Reach = 'owner' | 'private' | 'others' | 'public';
 
-/** Whom canned lists let in besides the owner. */
 const cannedReach: ReadonlyMap<string, Reach> = new Map([
-  ['private', 'owner'],
+  ['private', 'private'],
   ['bucket-owner-full-control', 'owner'],
   ['bucket-owner-read', 'others'],
   ['aws-exec-read', 'others'],
@@ -32,17 +32,23 @@ const cannedReach: ReadonlyMap<string, Reach> = new Map([
 ]);
 
 /**
- * What a bucket's row has of its ownership controls: null is BucketOwnerEnforced, and `none` that
- * they were deleted, which on S3 is as ObjectWriter.
+ * What a bucket's row has of its ownership controls: null is BucketOwnerEnforced too, of a bucket that
+ * was told nothing; `none`, that they were deleted, which on S3 is as ObjectWriter.
  */
 type Ownership = Bucket['ownership'];
+export const enforced = 'BucketOwnerEnforced';
 export const noControls = 'none';
+const ownerships = [enforced, 'BucketOwnerPreferred', 'ObjectWriter'];
 
-/** Throws `Refusal` InvalidArgument for a word that names no ownership. Gives what a row has of it. */
-export function readOwnership(text: string, name: string): Ownership {
-  if (text === 'BucketOwnerEnforced') return null;
-  if (text === 'BucketOwnerPreferred' || text === 'ObjectWriter') return text;
+/** Throws `Refusal` InvalidArgument for a word that names no ownership. */
+export function checkOwnership(text: string, name: string): void {
+  if (ownerships.includes(text)) return;
   throw invalidArgument(name, text, 'Invalid x-amz-object-ownership header');
+}
+
+/** Does the bucket allow lists? */
+export function allowsAcls(ownership: Ownership): boolean {
+  return ownership !== null && ownership !== enforced;
 }
 
 /** The list that the headers of a request name; null: they name none. Throws `Refusal`. */
@@ -70,7 +76,7 @@ export function checkWrittenAcl({ request, bucket, who, tenant }: Context): void
   const { ownership } = bucket;
   const reach = readAclHeaders(request);
   if (reach !== null) checkReach(bucket, reach);
-  if (ownership === null || (!who.isAnonymous && tenant === bucket.tenant)) return;
+  if (!allowsAcls(ownership) || (!who.isAnonymous && tenant === bucket.tenant)) return;
   const isGiven = header(request, aclHeader) === 'bucket-owner-full-control';
   if (isGiven && ownership === 'BucketOwnerPreferred') return;
   const message = "Objects belong to the bucket's owner: writing one's own is not implemented.";
@@ -79,20 +85,23 @@ export function checkWrittenAcl({ request, bucket, who, tenant }: Context): void
 
 /** Throws `Refusal` unless the bucket may be given, or objects in it, a list that reaches so far. */
 export function checkReach({ ownership, publicAccess }: Bucket, reach: Reach): void {
-  if (reach === 'owner') return;
-  if (ownership === null) throw new Refusal('AccessControlListNotSupported');
+  // Of a bucket that was told nothing `private` says what is the case.
+  if (reach === 'owner' || (reach === 'private' && ownership !== enforced)) return;
+  if (ownership === enforced) throw new Refusal('AccessControlListNotSupported');
   if (reach === 'public' && publicAccess?.blockPublicAcls) throw new Refusal('AccessDenied');
+  throw allowsAcls(ownership) ? notKept() : new Refusal('AccessControlListNotSupported');
+}
+
+function notKept(): Refusal {
   const message = 'Lists that let others in are not implemented; use policies or grants.';
-  throw new Refusal('NotImplemented', { message });
+  return new Refusal('NotImplemented', { message });
 }
 
 /** Throws `Refusal` unless the headers of CreateBucket name a list that such a bucket can have. */
 export function checkNewBucketAcl(request: S3Request, ownership: Ownership): void {
   const reach = readAclHeaders(request);
-  if (reach === null || reach === 'owner') return;
-  if (ownership === null) throw new Refusal('InvalidBucketAclWithObjectOwnership');
-  const message = 'Lists that let others in are not implemented; use policies or grants.';
-  throw new Refusal('NotImplemented', { message });
+  if (reach === null || reach === 'owner' || reach === 'private') return;
+  throw allowsAcls(ownership) ? notKept() : new Refusal('InvalidBucketAclWithObjectOwnership');
 }
 
 // Documents -------------------------------------------------------------------------------------
@@ -165,13 +174,10 @@ function ownerOf({ tenant, owner }: Bucket): string {
 }
 
 /** The ownership that an OwnershipControls document names. Throws `Refusal` MalformedXML. */
-export function parseOwnership(body: Buffer): Ownership {
+export function parseOwnership(body: Buffer): string {
   const root = parseXml(body, 'OwnershipControls');
   const [rule] = onlyChildren(root, ['Rule']);
-  const text = rule && textOf(rule, 'ObjectOwnership')?.trim();
-  try {
-    return readOwnership(text ?? '', 'ObjectOwnership');
-  } catch (cause) {
-    throw new Refusal('MalformedXML', { cause });
-  }
+  const text = (rule && textOf(rule, 'ObjectOwnership')?.trim()) ?? '';
+  if (!ownerships.includes(text)) throw new Refusal('MalformedXML');
+  return text;
 }

@@ -47,7 +47,7 @@ describe('an access control list', () => {
   });
 
   it.each<[Record<string, string>, string]>([
-    [{ 'x-amz-acl': 'private' }, 'owner'],
+    [{ 'x-amz-acl': 'private' }, 'private'],
     [{ 'x-amz-acl': 'bucket-owner-full-control' }, 'owner'],
     [{ 'x-amz-acl': 'bucket-owner-read' }, 'others'],
     [{ 'x-amz-acl': 'public-read' }, 'public'],

@@ -3,7 +3,7 @@
 import { type CreateBucket, findBucket } from '../../catalog/buckets.ts';
 import { findDefaultStore } from '../../catalog/stores.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
-import { checkNewBucketAcl, readOwnership } from '../acl.ts';
+import { checkNewBucketAcl, checkOwnership } from '../acl.ts';
 import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
@@ -60,15 +60,18 @@ const ownershipHeader = 'x-amz-object-ownership';
 async function readKept(context: Context): Promise<Pick<CreateBucket, 'objectLock' | 'ownership'>> {
   const { request } = context;
   const lock = header(request, lockHeader)?.toLowerCase() ?? 'false';
-  const named = header(request, ownershipHeader);
-  const ownership = named === undefined ? null : readOwnership(named, ownershipHeader);
-  checkNewBucketAcl(request, ownership);
-  if (named !== undefined) await context.authorize('s3:PutBucketOwnershipControls');
+  const ownership = header(request, ownershipHeader);
+  if (ownership !== undefined) checkOwnership(ownership, ownershipHeader);
+  checkNewBucketAcl(request, ownership ?? null);
+  if (ownership !== undefined) await context.authorize('s3:PutBucketOwnershipControls');
   if (lock === 'true') {
     await context.authorize('s3:PutBucketVersioning');
     await context.authorize('s3:PutBucketObjectLockConfiguration');
   } else if (lock !== 'false') throw invalidArgument(lockHeader, lock);
-  return { ...(lock === 'true' && { objectLock: true }), ...(ownership && { ownership }) };
+  return {
+    ...(lock === 'true' && { objectLock: true }),
+    ...(ownership !== undefined && { ownership }),
+  };
 }
 
 function checkConfiguration(body: Buffer, region: string): void {

@@ -1,6 +1,6 @@
 // GetBucketOwnershipControls. As on S3, a new bucket has them, and says BucketOwnerEnforced.
 import { Refusal } from '../../core/errors.ts';
-import { noControls } from '../acl.ts';
+import { enforced, noControls } from '../acl.ts';
 import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
@@ -20,6 +20,6 @@ async function run({ bucket, askedName }: Context): Promise<Reply> {
     const fields = { BucketName: askedName };
     throw new Refusal('OwnershipControlsNotFoundError', { fields });
   }
-  const rule = { ObjectOwnership: ownership ?? 'BucketOwnerEnforced' };
+  const rule = { ObjectOwnership: ownership ?? enforced };
   return xmlReply('OwnershipControls', { Rule: rule });
 }

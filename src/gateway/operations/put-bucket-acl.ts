@@ -2,7 +2,7 @@
 
 import { recordedChange } from '../../audit/recorded-change.ts';
 import { Refusal } from '../../core/errors.ts';
-import { checkReach, readAcl } from '../acl.ts';
+import { allowsAcls, checkReach, readAcl } from '../acl.ts';
 import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
 import { demandDigest } from '../demanded-digest.ts';
@@ -24,9 +24,9 @@ async function run(context: Context): Promise<Reply> {
   const body = await receiveSmall(context, bodyBytesMax);
   if (body.length > 0) demandDigest(context);
   const reach = readAcl(context, body);
-  // Of a bucket that allows none, S3 refuses each.
-  if (context.bucket.ownership === null) throw new Refusal('AccessControlListNotSupported');
   checkReach(context.bucket, reach);
+  // Of a bucket that allows none, S3 refuses each.
+  if (!allowsAcls(context.bucket.ownership)) throw new Refusal('AccessControlListNotSupported');
   await context.commit({ kind: 'none' }, { change: recordedChange({ acl: 'private' }) });
   return emptyReply(200);
 }

@@ -22,7 +22,7 @@ async function run(context: Context): Promise<Reply> {
   const { id: bucketId } = context.bucket;
   await context.commit(
     { kind: 'putBucketSetting', bucketId, name: 'ownership', document: ownership },
-    { change: recordedChange({ ownership: ownership ?? 'BucketOwnerEnforced' }) },
+    { change: recordedChange({ ownership }) },
   );
   return emptyReply(200);
 }

@@ -98,6 +98,9 @@ export function describePublicAccess(targetOf: () => Target): void {
         expect(await refusalOf(put(Bucket, { ACL }))).toEqual(noAcls);
       }
       expect(await refusalOf(put(Bucket, { GrantRead: `id=${owner.ID}` }))).toEqual(noAcls);
+      const told = await owned('BucketOwnerEnforced');
+      await put(told, { ACL: 'bucket-owner-full-control' });
+      expect(await refusalOf(put(told, { ACL: 'private' }))).toEqual(noAcls);
       const unknown = { code: 'InvalidArgument', status: 400 };
       expect(await refusalOf(put(Bucket, { ACL: 'mine' as ObjectCannedACL }))).toEqual(unknown);
     });
@@ -284,13 +287,16 @@ export function describePublicAccess(targetOf: () => Target): void {
       expect(explained).toMatchObject({ allowed: false });
     });
 
-    it('refuses lists that let everybody in where there are lists', async () => {
-      const bucket = await owned('ObjectWriter');
-      await block(bucket, { BlockPublicAcls: true });
-      expect(await refusalOf(put(bucket, { ACL: 'public-read' }))).toEqual(denied);
-      await put(bucket, { ACL: 'private' });
-      expect(await refusalOf(putBucketAcl(bucket, { ACL: 'public-read' }))).toEqual(denied);
-      expect(await refusalOf(putAcl(bucket, { ACL: 'authenticated-read' }))).toEqual(denied);
-    });
+    it.each(['ObjectWriter', null] as const)(
+      'refuses lists that let everybody in, of ownership %s',
+      async (ownership) => {
+        const bucket = ownership ? await owned(ownership) : await newBucket(client);
+        await block(bucket, { BlockPublicAcls: true });
+        expect(await refusalOf(put(bucket, { ACL: 'public-read' }))).toEqual(denied);
+        await put(bucket, { ACL: 'private' });
+        expect(await refusalOf(putBucketAcl(bucket, { ACL: 'public-read' }))).toEqual(denied);
+        expect(await refusalOf(putAcl(bucket, { ACL: 'authenticated-read' }))).toEqual(denied);
+      },
+    );
   });
 }
