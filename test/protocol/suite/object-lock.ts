@@ -1,5 +1,6 @@
 // Object lock as S3 has it, through the real client: what buckets, versions and headers say of it, and
 // what a lock forbids. Who tries to get round it is in test/attacks/object-lock.test.ts.
+import { createHash } from 'node:crypto';
 import {
   CopyObjectCommand,
   CreateBucketCommand,
@@ -22,6 +23,7 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { formBody, postForm, signPolicy } from '../forms.ts';
 import {
   as,
   callNative,
@@ -405,6 +407,33 @@ export function describeObjectLock(targetOf: () => Target): void {
       const answer = await send(target, { method: 'PUT', path, headers, body: 'x' });
       expect([answer.status, answer.code]).toEqual([400, 'InvalidArgument']);
       expect((await send(target, { method: 'HEAD', path })).status).toBe(404);
+    });
+
+    it('lock what comes as a form too, under its policy', async () => {
+      const Key = newName('form');
+      const md5 = createHash('md5').update('kept').digest('base64');
+      const fields: [string, string][] = [
+        ['key', Key],
+        ['Content-MD5', md5],
+        [mode, 'GOVERNANCE'],
+        [until, date],
+        ['x-amz-object-lock-legal-hold', 'ON'],
+      ];
+      const conditions = [
+        { bucket: Bucket },
+        ...fields.map(([name, value]) => ({ [name]: value })),
+      ];
+      const signed = signPolicy(target.keys, conditions);
+      const posted = await postForm(
+        target,
+        Bucket,
+        formBody([...fields, ...signed], { content: 'kept' }),
+      );
+      expect([posted.status, posted.text]).toEqual([204, '']);
+      expect(await retentionOf({ Bucket, Key })).toEqual({
+        ...{ Mode: 'GOVERNANCE', RetainUntilDate: new Date(date) },
+      });
+      expect(await holdOf({ Bucket, Key })).toBe('ON');
     });
 
     it('are refused where there is no object lock', async () => {
