@@ -22,7 +22,7 @@ export function boundaryOf(contentType: string | undefined): string | null {
   if (mediaType.trim().toLowerCase() !== 'multipart/form-data') return null;
   for (const parameter of parameters) {
     const [, boundary] =
-      /^\s*boundary=(?:"([^"]*)"|(\S*))\s*$/i.exec(parameter)?.filter(isText) ?? [];
+      /^\s*boundary=(?:"([^"]*)"|([^\s"]*))\s*$/i.exec(parameter)?.filter(isText) ?? [];
     if (boundary !== undefined && boundaryForm.test(boundary)) return boundary;
   }
   throw malformed();

@@ -75,8 +75,8 @@ type FileSize = Pick<ReturnType<typeof parsePostPolicy>, 'bytesMin' | 'bytesMax'
 /** What a form says besides its object's headers, and its file as it comes. */
 export class PostForm implements BodyDecoder {
   readonly trailers: ReadonlyMap<string, string> = new Map();
-  /** 200 or 201, where it asks for them; null: whatever else. */
-  readonly successStatus: 200 | 201 | null;
+  /** Any other that it asks for is 204. */
+  readonly successStatus: 200 | 201 | 204;
   /** Where the browser shall go then; null: nowhere. */
   readonly successUrl: URL | null;
   readonly #size: FileSize & { fileBytesMax: number };
@@ -86,7 +86,7 @@ export class PostForm implements BodyDecoder {
   /** `fileBytesMax`: what of the body can be the file's. */
   constructor(boundary: string, fields: FormFields, size: FileSize & { fileBytesMax: number }) {
     const status = fields.get('success_action_status');
-    this.successStatus = status === '200' ? 200 : status === '201' ? 201 : null;
+    this.successStatus = status === '200' ? 200 : status === '201' ? 201 : 204;
     this.successUrl = urlOf(fields.get('success_action_redirect') ?? fields.get('redirect') ?? '');
     this.#size = size;
     this.#file = new FormFileDecoder(boundary);

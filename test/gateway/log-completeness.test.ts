@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createKeyProof } from '#bursar/authz/tokens/key-proof.js';
 import { generatePrivateKey } from '#bursar/authz/tokens/keys.js';
+import { formBody, postForm, signPolicy } from '../protocol/forms.ts';
 import {
   type Answer,
   as,
@@ -104,6 +105,9 @@ const s3: Record<string, (bucket: string) => Message> = {
   getBucketPolicy: (bucket) => on(bucket, 'policy'),
   getBucketPolicyStatus: (bucket) => on(bucket, 'policyStatus'),
   deleteBucketPolicy: (bucket) => on(bucket, 'policy', 'DELETE'),
+  putBucketCors: (bucket) => ({ ...on(bucket, 'cors', 'PUT'), body: cors }),
+  getBucketCors: (bucket) => on(bucket, 'cors'),
+  deleteBucketCors: (bucket) => on(bucket, 'cors', 'DELETE'),
   putBucketLifecycle: (bucket) => ({ ...on(bucket, 'lifecycle', 'PUT'), body: lifecycle }),
   getBucketLifecycle: (bucket) => on(bucket, 'lifecycle'),
   deleteBucketLifecycle: (bucket) => on(bucket, 'lifecycle', 'DELETE'),
@@ -207,6 +211,11 @@ function part(number?: number): [string, string][] {
   return number === undefined ? [upload] : [['partNumber', String(number)], upload];
 }
 
+const cors = documentOf(
+  'CORSConfiguration',
+  '<CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule>',
+);
+
 const lifecycle =
   '<LifecycleConfiguration><Rule><ID>r</ID><Filter/><Status>Enabled</Status>' +
   '<Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>';
@@ -239,6 +248,7 @@ describe('S3', () => {
         const begun = await send(alice, on('raw/other', 'uploads', 'POST'));
         said.other = elementOf(begun.text, 'UploadId') ?? '';
       }
+      if (name === 'putObject') calls.push(...(await postForms()));
       const message = messageOf('raw');
       const refused = await refuse(name, message);
       calls.push({ title: `${name} refused`, answer: refused });
@@ -289,6 +299,22 @@ describe('S3', () => {
     expect(found.get(idOf(odd))?.action).toBe('s3:Unknown');
   });
 });
+
+/** No route leads to a form: it is another way to PutObject. */
+async function postForms(): Promise<Call[]> {
+  const post = (who: Target): Promise<Answer> => {
+    const signed = signPolicy(who.keys, [{ bucket: 'raw' }, { key: 'k' }]);
+    return postForm(who, 'raw', formBody([['key', 'k'], ...signed], { content: 'form' }));
+  };
+  const [refused, answer] = [await post(bob), await post(alice)];
+  const receipt = expect.any(String);
+  expect([refused.status, refused.headers['x-bursar-receipt']]).toEqual([403, receipt]);
+  expect([answer.status, answer.headers['x-bursar-receipt']]).toEqual([204, receipt]);
+  return [
+    { title: 'PostObject refused', answer: refused },
+    { title: 'PostObject allowed', answer },
+  ];
+}
 
 /** By who may not; where everybody may, for what nobody may. */
 async function refuse(name: string, message: Message): Promise<Answer> {

@@ -13,18 +13,19 @@ export const postObject: Operation = { ...putObject, run };
 
 async function run(context: Context): Promise<Reply> {
   const form = context.request.form as PostForm;
-  const made = await storeObject(context);
+  const status = form.successUrl ? 303 : form.successStatus;
+  const made = await storeObject(context, status);
   const { etag = '' } = made;
   if (form.successUrl) {
     const location = redirectTo(form.successUrl, context, etag);
-    return emptyReply(303, { ...made, location });
+    return emptyReply(status, { ...made, location });
   }
   const location = locationOf(context);
   const headers = { ...made, location };
-  if (form.successStatus !== 201) return emptyReply(form.successStatus ?? 204, headers);
+  if (status !== 201) return emptyReply(status, headers);
   const { askedName: Bucket, key: Key } = context;
   const body = renderXml('PostResponse', { Location: location, Bucket, Key, ETag: etag }, null);
-  return { status: 201, headers: { ...headers, 'content-type': 'application/xml' }, body };
+  return { status, headers: { ...headers, 'content-type': 'application/xml' }, body };
 }
 
 function redirectTo(url: URL, { askedName, key }: Context, etag: string): string {

@@ -41,8 +41,14 @@ async function run(context: Context): Promise<Reply> {
   return emptyReply(200, await storeObject(context));
 }
 
-/** Makes the body, or the file of a form, the request's object; gives what tells of it in headers. */
-export async function storeObject(context: Context): Promise<Record<string, string>> {
+/**
+ * Makes the body, or the file of a form, the request's object; gives what tells of it in headers.
+ * `status`: what is answered then.
+ */
+export async function storeObject(
+  context: Context,
+  status = 200,
+): Promise<Record<string, string>> {
   const { form } = context.request;
   const attributes: Attributes = readAttributes(context.request);
   if (context.tags.length > 0) attributes.tags = context.tags;
@@ -69,7 +75,7 @@ export async function storeObject(context: Context): Promise<Record<string, stri
       return description;
     },
     commit: async (written) => {
-      committed = await commitObject(context, written, description, conditions);
+      committed = await commitObject(context, written, description, conditions, status);
     },
   });
   const { timeMs: createdMs, version } = committed;
@@ -117,6 +123,7 @@ export async function commitObject(
   written: WrittenObject,
   description: ObjectDescription,
   conditions: WriteConditions,
+  status = 200,
 ): Promise<Committed> {
   const { bucket, key } = context;
   const { sizeBytes, sha256 } = written;
@@ -140,7 +147,7 @@ export async function commitObject(
       extentIds: storedIds(written.runs),
       inline: written.inline,
     },
-    { sizeBytes, etag, sha256: sha256.toString('hex'), class: description.class },
+    { status, sizeBytes, etag, sha256: sha256.toString('hex'), class: description.class },
   );
 }
 

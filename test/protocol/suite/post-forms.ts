@@ -425,7 +425,7 @@ export function describePostForms(targetOf: () => Target): void {
       expect(records).toEqual(
         expect.arrayContaining([
           expect.objectContaining({
-            ...{ action: 's3:PutObject', status: 200, accessKeyId, evidence: 'shared-secret' },
+            ...{ action: 's3:PutObject', status: 204, accessKeyId, evidence: 'shared-secret' },
             index: Number(made.headers['x-bursar-receipt']),
           }),
           expect.objectContaining({
