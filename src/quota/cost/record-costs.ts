@@ -190,7 +190,7 @@ function priceMonth(book: PriceBook, asked: MonthAsked): WorkloadCost {
 
 function addFlows({ reads, others }: Use, record: CostRecord): void {
   const { action, price, status, bytesIn, bytesOut, reads: count = 1 } = record;
-  const part = action === 's3:GetObject' && status < 400 ? reads : others;
+  const part = isRead(action) && status < 400 ? reads : others;
   if (price === 'put') part.putRequests += count;
   else part.getRequests += count;
   part.ingressBytes += bytesIn;
@@ -198,10 +198,15 @@ function addFlows({ reads, others }: Use, record: CostRecord): void {
   part.readBytes += readBytesOf(record);
 }
 
+/** Of an object, or of a version that the request named. */
+function isRead(action: string): boolean {
+  return action === 's3:GetObject' || action === 's3:GetObjectVersion';
+}
+
 /** What was read of an object to be sent, or copied: which has a size, and no body came in. */
 function readBytesOf({ action, price, status, size = 0, bytesIn, bytesOut }: CostRecord): number {
   if (status >= 400) return 0;
-  if (action === 's3:GetObject') return bytesOut;
+  if (isRead(action)) return bytesOut;
   return action === 's3:PutObject' && price === 'put' && bytesIn === 0 ? size : 0;
 }
 

@@ -162,6 +162,13 @@ describe('what records say', () => {
     expect(inIa.storage).toBe(usd('0.0125'));
   });
 
+  it('a read of a version is a read of its object', () => {
+    const asked = { ...read(GB, '0.0900004'), action: 's3:GetObjectVersion' };
+    const inIa = costsOf([asked]).price({ storageClass: 'STANDARD_IA' });
+    expect(inIa).toEqual(costsOf([read(GB, '0.0900004')]).price({ storageClass: 'STANDARD_IA' }));
+    expect(inIa.retrieval).toBeGreaterThan(0n);
+  });
+
   it('costs more or less by other books and classes, and behind a cache', () => {
     const listing = read(GB, '0.09', { action: 's3:ListBucket', price: 'put' });
     const costs = costsOf([read(9 * GB, '0.9'), listing]);
