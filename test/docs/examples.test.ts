@@ -117,7 +117,7 @@ async function useBucket(client: s3.S3Client): Promise<void> {
   await client.send(new s3.DeleteObjectsCommand({ Bucket: 'sums', Delete: { Objects } }));
   for (const refused of [
     new s3.GetObjectCommand(at('never')),
-    new s3.GetObjectAclCommand(at('large')),
+    new s3.GetObjectTorrentCommand(at('large')),
     new s3.HeadBucketCommand({ Bucket: 'no-such-bucket' }),
   ]) {
     await expect(client.send(refused as s3.GetObjectCommand)).rejects.toThrow();
