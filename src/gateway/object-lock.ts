@@ -145,6 +145,11 @@ function lockless(): Refusal {
   return new Refusal('InvalidRequest', { message: 'Bucket is missing Object Lock Configuration' });
 }
 
+/** For the record of a deletion that may have ended what was held. */
+export function shownBypass(bypassGovernance: boolean): { change?: object } {
+  return bypassGovernance ? { change: recordedChange({ bypassGovernance }) } : {};
+}
+
 /** As records tell it. */
 export function shownLock({ retention, legalHold }: Lock): object {
   return { retention: retention && shownRetention(retention), legalHold };

@@ -58,6 +58,14 @@ it('says what was locked, with what, and what was bypassed for it', async () => 
   });
 });
 
+it('says of a deletion that it bypassed governance', async () => {
+  await recordOf({ method: 'PUT', path: '/logged/held', headers: lock, body: 'x' });
+  const headers = { 'x-amz-bypass-governance-retention': 'true' };
+  const query = [['versionId', id]] as const;
+  const deleted = await recordOf({ method: 'DELETE', path: '/logged/held', query, headers });
+  expect(deleted).toMatchObject({ versionId: id, change: { bypassGovernance: true } });
+});
+
 it('says what a bucket was told', async () => {
   const rule =
     '<Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Years>1</Years></DefaultRetention></Rule>';

@@ -3,7 +3,7 @@
 import { deletionHeaders } from '../asked-version.ts';
 import { decideDeletion } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
-import { bypassesGovernance } from '../object-lock.ts';
+import { bypassesGovernance, shownBypass } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
 
@@ -19,6 +19,7 @@ export const deleteObject: Operation = {
 
 async function run(context: Context): Promise<Reply> {
   const { bucket, key, versionId } = context;
+  const bypassGovernance = await bypassesGovernance(context);
   const deleted = await context.commit(
     {
       kind: 'deleteObject',
@@ -26,9 +27,9 @@ async function run(context: Context): Promise<Reply> {
       key,
       versionId,
       conditions: await decideDeletion(context),
-      bypassGovernance: await bypassesGovernance(context),
+      bypassGovernance,
     },
-    { status: 204 },
+    { status: 204, ...shownBypass(bypassGovernance) },
   );
   return emptyReply(204, deletionHeaders(deleted, versionId));
 }

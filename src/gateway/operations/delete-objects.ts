@@ -9,7 +9,7 @@ import { receiveSmall } from '../body.ts';
 import { admitDeletion, parseTags, readModified, readSize } from '../conditional.ts';
 import type { Context, RecordDetail, Reply } from '../context.ts';
 import { demandDigest } from '../demanded-digest.ts';
-import { bypassesGovernance } from '../object-lock.ts';
+import { bypassesGovernance, shownBypass } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
 import { checkKeyLength } from '../request.ts';
@@ -109,7 +109,7 @@ async function deleteOne(context: Context, target: Target, refused: Refusal | nu
   const bypassGovernance = await bypassesGovernance(context, key);
   const result = await context.tryCommit(
     { kind: 'deleteObject', bucketId, key, versionId, conditions, bypassGovernance },
-    detail,
+    { ...detail, ...shownBypass(bypassGovernance) },
   );
   if (!result.ok) {
     const { code } = result;
