@@ -90,6 +90,8 @@ export interface RecordSeal {
   named?: { versionId: string | null; isMarker: boolean } | undefined;
   /** The version whose attributes it changed, and the SHA-256 of what they are now, hex. */
   amended?: { seq: number; attributes: string } | undefined;
+  /** The bucket that it made or set up, and the SHA-256 of what is set of it now, hex. */
+  configured?: { bucketId: number; settings: string } | undefined;
   /** What it was charged, picodollars; null: nobody was charged. */
   cost: bigint | null;
   /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
@@ -135,6 +137,10 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     bytesOut: draft.bytesOut,
     change: draft.change ?? undefined,
     class: draft.class ?? undefined,
+    configures: seal.configured && {
+      bucket: seal.configured.bucketId,
+      settings: seal.configured.settings,
+    },
     cost: seal.cost === null ? undefined : formatUsd(seal.cost),
     error: draft.error ?? undefined,
     etag: draft.etag ?? undefined,

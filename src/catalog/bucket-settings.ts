@@ -1,21 +1,10 @@
 // What is set of a bucket besides its versioning and policy, each a JSON document that the gateway
 // composed of what a client sent. What requests are decided by lies in the bucket's own row, which
-// is kept in memory (bucket-cache.ts); the rest is read where it is asked for. Invariant: object lock
-// is never taken from a bucket, and comes only to one that keeps every version.
+// is kept in memory (bucket-cache.ts); the rest is read where it is asked for.
+import { hash } from 'node:crypto';
 import type { Reader, Tx } from '../core/database.ts';
-import { getBucket, noteBucket } from './buckets.ts';
-import { type Moment, type Outcome, refused } from './outcome.ts';
 
 export type StoredSetting = 'cors' | 'lifecycle' | 'tagging';
-
-/** Columns of a bucket's row. */
-const columns = {
-  publicAccess: 'public_access',
-  ownership: 'ownership',
-  objectLock: 'object_lock',
-} as const;
-
-export type BucketSetting = StoredSetting | keyof typeof columns;
 
 /** The JSON of a setting; null: the bucket has none. */
 export async function readSetting(
@@ -43,37 +32,6 @@ export async function readSettings(
   return Object.fromEntries(rows.map(({ name, document }) => [name, document]));
 }
 
-export interface PutBucketSetting {
-  kind: 'putBucketSetting';
-  bucketId: number;
-  name: BucketSetting;
-  /** JSON; of `ownership` the word itself. null: the bucket has none from now on. */
-  document: string | null;
-}
-
-/** Refuses InvalidBucketState for object lock where it cannot be, or that would be taken away. */
-export async function putBucketSetting(
-  tx: Tx,
-  { bucketId, name, document }: PutBucketSetting,
-  moment: Pick<Moment, 'seq' | 'timeMs'>,
-): Promise<Outcome<null>> {
-  const bucket = await getBucket(tx, bucketId);
-  if (!bucket) return refused('NoSuchBucket');
-  if (name === 'objectLock' && (document === null || bucket.versioning !== 'Enabled')) {
-    return refused('InvalidBucketState');
-  }
-  if (isColumn(name)) {
-    await tx.run(`UPDATE buckets SET ${columns[name]} = ? WHERE id = ?`, document, bucketId);
-  } else {
-    await storeSetting(tx, bucketId, name, document);
-  }
-  return noteBucket(tx, bucket, moment);
-}
-
-function isColumn(name: BucketSetting): name is keyof typeof columns {
-  return Object.hasOwn(columns, name);
-}
-
 export async function storeSetting(
   tx: Tx,
   bucketId: number,
@@ -90,4 +48,18 @@ export async function storeSetting(
       document,
     );
   }
+}
+
+/**
+ * SHA-256, hex, of all that is set of a bucket, but for how its reads are recorded: what the record of
+ * a change says that it came to. undefined: there is no such bucket.
+ */
+export async function hashSettings(read: Reader, bucketId: number): Promise<string | undefined> {
+  const row = await read.get<object>(
+    'SELECT versioning, object_lock, public_access, ownership, policy FROM buckets WHERE id = ?',
+    bucketId,
+  );
+  if (!row) return undefined;
+  const settings = await readSettings(read, bucketId);
+  return hash('sha256', JSON.stringify([row, settings]), 'hex');
 }

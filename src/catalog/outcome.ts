@@ -17,6 +17,8 @@ export interface StorageDelta {
   named?: NamedVersion;
   /** Of the version whose attributes it changed. */
   amended?: AmendedVersion;
+  /** The bucket that was made, or set up, and what is set of it now (`hashSettings`). */
+  configured?: { bucketId: number; settings: string };
 }
 
 export interface AmendedVersion {

@@ -3,10 +3,11 @@
 // extents that are in the store already. Only into a new database, where nothing else is. Invariant: as with any write, version, extents, counters and
 // record are one transaction, and the row's MAC is made where its seq is known.
 import type { Tx } from '../core/database.ts';
+import { configured } from './bucket-changes.ts';
 import { storeSetting } from './bucket-settings.ts';
 import { type BucketRow, findBucket, getBucket } from './buckets.ts';
 import { countReferences, extentState } from './extents.ts';
-import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
+import { type Moment, type Outcome, refused } from './outcome.ts';
 import { openKey } from './version-changes.ts';
 import { insertVersion, keepAsNoncurrent } from './version-rows.ts';
 import { type ObjectDraft, readNamed } from './versions.ts';
@@ -44,7 +45,7 @@ export async function restoreBucket(tx: Tx, change: RestoreBucket): Promise<Outc
   for (const [setting, document] of Object.entries(settings)) {
     await storeSetting(tx, id, setting, document);
   }
-  return { ok: true, storage: noStorage, result: null };
+  return { ok: true, storage: await configured(tx, id), result: null };
 }
 
 export interface RestoreVersion {

@@ -11,14 +11,14 @@ import { readRecordsFrom } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
 import { countDownload } from '../authz/share-changes.ts';
 import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
-import { putBucketSetting } from '../catalog/bucket-settings.ts';
 import {
   createBucket,
   deleteBucket,
   putBucketPolicy,
+  putBucketSetting,
   setRecordReads,
   setVersioning,
-} from '../catalog/buckets.ts';
+} from '../catalog/bucket-changes.ts';
 import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';

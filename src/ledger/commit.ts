@@ -6,14 +6,14 @@ import type { EraseRecords } from '../audit/erasure.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { AuthzChange } from '../authz/changes.ts';
 import type { TokenUses } from '../authz/token-use.ts';
-import type { PutBucketSetting } from '../catalog/bucket-settings.ts';
 import type {
   CreateBucket,
   DeleteBucket,
   PutBucketPolicy,
+  PutBucketSetting,
   SetRecordReads,
   SetVersioning,
-} from '../catalog/buckets.ts';
+} from '../catalog/bucket-changes.ts';
 import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
 import type { RestoreBucket, RestoreVersion } from '../catalog/restore.ts';

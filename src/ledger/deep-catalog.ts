@@ -1,5 +1,5 @@
 // The catalog against the records. A record says which version it made, which one it ended, and what
-// it made of one's attributes; so each version is the one that its record made, has what the last
+// it made of one's attributes, or of what is set of a bucket; so each version is the one that its record made, has what the last
 // record gave it, and each end of one is its record's. Invariants: every version in each of the three
 // tables and every end is met, those that no record tells of among them; a record that was erased
 // says nothing, so what it made cannot be compared.
@@ -7,6 +7,7 @@ import { hash } from 'node:crypto';
 
 import type { KeptRecord, RecordStore } from '../audit/record-store.ts';
 import type { Difference, RecordFields } from '../audit/verify/deep-records.ts';
+import { hashSettings } from '../catalog/bucket-settings.ts';
 import type { Reader } from '../core/database.ts';
 
 export interface DeepCatalogOptions {
@@ -52,6 +53,9 @@ export class DeepCatalog {
   readonly #ended: Uint8Array;
   /** And for each version whose row was met. */
   readonly #seen: Uint8Array;
+  /** Of buckets, the last record that set something of it, and what it came to. */
+  readonly #configured = new Map<number, { index: number; settings: string }>();
+  #lastErased = -1;
   /** Of versions whose attributes are not those of the last record that changed them, that one. */
   readonly #amended = new Map<number, { index: number; where: string }>();
   /** Versions that are there. */
@@ -69,6 +73,11 @@ export class DeepCatalog {
 
   /** Compares what one record says; null: it was erased. */
   async visit(index: number, fields: RecordFields | null): Promise<void> {
+    if (!fields) this.#lastErased = index;
+    if (fields?.configures) {
+      const { bucket, settings } = fields.configures;
+      this.#configured.set(bucket, { index, settings });
+    }
     if (fields?.version !== undefined) await this.#visitVersion(index, fields);
     if (fields?.amends !== undefined) await this.#visitAmendment(index, fields, fields.amends);
     if (fields?.supersedes !== undefined) await this.#visitEnd(index, fields.supersedes);
@@ -81,6 +90,7 @@ export class DeepCatalog {
     }
     for (const table of tables) await this.#findUntoldVersions(table);
     await this.#findMisplaced();
+    await this.#compareBuckets();
     await this.#findUntoldEnds();
   }
 
@@ -204,6 +214,19 @@ export class DeepCatalog {
         else this.#tell(`version ${seq}`, `it was ended by record ${bySeq}, which does not say so`);
       }
       afterSeq = last.seq;
+    }
+  }
+
+  /** Each has what the last record set, unless a later one was erased that may have set something. */
+  async #compareBuckets(): Promise<void> {
+    const { read } = this.#options;
+    const sql = "SELECT id, tenant || '/' || name AS name FROM buckets ORDER BY id";
+    for (const { id, name } of await read.all<{ id: number; name: string }>(sql)) {
+      const last = this.#configured.get(id);
+      if ((await hashSettings(read, id)) === last?.settings) continue;
+      if (this.#lastErased > (last?.index ?? -1)) this.unknown++;
+      else if (!last) this.#tell(`bucket ${name}`, 'no record made it');
+      else this.#tell(`bucket ${name}`, `what is set of it is not what record ${last.index} set`);
     }
   }
 

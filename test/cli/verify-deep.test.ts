@@ -67,6 +67,7 @@ async function makeVersions(client: S3Client): Promise<void> {
   await send(client, 'PUT', '/all');
   await send(client, 'PUT', '/all/key', 'plain');
   await subresource(client, '/all', 'versioning', versioning);
+  await subresource(client, '/all', 'tagging', tagging('of the bucket'), 204);
   await send(client, 'PUT', '/all/key', 'second');
   await subresource(client, '/all/key', 'tagging', tagging('first'));
   await subresource(client, '/all/key', 'tagging', tagging('last'));
@@ -88,11 +89,12 @@ async function subresource(
   path: string,
   name: string,
   document: string,
+  status = 200,
 ): Promise<void> {
   const query: [string, string][] = [[name, '']];
   const headers = { 'content-md5': createHash('md5').update(document).digest('base64') };
   const sending = { query, headers, body: Buffer.from(document) };
-  expect((await client.send('PUT', path, sending)).status).toBe(200);
+  expect((await client.send('PUT', path, sending)).status).toBe(status);
 }
 
 afterAll(() => place.remove());
@@ -313,6 +315,20 @@ describe('bursar verify deep', () => {
     });
     expect(stdout).toMatch(/version \d+ of key: its version id is not that of its record/);
     expect(stdout).toMatch(/version \d+ of large: its being a delete marker is not that of its/);
+  });
+
+  it.each([
+    ["UPDATE buckets SET versioning = 'Unversioned' WHERE name = 'all'", 'all: what is set of it'],
+    ["UPDATE buckets SET object_lock = '{}' WHERE name = 'data'", 'data: what is set of it'],
+    ['DELETE FROM bucket_settings', 'all: what is set of it is not what record'],
+    [
+      `INSERT INTO buckets (tenant, name, owner, created_ms)
+         VALUES ('default', 'smuggled', 'admin', 1)`,
+      'smuggled: no record made it',
+    ],
+  ])('names a bucket that is not what it was set to be: %s', async (sql, difference) => {
+    const { stdout } = await findAltered((catalog) => catalog.run(sql));
+    expect(stdout).toContain(`bucket default/${difference}`);
   });
 
   it('names a stored byte that was altered', async () => {

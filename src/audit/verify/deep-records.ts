@@ -27,6 +27,7 @@ export interface RecordFields {
   bucket?: string;
   bucketTenant?: string;
   class?: string;
+  configures?: { bucket: number; settings: string };
   etag?: string;
   evidenceAt?: number;
   evidenceHash?: string;

@@ -10,7 +10,7 @@ import type { Identity as Authenticated } from '../../authz/identity.ts';
 import type { OutsideTokens } from '../../authz/oidc/outside-tokens.ts';
 import type { Revocations } from '../../authz/revocations.ts';
 import type { TokenKeys } from '../../authz/token-keys.ts';
-import type { SetRecordReads } from '../../catalog/buckets.ts';
+import type { SetRecordReads } from '../../catalog/bucket-changes.ts';
 import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { Keyring, RootKey } from '../../core/keyring.ts';

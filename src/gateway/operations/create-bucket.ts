@@ -1,6 +1,7 @@
 // CreateBucket. Creating one's own bucket again succeeds, as in S3's us-east-1, unless it is asked
 // for in another store: a bucket's bytes stay in the store that it was made in.
-import { type CreateBucket, findBucket } from '../../catalog/buckets.ts';
+import type { CreateBucket } from '../../catalog/bucket-changes.ts';
+import { findBucket } from '../../catalog/buckets.ts';
 import { findDefaultStore } from '../../catalog/stores.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { checkNewBucketAcl, checkOwnership } from '../acl.ts';

@@ -1,0 +1,205 @@
+// What is changed of buckets: made, deleted, set up. Invariants: a bucket is deleted only when nothing
+// is in it; object lock is never taken from one, and comes only to one that keeps every version; each
+// change is told to the journal in its own transaction, and its record fixes what it came to.
+import type { Tx } from '../core/database.ts';
+import { bucketsPerTenantMax } from '../core/limits.ts';
+import type { RecordReads } from '../core/record-reads.ts';
+import { hashSettings, type StoredSetting, storeSetting } from './bucket-settings.ts';
+import { type Bucket, findBucket, getBucket, type Versioning } from './buckets.ts';
+import { noteChange } from './outbox.ts';
+import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
+import { discardUploads } from './uploads.ts';
+
+export interface CreateBucket {
+  kind: 'createBucket';
+  tenant: string;
+  name: string;
+  owner: string;
+  store: number;
+  /** It has object lock, and so is versioned from the start. */
+  objectLock?: true;
+  ownership?: string;
+}
+
+export async function createBucket(
+  tx: Tx,
+  change: CreateBucket,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  // Both were there when the request was decided; either may have been deleted since.
+  const owner = await tx.get(
+    'SELECT 1 FROM principals WHERE tenant = ? AND name = ?',
+    change.tenant,
+    change.owner,
+  );
+  if (!owner) return refused('AccessDenied');
+  const existing = await findBucket(tx, change.tenant, change.name);
+  if (existing) {
+    return refused(
+      existing.owner === change.owner ? 'BucketAlreadyOwnedByYou' : 'BucketAlreadyExists',
+    );
+  }
+  // A mount has the name (authz/mount-changes.ts).
+  const mount = 'SELECT 1 FROM mounts WHERE tenant = ? AND name = ?';
+  if (await tx.get(mount, change.tenant, change.name)) return refused('BucketAlreadyExists');
+  const count = await tx.get<{ n: number }>(
+    'SELECT count(*) AS n FROM buckets WHERE tenant = ?',
+    change.tenant,
+  );
+  if ((count?.n ?? 0) >= bucketsPerTenantMax) return refused('TooManyBuckets');
+  const { store, objectLock } = change;
+  const { insertedId } = await tx.run(
+    `INSERT INTO buckets (tenant, name, owner, created_ms, store, versioning, object_lock, ownership)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    change.tenant,
+    change.name,
+    change.owner,
+    moment.timeMs,
+    store,
+    objectLock ? 'Enabled' : 'Unversioned',
+    objectLock ? '{}' : null,
+    change.ownership ?? null,
+  );
+  return noteBucket(tx, { id: insertedId, store }, moment);
+}
+
+export interface DeleteBucket {
+  kind: 'deleteBucket';
+  bucketId: number;
+}
+
+/**
+ * Deletes a bucket without versions and markers; unfinished uploads go with it, as on S3.
+ */
+export async function deleteBucket(
+  tx: Tx,
+  change: DeleteBucket,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const bucket = await getBucket(tx, change.bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  const version = await tx.get(
+    `SELECT 1 WHERE EXISTS (SELECT 1 FROM versions WHERE bucket_id = ?)
+       OR EXISTS (SELECT 1 FROM noncurrent_versions WHERE bucket_id = ?)`,
+    change.bucketId,
+    change.bucketId,
+  );
+  if (version) return refused('BucketNotEmpty');
+  const storage = await discardUploads(tx, bucket, moment);
+  await tx.run('DELETE FROM bucket_settings WHERE bucket_id = ?', change.bucketId);
+  await tx.run('DELETE FROM buckets WHERE id = ?', change.bucketId);
+  await noteChange(tx, { store: bucket.store, bucketId: bucket.id, key: null }, moment);
+  return { ok: true, storage, result: null };
+}
+
+export interface PutBucketPolicy {
+  kind: 'putBucketPolicy';
+  bucketId: number;
+  /** As it was sent; null: the bucket has none from now on. */
+  policy: string | null;
+}
+
+export async function putBucketPolicy(
+  tx: Tx,
+  { bucketId, policy }: PutBucketPolicy,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  const bucket = await getBucket(tx, bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  await tx.run('UPDATE buckets SET policy = ? WHERE id = ?', policy, bucketId);
+  return noteBucket(tx, bucket, moment);
+}
+
+export interface SetVersioning {
+  kind: 'setVersioning';
+  bucketId: number;
+  versioning: Exclude<Versioning, 'Unversioned'>;
+}
+
+/** Refuses to suspend it where there is object lock, whose versions would then be replaced. */
+export async function setVersioning(
+  tx: Tx,
+  { bucketId, versioning }: SetVersioning,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  const bucket = await getBucket(tx, bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  if (bucket.objectLock && versioning !== 'Enabled') return refused('InvalidBucketState');
+  await tx.run('UPDATE buckets SET versioning = ? WHERE id = ?', versioning, bucketId);
+  return noteBucket(tx, bucket, moment);
+}
+
+/** Columns of a bucket's row. */
+const columns = {
+  publicAccess: 'public_access',
+  ownership: 'ownership',
+  objectLock: 'object_lock',
+} as const;
+
+export type BucketSetting = StoredSetting | keyof typeof columns;
+
+export interface PutBucketSetting {
+  kind: 'putBucketSetting';
+  bucketId: number;
+  name: BucketSetting;
+  /** JSON; of `ownership` the word itself. null: the bucket has none from now on. */
+  document: string | null;
+}
+
+/** Refuses InvalidBucketState for object lock where it cannot be, or that would be taken away. */
+export async function putBucketSetting(
+  tx: Tx,
+  { bucketId, name, document }: PutBucketSetting,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  const bucket = await getBucket(tx, bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  if (name === 'objectLock' && (document === null || bucket.versioning !== 'Enabled')) {
+    return refused('InvalidBucketState');
+  }
+  if (isColumn(name)) {
+    await tx.run(`UPDATE buckets SET ${columns[name]} = ? WHERE id = ?`, document, bucketId);
+  } else {
+    await storeSetting(tx, bucketId, name, document);
+  }
+  return noteBucket(tx, bucket, moment);
+}
+
+function isColumn(name: BucketSetting): name is keyof typeof columns {
+  return Object.hasOwn(columns, name);
+}
+
+export interface SetRecordReads {
+  tenant: string;
+  name: string;
+  /** null: as its tenant says. */
+  recordReads: RecordReads | null;
+}
+
+/** Of these no journal tells: a bucket is rebuilt with what its tenant says. */
+export async function setRecordReads(
+  tx: Tx,
+  { tenant, name, recordReads }: SetRecordReads,
+): Promise<Outcome<null>> {
+  const sql = 'UPDATE buckets SET record_reads = ? WHERE tenant = ? AND name = ?';
+  const { changes } = await tx.run(sql, recordReads, tenant, name);
+  if (changes === 0) return refused('NoSuchBucket');
+  return { ok: true, storage: noStorage, result: null };
+}
+
+/** Has the journal, and the record, told of what was changed of a bucket. */
+async function noteBucket(
+  tx: Tx,
+  { id: bucketId, store }: Pick<Bucket, 'id' | 'store'>,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  await noteChange(tx, { store, bucketId, key: null }, moment);
+  return { ok: true, storage: await configured(tx, bucketId), result: null };
+}
+
+/** What the record says of a bucket that was made, or of which something was set. */
+export async function configured(tx: Tx, bucketId: number): Promise<StorageDelta> {
+  const settings = await hashSettings(tx, bucketId);
+  if (settings === undefined) throw new Error(`there is no bucket ${bucketId}`);
+  return { ...noStorage, configured: { bucketId, settings } };
+}
