@@ -103,7 +103,7 @@ async function noteSource(context: Context, { bucket, version }: CopySource): Pr
   const { key, seq, sizeBytes, etag, sha256 } = version;
   const versionId = shownId(bucket, version);
   const source = { bucket: name, bucketTenant, key, version: seq, versionId };
-  context.detail = { ...context.detail, change: { source } };
+  context.detail = { ...context.detail, change: { ...context.detail.change, source } };
   if (bucketTenant === context.tenant || bucketTenant === context.bucketTenant) return;
   await context.recordBesides({
     ...{ action: 's3:GetObject', bucket: name, bucketTenant, key, versionId, sizeBytes, etag },
