@@ -99,7 +99,7 @@ def streams(s3, bucket, _):
             out.write(body[at : at + 333_333])
     with s3.open_input_stream(f"{bucket}/dir/k") as stream:
         assert stream.read() == body
-        assert stream.metadata()[b"Content-Type"] == b"text/x-test", stream.metadata()
+        assert stream.metadata()["Content-Type"] == b"text/x-test", stream.metadata()
     with s3.open_input_file(f"{bucket}/dir/k") as file:
         assert file.size() == len(body)
         for at in (0, 1, 262_143, 5 * MIB - 1, len(body) - 10):

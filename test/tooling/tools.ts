@@ -21,22 +21,22 @@ export const versitygw = findTool('versitygw', 'VERSITYGW', 'versitygw');
 /** Built from test/interop. */
 export const goVerifiers = findTool('Go verifiers', 'GO_VERIFIERS', 'bursar-interop');
 export const litewitness = findTool('litewitness', 'LITEWITNESS', 'litewitness');
-export const motoPython = withModule(findTool('moto', 'MOTO_PYTHON', 'python3'), 'moto.server');
+export const motoPython = withModules(findTool('moto', 'MOTO_PYTHON', 'python3'), ['moto.server']);
 export const s3cmd = findTool('s3cmd', 'S3CMD', 's3cmd');
 export const restic = findTool('restic', 'RESTIC', 'restic');
 /** With what people use for tables and arrays, and minio-py. */
-export const dataPython = withModule(
+export const dataPython = withModules(
   findTool('Python with test/clients/requirements.txt', 'DATA_PYTHON', 'python3'),
-  'pyarrow, pandas, s3fs, duckdb, minio',
+  ['pyarrow', 'pandas', 's3fs', 'duckdb_extension_httpfs', 'minio'],
 );
-export const boto3Python = withModule(findTool('boto3', 'BOTO3_PYTHON', 'python3'), 'boto3');
-export const awscrtPython = withModule(
-  findTool('boto3 with awscrt', 'BOTO3_PYTHON', 'python3'),
-  'boto3, awscrt.auth',
-);
-export const cryptographyPython = withModule(
+export const boto3Python = withModules(findTool('boto3', 'BOTO3_PYTHON', 'python3'), ['boto3']);
+export const awscrtPython = withModules(findTool('boto3 with awscrt', 'BOTO3_PYTHON', 'python3'), [
+  'boto3',
+  'awscrt.auth',
+]);
+export const cryptographyPython = withModules(
   findTool('Python with cryptography', 'CRYPTOGRAPHY_PYTHON', 'python3'),
-  'cryptography',
+  ['cryptography'],
 );
 
 function findTool(name: string, variable: string, command: string): Tool {
@@ -55,23 +55,27 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** A Python without the module is as good as none. */
-function withModule(python: Tool, module: string): Tool {
+/** A Python without one of the modules is as good as none. */
+function withModules(python: Tool, modules: string[]): Tool {
   let found: { path: string | undefined } | undefined;
   return {
     name: python.name,
     variable: python.variable,
     get path() {
-      found ??= { path: imports(python.path, module) ? python.path : undefined };
+      found ??= { path: hasModules(python.path, modules) ? python.path : undefined };
       return found.path;
     },
   };
 }
 
-function imports(python: string | undefined, module: string): boolean {
+/** They are looked for, and not imported: that can take seconds. */
+const findModules =
+  'import sys, importlib.util as u; sys.exit(any(u.find_spec(m) is None for m in sys.argv[1:]))';
+
+function hasModules(python: string | undefined, modules: string[]): boolean {
   if (python === undefined) return false;
   try {
-    execFileSync(python, ['-c', `import ${module}`], { stdio: 'ignore' });
+    execFileSync(python, ['-c', findModules, ...modules], { stdio: 'ignore' });
     return true;
   } catch {
     return false;
