@@ -1,7 +1,7 @@
 // What storage costs its owner, over HTTP: by time, for objects that ended early, and what it keeps
 // from being overwritten (docs/admin/charges.md).
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { element as textOf } from '../fault/load.ts';
+import { md5Header, element as textOf } from '../fault/load.ts';
 import { StorageGateway, usd } from './storage-rig.ts';
 
 const gateway = new StorageGateway();
@@ -99,6 +99,49 @@ describe('an object', () => {
     expect(textOf(refused.body, 'Message')).toContain(
       'or storage took it there. It is never reset.',
     );
+  });
+});
+
+describe('a version that is kept', () => {
+  it('goes on being stored, and what is owed for it is charged when it ends', async () => {
+    await makeBucket('kept');
+    await put('/kept/object', 'the old text');
+    const bornMs = await createdMs('object');
+    const enabled = '<Status>Enabled</Status>';
+    const body = Buffer.from(`<VersioningConfiguration>${enabled}</VersioningConfiguration>`);
+    const versioning = { query: [['versioning', '']] as [string, string][], body };
+    const { status } = await send('PUT', '/kept', { ...versioning, headers: md5Header(body) });
+    expect(status).toBe(200);
+    const before = await gateway.spent('bucket:default/kept');
+    await put('/kept/object');
+    expect((await gateway.lastOf('s3:PutObject')).storageCost).toBeUndefined();
+    expect(await billedOf('kept')).toBe(2n * small);
+    expect((await send('DELETE', '/kept/object')).headers['x-amz-delete-marker']).toBe('true');
+    expect(await billedOf('kept')).toBe(2n * small);
+    const asked = await gateway.spent('bucket:default/kept');
+    const query: [string, string][] = [['versionId', 'null']];
+    expect((await send('DELETE', '/kept/object', { query })).status).toBe(204);
+    const { time, storageCost } = await gateway.lastOf('s3:DeleteObjectVersion');
+    const rest = owed(Date.parse(time) - bornMs);
+    expect(usd(storageCost)).toBe(rest);
+    expect(await gateway.spent('bucket:default/kept')).toBe(asked + rest);
+    expect(asked - before).toBeLessThan(rest);
+    expect(await billedOf('kept')).toBe(small);
+  });
+
+  it('leaves a bucket with a limit on what is stored only what it does not take', async () => {
+    await makeBucket('bound');
+    const body = Buffer.from(
+      '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',
+    );
+    const versioning = { query: [['versioning', '']] as [string, string][], body };
+    await send('PUT', '/bound', { ...versioning, headers: md5Header(body) });
+    await gateway.setLimits('bucket:default/bound', { storedObjects: { total: 2 } });
+    await put('/bound/object');
+    await put('/bound/object');
+    const refused = await send('PUT', '/bound/object', { body: Buffer.from('more') });
+    expect([refused.status, textOf(refused.body, 'Code')]).toEqual([403, 'QuotaExceeded']);
+    expect((await send('DELETE', '/bound/object')).status).toBe(204);
   });
 });
 
