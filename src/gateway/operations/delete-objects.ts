@@ -95,13 +95,23 @@ function actionOn({ versionId }: Target): 's3:DeleteObject' | 's3:DeleteObjectVe
   return versionId === undefined ? 's3:DeleteObject' : 's3:DeleteObjectVersion';
 }
 
+/** What records say of one. What can be no key, or no version, may be of any length. */
+function detailOf(target: Target, refused: Refusal | null): RecordDetail {
+  const { key, versionId } = target;
+  return {
+    action: actionOn(target),
+    key: refused?.code === 'KeyTooLongError' ? null : key,
+    versionId: versionId !== undefined && isVersionId(versionId) ? versionId : null,
+  };
+}
+
 async function deleteOne(context: Context, target: Target, refused: Refusal | null): Promise<Told> {
   const { key, versionId, conditions } = target;
   const asked = { Key: key, VersionId: versionId };
-  const detail: RecordDetail = { action: actionOn(target), key };
+  const detail = detailOf(target, refused);
   if (refused) {
     const { status, code, message } = refused;
-    const failed = await context.recordNow(status, code, { ...detail, versionId });
+    const failed = await context.recordNow(status, code, detail);
     if (failed !== null) throw new Refusal(failed);
     return { element: 'Error', content: { ...asked, Code: code, Message: message } };
   }

@@ -19,6 +19,7 @@ import {
   callNative,
   clientOf,
   elementOf,
+  elementsOf,
   newBucket,
   patternOf,
   refusalOf,
@@ -484,5 +485,24 @@ function describeRecords(room: Room): void {
         ['s3:DeleteObjectVersion', id, undefined],
       ]),
     );
+  });
+
+  it('the record of a deletion of what is no key and no version is short', async () => {
+    const { target, Bucket } = room();
+    const long = 'x'.repeat(100_000);
+    const body =
+      `<Delete><Object><Key>k</Key><VersionId>${long}</VersionId></Object>` +
+      `<Object><Key>${long}</Key></Object></Delete>`;
+    const asked = { method: 'POST', path: `/${Bucket}`, query: [['delete', '']] as const, body };
+    const answer = await send(target, asked);
+    expect(elementsOf(answer.text, 'Code')).toEqual(['NoSuchVersion', 'KeyTooLongError']);
+    const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
+      ['bucket', Bucket],
+      ['cursor', String(Number(answer.headers['x-bursar-receipt']) - 3)],
+    ]);
+    const id = answer.headers['x-amz-request-id'];
+    const ofIt = records.filter(({ requestId }: { requestId: string }) => requestId === id);
+    expect(ofIt).toHaveLength(2);
+    expect(JSON.stringify(ofIt).length).toBeLessThan(2500);
   });
 }
