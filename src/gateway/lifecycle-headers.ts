@@ -2,8 +2,13 @@
 // rule. Dates are by the calendar, whatever a day lasts for the gateway's own work.
 // Specification: `x-amz-expiration`, `x-amz-abort-date` and `x-amz-abort-rule-id` of the S3 API
 // reference.
-import { calendarDayMs, type Due, type LifecycleVersion, versionOf } from '../catalog/lifecycle.ts';
-import type { Version } from '../catalog/versions.ts';
+import {
+  calendarDayMs,
+  type Lifecycle,
+  type LifecycleVersion,
+  versionOf,
+} from '../catalog/lifecycle.ts';
+import type { Attributes, Version } from '../catalog/versions.ts';
 import { httpTime } from '../core/clock.ts';
 import type { Context } from './context.ts';
 import { noTags } from './object-tags.ts';
@@ -11,35 +16,35 @@ import { noTags } from './object-tags.ts';
 /** Beyond it no date can be written with four digits of a year. */
 const dateMsMax = Date.UTC(9999, 11, 31);
 
-type Headers = Record<string, string>;
-const none: Readonly<Headers> = {};
+type Headers = Readonly<Record<string, string>>;
+const none: Headers = {};
 
 /** Of an object that was just written with these attributes. */
-export function writtenExpiration(
-  context: Context,
+export async function writtenExpiration(
+  { rooms, bucket, key }: Context,
   written: Pick<LifecycleVersion, 'sizeBytes' | 'createdMs'> & {
-    attributes: { tags?: ReturnType<LifecycleVersion['tags']> };
+    attributes: Pick<Attributes, 'tags'>;
   },
-): Promise<Readonly<Headers>> {
+): Promise<Headers> {
+  const rules = await rooms.lifecycle.rules.find(bucket.id);
+  if (rules === null) return none;
   const { sizeBytes, createdMs, attributes } = written;
   const tags = () => attributes.tags ?? noTags;
-  return expirationOf(context, { key: context.key, sizeBytes, createdMs, isMarker: false, tags });
+  return expirationHeaders(rules, { key, sizeBytes, createdMs, isMarker: false, tags });
 }
 
 /** Of a version that is read; one that is not current does not expire. */
-export function readExpiration(
-  context: Context,
+export async function readExpiration(
+  { rooms, bucket }: Context,
   version: Version,
-): Readonly<Headers> | Promise<Readonly<Headers>> {
-  return version.supersededMs === null ? expirationOf(context, versionOf(version)) : none;
+): Promise<Headers> {
+  if (version.supersededMs !== null) return none;
+  const rules = await rooms.lifecycle.rules.find(bucket.id);
+  return rules ? expirationHeaders(rules, versionOf(version)) : none;
 }
 
-async function expirationOf(
-  { rooms, bucket }: Context,
-  version: LifecycleVersion,
-): Promise<Readonly<Headers>> {
-  const rules = await rooms.lifecycle.rules.find(bucket.id);
-  const due = rules?.expirationOf(version, calendarDayMs);
+function expirationHeaders(rules: Lifecycle, version: LifecycleVersion): Headers {
+  const due = rules.expirationOf(version, calendarDayMs);
   if (!due || due.dueMs > dateMsMax) return none;
   const ruleId = encodeURIComponent(due.ruleId);
   return { 'x-amz-expiration': `expiry-date="${httpTime(due.dueMs)}", rule-id="${ruleId}"` };
@@ -49,9 +54,9 @@ async function expirationOf(
 export async function abortHeaders(
   { rooms, bucket }: Context,
   upload: { key: string; createdMs: number },
-): Promise<Readonly<Headers>> {
+): Promise<Headers> {
   const rules = await rooms.lifecycle.rules.find(bucket.id);
-  const due: Due | null | undefined = rules?.abortOf(upload, calendarDayMs);
+  const due = rules?.abortOf(upload, calendarDayMs);
   if (!due || due.dueMs > dateMsMax) return none;
   return {
     'x-amz-abort-date': httpTime(due.dueMs),
