@@ -450,7 +450,7 @@ describe('the ledger', () => {
   it(
     'does to the database what the model says, whatever comes',
     async () => {
-      await fuzz(20_261_120, 1000, async (random) => {
+      await fuzz(20_261_120, 500, async (random) => {
         const trial = await Trial.open(random);
         try {
           for (let i = 3 + randomBelow(random, 25); i > 0; i--) await trial.batch();
