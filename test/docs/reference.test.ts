@@ -100,6 +100,7 @@ describe('the page of records', () => {
       supersededSeq: 0,
       named: { versionId: null, isMarker: true },
       amended: { seq: 0, attributes: '' },
+      configured: { bucketId: 0, settings: '' },
       cost: 1n,
       storageCost: 1n,
       priced,
