@@ -1,0 +1,59 @@
+// Settings in memory: read and parsed once, also that there is none, until they are forgotten.
+import { beforeEach, expect, it } from 'vitest';
+import { SettingCache } from '#bursar/catalog/setting-cache.js';
+import type { Reader } from '#bursar/core/database.js';
+
+/** By bucket. */
+let documents: Map<number, string>;
+let reads: number;
+let parsed: string[];
+let cache: SettingCache<string[]>;
+
+beforeEach(() => {
+  [documents, reads, parsed] = [new Map(), 0, []];
+  const get = async (_: string, bucketId: number) => {
+    reads++;
+    const document = documents.get(bucketId);
+    return document === undefined ? undefined : { document };
+  };
+  cache = new SettingCache({ get } as unknown as Reader, 'lifecycle', (document) => {
+    parsed.push(document);
+    return document.split(' ');
+  });
+});
+
+it('is read and parsed once, and then there at once', async () => {
+  documents.set(1, 'a b');
+  expect(await cache.find(1)).toEqual(['a', 'b']);
+  expect(cache.find(1)).toEqual(['a', 'b']);
+  expect(await cache.find(2)).toBeNull();
+  expect(cache.find(2)).toBeNull();
+  expect([reads, parsed]).toEqual([2, ['a b']]);
+});
+
+it('is what it was set to once it was forgotten', async () => {
+  expect(await cache.find(1)).toBeNull();
+  documents.set(1, 'new');
+  cache.forget(1);
+  expect(await cache.find(1)).toEqual(['new']);
+  documents.delete(1);
+  cache.forget(1);
+  expect(await cache.find(1)).toBeNull();
+});
+
+it('is not kept as it was before a change that came while it was read', async () => {
+  documents.set(1, 'old');
+  const found = cache.find(1);
+  documents.set(1, 'new');
+  cache.forget(1);
+  expect(await found).toEqual(['old']);
+  expect(await cache.find(1)).toEqual(['new']);
+});
+
+it('does not grow beyond its bound, however large documents are', async () => {
+  const large = 'x'.repeat(1024 * 1024);
+  for (let id = 1; id <= 10; id++) documents.set(id, large);
+  for (let id = 1; id <= 10; id++) await cache.find(id);
+  expect(cache.find(10)).toEqual([large]);
+  expect(cache.find(1)).toBeInstanceOf(Promise);
+});
