@@ -29,6 +29,8 @@ export interface Target {
   key: string | null;
   /** The version that is meant, where that is not what the request's `versionId` says. */
   versionId?: string | undefined;
+  /** Of one in a list to delete: the entity tag that it must have; null: any, or none. */
+  ifMatch?: string | null;
   /** Of a listing, the prefix that it shows. */
   listPrefix: string | null;
   /** Tags of the object that is there; asked for only where a rule depends on them. */
@@ -127,9 +129,14 @@ export class Access {
       key,
       listPrefix,
       isShutOut: isShutOut(found?.bucket, who),
-      facts: { ...facts, versionId, objectTags },
+      facts: { ...facts, versionId, objectTags, headers: headersOf(target, facts) },
     };
   }
+}
+
+/** In a list each has a condition of its own, as a header says it of one. */
+function headersOf({ ifMatch }: Target, { headers }: RequestFacts): RequestFacts['headers'] {
+  return ifMatch === undefined ? headers : { ...headers, 'if-match': ifMatch ?? undefined };
 }
 
 /** Has who asks made what this is about? Then they may, where no rule speaks. */

@@ -48,7 +48,11 @@ export async function admitDeletion(
   conditions: WriteConditions,
   { key, versionId }: { key: string; versionId: string | undefined },
 ): Promise<void> {
-  if (!isConditional(conditions)) return;
+  const { ifMatch, ifNoneMatch, ...others } = conditions;
+  // Whether it is there is told by what a deletion does, too.
+  const tags = [...(ifMatch ?? []), ...(ifNoneMatch ?? [])].filter((tag) => tag !== '*');
+  const asked = { ifMatch: tags.length > 0 ? tags : null, ifNoneMatch: null, ...others };
+  if (!isConditional(asked)) return;
   const action = versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
   await context.authorizeKey(action, { key, versionId, wanted: 'stat' });
 }

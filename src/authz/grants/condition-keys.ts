@@ -58,6 +58,22 @@ function ofRetention(
   });
 }
 
+/** A condition that the gateway keeps: of a write that makes an object, or of a deletion. */
+function ofCondition(name: string): ConditionKey {
+  return key(`s3:${name}`, 'string', (request) => {
+    const isKept = deletions.has(request.action) || makesObject(request) === true;
+    return isKept ? headerOf(request.facts.headers, name) : undefined;
+  });
+}
+
+const deletions: ReadonlySet<string> = new Set(['s3:DeleteObject', 's3:DeleteObjectVersion']);
+
+/** Does the request make an object? To begin an upload or to send a part does not. */
+function makesObject({ action, facts }: AccessRequest): boolean | undefined {
+  if (action !== 's3:PutObject') return undefined;
+  return !facts.query.some(([name]) => name === 'uploads' || name === 'partNumber');
+}
+
 const headerNames = [
   'x-amz-acl',
   'x-amz-content-sha256',
@@ -105,6 +121,9 @@ const fixedKeys: readonly ConditionKey[] = [
   key('s3:object-lock-legal-hold', 'string', ({ facts: { lock } }) =>
     lock?.legalHold === undefined ? undefined : lock.legalHold ? 'ON' : 'OFF',
   ),
+  ofCondition('if-match'),
+  ofCondition('if-none-match'),
+  key('s3:ObjectCreationOperation', 'bool', (request) => makesObject(request)?.toString()),
   ...headerNames.map(ofHeader),
   {
     name: 's3:RequestObjectTagKeys',

@@ -28,6 +28,8 @@ export const deleteObjects: Operation = {
 interface Target {
   key: string;
   versionId: string | undefined;
+  /** As it was sent. */
+  etag: string | undefined;
   conditions: WriteConditions;
 }
 
@@ -81,7 +83,7 @@ async function decideOne(context: Context, target: Target): Promise<Refusal | nu
   const { key, conditions, versionId } = target;
   try {
     checkKeyLength(key);
-    await context.authorizeKey(actionOn(target), { key, versionId });
+    await context.authorizeKey(actionOn(target), { key, versionId, ifMatch: target.etag ?? null });
     if (versionId !== undefined && !isVersionId(versionId)) throw new Refusal('NoSuchVersion');
     await admitDeletion(context, conditions, { key, versionId });
     return null;
@@ -142,13 +144,14 @@ function parseTargets(body: Buffer): { targets: Target[]; quiet: boolean } {
 function parseTarget(object: XmlNode): Target {
   const key = textOf(object, 'Key');
   if (key === undefined || key === '') throw new Refusal('MalformedXML');
+  const etag = textOf(object, 'ETag');
   const conditions = {
-    ifMatch: parseTags(textOf(object, 'ETag')),
+    ifMatch: parseTags(etag),
     ifNoneMatch: null,
     ...readModified(textOf(object, 'LastModifiedTime'), 'LastModifiedTime'),
     ...readSize(textOf(object, 'Size'), 'Size'),
   };
   // Some clients send an empty one for none.
   const versionId = textOf(object, 'VersionId') || undefined;
-  return { key, versionId, conditions };
+  return { key, versionId, etag, conditions };
 }

@@ -210,6 +210,28 @@ describe('a condition on the request', () => {
     expect(holds({ Null: { [key]: 'true' } }, given({}))).toBe(true);
   });
 
+  it('on the conditions of a request is about those that are kept', () => {
+    const headers = { 'if-none-match': '*', 'if-match': '"v"' };
+    const asked = (action: AccessRequest['action'], query: RequestFacts['query'] = []) =>
+      ask({ action, key: 'k', facts: { headers, query } });
+    const answers = (Condition: Block, request: AccessRequest) =>
+      decideBy(policyOf(statement({ Action: 's3:*', Condition })), request).allowed;
+    const makes = (value: string) => ({ Bool: { 's3:ObjectCreationOperation': value } });
+    const kept = { Null: { 's3:if-match': 'false', 's3:if-none-match': 'false' } };
+    const whole = asked('s3:PutObject');
+    expect([answers(makes('true'), whole), answers(kept, whole)]).toEqual([true, true]);
+    for (const name of ['uploads', 'partNumber']) {
+      const part = asked('s3:PutObject', [[name, '1']]);
+      expect([answers(makes('true'), part), answers(kept, part)]).toEqual([false, false]);
+      expect(answers(makes('false'), part)).toBe(true);
+    }
+    expect(answers(kept, asked('s3:DeleteObjectVersion'))).toBe(true);
+    const read = asked('s3:GetObject');
+    expect([makes('true'), makes('false'), kept].map((one) => answers(one, read))).toEqual([
+      ...[false, false, false],
+    ]);
+  });
+
   it('on object lock is about what would be locked, and in whole days', () => {
     const { timeMs } = facts;
     const lock = (days: number, legalHold?: boolean) => ({

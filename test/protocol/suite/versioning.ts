@@ -9,6 +9,7 @@ import {
   GetObjectCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
+  PutBucketPolicyCommand,
   PutObjectCommand,
   type S3Client,
   UploadPartCommand,
@@ -16,11 +17,13 @@ import {
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
+  as,
   callNative,
   clientOf,
   elementOf,
   elementsOf,
   newBucket,
+  newPrincipal,
   patternOf,
   refusalOf,
   send,
@@ -440,6 +443,56 @@ function describeConditions(room: Room): void {
       expect(await remove({ Size: 5 })).toBe('PreconditionFailed');
       expect(await remove({ LastModifiedTime: new Date(0) })).toBe('PreconditionFailed');
       expect(await remove({ Size: 4, LastModifiedTime: LastModified })).toBe(true);
+    });
+
+    it('can be demanded by a policy, of writes and of deletes', async () => {
+      const { target, client } = room();
+      const Bucket = await newVersionedBucket(client);
+      const rule = (Action: string, Condition: object) => {
+        const Resource = `arn:aws:s3:::${Bucket}/*`;
+        return { Effect: 'Allow', Principal: '*', Action, Resource, Condition };
+      };
+      const Statement = [
+        rule('s3:PutObject', { Null: { 's3:if-none-match': 'false' } }),
+        rule('s3:PutObject', { Bool: { 's3:ObjectCreationOperation': 'false' } }),
+        rule('s3:DeleteObject', { Null: { 's3:if-match': 'false' } }),
+      ];
+      const Policy = JSON.stringify({ Version: '2012-10-17', Statement });
+      await client.send(new PutBucketPolicyCommand({ Bucket, Policy }));
+      const other = clientOf(as(target, await newPrincipal(target)));
+      const at = { Bucket, Key: 'k' };
+      const IfNoneMatch = '*';
+      const denied = { code: 'AccessDenied', status: 403 };
+      const put = (more: object) => other.send(new PutObjectCommand({ ...at, Body: 'x', ...more }));
+      expect(await refusalOf(put({}))).toEqual(denied);
+      await put({ IfNoneMatch });
+      const { UploadId } = await other.send(
+        new CreateMultipartUploadCommand({ Bucket, Key: 'parts' }),
+      );
+      const part = { Bucket, Key: 'parts', UploadId };
+      const { ETag } = await other.send(
+        new UploadPartCommand({ ...part, PartNumber: 1, Body: 'part' }),
+      );
+      const end = { ...part, MultipartUpload: { Parts: [{ PartNumber: 1, ETag }] } };
+      const complete = (more: object) =>
+        other.send(new CompleteMultipartUploadCommand({ ...end, ...more }));
+      expect(await refusalOf(complete({}))).toEqual(denied);
+      await complete({ IfNoneMatch });
+      const remove = (more: object) => other.send(new DeleteObjectCommand({ ...at, ...more }));
+      expect(await refusalOf(remove({}))).toEqual(denied);
+      const list = async (more: object) => {
+        const Objects = [
+          { Key: 'k', ...more },
+          { Key: 'other', ETag: '*' },
+        ];
+        const done = await other.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects } }));
+        return done.Errors?.map(({ Code }) => Code);
+      };
+      expect(await list({})).toEqual(['AccessDenied', 'NoSuchKey']);
+      // To compare a tag needs the right to read; to ask for any does not.
+      expect(await refusalOf(remove({ IfMatch: ETag }))).toEqual(denied);
+      expect((await remove({ IfMatch: '*' })).DeleteMarker).toBe(true);
+      expect(await list({ ETag: '*' })).toEqual(['NoSuchKey', 'NoSuchKey']);
     });
 
     it('of a delete that is not understood deletes nothing', async () => {
