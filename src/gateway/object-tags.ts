@@ -23,7 +23,6 @@ export function readTags(request: S3Request): Tags {
 
 /** The tags of a `Tagging` document. Throws `Refusal` MalformedXML, InvalidTag or BadRequest. */
 export function parseTagging(body: Buffer, max = tagsMax): Tags {
-  if (body.length === 0) throw new Refusal('MissingRequestBodyError');
   const set = childOf(parseXml(body, 'Tagging'), 'TagSet');
   if (!set) throw new Refusal('MalformedXML');
   return checkTags(set.children.map(parseTag), max);

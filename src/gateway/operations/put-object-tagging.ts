@@ -4,8 +4,8 @@ import { recordedChange } from '../../audit/recorded-change.ts';
 import type { S3Action } from '../../authz/grants/actions.ts';
 import type { Tags } from '../../catalog/versions.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
-import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
+import { receiveDocument } from '../demanded-digest.ts';
 import { parseTagging } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
@@ -25,7 +25,7 @@ export const putObjectTagging: Operation = {
 };
 
 async function admit(context: Context): Promise<void> {
-  context.bring(parseTagging(await receiveSmall(context, bodyBytesMax)), null);
+  context.bring(parseTagging(await receiveDocument(context, bodyBytesMax)), null);
   await context.authorizeKey(context.action as S3Action);
 }
 
