@@ -17,6 +17,7 @@ import {
   as,
   callNative,
   clientOf,
+  domain,
   exchange,
   newBucket,
   newName,
@@ -289,6 +290,9 @@ export function describeCors(targetOf: () => Target): void {
       const put = await exchange(target, 'PUT', path, { origin: page }, 'body');
       expect([put.status, put.headers['access-control-allow-origin']]).toEqual([200, page]);
       expect((await preflight(`/${tenant}:${bucket}/k`, ask(page, 'PUT'))).status).toBe(200);
+      const hosted = { ...ask(page, 'PUT'), host: `${bucket}.${tenant}.${domain}` };
+      expect((await preflight('/k', hosted)).status).toBe(200);
+      expect((await preflight('/_/k', hosted)).status).toBe(200);
       expect((await preflight(`/${bucket}/k`, ask(page, 'PUT'))).status).toBe(403);
     });
 
