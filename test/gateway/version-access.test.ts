@@ -140,7 +140,7 @@ describe('a token', () => {
       bearer('GET', '/data', { query: { versions: '' } }),
       bearer('GET', '/data', { query: { versions: '', prefix: 'out/' } }),
       bearer('DELETE', '/data/in/k', of(first)),
-      bearer('PUT', '/data/in/k', { query: { tagging: '', versionId: first }, body: tagging }),
+      bearer('PUT', '/data/in/k', tag(first)),
     ];
     for (const answer of await Promise.all(refused)) expect(outcome(answer)).toEqual(denied);
   });
@@ -160,8 +160,7 @@ describe('a token', () => {
       expect(outcome(list)).toEqual(denied);
     }
     expect((await ask(owner, 'GET', '/data/in/robot', of(id))).text).toBe('robot');
-    const tagged = { query: { tagging: '', versionId: id }, body: tagging };
-    expect((await bearer('PUT', '/data/in/robot', tagged)).status).toBe(200);
+    expect((await bearer('PUT', '/data/in/robot', tag(id))).status).toBe(200);
   });
 
   it('that creates writes over a marker, and over no object', async () => {
@@ -207,7 +206,10 @@ describe('without credentials', () => {
   });
 });
 
-const tagging = '<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>';
+function tag(versionId: string): More {
+  const body = '<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>';
+  return { query: { tagging: '', versionId }, headers: { 'content-md5': md5(body) }, body };
+}
 
 function md5(text: string): string {
   return createHash('md5').update(text).digest('base64');
