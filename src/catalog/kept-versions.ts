@@ -3,28 +3,11 @@
 // are at one moment, and goes by key and seq, which a version keeps wherever it is. Invariant: a
 // walk meets every version that is there from its beginning to its end.
 import type { Reader } from '../core/database.ts';
-import { type BucketName, verifyVersion } from './authentic.ts';
-import { type Catalog, currentColumns, noncurrentColumns, type Version } from './versions.ts';
+import { currentColumns, noncurrentColumns, type Version } from './versions.ts';
 
 const current = `SELECT ${currentColumns}, bucket_id AS bucketId, manifest FROM versions AS v`;
 const noncurrent = `SELECT ${noncurrentColumns}, bucket_id AS bucketId, manifest
   FROM noncurrent_versions AS v`;
-
-/** The version of a key with this id, null of S3's `null` version. Throws IntegrityError. */
-export async function findKept(
-  { read, keyring }: Catalog,
-  bucket: BucketName,
-  { key, versionId }: { key: string; versionId: string | null },
-): Promise<Version | undefined> {
-  const at = 'WHERE bucket_id = ? AND key = ? AND version_id IS ?';
-  const version = await read.get<Version>(
-    `${current} ${at} UNION ALL ${noncurrent} ${at} LIMIT 1`,
-    ...[bucket.id, key, versionId],
-    ...[bucket.id, key, versionId],
-  );
-  if (version) verifyVersion(keyring, bucket, version);
-  return version;
-}
 
 /**
  * Up to `max` versions of a bucket as their rows are, by key and from the newest down, after one of

@@ -5,7 +5,7 @@
 import type { Reader } from '../core/database.ts';
 import { Pace } from '../core/pace.ts';
 import { compareText, textSuccessor } from '../core/text-order.ts';
-import { currentColumns, noncurrentColumns, type Version } from './versions.ts';
+import { currentColumns, noncurrentById, noncurrentColumns, type Version } from './versions.ts';
 
 export type ListedObject = Omit<Version, 'bucketId' | 'manifest'>;
 
@@ -149,7 +149,7 @@ async function findStart(
   const id = versionId === 'null' ? null : versionId;
   const row = await read.get<{ seq: number }>(
     `SELECT seq FROM versions WHERE bucket_id = ? AND key = ? AND version_id IS ?
-       UNION ALL SELECT seq FROM noncurrent_versions
+       UNION ALL SELECT seq FROM ${noncurrentById}
          WHERE bucket_id = ? AND key = ? AND version_id IS ? LIMIT 1`,
     ...[bucketId, text, id, bucketId, text, id],
   );

@@ -184,22 +184,28 @@ async function readNamedWithBody(
   return read.get<VersionWithBody>(namedWithBodySql, ...at, ...at);
 }
 
+/** SQLite would rather read all versions of the key. */
+export const noncurrentById = 'noncurrent_versions AS v INDEXED BY noncurrent_by_id';
 const inlineBody = '(SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody';
 const newestSql = selectNewest(stored);
 const newestWithBodySql = selectNewest(`${whole}, ${inlineBody}`);
-const namedSql = selectAt('version_id IS ?', stored);
-const namedWithBodySql = selectAt('version_id IS ?', `${whole}, ${inlineBody}`);
-const numberedSql = selectAt('seq = ?', whole);
+const namedSql = selectNamed(stored);
+const namedWithBodySql = selectNamed(`${whole}, ${inlineBody}`);
+const numberedSql = selectAt('seq = ?', whole, 'noncurrent_versions AS v');
 
 function selectNewest(more: string): string {
   return `SELECT ${currentColumns}, ${more} FROM versions AS v WHERE bucket_id = ? AND key = ?`;
 }
 
+function selectNamed(more: string): string {
+  return selectAt('version_id IS ?', more, noncurrentById);
+}
+
 /** One statement: versions move between the two tables while others read. */
-function selectAt(column: string, more: string): string {
-  const at = `AS v WHERE bucket_id = ? AND key = ? AND ${column}`;
-  return `SELECT ${currentColumns}, ${more} FROM versions ${at}
-    UNION ALL SELECT ${noncurrentColumns}, ${more} FROM noncurrent_versions ${at} LIMIT 1`;
+function selectAt(condition: string, more: string, noncurrent: string): string {
+  const at = `WHERE bucket_id = ? AND key = ? AND ${condition}`;
+  return `SELECT ${currentColumns}, ${more} FROM versions AS v ${at}
+    UNION ALL SELECT ${noncurrentColumns}, ${more} FROM ${noncurrent} ${at} LIMIT 1`;
 }
 
 /** The newest noncurrent version of a key, as its row says. */

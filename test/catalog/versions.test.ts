@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { listObjects, listVersions } from '#bursar/catalog/listing.js';
 import type { Amendment } from '#bursar/catalog/version-changes.js';
 import { type Attributes, findCurrent, findNamed } from '#bursar/catalog/versions.js';
+import type { SqlValue } from '#bursar/core/database.js';
 import { IntegrityError } from '#bursar/core/errors.js';
 import type { Change, CommitResult } from '#bursar/ledger/commit.js';
 import { listUsage } from '#bursar/quota/usage.js';
@@ -137,6 +138,28 @@ describe('a bucket with versioning', () => {
     expect([await versions(), await stored()]).toEqual([[], [0, 0]]);
     expect(await commit(deletion(first))).toMatchObject({ version: { versionId: first } });
     await commit({ kind: 'deleteBucket', bucketId: 1 });
+  });
+
+  it('finds a version among any number of them by one step of an index', async () => {
+    await setVersioning('Enabled');
+    const first = await put();
+    await put();
+    const steps: string[] = [];
+    const read = {
+      ...fixture.read,
+      get: async <R>(sql: string, ...values: SqlValue[]) => {
+        const explain = `EXPLAIN QUERY PLAN ${sql}`;
+        const plan = await fixture.read.all<{ detail: string }>(explain, ...values);
+        steps.push(...plan.map(({ detail }) => detail));
+        return fixture.read.get<R>(sql, ...values);
+      },
+    };
+    const found = await findNamed({ read, keyring }, bucket, { key: 'k', versionId: first });
+    expect(found?.versionId).toBe(first);
+    expect(steps.filter((step) => step.startsWith('SEARCH v'))).toEqual([
+      'SEARCH v USING PRIMARY KEY (bucket_id=? AND key=?)',
+      'SEARCH v USING INDEX noncurrent_by_id (bucket_id=? AND key=? AND version_id=?)',
+    ]);
   });
 
   it('says since when a version is noncurrent', async () => {

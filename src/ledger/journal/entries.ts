@@ -3,9 +3,8 @@
 // it would be sealed.
 import { readSettings } from '../../catalog/bucket-settings.ts';
 import { type Bucket, getBucket } from '../../catalog/buckets.ts';
-import { findKept } from '../../catalog/kept-versions.ts';
 import type { OutboxRow } from '../../catalog/outbox.ts';
-import type { Version } from '../../catalog/versions.ts';
+import { findNamed, type Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -131,7 +130,8 @@ async function rowEntry(
 ): Promise<Entry | null> {
   if (key === null) return settingsEntry(read, bucket, seq);
   try {
-    const version = await findKept({ read, keyring }, bucket, { key, versionId });
+    const name = { key, versionId: versionId ?? 'null' };
+    const version = await findNamed({ read, keyring }, bucket, name);
     if (version) return versionEntry(version, seq);
     return { kind: 'gone', bucketId: bucket.id, toldSeq: seq, key, versionId, timeMs };
   } catch (error) {
