@@ -20,7 +20,7 @@ export const putBucketVersioning: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const versioning = parseStatus(await receiveDocument(context, bodyBytesMax));
+  const versioning = parseVersioning(await receiveDocument(context, bodyBytesMax));
   const { id: bucketId, objectLock } = context.bucket;
   if (objectLock && versioning !== 'Enabled') {
     const message = 'The bucket has object lock, so its versioning cannot be suspended.';
@@ -33,7 +33,8 @@ async function run(context: Context): Promise<Reply> {
   return emptyReply(200);
 }
 
-function parseStatus(body: Buffer): 'Enabled' | 'Suspended' {
+/** What the document asks for. Throws `Refusal`. */
+export function parseVersioning(body: Buffer): 'Enabled' | 'Suspended' {
   const configuration = parseXml(body, 'VersioningConfiguration');
   const mfaDelete = textOf(configuration, 'MfaDelete');
   if (mfaDelete === 'Enabled') {
