@@ -14,6 +14,7 @@ import {
   HeadObjectCommand,
   type ObjectLockMode,
   type ObjectLockRule,
+  PutBucketPolicyCommand,
   PutBucketVersioningCommand,
   PutObjectCommand,
   type PutObjectCommandInput,
@@ -493,6 +494,27 @@ export function describeObjectLock(targetOf: () => Target): void {
       const plainly = { ...key, VersionId };
       expect(await refusalOf(writer.send(new DeleteObjectCommand(plainly)))).toEqual(denied);
       await writer.send(new DeleteObjectCommand(removal));
+    });
+
+    it('can be bounded by a policy, in headers and in documents', async () => {
+      const bucket = await newLocked();
+      const rule = {
+        ...{ Effect: 'Deny', Principal: '*', Resource: `arn:aws:s3:::${bucket}/*` },
+        Action: ['s3:PutObject', 's3:PutObjectRetention'],
+        Condition: { NumericGreaterThan: { 's3:object-lock-remaining-retention-days': '10' } },
+      };
+      const Policy = JSON.stringify({ Version: '2012-10-17', Statement: [rule] });
+      await client.send(new PutBucketPolicyCommand({ Bucket: bucket, Policy }));
+      const ahead = (days: number) => new Date(Date.now() + days * dayMs);
+      const write = (days: number) =>
+        made({
+          ...{ Bucket: bucket, ObjectLockMode: 'GOVERNANCE' },
+          ObjectLockRetainUntilDate: ahead(days),
+        });
+      expect(await refusalOf(write(11))).toEqual(denied);
+      const place = await write(9);
+      expect(await refusalOf(retain(place, 'GOVERNANCE', ahead(11)))).toEqual(denied);
+      await retain(place, 'GOVERNANCE', ahead(10));
     });
   });
 }
