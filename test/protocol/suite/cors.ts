@@ -84,6 +84,14 @@ export function describeCors(targetOf: () => Target): void {
       ];
       await setRules(rules, bucket);
       expect((await get()).CORSRules).toEqual(rules);
+      const query = [
+        ['bucket', bucket],
+        ['action', 's3:PutBucketCORS'],
+      ] as const;
+      const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, query);
+      expect(records).toMatchObject([
+        { status: 200, change: { cors: [{ id: 'one', maxAgeSeconds: 3000 }, {}] } },
+      ]);
       await client.send(new DeleteBucketCorsCommand({ Bucket: bucket }));
       await client.send(new DeleteBucketCorsCommand({ Bucket: bucket }));
       expect(await refusalOf(get())).toEqual(missing);

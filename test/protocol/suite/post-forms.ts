@@ -1,7 +1,9 @@
 // Uploads by HTML forms: what a policy allows is stored, and nothing else.
+import { createHash } from 'node:crypto';
 import {
   CreateBucketCommand,
   GetObjectCommand,
+  GetObjectRetentionCommand,
   GetObjectTaggingCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
@@ -453,6 +455,33 @@ export function describePostForms(targetOf: () => Target): void {
       }
       expect(ids).toEqual([expect.stringMatching(/^[0-9a-f]{32}$/), expect.any(String)]);
       expect(ids[0]).not.toBe(ids[1]);
+    });
+
+    it('lock what they upload, where a digest says what it is', async () => {
+      const locked = newName('locked');
+      await client.send(
+        new CreateBucketCommand({ Bucket: locked, ObjectLockEnabledForBucket: true }),
+      );
+      const until = new Date(Date.now() + 5000).toISOString();
+      const lock: Fields = [
+        ['x-amz-object-lock-mode', 'GOVERNANCE'],
+        ['x-amz-object-lock-retain-until-date', until],
+      ];
+      const conditions = [
+        ...[{ bucket: locked }, { key: 'k' }, ['starts-with', '$content-md5', '']],
+        ...lock.map(([name, value]) => ({ [name]: value })),
+      ];
+      const signed = signPolicy(target.keys, conditions);
+      const post = (fields: Fields) =>
+        postForm(target, locked, formBody([['key', 'k'], ...fields, ...signed], { content: 'x' }));
+      const bare = await post(lock);
+      expect([bare.status, bare.code]).toEqual([400, 'InvalidRequest']);
+      const digest = createHash('md5').update('x').digest('base64');
+      expect((await post([...lock, ['Content-MD5', digest]])).status).toBe(204);
+      const { Retention } = await client.send(
+        new GetObjectRetentionCommand({ Bucket: locked, Key: 'k' }),
+      );
+      expect(Retention).toEqual({ Mode: 'GOVERNANCE', RetainUntilDate: new Date(until) });
     });
 
     it('may wait for 100 Continue, come byte by byte, and leave the connection to others', async () => {
