@@ -30,6 +30,10 @@ async function run(context: Context): Promise<Reply> {
   const { bucketTenant: tenant, bucketName: name } = context;
   // A bucket's owner is of its tenant.
   if (tenant !== ownTenant) throw new Refusal('AccessDenied');
+  // That the name is taken comes before any right to what has it.
+  if ((context.foundBucket?.owner ?? owner) !== owner) {
+    throw new Refusal('BucketAlreadyExists', { fields: { BucketName: name } });
+  }
   const { read, stores } = context.rooms;
   const asked = header(context.request, storeHeader);
   const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));

@@ -49,10 +49,13 @@ export function describeBuckets(targetOf: () => Target): void {
     it("another principal's is refused with 409", async () => {
       const Bucket = await newBucket(client);
       const other = clientOf(as(target, await newPrincipal(target)));
-      expect(await refusalOf(other.send(new CreateBucketCommand({ Bucket })))).toEqual({
-        code: 'BucketAlreadyExists',
-        status: 409,
-      });
+      const more = { ObjectOwnership: 'ObjectWriter', ObjectLockEnabledForBucket: true } as const;
+      for (const asked of [{ Bucket }, { Bucket, ...more }]) {
+        expect(await refusalOf(other.send(new CreateBucketCommand(asked)))).toEqual({
+          code: 'BucketAlreadyExists',
+          status: 409,
+        });
+      }
     });
 
     it.each([
