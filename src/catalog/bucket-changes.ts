@@ -97,15 +97,18 @@ export interface PutBucketPolicy {
   bucketId: number;
   /** As it was sent; null: the bucket has none from now on. */
   policy: string | null;
+  /** It lets everybody in, which the bucket's PublicAccessBlock may refuse. */
+  isPublic?: boolean;
 }
 
 export async function putBucketPolicy(
   tx: Tx,
-  { bucketId, policy }: PutBucketPolicy,
+  { bucketId, policy, isPublic = false }: PutBucketPolicy,
   moment: Pick<Moment, 'seq' | 'timeMs'>,
 ): Promise<Outcome<null>> {
   const bucket = await getBucket(tx, bucketId);
   if (!bucket) return refused('NoSuchBucket');
+  if (isPublic && bucket.publicAccess?.blockPublicPolicy) return refused('AccessDenied');
   await tx.run('UPDATE buckets SET policy = ? WHERE id = ?', policy, bucketId);
   return noteBucket(tx, bucket, moment);
 }

@@ -26,18 +26,14 @@ async function run(context: Context): Promise<Reply> {
   const { bucket } = context;
   const text = await receiveSmall(context, bodyBytesMax);
   if (text.length === 0) throw new Refusal('MissingRequestBodyError');
-  const isRefused = isPublic(parsePolicy(text, bucket)) && bucket.publicAccess?.blockPublicPolicy;
-  if (isRefused) throw new Refusal('AccessDenied', { message: publicRefused });
+  const rules = parsePolicy(text, bucket);
   const policy = text.toString('utf8');
   await context.commit(
-    { kind: 'putBucketPolicy', bucketId: bucket.id, policy },
+    { kind: 'putBucketPolicy', bucketId: bucket.id, policy, isPublic: isPublic(rules) },
     { status: 204, change: recordedChange({ policy }) },
   );
   return emptyReply(204);
 }
-
-const publicRefused =
-  'Access Denied: the PublicAccessBlock of the bucket refuses policies that let everybody in.';
 
 /** As on S3: whatever rules say, a policy is the business of the bucket's own tenant. */
 export function refuseOtherTenants({ bucket, tenant, request }: Context): void {

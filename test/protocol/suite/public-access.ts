@@ -1,6 +1,8 @@
 // ACLs where there are none, ownership controls, and what keeps a bucket from being opened to everybody.
 import {
+  CopyObjectCommand,
   CreateBucketCommand,
+  CreateMultipartUploadCommand,
   DeleteBucketOwnershipControlsCommand,
   DeletePublicAccessBlockCommand,
   GetBucketAclCommand,
@@ -98,6 +100,15 @@ export function describePublicAccess(targetOf: () => Target): void {
         expect(await refusalOf(put(Bucket, { ACL }))).toEqual(noAcls);
       }
       expect(await refusalOf(put(Bucket, { GrantRead: `id=${owner.ID}` }))).toEqual(noAcls);
+      const place = { Bucket, Key: 'other' };
+      const ofUpload = (ACL: ObjectCannedACL) =>
+        client.send(new CreateMultipartUploadCommand({ ...place, ACL }));
+      const ofCopy = (ACL: ObjectCannedACL) =>
+        client.send(new CopyObjectCommand({ ...place, CopySource: `${Bucket}/k`, ACL }));
+      for (const write of [ofUpload, ofCopy]) {
+        await write('private');
+        expect(await refusalOf(write('public-read'))).toEqual(noAcls);
+      }
       const told = await owned('BucketOwnerEnforced');
       await put(told, { ACL: 'bucket-owner-full-control' });
       expect(await refusalOf(put(told, { ACL: 'private' }))).toEqual(noAcls);
