@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createBucket } from '#bursar/catalog/buckets.js';
+import { createBucket } from '#bursar/catalog/bucket-changes.js';
 import { listStores, registerStore } from '#bursar/catalog/stores.js';
 import { CommandFailure } from '#bursar/cli/failure.js';
 import { RemoteStores, type StoreDriver } from '#bursar/cli/remote-stores.js';

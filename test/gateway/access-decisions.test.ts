@@ -38,12 +38,16 @@ function accessOf(delegation: Delegation | null = null): Access {
 
 function targetOf(action: Target['action'], policy: string | null = null): Target {
   const place = { tenant: 'cms', name: 'raw' };
-  const bucket = { ...place, id: 1, owner: 'alice', createdMs: 0, store: 1 };
+  const unset = { objectLock: null, publicAccess: null, ownership: null } as const;
+  const bucket = { ...place, id: 1, owner: 'alice', createdMs: 0, store: 1, ...unset };
   const key = action.includes('Bucket') ? null : 'k';
   return {
     action,
     askedName: 'raw',
-    found: { ...place, bucket: { ...bucket, policy, recordReads: null } },
+    found: {
+      ...place,
+      bucket: { ...bucket, policy, recordReads: null, versioning: 'Unversioned' },
+    },
     key,
     listPrefix: null,
   };

@@ -16,7 +16,7 @@ import { OutsideTokens } from '#bursar/authz/oidc/outside-tokens.js';
 import { Revocations } from '#bursar/authz/revocations.js';
 import { TokenKeys } from '#bursar/authz/token-keys.js';
 import { BucketCache } from '#bursar/catalog/bucket-cache.js';
-import { setRecordReads } from '#bursar/catalog/buckets.js';
+import { setRecordReads } from '#bursar/catalog/bucket-changes.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
 import { newRequestId } from '#bursar/core/ids.js';
