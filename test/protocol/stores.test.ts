@@ -10,7 +10,7 @@ import {
   DeleteObjectCommand,
   HeadObjectCommand,
   ListBucketsCommand,
-  ListObjectsV2Command,
+  ListObjectVersionsCommand,
   PutObjectCommand,
   type S3Client,
   UploadPartCommand,
@@ -24,6 +24,7 @@ import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
 import { base64Checksum, md5Of } from './checksums.ts';
 import { begin, complete, partBytesMin } from './suite/multipart.ts';
 import { readObject } from './suite/objects.ts';
+import { putMarker, putVersions, readVersion, setVersioning } from './suite/versioned.ts';
 import {
   type Answer,
   as,
@@ -102,6 +103,38 @@ describeWithTool(versitygw, 'a gateway with several stores', (path) => {
 
   const storeOf = async (name: string): Promise<string | undefined> =>
     (await send(target, { method: 'HEAD', path: `/${name}` })).headers['x-bursar-store'];
+
+  describe('versions', () => {
+    it.each([
+      ['local', 'far'],
+      ['near', 'far'],
+      ['near', 'local'],
+    ])('in %s keep their bytes until they end, and are copied into %s', async (from, to) => {
+      const [Bucket, copies] = [await bucketIn(from), await bucketIn(to)];
+      await setVersioning(client, Bucket, 'Enabled');
+      const before = new Set(extentsIn(from));
+      const bodies = [1, 2, 3].map((seed) => patternOf(300_000, seed));
+      const ids = await putVersions(client, Bucket, 'k', bodies);
+      await putMarker(client, Bucket, 'k');
+      const made = extentsIn(from).filter((name) => !before.has(name));
+      const kept = () => extentsIn(from).filter((name) => made.includes(name)).length;
+      const [first = '', second = ''] = ids;
+      await client.send(new DeleteObjectCommand({ Bucket, Key: 'k', VersionId: second }));
+      // That the sweeper took what has ended, and nothing else.
+      await expect.poll(kept, { timeout: 20_000 }).toBe((made.length * 2) / 3);
+      const CopySource = `${Bucket}/k?versionId=${first}`;
+      const copy = await client.send(
+        new CopyObjectCommand({ Bucket: copies, Key: 'copy', CopySource }),
+      );
+      expect(copy.CopySourceVersionId).toBe(first);
+      const copied = await readObject(client, copies, 'copy');
+      expect(copied.equals(bodies[0] as Buffer)).toBe(true);
+      for (const i of [0, 2]) {
+        const read = await readVersion(client, Bucket, 'k', ids[i]);
+        expect(read).toBe(bodies[i]?.toString());
+      }
+    });
+  });
 
   describe('a bucket', () => {
     it('is in the store that its creation names, and says so', async () => {
@@ -377,8 +410,12 @@ describeWithTool(versitygw, 'a gateway with several stores', (path) => {
   it('what fails and what is deleted leaves nothing in any store', async () => {
     const { Buckets = [] } = await client.send(new ListBucketsCommand({}));
     for (const { Name: Bucket } of Buckets) {
-      const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket }));
-      for (const { Key } of Contents) await client.send(new DeleteObjectCommand({ Bucket, Key }));
+      const { Versions = [], DeleteMarkers = [] } = await client.send(
+        new ListObjectVersionsCommand({ Bucket }),
+      );
+      for (const { Key, VersionId } of [...Versions, ...DeleteMarkers]) {
+        await client.send(new DeleteObjectCommand({ Bucket, Key, VersionId }));
+      }
       await client.send(new DeleteBucketCommand({ Bucket }));
     }
     await expect
