@@ -319,7 +319,7 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
       get: (...query) => read.get(...query),
       all: async <T>(...query: Parameters<Reader['all']>) => {
         const rows = await read.all<T>(...query);
-        if (/FROM extents|superseded_seq IS NOT NULL/.test(query[0])) {
+        if (/FROM extents|FROM ended_versions/.test(query[0])) {
           await ledger.keepHouse({ kind: 'purgeEnded', max: 10 });
         }
         return rows;
