@@ -124,7 +124,7 @@ function runSuite(configurationFile) {
   const { status } = spawnSync(
     process.env.PYTHON ?? 'python3',
     [
-      ...['-m', 'pytest', '-p', 'resign', '-q', '--tb=line', '-W', 'ignore', ...given],
+      ...['-m', 'pytest', '-p', 'resign', '-q', '--tb=no', '-W', 'ignore', ...given],
       ...ids.map((id) => join('s3tests/functional', id)),
     ],
     {
