@@ -1,4 +1,4 @@
-// docs/users/s3-compatibility.md against the AWS SDK's list of actions and a served gateway.
+// docs/s3-compatibility.md against the AWS SDK's list of actions and a served gateway.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as sdk from '@aws-sdk/client-s3';
@@ -7,7 +7,7 @@ import { signRequest, unsignedPayload } from '#bursar/core/sigv4.js';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { readPage, root, rowsOf, sectionOf } from './markdown.ts';
 
-const { text } = readPage('docs/users/s3-compatibility.md');
+const { text } = readPage('docs/s3-compatibility.md');
 const works = rowsOf(sectionOf(text, 'Works'));
 const refused = rowsOf(sectionOf(text, 'Answers 501 `NotImplemented`'));
 const mistaken = rowsOf(sectionOf(text, 'Not told apart'));
