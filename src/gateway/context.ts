@@ -1,15 +1,10 @@
-// What an operation sees: the request, who asks, the bucket, the gateway's rooms, and the one way
-// to make a change. An operation returns its reply as a value; the pipeline sends it.
+// What an operation sees: the request, who asks, the bucket, the gateway's rooms, what may be done
+// (asked-rights.ts), and the one way to make a change. An operation returns its reply as a value; the pipeline sends it.
 import type { ServerResponse } from 'node:http';
 import type { RecordDraft } from '../audit/record.ts';
-import type { S3Action } from '../authz/grants/actions.ts';
 import type { Identity } from '../authz/identity.ts';
-import type { Bucket } from '../catalog/buckets.ts';
-import type { Lock } from '../catalog/object-lock.ts';
-import { findNamed, type Tags, type Version } from '../catalog/versions.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
-import { principalId } from '../core/principal.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 import { nameUses } from '../ledger/backend-upkeep.ts';
 import type { Change, Commit, CommitResult } from '../ledger/commit.ts';
@@ -17,20 +12,15 @@ import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { ShapedStream } from '../quota/rates.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
-import { Access, type Target } from './access.ts';
-import type { NamedBucket } from './bucket-lookup.ts';
+import { AskedRights } from './asked-rights.ts';
 import { type Ask, Budget } from './budget.ts';
-import type { SourceName } from './copy-source.ts';
-import { checkWritten } from './delegated-rights.ts';
 import { tellLimits } from './limit-headers.ts';
 import { LimitAudience } from './limit-refusals.ts';
-import { noTags, tagsOf } from './object-tags.ts';
 import type { Operation } from './operation.ts';
-import { isOwnCopy } from './own-copy.ts';
 import { payersOf } from './payers.ts';
 import { ProvenCommits, provenBy } from './proven-record.ts';
 import { type Entered, enterAtRate } from './rate-gate.ts';
-import { parameter, type S3Request } from './request.ts';
+import type { S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
 
 export type { Reply } from './replies.ts';
@@ -44,23 +34,8 @@ export type RecordDetail = Partial<
 /** What was committed. */
 export type Committed = Extract<CommitResult, { ok: true }>;
 
-/** What of the request's own bucket is meant. */
-type About = Partial<Omit<Target, 'action' | 'askedName' | 'found'>>;
-
-export class Context {
-  readonly rooms: Rooms;
-  readonly request: S3Request;
+export class Context extends AskedRights {
   readonly response: ServerResponse;
-  readonly who: Identity;
-  readonly #access: Access;
-  /** IAM name of what is asked for, once the route is known. */
-  action: S3Action | 's3:Unknown' = 's3:Unknown';
-  #found: NamedBucket | null = null;
-  #source: SourceName | null = null;
-  /** What the request gives to the object that it writes. */
-  tags: Tags = noTags;
-  /** The version by whose tags the request was decided; null: there was none. */
-  #tagged: Version | null | undefined;
   /** null until it was found that who asks may do it. */
   #budget: Budget | null = null;
   /** null: nobody concerned has a rate. */
@@ -87,189 +62,8 @@ export class Context {
     response: ServerResponse;
     who: Identity;
   }) {
-    this.rooms = given.rooms;
-    this.request = given.request;
+    super(given);
     this.response = given.response;
-    this.who = given.who;
-    this.#access = new Access(given.rooms, given.request, given.who);
-  }
-
-  /** What is asked for and about which bucket; null when it is about none. */
-  concern(action: S3Action, found: NamedBucket | null): void {
-    this.action = action;
-    this.#found = found;
-  }
-
-  /** What is written besides bytes: tags, and what a copy is made of. */
-  bring(tags: Tags, source: SourceName | null): void {
-    this.tags = tags;
-    this.#source = source;
-    this.#access.learn({ requestTags: new Map(tags), copySource: source && this.#nameOf(source) });
-  }
-
-  /** What the body of the request locks a version with: rules may depend on it. */
-  learnLock(lock: Lock): void {
-    this.#access.learn({ lock });
-  }
-
-  /** A source by the name that it has in the tenant of the bucket it is copied into. */
-  #nameOf({ found: { tenant, name }, key }: SourceName): string {
-    return tenant === this.bucketTenant ? `${name}/${key}` : `${tenant}:${name}/${key}`;
-  }
-
-  /** The source that the operation's route promises. */
-  get source(): SourceName {
-    if (!this.#source) throw new Error('this operation has no source');
-    return this.#source;
-  }
-
-  get #bucket(): Bucket | null {
-    return this.#found?.bucket ?? null;
-  }
-
-  /** The tenant in whose namespace the request's bucket is, or would be. */
-  get bucketTenant(): string {
-    return this.#found?.tenant ?? this.who.principal.tenant;
-  }
-
-  /** The bucket as the request named it, which is what its answer calls it. */
-  get askedName(): string {
-    if (this.request.bucketName === null) throw new Error('this operation has no bucket name');
-    return this.request.bucketName;
-  }
-
-  /** The bucket's name in that namespace; the request may have used another. */
-  get bucketName(): string {
-    if (!this.#found) throw new Error('this operation has no bucket name');
-    return this.#found.name;
-  }
-
-  /** The bucket that is asked for; null: it is not there, or the request is about none. */
-  get foundBucket(): Bucket | null {
-    return this.#bucket;
-  }
-
-  /** The bucket that the operation's route promises. */
-  get bucket(): Bucket {
-    if (!this.#bucket) throw new Error('this operation has no bucket');
-    return this.#bucket;
-  }
-
-  /** The key that the operation's route promises. */
-  get key(): string {
-    if (this.request.key === null) throw new Error('this operation has no key');
-    return this.request.key;
-  }
-
-  /** The version of it that the request names; undefined: the newest. */
-  get versionId(): string | undefined {
-    return parameter(this.request, 'versionId');
-  }
-
-  /**
-   * The tenant of who asks. Without credentials it is the bucket's: who lets everybody in pays for
-   * everybody, and has it in the records.
-   */
-  get tenant(): string {
-    return this.who.isAnonymous ? this.bucketTenant : this.who.principal.tenant;
-  }
-
-  /** `tenant/name` of who asks. */
-  get requester(): string {
-    const { isAnonymous, principal } = this.who;
-    return isAnonymous ? principalId(this.tenant, principal.name) : principal.id;
-  }
-
-  /** Throws `Refusal` AccessDenied unless who asks may do this with the request's own bucket. */
-  authorize(action: S3Action, about: About = {}): Promise<void> {
-    return this.#access.demand(this.#targetOf(action, about));
-  }
-
-  /** The same with a key, the request's own; rules may depend on the tags of what is there. */
-  authorizeKey(action: S3Action, about: About = {}): Promise<void> {
-    return this.#access.demand(this.#keyTarget(action, about));
-  }
-
-  /** The same as an answer. */
-  mayReachKey(action: S3Action, about: About = {}): Promise<boolean> {
-    return this.mayReach(this.#keyTarget(action, about));
-  }
-
-  /** The same for tags that are written: who may only create may create with tags. */
-  authorizeTags(): Promise<void> {
-    return this.authorizeKey('s3:PutObjectTagging', { wanted: 'create' });
-  }
-
-  /**
-   * Throws `Refusal` AccessDenied unless the version that is about to be read may be: by its own
-   * tags, if by tags the request was decided.
-   */
-  async admitVersion(version: Version): Promise<void> {
-    const tagged = this.#tagged;
-    if (tagged === undefined) return;
-    if (tagged?.seq === version.seq && tagged.attributes === version.attributes) return;
-    const action = this.action as S3Action;
-    await this.authorizeKey(action, this.#learnOf(action, async () => version));
-  }
-
-  #keyTarget(action: S3Action, about: About): Target {
-    const key = about.key ?? this.key;
-    const versionId = about.versionId ?? this.versionId;
-    const load = async () => {
-      const bucket = this.#bucket;
-      const version = bucket ? await findNamed(this.rooms, bucket, { key, versionId }) : undefined;
-      this.#tagged = version ?? null;
-      return version;
-    };
-    return this.#targetOf(action, { key, ...this.#learnOf(action, load), ...about });
-  }
-
-  /** What a decision may depend on of the version that is there. */
-  #learnOf(action: S3Action, load: () => Promise<Version | undefined>): About {
-    const loadTags = async () => tagsOf(await load());
-    if (action !== 's3:GetObject') return { loadTags };
-    return { loadTags, isOwnCopy: async () => isOwnCopy(this, await load()) };
-  }
-
-  /**
-   * The answer for a key that is not there, the request's own or another. As on S3, only who may
-   * list where it would be learns that it is not.
-   */
-  async missingKey({ askedName, found, key } = this.#place): Promise<Refusal> {
-    const place = { askedName, found, key: null, listPrefix: key, wanted: 'stat' } as const;
-    if (!(await this.mayReach({ action: 's3:ListBucket', ...place }))) {
-      return new Refusal('AccessDenied');
-    }
-    return new Refusal('NoSuchKey', { fields: { Key: key } });
-  }
-
-  get #place(): Pick<Target, 'askedName' | 'found'> & { key: string } {
-    return { askedName: this.request.bucketName, found: this.#found, key: this.key };
-  }
-
-  /** The same for another bucket, as the request named it. */
-  authorizeOther(target: Target): Promise<void> {
-    return this.#access.demand(target);
-  }
-
-  /** The same as an answer. */
-  mayReach(target: Target): Promise<boolean> {
-    return this.#access.allows(target);
-  }
-
-  /** Must a write of the key leave what is there, because a token only lets its bearer create? */
-  mustCreate(): boolean {
-    return this.#access.mustCreate(this.#targetOf('s3:PutObject', { key: this.key }));
-  }
-
-  /** Throws `Refusal` AccessDenied unless the credential lets such an object be written. */
-  checkWritten(written: { storageClass: string; sizeBytes: number }): void {
-    if (this.who.delegation) checkWritten(this.who.delegation, written);
-  }
-
-  #targetOf(action: S3Action, about: About): Target {
-    const askedName = this.request.bucketName;
-    return { action, askedName, found: this.#found, key: null, listPrefix: null, ...about };
   }
 
   /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
@@ -288,8 +82,8 @@ export class Context {
 
   /** The same, with a refusal as a value, for operations that read again and retry. */
   async tryCommit(change: Change, detail: RecordDetail = {}): Promise<CommitResult> {
-    const store = change.kind === 'createBucket' ? change.store : this.#bucket?.store;
-    const versioning = this.#bucket?.versioning ?? 'Unversioned';
+    const store = change.kind === 'createBucket' ? change.store : this.foundBucket?.store;
+    const versioning = this.foundBucket?.versioning ?? 'Unversioned';
     if (store !== undefined) this.rooms.journals.admit(store, change, versioning);
     const told = { ...this.detail, ...detail };
     const charge = this.#charge(told.class);
@@ -333,7 +127,7 @@ export class Context {
   }
 
   get #recordReads(): RecordReads {
-    return this.rooms.readRecording.modeOf(this.bucketTenant, this.#bucket);
+    return this.rooms.readRecording.modeOf(this.bucketTenant, this.foundBucket);
   }
 
   /** Must this read be recorded before its last byte is sent? */
@@ -392,7 +186,7 @@ export class Context {
   async openBudget({ price, reserves, resource }: Operation, ask: Ask): Promise<void> {
     const { rooms, who } = this;
     // Who asks for a new bucket by a name that is taken asks nothing of the bucket that has it.
-    const bucket = resource === 'bucketName' ? null : this.#bucket;
+    const bucket = resource === 'bucketName' ? null : this.foundBucket;
     const book = rooms.bookOf(bucket?.store ?? localStore);
     for (const { name, limits, expiresAtMs } of who.delegation?.accounts ?? []) {
       const { tenant, name: principal } = who.principal;
@@ -501,7 +295,7 @@ export class Context {
       keyThumbprint,
       tokens: delegation?.ids ?? null,
       evidence,
-      bucket: this.#found?.name ?? this.request.bucketName,
+      bucket: this.found?.name ?? this.request.bucketName,
       bucketTenant: this.bucketTenant === tenant ? null : this.bucketTenant,
       key: this.request.key,
       bucketOwner: charge?.who.bucket?.owner ?? null,

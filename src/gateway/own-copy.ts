@@ -2,11 +2,14 @@
 // denies it: it tells them nothing that they could not read anyway. Invariant: nothing follows from
 // having written an object, only from what may be read elsewhere, now.
 import { type Attributes, findNamed, type Version } from '../catalog/versions.ts';
-import type { Context } from './context.ts';
+import type { AskedRights } from './asked-rights.ts';
 import { tagsOf } from './object-tags.ts';
 
 /** Has who asks made this version as a copy, and may they read its source? */
-export async function isOwnCopy(context: Context, version: Version | undefined): Promise<boolean> {
+export async function isOwnCopy(
+  context: AskedRights,
+  version: Version | undefined,
+): Promise<boolean> {
   const copied = version && (JSON.parse(version.attributes) as Attributes).copied;
   const { who, rooms, requester } = context;
   if (!copied || who.isAnonymous || copied.by !== requester) return false;
@@ -25,7 +28,7 @@ export async function isOwnCopy(context: Context, version: Version | undefined):
 }
 
 /** What a copy keeps of where it comes from; nothing of a version that was named by its id. */
-export function copiedFrom({ requester, source }: Context): Attributes['copied'] {
+export function copiedFrom({ requester, source }: AskedRights): Attributes['copied'] {
   const { found, key, versionId } = source;
   if (versionId !== undefined) return undefined;
   return { by: requester, tenant: found.tenant, bucket: found.name, key };
