@@ -9,7 +9,7 @@ import { awsCli, clientEnvironment, describeWithTool, runTool } from '../tooling
 import { documentedLines } from './documented.ts';
 import { describeOnLocalStore } from './stores.ts';
 
-const timeoutMs = 120_000;
+const timeoutMs = 240_000;
 const MiB = 1024 * 1024;
 
 describeWithTool(awsCli, 'AWS CLI, s3api', (path) => {

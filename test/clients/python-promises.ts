@@ -4,7 +4,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { clientEnvironment, runTool } from '../tooling/tools.ts';
 import type { ClientTarget } from './stores.ts';
 
-const timeoutMs = 120_000;
+const timeoutMs = 240_000;
 
 /** `promises`: the function in the script, and what it promises. */
 export function itKeepsPromises(

@@ -9,7 +9,7 @@ import { clientEnvironment, describeWithTool, rclone, runTool } from '../tooling
 import { documentedLines } from './documented.ts';
 import { describeOnBothStores } from './stores.ts';
 
-const timeoutMs = 120_000;
+const timeoutMs = 240_000;
 const MiB = 1024 * 1024;
 
 const tree = {

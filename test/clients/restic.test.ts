@@ -7,7 +7,7 @@ import { digestTree, seededBytes, writeTree } from '../tooling/files.ts';
 import { clientEnvironment, describeWithTool, restic, runTool } from '../tooling/tools.ts';
 import { describeOnBothStores } from './stores.ts';
 
-const timeoutMs = 120_000;
+const timeoutMs = 240_000;
 const MiB = 1024 * 1024;
 
 const tree = {

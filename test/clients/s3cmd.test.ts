@@ -8,7 +8,7 @@ import { clientEnvironment, describeWithTool, runTool, s3cmd } from '../tooling/
 import { documentedLines } from './documented.ts';
 import { describeOnLocalStore } from './stores.ts';
 
-const timeoutMs = 120_000;
+const timeoutMs = 240_000;
 const MiB = 1024 * 1024;
 
 const tree = {

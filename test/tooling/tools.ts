@@ -27,7 +27,7 @@ export const restic = findTool('restic', 'RESTIC', 'restic');
 /** With what people use for tables and arrays, and minio-py. */
 export const dataPython = withModules(
   findTool('Python with test/clients/requirements.txt', 'DATA_PYTHON', 'python3'),
-  ['pyarrow', 'pandas', 's3fs', 'duckdb_extension_httpfs', 'minio'],
+  ['pyarrow', 'pandas', 's3fs', 'duckdb_extension_httpfs', 'minio', 'obstore'],
 );
 export const boto3Python = withModules(findTool('boto3', 'BOTO3_PYTHON', 'python3'), ['boto3']);
 export const awscrtPython = withModules(findTool('boto3 with awscrt', 'BOTO3_PYTHON', 'python3'), [
