@@ -45,10 +45,7 @@ async function run(context: Context): Promise<Reply> {
  * Makes the body, or the file of a form, the request's object; gives what tells of it in headers.
  * `status`: what is answered then.
  */
-export async function storeObject(
-  context: Context,
-  status = 200,
-): Promise<Record<string, string>> {
+export async function storeObject(context: Context, status = 200): Promise<Record<string, string>> {
   const { form } = context.request;
   const attributes: Attributes = readAttributes(context.request);
   if (context.tags.length > 0) attributes.tags = context.tags;
