@@ -123,7 +123,7 @@ describeWithTool(versitygw, 'records in an S3 store', (path) => {
     const pack = await findPack();
     rig.loseDatabase();
     const { report } = await rig.rebuild();
-    expect(report).toMatchObject({ isWhole: true, objects: 1, recordPacks: 1, leftExtents: 0 });
+    expect(report).toMatchObject({ isWhole: true, versions: 1, recordPacks: 1, leftExtents: 0 });
     expect(readFileSync(pack).length).toBeGreaterThan(100_000);
   });
 });
