@@ -71,26 +71,36 @@ export function deletionHeaders(
   };
 }
 
+/** What is said of a key that is under a delete marker, to who may know that it is. */
+export type WhenDeleted = 'NoSuchKey' | 'MethodNotAllowed';
+
 /**
  * The version that the request asks for. Throws `Refusal` NoSuchKey, NoSuchVersion, AccessDenied, or
- * MethodNotAllowed for a delete marker.
+ * MethodNotAllowed for a delete marker: for one that is named, and, where S3 does so, for the newest.
  */
-export async function findAsked(context: Context): Promise<Version> {
+export async function findAsked(
+  context: Context,
+  whenDeleted: WhenDeleted = 'NoSuchKey',
+): Promise<Version> {
   const { rooms, bucket, key, versionId } = context;
-  return admitted(context, await findNamed(rooms, bucket, { key, versionId }));
+  return admitted(context, await findNamed(rooms, bucket, { key, versionId }), whenDeleted);
 }
 
 /** The same, with the sealed bytes of its first extent where those are inline. */
 export async function findAskedWithBody(context: Context): Promise<VersionWithBody> {
   const { rooms, bucket, key, versionId } = context;
-  return admitted(context, await findNamedWithBody(rooms, bucket, { key, versionId }));
+  return admitted(context, await findNamedWithBody(rooms, bucket, { key, versionId }), 'NoSuchKey');
 }
 
-async function admitted<V extends Version>(context: Context, version: V | undefined): Promise<V> {
+async function admitted<V extends Version>(
+  context: Context,
+  version: V | undefined,
+  whenDeleted: WhenDeleted,
+): Promise<V> {
   if (!version) throw await missingVersion(context, context.versionId);
   const versionId = shownId(context.bucket, version);
   if (versionId !== undefined) context.detail = { ...context.detail, versionId };
-  if (version.isMarker) throw await refuseMarker(context, version);
+  if (version.isMarker) throw await refuseMarker(context, version, whenDeleted);
   await context.admitVersion(version);
   return version;
 }
@@ -107,11 +117,17 @@ export async function missingVersion(
   return new Refusal('NoSuchVersion', { fields });
 }
 
-async function refuseMarker(context: Context, marker: Version): Promise<Refusal> {
+async function refuseMarker(
+  context: Context,
+  marker: Version,
+  whenDeleted: WhenDeleted,
+): Promise<Refusal> {
   const headers = { 'x-amz-delete-marker': 'true', 'x-amz-version-id': idOf(marker) };
   if (context.versionId === undefined) {
-    const { code, fields } = await context.missingKey();
-    return new Refusal(code, code === 'NoSuchKey' ? { fields, headers } : {});
+    const refusal = await context.missingKey();
+    const { code, fields } = refusal;
+    if (code !== 'NoSuchKey') return refusal;
+    if (whenDeleted === 'NoSuchKey') return new Refusal(code, { fields, headers });
   }
   return new Refusal('MethodNotAllowed', {
     fields: { Method: context.request.method, ResourceType: 'DeleteMarker' },

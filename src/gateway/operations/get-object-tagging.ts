@@ -17,7 +17,7 @@ export const getObjectTagging: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  const version = await findAsked(context);
+  const version = await findAsked(context, 'MethodNotAllowed');
   const tags = [...tagsOf(version)].sort(([a], [b]) => compareText(a, b));
   const shown = tags.map(([Key, Value]) => ({ Key, Value }));
   const reply = xmlReply('Tagging', { TagSet: { Tag: shown } });

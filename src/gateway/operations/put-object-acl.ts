@@ -24,7 +24,7 @@ async function run(context: Context): Promise<Reply> {
   const body = await receiveSmall(context, bodyBytesMax);
   if (body.length > 0) demandDigest(context);
   checkReach(context.bucket, readAcl(context, body));
-  const version = await findAsked(context);
+  const version = await findAsked(context, 'MethodNotAllowed');
   await context.commit({ kind: 'none' }, { change: recordedChange({ acl: 'private' }) });
   return emptyReply(200, versionHeaders(context.bucket, version));
 }

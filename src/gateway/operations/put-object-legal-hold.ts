@@ -37,7 +37,7 @@ async function admit(context: Context): Promise<void> {
 async function run(context: Context): Promise<Reply> {
   demandObjectLock(context);
   const legalHold = admitted.get(context) as boolean;
-  await findAsked(context);
+  await findAsked(context, 'MethodNotAllowed');
   const { bucket, key, versionId } = context;
   const place = { bucketId: bucket.id, key, versionId };
   await context.commit(

@@ -39,7 +39,7 @@ async function admit(context: Context): Promise<void> {
 async function run(context: Context): Promise<Reply> {
   demandObjectLock(context);
   const retention = admitted.get(context) as Retention | null;
-  await findAsked(context);
+  await findAsked(context, 'MethodNotAllowed');
   const { bucket, key, versionId } = context;
   const bypassGovernance = await bypassesGovernance(context);
   const told = { retention: retention && shownRetention(retention), bypassGovernance };

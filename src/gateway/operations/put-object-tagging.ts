@@ -32,7 +32,7 @@ async function admit(context: Context): Promise<void> {
 /** Gives the version that is asked for these tags, in the place of those it has. Throws `Refusal`. */
 export async function amendTags(context: Context, tags: Tags, status: number): Promise<Reply> {
   const { bucket, key, versionId } = context;
-  const version = await findAsked(context);
+  const version = await findAsked(context, 'MethodNotAllowed');
   await context.commit(
     { kind: 'amendVersion', bucketId: bucket.id, key, versionId, amendment: { tags } },
     { status, change: recordedChange({ tags }) },

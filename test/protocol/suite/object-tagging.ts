@@ -129,7 +129,7 @@ function describeRefusals(room: Room): void {
       ];
       for (const [key, id, code, status] of [
         ['none', undefined, 'NoSuchKey', 404],
-        ['gone', undefined, 'NoSuchKey', 404],
+        ['gone', undefined, 'MethodNotAllowed', 405],
         ['gone', 'f'.repeat(32), 'NoSuchVersion', 404],
         ['gone', marker, 'MethodNotAllowed', 405],
       ] as const) {
