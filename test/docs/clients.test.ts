@@ -10,6 +10,7 @@ it('each client was run in the version that the page of clients says', () => {
     ...read('test/clients/requirements.txt').matchAll(/^([\w-]+)==(.+)$/gm),
     ...read('.ci/run').matchAll(/^(\w+)_version=(.+)$/gm),
     ...read('test/tooling/restic/go.mod').matchAll(/^require .*\/(restic) (.+)$/gm),
+    ...read('test/tooling/s5cmd/go.mod').matchAll(/^require .*\/(s5cmd)\/v2 (.+)$/gm),
     ...read('package.json').matchAll(/"(@aws-sdk\/client-s3)": "(.+)"/g),
   ];
   const brought = new Map(pins.map(([, name = '', version]) => [name, version]));

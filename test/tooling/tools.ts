@@ -24,6 +24,7 @@ export const litewitness = findTool('litewitness', 'LITEWITNESS', 'litewitness')
 export const motoPython = withModules(findTool('moto', 'MOTO_PYTHON', 'python3'), ['moto.server']);
 export const s3cmd = findTool('s3cmd', 'S3CMD', 's3cmd');
 export const restic = findTool('restic', 'RESTIC', 'restic');
+export const s5cmd = findTool('s5cmd', 'S5CMD', 's5cmd');
 /** With what people use for tables and arrays, and minio-py. */
 export const dataPython = withModules(
   findTool('Python with test/clients/requirements.txt', 'DATA_PYTHON', 'python3'),
