@@ -171,7 +171,8 @@ function readWanted(
   const replaces = parseDirective(header(request, 'x-amz-metadata-directive'));
   const isChanged = replaces || !keepsTags;
   const isSame = version.bucketId === context.bucket.id && version.key === context.key;
-  if (!isChanged && isSame && !isOlder(context)) {
+  // A version that is named is brought back by a copy onto its own key.
+  if (!isChanged && isSame && context.source.versionId === undefined) {
     const message =
       "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.";
     throw new Refusal('InvalidRequest', { message });
@@ -195,11 +196,6 @@ function readWanted(
     attributes,
     algorithm: asked === undefined ? null : parseAlgorithm(asked, 'x-amz-checksum-algorithm'),
   };
-}
-
-/** A version that is named is brought back by a copy onto its own key. */
-function isOlder({ source, bucket }: Context): boolean {
-  return source.versionId !== undefined && bucket.versioning !== 'Unversioned';
 }
 
 function parseDirective(text: string | undefined): boolean {

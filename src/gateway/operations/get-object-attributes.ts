@@ -77,19 +77,21 @@ interface Page {
   max: number;
 }
 
-/** Throws `Refusal` InvalidArgument. */
+const markerHeader = 'x-amz-part-number-marker';
+
+/** Throws `Refusal` InvalidArgument for a marker that is none; as S3, takes a bad maximum for none. */
 function readPage(request: S3Request): Page {
-  const max = readCount(request, 'x-amz-max-parts', listKeysMax);
-  const after = readCount(request, 'x-amz-part-number-marker', 0);
-  return { after, max: Math.min(max, listKeysMax) };
+  const max = readCount(header(request, 'x-amz-max-parts')) ?? listKeysMax;
+  const marker = header(request, markerHeader);
+  const after = marker === undefined ? 0 : readCount(marker);
+  if (after !== undefined) return { after, max: Math.min(max, listKeysMax) };
+  const message = `Argument ${markerHeader} must be an integer between 0 and 2147483647`;
+  throw invalidArgument(markerHeader, marker ?? '', message);
 }
 
-function readCount(request: S3Request, name: string, fallback: number): number {
-  const text = header(request, name);
-  if (text === undefined) return fallback;
-  if (/^\d{1,10}$/.test(text) && Number(text) <= 0x7fffffff) return Number(text);
-  const message = `Argument ${name} must be an integer between 0 and 2147483647`;
-  throw invalidArgument(name, text, message);
+function readCount(text: string | undefined): number | undefined {
+  const isCount = text !== undefined && /^\d{1,10}$/.test(text) && Number(text) <= 0x7fffffff;
+  return isCount ? Number(text) : undefined;
 }
 
 function describe(version: Version, wanted: Set<AttributeName>, page: Page): XmlElements {

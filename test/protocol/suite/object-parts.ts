@@ -148,8 +148,8 @@ function describeAttributes(room: Room): void {
       ['none', {}, 'InvalidRequest'],
       ['an unknown one', { 'x-amz-object-attributes': 'ETag,Color' }, 'InvalidArgument'],
       [
-        'no number of parts',
-        { 'x-amz-object-attributes': 'ETag', 'x-amz-max-parts': '-1' },
+        'what is behind no part',
+        { 'x-amz-object-attributes': 'ETag', 'x-amz-part-number-marker': '-1' },
         'InvalidArgument',
       ],
     ])('are refused where %s is asked for', async (_title, headers, code) => {
