@@ -8,7 +8,7 @@ import { storeSetting } from './bucket-settings.ts';
 import { type BucketRow, findBucket, getBucket } from './buckets.ts';
 import { countReferences, extentState } from './extents.ts';
 import { type Moment, type Outcome, refused } from './outcome.ts';
-import { openKey } from './version-changes.ts';
+import { openKey } from './version-places.ts';
 import { insertVersion, keepAsNoncurrent } from './version-rows.ts';
 import { type ObjectDraft, readNamed } from './versions.ts';
 

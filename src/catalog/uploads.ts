@@ -26,7 +26,8 @@ import {
   refused,
   type StorageDelta,
 } from './outcome.ts';
-import { openToReplace, replaceCurrent } from './version-changes.ts';
+import { replaceCurrent } from './version-changes.ts';
+import { openToReplace } from './version-places.ts';
 import { countedBytes } from './version-rows.ts';
 import { type Catalog, holdsExtents, type ObjectDraft } from './versions.ts';
 

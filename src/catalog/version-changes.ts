@@ -1,39 +1,28 @@
-// What requests do to versions: put, copy, delete, amend. The bucket's row decides, inside the
-// transaction, what becomes of the version before: unversioned, it ends; enabled, it is kept as
-// noncurrent; suspended, only S3's `null` version ends. Invariants: everything is checked before the
-// first write; a version that object lock holds does not end by any of these; and what a bucket with
-// versioning deletes without naming a version is under a marker, and comes back when that is deleted.
+// What requests do to versions: put, copy, delete. Unversioned, the version before ends; enabled, it is
+// kept as noncurrent; suspended, only S3's `null` version ends. Invariants: everything is checked before
+// the first write (version-places.ts); and what a bucket with versioning deletes without naming a
+// version is under a marker, and comes back when that is deleted.
 // Specification: "How S3 Versioning works" of the Amazon S3 user guide.
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
-import { type BucketName, isAuthentic, sealObject, verifyVersion } from './authentic.ts';
-import {
-  checkDeletion,
-  checkWriteConditions,
-  isConditional,
-  type WriteConditions,
-} from './conditions.ts';
+import { sealObject } from './authentic.ts';
+import type { WriteConditions } from './conditions.ts';
 import { addReferences, adoptExtents, areIntents, type InlineExtent } from './extents.ts';
-import {
-  type Lock,
-  mayAmend,
-  mayEnd,
-  type Retention,
-  withDefaultRetention,
-} from './object-lock.ts';
+import { withDefaultRetention } from './object-lock.ts';
 import { noteChange } from './outbox.ts';
+import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
 import {
-  type Moment,
-  type NamedVersion,
-  noStorage,
-  type Outcome,
-  refused,
-  type StorageDelta,
-} from './outcome.ts';
+  examine,
+  findPlace,
+  namedIn,
+  type OpenKey,
+  openKey,
+  openToReplace,
+  type Place,
+  refuseEnd,
+} from './version-places.ts';
 import {
-  amendRow,
   endVersion,
-  type FoundVersion,
   insertVersion,
   keepAsNoncurrent,
   makeCurrent,
@@ -44,10 +33,6 @@ import {
   findNewestNoncurrent,
   holdsExtents,
   type ObjectDraft,
-  readNamed,
-  type StoredVersion,
-  type Tags,
-  type VersionName,
 } from './versions.ts';
 
 export interface PutObject {
@@ -157,180 +142,6 @@ async function deleteVersion(
   return { ok: true, storage, result: null };
 }
 
-export interface AmendVersion {
-  kind: 'amendVersion';
-  bucketId: number;
-  key: string;
-  /** `null` or an id; absent: the current one. */
-  versionId?: string | undefined;
-  amendment: Amendment;
-  /** Asked for, and allowed. */
-  bypassGovernance?: boolean | undefined;
-}
-
-/** Null: none from now on. */
-export type Amendment =
-  | { tags: Tags | null }
-  | { retention: Retention | null }
-  | { legalHold: boolean };
-
-/** Changes what can change of a version; its MAC is made again. */
-export async function amendVersion(
-  tx: Tx,
-  change: AmendVersion,
-  moment: Moment,
-): Promise<Outcome<null>> {
-  const opening = await openKey(tx, { ...change, conditions: unconditional }, moment);
-  if (!opening.ok) return opening;
-  const { bucket, found } = opening.result;
-  if (!found) return refused(change.versionId === undefined ? 'NoSuchKey' : 'NoSuchVersion');
-  if (found.isDamaged) return refused('BursarIntegrityError');
-  if (found.isMarker) return refused('MethodNotAllowed');
-  const { amendment } = change;
-  if (!('tags' in amendment) && bucket.objectLock === null) return refused('InvalidRequest');
-  const attributes = JSON.parse(found.attributes) as Attributes;
-  if ('retention' in amendment) {
-    const lockMoment = lockMomentOf(change, moment);
-    if (!mayAmend(attributes, amendment.retention, lockMoment)) return refused('AccessDenied');
-  }
-  const amended = { ...found, attributes: JSON.stringify(amend(attributes, amendment)) };
-  await amendRow(tx, bucket, amended, moment.keyring);
-  const { store, id: bucketId } = bucket;
-  const { key, versionId } = found;
-  await noteChange(tx, { store, bucketId, key, versionId }, moment);
-  const named = namedIn(bucket, { versionId, isMarker: false });
-  const attributesHash = hash('sha256', amended.attributes, 'hex');
-  const told = { ...named, amended: { seq: found.seq, attributes: attributesHash } };
-  return { ok: true, storage: { ...noStorage, ...told }, result: null };
-}
-
-const unconditional: WriteConditions = { ifMatch: null, ifNoneMatch: null };
-
-function amend(attributes: Attributes, amendment: Amendment): Attributes {
-  if ('legalHold' in amendment) return { ...attributes, legalHold: amendment.legalHold };
-  if ('retention' in amendment) {
-    const { retention: _, ...others } = attributes;
-    return amendment.retention ? { ...others, retention: amendment.retention } : others;
-  }
-  const { tags: _, ...others } = attributes;
-  return amendment.tags?.length ? { ...others, tags: amendment.tags } : others;
-}
-
-/** A bucket as its row says, for a change in it. */
-export interface OpenBucket extends BucketName {
-  owner: string;
-  store: number;
-  /** Unversioned | Enabled | Suspended */
-  versioning: string;
-  /** JSON of `ObjectLockConfig`; null: no object lock. */
-  objectLock: string | null;
-}
-
-/** A key that a change is about to be made of. */
-export interface OpenKey {
-  bucket: OpenBucket;
-  /** The version that was named, or the newest one; null: there is none. */
-  found: FoundVersion | null;
-}
-
-/** The bucket is there and the conditions hold: gives what the change begins from. */
-export async function openKey(
-  tx: Tx,
-  at: VersionName & { bucketId: number; conditions: WriteConditions },
-  { keyring }: Pick<Moment, 'keyring'>,
-): Promise<Outcome<OpenKey>> {
-  const { bucketId, conditions } = at;
-  const bucket = await tx.get<OpenBucket>(
-    `SELECT id, tenant, name, owner, store, versioning, object_lock AS objectLock
-       FROM buckets WHERE id = ?`,
-    bucketId,
-  );
-  if (!bucket) return refused('NoSuchBucket');
-  const row = await readNamed(tx, bucketId, at);
-  const found = row ? examine(bucket, row, { keyring }) : null;
-  // Without a condition it may be replaced or deleted: that is how damage is cleared away.
-  if (found?.isDamaged && isConditional(conditions)) {
-    return refused('BursarIntegrityError');
-  }
-  const etag = found && !found.isMarker ? found.etag : null;
-  const refusal = checkWriteConditions(conditions, etag) ?? checkDeletion(conditions, found);
-  return refusal ?? { ok: true, storage: noStorage, result: { bucket, found } };
-}
-
-function examine(
-  bucket: BucketName,
-  row: StoredVersion,
-  { keyring }: Pick<Moment, 'keyring'>,
-): FoundVersion {
-  const isDamaged = !isAuthentic(() => verifyVersion(keyring, bucket, row));
-  return Object.assign(row, { isDamaged });
-}
-
-/** Where a new version comes: what it ends, and what becomes noncurrent by it. */
-export interface Place {
-  bucket: OpenBucket;
-  ends: FoundVersion | null;
-  keeps: FoundVersion | null;
-}
-
-async function findPlace(
-  tx: Tx,
-  { bucket, found }: OpenKey,
-  { key }: { key: string },
-  moment: Moment,
-): Promise<Place> {
-  if (bucket.versioning === 'Enabled' || !found) return { bucket, ends: null, keeps: found };
-  // There is one null version of a key. Without versioning all are, and this is it.
-  if (found.versionId === null) return { bucket, ends: found, keeps: null };
-  const row = await readNamed(tx, bucket.id, { key, versionId: 'null' });
-  return { bucket, ends: row ? examine(bucket, row, moment) : null, keeps: found };
-}
-
-/**
- * Where a write of an object comes. It is refused where what it ends is locked, or when what is then
- * owed for that is too much.
- */
-export async function openToReplace(
-  tx: Tx,
-  at: { bucketId: number; key: string; conditions: WriteConditions },
-  moment: Moment,
-): Promise<Outcome<Place>> {
-  const opening = await openKey(tx, at, moment);
-  if (!opening.ok) return opening;
-  const place = await findPlace(tx, opening.result, at, moment);
-  const { bucket, ends } = place;
-  if (ends) {
-    const refusal = refuseEnd(bucket, ends, {}, moment);
-    if (refusal) return refusal;
-    const { ended } = removalOf(ends);
-    if (ended && !(await moment.terms.mayEnd(ended))) return refused('QuotaExceeded');
-  }
-  return { ok: true, storage: noStorage, result: place };
-}
-
-/** Why a version may not end; null: it may. */
-function refuseEnd(
-  { objectLock }: OpenBucket,
-  version: FoundVersion,
-  asked: { bypassGovernance?: boolean | undefined },
-  moment: Moment,
-): Outcome<never> | null {
-  // Whether it is locked is in its row, and cannot be believed.
-  if (version.isDamaged) return objectLock === null ? null : refused('BursarIntegrityError');
-  const { attributes } = version;
-  const isLockable = attributes.includes('"retention"') || attributes.includes('"legalHold"');
-  if (!isLockable) return null;
-  const lock = JSON.parse(attributes) as Lock;
-  return mayEnd(lock, lockMomentOf(asked, moment)) ? null : refused('AccessDenied');
-}
-
-function lockMomentOf(
-  { bypassGovernance = false }: { bypassGovernance?: boolean | undefined },
-  { timeMs }: Moment,
-) {
-  return { timeMs, bypassGovernance };
-}
-
 /** Makes the drafted object the current version. After this point the write must succeed. */
 export async function replaceCurrent(
   tx: Tx,
@@ -377,11 +188,6 @@ async function addVersion(
     ...namedIn(bucket, { versionId, isMarker: isMarker === 1 }),
   };
   return { ok: true, storage, result: null };
-}
-
-/** Says nothing of a bucket that never had versioning, as S3. */
-function namedIn({ versioning }: OpenBucket, named: NamedVersion): { named?: NamedVersion } {
-  return versioning === 'Unversioned' ? {} : { named };
 }
 
 /** Says nothing of when or where it was made. */

@@ -31,7 +31,8 @@ import {
   forgetCompleted,
   putPart,
 } from '../catalog/uploads.ts';
-import { amendVersion, copyObject, deleteObject, putObject } from '../catalog/version-changes.ts';
+import { amendVersion } from '../catalog/version-amendments.ts';
+import { copyObject, deleteObject, putObject } from '../catalog/version-changes.ts';
 import { purgeEnded } from '../catalog/version-rows.ts';
 import type { Tx } from '../core/database.ts';
 import { type ErrorCode, statusOf } from '../core/errors.ts';

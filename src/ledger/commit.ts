@@ -18,12 +18,8 @@ import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
 import type { RestoreBucket, RestoreVersion } from '../catalog/restore.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
-import type {
-  AmendVersion,
-  CopyObject,
-  DeleteObject,
-  PutObject,
-} from '../catalog/version-changes.ts';
+import type { AmendVersion } from '../catalog/version-amendments.ts';
+import type { CopyObject, DeleteObject, PutObject } from '../catalog/version-changes.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
 import type { Limits } from '../core/quota-terms.ts';

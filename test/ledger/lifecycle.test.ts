@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { LifecycleRule } from '#bursar/catalog/lifecycle.js';
 import type { LifecyclePlace } from '#bursar/catalog/lifecycle-due.js';
-import type { Amendment } from '#bursar/catalog/version-changes.js';
+import type { Amendment } from '#bursar/catalog/version-amendments.js';
 import { newUploadId } from '#bursar/core/ids.js';
 import type { Change, CommitResult, Housekeeping } from '#bursar/ledger/commit.js';
 import { type LifecycleOptions, LifecycleWorker } from '#bursar/ledger/lifecycle-worker.js';

@@ -1,0 +1,137 @@
+// Where in its bucket a change of versions begins: the bucket's row, the version that is there, and
+// what becomes of it when another comes. Invariants: the bucket's row decides that, inside the
+// transaction; everything is found and checked before the first write; and a version that object lock
+// holds does not end, whatever the bucket's row says.
+// Specification: "How S3 Versioning works" of the Amazon S3 user guide.
+import type { Tx } from '../core/database.ts';
+import { type BucketName, isAuthentic, verifyVersion } from './authentic.ts';
+import {
+  checkDeletion,
+  checkWriteConditions,
+  isConditional,
+  type WriteConditions,
+} from './conditions.ts';
+import { type Lock, type LockMoment, mayEnd } from './object-lock.ts';
+import { type Moment, type NamedVersion, noStorage, type Outcome, refused } from './outcome.ts';
+import { type FoundVersion, removalOf } from './version-rows.ts';
+import { readNamed, type StoredVersion, type VersionName } from './versions.ts';
+
+/** A bucket as its row says, for a change in it. */
+export interface OpenBucket extends BucketName {
+  owner: string;
+  store: number;
+  /** Unversioned | Enabled | Suspended */
+  versioning: string;
+  /** JSON of `ObjectLockConfig`; null: no object lock. */
+  objectLock: string | null;
+}
+
+/** A key that a change is about to be made of. */
+export interface OpenKey {
+  bucket: OpenBucket;
+  /** The version that was named, or the newest one; null: there is none. */
+  found: FoundVersion | null;
+}
+
+/** The bucket is there and the conditions hold: gives what the change begins from. */
+export async function openKey(
+  tx: Tx,
+  at: VersionName & { bucketId: number; conditions: WriteConditions },
+  { keyring }: Pick<Moment, 'keyring'>,
+): Promise<Outcome<OpenKey>> {
+  const { bucketId, conditions } = at;
+  const bucket = await tx.get<OpenBucket>(
+    `SELECT id, tenant, name, owner, store, versioning, object_lock AS objectLock
+       FROM buckets WHERE id = ?`,
+    bucketId,
+  );
+  if (!bucket) return refused('NoSuchBucket');
+  const row = await readNamed(tx, bucketId, at);
+  const found = row ? examine(bucket, row, { keyring }) : null;
+  // Without a condition it may be replaced or deleted: that is how damage is cleared away.
+  if (found?.isDamaged && isConditional(conditions)) {
+    return refused('BursarIntegrityError');
+  }
+  const etag = found && !found.isMarker ? found.etag : null;
+  const refusal = checkWriteConditions(conditions, etag) ?? checkDeletion(conditions, found);
+  return refusal ?? { ok: true, storage: noStorage, result: { bucket, found } };
+}
+
+export function examine(
+  bucket: BucketName,
+  row: StoredVersion,
+  { keyring }: Pick<Moment, 'keyring'>,
+): FoundVersion {
+  const isDamaged = !isAuthentic(() => verifyVersion(keyring, bucket, row));
+  return Object.assign(row, { isDamaged });
+}
+
+/** Where a new version comes: what it ends, and what becomes noncurrent by it. */
+export interface Place {
+  bucket: OpenBucket;
+  ends: FoundVersion | null;
+  keeps: FoundVersion | null;
+}
+
+export async function findPlace(
+  tx: Tx,
+  { bucket, found }: OpenKey,
+  { key }: { key: string },
+  moment: Moment,
+): Promise<Place> {
+  if (bucket.versioning === 'Enabled' || !found) return { bucket, ends: null, keeps: found };
+  // There is one null version of a key. Without versioning all are, and this is it.
+  if (found.versionId === null) return { bucket, ends: found, keeps: null };
+  const row = await readNamed(tx, bucket.id, { key, versionId: 'null' });
+  return { bucket, ends: row ? examine(bucket, row, moment) : null, keeps: found };
+}
+
+/**
+ * Where a write of an object comes. It is refused where what it ends is locked, or when what is then
+ * owed for that is too much.
+ */
+export async function openToReplace(
+  tx: Tx,
+  at: { bucketId: number; key: string; conditions: WriteConditions },
+  moment: Moment,
+): Promise<Outcome<Place>> {
+  const opening = await openKey(tx, at, moment);
+  if (!opening.ok) return opening;
+  const place = await findPlace(tx, opening.result, at, moment);
+  const { bucket, ends } = place;
+  if (ends) {
+    const refusal = refuseEnd(bucket, ends, {}, moment);
+    if (refusal) return refusal;
+    const { ended } = removalOf(ends);
+    if (ended && !(await moment.terms.mayEnd(ended))) return refused('QuotaExceeded');
+  }
+  return { ok: true, storage: noStorage, result: place };
+}
+
+/** Why a version may not end; null: it may. */
+export function refuseEnd(
+  { objectLock }: OpenBucket,
+  version: FoundVersion,
+  asked: { bypassGovernance?: boolean | undefined },
+  moment: Moment,
+): Outcome<never> | null {
+  // Whether it is locked is in its row, and cannot be believed.
+  if (version.isDamaged) return objectLock === null ? null : refused('BursarIntegrityError');
+  const { attributes } = version;
+  const isLockable = attributes.includes('"retention"') || attributes.includes('"legalHold"');
+  if (!isLockable) return null;
+  const lock = JSON.parse(attributes) as Lock;
+  return mayEnd(lock, lockMomentOf(asked, moment)) ? null : refused('AccessDenied');
+}
+
+export function lockMomentOf(
+  { bypassGovernance = false }: { bypassGovernance?: boolean | undefined },
+  { timeMs }: Moment,
+): LockMoment {
+  return { timeMs, bypassGovernance };
+}
+
+/** Says nothing of a bucket that never had versioning, as S3. */
+export function namedIn({ versioning }: OpenBucket, named: NamedVersion): { named?: NamedVersion } {
+  return versioning === 'Unversioned' ? {} : { named };
+}
