@@ -1,0 +1,74 @@
+// Which changes are answered for only when the journal of their store has them.
+import { describe, expect, it } from 'vitest';
+import type { Change } from '#bursar/ledger/commit.js';
+import type { Journal } from '#bursar/ledger/journal/journal.js';
+import { Journals } from '#bursar/ledger/journal/journals.js';
+
+const anyConditions = { ifMatch: null, ifNoneMatch: null };
+const put = {
+  ...{ kind: 'putObject', bucketId: 1, key: 'k', conditions: anyConditions },
+  ...{ extentIds: [Buffer.alloc(16)], inline: null },
+} as unknown as Change;
+const part = { kind: 'putPart' } as unknown as Change;
+const amended = { kind: 'amendVersion', bucketId: 1, key: 'k', amendment: { tags: null } } as const;
+const versioned = { kind: 'setVersioning', bucketId: 1, versioning: 'Enabled' } as const;
+const setting = { kind: 'putBucketSetting', bucketId: 1, name: 'cors', document: null } as const;
+const policy = { kind: 'putBucketPolicy', bucketId: 1, policy: null } as const;
+const made = { versionId: '0'.repeat(32), isMarker: false };
+
+function open() {
+  const calls: string[] = [];
+  const journal = {
+    admit: ({ mustBeSafe }: { mustBeSafe: boolean }) => calls.push(`admit ${mustBeSafe}`),
+    note: (seq: number) => calls.push(`note ${seq}`),
+    flushed: async (seq: number) => void calls.push(`flushed ${seq}`),
+  };
+  return { calls, journals: new Journals(new Map([[2, journal as unknown as Journal]])) };
+}
+
+describe('a change in an S3 store', () => {
+  it('is answered for at once, where its extents tell of it', () => {
+    const { calls, journals } = open();
+    journals.admit(2, put, 'Unversioned');
+    expect(journals.confirm(2, put, { ok: true, index: 7, timeMs: 1 })).toBeNull();
+    expect(calls).toEqual(['admit false', 'note 7']);
+  });
+
+  it.each(['Enabled', 'Suspended'] as const)(
+    'waits where it makes a version: %s',
+    async (state) => {
+      const { calls, journals } = open();
+      journals.admit(2, put, state);
+      await journals.confirm(2, put, { ok: true, index: 7, timeMs: 1, version: made });
+      expect(calls).toEqual(['admit true', 'flushed 7']);
+    },
+  );
+
+  it('waits where versioning was enabled after it had been admitted', async () => {
+    const { calls, journals } = open();
+    journals.admit(2, put, 'Unversioned');
+    await journals.confirm(2, put, { ok: true, index: 7, timeMs: 1, version: made });
+    expect(calls).toEqual(['admit false', 'flushed 7']);
+  });
+
+  it.each([amended, versioned, setting, policy])('waits: $kind', async (change) => {
+    const { calls, journals } = open();
+    journals.admit(2, change, 'Unversioned');
+    await journals.confirm(2, change, { ok: true, index: 7, timeMs: 1 });
+    expect(calls).toEqual(['admit true', 'flushed 7']);
+  });
+
+  it('is not told of, where it is a part of an upload', () => {
+    const { calls, journals } = open();
+    journals.admit(2, part, 'Enabled');
+    expect(journals.confirm(2, part, { ok: true, index: 7, timeMs: 1 })).toBeNull();
+    expect(calls).toEqual(['admit false']);
+  });
+
+  it('in a store without a journal waits for nothing', () => {
+    const { calls, journals } = open();
+    journals.admit(1, versioned, 'Unversioned');
+    expect(journals.confirm(1, versioned, { ok: true, index: 7, timeMs: 1 })).toBeNull();
+    expect(calls).toEqual([]);
+  });
+});
