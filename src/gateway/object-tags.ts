@@ -14,18 +14,34 @@ export function tagsOf(version: Pick<Version, 'attributes'> | undefined): Tags {
   return (JSON.parse(version.attributes) as Attributes).tags ?? noTags;
 }
 
-/** The tags of `x-amz-tagging`, written as a URL's query. Throws `Refusal` InvalidTag or BadRequest. */
+/**
+ * The tags of `x-amz-tagging`, written as a URL's query. Throws `Refusal` InvalidTag, BadRequest, or
+ * InvalidArgument for what cannot be decoded and for a tag that is there twice.
+ */
 export function readTags(request: S3Request): Tags {
-  const text = header(request, 'x-amz-tagging');
+  const text = header(request, tagging);
   if (text === undefined || text === '') return noTags;
-  return checkTags(text.split('&').map(readTag));
+  const tags = text.split('&').map((one) => readTag(one, text));
+  checkCount(tags, tagsMax);
+  if (repeats(tags)) throw badHeader(text);
+  return tags;
+}
+
+const tagging = 'x-amz-tagging';
+
+function badHeader(text: string): Refusal {
+  const message = `The header '${tagging}' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.`;
+  return invalidArgument(tagging, text, message);
 }
 
 /** The tags of a `Tagging` document. Throws `Refusal` MalformedXML, InvalidTag or BadRequest. */
 export function parseTagging(body: Buffer, max = tagsMax): Tags {
   const set = childOf(parseXml(body, 'Tagging'), 'TagSet');
   if (!set) throw new Refusal('MalformedXML');
-  return checkTags(set.children.map(parseTag), max);
+  const tags = set.children.map(parseTag);
+  checkCount(tags, max);
+  if (repeats(tags)) throw invalidTag('Cannot provide multiple Tags with the same key');
+  return tags;
 }
 
 function parseTag(node: XmlNode): readonly [string, string] {
@@ -37,15 +53,15 @@ function parseTag(node: XmlNode): readonly [string, string] {
   return checkTag(name, value);
 }
 
-function checkTags(tags: Tags, max = tagsMax): Tags {
-  if (tags.length > max) {
-    const message = `${max === tagsMax ? 'Object' : 'Bucket'} tags cannot be greater than ${max}`;
-    throw new Refusal('BadRequest', { message });
-  }
-  if (new Set(tags.map(([name]) => name)).size < tags.length) {
-    throw invalidTag('Cannot provide multiple Tags with the same key');
-  }
-  return tags;
+/** Throws `Refusal` BadRequest. */
+function checkCount(tags: Tags, max: number): void {
+  if (tags.length <= max) return;
+  const message = `${max === tagsMax ? 'Object' : 'Bucket'} tags cannot be greater than ${max}`;
+  throw new Refusal('BadRequest', { message });
+}
+
+function repeats(tags: Tags): boolean {
+  return new Set(tags.map(([name]) => name)).size < tags.length;
 }
 
 /** Does a copy bring tags of its own, instead of the source's? Throws `Refusal` InvalidArgument. */
@@ -59,11 +75,15 @@ export function replacesTags(request: S3Request): boolean {
 // Letters, spaces and digits of all scripts, and what AWS names besides them.
 const tagForm = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
 
-function readTag(text: string): readonly [string, string] {
+/** One tag of a header. Throws `Refusal` InvalidTag or InvalidArgument. */
+function readTag(text: string, headerText: string): readonly [string, string] {
   const equals = text.indexOf('=');
-  const name = decode(equals < 0 ? text : text.slice(0, equals));
-  const value = equals < 0 ? '' : decode(text.slice(equals + 1));
-  return checkTag(name, value);
+  const [name, value] = equals < 0 ? [text, ''] : [text.slice(0, equals), text.slice(equals + 1)];
+  try {
+    return checkTag(decode(name), decode(value));
+  } catch (error) {
+    throw error instanceof URIError ? badHeader(headerText) : error;
+  }
 }
 
 /** Throws `Refusal` InvalidTag. */
@@ -79,11 +99,7 @@ function checkTag(name: string, value: string): readonly [string, string] {
 }
 
 function decode(text: string): string {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
-  } catch {
-    throw invalidTag('The tags are not encoded as the query of a URL');
-  }
+  return decodeURIComponent(text.replaceAll('+', ' '));
 }
 
 function invalidTag(message: string): Refusal {

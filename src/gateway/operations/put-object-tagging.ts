@@ -3,9 +3,10 @@
 import { recordedChange } from '../../audit/recorded-change.ts';
 import type { S3Action } from '../../authz/grants/actions.ts';
 import type { Tags } from '../../catalog/versions.ts';
+import { Refusal } from '../../core/errors.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
+import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
-import { receiveDocument } from '../demanded-digest.ts';
 import { parseTagging } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
@@ -25,7 +26,10 @@ export const putObjectTagging: Operation = {
 };
 
 async function admit(context: Context): Promise<void> {
-  context.bring(parseTagging(await receiveDocument(context, bodyBytesMax)), null);
+  // As on S3, nobody has to send a digest of these.
+  const body = await receiveSmall(context, bodyBytesMax);
+  if (body.length === 0) throw new Refusal('MissingRequestBodyError');
+  context.bring(parseTagging(body), null);
   await context.authorizeKey(context.action as S3Action);
 }
 

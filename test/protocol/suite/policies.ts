@@ -175,13 +175,13 @@ export function describePolicies(targetOf: () => Target): void {
     it.each([
       ['ten of the longest', `${many(9)}&${'k'.repeat(128)}=${'v'.repeat(256)}`, undefined],
       ['eleven', many(11), 'BadRequest'],
-      ['a name twice', 'a=1&a=2', 'InvalidTag'],
+      ['a name twice', 'a=1&a=2', 'InvalidArgument'],
       ['no name', '=1', 'InvalidTag'],
       ['a name of 129 characters', `${'k'.repeat(129)}=`, 'InvalidTag'],
       ['a value of 257 characters', `k=${'v'.repeat(257)}`, 'InvalidTag'],
       ['a character that tags cannot have', 'k=%3C', 'InvalidTag'],
       ["a name of AWS's own", 'aws:x=1', 'InvalidTag'],
-      ['what is no encoding', 'k=%ff', 'InvalidTag'],
+      ['what is no encoding', 'k=%ff', 'InvalidArgument'],
     ])('%s: %s gives %s', async (_title, text, code) => {
       const headers = { 'x-amz-tagging': text };
       const asked = { method: 'PUT', path: `/${Bucket}/limits`, headers, body: 'x' };
