@@ -1,9 +1,9 @@
 // Who sent this request: the verification of Signatures V4 and V4A in headers and in presigned
-// URLs, and of forms with a policy that Signature V4 signs. Invariant: an identity is returned only when the key's secret, or the private half of its
-// public key, signed the method, the path, the whole query, `host`, every x-amz-* and x-bursar-*
-// header, and the word or digest that stands for the body; of a form, its policy, by which each field
-// is still to be judged (post-policy.ts). Such a header outside the signature could make the signer
-// copy or publish what they never meant to.
+// URLs, and of forms whose policy Signature V4 signs. Invariant: an identity is returned only when
+// the key's secret, or the private half of its public key, signed the method, the path, the whole
+// query, `host`, every x-amz-* and x-bursar-* header, and the word or digest that stands for the
+// body; of a form, its policy, by which each field is still to be judged (post-policy.ts). Such a
+// header outside the signature could make the signer copy or publish what they never meant to.
 // Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
 // reference; "AWS Signature Version 4A" of the IAM user guide.
 import { Buffer } from 'node:buffer';

@@ -1,9 +1,10 @@
-// What a request says about its signer, read from its Authorization header, its query or the fields of
-// its form, and not yet believed: authenticate.ts checks it. Invariant: a request carries one claim, none, or is refused;
-// where a part is missing, repeated or of the wrong form there is no claim to misread.
+// What a request says about its signer, read from its Authorization header, its query or the fields
+// of its form, and not yet believed: authenticate.ts checks it. Invariant: a request carries one
+// claim, none, or is refused; where a part is missing, repeated or of the wrong form there is no
+// claim to misread.
 // Specification: "Authenticating Requests: Using the Authorization Header" and "… Using Query
-// Parameters" of the Amazon S3 API reference, "POST Object" there; of SigV4A, "AWS Signature Version 4A" of the IAM user
-// guide.
+// Parameters" of the Amazon S3 API reference, "POST Object" there; of SigV4A, "AWS Signature
+// Version 4A" of the IAM user guide.
 
 import type { QueryPairs } from '../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';

@@ -43,8 +43,9 @@ export function declaredBodyBytes(request: S3Request, bodyBytesMax: number): num
 }
 
 /**
- * What of the body comes in on the wire, with the frames of aws-chunked and the fields of a form, as far
- * as the headers tell; of a body that nobody reads, nothing. Throws `Refusal` InvalidArgument.
+ * What of the body comes in on the wire, with the frames of aws-chunked and the fields of a form,
+ * as far as the headers tell; of a body that nobody reads, nothing. Throws `Refusal`
+ * InvalidArgument.
  */
 export function declaredWireBytes({ raw }: S3Request, bodyBytesMax: number): number {
   const length = raw.headers['content-length'];

@@ -54,9 +54,7 @@ function checkMethod(text: string): string {
 
 function checkExposed(text: string): string {
   if (!text.includes('*')) return text;
-  throw invalid(
-    `ExposeHeader "${text}" contains wildcard. We currently do not support wildcard for ExposeHeader.`,
-  );
+  throw invalid(`ExposeHeader "${text}" contains wildcard, which is not supported.`);
 }
 
 function parseMaxAge(text: string | undefined): Pick<CorsRule, 'maxAgeSeconds'> {

@@ -1,5 +1,5 @@
-// Which pages of other origins a browser lets ask for what in a bucket, and read of the answers. Pure.
-// Invariant: the first rule that fits decides alone; what no rule allows, no header allows.
+// Which pages of other origins a browser lets ask for what in a bucket, and read of the answers.
+// Pure. Invariant: the first rule that fits decides alone; what no rule allows, no header allows.
 // Specification: "Elements of a CORS configuration" of the Amazon S3 user guide, and the Fetch
 // standard, section "CORS protocol".
 

@@ -1,6 +1,7 @@
-// Requests of pages of other origins: their preflights, and what all answers to them tell the browser.
-// Invariants: who sends no Origin costs nothing; a preflight proves nothing, so it is told nothing of a
-// bucket but by the bucket's own rules, and one that is not there is as one without rules.
+// Requests of pages of other origins: their preflights, and what all answers to them tell the
+// browser. Invariants: who sends no Origin costs nothing; a preflight proves nothing, so it is told
+// nothing of a bucket but by the bucket's own rules, and one that is not there is as one without
+// rules.
 // Specification: the Fetch standard, section "CORS protocol"; "Using cross-origin resource sharing
 // (CORS)" of the Amazon S3 user guide.
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -31,8 +32,8 @@ const requestedHeadersMax = 100;
 type Known = Pick<Rooms, 'buckets' | 'mounts' | 'cors' | 'domains'>;
 
 /**
- * Has all answers to a request tell what the bucket's rules say of its origin. `tenant`: of who asks;
- * null: nobody is known.
+ * Has all answers to a request tell what the bucket's rules say of its origin. `tenant`: of who
+ * asks; null: nobody is known.
  */
 export async function tellOrigin(
   rooms: Known,
@@ -117,8 +118,8 @@ export class Preflights {
     throw forbidden(
       request,
       ask,
-      'This CORS request is not allowed. This is usually because the evaluation of Origin, request ' +
-        'method / Access-Control-Request-Method or Access-Control-Request-Headers are not ' +
+      'This CORS request is not allowed. This is usually because the evaluation of Origin, ' +
+        'request method / Access-Control-Request-Method or Access-Control-Request-Headers are not ' +
         "whitelisted by the resource's CORS spec.",
     );
   }

@@ -66,7 +66,7 @@ export class FormReader {
         return { fields: this.#fields, filename: baseName(filename), rest: this.#held, formBytes };
       }
       if (this.#fields.has(name)) {
-        throw invalidArgument(name, '', `The form has the field ${JSON.stringify(name)} twice.`);
+        throw invalidArgument(name.slice(0, 80), '', 'The form has this field twice.');
       }
       this.#name = name;
     }

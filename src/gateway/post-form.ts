@@ -1,8 +1,9 @@
-// HTML forms that upload a file: another way in for a PutObject. What a PUT says in headers, a form says
-// in fields before its file; who signed its policy is who asks.
-// Invariants: of the request's own headers none has a meaning for the object, because no policy covers
-// them; and the file is neither shorter nor longer than the policy lets it be.
-// Specification: "POST Object" and "Browser-Based Uploads Using POST" of the Amazon S3 API reference.
+// HTML forms that upload a file: another way in for a PutObject. What a PUT says in headers, a form
+// says in fields before its file; who signed its policy is who asks.
+// Invariants: of the request's own headers none has a meaning for the object, because no policy
+// covers them; and the file is neither shorter nor longer than the policy lets it be.
+// Specification: "POST Object" and "Browser-Based Uploads Using POST" of the Amazon S3 API
+// reference.
 import { Buffer } from 'node:buffer';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';

@@ -1,5 +1,5 @@
-// How S3 clients come in: a request that is signed in its headers or its query, or bears a token; a form
-// of which a policy is signed; or one without credentials.
+// How S3 clients come in: a request that is signed in its headers or its query, or bears a token; a
+// form of which a policy is signed; or one without credentials.
 import type { ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
 import { unsignedPayloadOf } from '../authz/bearer.ts';

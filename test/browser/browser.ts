@@ -1,5 +1,5 @@
-// A page in a real browser: a server of its own origin serves it, a headless Chromium visits it, and what
-// its script returns is what the test gets.
+// A page in a real browser: a server of its own origin serves it, a headless Chromium visits it,
+// and what its script returns is what the test gets.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -13,8 +13,8 @@ export interface Page {
   /** Targets of the requests that the browser made to the page's own server. */
   visited: string[];
   /**
-   * Has the browser run `script`, the body of an asynchronous function in which `given` is what the test
-   * gave. Resolves with what it returns; throws when the browser ends before.
+   * Has the browser run `script`, the body of an asynchronous function in which `given` is what the
+   * test gave. Resolves with what it returns; throws when the browser ends before.
    */
   // biome-ignore lint/suspicious/noExplicitAny: it is whatever the script says.
   run(script: string, given: object): Promise<any>;

@@ -1,5 +1,5 @@
-// Pages in a real browser, from another origin than the gateway's: what a bucket's CORS rules let them do,
-// and what forms do without any. The pages' scripts are as small as an application's would be.
+// Pages in a real browser, from another origin than the gateway's: what a bucket's CORS rules let
+// them do, and what forms do without any. The scripts are as small as an application's would be.
 import {
   CreateBucketCommand,
   GetObjectCommand,

@@ -1,5 +1,5 @@
-// CORS at random: documents are read as they were written or refused, and what rules allow is what a
-// plain reading of them allows.
+// CORS at random: documents are read as they were written or refused, and what rules allow is what
+// a plain reading of them allows.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { type CorsRule, corsHeaders, findCorsRule } from '#bursar/gateway/cors.js';

@@ -1,5 +1,5 @@
-// Forms at random: however a body comes in, it is read in one way only; what is damaged is refused, and
-// only by a Refusal; and no form passes a policy that does not name each of its fields.
+// Forms at random: however a body comes in, it is read in one way only; what is damaged is refused,
+// and only by a Refusal; and no form passes a policy that does not name each of its fields.
 import { describe, expect, it } from 'vitest';
 import { checkPostPolicy, parsePostPolicy } from '#bursar/authz/post-policy.js';
 import { Refusal } from '#bursar/core/errors.js';

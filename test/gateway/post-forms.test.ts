@@ -1,5 +1,5 @@
-// Forms and what narrows their signers: temporary keys made of tokens, and budgets. A form gives nobody
-// more than the requests that it stands for.
+// Forms and what narrows their signers: temporary keys made of tokens, and budgets. A form gives
+// nobody more than the requests that it stands for.
 import {
   CreateBucketCommand,
   HeadObjectCommand,

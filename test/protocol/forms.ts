@@ -1,7 +1,17 @@
 // HTML forms as browsers send them, with a policy that is signed as AWS documents it, by no code of
 // Bursar's own.
 import { createHmac } from 'node:crypto';
-import { type Answer, exchange, type Keys, region, type Target } from './target.ts';
+import { GetObjectCommand, ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
+import { expect } from 'vitest';
+import {
+  type Answer,
+  clientOf,
+  exchange,
+  type Keys,
+  newBucket,
+  region,
+  type Target,
+} from './target.ts';
 
 export type Fields = readonly (readonly [string, string])[];
 export type Condition = Record<string, unknown> | readonly unknown[];
@@ -84,4 +94,54 @@ export function signPolicy(
   for (const part of scope) key = createHmac('sha256', key).update(part).digest();
   const signature = createHmac('sha256', key).update(policy).digest('hex');
   return [...credentials, ['policy', policy], ['x-amz-signature', signature]];
+}
+
+export interface Upload {
+  fields: Fields;
+  conditions: readonly Condition[];
+  content?: Buffer | string;
+  filename?: string;
+}
+
+/** A bucket of its own for forms, and what their tests ask of it. */
+export class FormBucket {
+  readonly target: Target;
+  readonly client: S3Client;
+  readonly name: string;
+
+  private constructor(target: Target, client: S3Client, name: string) {
+    this.target = target;
+    this.client = client;
+    this.name = name;
+  }
+
+  static async make(target: Target): Promise<FormBucket> {
+    const client = clientOf(target);
+    return new FormBucket(target, client, await newBucket(client));
+  }
+
+  async keys(): Promise<(string | undefined)[]> {
+    const asked = new ListObjectsV2Command({ Bucket: this.name });
+    const { Contents = [] } = await this.client.send(asked);
+    return Contents.map(({ Key }) => Key);
+  }
+
+  async read(Key: string): Promise<Buffer> {
+    const { Body } = await this.client.send(new GetObjectCommand({ Bucket: this.name, Key }));
+    return Buffer.from((await Body?.transformToByteArray()) ?? []);
+  }
+
+  /** A form to the bucket whose policy allows keys in `forms/`, and more. */
+  upload({ fields, conditions, content = 'content', filename = 'a.txt' }: Upload): Promise<Answer> {
+    const allowed = [{ bucket: this.name }, ['starts-with', '$key', 'forms/'], ...conditions];
+    const signed = signPolicy(this.target.keys, allowed);
+    const body = formBody([...fields, ...signed], { content, filename });
+    return postForm(this.target, this.name, body);
+  }
+
+  /** Refused, and nothing is there under `forms/refused`. */
+  async expectNothing(answer: Answer, status: number, code: string): Promise<void> {
+    expect([answer.status, answer.code]).toEqual([status, code]);
+    expect(await this.keys()).not.toContain('forms/refused');
+  }
 }

@@ -17,6 +17,7 @@ import { describeObjectLock } from './suite/object-lock.ts';
 import { describeObjects } from './suite/objects.ts';
 import { describePolicies } from './suite/policies.ts';
 import { describePostForms } from './suite/post-forms.ts';
+import { describePostPolicies } from './suite/post-policies.ts';
 import { describePublicAccess } from './suite/public-access.ts';
 import { describeRanges } from './suite/ranges.ts';
 import { describeReceipts } from './suite/receipts.ts';
@@ -45,6 +46,7 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describeAccess(targetOf);
     describePolicies(targetOf);
     describePostForms(targetOf);
+    describePostPolicies(targetOf);
     describeCors(targetOf);
     describeLifecycle(targetOf);
     describePublicAccess(targetOf);
