@@ -12,6 +12,7 @@ import { defaultTenant } from '../authz/identity-changes.ts';
 import { checkPostPolicy, type FormFields, parsePostPolicy } from '../authz/post-policy.ts';
 import { RefusedUse } from '../authz/refused-use.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
+import { formBytesMax } from '../core/limits.ts';
 import { type BodyDecoder, ClientGone } from './body.ts';
 import { boundaryOf, FormFileDecoder, FormReader, formEndBytes } from './multipart-form.ts';
 import { parseTagging } from './object-tags.ts';
@@ -165,13 +166,22 @@ function readFields(
   });
 }
 
-/** `${filename}` stands for the file's name in any field. */
-function fillIn(fields: FormFields, filename: string): FormFields {
-  return new Map(Array.from(fields, ([name, value]) => [name, replaceVariable(value, filename)]));
-}
+const variable = /\$\{filename\}/g;
 
-function replaceVariable(value: string, filename: string): string {
-  return value.includes('${') ? value.replace(/\$\{filename\}/g, () => filename) : value;
+/**
+ * `${filename}` stands for the file's name in any field. Throws `Refusal`
+ * MaxPostPreDataLengthExceededError where that makes far more of the fields than was sent.
+ */
+function fillIn(fields: FormFields, filename: string): FormFields {
+  const filled = new Map<string, string>();
+  let length = 0;
+  for (const [name, value] of fields) {
+    const count = value.includes('${') ? (value.match(variable)?.length ?? 0) : 0;
+    length += value.length + count * filename.length;
+    if (length > 2 * formBytesMax) throw new Refusal('MaxPostPreDataLengthExceededError');
+    filled.set(name, count > 0 ? value.replace(variable, () => filename) : value);
+  }
+  return filled;
 }
 
 async function identify(

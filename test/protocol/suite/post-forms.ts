@@ -195,6 +195,17 @@ export function describePostForms(targetOf: () => Target): void {
       await expectNothing(await post(whole, authorized), 400, 'InvalidArgument');
     });
 
+    it('do not become large by the name of their file', async () => {
+      const signed = signPolicy(target.keys, [{ bucket: Bucket }, ['starts-with', '$key', '']]);
+      const many: Fields = [
+        ['key', 'forms/refused'],
+        ['x-ignore-a', filenameVariable.repeat(700)],
+      ];
+      const file = { content: 'x', filename: 'f'.repeat(8000) };
+      const answer = await postForm(target, Bucket, formBody([...many, ...signed], file));
+      await expectNothing(answer, 400, 'MaxPostPreDataLengthExceededError');
+    });
+
     it('say nothing by the headers of their request', async () => {
       const signed = signPolicy(target.keys, [{ bucket: Bucket }, { key: 'forms/headers' }]);
       const body = formBody([['key', 'forms/headers'], ...signed], { content: 'x' });
