@@ -91,6 +91,7 @@ export async function findDueRule(
   return bucket.versioning === 'Enabled' || isUnlocked(row, timeMs) ? due.ruleId : null;
 }
 
+/** Of the rules whose time has come, the one that keeps the fewest newer versions decides for all. */
 async function findNoncurrentRule(
   read: Reader,
   { rules, timeMs, dayMs, bucket }: LifecycleTerms,
@@ -98,12 +99,12 @@ async function findNoncurrentRule(
   version: LifecycleVersion,
 ): Promise<string | null> {
   const all = rules.noncurrentExpirationsOf(version, row.supersededMs ?? 0, dayMs);
-  for (const { ruleId, dueMs, newerVersions } of all) {
-    if (dueMs > timeMs || !isUnlocked(row, timeMs)) continue;
-    const isOverMany = newerVersions === 0 || (await hasNewer(read, bucket.id, row, newerVersions));
-    if (isOverMany) return ruleId;
-  }
-  return null;
+  const [first, ...others] = all.filter(({ dueMs }) => dueMs <= timeMs);
+  if (!first || !isUnlocked(row, timeMs)) return null;
+  const least = others.reduce((a, b) => (b.newerVersions < a.newerVersions ? b : a), first);
+  const { ruleId, newerVersions } = least;
+  if (newerVersions === 0) return ruleId;
+  return (await hasNewer(read, bucket.id, row, newerVersions)) ? ruleId : null;
 }
 
 function isUnlocked({ attributes }: WalkedVersion, timeMs: number): boolean {

@@ -141,12 +141,17 @@ export function versionOf(row: {
   attributes: string;
   isMarker: number;
 }): LifecycleVersion {
+  // Parsed once: each of a thousand rules may ask, and the parts of an object make it long.
+  let tags: Tags | undefined;
   return {
     key: row.key,
     sizeBytes: row.sizeBytes,
     createdMs: row.createdMs,
     isMarker: row.isMarker === 1,
-    tags: () => (JSON.parse(row.attributes) as Attributes).tags ?? [],
+    tags: () => {
+      tags ??= (JSON.parse(row.attributes) as Attributes).tags ?? [];
+      return tags;
+    },
   };
 }
 

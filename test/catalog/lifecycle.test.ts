@@ -6,7 +6,9 @@ import {
   Lifecycle,
   type LifecycleRule,
   type LifecycleVersion,
+  versionOf as rowAsVersion,
 } from '#bursar/catalog/lifecycle.js';
+import { findDueRule } from '#bursar/catalog/lifecycle-due.js';
 
 const dayMs = calendarDayMs;
 const at = (text: string): number => Date.parse(text);
@@ -167,5 +169,47 @@ describe('the prefixes that are walked through', () => {
     expect(covered('a', 'b', undefined)).toEqual(['']);
     expect(covered('ab', 'a-', 'a0')).toEqual(['a-', 'a0', 'ab']);
     expect(covered()).toEqual([]);
+  });
+});
+
+describe('a thousand rules', () => {
+  it('take the attributes of a version apart once, however many ask for tags', () => {
+    const tagged = (i: number) => ({ expiration: { days: 1 }, filter: { tags: [['a', `${i}`]] } });
+    const rules = rulesOf(...(Array.from({ length: 1000 }, (_, i) => tagged(i)) as object[]));
+    let reads = 0;
+    const row = {
+      ...{ key: 'k', sizeBytes: 1, createdMs, isMarker: 0 },
+      get attributes() {
+        reads += 1;
+        return JSON.stringify({ headers: {}, metadata: {}, tags: [['a', '999']] });
+      },
+    };
+    expect(dueOf(rules, rowAsVersion(row))?.ruleId).toBe('r999');
+    expect(reads).toBe(1);
+  });
+
+  it('count the newer versions of a noncurrent one once, by the rule that keeps fewest', async () => {
+    const many = Array.from({ length: 1000 }, (_, i) => ({
+      noncurrent: { days: 1, newerVersions: i === 700 ? 3 : 50 },
+    }));
+    const terms = {
+      ...{ bucket: { id: 1, versioning: 'Enabled' as const }, rules: rulesOf(...many) },
+      ...{ timeMs: at('2027-01-01T00:00:00Z'), dayMs },
+    };
+    const row = {
+      ...{ key: 'k', seq: 7, sizeBytes: 1, createdMs, supersededMs: createdMs, isMarker: 0 },
+      attributes: JSON.stringify({ headers: {}, metadata: {} }),
+    };
+    const asked: unknown[] = [];
+    const readerOf = (newer: number) => ({
+      get: async <T>(_sql: string, ...given: unknown[]) => {
+        asked.push(given.at(-1));
+        return (newer > (given.at(-1) as number) ? {} : undefined) as T | undefined;
+      },
+      all: async () => [],
+    });
+    expect(await findDueRule(readerOf(3), terms, row)).toBe('r700');
+    expect(await findDueRule(readerOf(2), terms, row)).toBeNull();
+    expect(asked).toEqual([2, 2]);
   });
 });
