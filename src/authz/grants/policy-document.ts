@@ -57,12 +57,13 @@ export function readPolicy(text: Uint8Array, form: PolicyForm): readonly Rule[] 
 function readStatement(value: unknown, place: number, form: PolicyForm): Rule {
   if (!isObject(value)) throw new RuleFault('Could not parse the policy: a statement is no object');
   refuseOthers(value, [...commonFields, ...form.fields]);
-  const { Sid: sid = String(place + 1), Condition: condition = {} } = value;
+  const { Sid: sid = '', Condition: condition = {} } = value;
   if (typeof sid !== 'string') throw new RuleFault('Invalid Sid');
   const effect = readEffect(value);
   return {
     source: form.source,
-    name: sid,
+    // Terraform and minio-py give all statements an empty one.
+    name: sid === '' ? String(place + 1) : sid,
     effect,
     ...form.readStatement(value, effect),
     conditions: parseConditions(condition),

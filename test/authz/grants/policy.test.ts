@@ -126,6 +126,12 @@ describe('a policy', () => {
   });
 });
 
+it('a policy may give every statement an empty Sid', () => {
+  const document = { Statement: [statement({ Sid: '' }), statement({ Sid: '' })] };
+  const rules = parsePolicy(Buffer.from(JSON.stringify(document)), { tenant: 'cms', name: 'raw' });
+  expect(rules.map(({ name }) => name)).toEqual(['1', '2']);
+});
+
 describe('refused is', () => {
   it.each<[string, object, RegExp]>([
     ['Allow with NotPrincipal', { Principal: undefined, NotPrincipal: '*' }, /NotPrincipal/],
