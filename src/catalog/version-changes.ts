@@ -22,6 +22,7 @@ import {
   refuseEnd,
 } from './version-places.ts';
 import {
+  endReplaced,
   endVersion,
   insertVersion,
   keepAsNoncurrent,
@@ -171,7 +172,7 @@ async function addVersion(
   moment: Moment,
 ): Promise<Outcome<null>> {
   if (keeps) await keepAsNoncurrent(tx, bucket, keeps, moment);
-  if (ends) await endVersion(tx, ends, moment.seq);
+  if (ends) await (keeps ? endVersion : endReplaced)(tx, ends, moment.seq);
   const versionId = bucket.versioning === 'Enabled' ? newVersionId() : null;
   const version = { key, versionId, isMarker, createdMs: moment.timeMs, object };
   const added = await insertVersion(tx, bucket, version, moment);

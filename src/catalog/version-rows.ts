@@ -37,7 +37,10 @@ export interface NewVersion {
   object: ObjectDraft;
 }
 
-/** Adds a current version, and its row's MAC; gives what is billed. There must be none of the key. */
+/**
+ * Adds a current version, and its row's MAC; gives what is billed. It replaces the row of the one
+ * before, which was kept or ended.
+ */
 export async function insertVersion(
   tx: Tx,
   bucket: BucketName,
@@ -48,7 +51,7 @@ export async function insertVersion(
   const bytes = isMarker ? 0 : terms.billedBytes(object.class, object.sizeBytes);
   const place = { ...{ key, seq, createdMs, versionId, isMarker }, ...notSuperseded };
   await tx.run(
-    'INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    'INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
     bucket.id,
     key,
     seq,
@@ -72,7 +75,7 @@ export async function insertVersion(
 
 const notSuperseded = { supersededSeq: null, supersededMs: null };
 
-/** Keeps the current version as a noncurrent one, from this moment on. */
+/** Keeps the current version as a noncurrent one, from this moment on: another is to replace it. */
 export async function keepAsNoncurrent(
   tx: Tx,
   bucket: BucketName,
@@ -88,7 +91,6 @@ export async function keepAsNoncurrent(
     ...[epoch, manifestMac, rowMac, seq, timeMs],
     ...[version.bucketId, version.key],
   );
-  await removeRow(tx, version);
 }
 
 /** Makes a noncurrent version the current one. There must be none of the key. */
@@ -114,6 +116,12 @@ function sealMoved(keyring: Keyring, bucket: BucketName, version: FoundVersion) 
 
 /** Ends a version for good, by the record `bySeq`. */
 export async function endVersion(tx: Tx, version: FoundVersion, bySeq: number): Promise<void> {
+  await endReplaced(tx, version, bySeq);
+  await removeRow(tx, version);
+}
+
+/** The same of the current one, where another is to replace it. */
+export async function endReplaced(tx: Tx, version: FoundVersion, bySeq: number): Promise<void> {
   const { bucketId, key, seq } = version;
   // What a damaged row names may be the extents of other objects: they are not let go of.
   if (!version.isDamaged && !version.isMarker) {
@@ -128,7 +136,6 @@ export async function endVersion(tx: Tx, version: FoundVersion, bySeq: number): 
       seq,
     );
   }
-  await removeRow(tx, version);
   // It is there already when somebody has put an old row back.
   await tx.run('INSERT OR IGNORE INTO superseded VALUES (?, ?)', seq, bySeq);
 }
