@@ -198,29 +198,29 @@ const purgedManifestBytesMax = 36 * 1024;
 
 /**
  * Removes up to `max` versions that ended, and lets go of their bytes; fewer where they are of very
- * many runs. Gives how many there were.
+ * many runs. Gives how many it removed: 0 when there are no more.
  */
 export async function purgeEnded(
   tx: Tx,
   max: number,
   { keyring, timeMs }: Pick<Moment, 'keyring' | 'timeMs'>,
 ): Promise<number> {
-  const rows = await tx.all<EndedVersion>(
-    `SELECT ${endedColumns}, bucket_id AS bucketId, manifest,
-         (SELECT tenant FROM buckets WHERE id = bucket_id) AS tenant,
-         (SELECT name FROM buckets WHERE id = bucket_id) AS bucketName
-       FROM ended_versions AS v ORDER BY seq LIMIT ?`,
-    max,
-  );
-  let manifestBytes = 0;
-  for (const row of rows) {
-    if (manifestBytes > purgedManifestBytesMax) break;
-    manifestBytes += row.manifest.length;
+  let purged = 0;
+  // One at a time, since a manifest may have megabytes.
+  for (let bytes = 0; purged < max && bytes <= purgedManifestBytesMax; purged++) {
+    const row = await tx.get<EndedVersion>(oldestEndedSql);
+    if (!row) break;
+    bytes += row.manifest.length;
     await tx.run('DELETE FROM ended_versions WHERE seq = ?', row.seq);
     if (mayLetGo(keyring, row)) await dropReferences(tx, row.manifest, timeMs);
   }
-  return rows.length;
+  return purged;
 }
+
+const oldestEndedSql = `SELECT ${endedColumns}, bucket_id AS bucketId, manifest,
+    (SELECT tenant FROM buckets WHERE id = bucket_id) AS tenant,
+    (SELECT name FROM buckets WHERE id = bucket_id) AS bucketName
+  FROM ended_versions AS v ORDER BY seq LIMIT 1`;
 
 /** With the names of its bucket, unless that is gone. */
 type EndedVersion = Version & { tenant: string | null; bucketName: string | null };

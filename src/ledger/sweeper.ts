@@ -76,8 +76,10 @@ export class Sweeper {
     const condemnedIntents = await this.#repeat(() =>
       ledger.keepHouse({ kind: 'condemnIntents', expiredBeforeMs: Date.now() - uploadMsMax, max }),
     );
-    const purgedVersions = await this.#repeat(() =>
-      ledger.keepHouse({ kind: 'purgeEnded', max }),
+    // Until there are none: of those that are large a batch has few.
+    const purgedVersions = await this.#repeat(
+      () => ledger.keepHouse({ kind: 'purgeEnded', max }),
+      1,
     );
     await this.#repeat(() =>
       ledger.keepHouse({
@@ -131,13 +133,13 @@ export class Sweeper {
     for (const removal of removals) if (removal.status === 'rejected') throw removal.reason;
   }
 
-  /** Runs `work` until it has less than a batch to do, or the cap is reached. */
-  async #repeat(work: () => Promise<number>): Promise<number> {
+  /** Runs `work` until it has less than a full batch to do, or the cap is reached. */
+  async #repeat(work: () => Promise<number>, fullBatch = rowsPerBatch): Promise<number> {
     let total = 0;
     for (let i = 0; i < batchesMax && !this.#stopped; i++) {
       const done = await work();
       total += done;
-      if (done < rowsPerBatch) break;
+      if (done < fullBatch) break;
     }
     return total;
   }

@@ -263,4 +263,22 @@ describe('a sweep', () => {
       removedExtents: 450,
     });
   });
+
+  it('of objects that are of very many extents removes all, too', async () => {
+    const run = { store: 1, algorithm: 1, epoch: 1, extentBytes: 1, offset: 0, length: 1 };
+    const runs = Array.from({ length: 1500 }, () => ({
+      ...run,
+      id: newExtentId(),
+      trailerBytes: 0,
+    }));
+    for (let made = 0; made < 4; made++) {
+      const { change } = putOf('k');
+      if (change.kind !== 'putObject') throw new Error('not a PUT');
+      const object = sealObject(keyring, { ...change.object, manifest: encodeManifest(runs) });
+      await fixture.ledger.commit(commitOf({ ...change, object }));
+    }
+    await fixture.ledger.commit(deleteOf('k'));
+    expect(await sweeper().sweep()).toMatchObject({ purgedVersions: 4 });
+    expect(await fixture.read.all('SELECT seq FROM ended_versions')).toEqual([]);
+  });
 });

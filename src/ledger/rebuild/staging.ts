@@ -66,11 +66,12 @@ CREATE TABLE uploads (             -- to which such extents belong
 ) WITHOUT ROWID;
 `;
 
-/** What is known of the null version of a key. */
-interface StagedVersion {
-  timeMs: number;
-  /** Null: there is none. */
-  version: VersionEntry | null;
+/** What is known of a key. */
+interface StagedKey {
+  /** Of its null version, which is null where there is none; undefined: nothing. */
+  ofNull: { timeMs: number; version: VersionEntry | null } | undefined;
+  /** When the last of those with an id was made, or ended; null: there were none. */
+  identifiedMs: number | null;
 }
 
 /** A bucket that is there, and what is set of it. */
@@ -144,14 +145,15 @@ export class Staging {
     });
   }
 
-  /** A null version known by the metadata of its extents takes the place of what is said of it. */
+  /** A version known by the metadata of its extents takes the place of what is said of that one. */
   placeTail(version: VersionEntry): Promise<void> {
-    const { bucketId, key, createdMs } = version;
+    const { bucketId, key, versionId, createdMs } = version;
     return this.#write(async (tx) => {
       await tx.run(
-        "INSERT OR REPLACE INTO versions VALUES (?, ?, '', 0, ?, ?, ?, 1)",
+        'INSERT OR REPLACE INTO versions VALUES (?, ?, ?, 0, ?, ?, ?, 1)',
         bucketId,
         key,
+        versionId ?? '',
         createdMs,
         JSON.stringify(version),
         createdMs,
@@ -163,16 +165,21 @@ export class Staging {
     return this.#db.tx.get('SELECT store, size AS sizeBytes FROM extents WHERE id = ?', id);
   }
 
-  async findNull(bucketId: number, key: string): Promise<StagedVersion | undefined> {
+  async findKey(bucketId: number, key: string): Promise<StagedKey> {
+    const at = 'WHERE bucket_id = ? AND key = ?';
     const row = await this.#db.tx.get<{ timeMs: number; entry: string | null }>(
-      `SELECT time_ms AS timeMs, entry FROM versions
-         WHERE bucket_id = ? AND key = ? AND version_id = ''`,
+      `SELECT time_ms AS timeMs, entry FROM versions ${at} AND version_id = ''`,
       bucketId,
       key,
     );
-    return (
-      row && { timeMs: row.timeMs, version: row.entry === null ? null : JSON.parse(row.entry) }
+    const others = await this.#db.tx.get<{ timeMs: number | null }>(
+      `SELECT max(time_ms) AS timeMs FROM versions ${at} AND version_id > ''`,
+      bucketId,
+      key,
     );
+    const version = row?.entry ? (JSON.parse(row.entry) as VersionEntry) : null;
+    const ofNull = row && { timeMs: row.timeMs, version };
+    return { ofNull, identifiedMs: others?.timeMs ?? null };
   }
 
   /** Buckets that are there, in order of id. */

@@ -1,9 +1,9 @@
 // The tail: plain writes that were acknowledged before the journal had them. What their extents
 // say of themselves is enough to restore them (tiering/extent-metadata.ts). Invariant: a write is
 // restored only when all its extents are there and say the same, when the bucket that it names is
-// still there, and when nothing newer is known of the key's null version, which is not locked; none
-// that waited for the journal, since it may have been refused, or made a version of another id.
-import type { Attributes } from '../../catalog/versions.ts';
+// still there, and when nothing newer is known of the key; none that waited for the journal, since it
+// may have been refused. In a bucket that keeps versions it takes the place of none: it may have been
+// committed when the bucket did so already.
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -56,7 +56,13 @@ export async function placeTails(
   for await (const end of staging.listWriteEnds()) {
     const bucket = buckets.get(end.metadata.bucketId);
     const version = bucket && (await composeVersion(staging, bucket, end));
-    if (version && (await isNewest(staging, bucket, version))) await staging.placeTail(version);
+    if (!version) continue;
+    const known = await staging.findKey(bucket.id, version.key);
+    if (!isNewest(bucket, known, version)) continue;
+    const isBeside = bucket.versioning !== 'Unversioned' && known.ofNull?.version;
+    // An id of its own, the same in each rebuild.
+    const versionId = isBeside ? end.metadata.write : null;
+    await staging.placeTail({ ...version, versionId });
   }
 }
 
@@ -110,20 +116,14 @@ function runOf({ id, store, trailerBytes, metadata }: StagedExtent) {
   return { id, store, algorithm, epoch, extentBytes, offset: 0, length: extentBytes, trailerBytes };
 }
 
-/** Whether it was put under object lock, which bars the way of whatever came before that. */
-function isLocked({ attributes }: VersionEntry): boolean {
-  const { retention, legalHold } = JSON.parse(attributes) as Attributes;
-  return retention !== undefined || legalHold === true;
-}
-
-async function isNewest(
-  staging: Staging,
-  bucket: TailBucket,
-  version: VersionEntry,
-): Promise<boolean> {
-  const known = await staging.findNull(bucket.id, version.key);
-  if (known?.version && isLocked(known.version)) return false;
-  if (known) return version.createdMs >= known.timeMs;
+function isNewest(
+  { snapshotMs }: TailBucket,
+  { ofNull, identifiedMs }: Awaited<ReturnType<Staging['findKey']>>,
+  { createdMs }: VersionEntry,
+): boolean {
+  // The journal would have told of it before these.
+  if (identifiedMs !== null && createdMs <= identifiedMs) return false;
+  if (ofNull) return createdMs >= ofNull.timeMs;
   // The snapshot would have it: so it was deleted, longer ago than the journal remembers.
-  return bucket.snapshotMs === null || version.createdMs > bucket.snapshotMs - commitMsMax;
+  return snapshotMs === null || createdMs > snapshotMs - commitMsMax;
 }
