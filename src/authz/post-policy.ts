@@ -55,7 +55,7 @@ export function checkPostPolicy(policy: PostPolicy, fields: FormFields, nowMs: n
   const named = new Set<string>();
   for (const condition of policy.conditions) {
     const { operator, field, value } = condition;
-    if (!holds(condition, fields.get(field) ?? '')) {
+    if (!holds(condition, fields.get(field))) {
       const shown = JSON.stringify([operator, `$${field}`, value]);
       throw denied(`Policy Condition failed: ${shown}`);
     }
@@ -71,7 +71,9 @@ function needsNoCondition(name: string): boolean {
   return name.startsWith('x-ignore-') || name.startsWith('x-amz-checksum-');
 }
 
-function holds({ operator, field, value }: Condition, given: string): boolean {
+/** As on S3, of a field that is not there none does. */
+function holds({ operator, field, value }: Condition, given: string | undefined): boolean {
+  if (given === undefined) return false;
   if (operator === 'eq') return given === value;
   if (field !== 'content-type') return given.startsWith(value);
   // A list of types: each must begin so.

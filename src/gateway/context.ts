@@ -13,6 +13,7 @@ import type { Charge } from '../quota/charge.ts';
 import type { ShapedStream } from '../quota/rates.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
 import { AskedRights } from './asked-rights.ts';
+import { isVersionId } from './asked-version.ts';
 import { type Ask, Budget } from './budget.ts';
 import { tellLimits } from './limit-headers.ts';
 import { LimitAudience } from './limit-refusals.ts';
@@ -279,6 +280,12 @@ export class Context extends AskedRights {
     this.response.destroy();
   }
 
+  /** What a record can say of the version that the request names: not what can be none. */
+  get #askedVersion(): string | null {
+    const { versionId } = this;
+    return versionId !== undefined && isVersionId(versionId) ? versionId : null;
+  }
+
   private draft(
     status: number,
     error: string | null,
@@ -298,6 +305,7 @@ export class Context extends AskedRights {
       bucket: this.found?.name ?? this.request.bucketName,
       bucketTenant: this.bucketTenant === tenant ? null : this.bucketTenant,
       key: this.request.key,
+      versionId: this.#askedVersion,
       bucketOwner: charge?.who.bucket?.owner ?? null,
       bytesIn: charge?.transfer.ingressBytes ?? this.bytesIn,
       bytesOut: charge?.transfer.egressBytes ?? this.bytesOut,

@@ -125,15 +125,16 @@ export async function lockHeaders(
 }
 
 /**
- * Does the request ask to bypass governance retention of a key, its own or another, and may it? Who
- * may not is refused where a version is under it, and only there.
+ * Does the request ask to bypass governance retention of a version, its own or another, and may it? Who
+ * may not is refused where the version is under it, and only there.
  */
 export async function bypassesGovernance(
   context: Context,
-  key: string = context.key,
+  of: { key: string; versionId: string | undefined } = context,
 ): Promise<boolean> {
   if (header(context.request, bypassHeader)?.toLowerCase() !== 'true') return false;
-  return context.mayReachKey('s3:BypassGovernanceRetention', { key });
+  const { key, versionId } = of;
+  return context.mayReachKey('s3:BypassGovernanceRetention', { key, versionId });
 }
 
 /** Throws `Refusal` InvalidRequest where the bucket has no object lock. */

@@ -66,6 +66,25 @@ it('says of a deletion that it bypassed governance', async () => {
   expect(deleted).toMatchObject({ versionId: id, change: { bypassGovernance: true } });
 });
 
+it('says of what was refused which version it was asked of', async () => {
+  await recordOf({ method: 'PUT', path: '/logged/refused', headers: lock, body: 'x' });
+  const query = [['versionId', id]] as const;
+  const answer = await send(target, { method: 'DELETE', path: '/logged/refused', query });
+  expect(answer.status).toBe(403);
+  const absent = [['versionId', 'f'.repeat(32)]] as const;
+  const unnamed = [['versionId', 'no-version']] as const;
+  await send(target, { method: 'GET', path: '/logged/refused', query: absent });
+  await send(target, { method: 'GET', path: '/logged/refused', query: unnamed });
+  const path = [['prefix', 'refused'] as const, ['limit', '1000'] as const];
+  await expect
+    .poll(async () => {
+      const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, path);
+      const refused = records.filter(({ status }: { status: number }) => status >= 400);
+      return refused.map((one: { versionId?: string }) => one.versionId ?? null).sort();
+    })
+    .toEqual([id, 'f'.repeat(32), null].sort());
+});
+
 it('says what a bucket was told', async () => {
   const rule =
     '<Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Years>1</Years></DefaultRetention></Rule>';

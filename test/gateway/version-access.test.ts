@@ -125,6 +125,52 @@ describe('the right to a version', () => {
   });
 });
 
+describe('the right to bypass governance retention', () => {
+  it('is that to the version which is deleted, also in a list of them', async () => {
+    await ask(owner, 'PUT', '/held', { headers: { 'x-amz-bucket-object-lock-enabled': 'true' } });
+    const put = async (tags: string) => {
+      const headers = {
+        ...{ 'x-amz-tagging': tags, 'x-amz-object-lock-mode': 'GOVERNANCE' },
+        'x-amz-object-lock-retain-until-date': '2099-01-01T00:00:00Z',
+      };
+      return versionOf(await ask(owner, 'PUT', '/held/k', { headers, body: 'x' }));
+    };
+    const [kept, free] = [await put('keep=yes'), await put('keep=no')];
+    const Resource = 'arn:aws:s3:::held/*';
+    const Action = 's3:BypassGovernanceRetention';
+    const Condition = { StringEquals: { 's3:ExistingObjectTag/keep': 'yes' } };
+    const body = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          ...{ Effect: 'Allow', Principal: { AWS: 'default/other' }, Resource },
+          Action: ['s3:DeleteObjectVersion', Action],
+        },
+        { Effect: 'Deny', Principal: '*', Action, Resource, Condition },
+      ],
+    });
+    expect((await ask(owner, 'PUT', '/held', { query: { policy: '' }, body })).status).toBe(204);
+    const bypass = { 'x-amz-bypass-governance-retention': 'true' };
+    const one = await ask(other, 'DELETE', '/held/k', { ...of(kept), headers: bypass });
+    expect(outcome(one)).toEqual(denied);
+    for (const [versionId, codes] of [
+      [kept, ['AccessDenied']],
+      [free, []],
+    ] as const) {
+      const list = deletionOf('k', versionId);
+      const headers = { ...bypass, 'content-md5': md5(list) };
+      const many = await ask(other, 'POST', '/held', {
+        query: { delete: '' },
+        headers,
+        body: list,
+      });
+      expect(elementsOf(many.text, 'Code')).toEqual(codes);
+    }
+    expect((await ask(owner, 'GET', '/held/k', of(kept))).status).toBe(200);
+    expect((await ask(owner, 'GET', '/held/k', of(free))).status).toBe(404);
+  });
+});
+
 describe('a token', () => {
   it('that reads a folder reads and lists its versions, and no others', async () => {
     const bearer = await bear('storage.read:/data/in');

@@ -29,7 +29,7 @@ async function run(context: Context): Promise<Reply> {
       conditions: await decideDeletion(context),
       bypassGovernance,
     },
-    { status: 204, versionId, ...shownBypass(bypassGovernance) },
+    { status: 204, ...shownBypass(bypassGovernance) },
   );
   return emptyReply(204, deletionHeaders(deleted, versionId));
 }

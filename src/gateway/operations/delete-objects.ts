@@ -118,7 +118,7 @@ async function deleteOne(context: Context, target: Target, refused: Refusal | nu
     return { element: 'Error', content: { ...asked, Code: code, Message: message } };
   }
   const { id: bucketId } = context.bucket;
-  const bypassGovernance = await bypassesGovernance(context, key);
+  const bypassGovernance = await bypassesGovernance(context, target);
   const result = await context.tryCommit(
     { kind: 'deleteObject', bucketId, key, versionId, conditions, bypassGovernance },
     { ...detail, ...shownBypass(bypassGovernance) },

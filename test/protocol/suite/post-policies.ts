@@ -39,6 +39,7 @@ export function describePostPolicies(targetOf: () => Target): void {
         [['starts-with', '$x-amz-meta-a', 'a']],
       ],
       ['a field that is missing', [], [['eq', '$x-amz-meta-a', 'a']]],
+      ['an empty field that is missing', [], [['starts-with', '$x-amz-meta-a', '']]],
       [
         'a list with one type that begins otherwise',
         [['Content-Type', 'image/png,text/html']],
