@@ -102,6 +102,8 @@ export async function openToReplace(
   if (ends) {
     const refusal = refuseEnd(bucket, ends, {}, moment);
     if (refusal) return refusal;
+    // There may be one under a delete marker, which the conditions do not see.
+    if (at.conditions.mustCreate && !ends.isMarker) return refused('AccessDenied');
     const { ended } = removalOf(ends);
     if (ended && !(await moment.terms.mayEnd(ended))) return refused('QuotaExceeded');
   }

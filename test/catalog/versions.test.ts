@@ -221,6 +221,18 @@ describe('a bucket whose versioning is suspended', () => {
     ]);
   });
 
+  it('lets who may only create end nothing that a marker hides', async () => {
+    await put();
+    await setVersioning('Enabled');
+    await commit(deletion());
+    await setVersioning('Suspended');
+    const conditions = { ...any, ifNoneMatch: ['*'], mustCreate: true } as const;
+    expect(await refusal({ ...putOf('k').change, conditions } as Change)).toBe('AccessDenied');
+    expect((await versions()).at(-1)).toBe('null');
+    await commit(deletion('null'));
+    await commit({ ...putOf('k').change, conditions } as Change);
+  });
+
   it('deletes the null version under a null marker', async () => {
     await setVersioning('Enabled');
     const kept = await put();
