@@ -21,7 +21,9 @@ export function tagsOf(version: Pick<Version, 'attributes'> | undefined): Tags {
 export function readTags(request: S3Request): Tags {
   const text = header(request, tagging);
   if (text === undefined || text === '') return noTags;
-  const tags = text.split('&').map((one) => readTag(one, text));
+  // As in any query, nothing between two `&` is nothing.
+  const pairs = text.split('&').filter((one) => one !== '');
+  const tags = pairs.map((one) => readTag(one, text));
   checkCount(tags, tagsMax);
   if (repeats(tags)) throw badHeader(text);
   return tags;

@@ -4,7 +4,7 @@
 import type { S3Action } from '../authz/grants/actions.ts';
 import { findUpload, sumOtherParts, type Upload } from '../catalog/uploads.ts';
 import type { Attributes, ChecksumType } from '../catalog/versions.ts';
-import { invalidArgument, Refusal } from '../core/errors.ts';
+import { Refusal } from '../core/errors.ts';
 import { manifestRunsMax } from '../core/limits.ts';
 import type { ChecksumAlgorithm } from '../tiering/checksums.ts';
 import { parseAlgorithm } from './checksum-headers.ts';
@@ -80,26 +80,27 @@ export async function checkPart(
   context.checkWritten({ storageClass: upload.class, sizeBytes: others + sizeBytes });
 }
 
-/** Throws `Refusal` InvalidArgument or InvalidRequest. */
+/** The type that the request names; null: none. Throws `Refusal` InvalidRequest. */
+export function readChecksumType(request: S3Request): ChecksumType | null {
+  const type = header(request, 'x-amz-checksum-type')?.toUpperCase();
+  if (type === undefined) return null;
+  if (type === 'FULL_OBJECT' || type === 'COMPOSITE') return type;
+  const message = 'Value for x-amz-checksum-type header is invalid.';
+  throw new Refusal('InvalidRequest', { message });
+}
+
+/** Throws `Refusal` InvalidRequest. */
 export function readUploadChecksum(request: S3Request): UploadAttributes['checksum'] {
   const named = header(request, 'x-amz-checksum-algorithm');
-  const type = header(request, 'x-amz-checksum-type')?.toUpperCase();
   if (named === undefined) {
-    if (type === undefined) return null;
+    if (readChecksumType(request) === null) return null;
     const message =
       'The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.';
     throw new Refusal('InvalidRequest', { message });
   }
   const algorithm = parseAlgorithm(named, 'x-amz-checksum-algorithm');
   const fallback = algorithm === 'CRC64NVME' ? 'FULL_OBJECT' : 'COMPOSITE';
-  const chosen = type ?? fallback;
-  if (chosen !== 'FULL_OBJECT' && chosen !== 'COMPOSITE') {
-    throw invalidArgument(
-      'x-amz-checksum-type',
-      chosen,
-      'Value for x-amz-checksum-type header is invalid.',
-    );
-  }
+  const chosen = readChecksumType(request) ?? fallback;
   const isCrc = algorithm.startsWith('CRC');
   if (
     (chosen === 'FULL_OBJECT' && !isCrc) ||

@@ -174,6 +174,7 @@ export function describePolicies(targetOf: () => Target): void {
     const many = (count: number) => Array.from({ length: count }, (_, i) => `t${i}=`).join('&');
     it.each([
       ['ten of the longest', `${many(9)}&${'k'.repeat(128)}=${'v'.repeat(256)}`, undefined],
+      ['nothing between its separators', '&a=1&&', undefined],
       ['eleven', many(11), 'BadRequest'],
       ['a name twice', 'a=1&a=2', 'InvalidArgument'],
       ['no name', '=1', 'InvalidTag'],
