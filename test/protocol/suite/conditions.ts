@@ -275,7 +275,7 @@ function describeCopies(room: Room): void {
       ['no key', (b: string) => `${b}/`, 'InvalidArgument', 400],
       ['no slash', (b: string) => b, 'InvalidArgument', 400],
       ['nothing', () => '/', 'InvalidArgument', 400],
-      ['a bad escape', (b: string) => `${b}/%zz`, 'InvalidURI', 400],
+      ['a bad escape', (b: string) => `${b}/%zz`, 'InvalidArgument', 400],
       ['a key of 1,025 bytes', (b: string) => `${b}/${'k'.repeat(1025)}`, 'KeyTooLongError', 400],
       ['no version', (b: string) => `${b}/k?versionId=abc`, 'InvalidArgument', 400],
     ])('of %s is refused and makes nothing', async (_title, source, code, status) => {
