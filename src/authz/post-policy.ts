@@ -98,7 +98,7 @@ function unescapeOwn(escaped: string, character: string): string {
 const timeForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/;
 
 function parseTime(expiration: unknown): number {
-  const text = String(expiration);
+  const text = typeof expiration === 'string' ? expiration : '';
   const timeMs = timeForm.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(timeMs)) throw invalid(`Invalid 'expiration' value: ${JSON.stringify(text)}`);
   return timeMs;
@@ -127,7 +127,9 @@ function parseCondition(condition: unknown): Condition {
     const known = lower(operator);
     const isWhole = condition.length === 3 && typeof value === 'string' && /^\$./s.test(name);
     if (!isWhole || (known !== 'eq' && known !== 'starts-with')) {
-      throw invalid(`Invalid Condition: ${JSON.stringify(condition)}`);
+      // What is nested may be too deep to be shown.
+      const isFlat = condition.every((one) => typeof one !== 'object');
+      throw invalid(`Invalid Condition${isFlat ? `: ${JSON.stringify(condition)}` : ''}`);
     }
     return { operator: known, field: name.slice(1), value };
   }

@@ -129,6 +129,15 @@ export function describePostPolicies(targetOf: () => Target): void {
       ],
       ['a value that is no text', () => ({ expiration: inTime(), conditions: [{ acl: 1 }] })],
       [
+        'a condition that is nested deeper than can be shown',
+        () =>
+          `{"expiration": "${inTime()}", "conditions": [${'['.repeat(6000)}${']'.repeat(6000)}]}`,
+      ],
+      [
+        'an expiration that is nested as deep',
+        () => `{"expiration": ${'['.repeat(6000)}${']'.repeat(6000)}, "conditions": []}`,
+      ],
+      [
         'an operator that is not known',
         () => ({ expiration: inTime(), conditions: [['ends-with', '$key', 'a']] }),
       ],
