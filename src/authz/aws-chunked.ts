@@ -62,6 +62,8 @@ export class AwsChunkedDecoder {
   #previousSignature: string;
   #trailerBytes = 0;
   #trailerSigned = false;
+  /** Whether the trailer's last line ended with a line feed alone. */
+  #lineIsOpen = false;
 
   constructor(options: AwsChunkedOptions) {
     this.#decodedBytes = options.decodedBytes;
@@ -103,7 +105,7 @@ export class AwsChunkedDecoder {
   }
 
   #fail(
-    code: 'IncompleteBody' | 'InvalidRequest' | 'SignatureDoesNotMatch',
+    code: 'IncompleteBody' | 'InvalidRequest' | 'MalformedTrailerError' | 'SignatureDoesNotMatch',
     message?: string,
   ): never {
     this.#failure = new Refusal(code, message === undefined ? {} : { message });
@@ -123,7 +125,7 @@ export class AwsChunkedDecoder {
 
   /** Takes bytes up to the end of the line; a line in one piece is read where it lies. */
   #takeLine(bytes: Buffer, at: number): number {
-    if (this.#place === 'end') this.#fail('InvalidRequest', 'Bytes follow the end of the body.');
+    if (this.#place === 'end') this.#fail('IncompleteBody', 'Bytes follow the end of the body.');
     const limit = this.#lineBytesMax();
     const room = limit - this.#lineBytes;
     const stop = Math.min(bytes.length, at + room);
@@ -134,7 +136,10 @@ export class AwsChunkedDecoder {
       this.#endLine(line);
       return end + 1;
     }
-    if (stop === at + room) this.#fail('InvalidRequest', 'A line of the chunked body is too long.');
+    if (stop === at + room) {
+      const code = this.#place === 'trailer' ? 'MalformedTrailerError' : 'IncompleteBody';
+      this.#fail(code, 'A line of the chunked body is too long.');
+    }
     this.#line ??= Buffer.allocUnsafe(Math.max(chunkHeaderBytesMax, trailerBytesMax));
     bytes.copy(this.#line, this.#lineBytes, at, end);
     this.#lineBytes += end - at;
@@ -161,17 +166,16 @@ export class AwsChunkedDecoder {
     const terminated = line.length > 0 && line[line.length - 1] === carriageReturn;
     const text = terminated ? line.subarray(0, line.length - 1) : line;
     if (this.#place === 'trailer') {
-      // minio-go ends a trailer's line with a line feed alone: only here is that allowed.
       this.#trailerBytes += line.length + 1;
-      this.#takeTrailer(text.toString('latin1'));
+      this.#takeTrailer(text.toString('latin1'), terminated);
       return;
     }
-    if (!terminated) this.#fail('InvalidRequest', 'A line of the chunked body must end in CRLF.');
+    if (!terminated) this.#fail('IncompleteBody', 'A line of the chunked body must end in CRLF.');
     if (this.#place === 'header') {
       this.#startChunk(text);
       return;
     }
-    if (text.length > 0) this.#fail('InvalidRequest', 'A chunk is longer than its header says.');
+    if (text.length > 0) this.#fail('IncompleteBody', 'A chunk is longer than its header says.');
     if (this.#place === 'data-end') this.#endChunk();
     else this.#place = 'end';
   }
@@ -185,7 +189,7 @@ export class AwsChunkedDecoder {
     if (this.#seed !== null) {
       const extension = mark < 0 ? '' : header.toString('latin1', mark + 1).trim();
       if (!extension.startsWith(signatureExtension)) {
-        this.#fail('InvalidRequest', 'A chunk has no chunk-signature.');
+        this.#fail('IncompleteBody', 'A chunk has no chunk-signature.');
       }
       this.#chunkSignature = extension.slice(signatureExtension.length);
       this.#chunkHash = size === 0 ? null : createHash('sha256');
@@ -203,11 +207,11 @@ export class AwsChunkedDecoder {
   }
 
   #readSize(header: Buffer, end: number): number {
-    if (end === 0) this.#fail('InvalidRequest', 'A chunk has no size.');
+    if (end === 0) this.#fail('IncompleteBody', 'A chunk has no size.');
     let size = 0;
     for (let i = 0; i < end; i++) {
       const digit = hexDigit(header[i] as number);
-      if (digit < 0) this.#fail('InvalidRequest', 'The size of a chunk is not hexadecimal.');
+      if (digit < 0) this.#fail('IncompleteBody', 'The size of a chunk is not hexadecimal.');
       size = size * 16 + digit;
       if (size > this.#decodedBytes - this.#emittedBytes) {
         this.#fail('IncompleteBody', 'The body is longer than x-amz-decoded-content-length says.');
@@ -241,18 +245,22 @@ export class AwsChunkedDecoder {
 
   // Trailers -------------------------------------------------------------------------------------
 
-  #takeTrailer(line: string): void {
+  #takeTrailer(line: string, terminated: boolean): void {
+    const afterOpenLine = this.#lineIsOpen;
+    this.#lineIsOpen = !terminated && line !== '';
     if (line === '') {
-      // minio-go sends an empty line before the trailer's signature, too.
-      if (this.#seed === null || this.#trailerSigned) this.#endTrailer();
+      // minio-go ends its last line with a line feed alone, and has an empty line between that and
+      // what follows: the trailer's signature, or the empty line that ends the trailer.
+      const isBetween = this.#seed === null ? afterOpenLine : !this.#trailerSigned;
+      if (!isBetween) this.#endTrailer();
       return;
     }
     const colon = line.indexOf(':');
-    if (colon <= 0) this.#fail('InvalidRequest', 'A trailing header has no name.');
+    if (colon <= 0) this.#fail('MalformedTrailerError', 'A trailing header has no name.');
     const name = line.slice(0, colon).trim().toLowerCase();
     const value = line.slice(colon + 1).trim();
     if (this.#trailerSigned) {
-      this.#fail('InvalidRequest', 'A trailing header follows the trailer signature.');
+      this.#fail('MalformedTrailerError', 'A trailing header follows the trailer signature.');
     }
     if (name === trailerSignature && this.#seed !== null) {
       this.#verify('AWS4-HMAC-SHA256-TRAILER', this.#trailerDigest(), value);
@@ -260,9 +268,10 @@ export class AwsChunkedDecoder {
       return;
     }
     if (!this.#trailerNames.includes(name)) {
-      this.#fail('InvalidRequest', 'A trailing header was not announced in x-amz-trailer.');
+      this.#fail('MalformedTrailerError', 'A trailing header was not announced in x-amz-trailer.');
     }
-    if (this.#trailers.has(name)) this.#fail('InvalidRequest', 'A trailing header is sent twice.');
+    if (this.#trailers.has(name))
+      this.#fail('MalformedTrailerError', 'A trailing header is sent twice.');
     this.#trailers.set(name, value);
   }
 
@@ -279,7 +288,10 @@ export class AwsChunkedDecoder {
 
   #endTrailer(): void {
     if (!this.#trailerIsWhole()) {
-      this.#fail('InvalidRequest', 'A trailing header announced in x-amz-trailer is missing.');
+      this.#fail(
+        'MalformedTrailerError',
+        'A trailing header announced in x-amz-trailer is missing.',
+      );
     }
     this.#place = 'end';
   }

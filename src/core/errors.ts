@@ -50,6 +50,10 @@ const table = {
   ],
   InvalidProof: [401, 'The proof that you hold the key of the bearer token is not valid.'],
   InvalidRange: [416, 'The requested range is not satisfiable'],
+  InvalidRedirectLocation: [
+    400,
+    "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.",
+  ],
   InvalidRequest: [400, 'Invalid Request'],
   InvalidStorageClass: [400, 'The storage class you specified is not valid.'],
   InvalidTag: [400, 'The tag provided was not a valid tag.'],
@@ -62,6 +66,10 @@ const table = {
   ],
   MalformedPOSTRequest: [400, 'The body of your POST request is not well-formed.'],
   MalformedPolicy: [400, 'The policy is not valid.'],
+  MalformedTrailerError: [
+    400,
+    'The request contained trailing data that was not well-formed or did not conform to our published schema.',
+  ],
   MalformedXML: [
     400,
     'The XML you provided was not well-formed or did not validate against our published schema.',

@@ -1,5 +1,6 @@
 // The checksums that clients send and ask for: `x-amz-checksum-<algorithm>` as header or announced
 // trailer ("Checking object integrity" of the Amazon S3 user guide).
+import { trailerNames } from '../authz/aws-chunked.ts';
 import { Refusal } from '../core/errors.ts';
 import type { ChecksumAlgorithm } from '../tiering/checksums.ts';
 import { header, type S3Request } from './request.ts';
@@ -30,21 +31,20 @@ export function checksumElement(algorithm: string): string {
 }
 
 /**
- * The one checksum that the request carries or announces. Throws `Refusal` for two, or a bad one.
+ * The one checksum that the request carries or announces. Throws `Refusal` for two, for a bad one, and
+ * for one of an algorithm that is not implemented.
  */
 export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
-  const announced = (header(request, 'x-amz-trailer') ?? '').toLowerCase();
+  const announced = trailerNames(request.headers);
+  refuseUnknown(announced);
   let claimed: ClaimedChecksum | null = null;
   for (const algorithm of algorithms) {
     const headerName = checksumHeader(algorithm);
     const value = header(request, headerName) ?? null;
-    const trails =
-      announced !== '' && announced.split(',').some((name) => name.trim() === headerName);
+    const trails = announced.includes(headerName);
     if (value === null && !trails) continue;
     if (claimed || (value !== null && trails)) {
-      const message =
-        'Expecting a single x-amz-checksum- header. Multiple checksum types are not allowed.';
-      throw new Refusal('InvalidRequest', { message });
+      throw severalChecksums();
     }
     if (value !== null) decodeChecksum(algorithm, value);
     claimed = { algorithm, headerName, value };
@@ -65,6 +65,20 @@ export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
   return claimed;
 }
 
+/** Throws `Refusal` NotImplemented: who sends a checksum takes it for compared. */
+function refuseUnknown(names: readonly string[]): void {
+  const isUnknown = (name: string): boolean =>
+    name.startsWith('x-amz-checksum-') && !algorithms.some((one) => checksumHeader(one) === name);
+  const unknown = names.find(isUnknown);
+  if (unknown !== undefined) throw new Refusal('NotImplemented', { fields: { Header: unknown } });
+}
+
+export function severalChecksums(): Refusal {
+  const message =
+    'Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.';
+  return new Refusal('InvalidRequest', { message });
+}
+
 /** The algorithm that the header `name` names. Throws `Refusal` InvalidRequest. */
 export function parseAlgorithm(text: string, name: string): ChecksumAlgorithm {
   const algorithm = algorithms.find((one) => one === text.toUpperCase());
@@ -75,10 +89,15 @@ export function parseAlgorithm(text: string, name: string): ChecksumAlgorithm {
 
 /** Throws `Refusal` InvalidRequest unless `text` is base64 of the algorithm's length. */
 export function decodeChecksum(algorithm: ChecksumAlgorithm, text: string): Buffer {
-  const bytes = Buffer.from(text, 'base64');
-  if (bytes.length !== lengths[algorithm] || bytes.toString('base64') !== text) {
+  if (!isChecksum(algorithm, text)) {
     const message = `Value for ${checksumHeader(algorithm)} header is invalid.`;
     throw new Refusal('InvalidRequest', { message });
   }
-  return bytes;
+  return Buffer.from(text, 'base64');
+}
+
+/** Whether `text` is base64 of the algorithm's length. */
+export function isChecksum(algorithm: ChecksumAlgorithm, text: string): boolean {
+  const bytes = Buffer.from(text, 'base64');
+  return bytes.length === lengths[algorithm] && bytes.toString('base64') === text;
 }

@@ -135,10 +135,11 @@ function parseSource(text: string): {
   versionId: string | undefined;
 } {
   const mark = text.lastIndexOf(versionMark);
-  const versionId = mark < 0 ? undefined : decode(text.slice(mark + versionMark.length));
+  const versionId =
+    mark < 0 ? undefined : decodeSource(text.slice(mark + versionMark.length), text);
   // Header bytes arrive as Latin-1; a key that was not encoded is UTF-8 underneath.
   const bytes = Buffer.from(mark < 0 ? text : text.slice(0, mark), 'latin1').toString('utf8');
-  const path = decode(bytes).replace(/^\//, '');
+  const path = decodeSource(bytes, text).replace(/^\//, '');
   const slash = path.indexOf('/');
   if (slash <= 0 || slash === path.length - 1) {
     const message = 'Invalid copy source object key';
@@ -148,6 +149,14 @@ function parseSource(text: string): {
 }
 
 const versionMark = '?versionId=';
+
+function decodeSource(part: string, text: string): string {
+  try {
+    return decode(part);
+  } catch {
+    throw invalidArgument('x-amz-copy-source', text, 'Invalid copy source encoding.');
+  }
+}
 
 /**
  * Chunks hashed before others get their turn: inline runs come without ever waiting for anything.

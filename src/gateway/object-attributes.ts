@@ -14,17 +14,19 @@ const systemHeaders = [
   'content-language',
   'expires',
 ];
+/** Given back to who reads the object; there are no websites that would follow it. */
+const redirectHeader = 'x-amz-website-redirect-location';
 const metadataPrefix = 'x-amz-meta-';
 const defaultType = 'binary/octet-stream';
 
-/** Throws `Refusal` MetadataTooLarge. */
+/** Throws `Refusal` MetadataTooLarge or InvalidRedirectLocation. */
 export function readAttributes(request: S3Request): Attributes {
   const headers: Record<string, string> = {};
   for (const name of systemHeaders) {
     const value = header(request, name);
     if (value !== undefined) headers[name] = value;
   }
-  headers['content-type'] ??= defaultType;
+  headers['content-type'] ||= defaultType;
   const encoding = headers['content-encoding'];
   if (encoding !== undefined) {
     // The transfer's own framing is not part of the object.
@@ -39,7 +41,7 @@ export function readAttributes(request: S3Request): Attributes {
   let metadataBytes = 0;
   for (const name in request.headers) {
     if (!name.startsWith(metadataPrefix)) continue;
-    const value = header(request, name) ?? '';
+    const value = joinRepeated(request, name, header(request, name) ?? '');
     // Node reads header bytes as Latin-1: one character is one byte.
     metadataBytes += name.length - metadataPrefix.length + value.length;
     metadata[name.slice(metadataPrefix.length)] = value;
@@ -49,6 +51,33 @@ export function readAttributes(request: S3Request): Attributes {
     throw new Refusal('MetadataTooLarge', { fields });
   }
   return { headers, metadata };
+}
+
+/** S3 joins the values of a name that is given twice by a comma alone, Node by a comma and a space. */
+function joinRepeated({ rawHeaders }: S3Request, name: string, value: string): string {
+  if (!value.includes(', ')) return value;
+  const values: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() === name) values.push(rawHeaders[i + 1] as string);
+  }
+  return values.length > 1 ? values.join(',') : value;
+}
+
+/**
+ * Where the request redirects to: of each object its own, which no copy takes over. Throws `Refusal`
+ * InvalidRedirectLocation.
+ */
+export function readRedirect(request: S3Request): Record<string, string> {
+  const location = header(request, redirectHeader);
+  if (location === undefined) return {};
+  if (!/^(\/|https?:\/\/)/.test(location)) throw new Refusal('InvalidRedirectLocation');
+  return { [redirectHeader]: location };
+}
+
+/** The headers of what is copied, without those that are not. */
+export function copiedHeaders({ headers }: Attributes): Attributes['headers'] {
+  const { [redirectHeader]: _, ...copied } = headers;
+  return copied;
 }
 
 export const standardClass = 'STANDARD';

@@ -15,13 +15,15 @@ export interface ByteRange {
 export function parseRange(text: string | undefined, sizeBytes: number): ByteRange | null {
   // The bound comes first: what follows takes time that grows with the square of the length.
   if (text === undefined || text.length > rangeHeaderLengthMax) return null;
-  const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/.exec(text);
+  const match = /^bytes=(\d*)-(\d*)$/.exec(text);
   if (!match) return null;
   const [, first = '', last = ''] = match;
   if (first === '' && last === '') return null;
   if (first === '') {
     const suffix = Number(last);
-    if (suffix === 0 || sizeBytes === 0) throw unsatisfiable(text, sizeBytes);
+    if (suffix === 0) throw unsatisfiable(text, sizeBytes);
+    // The last bytes of nothing are all of it, and no Content-Range names them.
+    if (sizeBytes === 0) return null;
     return { start: Math.max(sizeBytes - suffix, 0), end: sizeBytes };
   }
   const start = Number(first);

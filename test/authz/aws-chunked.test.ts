@@ -107,6 +107,15 @@ describe("AWS's published chunked uploads", () => {
     expect(decode(written, options).trailers).toEqual({ 'x-amz-checksum-crc32c': 'sOO8/Q==' });
   });
 
+  it("minio-go's trailer decodes without signatures, too, and nothing may follow it", () => {
+    const unsigned = { ...options, seed: null };
+    const text = encodeChunks(exampleData, null, [crc32c]).bytes.toString('latin1');
+    const written = text.replace('sOO8/Q==\r\n', 'sOO8/Q==\n\r\n');
+    const trailers = { 'x-amz-checksum-crc32c': 'sOO8/Q==' };
+    expect(decode(written, unsigned).trailers).toEqual(trailers);
+    expect(refused(`${written}\r\n`, unsigned)).toBe('IncompleteBody');
+  });
+
   it('a changed trailer does not match its signature', () => {
     const text = encodeChunks(exampleData, seed, [crc32c]).bytes.toString('latin1');
     expect(refused(text.replace('sOO8', 'sOO9'), options)).toBe('SignatureDoesNotMatch');
@@ -121,7 +130,7 @@ describe("AWS's published chunked uploads", () => {
   it('a header after the trailer signature is refused', () => {
     const text = encodeChunks(exampleData, seed, [crc32c]).bytes.toString('latin1');
     const late = text.replace(/\r\n$/, 'x-amz-checksum-crc32c:AAAAAA==\r\n\r\n');
-    expect(refused(late, options)).toBe('InvalidRequest');
+    expect(refused(late, options)).toBe('MalformedTrailerError');
   });
 });
 
@@ -144,11 +153,11 @@ describe('signed chunks', () => {
     ['a changed byte', text.replace('hello', 'hellO'), 'SignatureDoesNotMatch'],
     ['a changed signature', text.replace(/signature=./, 'signature=x'), 'SignatureDoesNotMatch'],
     ['a short signature', text.replace(/signature=./, 'signature='), 'SignatureDoesNotMatch'],
-    ['no signature', text.replace(/;chunk-signature=\w*/, ''), 'InvalidRequest'],
-    ['another extension', text.replace(';chunk-', ';junk-'), 'InvalidRequest'],
-    ['its chunks merged', text.replace(/^7/, 'c'), 'InvalidRequest'],
-    ['a byte after its end', `${text}x`, 'InvalidRequest'],
-    ['a line feed for CRLF', text.replace('\r\n', '\n'), 'InvalidRequest'],
+    ['no signature', text.replace(/;chunk-signature=\w*/, ''), 'IncompleteBody'],
+    ['another extension', text.replace(';chunk-', ';junk-'), 'IncompleteBody'],
+    ['its chunks merged', text.replace(/^7/, 'c'), 'IncompleteBody'],
+    ['a byte after its end', `${text}x`, 'IncompleteBody'],
+    ['a line feed for CRLF', text.replace('\r\n', '\n'), 'IncompleteBody'],
     ['its last chunk missing', text.replace(/0;chunk.*\r\n\r\n$/, ''), 'IncompleteBody'],
     ['its end missing', text.slice(0, -1), 'IncompleteBody'],
     ['nothing in it', '', 'IncompleteBody'],
@@ -223,18 +232,22 @@ describe('unsigned chunks with trailers', () => {
   });
 
   it.each([
-    ['a missing trailer', body.replace(/x-amz.*\r\n/, ''), 'InvalidRequest'],
-    ['a trailer that was not announced', body.replace('crc32', 'sha1'), 'InvalidRequest'],
-    ['a trailer twice', body.replace(/(x-amz.*\r\n)/, '$1$1'), 'InvalidRequest'],
-    ['a trailer without a colon', body.replace('32:', '32'), 'InvalidRequest'],
-    ['a trailer without a name', body.replace(/x-amz.*:/, ':'), 'InvalidRequest'],
-    ['an endless trailer', body.replace('Nh', 'N'.repeat(trailerBytesMax)), 'InvalidRequest'],
-    ['an endless size line', `5;${'x'.repeat(chunkHeaderBytesMax)}`, 'InvalidRequest'],
-    ['a size that is not hexadecimal', body.replace('5', '5g'), 'InvalidRequest'],
-    ['a negative size', body.replace('5', '-5'), 'InvalidRequest'],
-    ['an empty size', body.replace('5', ''), 'InvalidRequest'],
+    ['a missing trailer', body.replace(/x-amz.*\r\n/, ''), 'MalformedTrailerError'],
+    ['a trailer that was not announced', body.replace('crc32', 'sha1'), 'MalformedTrailerError'],
+    ['a trailer twice', body.replace(/(x-amz.*\r\n)/, '$1$1'), 'MalformedTrailerError'],
+    ['a trailer without a colon', body.replace('32:', '32'), 'MalformedTrailerError'],
+    ['a trailer without a name', body.replace(/x-amz.*:/, ':'), 'MalformedTrailerError'],
+    [
+      'an endless trailer',
+      body.replace('Nh', 'N'.repeat(trailerBytesMax)),
+      'MalformedTrailerError',
+    ],
+    ['an endless size line', `5;${'x'.repeat(chunkHeaderBytesMax)}`, 'IncompleteBody'],
+    ['a size that is not hexadecimal', body.replace('5', '5g'), 'IncompleteBody'],
+    ['a negative size', body.replace('5', '-5'), 'IncompleteBody'],
+    ['an empty size', body.replace('5', ''), 'IncompleteBody'],
     ['a size above all numbers', body.replace('5', 'f'.repeat(400)), 'IncompleteBody'],
-    ['a chunk longer than its size', body.replace('hello', 'hello!'), 'InvalidRequest'],
+    ['a chunk longer than its size', body.replace('hello', 'hello!'), 'IncompleteBody'],
     ['half a trailer', body.slice(0, -8), 'IncompleteBody'],
     ['no last chunk', body.slice(0, body.indexOf('0\r\nx')), 'IncompleteBody'],
   ])('a body with %s is refused', (_title, text, code) => {

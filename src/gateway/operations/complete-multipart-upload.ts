@@ -5,7 +5,7 @@ import { sealObject } from '../../catalog/authentic.ts';
 import { type CompletedUpload, listParts, type Part } from '../../catalog/uploads.ts';
 import type { Attributes } from '../../catalog/versions.ts';
 import { percentEncode } from '../../core/canonical-request.ts';
-import { Refusal } from '../../core/errors.ts';
+import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { objectBytesMax, partBytesMin, partCountMax, xmlBytesMax } from '../../core/limits.ts';
 import { countRuns } from '../../core/manifest.ts';
 import {
@@ -17,21 +17,28 @@ import {
 } from '../../tiering/checksums.ts';
 import { madeHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
-import { checksumElement, checksumHeader } from '../checksum-headers.ts';
+import {
+  checksumElement,
+  checksumHeader,
+  decodeChecksum,
+  isChecksum,
+  severalChecksums,
+} from '../checksum-headers.ts';
 import { decideConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { writtenExpiration } from '../lifecycle-headers.ts';
 import { joinPartChecksums } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
 import { quoted, xmlReply } from '../replies.ts';
-import { header } from '../request.ts';
+import { header, type S3Request } from '../request.ts';
 import {
   checkRunCount,
   findNamedUpload,
   type OpenUpload,
+  readChecksumType,
   type UploadAttributes,
 } from '../upload-attributes.ts';
-import { parseXml, textOf } from '../xml.ts';
+import { parseXml, textOf, type XmlNode } from '../xml.ts';
 
 export const completeMultipartUpload: Operation = {
   name: 'CompleteMultipartUpload',
@@ -159,12 +166,42 @@ function parseParts(body: Buffer, attributes: UploadAttributes): AskedPart[] {
     const etag = textOf(node, 'ETag')
       ?.trim()
       .replace(/^"(.*)"$/, '$1');
-    if (!/^\d{1,9}$/.test(text) || etag === undefined) throw new Refusal('MalformedXML');
+    if (!/^-?\d{1,9}$/.test(text) || etag === undefined) throw new Refusal('MalformedXML');
     const number = Number(text);
+    if (number < 1) throw invalidArgument('PartNumber', text, 'PartNumber must be >= 1');
     if (number <= before) throw new Refusal('InvalidPartOrder');
     before = number;
-    return { number, etag, checksum: algorithm && textOf(node, checksumElement(algorithm)) };
+    return { number, etag, checksum: readPartChecksum(node, algorithm) };
   });
+}
+
+/**
+ * The checksum that the list gives of a part. Throws `Refusal` for what cannot be compared: its sender
+ * takes it for verified. Of an upload without checksums nothing can, and AWS takes any.
+ */
+function readPartChecksum(
+  node: XmlNode,
+  algorithm: ChecksumAlgorithm | undefined,
+): string | undefined {
+  const given = node.children.filter(({ name }) => /^Checksum(?!Type$)/.test(name));
+  const [one, another] = given;
+  if (!one || algorithm === undefined) return undefined;
+  const value = one.text.trim();
+  if (another) throw invalidPartChecksum(value);
+  if (one.name !== checksumElement(algorithm)) {
+    const message = `The upload was begun with checksums of another algorithm than ${one.name}.`;
+    throw new Refusal('BadDigest', { message });
+  }
+  if (!isChecksum(algorithm, value)) throw invalidPartChecksum(value);
+  return value;
+}
+
+function invalidPartChecksum(value: string): Refusal {
+  return invalidArgument(
+    'Checksum',
+    value,
+    'A part has more than one checksum, or one that is none.',
+  );
 }
 
 function matchParts(asked: AskedPart[], stored: Part[], attributes: UploadAttributes): Part[] {
@@ -255,29 +292,40 @@ function compareWithHeaders(
     throw new Refusal('InvalidRequest', { message });
   }
   const { checksum } = attributes;
-  const type = header(request, 'x-amz-checksum-type')?.toUpperCase();
-  if (type !== undefined && checksum && type !== checksum.type) {
+  const type = readChecksumType(request);
+  if (type !== null && checksum && type !== checksum.type) {
     const message = `The upload was begun with the checksum type ${checksum.type}.`;
     throw new Refusal('BadDigest', { message });
   }
-  for (const algorithm of checksumAlgorithms) {
-    const claimed = header(request, checksumHeader(algorithm));
-    if (claimed !== undefined) compareChecksum(checksum, algorithm, claimed);
-  }
+  const claimed = claimedFinal(request);
+  if (claimed) compareChecksum(checksum, claimed);
+}
+
+/** The checksum of the whole object in the headers; a composite one has the number of parts after it. */
+function claimedFinal(
+  request: S3Request,
+): { algorithm: ChecksumAlgorithm; value: string } | undefined {
+  const claims = checksumAlgorithms.flatMap((algorithm) => {
+    const value = header(request, checksumHeader(algorithm));
+    return value === undefined ? [] : [{ algorithm, value }];
+  });
+  if (claims.length > 1) throw severalChecksums();
+  const [claim] = claims;
+  if (claim) decodeChecksum(claim.algorithm, claim.value.replace(/-\d{1,5}$/, ''));
+  return claim;
 }
 
 /** What cannot be compared is refused: its sender takes it for verified. */
 function compareChecksum(
   checksum: Attributes['checksum'],
-  algorithm: ChecksumAlgorithm,
-  claimed: string,
+  { algorithm, value }: { algorithm: ChecksumAlgorithm; value: string },
 ): void {
   const name = algorithm.toLowerCase();
   if (checksum?.algorithm !== algorithm) {
     const message = `Checksum Type mismatch occurred, expected checksum Type: ${checksum?.algorithm.toLowerCase() ?? 'null'}, actual checksum Type: ${name}`;
     throw new Refusal('InvalidRequest', { message });
   }
-  if (claimed === checksum.value) return;
+  if (value === checksum.value) return;
   const message = `The ${name} you specified did not match the calculated checksum.`;
   throw new Refusal('BadDigest', { message });
 }

@@ -23,7 +23,7 @@ import {
 } from '../copy-source.ts';
 import { writtenExpiration } from '../lifecycle-headers.ts';
 import { moveData } from '../move-data.ts';
-import { readAttributes, readClass } from '../object-attributes.ts';
+import { copiedHeaders, readAttributes, readClass, readRedirect } from '../object-attributes.ts';
 import { readLock } from '../object-lock.ts';
 import { noTags, readTags, replacesTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
@@ -169,9 +169,10 @@ function readWanted(
 ): Pick<Wanted, 'attributes' | 'algorithm'> {
   const { request } = context;
   const replaces = parseDirective(header(request, 'x-amz-metadata-directive'));
-  const isChanged = replaces || !keepsTags;
   const isSame = version.bucketId === context.bucket.id && version.key === context.key;
   // A version that is named is brought back by a copy onto its own key.
+  const redirect = readRedirect(request);
+  const isChanged = replaces || !keepsTags || Object.keys(redirect).length > 0;
   if (!isChanged && isSame && context.source.versionId === undefined) {
     const message =
       "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.";
@@ -185,7 +186,8 @@ function readWanted(
     ...kept
   } = JSON.parse(version.attributes) as Attributes;
   const asked = header(request, 'x-amz-checksum-algorithm') ?? kept.checksum?.algorithm;
-  const attributes: Attributes = replaces ? { ...kept, ...readAttributes(request) } : kept;
+  const headers = { ...copiedHeaders(kept), ...redirect };
+  const attributes: Attributes = { ...kept, headers, ...(replaces && readAttributes(request)) };
   const copied = copiedFrom(context);
   if (copied) attributes.copied = copied;
   if (!keepsTags) {

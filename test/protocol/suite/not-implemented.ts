@@ -115,7 +115,11 @@ const writeHeaders: Record<string, string> = {
   'x-amz-server-side-encryption-customer-key': 'a2V5',
   'x-amz-server-side-encryption-customer-key-md5': 'bWQ1',
   'x-amz-storage-class': 'GLACIER',
-  'x-amz-website-redirect-location': '/elsewhere',
+  'x-amz-checksum-md5': 'bWQ1',
+  'x-amz-checksum-sha512': 'c2hhNTEy',
+  'x-amz-checksum-xxhash3': 'eHhoYXNoMw==',
+  'x-amz-checksum-xxhash64': 'eHhoYXNoNjQ=',
+  'x-amz-checksum-xxhash128': 'eHhoYXNoMTI4',
   'x-amz-write-offset-bytes': '8',
 };
 
@@ -200,6 +204,7 @@ export function describeNotImplemented(targetOf: () => Target): void {
   it.each([
     ['PUT', 'x-amz-if-match-last-modified-time', 'Sat, 01 Jan 2000 00:00:00 GMT'],
     ['PUT', 'x-amz-if-match-size', '1'],
+    ['DELETE', 'x-amz-if-match-initiated-time', 'Sat, 01 Jan 2000 00:00:00 GMT'],
     ['DELETE', 'x-amz-mfa', '1 2'],
     ['GET', 'x-amz-server-side-encryption-customer-algorithm', 'AES256'],
   ])(
