@@ -129,7 +129,10 @@ function readTrailers(
 ): Array<[string, string]> | null {
   if (!rest.endsWith('\n'))
     return rest === '' && given.seed === null && given.trailerNames.length === 0 ? [] : null;
+  // If nothing is signed, one empty line may follow a line that ends with a line feed alone.
+  const between = given.seed === null ? /(?<=^|\n)([^\n]*[^\r\n])\n\r?\n/g : /$^/g;
   const lines = rest
+    .replace(between, '$1\n')
     .slice(0, -1)
     .split('\n')
     .map((line) => line.replace(/\r$/, ''));
