@@ -1,7 +1,7 @@
 // PutObjectLegalHold: a hold has no end but the one that it is given here.
 import { recordedChange } from '../../audit/recorded-change.ts';
 import { Refusal } from '../../core/errors.ts';
-import { findAsked } from '../asked-version.ts';
+import { findAsked, shownId } from '../asked-version.ts';
 import type { Context, Reply } from '../context.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import { demandObjectLock } from '../object-lock.ts';
@@ -37,8 +37,8 @@ async function admit(context: Context): Promise<void> {
 async function run(context: Context): Promise<Reply> {
   demandObjectLock(context);
   const legalHold = admitted.get(context) as boolean;
-  await findAsked(context, 'MethodNotAllowed');
-  const { bucket, key, versionId } = context;
+  const { bucket, key } = context;
+  const versionId = shownId(bucket, await findAsked(context, 'MethodNotAllowed'));
   const place = { bucketId: bucket.id, key, versionId };
   await context.commit(
     { kind: 'amendVersion', ...place, amendment: { legalHold } },

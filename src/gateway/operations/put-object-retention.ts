@@ -3,7 +3,7 @@
 import { recordedChange } from '../../audit/recorded-change.ts';
 import type { Retention } from '../../catalog/object-lock.ts';
 import { Refusal } from '../../core/errors.ts';
-import { findAsked } from '../asked-version.ts';
+import { findAsked, shownId } from '../asked-version.ts';
 import type { Context, Reply } from '../context.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import { bypassesGovernance, demandObjectLock, shownRetention } from '../object-lock.ts';
@@ -39,9 +39,9 @@ async function admit(context: Context): Promise<void> {
 async function run(context: Context): Promise<Reply> {
   demandObjectLock(context);
   const retention = admitted.get(context) as Retention | null;
-  await findAsked(context, 'MethodNotAllowed');
-  const { bucket, key, versionId } = context;
-  const bypassGovernance = await bypassesGovernance(context);
+  const { bucket, key } = context;
+  const versionId = shownId(bucket, await findAsked(context, 'MethodNotAllowed'));
+  const bypassGovernance = await bypassesGovernance(context, { key, versionId });
   const told = { retention: retention && shownRetention(retention), bypassGovernance };
   await context.commit(
     {

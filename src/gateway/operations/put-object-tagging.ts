@@ -4,7 +4,7 @@ import { recordedChange } from '../../audit/recorded-change.ts';
 import type { S3Action } from '../../authz/grants/actions.ts';
 import type { Tags } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
-import { findAsked, versionHeaders } from '../asked-version.ts';
+import { findAsked, shownId, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
 import { parseTagging } from '../object-tags.ts';
@@ -35,8 +35,10 @@ async function admit(context: Context): Promise<void> {
 
 /** Gives the version that is asked for these tags, in the place of those it has. Throws `Refusal`. */
 export async function amendTags(context: Context, tags: Tags, status: number): Promise<Reply> {
-  const { bucket, key, versionId } = context;
+  const { bucket, key } = context;
   const version = await findAsked(context, 'MethodNotAllowed');
+  // This very one, for which it was decided, and no newer one.
+  const versionId = shownId(bucket, version);
   await context.commit(
     { kind: 'amendVersion', bucketId: bucket.id, key, versionId, amendment: { tags } },
     { status, change: recordedChange({ tags }) },
