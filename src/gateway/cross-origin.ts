@@ -115,10 +115,11 @@ export class Preflights {
     if (!rules) throw forbidden(request, ask, 'CORS is not enabled for this bucket.');
     const rule = findCorsRule(rules, ask);
     if (rule) return { ...corsHeaders(rule, ask), vary: corsVary };
+    // Letter for letter as AWS says it, "evalution" included.
     throw forbidden(
       request,
       ask,
-      'This CORS request is not allowed. This is usually because the evaluation of Origin, ' +
+      'This CORS request is not allowed. This is usually because the evalution of Origin, ' +
         'request method / Access-Control-Request-Method or Access-Control-Request-Headers are not ' +
         "whitelisted by the resource's CORS spec.",
     );

@@ -83,6 +83,16 @@ export function describeMultipartChecksums(targetOf: () => Target): void {
     });
   });
 
+  it('a composite checksum is compared without the number of parts, too', async () => {
+    const { begun, parts } = await upload('CRC32C', 'COMPOSITE');
+    const bare = (checksum: string) => ({ ChecksumCRC32C: checksum.replace(/-2$/, '') });
+    const wrong = bare(compositeChecksum('CRC32C', [...bodies].reverse()));
+    expect(await refusalOf(finish(begun, parts, wrong))).toMatchObject({ code: 'BadDigest' });
+    const expected = compositeChecksum('CRC32C', bodies);
+    const done = await finish(begun, parts, bare(expected));
+    expect(done.ChecksumCRC32C).toBe(expected);
+  });
+
   it.each([
     ['SHA1', 'FULL_OBJECT'],
     ['SHA256', 'FULL_OBJECT'],
