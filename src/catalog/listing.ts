@@ -2,6 +2,8 @@
 // folded into one entry (ListObjects, ListObjectsV2, ListObjectVersions and ListMultipartUploads of
 // the S3 API reference). A folded prefix is passed by one seek, however many keys and versions it
 // holds; only keys that are under a delete marker are passed one by one, where objects are listed.
+// Invariant: attributes may be long, so rows are held a batch at a time, and what a page keeps of each
+// is what the caller takes of it.
 import type { Reader } from '../core/database.ts';
 import { Pace } from '../core/pace.ts';
 import { compareText, textSuccessor } from '../core/text-order.ts';
@@ -57,10 +59,17 @@ interface Start<T> {
 /** Fetches up to `max` rows from `start` on with `key < below`, in order. */
 type Fetch<T> = (start: Start<T>, below: string | null, max: number) => Promise<T[]>;
 
-/** Current objects, as their rows say: `verifyListed` tells whether that is so. */
-export async function listObjects(read: Reader, query: ListQuery): Promise<Listing<ListedObject>> {
+/**
+ * What `take` makes of current objects, which it gets as their rows say: `verifyListed` tells whether
+ * that is so.
+ */
+export async function listObjects<E>(
+  read: Reader,
+  query: ListQuery,
+  take: (row: ListedObject) => E,
+): Promise<Listing<E>> {
   const { bucketId } = query;
-  return foldKeys<ListedObject>(query, ({ from, exclusive }, below, max) =>
+  const fetch: Fetch<ListedObject> = ({ from, exclusive }, below, max) =>
     read.all<ListedObject>(
       `SELECT ${currentColumns} FROM versions AS v
          WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
@@ -69,8 +78,8 @@ export async function listObjects(read: Reader, query: ListQuery): Promise<Listi
       from,
       below,
       max,
-    ),
-  );
+    );
+  return foldKeys(query, fetch, take);
 }
 
 /** Behind this version of a key, `null` or an id; null: behind all of them. */
@@ -79,42 +88,51 @@ export interface VersionPosition {
   versionId: string | null;
 }
 
-export interface VersionListing extends Omit<Listing<ListedVersion>, 'next'> {
+export interface VersionListing<E> extends Omit<Listing<E>, 'next'> {
   /** Set when there is more: the last entry given; of a folded prefix with it as its key. */
   next: VersionPosition | null;
 }
 
 /**
- * All versions and markers, by key and from the newest down, as their rows say: `verifyListed` tells
- * whether that is so. `after` may be a folded prefix, which is passed whole. Where the version that it
- * names is gone, all of the key's come again.
+ * What `take` makes of all versions and markers, by key and from the newest down, which it gets as
+ * their rows say: `verifyListed` tells whether that is so. `after` may be a folded prefix, which is
+ * passed whole. Where the version that it names is gone, all of the key's come again.
  */
-export async function listVersions(
+export async function listVersions<E>(
   read: Reader,
-  query: Omit<ListQuery, 'after'> & { after: VersionPosition | null },
-): Promise<VersionListing> {
+  query: VersionQuery,
+  take: (row: ListedVersion) => E,
+): Promise<VersionListing<E>> {
   const { bucketId } = query;
   const { after, afterSeq } = await findStart(read, query);
-  const { next, ...listing } = await foldKeys<ListedVersion>(
+  const fetch: Fetch<ListedVersion> = async ({ from, exclusive, tail }, below, max) => {
+    // A batch may begin in the middle of a key.
+    const behind = exclusive ? (tail?.seq ?? afterSeq) : -1;
+    const older = [bucketId, from, behind, max];
+    const rows = behind < 0 ? [] : await read.all<ListedVersion>(ofKey, ...older, ...older, max);
+    const rest = max - rows.length;
+    if (rest === 0) return rows;
+    const bounds = [bucketId, from, below, rest];
+    const sql = versionsFrom(exclusive, below !== null);
+    rows.push(...(await read.all<ListedVersion>(sql, ...bounds, ...bounds, rest)));
+    return rows;
+  };
+  let versionId = 'null';
+  const { next, ...listing } = await foldKeys(
     { ...query, after, keepsMarkers: true },
-    async ({ from, exclusive, tail }, below, max) => {
-      // A batch may begin in the middle of a key.
-      const behind = exclusive ? (tail?.seq ?? afterSeq) : -1;
-      const older = [bucketId, from, behind, max];
-      const rows = behind < 0 ? [] : await read.all<ListedVersion>(ofKey, ...older, ...older, max);
-      const rest = max - rows.length;
-      if (rest === 0) return rows;
-      const bounds = [bucketId, from, below, rest];
-      const sql = versionsFrom(exclusive, below !== null);
-      rows.push(...(await read.all<ListedVersion>(sql, ...bounds, ...bounds, rest)));
-      return rows;
+    fetch,
+    (row) => {
+      versionId = row.versionId ?? 'null';
+      return take(row);
     },
   );
-  if (next?.kind !== 'key')
+  if (next?.kind !== 'key') {
     return { ...listing, next: next && { key: next.text, versionId: null } };
-  const versionId = listing.entries.at(-1)?.versionId ?? 'null';
+  }
   return { ...listing, next: { key: next.text, versionId } };
 }
+
+export type VersionQuery = Omit<ListQuery, 'after'> & { after: VersionPosition | null };
 
 /** Above the `seq` of every version. */
 const everySeq = Number.MAX_SAFE_INTEGER;
@@ -137,7 +155,7 @@ function versionsFrom(exclusive: boolean, hasEnd: boolean): string {
 
 async function findStart(
   read: Reader,
-  { bucketId, prefix, delimiter, after }: Parameters<typeof listVersions>[1],
+  { bucketId, prefix, delimiter, after }: VersionQuery,
 ): Promise<{ after: Position | null; afterSeq: number }> {
   if (!after) return { after: null, afterSeq: -1 };
   const { key: text, versionId } = after;
@@ -165,7 +183,7 @@ export async function listUploads(
 ): Promise<Listing<ListedUpload>> {
   const { bucketId, afterId } = query;
   const columns = 'key, id, initiator, created_ms AS createdMs, class, attributes';
-  return foldKeys<ListedUpload>(query, ({ from, exclusive, tail }, below, max) =>
+  const fetch: Fetch<ListedUpload> = ({ from, exclusive, tail }, below, max) =>
     read.all<ListedUpload>(
       `SELECT ${columns} FROM uploads WHERE bucket_id = ? AND (key > ? OR (key = ? AND id > ?))
          AND (? IS NULL OR key < ?) AND completed IS NULL ORDER BY key, id LIMIT ?`,
@@ -177,25 +195,27 @@ export async function listUploads(
       below,
       below,
       max,
-    ),
-  );
+    );
+  return foldKeys(query, fetch, (row) => row);
 }
 
 const seekRows = 16;
-const batchMax = 1001;
+/** Of some 200 KB each at most: an object of 10,000 parts has so long attributes. */
+const batchMax = 128;
 
-async function foldKeys<T extends { key: string; isMarker?: number }>(
+async function foldKeys<T extends { key: string; isMarker?: number }, E>(
   query: ListQuery & { keepsMarkers?: true },
   fetch: Fetch<T>,
-): Promise<Listing<T>> {
+  take: (row: T) => E,
+): Promise<Listing<E>> {
   const { prefix, delimiter, max } = query;
-  const listing: Listing<T> = { entries: [], prefixes: [], next: null };
+  const listing: Listing<E> = { entries: [], prefixes: [], next: null };
   const below = prefix === '' ? null : textSuccessor(prefix);
   let start = startOf<T>(query);
   if (start === null || max === 0) return listing;
 
   let last: Position | null = null;
-  let batch = max + 1;
+  let batch = Math.min(max + 1, batchMax);
   const pace = new Pace();
   for (; ; await pace.rest()) {
     const rows: T[] = await fetch(start, below, batch);
@@ -210,7 +230,7 @@ async function foldKeys<T extends { key: string; isMarker?: number }>(
       const cut = delimiter === '' ? -1 : row.key.indexOf(delimiter, prefix.length);
       folded = cut < 0 ? null : row.key.slice(0, cut + delimiter.length);
       if (folded === null) {
-        listing.entries.push(row);
+        listing.entries.push(take(row));
         last = { kind: 'key', text: row.key };
       } else {
         listing.prefixes.push(folded);

@@ -76,14 +76,18 @@ async function showFolder(context: Context, share: Share, token: string): Promis
   const { rooms, bucket, request } = context;
   const prefix = parameter(request, 'prefix') ?? '';
   const after = parameter(request, 'continuation-token');
-  const listing = await listObjects(rooms.read, {
+  const query = {
     bucketId: bucket.id,
     prefix,
     delimiter: '/',
     max: sharePageEntriesMax,
     after: after === undefined ? null : decodeToken(after),
+  };
+  const listing = await listObjects(rooms.read, query, (entry) => {
+    verifyListed(rooms.keyring, bucket, entry);
+    const { key, sizeBytes, createdMs } = entry;
+    return { key, sizeBytes, createdMs };
   });
-  for (const entry of listing.entries) verifyListed(rooms.keyring, bucket, entry);
   const rest = prefix.slice(share.key.length);
   const pathTo = (key: string) => sharePath(token, key.slice(share.key.length));
   const here = pathTo(prefix);

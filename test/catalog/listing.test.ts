@@ -1,10 +1,14 @@
 // Listings where batches of rows end in awkward places, on a real database.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
+  type ListedObject,
+  type ListedVersion,
+  type Listing,
   listObjects,
   listUploads,
   listVersions,
   type Position,
+  type VersionListing,
   type VersionPosition,
 } from '#bursar/catalog/listing.js';
 import { type OpenDatabase, openDatabase, type SqlValue } from '#bursar/core/database.js';
@@ -43,6 +47,18 @@ async function addUpload(key: string, id: string, completed: string | null = nul
 const query = { bucketId, prefix: '', delimiter: '', max: 1000, after: null };
 
 describe('a listing of objects', () => {
+  it('holds a batch of rows at a time, however long a page is', async () => {
+    for (let i = 0; i < 500; i++) await addObject(`k${i}`);
+    const batches: number[] = [];
+    const all = async <R>(sql: string, ...values: SqlValue[]) => {
+      const rows = await db.tx.all<R>(sql, ...values);
+      batches.push(rows.length);
+      return rows;
+    };
+    const { entries } = await listObjects({ ...db.tx, all }, query, ({ key }) => key);
+    expect([new Set(entries).size, Math.max(...batches)]).toEqual([500, 128]);
+  });
+
   it('passes a folded prefix of many keys and goes on with what is behind it', async () => {
     for (let i = 0; i < 300; i++) await addObject(`a/${i}`);
     for (let i = 0; i < 40; i++) await addObject(`b${String(i).padStart(2, '0')}`);
@@ -53,7 +69,11 @@ describe('a listing of objects', () => {
       const found: string[] = [];
       let after: Position | null = null;
       do {
-        const page = await listObjects(db.tx, { ...query, delimiter: '/', max, after });
+        const page: Listing<ListedObject> = await listObjects(
+          db.tx,
+          { ...query, delimiter: '/', max, after },
+          (row) => row,
+        );
         found.push(...page.entries.map(({ key }) => key), ...page.prefixes);
         after = page.next;
       } while (after !== null);
@@ -66,7 +86,7 @@ describe('a listing of objects', () => {
     await addObject('often');
     await addOlder('gone');
     await addObject('gone', 1);
-    const { entries, next } = await listObjects(db.tx, query);
+    const { entries, next } = await listObjects(db.tx, query, (row) => row);
     expect([entries.map(({ key }) => key), next]).toEqual([['often'], null]);
   });
 
@@ -77,21 +97,29 @@ describe('a listing of objects', () => {
       const found: string[] = [];
       let after: Position | null = null;
       do {
-        const page = await listObjects(db.tx, { ...query, delimiter: '/', max, after });
+        const page: Listing<ListedObject> = await listObjects(
+          db.tx,
+          { ...query, delimiter: '/', max, after },
+          (row) => row,
+        );
         found.push(...page.entries.map(({ key }) => key), ...page.prefixes);
         after = page.next;
       } while (after !== null);
       expect(found.sort()).toEqual(['a', 'm/', 'n/', 'z']);
     }
     await db.tx.run("DELETE FROM versions WHERE key IN ('m/a', 'z')");
-    const { entries, prefixes } = await listObjects(db.tx, { ...query, delimiter: '/' });
+    const { entries, prefixes } = await listObjects(
+      db.tx,
+      { ...query, delimiter: '/' },
+      (row) => row,
+    );
     expect([entries.map(({ key }) => key), prefixes]).toEqual([['a'], ['n/']]);
   });
 
   it('of a position before the prefix begins with the prefix; behind it is empty', async () => {
     for (const key of ['a/1', 'b/1', 'b/2', 'c/1']) await addObject(key);
     const keysAfter = async (after: Position) => {
-      const { entries } = await listObjects(db.tx, { ...query, prefix: 'b/', after });
+      const { entries } = await listObjects(db.tx, { ...query, prefix: 'b/', after }, (row) => row);
       return entries.map(({ key }) => key);
     };
     expect(await keysAfter({ kind: 'key', text: 'a' })).toEqual(['b/1', 'b/2']);
@@ -104,7 +132,11 @@ describe('a listing of objects', () => {
 
   it('of no entries is empty and says that there is no more', async () => {
     await addObject('a');
-    const page = await listObjects(db.tx, { ...query, max: 0 });
+    const page: Listing<ListedObject> = await listObjects(
+      db.tx,
+      { ...query, max: 0 },
+      (row) => row,
+    );
     expect(page).toEqual({ entries: [], prefixes: [], next: null });
   });
 });
@@ -145,7 +177,11 @@ describe('a listing of versions', () => {
     let pages = 0;
     let after: VersionPosition | null = null;
     do {
-      const page = await listVersions(db.tx, { ...query, ...given, max, after });
+      const page: VersionListing<ListedVersion> = await listVersions(
+        db.tx,
+        { ...query, ...given, max, after },
+        (row) => row,
+      );
       found.push(...page.entries.map(({ key, seq, isLatest }) => `${key} ${seq} ${isLatest}`));
       found.push(...page.prefixes);
       after = page.next;
@@ -175,10 +211,10 @@ describe('a listing of versions', () => {
     for (let i = 0; i < 5; i++) await addOlder('a');
     await addObject('a');
     await addObject('b');
-    const { next } = await listVersions(db.tx, { ...query, max: 3 });
+    const { next } = await listVersions(db.tx, { ...query, max: 3 }, (row) => row);
     expect(next).toEqual({ key: 'a', versionId: String(lastSeq - 3) });
     await db.tx.run('DELETE FROM noncurrent_versions WHERE seq >= ?', lastSeq - 3);
-    const { entries } = await listVersions(db.tx, { ...query, after: next });
+    const { entries } = await listVersions(db.tx, { ...query, after: next }, (row) => row);
     expect(entries.map(({ key, isLatest }) => [key, isLatest])).toEqual([
       ['a', 1],
       ...Array.from({ length: 3 }, () => ['a', 0]),
@@ -205,10 +241,14 @@ describe('a listing of versions', () => {
       },
     };
     const after = { key: 'k1', versionId: null };
-    const page = await listVersions(read, { ...query, delimiter: '/', max: 3, after });
+    const page: VersionListing<ListedVersion> = await listVersions(
+      read,
+      { ...query, delimiter: '/', max: 3, after },
+      (row) => row,
+    );
     expect([page.entries.map(({ key }) => key), page.prefixes]).toEqual([['k2', 'n'], ['m/']]);
     const inside = { key: 'k1', versionId: '10' };
-    const rest = await listVersions(read, { ...query, max: 3, after: inside });
+    const rest = await listVersions(read, { ...query, max: 3, after: inside }, (row) => row);
     expect(rest.entries.map(({ seq }) => seq)).toEqual([9, 8, 7]);
     expect(rows).toBeLessThan(100);
     const reads = steps.filter((step) => /^(SEARCH|SCAN) v\b/.test(step));

@@ -57,13 +57,13 @@ function amendmentOf(amendment: Amendment, more: object = {}): Change {
 
 async function versions(): Promise<string[]> {
   const query = { bucketId: 1, prefix: '', delimiter: '', max: 1000, after: null };
-  const { entries } = await listVersions(fixture.read, query);
+  const { entries } = await listVersions(fixture.read, query, (row) => row);
   return entries.map(({ versionId, isMarker }) => `${isMarker ? 'marker ' : ''}${versionId}`);
 }
 
 async function objects(): Promise<string[]> {
   const query = { bucketId: 1, prefix: '', delimiter: '', max: 1000, after: null };
-  return (await listObjects(fixture.read, query)).entries.map(({ key }) => key);
+  return (await listObjects(fixture.read, query, (row) => row)).entries.map(({ key }) => key);
 }
 
 async function lastRecord(): Promise<Record<string, unknown>> {

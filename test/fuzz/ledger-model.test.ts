@@ -6,10 +6,14 @@ import { RecordStore } from '#bursar/audit/record-store.js';
 import { type Difference, verifyRecords } from '#bursar/audit/verify/deep-records.js';
 import { listCondemned } from '#bursar/catalog/extents.js';
 import {
+  type ListedObject,
+  type ListedVersion,
+  type Listing,
   listObjects,
   listUploads,
   listVersions,
   type Position,
+  type VersionListing,
   type VersionPosition,
 } from '#bursar/catalog/listing.js';
 import { type Attributes, findCurrent, findNamedWithBody } from '#bursar/catalog/versions.js';
@@ -352,7 +356,11 @@ async function checkListings(trial: Trial): Promise<void> {
     let after: Position | null = null;
     do {
       const max = 1 + randomBelow(random, 5);
-      const page = await listObjects(db.tx, { bucketId, prefix, delimiter, max, after });
+      const page: Listing<ListedObject> = await listObjects(
+        db.tx,
+        { bucketId, prefix, delimiter, max, after },
+        (row) => row,
+      );
       const entries = [
         ...page.entries.map(({ key }) => `k${key}`),
         ...page.prefixes.map((folded) => `p${folded}`),
@@ -380,7 +388,11 @@ async function checkVersionListing(
   let after: VersionPosition | null = null;
   do {
     const max = 1 + randomBelow(random, 4);
-    const page = await listVersions(db.tx, { bucketId, prefix, delimiter, max, after });
+    const page: VersionListing<ListedVersion> = await listVersions(
+      db.tx,
+      { bucketId, prefix, delimiter, max, after },
+      (row) => row,
+    );
     const entries = page.entries.map(({ key, seq, isLatest }) => ({
       key,
       text: `${seq}.${isLatest}`,

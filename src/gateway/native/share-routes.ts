@@ -213,7 +213,7 @@ async function isReadable(
 async function isThere(deps: Catalog, bucket: Bucket, key: string): Promise<boolean> {
   if (!isFolder({ key })) return (await findCurrent(deps, bucket, key)) !== undefined;
   const query = { bucketId: bucket.id, prefix: key, delimiter: '', max: 1, after: null };
-  return (await listObjects(deps.read, query)).entries.length > 0;
+  return (await listObjects(deps.read, query, ({ seq }) => seq)).entries.length > 0;
 }
 
 function show(one: Share): object {

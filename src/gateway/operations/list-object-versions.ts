@@ -33,8 +33,10 @@ async function run(context: Context): Promise<Reply> {
   const { prefix, delimiter, max, encode, encodingType } = asked;
   const after = readPosition(request);
   const query = { bucketId: bucket.id, prefix, delimiter, max, after };
-  const { entries, prefixes, next } = await listVersions(rooms.read, query);
-  for (const entry of entries) verifyListed(rooms.keyring, bucket, entry);
+  const { entries, prefixes, next } = await listVersions(rooms.read, query, (entry) => {
+    verifyListed(rooms.keyring, bucket, entry);
+    return describe(context, entry, asked);
+  });
   return xmlReply('ListVersionsResult', [
     {
       Name: context.askedName,
@@ -48,7 +50,7 @@ async function run(context: Context): Promise<Reply> {
       EncodingType: encodingType,
       IsTruncated: next !== null,
     },
-    ...entries.map((entry) => describe(context, entry, asked)),
+    ...entries,
     { CommonPrefixes: commonPrefixes(prefixes, encode) },
   ]);
 }

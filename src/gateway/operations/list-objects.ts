@@ -2,6 +2,7 @@
 import { verifyListed } from '../../catalog/authentic.ts';
 import {
   type ListedObject,
+  type Listing,
   type Position,
   listObjects as readObjects,
 } from '../../catalog/listing.ts';
@@ -36,7 +37,7 @@ export const listObjectsV2: Operation = { name: 'ListObjectsV2', ...common, run:
 async function runV1(context: Context): Promise<Reply> {
   const asked = listingParameters(context.request, 'max-keys');
   const marker = parameter(context.request, 'marker') ?? '';
-  const listing = await list(context, asked, markerPosition(marker, asked));
+  const listing = await list(context, asked, markerPosition(marker, asked), true);
   const { encode } = asked;
   return xmlReply('ListBucketResult', {
     Name: context.askedName,
@@ -48,7 +49,7 @@ async function runV1(context: Context): Promise<Reply> {
     Delimiter: asked.delimiter === '' ? undefined : encode(asked.delimiter),
     EncodingType: asked.encodingType,
     IsTruncated: listing.next !== null,
-    Contents: listing.entries.map((entry) => contents(context, entry, asked, true)),
+    Contents: listing.entries,
     CommonPrefixes: commonPrefixes(listing.prefixes, encode),
   });
 }
@@ -60,9 +61,9 @@ async function runV2(context: Context): Promise<Reply> {
   const startAfter = parameter(request, 'start-after');
   const position =
     token === undefined ? markerPosition(startAfter ?? '', asked) : decodeToken(token);
-  const listing = await list(context, asked, position);
-  const { encode } = asked;
   const withOwner = parameter(request, 'fetch-owner') === 'true';
+  const listing = await list(context, asked, position, withOwner);
+  const { encode } = asked;
   return xmlReply('ListBucketResult', {
     Name: context.askedName,
     Prefix: encode(asked.prefix),
@@ -74,18 +75,24 @@ async function runV2(context: Context): Promise<Reply> {
     Delimiter: asked.delimiter === '' ? undefined : encode(asked.delimiter),
     EncodingType: asked.encodingType,
     IsTruncated: listing.next !== null,
-    Contents: listing.entries.map((entry) => contents(context, entry, asked, withOwner)),
+    Contents: listing.entries,
     CommonPrefixes: commonPrefixes(listing.prefixes, encode),
   });
 }
 
-async function list(context: Context, asked: ListingParameters, after: Position | null) {
+function list(
+  context: Context,
+  asked: ListingParameters,
+  after: Position | null,
+  withOwner: boolean,
+): Promise<Listing<XmlElements>> {
   const { prefix, delimiter, max } = asked;
   const { bucket, rooms } = context;
   const query = { bucketId: bucket.id, prefix, delimiter, max, after };
-  const listing = await readObjects(rooms.read, query);
-  for (const entry of listing.entries) verifyListed(rooms.keyring, bucket, entry);
-  return listing;
+  return readObjects(rooms.read, query, (entry) => {
+    verifyListed(rooms.keyring, bucket, entry);
+    return contents(context, entry, asked, withOwner);
+  });
 }
 
 function contents(
