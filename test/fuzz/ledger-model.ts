@@ -74,7 +74,8 @@ interface ConditionalWrite {
 
 type Change<K extends CatalogChange['kind']> = Extract<CatalogChange, { kind: K }>;
 
-const nothing: ModelOutcome = { ok: true, storedBytes: 0, storedObjects: 0 };
+type Done = Extract<ModelOutcome, { ok: true }>;
+const nothing: Done = { ok: true, storedBytes: 0, storedObjects: 0 };
 const refused = (code: string): ModelOutcome => ({ ok: false, code });
 const idOf = (id: Uint8Array): string => Buffer.from(id).toString('hex');
 
@@ -396,7 +397,7 @@ export class LedgerModel {
     const locks = { tags, retention, legalHold };
     const what = { isMarker, hasEnded: false, sizeBytes, etag, manifest, ...locks };
     this.versions.push({ bucketId, key, seq, versionId, ...what });
-    const { storedBytes, storedObjects } = freed as Extract<ModelOutcome, { ok: true }>;
+    const { storedBytes, storedObjects } = freed;
     return {
       ok: true,
       storedBytes: sizeBytes + storedBytes,
@@ -405,7 +406,7 @@ export class LedgerModel {
     };
   }
 
-  #end(version: ModelVersion): ModelOutcome {
+  #end(version: ModelVersion): Done {
     version.hasEnded = true;
     if (!version.isMarker) {
       return { ok: true, storedBytes: -version.sizeBytes, storedObjects: -1 };
