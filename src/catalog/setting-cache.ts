@@ -8,11 +8,18 @@ const bucketsMax = 10_000;
 /** Of the documents together, which take several times as much when they are parsed. */
 const documentsLengthMax = 8 * 1024 * 1024;
 
+interface Kept<T> {
+  /** null: the bucket has none. */
+  parsed: T | null;
+  /** Of its document. */
+  length: number;
+}
+
 export class SettingCache<T> {
   readonly #read: Reader;
   readonly #name: StoredSetting;
   readonly #parse: (document: string) => T;
-  readonly #kept = new Map<number, T | null>();
+  readonly #kept = new Map<number, Kept<T>>();
   #documentsLength = 0;
   #changes = 0;
 
@@ -25,12 +32,12 @@ export class SettingCache<T> {
   /** null: the bucket has none. A promise only where it is not in memory. */
   find(bucketId: number): T | null | Promise<T | null> {
     const kept = this.#kept.get(bucketId);
-    return kept === undefined ? this.#load(bucketId) : kept;
+    return kept ? kept.parsed : this.#load(bucketId);
   }
 
   forget(bucketId: number): void {
     this.#changes += 1;
-    this.#kept.delete(bucketId);
+    this.#drop(bucketId);
   }
 
   async #load(bucketId: number): Promise<T | null> {
@@ -42,14 +49,20 @@ export class SettingCache<T> {
     return parsed;
   }
 
+  #drop(bucketId: number): void {
+    this.#documentsLength -= this.#kept.get(bucketId)?.length ?? 0;
+    this.#kept.delete(bucketId);
+  }
+
   #keep(bucketId: number, parsed: T | null, length: number): void {
+    this.#drop(bucketId);
     const isFull =
       this.#kept.size >= bucketsMax || this.#documentsLength + length > documentsLengthMax;
     if (isFull) {
       this.#kept.clear();
       this.#documentsLength = 0;
     }
-    this.#kept.set(bucketId, parsed);
+    this.#kept.set(bucketId, { parsed, length });
     this.#documentsLength += length;
   }
 }

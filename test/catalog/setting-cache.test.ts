@@ -57,3 +57,14 @@ it('does not grow beyond its bound, however large documents are', async () => {
   expect(cache.find(10)).toEqual([large]);
   expect(cache.find(1)).toBeInstanceOf(Promise);
 });
+
+it('is pushed out by no other that is set again and again', async () => {
+  documents.set(1, 'kept');
+  await cache.find(1);
+  documents.set(2, 'x'.repeat(1024 * 1024));
+  for (let times = 0; times < 20; times++) {
+    await cache.find(2);
+    cache.forget(2);
+  }
+  expect(cache.find(1)).toEqual(['kept']);
+});
