@@ -56,8 +56,8 @@ export function checkPostPolicy(policy: PostPolicy, fields: FormFields, nowMs: n
   for (const condition of policy.conditions) {
     const { operator, field, value } = condition;
     if (!holds(condition, fields.get(field))) {
-      const shown = JSON.stringify([operator, `$${field}`, value]);
-      throw denied(`Policy Condition failed: ${shown}`);
+      const shown = [operator, `$${field}`, value].map((one) => JSON.stringify(one));
+      throw denied(`Policy Condition failed: [${shown.join(', ')}]`);
     }
     named.add(field);
   }
