@@ -27,6 +27,7 @@ export function readAttributes(request: S3Request): Attributes {
     if (value !== undefined) headers[name] = value;
   }
   headers['content-type'] ||= defaultType;
+  Object.assign(headers, readRedirect(request));
   const encoding = headers['content-encoding'];
   if (encoding !== undefined) {
     // The transfer's own framing is not part of the object.

@@ -27,8 +27,8 @@ const noLock: Lock = {};
 export async function readLock(context: Context): Promise<Lock> {
   const { request, bucket } = context;
   if (!lockHeaderNames.some((name) => header(request, name) !== undefined)) return noLock;
-  if (!bucket.objectLock) throw lockless();
   const lock = parseLock(request);
+  if (!bucket.objectLock) throw lockless();
   if (lock.retention) await context.authorizeKey('s3:PutObjectRetention');
   if (lock.legalHold !== undefined) await context.authorizeKey('s3:PutObjectLegalHold');
   context.detail = { ...context.detail, change: recordedChange(shownLock(lock)) };

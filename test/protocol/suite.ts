@@ -21,6 +21,7 @@ import { describePostPolicies } from './suite/post-policies.ts';
 import { describePublicAccess } from './suite/public-access.ts';
 import { describeRanges } from './suite/ranges.ts';
 import { describeReceipts } from './suite/receipts.ts';
+import { describeStated } from './suite/stated.ts';
 import { describeTenancy } from './suite/tenancy.ts';
 import type { StartTarget, Target } from './target.ts';
 
@@ -52,6 +53,7 @@ export function protocolSuite(name: string, startTarget: StartTarget): void {
     describePublicAccess(targetOf);
     describeObjectLock(targetOf);
     describeNotImplemented(targetOf);
+    describeStated(targetOf);
     describeReceipts(targetOf);
     describeTenancy(targetOf);
     describeBadInput(targetOf);

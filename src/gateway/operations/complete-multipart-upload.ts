@@ -327,6 +327,6 @@ function compareChecksum(
   }
   // minio-go leaves out the number of parts.
   if (value === checksum.value || value === checksum.value.replace(/-\d+$/, '')) return;
-  const message = `The ${name} you specified did not match the calculated checksum.`;
+  const message = `The ${algorithm} you specified did not match the calculated checksum.`;
   throw new Refusal('BadDigest', { message });
 }
