@@ -173,8 +173,13 @@ export class LifecycleWorker {
     if (due.length === 0) return last;
     const { id: bucketId, store } = bucket;
     admit(store);
-    const work = { bucketId, places: due, dayMs, book: bookOf(store).name };
-    const count = await ledger.keepHouse({ kind: 'endDue', ...work });
+    const work = { bucketId, dayMs, book: bookOf(store).name };
+    // An upload may have 10,000 parts, which are let go of at once: each has a transaction to itself.
+    const batches = step.walk === 'uploads' ? due.map((place) => [place]) : [due];
+    let count = 0;
+    for (const places of batches) {
+      count += await ledger.keepHouse({ kind: 'endDue', places, ...work });
+    }
     if (count > 0) onEnded({ store, walk: step.walk, count });
     return last;
   }

@@ -294,16 +294,16 @@ describe('object lock', () => {
   });
 });
 
-describe('an upload that is not completed', () => {
-  const begin = async (key: string): Promise<string> => {
-    const id = newUploadId();
-    await commit({
-      ...{ kind: 'createUpload', id, bucketId: 1, key, initiator: 'one/alice' },
-      ...{ class: 'STANDARD', attributes: '{}', epoch: 1 },
-    });
-    return id;
-  };
+async function begin(key: string): Promise<string> {
+  const id = newUploadId();
+  await commit({
+    ...{ kind: 'createUpload', id, bucketId: 1, key, initiator: 'one/alice' },
+    ...{ class: 'STANDARD', attributes: '{}', epoch: 1 },
+  });
+  return id;
+}
 
+describe('an upload that is not completed', () => {
   it('is aborted when its days have passed, with a record', async () => {
     const uploadId = await begin('a');
     await setRules({ abortDays: 1 });
@@ -421,6 +421,23 @@ describe('the worker', () => {
     expect(works.flatMap(({ places }) => places)).toHaveLength(99);
     expect(errors).toEqual([]);
   }, 400_000);
+
+  it('aborts uploads one by one, since each may have very many parts', async () => {
+    for (const key of ['a', 'b', 'c']) await begin(key);
+    await setRules({ abortDays: 1 });
+    const asked: number[] = [];
+    const keepHouse = (work: Housekeeping) => {
+      asked.push((work as EndDue).places.length);
+      return fixture.ledger.keepHouse(work);
+    };
+    await aDay();
+    const { worker, ended } = workerOf({ dayMs: 1, ledger: { keepHouse } });
+    worker.start();
+    await expect.poll(() => fixture.read.all('SELECT id FROM uploads')).toEqual([]);
+    await worker.stop();
+    expect(asked).toEqual([1, 1, 1]);
+    expect(ended).toEqual(['3 uploads']);
+  });
 
   it('goes on with other buckets when one cannot be walked through', async () => {
     const other = { kind: 'createBucket', tenant: 'one', name: 'more', owner: 'alice' } as const;
