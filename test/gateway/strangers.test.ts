@@ -70,7 +70,8 @@ const ofBuckets: Asked[] = [
   })),
 ];
 
-const versions = [{}, { versionId: id }, { versionId: 'null' }, { versionId: 'none' }];
+const ids = [id, 'null', 'none'];
+const versions: Record<string, string>[] = [{}, ...ids.map((versionId) => ({ versionId }))];
 
 const ofObjects: Asked[] = versions.flatMap((version) => [
   ...['GET', 'HEAD', 'DELETE'].map((method) => ({ method, key: '/k', query: version })),
