@@ -6,7 +6,7 @@ import type { Context, Reply } from '../context.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
-import { parseXml, textOf } from '../xml.ts';
+import { onlyChildren, parseXml } from '../xml.ts';
 
 const bodyBytesMax = 64 * 1024;
 
@@ -36,12 +36,13 @@ async function run(context: Context): Promise<Reply> {
 /** What the document asks for. Throws `Refusal`. */
 export function parseVersioning(body: Buffer): 'Enabled' | 'Suspended' {
   const configuration = parseXml(body, 'VersioningConfiguration');
-  const mfaDelete = textOf(configuration, 'MfaDelete');
+  const [statusNode, mfaNode] = onlyChildren(configuration, ['Status', 'MfaDelete']);
+  const mfaDelete = mfaNode?.text;
   if (mfaDelete === 'Enabled') {
     throw new Refusal('NotImplemented', { fields: { Element: 'MfaDelete' } });
   }
   if (mfaDelete !== undefined && mfaDelete !== 'Disabled') throw new Refusal('MalformedXML');
-  const status = textOf(configuration, 'Status');
+  const status = statusNode?.text;
   if (status === undefined) throw new Refusal('IllegalVersioningConfigurationException');
   if (status !== 'Enabled' && status !== 'Suspended') throw new Refusal('MalformedXML');
   return status;

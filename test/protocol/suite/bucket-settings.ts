@@ -71,6 +71,12 @@ export function describeBucketSettings(targetOf: () => Target): void {
       ['an unknown status', '<Status>enabled</Status>', 400, 'MalformedXML'],
       ['two of them', '<Status>Enabled</Status><Status>Suspended</Status>', 400, 'MalformedXML'],
       ['MFA', '<Status>Enabled</Status><MfaDelete>Enabled</MfaDelete>', 501, 'NotImplemented'],
+      [
+        'what only MinIO has',
+        '<Status>Enabled</Status><ExcludeFolders>true</ExcludeFolders>',
+        400,
+        'MalformedXML',
+      ],
       ['odd MFA', '<Status>Enabled</Status><MfaDelete>x</MfaDelete>', 400, 'MalformedXML'],
     ])('is refused with %s, and stays what it was', async (what, inner, status, code) => {
       const Bucket = await newBucket(client);
