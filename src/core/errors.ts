@@ -19,7 +19,7 @@ const table = {
   BucketNotEmpty: [409, 'The bucket you tried to delete is not empty.'],
   BursarIntegrityError: [500, 'Stored data failed authentication and was not sent.'],
   ConditionalRequestConflict: [409, 'A conflicting operation occurred. Try again.'],
-  EntityTooLarge: [400, 'Your proposed upload exceeds the maximum allowed size'],
+  EntityTooLarge: [400, 'Your proposed upload exceeds the maximum allowed object size.'],
   EntityTooSmall: [400, 'Your proposed upload is smaller than the minimum allowed size'],
   ExpiredBearerToken: [401, 'The bearer token has expired.'],
   ExpiredToken: [400, 'The provided token has expired.'],
@@ -48,7 +48,7 @@ const table = {
     400,
     "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",
   ],
-  InvalidPartNumber: [416, 'The requested partnumber is not satisfiable'],
+  InvalidPartNumber: [416, 'The requested partnumber is not satisfiable.'],
   InvalidPartOrder: [
     400,
     'The list of parts was not in ascending order. Parts must be ordered by part number.',
@@ -93,8 +93,8 @@ const table = {
   MissingContentLength: [411, 'You must provide the Content-Length HTTP header.'],
   MissingRequestBodyError: [400, 'Request Body is empty'],
   MissingSecurityHeader: [400, 'Your request was missing a required header.'],
-  NoSuchBucket: [404, 'The specified bucket does not exist'],
-  NoSuchBucketPolicy: [404, 'The bucket policy does not exist'],
+  NoSuchBucket: [404, 'The specified bucket does not exist.'],
+  NoSuchBucketPolicy: [404, 'The bucket policy does not exist.'],
   NoSuchCORSConfiguration: [404, 'The CORS configuration does not exist'],
   NoSuchKey: [404, 'The specified key does not exist.'],
   NoSuchObjectLockConfiguration: [
@@ -106,7 +106,7 @@ const table = {
     'The public access block configuration was not found.',
   ],
   NoSuchLifecycleConfiguration: [404, 'The lifecycle configuration does not exist'],
-  NoSuchTagSet: [404, 'The TagSet does not exist'],
+  NoSuchTagSet: [404, 'The TagSet does not exist.'],
   NoSuchUpload: [
     404,
     'The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.',

@@ -35,7 +35,10 @@ export function declaredBodyBytes(request: S3Request, bodyBytesMax: number): num
   const length = header(request, 'content-length');
   const hasBody = length !== undefined || header(request, 'transfer-encoding') !== undefined;
   if (bodyBytesMax === 0 || !hasBody) return 0;
-  const bytes = parseLength(isChunked(request) ? decoded : length);
+  // Of frames nothing else tells the length, so what cannot be read is as good as missing.
+  const bytes = isChunked(request)
+    ? parseLength(/^\d+$/.test(decoded ?? '') ? decoded : undefined)
+    : parseLength(length);
   if (bytes <= bodyBytesMax) return bytes;
   if (bodyBytesMax <= xmlBytesMax) throw new Refusal('MaxMessageLengthExceeded');
   const fields = { ProposedSize: String(bytes), MaxSizeAllowed: String(bodyBytesMax) };

@@ -46,9 +46,9 @@ export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
     if (claimed || (value !== null && trails)) {
       throw severalChecksums();
     }
-    if (value !== null) decodeChecksum(algorithm, value);
     claimed = { algorithm, headerName, value };
   }
+  if (claimed && claimed.value !== null) decodeChecksum(claimed.algorithm, claimed.value);
   const named = header(request, 'x-amz-sdk-checksum-algorithm');
   if (named === undefined) return claimed;
   const algorithm = parseAlgorithm(named, 'x-amz-sdk-checksum-algorithm');

@@ -23,10 +23,16 @@ function parseRule(node: XmlNode): CorsRule {
   if (id !== undefined && id.length > idLengthMax) throw new Refusal('MalformedXML');
   const rule = {
     ...(id !== undefined && { id }),
-    allowedHeaders: textsOf(node, 'AllowedHeader').map((text) => checkStars('AllowedHeader', text)),
+    allowedHeaders: textsOf(node, 'AllowedHeader').map((text) =>
+      checkStars('AllowedHeader', checkName('AllowedHeader', text)),
+    ),
     allowedMethods: textsOf(node, 'AllowedMethod').map(checkMethod),
-    allowedOrigins: textsOf(node, 'AllowedOrigin').map((text) => checkStars('AllowedOrigin', text)),
-    exposeHeaders: textsOf(node, 'ExposeHeader').map(checkExposed),
+    allowedOrigins: textsOf(node, 'AllowedOrigin').map((text) =>
+      checkStars('AllowedOrigin', checkOrigin(text)),
+    ),
+    exposeHeaders: textsOf(node, 'ExposeHeader').map((text) =>
+      checkName('ExposeHeader', checkExposed(text)),
+    ),
     ...parseMaxAge(textOf(node, 'MaxAgeSeconds')?.trim()),
   };
   if (rule.allowedMethods.length === 0 || rule.allowedOrigins.length === 0) {
@@ -35,10 +41,19 @@ function parseRule(node: XmlNode): CorsRule {
   return rule;
 }
 
-/** The texts of all children of this name. They become headers, so they can be no others. */
+/** The texts of all children of this name. */
 function textsOf({ children }: XmlNode, wanted: string): string[] {
-  const texts = children.filter(({ name }) => name === wanted).map(({ text }) => text.trim());
-  if (texts.every((text) => /^[\x21-\x7e]+$/.test(text))) return texts;
+  return children.filter(({ name }) => name === wanted).map(({ text }) => text.trim());
+}
+
+/** What can be no header, or stand for one, is never sent as one. */
+function checkName(name: string, text: string): string {
+  if (/^[\w!#$%&'*+.^`|~-]+$/.test(text)) return text;
+  throw invalid(`${name} "${text}" contains invalid character.`);
+}
+
+function checkOrigin(text: string): string {
+  if (/^[\x21-\x7e]+$/.test(text)) return text;
   throw new Refusal('MalformedXML');
 }
 
@@ -59,7 +74,8 @@ function checkExposed(text: string): string {
 
 function parseMaxAge(text: string | undefined): Pick<CorsRule, 'maxAgeSeconds'> {
   if (text === undefined) return {};
-  if (/^\d{1,9}$/.test(text)) return { maxAgeSeconds: Number(text) };
+  // A browser takes a negative age for none (Fetch, section "CORS-preflight fetch").
+  if (/^-?\d{1,9}$/.test(text)) return { maxAgeSeconds: Number(text) };
   throw new Refusal('MalformedXML');
 }
 

@@ -140,7 +140,7 @@ export class Preflights {
 
 function readAsk(request: S3Request): CorsAsk {
   const origin = header(request, 'origin');
-  if (origin === undefined) {
+  if (!origin) {
     throw insufficient('Insufficient information. Origin request header needed.');
   }
   const method = header(request, 'access-control-request-method');
@@ -163,7 +163,15 @@ function requestedHeaders(request: S3Request): string[] {
   const text = header(request, 'access-control-request-headers') ?? '';
   const names = text.toLowerCase().split(',', requestedHeadersMax + 1);
   if (names.length > requestedHeadersMax) throw insufficient('Too many headers are requested.');
-  return names.map((name) => name.trim()).filter((name) => name !== '');
+  return names
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
+    .map(checkName);
+}
+
+function checkName(name: string): string {
+  if (/^[\w!#$%&'*+.^`|~-]+$/.test(name)) return name;
+  throw insufficient(`Access-Control-Request-Headers "${name}" contains invalid character.`);
 }
 
 /** A page's presigned URL says whose bucket it means, though a preflight does not prove it. */

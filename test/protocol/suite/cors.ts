@@ -113,10 +113,11 @@ export function describeCors(targetOf: () => Target): void {
       ],
       ['more than 100 rules', rule('').repeat(101), 'MalformedXML'],
       ['an unknown element', rule('<Allow>x</Allow>'), 'MalformedXML'],
-      ['an age that is no number', rule('<MaxAgeSeconds>-1</MaxAgeSeconds>'), 'MalformedXML'],
+      ['an age that is no number', rule('<MaxAgeSeconds>1d</MaxAgeSeconds>'), 'MalformedXML'],
       ['two ages', rule('<MaxAgeSeconds>1</MaxAgeSeconds>'.repeat(2)), 'MalformedXML'],
       ['a long id', rule(`<ID>${'x'.repeat(256)}</ID>`), 'MalformedXML'],
-      ['a header of two lines', rule('<ExposeHeader>a\r\nb</ExposeHeader>'), 'MalformedXML'],
+      ['a header of two lines', rule('<ExposeHeader>a\r\nb</ExposeHeader>'), 'InvalidRequest'],
+      ['a header with a space', rule('<AllowedHeader>a b</AllowedHeader>'), 'InvalidRequest'],
       [
         'a method that is none of S3',
         rule('<AllowedMethod>PATCH</AllowedMethod>'),
