@@ -2,8 +2,8 @@
 // folded into one entry (ListObjects, ListObjectsV2, ListObjectVersions and ListMultipartUploads of
 // the S3 API reference). A folded prefix is passed by one seek, however many keys and versions it
 // holds; only keys that are under a delete marker are passed one by one, where objects are listed.
-// Invariant: attributes may be long, so rows are held a batch at a time, and what a page keeps of each
-// is what the caller takes of it.
+// Invariant: attributes may be long, so rows are held a batch at a time, and what a page keeps of
+// each is what the caller takes of it.
 import type { Reader } from '../core/database.ts';
 import { Pace } from '../core/pace.ts';
 import { compareText, textSuccessor } from '../core/text-order.ts';
@@ -60,8 +60,8 @@ interface Start<T> {
 type Fetch<T> = (start: Start<T>, below: string | null, max: number) => Promise<T[]>;
 
 /**
- * What `take` makes of current objects, which it gets as their rows say: `verifyListed` tells whether
- * that is so.
+ * What `take` makes of current objects, which it gets as their rows say: `verifyListed` tells
+ * whether that is so.
  */
 export async function listObjects<E>(
   read: Reader,

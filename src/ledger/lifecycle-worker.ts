@@ -174,7 +174,7 @@ export class LifecycleWorker {
     const { id: bucketId, store } = bucket;
     admit(store);
     const work = { bucketId, dayMs, book: bookOf(store).name };
-    // An upload may have 10,000 parts, which are let go of at once: each has a transaction to itself.
+    // An upload may have 10,000 parts, all let go of at once: each has a transaction to itself.
     const batches = step.walk === 'uploads' ? due.map((place) => [place]) : [due];
     let count = 0;
     for (const places of batches) {

@@ -1,9 +1,9 @@
 // The tail: plain writes that were acknowledged before the journal had them. What their extents
 // say of themselves is enough to restore them (tiering/extent-metadata.ts). Invariant: a write is
 // restored only when all its extents are there and say the same, when the bucket that it names is
-// still there, and when nothing newer is known of the key; none that waited for the journal, since it
-// may have been refused. In a bucket that keeps versions it takes the place of none: it may have been
-// committed when the bucket did so already.
+// still there, and when nothing newer is known of the key; none that waited for the journal, since
+// it may have been refused. In a bucket that keeps versions it takes the place of none: it may have
+// been committed when the bucket did so already.
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
