@@ -89,14 +89,15 @@ const ofObjects: Asked[] = versions.flatMap((version) => [
   { method: 'DELETE', key: '/k', query: { tagging: '', ...version } },
 ]);
 
-const ofWrites: Asked[] = [
-  ...[
-    {},
-    { 'x-amz-tagging': 'a=b' },
-    { 'x-amz-object-lock-legal-hold': 'ON' },
-    { 'if-match': '*' },
-  ],
-].map((headers) => ({ ...{ method: 'PUT', key: '/k', query: {}, body: 'x' }, headers }));
+const writeHeaders: Record<string, string>[] = [
+  {},
+  { 'x-amz-tagging': 'a=b' },
+  { 'x-amz-object-lock-legal-hold': 'ON' },
+  { 'if-match': '*' },
+];
+const ofWrites: Asked[] = writeHeaders.map((headers) => ({
+  ...{ method: 'PUT', key: '/k', query: {}, body: 'x', headers },
+}));
 
 function ask(who: Target | null, bucket: string, asked: Asked): Promise<Answer> {
   const { method, key, query, body = '' } = asked;
