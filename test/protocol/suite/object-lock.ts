@@ -260,7 +260,7 @@ export function describeObjectLock(targetOf: () => Target): void {
           ObjectLockLegalHoldStatus: 'ON',
         }),
       );
-      const upload = { Bucket, Key, UploadId: begun.UploadId };
+      const upload = { Bucket, Key, UploadId: begun.UploadId as string };
       const part = await putPart(client, upload, 1, Buffer.from('abc'));
       const { VersionId } = await complete(client, upload, [part]);
       const place = { Bucket, Key, VersionId };
