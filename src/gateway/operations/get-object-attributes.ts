@@ -124,7 +124,7 @@ function describeParts(attributes: Attributes, { after, max }: Page): XmlElement
     PartNumberMarker: after,
     NextPartNumberMarker: last,
     MaxParts: max,
-    IsTruncated: last < partBytes.length,
+    IsTruncated: max > 0 && last < partBytes.length,
     Part: shown.map((Size, i) => {
       const PartNumber = after + i + 1;
       const value = checksumOf(PartNumber);

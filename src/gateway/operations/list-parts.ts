@@ -39,7 +39,8 @@ async function run(context: Context): Promise<Reply> {
     PartNumberMarker: marker,
     NextPartNumberMarker: last?.number ?? marker,
     MaxParts: max,
-    IsTruncated: found.length > max,
+    // A page of nothing has none after it, or pages would never end.
+    IsTruncated: max > 0 && found.length > max,
     Part: parts.map((part) => ({
       PartNumber: part.number,
       LastModified: s3Time(part.modifiedMs),

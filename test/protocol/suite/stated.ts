@@ -4,8 +4,10 @@ import {
   CompleteMultipartUploadCommand,
   CopyObjectCommand,
   CreateMultipartUploadCommand,
+  GetObjectAttributesCommand,
   GetObjectCommand,
   HeadObjectCommand,
+  ListPartsCommand,
   PutObjectCommand,
   type S3Client,
   UploadPartCommand,
@@ -36,6 +38,7 @@ export function describeStated(targetOf: () => Target): void {
   const room = () => ({ target, client, Bucket });
   describeFinalChecksums(room);
   describePartChecksums(room);
+  describeEmptyPages(room);
   describeTrailers(room);
   describeRedirects(room);
 
@@ -143,6 +146,22 @@ function describePartChecksums(room: Room): void {
     const upload = { Bucket, Key, UploadId, MultipartUpload };
     const completed = await room().client.send(new CompleteMultipartUploadCommand(upload));
     expect(completed.ChecksumSHA256).toMatch(/=-1$/);
+  });
+}
+
+function describeEmptyPages(room: Room): void {
+  it('a page of no parts has none after it', async () => {
+    const { client } = room();
+    const { Bucket, Key, UploadId, ETag, ChecksumSHA256 } = await begin(room());
+    const upload = { Bucket, Key, UploadId };
+    const listed = await client.send(new ListPartsCommand({ ...upload, MaxParts: 0 }));
+    expect(listed).toMatchObject({ MaxParts: 0, IsTruncated: false });
+
+    const MultipartUpload = { Parts: [{ PartNumber: 1, ETag, ChecksumSHA256 }] };
+    await client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload }));
+    const asked = { Bucket, Key, ObjectAttributes: ['ObjectParts' as const], MaxParts: 0 };
+    const { ObjectParts } = await client.send(new GetObjectAttributesCommand(asked));
+    expect(ObjectParts).toMatchObject({ MaxParts: 0, IsTruncated: false, TotalPartsCount: 1 });
   });
 }
 
