@@ -31,8 +31,8 @@ export function checksumElement(algorithm: string): string {
 }
 
 /**
- * The one checksum that the request carries or announces. Throws `Refusal` for two, for a bad one, and
- * for one of an algorithm that is not implemented.
+ * The one checksum that the request carries or announces. Throws `Refusal` for two, for a bad one,
+ * and for one of an algorithm that is not implemented.
  */
 export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
   const announced = trailerNames(request.headers);

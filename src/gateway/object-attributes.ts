@@ -54,7 +54,7 @@ export function readAttributes(request: S3Request): Attributes {
   return { headers, metadata };
 }
 
-/** S3 joins the values of a name that is given twice by a comma alone, Node by a comma and a space. */
+/** S3 joins the values of a name that is given twice by a comma alone, Node by comma and space. */
 function joinRepeated({ rawHeaders }: S3Request, name: string, value: string): string {
   if (!value.includes(', ')) return value;
   const values: string[] = [];

@@ -176,8 +176,8 @@ function parseParts(body: Buffer, attributes: UploadAttributes): AskedPart[] {
 }
 
 /**
- * The checksum that the list gives of a part. Throws `Refusal` for what cannot be compared: its sender
- * takes it for verified. Of an upload without checksums nothing can, and AWS takes any.
+ * The checksum that the list gives of a part. Throws `Refusal` for what cannot be compared: its
+ * sender takes it for verified. Of an upload without checksums nothing can, and AWS takes any.
  */
 function readPartChecksum(
   node: XmlNode,
@@ -301,7 +301,7 @@ function compareWithHeaders(
   if (claimed) compareChecksum(checksum, claimed);
 }
 
-/** The checksum of the whole object in the headers; a composite one has the number of parts after it. */
+/** The checksum of the whole object in the headers; after a composite one is the number of parts. */
 function claimedFinal(
   request: S3Request,
 ): { algorithm: ChecksumAlgorithm; value: string } | undefined {
