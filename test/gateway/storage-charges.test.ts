@@ -104,29 +104,29 @@ describe('an object', () => {
 
 describe('a version that is kept', () => {
   it('goes on being stored, and what is owed for it is charged when it ends', async () => {
-    await makeBucket('kept');
-    await put('/kept/object', 'the old text');
+    await makeBucket('history');
+    await put('/history/object', 'the old text');
     const bornMs = await createdMs('object');
     const enabled = '<Status>Enabled</Status>';
     const body = Buffer.from(`<VersioningConfiguration>${enabled}</VersioningConfiguration>`);
     const versioning = { query: [['versioning', '']] as [string, string][], body };
-    const { status } = await send('PUT', '/kept', { ...versioning, headers: md5Header(body) });
+    const { status } = await send('PUT', '/history', { ...versioning, headers: md5Header(body) });
     expect(status).toBe(200);
-    const before = await gateway.spent('bucket:default/kept');
-    await put('/kept/object');
+    const before = await gateway.spent('bucket:default/history');
+    await put('/history/object');
     expect((await gateway.lastOf('s3:PutObject')).storageCost).toBeUndefined();
-    expect(await billedOf('kept')).toBe(2n * small);
-    expect((await send('DELETE', '/kept/object')).headers['x-amz-delete-marker']).toBe('true');
-    expect(await billedOf('kept')).toBe(2n * small);
-    const asked = await gateway.spent('bucket:default/kept');
+    expect(await billedOf('history')).toBe(2n * small);
+    expect((await send('DELETE', '/history/object')).headers['x-amz-delete-marker']).toBe('true');
+    expect(await billedOf('history')).toBe(2n * small);
+    const asked = await gateway.spent('bucket:default/history');
     const query: [string, string][] = [['versionId', 'null']];
-    expect((await send('DELETE', '/kept/object', { query })).status).toBe(204);
+    expect((await send('DELETE', '/history/object', { query })).status).toBe(204);
     const { time, storageCost } = await gateway.lastOf('s3:DeleteObjectVersion');
     const rest = owed(Date.parse(time) - bornMs);
     expect(usd(storageCost)).toBe(rest);
-    expect(await gateway.spent('bucket:default/kept')).toBe(asked + rest);
+    expect(await gateway.spent('bucket:default/history')).toBe(asked + rest);
     expect(asked - before).toBeLessThan(rest);
-    expect(await billedOf('kept')).toBe(small);
+    expect(await billedOf('history')).toBe(small);
   });
 
   it('leaves a bucket with a limit on what is stored only what it does not take', async () => {
@@ -246,17 +246,18 @@ describe('storage', () => {
       await makeBucket('kept');
       await put('/kept/object', 'x'.repeat(2 ** 20));
       await gateway.setLimits('bucket:default/kept', { spend: { total: '0.0000055' } });
-      const charges = (await gateway.records('bursar:ChargeStorage')).length;
+      const charges = async () =>
+        (await gateway.records('bursar:ChargeStorage')).filter(({ bucket }) => bucket === 'kept');
+      const before = (await charges()).length;
       await gateway.kill();
       // Storage of one month under one book, whatever the day of this test is.
       gateway.shift(3_600_000);
       await gateway.serve();
-      await gateway.lastOf('bursar:ChargeStorage', charges + 1);
+      // Other buckets are charged before it, each with a record of its own.
+      await expect.poll(async () => (await charges()).length).toBeGreaterThan(before);
       await gateway.kill();
       await gateway.serve();
-      const records = (await gateway.records('bursar:ChargeStorage')).filter(
-        ({ bucket }) => bucket === 'kept',
-      );
+      const records = await charges();
       const byteMs = records.reduce((sum, one) => sum + BigInt(one.byteMs ?? 0), 0n);
       const [first] = records;
       const [fromMs, toMs] = [first, records.at(-1)].map((one, i) =>

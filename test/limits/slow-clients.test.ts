@@ -40,6 +40,9 @@ async function use(served: ServedGateway): Promise<void> {
   const body = { sizeBytes: bigBytes, chunks: makePieces(1, bigBytes) };
   const { status } = await client.send('PUT', '/slow/big', { body });
   expect(status, gateway.output()).toBe(200);
+  // Two at once, so that both digest threads have begun, with the descriptors that these keep.
+  const headers = { range: `bytes=0-${4 * MiB}` };
+  await Promise.all(['1', '2'].map(() => client.send('GET', '/slow/big', { headers })));
 }
 
 async function stop(): Promise<void> {
