@@ -26,7 +26,7 @@ export interface Attributes {
   retention?: Retention;
   legalHold?: boolean;
   /** Of a copy: who made it, `tenant/name`, and of what. */
-  copied?: { by: string; tenant: string; bucket: string; key: string };
+  copied?: { by: string; tenant: string; bucket: string; bucketId: number; key: string };
 }
 
 export type Tags = readonly (readonly [string, string])[];

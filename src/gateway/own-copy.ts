@@ -13,9 +13,10 @@ export async function isOwnCopy(
   const copied = version && (JSON.parse(version.attributes) as Attributes).copied;
   const { who, rooms, requester } = context;
   if (!copied || who.isAnonymous || copied.by !== requester) return false;
-  const { tenant, bucket: name, key } = copied;
+  const { tenant, bucket: name, bucketId, key } = copied;
   const bucket = await rooms.buckets.find(tenant, name);
-  if (!bucket) return false;
+  // Another bucket may have the name by now, maybe one of who asks.
+  if (bucket?.id !== bucketId) return false;
   const askedName = tenant === who.principal.tenant ? name : `${tenant}:${name}`;
   return context.mayReach({
     action: 's3:GetObject',
@@ -30,6 +31,7 @@ export async function isOwnCopy(
 /** What a copy keeps of where it comes from; nothing of a version that was named by its id. */
 export function copiedFrom({ requester, source }: AskedRights): Attributes['copied'] {
   const { found, key, versionId } = source;
-  if (versionId !== undefined) return undefined;
-  return { by: requester, tenant: found.tenant, bucket: found.name, key };
+  if (versionId !== undefined || !found.bucket) return undefined;
+  const { tenant, name: bucket } = found;
+  return { by: requester, tenant, bucket, bucketId: found.bucket.id, key };
 }

@@ -1,7 +1,10 @@
 // Bucket policies and the tags of objects, as S3 has them.
 import {
   CopyObjectCommand,
+  CreateBucketCommand,
+  DeleteBucketCommand,
   DeleteBucketPolicyCommand,
+  DeleteObjectCommand,
   GetBucketPolicyCommand,
   GetBucketPolicyStatusCommand,
   GetObjectCommand,
@@ -123,6 +126,12 @@ export function describePolicies(targetOf: () => Target): void {
       await put(policyOf(anybody('s3:PutObject', Bucket, '*')));
       expect((await read(person!)).toString()).toBe('readable');
       await client.send(new DeleteBucketPolicyCommand({ Bucket: From }));
+      expect(await refusalOf(read(person!))).toEqual(denied);
+
+      await client.send(new DeleteObjectCommand(source));
+      await client.send(new DeleteBucketCommand({ Bucket: From }));
+      await person!.send(new CreateBucketCommand({ Bucket: From }));
+      await person!.send(new PutObjectCommand({ ...source, Body: 'of another bucket' }));
       expect(await refusalOf(read(person!))).toEqual(denied);
     });
   });
