@@ -1,0 +1,39 @@
+// What the instruments are told of a request that has ended: one object, which metrics, log lines,
+// samples and traces are all made of, so that they cannot tell different stories. Invariant: nothing
+// with which another could act is in it, no query and no header.
+import type { StageClock } from './stage-clock.ts';
+
+/** The way it came in by (ARCHITECTURE, "The way of a PUT"). */
+export type Way = 's3' | 'share' | 'sts' | 'preflight' | 'native' | 'open';
+
+export interface ObservedRequest {
+  readonly id: string;
+  readonly way: Way;
+  readonly method: string;
+  /** `PutObject`, `DescribeToken`; null: it was refused before that was known. */
+  operation: string | null;
+  tenant: string | null;
+  principal: string | null;
+  bucket: string | null;
+  /** Name of the store of the bucket; null: no store is concerned. */
+  store: string | null;
+  /** 0: none was sent, the client had gone. */
+  status: number;
+  /** Code of the error; null: none. */
+  error: string | null;
+  /** Of the bodies, as far as they moved. */
+  bytesIn: number;
+  bytesOut: number;
+  /** Log index of its record; null: not committed yet, or there is none. */
+  index: number | null;
+  /** Client address. */
+  readonly source: string;
+  /** It has stopped. */
+  readonly clock: StageClock;
+  durationMs: number;
+}
+
+/** Is told of every request, once, when it has ended. Must not throw, and keep no reference. */
+export interface RequestObserver {
+  observe(request: ObservedRequest): void;
+}
