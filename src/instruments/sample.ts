@@ -1,5 +1,6 @@
 // One measured transfer, as probes and real traffic keep them and reports read them. Invariant: a
 // sample names no key and nobody.
+import type { Stage } from './stage-clock.ts';
 
 /** What it was measured for; `traffic`: a client's request, the others are a probe's. */
 export type Series = 'sizes' | 'latency' | 'surge' | 'parts' | 'traffic';
@@ -30,7 +31,9 @@ export interface Sample {
   /** What it is estimated to cost by the price book, picodollars, as a decimal integer. */
   costPicodollars?: string;
   /** Milliseconds by stage (traffic). */
-  stages?: Record<string, number>;
+  stages?: Partial<Record<Stage, number>>;
+  /** How many requests it was drawn from for each that was kept; absent: 1 (traffic). */
+  weight?: number;
 }
 
 /** Sizes that probes measure and metrics have bands for, bytes (Palankar 2008, Garfinkel 2007). */
