@@ -83,6 +83,11 @@ export class BearerTokens implements BearerVerifier, Follower {
     });
   }
 
+  /** Of chains that were verified. */
+  get cache(): VerifiedChains['cache'] {
+    return this.#chains.cache;
+  }
+
   /**
    * Who bears the token, with the proof that this request has. Throws Refusal InvalidBearerToken,
    * ExpiredBearerToken, InvalidProof, AccessDenied or SlowDown. Not asked: whether it was revoked,

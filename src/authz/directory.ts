@@ -102,10 +102,20 @@ export class Directory implements Follower {
   readonly #unknown = new Set<string>();
   readonly #actors = new Map<string, Actor>();
   #generation = 0;
+  /** Of access keys. */
+  readonly cache: { hits: number; misses: number; readonly entries: number };
 
   constructor(options: DirectoryOptions) {
     this.#read = options.read;
     this.#sealer = options.sealer;
+    const known = this.#known;
+    this.cache = {
+      hits: 0,
+      misses: 0,
+      get entries() {
+        return known.size;
+      },
+    };
   }
 
   /**
@@ -114,8 +124,12 @@ export class Directory implements Follower {
    */
   async findAccessKey(id: string): Promise<AccessKey | undefined> {
     const known = this.#known.get(id);
-    if (known) return known;
+    if (known) {
+      this.cache.hits += 1;
+      return known;
+    }
     if (this.#unknown.has(id)) return undefined;
+    this.cache.misses += 1;
 
     const generation = this.#generation;
     const key = await this.#loadAccessKey(id);

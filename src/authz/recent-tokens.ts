@@ -15,6 +15,9 @@ export class RecentTokens<T extends { goodUntilMs: number }> {
   #youngBytes = 0;
   #old = new Map<string, Kept<T>>();
   #epoch = 0;
+  hits = 0;
+  /** What was verified and kept. */
+  misses = 0;
 
   /** `generationBytes`: of the tokens in one of the two generations that are kept. */
   constructor(generationBytes = 4 * MiB) {
@@ -26,13 +29,19 @@ export class RecentTokens<T extends { goodUntilMs: number }> {
     return this.#epoch;
   }
 
+  get entries(): number {
+    return this.#young.size + this.#old.size;
+  }
+
   find(text: string, nowMs: number): T | undefined {
     let kept = this.#young.get(text);
     if (kept === undefined) {
       kept = this.#old.get(text);
       if (kept !== undefined) this.#add(text, kept);
     }
-    return kept !== undefined && nowMs < kept.token.goodUntilMs ? kept.token : undefined;
+    if (kept === undefined || nowMs >= kept.token.goodUntilMs) return undefined;
+    this.hits += 1;
+    return kept.token;
   }
 
   /**
@@ -40,6 +49,7 @@ export class RecentTokens<T extends { goodUntilMs: number }> {
    * memory, where that is more than its text.
    */
   keep(text: string, token: T, epoch: number, bytes = text.length): void {
+    this.misses += 1;
     if (epoch === this.#epoch) this.#add(text, { token, bytes });
   }
 

@@ -13,16 +13,26 @@ export class BucketCache {
   readonly #buckets = new Map<string, Bucket>();
   #policiesLength = 0;
   #changes = 0;
+  hits = 0;
+  misses = 0;
 
   constructor(read: Reader) {
     this.#read = read;
+  }
+
+  get entries(): number {
+    return this.#buckets.size;
   }
 
   /** The bucket of this name; names that are not there are not kept. */
   async find(tenant: string, name: string): Promise<Bucket | undefined> {
     const id = `${tenant}/${name}`;
     const kept = this.#buckets.get(id);
-    if (kept) return kept;
+    if (kept) {
+      this.hits += 1;
+      return kept;
+    }
+    this.misses += 1;
     const changes = this.#changes;
     const bucket = await findBucket(this.#read, tenant, name);
     if (!bucket) return undefined;

@@ -22,6 +22,8 @@ export class SettingCache<T> {
   readonly #kept = new Map<number, Kept<T>>();
   #documentsLength = 0;
   #changes = 0;
+  hits = 0;
+  misses = 0;
 
   constructor(read: Reader, name: StoredSetting, parse: (document: string) => T) {
     this.#read = read;
@@ -29,10 +31,16 @@ export class SettingCache<T> {
     this.#parse = parse;
   }
 
+  get entries(): number {
+    return this.#kept.size;
+  }
+
   /** null: the bucket has none. A promise only where it is not in memory. */
   find(bucketId: number): T | null | Promise<T | null> {
     const kept = this.#kept.get(bucketId);
-    return kept ? kept.parsed : this.#load(bucketId);
+    if (!kept) return this.#load(bucketId);
+    this.hits += 1;
+    return kept.parsed;
   }
 
   forget(bucketId: number): void {
@@ -41,6 +49,7 @@ export class SettingCache<T> {
   }
 
   async #load(bucketId: number): Promise<T | null> {
+    this.misses += 1;
     const changes = this.#changes;
     const document = await readSetting(this.#read, bucketId, this.#name);
     const parsed = document === null ? null : this.#parse(document);

@@ -21,6 +21,14 @@ export class FairShare {
     this.#capacityBytes = capacityBytes;
   }
 
+  get capacityBytes(): number {
+    return this.#capacityBytes();
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
   /** Claims `bytes` for a principal (`cms/alice`). A claim of nothing is always granted. */
   take(principal: string, bytes: number): ClaimOutcome {
     if (bytes === 0) return 'taken';

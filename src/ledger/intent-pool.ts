@@ -24,6 +24,22 @@ export class IntentPool {
     this.#ledger = ledger;
   }
 
+  /** Ids that are declared and not given yet. */
+  get ready(): number {
+    return this.#sum((intents) => intents.ready);
+  }
+
+  /** Uploads that wait for an id. */
+  get waiting(): number {
+    return this.#sum((intents) => intents.waiting);
+  }
+
+  #sum(count: (intents: StoreIntents) => number): number {
+    let sum = 0;
+    for (const intents of this.#stores.values()) sum += count(intents);
+    return sum;
+  }
+
   /** An id for an extent in a store. Rejects with Refusal when the ledger cannot declare any. */
   take(store: number): Buffer | Promise<Buffer> {
     let intents = this.#stores.get(store);
@@ -48,6 +64,14 @@ class StoreIntents {
 
   constructor(declare: (ids: Buffer[]) => Promise<void>) {
     this.#declare = declare;
+  }
+
+  get ready(): number {
+    return this.#ids.length;
+  }
+
+  get waiting(): number {
+    return this.#waiters.length;
   }
 
   take(): Buffer | Promise<Buffer> {

@@ -4,6 +4,7 @@
 import { Worker } from 'node:worker_threads';
 import { Refusal } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
+import { LedgerMeter } from '../instruments/ledger-meter.ts';
 import type { Draw } from '../quota/amounts.ts';
 import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
@@ -20,9 +21,23 @@ const batchRequestsMax = 1000;
 /** Records of reads that may wait; beyond it readers wait too, so memory stays bounded. */
 const promptWaitingMax = 20_000;
 
+type AnsweredBatch = Extract<FromWorker, { answers: unknown }>;
+type NewCheckpoint = Extract<FromWorker, { checkpoint: unknown }>;
+
 interface Waiting {
   request: LedgerRequest;
   resolve: (answer: LedgerAnswer) => void;
+}
+
+export interface LedgerLoad {
+  /** Requests that no batch has yet. */
+  waiting: number;
+  /** Records of reads that wait for company. */
+  readsWaiting: number;
+  requestsUnderWay: number;
+  batchesUnderWay: number;
+  /** What the ledger's thread has worked since it began. */
+  busyMs: number;
 }
 
 export interface LedgerOptions {
@@ -46,6 +61,8 @@ export interface LedgerOptions {
 }
 
 export class Ledger {
+  /** What its batches took. */
+  readonly meter = new LedgerMeter();
   readonly #worker: Worker;
   readonly #options: LedgerOptions;
   #waiting: Waiting[] = [];
@@ -75,6 +92,19 @@ export class Ledger {
     const ledger = new Ledger(worker, options);
     ledger.#listen();
     return ledger;
+  }
+
+  /** How much it has to do now. */
+  get load(): LedgerLoad {
+    let requestsUnderWay = 0;
+    for (const batch of this.#underWay.values()) requestsUnderWay += batch.length;
+    return {
+      waiting: this.#waiting.length,
+      readsWaiting: this.#prompt.length,
+      requestsUnderWay,
+      batchesUnderWay: this.#underWay.size,
+      busyMs: this.#worker.performance.eventLoopUtilization().active,
+    };
   }
 
   /** Makes one operation durable. Refusals of the transaction are values: the caller may retry. */
@@ -188,9 +218,9 @@ export class Ledger {
 
   #listen(): void {
     this.#worker.on('message', (message: FromWorker) => {
-      if ('answers' in message) this.#answer(message.batch, message.answers);
+      if ('answers' in message) this.#answer(message);
       else if ('fatal' in message) this.#options.onFatal(message.fatal);
-      else if ('checkpoint' in message) this.#options.onCheckpoint?.(message.checkpoint);
+      else if ('checkpoint' in message) this.#takeCheckpoint(message);
       else if ('alarms' in message) this.#options.onAlarms?.(message.alarms);
       else if ('failed' in message) this.#options.onFailure(message.failed);
     });
@@ -200,7 +230,13 @@ export class Ledger {
     });
   }
 
-  #answer(batch: number, answers: LedgerAnswer[]): void {
+  #takeCheckpoint({ checkpoint, sinceAppendMs }: NewCheckpoint): void {
+    this.meter.countCheckpoint(sinceAppendMs);
+    this.#options.onCheckpoint?.(checkpoint);
+  }
+
+  #answer({ batch, answers, appliedMs, committedMs }: AnsweredBatch): void {
+    this.meter.countBatch(answers.length, appliedMs, committedMs);
     const waiting = this.#underWay.get(batch) ?? [];
     this.#underWay.delete(batch);
     waiting.forEach((one, i) => {

@@ -4,6 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { RecordLog } from '../audit/record-log.ts';
+import { monotonicMs } from '../core/clock.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';
 import { Cashier } from '../quota/cashier.ts';
@@ -27,9 +28,10 @@ export interface WorkerOptions {
 export type ToWorker = { batch: number; requests: LedgerRequest[] } | { close: true };
 export type FromWorker =
   | { ready: true }
-  | { batch: number; answers: LedgerAnswer[] }
-  /** The log as a batch left it, signed. */
-  | { checkpoint: string }
+  /** `appliedMs`: what the batch took, of that `committedMs` to become durable. */
+  | { batch: number; answers: LedgerAnswer[]; appliedMs: number; committedMs: number }
+  /** The log as a batch left it, signed, so long after the first record of it was made. */
+  | { checkpoint: string; sinceAppendMs: number }
   /** Those of a batch, once they are durable; they are in the table too. */
   | { alarms: Alarm[] }
   | { failed: string; batch: number | null }
@@ -56,6 +58,8 @@ const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks));
 const log = await RecordLog.open(db.tx);
 const signing = new LogSigning();
 let lastTimeMs = await readLastTime(db.tx);
+/** How long the commits of the batch took that is being applied. */
+let committedMs = 0;
 
 const queue: Extract<ToWorker, { batch: number }>[] = [];
 let running = false;
@@ -74,13 +78,16 @@ send({ ready: true });
 async function drain(): Promise<void> {
   running = true;
   for (let next = queue.shift(); next; next = queue.shift()) {
+    const begunMs = monotonicMs();
+    committedMs = 0;
     const overwrites = next.requests.some(leavesNothing);
     if (overwrites) db.exec('PRAGMA secure_delete = ON');
     const answers = await applyBatch(next.requests);
+    const appliedMs = monotonicMs() - begunMs;
     if (overwrites) db.exec('PRAGMA secure_delete = FAST');
     if (next.requests.some(isErasure)) forgetPages();
-    send({ batch: next.batch, answers });
-    signCheckpoint();
+    send({ batch: next.batch, answers, appliedMs, committedMs });
+    signCheckpoint(begunMs);
   }
   running = false;
   if (closing) {
@@ -128,8 +135,10 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
  * be written, so there is none. After any other error nobody knows.
  */
 function commit(): void {
+  const begunMs = monotonicMs();
   try {
     db.exec('COMMIT');
+    committedMs += monotonicMs() - begunMs;
   } catch (cause) {
     if (!isFull(cause)) stop(cause);
     throw cause;
@@ -152,9 +161,9 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
 }
 
 /** One signature a batch, when it is durable. Nobody waits for it. */
-function signCheckpoint(): void {
+function signCheckpoint(begunMs: number): void {
   const checkpoint = signing.sign(log, lastTimeMs);
-  if (checkpoint !== null) send({ checkpoint });
+  if (checkpoint !== null) send({ checkpoint, sinceAppendMs: monotonicMs() - begunMs });
 }
 
 /** The tables are right: they are what was committed. */

@@ -12,6 +12,15 @@ export class DiskRoom {
     this.#share = new FairShare(freeBytes);
   }
 
+  /** What the disk can still take, with what is set aside of it. */
+  get freeBytes(): number {
+    return this.#share.capacityBytes;
+  }
+
+  get heldBytes(): number {
+    return this.#share.heldBytes;
+  }
+
   /**
    * Sets `bytes` aside for a principal (`cms/alice`); gives what ends that, to be called once. Throws
    * `Refusal` ServiceUnavailable when there is no room for it; SlowDown when beside the principal's

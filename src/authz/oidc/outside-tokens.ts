@@ -50,6 +50,11 @@ export class OutsideTokens implements Follower {
     return new OutsideTokens(options.directory, book);
   }
 
+  /** Of those that were verified. */
+  get cache(): Pick<RecentTokens<Kept>, 'hits' | 'misses' | 'entries'> {
+    return this.#recent;
+  }
+
   /**
    * Who bears this token, and what it leaves them. Throws Refusal InvalidBearerToken,
    * ExpiredBearerToken or AccessDenied. Not asked: whether it was revoked.

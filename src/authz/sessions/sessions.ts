@@ -68,6 +68,11 @@ export class Sessions implements Follower {
     this.#sealer = new SessionSealer(keyring);
   }
 
+  /** Of those that were verified. */
+  get cache(): Pick<RecentTokens<Kept>, 'hits' | 'misses' | 'entries'> {
+    return this.#recent;
+  }
+
   /** Another one after each change of outside issuers; NaN, which equals nothing, during one. */
   get issuersAsOf(): number {
     return this.#issuerChangesUnderWay > 0 ? Number.NaN : this.#issuerChanges;

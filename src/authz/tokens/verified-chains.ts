@@ -21,6 +21,11 @@ export class VerifiedChains {
     this.#recent = new RecentTokens(options.generationBytes ?? 8 * MiB);
   }
 
+  /** How often it was of use. */
+  get cache(): Pick<RecentTokens<never>, 'hits' | 'misses' | 'entries'> {
+    return this.#recent;
+  }
+
   /** The chain of a token that was verified before and has not expired. */
   find(text: string, nowMs: number): Chain | undefined {
     return this.#recent.find(text, nowMs)?.chain;

@@ -66,6 +66,16 @@ export class LeaseDesk {
     return this.#limited.size > 0 || this.#leases.size > 0;
   }
 
+  /** Accounts for which amounts are leased, or were a moment ago. */
+  get leased(): ReadonlyMap<string, unknown> {
+    return this.#leases;
+  }
+
+  /** Accounts with limits, tokens not among them. */
+  get limited(): ReadonlyMap<string, unknown> {
+    return this.#limited;
+  }
+
   /** Reservations that are open. */
   get open(): number {
     return this.#open.size;
