@@ -23,7 +23,6 @@ import { ReadRecording } from '../gateway/read-recording.ts';
 import type { Rooms } from '../gateway/rooms.ts';
 import { type GatewayOptions, startGateway } from '../gateway/server.ts';
 import type { StoreList } from '../gateway/store-list.ts';
-import { Metrics } from '../instruments/metrics.ts';
 import { partReader } from '../ledger/archive/part-reader.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
@@ -54,6 +53,7 @@ import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key
 import { StorePrices } from './store-prices.ts';
 import { chooseStores } from './store-settings.ts';
 import { startArchiver } from './wired-archive.ts';
+import { makeInstruments } from './wired-instruments.ts';
 import { makeLifecycleWorker } from './wired-lifecycle.ts';
 import { announceRefusal, beginSigning } from './wired-log.ts';
 import { openSearch } from './wired-search.ts';
@@ -88,11 +88,11 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const prices = new StorePrices(config, Date.now());
   const log = new LogHead((reason) => announceRefusal(reason, ledger));
   const keeper = opened(closers, openKeeper(folder));
+  // Alarms that come before it is there are in the database.
   let alarms: AlarmTeller | undefined;
-  // Those that come before it is there are in the database.
-  let metrics: Metrics | undefined;
+  const { instruments, metrics } = makeInstruments();
   const onAlarms = (all: readonly Alarm[]): void => {
-    for (const { percent } of all) metrics?.countAlarm(percent);
+    for (const { percent } of all) metrics.countAlarm(percent);
     alarms?.tell(all);
   };
   const onCheckpoint = (note: string): void => {
@@ -128,7 +128,11 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     return url;
   };
   const limits = await openLimits(parts);
-  metrics = new Metrics({ open: () => limits.desk.open });
+  metrics.registry.gauge({
+    name: 'bursar_open_reservations',
+    help: 'Requests under way that have a part of a limit set aside.',
+    collect: () => limits.desk.open,
+  });
   metrics.watchLog(log, witnesses);
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
@@ -162,6 +166,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     search,
     alarms,
     metrics,
+    instruments,
     priceBooks: prices.books,
     logKeys,
   };
@@ -393,6 +398,7 @@ interface Listening
     | 'search'
     | 'alarms'
     | 'metrics'
+    | 'instruments'
     | 'priceBooks'
     | 'logKeys'
   > {

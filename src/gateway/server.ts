@@ -12,6 +12,7 @@ import { newRequestId } from '../core/ids.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
+import type { Instruments } from '../instruments/instruments.ts';
 import type { Metrics } from '../instruments/metrics.ts';
 import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
@@ -45,6 +46,7 @@ export interface GatewayOptions {
   search: RecordSearch;
   alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
   metrics: Metrics;
+  instruments: Instruments;
   priceBooks: PriceBooks;
   host: string;
   /** 0: any free port. */
@@ -154,7 +156,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     search: options.search,
     alarms: options.alarms,
     priceBooks: options.priceBooks,
-    metrics: options.metrics,
+    metrics: options.metrics.registry,
     onIntegrityFailure: pipeline.onIntegrityFailure,
   });
   await registerNativeApi(app, native);

@@ -31,7 +31,7 @@ import { registerNativeApi } from '#bursar/gateway/native/api.js';
 import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
 import type { StoreView } from '#bursar/gateway/store-list.js';
-import { Metrics } from '#bursar/instruments/metrics.js';
+import { MetricRegistry } from '#bursar/instruments/metric-registry.js';
 import { LogKeyFile } from '#bursar/ledger/log-key-file.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
@@ -166,7 +166,7 @@ export async function openFixture(): Promise<Fixture> {
       },
     },
     commitFindings: async () => {},
-    metrics: new Metrics({ open: () => 3 }),
+    metrics: new MetricRegistry(),
     priceBooks: readPriceBooks(),
     usageRollUp: { catchUp: async () => {} },
     alarms: {

@@ -131,7 +131,7 @@ function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
   native.get('/_/metrics', hidden, async (_request, reply) => {
     const { contentType } = deps.metrics;
     reply.type(contentType).header('cache-control', 'no-store');
-    return reply.send(await deps.metrics.render());
+    return reply.send(await deps.metrics.read('everybody'));
   });
   addLogRoutes(native, deps);
   addWellKnown(native, deps);

@@ -17,7 +17,7 @@ import type { Keyring, RootKey } from '../../core/keyring.ts';
 import type { Limits } from '../../core/quota-terms.ts';
 import type { RootKeyFile } from '../../core/root-keys.ts';
 import type { Sealer } from '../../core/sealing.ts';
-import type { Metrics } from '../../instruments/metrics.ts';
+import type { MetricRegistry } from '../../instruments/metric-registry.ts';
 import type { LogKeyFile } from '../../ledger/log-key-file.ts';
 import type { LogKey } from '../../ledger/log-signing.ts';
 import type { UsageRollUp } from '../../ledger/usage-roll-up.ts';
@@ -124,7 +124,7 @@ export interface NativeDeps
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
   priceBooks: PriceBooks;
-  metrics: Pick<Metrics, 'contentType' | 'render'>;
+  metrics: Pick<MetricRegistry, 'contentType' | 'read'>;
   /** The state of the gateway's parts. */
   health(): Promise<{ ready: boolean } & Record<string, unknown>>;
 }

@@ -1,0 +1,165 @@
+// What can be measured, by name, and its text for Prometheus. Invariants: a value is asked for when
+// somebody reads, never before; of what names tenants or accounts everybody reads nothing; what cannot
+// be told is missing, and counted, and takes nothing else from the text with it.
+// Specification: the Prometheus text format 0.0.4, which prom-client's registry writes.
+import { setImmediate as turn } from 'node:timers/promises';
+import { type Gauge, Registry } from 'prom-client';
+import { monotonicMs } from '../core/clock.ts';
+import { Histogram } from './histogram.ts';
+import { Paced } from './paced.ts';
+
+/** Who reads: anybody, or who has the operator's leave, whom tenants may be named to. */
+export type Audience = 'everybody' | 'operator';
+
+/** Of one series; keep the object and give the same again: its text is made once. */
+export type Labels = Readonly<Record<string, string>>;
+
+/** The values of one metric: one without labels, or each with its own. */
+export type Values<T> = T | Iterable<readonly [Labels, T]>;
+
+export interface Measure<T> {
+  /** `bursar_`, what it is, and its base unit; a counter's ends with `_total`. */
+  name: string;
+  help: string;
+  /** Names tenants, principals or accounts: only the operator reads it. */
+  isPrivate?: true;
+  /** Must not wait for a network. */
+  collect(audience: Audience): Values<T> | Promise<Values<T>>;
+}
+
+type Kind = 'counter' | 'gauge' | 'histogram';
+
+/** A line of the text, as prom-client writes them. */
+interface Line {
+  metricName?: string;
+  labels: Labels;
+  sharedLabels?: Labels;
+  value: number;
+}
+
+const nameForm = /^bursar_[a-z0-9_]+$/;
+const noLabels: Labels = {};
+/** So long the text is written before others have their turn. */
+const sliceMs = 5;
+
+export class MetricRegistry {
+  readonly #registries: Record<Audience, Registry> = {
+    everybody: new Registry(),
+    operator: new Registry(),
+  };
+  readonly #texts: Record<Audience, Paced<Buffer>> = {
+    everybody: new Paced(() => this.#write('everybody')),
+    operator: new Paced(() => this.#write('operator')),
+  };
+  #failures = 0;
+
+  constructor() {
+    this.counter({
+      name: 'bursar_metric_failures_total',
+      help: 'Metrics that were missing in a text because they could not be told.',
+      collect: () => this.#failures,
+    });
+  }
+
+  /** Both registries, for prom-client's own metrics, which name nobody. */
+  get registers(): Registry[] {
+    return Object.values(this.#registries);
+  }
+
+  counter(measure: Measure<number>): void {
+    if (!measure.name.endsWith('_total')) throw new Error(`${measure.name} is no counter's name`);
+    this.#add('counter', measure, linesOfNumbers);
+  }
+
+  gauge(measure: Measure<number>): void {
+    this.#add('gauge', measure, linesOfNumbers);
+  }
+
+  histogram(measure: Measure<Histogram>): void {
+    this.#add('histogram', measure, linesOfHistograms);
+  }
+
+  get contentType(): string {
+    return this.#registries.everybody.contentType;
+  }
+
+  /** UTF-8; as it is when asked for. */
+  read(audience: Audience): Promise<Buffer> {
+    return this.#texts[audience].read();
+  }
+
+  #add<T extends number | Histogram>(
+    type: Kind,
+    { name, help, isPrivate, collect }: Measure<T>,
+    linesOf: (name: string, values: Values<T>) => Line[],
+  ): void {
+    if (!nameForm.test(name)) throw new Error(`${name} is no metric's name`);
+    for (const audience of ['everybody', 'operator'] as const) {
+      if (isPrivate && audience === 'everybody') continue;
+      const get = async () => ({
+        ...{ name, help, type },
+        values: linesOf(name, await collect(audience)),
+      });
+      // All that prom-client asks of a metric that it is to write.
+      const asked = { name, help, type, get };
+      this.#registries[audience].registerMetric(asked as unknown as Gauge);
+    }
+  }
+
+  async #write(audience: Audience): Promise<Buffer> {
+    const registry = this.#registries[audience];
+    const texts: string[] = [];
+    let sinceMs = monotonicMs();
+    for (const { name } of registry.getMetricsAsArray()) {
+      try {
+        texts.push(await registry.getSingleMetricAsString(name), '\n');
+      } catch {
+        this.#failures++;
+      }
+      if (monotonicMs() - sinceMs < sliceMs) continue;
+      await turn();
+      sinceMs = monotonicMs();
+    }
+    return Buffer.from(texts.join(''));
+  }
+}
+
+function linesOfNumbers(_name: string, values: Values<number>): Line[] {
+  if (typeof values === 'number') return [{ labels: noLabels, value: values }];
+  return Array.from(values, ([sharedLabels, value]) => ({ labels: noLabels, sharedLabels, value }));
+}
+
+function linesOfHistograms(name: string, values: Values<Histogram>): Line[] {
+  const lines: Line[] = [];
+  if (values instanceof Histogram) addHistogram(lines, name, noLabels, values);
+  else for (const [labels, histogram] of values) addHistogram(lines, name, labels, histogram);
+  return lines;
+}
+
+function addHistogram(
+  lines: Line[],
+  name: string,
+  sharedLabels: Labels,
+  { bounds, counts, sum }: Histogram,
+): void {
+  const metricName = `${name}_bucket`;
+  let count = 0;
+  for (const [index, labels] of leOf(bounds).entries()) {
+    count += counts[index] as number;
+    lines.push({ metricName, labels, sharedLabels, value: count });
+  }
+  lines.push({ metricName: `${name}_sum`, labels: noLabels, sharedLabels, value: sum });
+  lines.push({ metricName: `${name}_count`, labels: noLabels, sharedLabels, value: count });
+}
+
+const leByBounds = new WeakMap<readonly number[], readonly Labels[]>();
+
+/** The labels that tell the lines of a histogram apart. */
+function leOf(bounds: readonly number[]): readonly Labels[] {
+  let all = leByBounds.get(bounds);
+  if (!all) {
+    all = [...bounds.map(String), '+Inf'].map((le) => ({ le }));
+    leByBounds.set(bounds, all);
+  }
+  return all;
+}
