@@ -3,6 +3,7 @@ import { Instruments } from '../instruments/instruments.ts';
 import { MetricRegistry } from '../instruments/metric-registry.ts';
 import { Metrics } from '../instruments/metrics.ts';
 import type { RequestObserver } from '../instruments/observed-request.ts';
+import { RequestMetrics } from '../instruments/request-metrics.ts';
 
 export interface WiredInstruments {
   instruments: Instruments;
@@ -12,7 +13,7 @@ export interface WiredInstruments {
 /** Before the rooms, which register what they have to tell in `metrics.registry`. */
 export function makeInstruments(observers: readonly RequestObserver[] = []): WiredInstruments {
   const registry = new MetricRegistry();
-  const instruments = new Instruments(observers);
+  const instruments = new Instruments([new RequestMetrics(registry), ...observers]);
   registry.gauge({
     name: 'bursar_requests_under_way',
     help: 'Requests that have begun and not ended.',
