@@ -56,6 +56,7 @@ import { startArchiver } from './wired-archive.ts';
 import { makeInstruments } from './wired-instruments.ts';
 import { makeLifecycleWorker } from './wired-lifecycle.ts';
 import { announceRefusal, beginSigning } from './wired-log.ts';
+import { watchRooms } from './wired-room-metrics.ts';
 import { openSearch } from './wired-search.ts';
 import { startFoldTimer, startStorageTimer } from './wired-timers.ts';
 
@@ -128,18 +129,14 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     return url;
   };
   const limits = await openLimits(parts);
-  metrics.registry.gauge({
-    name: 'bursar_open_reservations',
-    help: 'Requests under way that have a part of a limit set aside.',
-    collect: () => limits.desk.open,
-  });
   metrics.watchLog(log, witnesses);
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
   const { journals } = opening;
   const lifecycle = makeLifecycleWorker(config, { ...parts, journals, bookOf, log, metrics });
-  const given = { bookOf, publicUrl, log, witnesses, lifecycle };
+  const memory = openMemory(config, closers);
+  const given = { bookOf, publicUrl, log, witnesses, lifecycle, ...memory };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   startSweeper(config, rooms, opening.stores, closers);
   closers.push(startStorageTimer(rooms), startFoldTimer(ledger));
@@ -151,6 +148,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   closers.push(() => archiver.stop());
   const records = new RecordStore(read, readPart);
   const { search } = opened(closers, await openSearch({ folder, read, records, readPart }));
+  watchRooms(metrics.registry, { rooms, folder, ...memory, archiver, search });
   alarms = await openAlarms(config, parts);
   closers.push(() => endSoon(opening.storeList));
   const onListening = (listened: string): void => {
@@ -316,11 +314,21 @@ type Books = Pick<
   | 'lifecycle'
 >;
 
-function furnish(config: Config, parts: Parts & OpenStores & Books): Rooms {
-  const { folder, ledger, read, closers, stores, storeList, journals, ...books } = parts;
+interface Memory {
+  buffers: BufferPool;
+  digests: DigestPool;
+}
+
+/** Where bodies are on their way. */
+function openMemory({ bufferMemoryBytes: bytesMax }: Config, closers: Closers): Memory {
+  const buffers = new BufferPool({ bytesMax });
+  return { buffers, digests: opened(closers, new DigestPool({ buffers })) };
+}
+
+function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Rooms {
+  const { folder, ledger, read, closers: _, stores, storeList, journals, ...others } = parts;
+  const { buffers, digests, ...books } = others;
   const { keyring } = folder;
-  const buffers = new BufferPool({ bytesMax: config.bufferMemoryBytes });
-  const digests = opened(closers, new DigestPool({ buffers }));
   return {
     read,
     keyring,

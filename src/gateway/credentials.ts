@@ -6,6 +6,7 @@ import type { Follower } from '../authz/changes.ts';
 import type { Directory } from '../authz/directory.ts';
 import { Sessions } from '../authz/sessions/sessions.ts';
 import { TokenKeys } from '../authz/token-keys.ts';
+import type { CacheCounts } from '../instruments/room-metrics.ts';
 import type { Rooms } from './rooms.ts';
 
 export interface Credentials {
@@ -14,6 +15,8 @@ export interface Credentials {
   tokenKeys: TokenKeys;
   /** In this order: what comes later depends on what comes before. */
   followers: readonly Follower[];
+  /** What was verified before, by its kind. */
+  caches: Readonly<Record<string, CacheCounts>>;
 }
 
 export function takeCredentials(rooms: Rooms, directory: Directory): Credentials {
@@ -34,5 +37,11 @@ export function takeCredentials(rooms: Rooms, directory: Directory): Credentials
     onUse: (ids) => tokenUse.note(ids),
   });
   const followers = [directory, outside, revocations, sessions, bearer];
-  return { authenticator, sessions, tokenKeys, followers };
+  const caches = {
+    access_keys: directory.cache,
+    sessions: sessions.cache,
+    tokens: bearer.cache,
+    outside_tokens: outside.cache,
+  };
+  return { authenticator, sessions, tokenKeys, followers, caches };
 }

@@ -21,6 +21,7 @@ import type { AlarmTeller } from './alarms/alarm-teller.ts';
 import { takeCredentials } from './credentials.ts';
 import { Preflights } from './cross-origin.ts';
 import { DataVerifier } from './data-verifier.ts';
+import { watchGateway } from './gateway-metrics.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import { nativeDepsOf } from './native/rooms.ts';
@@ -75,9 +76,13 @@ const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory, sealer, rootKeys, logKeys, health, host } = options;
-  const { authenticator, sessions, tokenKeys, followers } = takeCredentials(rooms, directory);
+  const { authenticator, sessions, tokenKeys, followers, caches } = takeCredentials(
+    rooms,
+    directory,
+  );
   const state = { closing: false };
   const integrity = new IntegrityCounter();
+  watchGateway(options.metrics.registry, { rooms, caches, integrity });
   const proxies = new TrustedProxies(options.trustedProxies);
   const pipeline: Pipeline = {
     rooms,

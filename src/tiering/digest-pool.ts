@@ -95,6 +95,11 @@ class DigestThread {
     if (--this.users === 0) this.#worker.unref();
   }
 
+  /** Jobs that were sent and are not answered. */
+  get pending(): number {
+    return this.#pending.size;
+  }
+
   /** Sends with all of the same turn or, if the job `canWait`, of the same round of I/O. */
   send(job: DigestJob, canWait = false): void {
     const isFirst = this.#outbox.push(job) === 1;
@@ -151,6 +156,11 @@ export class DigestPool {
     this.#arena = options.buffers.arena;
     const threads = options.threads ?? Math.min(2, availableParallelism());
     this.#threads = Array.from({ length: threads }, () => undefined);
+  }
+
+  /** Jobs that the threads have and have not answered: chunks, above all. */
+  get pending(): number {
+    return this.#threads.reduce((sum, thread) => sum + (thread?.pending ?? 0), 0);
   }
 
   /** A stream on the thread that has the fewest. */

@@ -21,6 +21,11 @@ export class ReadLeases {
     };
   }
 
+  /** Extents that are being read. */
+  get held(): number {
+    return this.#readers.size;
+  }
+
   isHeld(id: Buffer): boolean {
     return this.#readers.has(id.toString('latin1'));
   }

@@ -45,6 +45,12 @@ export class RecordSearch {
     this.#index = index;
   }
 
+  /** Records of the log that are not indexed yet: whole blocks are, so some always are not. */
+  async countBehind(): Promise<number> {
+    const size = await readLogSize(this.#read);
+    return Math.max(size - ((await this.#index?.end()) ?? 0), 0);
+  }
+
   /** Throws as `RecordStore.readRecord` does. */
   async find(query: RecordQuery): Promise<Found> {
     const { from, to } = await this.#spanOf(query);

@@ -71,6 +71,12 @@ export class Archiver {
     await this.#running;
   }
 
+  /** For how long a pack could have been made and was not, milliseconds; 0: none is due. */
+  async lateMs(): Promise<number> {
+    const full = await this.#findFull();
+    return full ? Math.max(Date.now() - this.#options.afterMs - full.newestMs, 0) : 0;
+  }
+
   /** Archives all that is old enough. Rejects with what a store or the ledger refused. */
   async archive(): Promise<void> {
     await this.#moveTiles();
@@ -95,7 +101,7 @@ export class Archiver {
   }
 
   /** The first tile of the next pack; undefined: not all of its records are old enough. */
-  async #findFull(): Promise<{ tile: number } | undefined> {
+  async #findFull(): Promise<{ tile: number; newestMs: number } | undefined> {
     const { read, afterMs } = this.#options;
     const tile = await countPackedTiles(read);
     const end = (tile + this.#tilesPerPack) * tileWidth;
@@ -105,7 +111,7 @@ export class Archiver {
     const rows = await read.all<{ idx: number; timeMs: number }>(sql, end - 1, end);
     const last = rows.find(({ idx }) => idx === end - 1);
     const isOld = last !== undefined && last.timeMs <= Date.now() - afterMs;
-    return isOld && rows.length === 2 ? { tile } : undefined;
+    return isOld && rows.length === 2 ? { tile, newestMs: last.timeMs } : undefined;
   }
 
   get #tilesPerPack(): number {

@@ -1,0 +1,105 @@
+// How near accounts are to their limits, for the instruments. Invariants: those that are told are
+// bounded, and so is what one look costs, however many accounts have limits: all are looked at in
+// turns, and those that are being drawn on, or were near, each time. Tokens' limits are not among them.
+import { setImmediate as turn } from 'node:timers/promises';
+import { monotonicMs } from '../core/clock.ts';
+import type { Reader } from '../core/database.ts';
+import type { Meter, Window } from '../core/quota-terms.ts';
+import { beginWindows, lostIn, usedIn } from './leases/account-state.ts';
+import { readAccountState } from './leases/account-tables.ts';
+import type { LeaseDesk } from './leases/lease-desk.ts';
+
+export interface BudgetShare {
+  account: string;
+  meter: Meter;
+  window: Window;
+  /** What counts as used, of the limit: 1 is all of it, and more where the limit was lowered. */
+  ratio: number;
+}
+
+export interface BudgetSharesOptions {
+  read: Reader;
+  desk: Pick<LeaseDesk, 'leased' | 'limited'>;
+  /** How long an answer is good, milliseconds. Default 5000. */
+  goodMs?: number;
+}
+
+/** Shares that are told: the largest. */
+export const sharesMax = 200;
+const leasedMax = 200;
+const walkedMax = 400;
+/** Accounts that are read before others have their turn: about a millisecond. */
+const sliceAccounts = 20;
+const parts = 1_000_000n;
+
+export class BudgetShares {
+  readonly #options: BudgetSharesOptions;
+  #walk: Iterator<string> | null = null;
+  #shares: readonly BudgetShare[] = [];
+  #looked = Number.NEGATIVE_INFINITY;
+  #looking: Promise<void> | null = null;
+
+  constructor(options: BudgetSharesOptions) {
+    this.#options = options;
+  }
+
+  /** The largest first; as they were a few seconds ago at most. */
+  async list(): Promise<readonly BudgetShare[]> {
+    const { goodMs = 5000 } = this.#options;
+    if (monotonicMs() - this.#looked >= goodMs) {
+      this.#looking ??= this.#look().finally(() => {
+        this.#looking = null;
+      });
+      await this.#looking;
+    }
+    return this.#shares;
+  }
+
+  async #look(): Promise<void> {
+    const accounts = this.#choose();
+    const shares: BudgetShare[] = [];
+    let slice = 0;
+    for (const account of accounts) {
+      await this.#read(account, shares);
+      if (++slice % sliceAccounts === 0) await turn();
+    }
+    shares.sort((one, other) => other.ratio - one.ratio);
+    this.#shares = shares.slice(0, sharesMax);
+    this.#looked = monotonicMs();
+  }
+
+  #choose(): Set<string> {
+    const { leased, limited } = this.#options.desk;
+    const chosen = new Set(this.#shares.map(({ account }) => account));
+    let left = leasedMax;
+    for (const account of leased.keys()) {
+      if (left-- === 0) break;
+      if (limited.has(account)) chosen.add(account);
+    }
+    // What is set or taken away meanwhile, an iterator of a map copes with.
+    for (let i = 0; i < Math.min(walkedMax, limited.size); i++) {
+      let next = this.#walk?.next();
+      if (!next || next.done) {
+        this.#walk = limited.keys();
+        next = this.#walk.next();
+      }
+      if (!next.done) chosen.add(next.value);
+    }
+    return chosen;
+  }
+
+  async #read(account: string, shares: BudgetShare[]): Promise<void> {
+    const state = await readAccountState(this.#options.read, account);
+    if (!state?.limits) return;
+    beginWindows(state, Date.now());
+    for (const { meter, window, amount } of state.limits.caps) {
+      const used = usedIn(state, meter, window) + lostIn(state, meter, window);
+      shares.push({ account, meter, window, ratio: ratioOf(used, amount) });
+    }
+  }
+}
+
+/** Of a limit of nothing all is used. */
+function ratioOf(used: bigint, amount: bigint): number {
+  return amount === 0n ? 1 : Number((used * parts) / amount) / Number(parts);
+}
