@@ -1,4 +1,5 @@
 // An S3 store for a command that works without a gateway.
+import { StoreMeter } from '../instruments/store-meter.ts';
 import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 
@@ -8,7 +9,7 @@ export async function openStore(settings: Parameters<typeof S3Store.open>[0]): P
   const s3 = await import('../tiering/stores/s3/s3-store.ts');
   let store: S3Store;
   try {
-    store = await s3.S3Store.open(settings);
+    store = await s3.S3Store.open({ meter: new StoreMeter(), ...settings });
   } catch (error) {
     throw new CommandFailure('failed', `store ${settings.name}: ${messageOfFailure(error)}`, error);
   }

@@ -1,42 +1,41 @@
-// How many transfers one stream keeps under way: one more is tried, kept where throughput grows
-// with it, taken back where it does not (DESIGN section 7, R20). Invariant: between its bounds; and
-// only rounds in which the window was what held the stream back count, since a slow client's say
-// nothing.
-import { monotonicMs } from '../core/clock.ts';
+// How many transfers one stream keeps under way (DESIGN section 7, R20). It begins with what the
+// latest streams settled at; one less is tried, and kept where it costs no throughput, until one
+// does; then one more, kept where it brings some. Invariant: between its bounds; and only rounds in
+// which the window was what held the stream back count, since a slow client's say nothing.
+import type { StreamMeter } from './stores/store-meter.ts';
 
-/** One more must bring so much more throughput to be kept. */
+/** One more must bring so much more throughput to be kept, and one less may not cost so much. */
 const gainMin = 1.05;
 /** Rounds without a trial after one that brought nothing. */
 const restRounds = 8;
 
 export interface AdaptiveWindowOptions {
-  first: number;
+  min: number;
   max: number;
-  /** Milliseconds; tests bring their own. */
-  clock?: () => number;
+  /** Of the stream; what came through, and in what time, is its word. */
+  stream: StreamMeter;
 }
 
 export class AdaptiveWindow {
   readonly #max: number;
-  readonly #clock: () => number;
+  readonly #stream: StreamMeter;
   #size: number;
+  /** Fewer cost this stream throughput, or are not allowed. */
+  #floor: number;
 
-  /** The round under way: what came through, and since when. */
-  #bytes = 0;
-  #transfers = 0;
-  #sinceMs: number;
   #wasLimit = false;
-
+  #isJudged = false;
   /** Bytes per millisecond before the trial under way. */
   #before = 0;
-  #isTrial = false;
+  /** Of how many more; 0: none is under way. */
+  #trial: -1 | 0 | 1 = 0;
   #rest = 0;
 
-  constructor({ first, max, clock = monotonicMs }: AdaptiveWindowOptions) {
-    this.#size = first;
+  constructor({ min, max, stream }: AdaptiveWindowOptions) {
+    this.#size = Math.max(min, Math.min(max, stream.settledBefore ?? min));
+    this.#floor = min;
     this.#max = max;
-    this.#clock = clock;
-    this.#sinceMs = clock();
+    this.#stream = stream;
   }
 
   /** Transfers that may be under way. */
@@ -51,27 +50,41 @@ export class AdaptiveWindow {
 
   /** A transfer has come through. A round is as many of them as the window has, twice. */
   passed(bytes: number): void {
-    this.#bytes += bytes;
-    if (++this.#transfers < 2 * this.#size) return;
-    const nowMs = this.#clock();
-    if (this.#wasLimit) this.#judge(this.#bytes / Math.max(nowMs - this.#sinceMs, 0.001));
-    this.#bytes = 0;
-    this.#transfers = 0;
-    this.#sinceMs = nowMs;
+    const stream = this.#stream;
+    stream.passed(bytes);
+    if (stream.transfers < 2 * this.#size) return;
+    const rate = stream.endRound();
+    if (this.#wasLimit) this.#judge(rate);
     this.#wasLimit = false;
   }
 
+  /** The stream has ended: those to come begin where it was. */
+  close(): void {
+    if (this.#isJudged) this.#stream.settle(this.#size - this.#trial);
+  }
+
   #judge(rate: number): void {
-    if (this.#isTrial && rate < this.#before * gainMin) {
-      this.#size--;
-      this.#isTrial = false;
+    this.#isJudged = true;
+    const trial = this.#trial;
+    const isLost = trial > 0 ? rate < this.#before * gainMin : rate * gainMin < this.#before;
+    if (trial !== 0 && isLost) {
+      this.#size -= trial;
+      this.#floor = this.#size;
+      this.#trial = 0;
       this.#rest = restRounds;
     } else if (this.#rest > 0) {
       this.#rest--;
     } else {
-      this.#isTrial = this.#size < this.#max;
-      if (this.#isTrial) this.#size++;
-      this.#before = rate;
+      if (trial > 0) this.#floor = this.#size;
+      this.#try(rate);
     }
+  }
+
+  #try(rate: number): void {
+    // On the way down several small losses are not to add up.
+    this.#before = this.#trial < 0 ? Math.max(this.#before, rate) : rate;
+    if (this.#size > this.#floor) this.#trial = -1;
+    else this.#trial = this.#size < this.#max ? 1 : 0;
+    this.#size += this.#trial;
   }
 }

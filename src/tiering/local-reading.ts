@@ -1,5 +1,6 @@
 // Chunks of extents in the local store: a digest thread reads each from the open file and verifies
 // it. Invariant: a file is open from the first chunk of its run until the last one was used.
+import { monotonicMs } from '../core/clock.ts';
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { ExtentRun } from '../core/manifest.ts';
@@ -69,7 +70,12 @@ export class LocalReading implements Reading {
 
   async #read(opened: Promise<OpenExtent>, part: ChunkPart, buffer: ChunkBuffer): Promise<Buffer> {
     const { seal, source } = await opened;
-    await this.#options.reader.verify(seal, part.index, buffer, source.descriptor);
+    const { reader, store } = this.#options;
+    const startMs = monotonicMs();
+    store.meter.sent('get');
+    await reader.verify(seal, part.index, buffer, source.descriptor);
+    const durationMs = monotonicMs() - startMs;
+    store.meter.answered('get', part.to - part.from, durationMs, durationMs);
     return buffer.bytes.subarray(part.from, part.to);
   }
 }

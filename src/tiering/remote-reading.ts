@@ -25,8 +25,8 @@ const unitChunksMax = 32;
 const aheadChunksMin = unitChunksMax + unitChunksMax / 2;
 /** Chunks that are verified together, behind the first: waking a thread costs as much as one. */
 const chunksPerGroup = 4;
-/** Reads of one stream under way, while the client waits for them: at first, and at most. */
-const window = { first: 4, max: 8 };
+/** Reads of one stream under way, while the client waits for them. */
+const window = { min: 4, max: 8 };
 
 export interface RemoteReadingOptions {
   tenant: string;
@@ -57,7 +57,7 @@ function createArrival(): Arrival {
 
 export class RemoteReading implements Reading {
   readonly #options: RemoteReadingOptions;
-  readonly #window = new AdaptiveWindow(window);
+  readonly #window: AdaptiveWindow;
   #aheadChunks = aheadChunksMin;
   #underWay = 0;
   /** Units begun since the client was late: for the first bytes everybody waits. */
@@ -65,6 +65,8 @@ export class RemoteReading implements Reading {
 
   constructor(options: RemoteReadingOptions) {
     this.#options = options;
+    const stream = options.store.meter.openStream('read');
+    this.#window = new AdaptiveWindow({ ...window, stream });
   }
 
   wanted(ahead: number, { run, index }: ChunkPart): number {
@@ -103,6 +105,10 @@ export class RemoteReading implements Reading {
     this.#units = 0;
     const aheadMax = this.#window.size * unitChunksMax;
     this.#aheadChunks = Math.min(this.#aheadChunks + unitChunksMax, aheadMax);
+  }
+
+  async close(): Promise<void> {
+    this.#window.close();
   }
 
   /** Reads a unit, and settles all of its arrivals. */

@@ -13,8 +13,8 @@ import { ExtentSink, type ExtentSinkOptions } from './extent-sink.ts';
 import type { Digests, ObjectDescription } from './object-sink.ts';
 import type { RemoteStore } from './stores/store.ts';
 
-/** Extents of one stream on their way to the store: at first, and at most. */
-const window = { first: 4, max: 8 };
+/** Extents of one stream on their way to the store. */
+const window = { min: 4, max: 8 };
 
 interface RemoteExtent {
   key: ExtentKey;
@@ -34,7 +34,7 @@ interface RemoteExtent {
 
 export class RemoteSink extends ExtentSink {
   readonly #store: RemoteStore;
-  readonly #window = new AdaptiveWindow(window);
+  readonly #window: AdaptiveWindow;
   readonly #extents: RemoteExtent[] = [];
   #open: RemoteExtent | null = null;
   /** The one that the object ends with: put only when the object's digests are known. */
@@ -45,6 +45,8 @@ export class RemoteSink extends ExtentSink {
   constructor(options: ExtentSinkOptions & { remote: RemoteStore }) {
     super(options);
     this.#store = options.remote;
+    const stream = options.remote.meter.openStream('write');
+    this.#window = new AdaptiveWindow({ ...window, stream });
   }
 
   protected override get isExtentOpen(): boolean {
@@ -90,6 +92,7 @@ export class RemoteSink extends ExtentSink {
       },
     );
     await Promise.all(this.#extents.map(({ settled }) => settled));
+    this.#window.close();
     return this.#extents.map(({ key: { id, algorithm }, extentBytes, trailerBytes }) => ({
       id,
       store: this.#store.number,

@@ -18,6 +18,7 @@ import { schema } from '#bursar/ledger/schema.js';
 import { AttemptFailure } from '#bursar/tiering/stores/s3/failure.js';
 import type { StoreEvent, StoreState } from '#bursar/tiering/stores/s3/s3-store.js';
 import type { RemoteStore } from '#bursar/tiering/stores/store.js';
+import { unmeasured } from '#bursar/tiering/stores/store-meter.js';
 import { claimStore } from '#bursar/tiering/stores/store-owner.js';
 
 /** What is stored at each place, the places that cannot be reached, and those that are closed. */
@@ -37,6 +38,7 @@ class MapDriver implements StoreDriver {
   readonly number: number;
   readonly name: string;
   readonly extentBytesMax = 8 * 1024 * 1024;
+  readonly meter = unmeasured;
   isClosed = false;
   readonly #url: string;
 

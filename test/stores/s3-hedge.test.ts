@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { StoreMeter } from '#bursar/instruments/store-meter.js';
 import { HedgeBudget } from '#bursar/tiering/stores/s3/hedge-budget.js';
-import { LatencyWindow } from '#bursar/tiering/stores/s3/latency-window.js';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import type { Fault } from '../tooling/fault-proxy.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
@@ -145,41 +145,34 @@ describeWithTool(versitygw, 'a small read of an S3 store', (path) => {
   });
 });
 
-describe('the latencies of a store', () => {
-  it('have no percentile before there are enough of them', () => {
-    const window = new LatencyWindow();
-    for (let i = 0; i < 31; i++) window.add(100, 1);
-    expect(window.thresholdMs(100)).toBe(Number.POSITIVE_INFINITY);
-    window.add(100, 1);
-    expect(window.thresholdMs(100)).toBe(1);
-  });
-
-  it('give the 95th percentile of the last 512, for each class of sizes', () => {
-    const window = new LatencyWindow();
-    for (let i = 0; i < 10_000; i++) window.add(4096, 1000);
-    for (let i = 0; i < 512; i++) window.add(4096, i);
-    expect(window.thresholdMs(1)).toBe(487);
-    expect(window.thresholdMs(100_000)).toBe(Number.POSITIVE_INFINITY);
-    for (let i = 0; i < 64; i++) window.add(100_000, 7);
-    expect(window.thresholdMs(100_000)).toBe(7);
-    expect(window.thresholdMs(1)).toBe(487);
-  });
-});
-
 describe('the budget of second requests', () => {
   it('grows by one for twenty small reads, up to ten', () => {
-    const budget = new HedgeBudget();
+    const meter = new StoreMeter();
+    const budget = new HedgeBudget(meter);
     for (let i = 0; i < 19; i++) budget.delayMs(100);
     expect(budget.mayTake()).toBe(false);
     budget.delayMs(10_000_000);
     expect(budget.mayTake()).toBe(false);
+    expect(meter.hedgeRefusals.share).toBe(2);
     budget.delayMs(100);
     budget.delayMs(100);
     expect(budget.mayTake()).toBe(true);
     for (let i = 0; i < 10_000; i++) budget.delayMs(100);
     let taken = 0;
-    for (; budget.mayTake(); taken++) budget.take();
+    for (; budget.mayTake(); taken++) budget.take('firstByte');
     expect(taken).toBe(10);
-    expect(budget.sent).toBe(10);
+    expect(meter.hedges.firstByte.sent).toBe(10);
+  });
+
+  it('has a read waited for as long as the meter says, however it came to know', () => {
+    const meter = new StoreMeter();
+    const budget = new HedgeBudget(meter);
+    expect(budget.delayMs(4096)).toBeUndefined();
+    for (let i = 0; i < 64; i++) meter.answered('get', 4096, 40, 1);
+    expect(budget.delayMs(4096)).toBe(meter.slowMs(4096));
+    for (let i = 0; i < 512; i++) meter.answered('get', 4096, 70, 1);
+    expect(budget.delayMs(4096)).toBe(70);
+    for (let i = 0; i < 512; i++) meter.answered('put', 4096, 900, 1);
+    expect(budget.delayMs(4096)).toBe(70);
   });
 });

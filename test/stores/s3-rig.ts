@@ -1,5 +1,7 @@
 // A store of the built code in front of a real S3 server, through the proxy that injects faults.
 import { randomBytes } from 'node:crypto';
+import { StoreMeter } from '#bursar/instruments/store-meter.js';
+import { failureCauses } from '#bursar/tiering/stores/s3/failure.js';
 import type { S3StoreOptions } from '#bursar/tiering/stores/s3/s3-store.js';
 import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { FaultProxy } from '../tooling/fault-proxy.ts';
@@ -28,6 +30,7 @@ export async function startS3Rig(versitygw: string): Promise<S3Rig> {
       const store = await S3Store.open({
         number: 2,
         name: 'remote',
+        meter: new StoreMeter({ causes: failureCauses }),
         url: `s3://${bucket}/prefix-${++count}`,
         endpoint: proxy.endpoint,
         region: backend.region,

@@ -6,11 +6,13 @@
 import fs from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
+import { monotonicMs } from '../../core/clock.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { extentIdBytes } from '../../core/ids.ts';
 import { localStore } from '../../core/manifest.ts';
 import { FolderSync } from './folder-sync.ts';
 import type { ExtentStore } from './store.ts';
+import { type StoreMeter, unmeasured } from './store-meter.ts';
 
 export interface ExtentFile {
   /** The open file, for a thread that writes to it by itself. */
@@ -36,6 +38,8 @@ export interface LocalStoreOptions {
    * Gets the error of an fsync and must end the process. Default: says so on stderr and exits 1.
    */
   onFatal?: (error: unknown) => never;
+  /** Measures how long extents take to be durable, and chunks to be read. Default: nobody looks. */
+  meter?: StoreMeter;
 }
 
 const temporaryFolder = 'temporary';
@@ -85,6 +89,7 @@ function writeFully(fd: number, bytes: Uint8Array, position: number): Promise<vo
 export class LocalStore implements ExtentStore {
   readonly number = localStore;
   readonly name = 'local';
+  readonly meter: StoreMeter;
   readonly #dir: string;
   readonly #onFatal: (error: unknown) => never;
   readonly #folders: FolderSync;
@@ -98,15 +103,17 @@ export class LocalStore implements ExtentStore {
   readonly #settled = new Map<string, number>();
 
   /** Use `LocalStore.open`. */
-  private constructor(dir: string, onFatal: (error: unknown) => never) {
+  private constructor(dir: string, onFatal: (error: unknown) => never, meter: StoreMeter) {
     this.#dir = dir;
+    this.meter = meter;
     this.#onFatal = onFatal;
     this.#folders = new FolderSync(onFatal);
   }
 
   /** Opens, or makes, the store in `dir`. Throws what the file system says when it cannot. */
   static async open(dir: string, options: LocalStoreOptions = {}): Promise<LocalStore> {
-    const store = new LocalStore(path.resolve(dir), options.onFatal ?? stopProcess);
+    const { onFatal = stopProcess, meter = unmeasured } = options;
+    const store = new LocalStore(path.resolve(dir), onFatal, meter);
     const temporary = path.join(store.#dir, temporaryFolder);
     const made = await mkdir(temporary, { recursive: true, mode: 0o700 });
     // Each new folder is an entry of the one above it.
@@ -133,10 +140,15 @@ export class LocalStore implements ExtentStore {
       descriptor: fd,
       write: (bytes, position) => writeFully(fd, bytes, position),
       finish: async () => {
+        const startMs = monotonicMs();
+        const { size } = fs.fstatSync(fd);
+        this.meter.sent('put');
         await syncFile(fd).catch(this.#onFatal);
+        const syncedMs = monotonicMs();
         await close();
         await this.#publish(temporary, id);
         finished = true;
+        this.meter.answered('put', size, monotonicMs() - startMs, syncedMs - startMs);
       },
       abort: async () => {
         if (finished) return;

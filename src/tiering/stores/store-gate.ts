@@ -4,6 +4,7 @@
 // that is not configured any more is a door that stays shut.
 import { Refusal } from '../../core/errors.ts';
 import type { RemoteRead, RemoteStore } from './store.ts';
+import { type StoreMeter, unmeasured } from './store-meter.ts';
 import type { StoreTally } from './store-tally.ts';
 
 export class StoreGate implements RemoteStore {
@@ -30,6 +31,10 @@ export class StoreGate implements RemoteStore {
   shut(reason: string): void {
     this.#store = null;
     this.#reason = reason;
+  }
+
+  get meter(): StoreMeter {
+    return this.#store?.meter ?? unmeasured;
   }
 
   /** Throws Refusal ServiceUnavailable while the door is shut, so that no body is asked for. */

@@ -2,6 +2,7 @@
 // the gateway itself where it belongs to none. Invariant: a request is counted once, when it ends,
 // in the tally that it was sent with; what was taken out of a tally is in it no more.
 import type { BackendUse } from '../../core/backend-use.ts';
+import type { StoreTrace } from './store-trace.ts';
 
 /** Of one store, by its number. */
 export interface TakenUse extends BackendUse {
@@ -10,11 +11,14 @@ export interface TakenUse extends BackendUse {
 
 export class StoreTally {
   readonly store: number;
+  /** What the requests that are counted here are traced in; null: nothing. */
+  readonly trace: StoreTrace | null;
   #use: BackendUse = emptyUse();
   #isEmpty = true;
 
-  constructor(store: number) {
+  constructor(store: number, trace: StoreTrace | null = null) {
     this.store = store;
+    this.trace = trace;
   }
 
   /** A request that was sent, with the bytes of its body and its answer's as far as they moved. */
@@ -55,10 +59,15 @@ export interface TallySource {
 export class StoreTallies implements TallySource {
   // An operation asks one store, or two: a copy.
   readonly #tallies: StoreTally[] = [];
+  readonly #trace: StoreTrace | null;
+
+  constructor(trace: StoreTrace | null = null) {
+    this.#trace = trace;
+  }
 
   tallyOf(store: number): StoreTally {
     for (const tally of this.#tallies) if (tally.store === store) return tally;
-    const tally = new StoreTally(store);
+    const tally = new StoreTally(store, this.#trace);
     this.#tallies.push(tally);
     return tally;
   }

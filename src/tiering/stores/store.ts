@@ -1,6 +1,7 @@
 // What the rest asks of a store of extents (DESIGN section 7): the terms that all drivers keep.
 // Invariant: an extent is written once, under a random id, and never changed; what a driver gives
 // back is not trusted by those who call it, they verify every chunk.
+import type { StoreMeter } from './store-meter.ts';
 import type { StoreTally } from './store-tally.ts';
 
 /** What a store must be able to do for extents. Sizes in bytes. */
@@ -33,6 +34,7 @@ export interface RemoteRead {
  * is counted in the tally it is given, and else in one of its own.
  */
 export interface RemoteStore extends ExtentStore {
+  readonly meter: StoreMeter;
   /** Plaintext bytes of an extent that is written here, at most 16 MiB. */
   readonly extentBytesMax: number;
   /**

@@ -4,6 +4,7 @@
 // Specification: RFC 9110 and 9112; "Error responses" of the Amazon S3 API reference.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
+import { monotonicMs } from '../../../core/clock.ts';
 import { AttemptFailure, errorElement, failureOfAnswer, failureOfError } from './failure.ts';
 
 /** Takes the bytes of a success. What its functions throw becomes the outcome of the try. */
@@ -30,6 +31,8 @@ export interface AttemptOptions {
   /** What is sent. */
   pieces?: readonly Buffer[];
   body?: AnswerBody;
+  /** When it began, or what it is a second request for. */
+  sinceMs: number;
   /** Called once, before `done` settles. */
   onSettled: (outcome: Outcome) => void;
 }
@@ -52,9 +55,13 @@ export class Attempt implements Dispatcher.DispatchHandler {
   isUnsent = false;
   /** It has a connection, and its first bytes are on their way. */
   isSent = false;
+  /** From the beginning to the head of the answer, milliseconds. */
+  firstByteMs = 0;
   /** Of both bodies, until the outcome. */
   sentBytes = 0;
   receivedBytes = 0;
+  /** When it began, or what it is a second request for. */
+  readonly sinceMs: number;
   readonly #options: AttemptOptions;
   #phase: Phase = 'connect';
   #controller: Dispatcher.DispatchController | null = null;
@@ -69,6 +76,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   constructor(options: AttemptOptions) {
     this.#options = options;
+    this.sinceMs = options.sinceMs;
     this.done = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -84,9 +92,19 @@ export class Attempt implements Dispatcher.DispatchHandler {
     return this.#phase;
   }
 
+  /** Of the answer; null: none has come. */
+  get status(): number | null {
+    return this.#answer?.status ?? null;
+  }
+
+  /** From the beginning until now, milliseconds. */
+  get durationMs(): number {
+    return monotonicMs() - this.sinceMs;
+  }
+
   /** The server has answered that it failed itself (5xx). */
   get isServersFailure(): boolean {
-    return (this.#answer?.status ?? 0) >= 500;
+    return (this.status ?? 0) >= 500;
   }
 
   /** Ends the try, if it has not ended: its answer is of no use any more. */
@@ -119,6 +137,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       return;
     }
     this.#enter('body');
+    this.firstByteMs = this.durationMs;
     this.#answer = { status, headers };
     if (status < 300) this.#guard(() => this.#options.body?.begin(status, headers));
   }

@@ -3,20 +3,15 @@
 // does, a request ends within the timeouts and tries it has, and its slot is given back once.
 import type { S3Client } from '@aws-sdk/client-s3';
 import { buildConnector, Client } from 'undici';
-import { nowMs } from '../../../core/clock.ts';
+import { monotonicMs, nowMs } from '../../../core/clock.ts';
+import type { StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
 import type { StoreAddress } from './address.ts';
 import { type Answer, type AnswerBody, Attempt, type Outcome, type Phase } from './attempt.ts';
 import { Breaker, type BreakerState, refusalOf } from './breaker.ts';
 import { ClientSlots } from './client-slots.ts';
 import { CredentialSource, type Credentials } from './credentials.ts';
-import {
-  AttemptFailure,
-  createFailureCounts,
-  type FailureCause,
-  type FailureCounts,
-  failureOfError,
-} from './failure.ts';
+import { AttemptFailure, type FailureCause, failureOfError } from './failure.ts';
 import { type RetryPolicy, retry } from './retry.ts';
 import { signStoreRequest } from './signed-request.ts';
 
@@ -31,8 +26,12 @@ export interface StoreRequest {
   signal?: AbortSignal;
   /** Sent even while the breaker is open, to find out whether it may close. */
   isTrial?: boolean;
-  /** Where it is counted; default: the store's own. */
+  /** Where it is counted, and traced; default: the store's own. */
   tally?: StoreTally;
+  /** Tries of it before this one; default 0. */
+  earlierTries?: number;
+  /** The try that is slow, beside which this one asks for the same. */
+  secondOf?: Attempt;
 }
 
 type Applicant = Pick<StoreRequest, 'signal' | 'isTrial'>;
@@ -51,6 +50,9 @@ export interface Timeouts {
 }
 
 export interface ConnectionOptions {
+  /** Name of the store. */
+  store: string;
+  meter: StoreMeter;
   address: StoreAddress;
   client: S3Client;
   connectionsMax: number;
@@ -78,6 +80,7 @@ const phaseFailures: Record<Phase, { cause: FailureCause; message: string }> = {
 
 /** Source: "Amazon S3 pricing" and "Billing for Amazon S3 error responses". */
 const billedAs = { GET: 'get', HEAD: 'get', PUT: 'put', DELETE: 'free' } as const;
+const measuredAs = { GET: 'get', HEAD: 'head', PUT: 'put', DELETE: 'delete' } as const;
 /** The SDK does not tell how many came. */
 const noBytes = { sentBytes: 0, receivedBytes: 0 };
 /** Of the SDK's requests: there was no connection for it. */
@@ -89,12 +92,9 @@ const unsentCauses: ReadonlySet<FailureCause> = new Set<FailureCause>([
 ]);
 
 export class Connection {
-  readonly retries: FailureCounts = createFailureCounts();
-  readonly failures: FailureCounts = createFailureCounts();
   readonly slots: ClientSlots;
   readonly breaker: Breaker;
   readonly credentials: CredentialSource;
-  requests = 0;
   lastFailure: { reason: FailureCause; message: string; timeMs: number } | undefined;
   readonly #options: ConnectionOptions;
   readonly #underWay = new Set<Attempt>();
@@ -152,7 +152,7 @@ export class Connection {
   retry<T>(attempt: (earlierTries: number) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const { retryPolicy: policy } = this.#options;
     const onRetry = (failure: AttemptFailure): void => {
-      this.retries[failure.reason]++;
+      this.#options.meter.retried(failure.reason);
     };
     return retry({ policy, attempt, onRetry, signal });
   }
@@ -187,23 +187,35 @@ export class Connection {
   begin(request: StoreRequest, admission: Admission): Attempt {
     const { method, pieces, signal } = request;
     const { client, credentials } = admission;
-    const { address } = this.#options;
+    const { address, meter, store } = this.#options;
     const { path, headers } = signStoreRequest(request, address, credentials, nowMs());
     if (pieces) headers.push('content-length', String(countBytes(pieces)));
+    const traced = request.tally?.trace?.begin({
+      store,
+      host: address.host,
+      method,
+      earlierTries: request.earlierTries ?? 0,
+      isSecond: request.secondOf !== undefined,
+    });
+    // Not signed: proxies on the way may have a word in them.
+    if (traced) headers.push(...traced.headers);
     const stop = signal && ((): void => attempt.abandon(signal.reason));
     const attempt = new Attempt({
       method,
       pieces,
       body: request.body,
+      sinceMs: request.secondOf?.sinceMs ?? monotonicMs(),
       onSettled: (outcome) => {
         if (stop) signal.removeEventListener('abort', stop);
         this.#underWay.delete(attempt);
         this.slots.release(client, attempt.isUnsent);
         this.#count(request, attempt);
+        this.#measure(method, attempt, outcome);
+        traced?.end(attempt.status, failureIn(outcome));
         this.#account(outcome, credentials);
       },
     });
-    this.requests++;
+    meter.sent(measuredAs[method]);
     this.#underWay.add(attempt);
     this.#patrol ??= setInterval(() => this.#look(), this.#tickMs).unref();
     if (stop) signal.addEventListener('abort', stop);
@@ -216,16 +228,20 @@ export class Connection {
   /** One listing through the SDK's client, admitted and counted like any try but for its bytes. */
   async send<T>(applicant: Applicant, call: (closing: AbortSignal) => Promise<T>): Promise<T> {
     const { client, credentials } = await this.admit(applicant);
-    this.requests++;
+    const { meter, tally } = this.#options;
+    meter.sent('list');
+    const startMs = monotonicMs();
     try {
       const answer = await call(this.#closing.signal);
-      this.#options.tally.count('put', noBytes);
+      const durationMs = monotonicMs() - startMs;
+      meter.answered('list', 0, durationMs, durationMs);
+      tally.count('put', noBytes);
       this.#account('answered', credentials);
       return answer;
     } catch (error) {
       const failure = failureOfError(error);
       if (!unsentCauses.has(failure.reason)) {
-        this.#options.tally.count(failure.reason.startsWith('http-') ? 'free' : 'put', noBytes);
+        tally.count(failure.reason.startsWith('http-') ? 'free' : 'put', noBytes);
       }
       this.#account(failure, credentials);
       throw failure;
@@ -237,7 +253,7 @@ export class Connection {
   /** Counts a failure. */
   note(failure: AttemptFailure): void {
     const { reason, message } = failure;
-    this.failures[reason]++;
+    this.#options.meter.failed(reason);
     this.lastFailure = { reason, message, timeMs: nowMs() };
   }
 
@@ -280,6 +296,14 @@ export class Connection {
     tally.count(attempt.isServersFailure ? 'free' : billedAs[method], attempt);
   }
 
+  /** What succeeded: how long something else takes says nothing of the store's speed. */
+  #measure(method: StoreRequest['method'], attempt: Attempt, outcome: Outcome): void {
+    if (outcome !== 'answered' || (attempt.status ?? 300) >= 300) return;
+    const { sentBytes, receivedBytes, durationMs, firstByteMs } = attempt;
+    const bytes = method === 'PUT' ? sentBytes : receivedBytes;
+    this.#options.meter.answered(measuredAs[method], bytes, durationMs, firstByteMs);
+  }
+
   #account(outcome: Outcome, credentials: Credentials | null): void {
     if (outcome === 'abandoned') return;
     if (outcome === 'answered') {
@@ -291,6 +315,12 @@ export class Connection {
     if (outcome.serverFault) this.breaker.fail(outcome);
     else this.breaker.succeed();
   }
+}
+
+/** By what a try failed, for its trace. */
+function failureIn(outcome: Outcome): string | null {
+  if (outcome === 'answered') return null;
+  return outcome === 'abandoned' ? outcome : outcome.reason;
 }
 
 type LoadCredentials = (options: { forceRefresh: boolean }) => Promise<Credentials>;

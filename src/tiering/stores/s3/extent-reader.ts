@@ -3,10 +3,10 @@
 // again, and after the read has settled none is. A try that breaks off is gone on with after its
 // last byte; a small read that is slow is asked a second time, into a buffer of its own, and the
 // first good answer wins (DESIGN section 7).
-import { monotonicMs } from '../../../core/clock.ts';
 import { IntegrityError } from '../../../core/errors.ts';
 import { copyIntoShared } from '../../shared-memory.ts';
 import type { RemoteRead } from '../store.ts';
+import type { HedgeCause, StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
 import type { Answer, Attempt } from './attempt.ts';
 import { type Admission, type Connection, countBytes } from './connection.ts';
@@ -16,6 +16,7 @@ import { RangeAnswer } from './range-answer.ts';
 export interface ExtentReaderOptions {
   connection: Connection;
   hedges: HedgeBudget;
+  meter: StoreMeter;
   /** Number of the store, for errors. */
   store: number;
 }
@@ -63,6 +64,7 @@ interface Reading {
   cursor: PieceCursor;
   signal: AbortSignal | undefined;
   tally: StoreTally | undefined;
+  earlierTries: number;
 }
 
 export class ExtentReader {
@@ -84,8 +86,12 @@ export class ExtentReader {
       cursor: new PieceCursor(into, filled),
       signal,
       tally,
+      earlierTries: 0,
     };
-    await this.#options.connection.persist(() => this.#try(reading), signal);
+    await this.#options.connection.persist((earlierTries) => {
+      reading.earlierTries = earlierTries;
+      return this.#try(reading);
+    }, signal);
   }
 
   async #try(reading: Reading): Promise<void> {
@@ -94,28 +100,30 @@ export class ExtentReader {
     const lengthBytes = totalBytes - cursor.done;
     if (lengthBytes === 0) return;
     const admission = await connection.admit(reading);
-    const startMs = monotonicMs();
     const first = this.#begin(reading, admission, (bytes) => cursor.write(bytes));
     const delayMs = hedges.delayMs(lengthBytes);
     const answer = await (delayMs === undefined
       ? first.done
       : this.#race(reading, first, admission, delayMs));
     this.#check(reading, answer);
-    hedges.record(lengthBytes, monotonicMs() - startMs);
   }
 
   #begin(
-    { name, what, sizeBytes, position, totalBytes, cursor, signal, tally }: Reading,
+    reading: Reading,
     admission: Admission,
     take: (bytes: Buffer) => void,
+    secondOf?: Attempt,
   ): Attempt {
+    const { name, what, sizeBytes, position, totalBytes, cursor } = reading;
+    const { signal, tally, earlierTries } = reading;
     const from = position + cursor.done;
     const to = position + totalBytes - 1;
     const { connection, store } = this.#options;
     const wanted = { what, store, position: from, lengthBytes: to - from + 1, sizeBytes };
     const body = new RangeAnswer(wanted, take);
     const headers = { range: `bytes=${from}-${to}` };
-    return connection.begin({ method: 'GET', name, headers, body, signal, tally }, admission);
+    const request = { name, headers, body, signal, tally, earlierTries, secondOf };
+    return connection.begin({ method: 'GET', ...request }, admission);
   }
 
   /** The first good answer; when there is none, the error of the first try. */
@@ -126,31 +134,34 @@ export class ExtentReader {
     delayMs: number,
   ): Promise<Answer> {
     if (!(await isSlow(first, delayMs))) return first.done;
-    const { connection, hedges } = this.#options;
-    const client = hedges.mayTake() ? connection.slots.tryTake() : undefined;
-    if (!client) return first.done;
-    hedges.take();
+    const { connection, hedges, meter } = this.#options;
+    if (!hedges.mayTake()) return first.done;
+    const client = connection.slots.tryTake();
+    if (!client) {
+      meter.hedgeRefused('connections');
+      return first.done;
+    }
+    // A GET has no body to send.
+    const cause = first.phase as HedgeCause;
+    hedges.take(cause);
     const { cursor } = reading;
     const from = cursor.done;
     const scratch = Buffer.allocUnsafeSlow(reading.totalBytes - from);
     let got = 0;
-    const second = this.#begin(reading, { client, credentials }, (bytes) => {
+    const take = (bytes: Buffer): void => {
       got += bytes.copy(scratch, got);
-    });
+    };
+    const second = this.#begin(reading, { client, credentials }, take, first);
     try {
       const winner = await Promise.any([answered(first), answered(second)]);
       const loser = winner === first ? second : first;
       loser.abandon(new Error('another request for the same bytes was answered first'));
-      if (winner === second) {
-        hedges.won++;
-        cursor.write(scratch.subarray(cursor.done - from, got));
-      } else {
-        hedges.lost++;
-      }
+      meter.hedgeEnded(cause, winner === second ? 'second' : 'first');
+      if (winner === second) cursor.write(scratch.subarray(cursor.done - from, got));
       return await winner.done;
     } catch (error) {
       if (!(error instanceof AggregateError)) throw error;
-      hedges.lost++;
+      meter.hedgeEnded(cause, 'nobody');
       throw error.errors[0];
     }
   }

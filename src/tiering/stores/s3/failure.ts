@@ -31,13 +31,6 @@ export const failureCauses = [
 ] as const;
 export type FailureCause = (typeof failureCauses)[number];
 
-/** How often each cause occurred. */
-export type FailureCounts = Record<FailureCause, number>;
-
-export function createFailureCounts(): FailureCounts {
-  return Object.fromEntries(failureCauses.map((cause) => [cause, 0])) as FailureCounts;
-}
-
 /** The same request will fail again: the configuration is wrong, or the rights. */
 const lasting: ReadonlySet<FailureCause> = new Set(['denied', 'no-bucket', 'unfit']);
 /** The server answered, and properly. */

@@ -1,7 +1,8 @@
 // When a read is asked a second time: when it is slower than 95% of the store's reads of its size
-// class lately, and seldom. Invariant: second requests are at most a fixed share of the reads.
+// class lately, which the store's meter knows, and seldom. Invariant: second requests are at most a
+// fixed share of the reads.
 // Source: "The Tail at Scale", Dean and Barroso, 2013.
-import { LatencyWindow } from './latency-window.ts';
+import type { HedgeCause, StoreMeter } from '../store-meter.ts';
 
 /** Larger reads are slow because they are large. */
 const readBytesMax = 1024 * 1024;
@@ -12,15 +13,13 @@ const savedMax = 10;
 const delayMsMin = 5;
 
 export class HedgeBudget {
-  sent = 0;
-  won = 0;
-  lost = 0;
+  readonly #meter: StoreMeter;
   readonly #share: number;
-  readonly #latencies = new LatencyWindow();
   #saved = 0;
 
   /** `share` of the reads may be asked a second time; 0: none. */
-  constructor(share = defaultHedgeShare) {
+  constructor(meter: StoreMeter, share = defaultHedgeShare) {
+    this.#meter = meter;
     this.#share = share;
   }
 
@@ -28,23 +27,21 @@ export class HedgeBudget {
   delayMs(sizeBytes: number): number | undefined {
     if (sizeBytes > readBytesMax) return undefined;
     this.#saved = Math.min(savedMax, this.#saved + this.#share);
-    const thresholdMs = this.#latencies.thresholdMs(sizeBytes);
+    const thresholdMs = this.#meter.slowMs(sizeBytes);
     if (thresholdMs === Number.POSITIVE_INFINITY) return undefined;
     return Math.max(delayMsMin, Math.ceil(thresholdMs));
   }
 
+  /** Whether a second request may be sent; when it may not, that is counted. */
   mayTake(): boolean {
-    return this.#saved >= 1;
+    if (this.#saved >= 1) return true;
+    this.#meter.hedgeRefused('share');
+    return false;
   }
 
-  /** A second request is sent. */
-  take(): void {
+  /** A second request is sent, while the first one waits for this. */
+  take(cause: HedgeCause): void {
     this.#saved--;
-    this.sent++;
-  }
-
-  /** What a read took, from its first request to its answer. */
-  record(sizeBytes: number, latencyMs: number): void {
-    if (sizeBytes <= readBytesMax) this.#latencies.add(sizeBytes, latencyMs);
+    this.#meter.hedged(cause);
   }
 }

@@ -1,8 +1,9 @@
 // What an S3 store is opened with, and what it tells of itself.
+import type { StoreCounts, StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
 import type { BreakerState } from './breaker.ts';
 import type { Credentials } from './credentials.ts';
-import type { AttemptFailure, FailureCause, FailureCounts } from './failure.ts';
+import type { AttemptFailure, FailureCause } from './failure.ts';
 import type { Finding } from './probe.ts';
 import type { RetryPolicy } from './retry.ts';
 
@@ -38,6 +39,8 @@ export interface S3StoreOptions {
   breaker?: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
   /** Counts what is asked of the server for no operation. Default: nobody looks. */
   tally?: StoreTally;
+  /** Measures what is asked of the server. Default: nobody looks, and no read is asked twice. */
+  meter?: StoreMeter;
   onEvent?: (event: StoreEvent) => void;
   /** Ends an opening that is under way. */
   signal?: AbortSignal;
@@ -48,20 +51,14 @@ export type StoreEvent =
   | { kind: 'breaker'; state: BreakerState; failure?: AttemptFailure }
   | { kind: 'probed'; findings: readonly Finding[] };
 
-/** For `/_/health` and the metrics. */
-export interface StoreState {
+/** For `/_/health` and those who see more; the counts are the meter's. */
+export interface StoreState extends StoreCounts {
   /** It was probed and is not taken for down. */
   ready: boolean;
   breaker: BreakerState;
   /** Of the last probe; empty: it was not reached yet. */
   findings: readonly Finding[];
-  /** Further tries, by the cause of the failure before. */
-  retries: FailureCounts;
-  /** Failed tries, by cause. */
-  failures: FailureCounts;
-  hedges: { sent: number; won: number; lost: number };
   inFlight: number;
   waiting: number;
-  requests: number;
   lastFailure: { reason: FailureCause; message: string; timeMs: number } | undefined;
 }

@@ -3,6 +3,7 @@
 // sealed, and there is no probe: beyond reading and writing names, nothing is asked of the server.
 // Specification: the Amazon S3 API reference.
 import type { S3Client } from '@aws-sdk/client-s3';
+import { unmeasured } from '../store-meter.ts';
 import { StoreTally } from '../store-tally.ts';
 import { openAddress, type StoreAddress } from './address.ts';
 import { Connection } from './connection.ts';
@@ -28,6 +29,8 @@ export class S3Files {
   private constructor(address: StoreAddress, client: S3Client) {
     this.#client = client;
     this.#connection = new Connection({
+      store: 'files',
+      meter: unmeasured,
       address,
       client,
       connectionsMax,

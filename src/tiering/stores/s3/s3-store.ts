@@ -10,6 +10,7 @@ import { Refusal } from '../../../core/errors.ts';
 import { extentIdBytes } from '../../../core/ids.ts';
 import { extentBytesMax } from '../../../core/limits.ts';
 import type { RemoteRead, RemoteStore } from '../store.ts';
+import { type StoreMeter, unmeasured } from '../store-meter.ts';
 import { StoreTally } from '../store-tally.ts';
 import { loadSdk, openAddress, type StoreAddress } from './address.ts';
 import { Connection, type StoreRequest, type Timeouts } from './connection.ts';
@@ -32,10 +33,10 @@ export class S3Store implements RemoteStore {
   readonly number: number;
   readonly name: string;
   readonly extentBytesMax: number;
+  readonly meter: StoreMeter;
   readonly #address: StoreAddress;
   readonly #client: S3Client;
   readonly #connection: Connection;
-  readonly #hedges: HedgeBudget;
   readonly #reader: ExtentReader;
   readonly #prober: Prober;
   readonly #onEvent: (event: StoreEvent) => void;
@@ -50,10 +51,13 @@ export class S3Store implements RemoteStore {
     this.name = name;
     this.extentBytesMax = options.extentBytesMax ?? defaultExtentBytesMax;
     this.#address = address;
-    this.#hedges = new HedgeBudget(options.hedgeShare);
+    this.meter = options.meter ?? unmeasured;
+    const { meter } = this;
     this.#client = client;
     this.#onEvent = options.onEvent ?? (() => {});
     this.#connection = new Connection({
+      store: name,
+      meter,
       address,
       client,
       connectionsMax: options.connectionsMax ?? defaultConnectionsMax,
@@ -66,7 +70,8 @@ export class S3Store implements RemoteStore {
     });
     this.#reader = new ExtentReader({
       connection: this.#connection,
-      hedges: this.#hedges,
+      hedges: new HedgeBudget(meter, options.hedgeShare),
+      meter,
       store: number,
     });
     this.#prober = new Prober(this.#connection, (prefix) =>
@@ -177,15 +182,15 @@ export class S3Store implements RemoteStore {
   }
 
   state(): StoreState {
-    const { retries, failures, slots, breaker, requests, lastFailure } = this.#connection;
-    const { sent, won, lost } = this.#hedges;
+    const { slots, breaker, lastFailure } = this.#connection;
+    const { requests, retries, failures, hedges } = this.meter.counts;
     return {
       ready: this.#probed && breaker.state === 'closed',
       breaker: breaker.state,
       findings: this.#findings,
       retries: { ...retries },
       failures: { ...failures },
-      hedges: { sent, won, lost },
+      hedges,
       inFlight: slots.inFlight,
       waiting: slots.waiting,
       requests,
@@ -210,7 +215,7 @@ export class S3Store implements RemoteStore {
     return this.#connection.persist(async (earlierTries) => {
       // Asked first: a server breaks off an upload that it will not take.
       if (await isDone(earlierTries)) return 'stored';
-      const { status } = await this.#connection.exchange(request);
+      const { status } = await this.#connection.exchange({ ...request, earlierTries });
       if (status < 300) return 'stored';
       if (status !== 412) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT`);
       return (await isDone(earlierTries)) ? 'stored' : 'exists';
@@ -225,8 +230,9 @@ export class S3Store implements RemoteStore {
   }
 
   async #remove(name: string, tally?: StoreTally): Promise<void> {
-    const request: StoreRequest = { method: 'DELETE', name, tally };
-    await this.#connection.persist(() => this.#connection.exchange(request));
+    await this.#connection.persist((earlierTries) =>
+      this.#connection.exchange({ method: 'DELETE', name, tally, earlierTries }),
+    );
   }
 
   /** One page of a listing. Rejects with AttemptFailure. */
