@@ -1,0 +1,77 @@
+// Which file has which command of `bursar`, in the order of the help. Invariant: only the files of
+// the command that is asked for are loaded, since most take longer to load than commands to run; all
+// of them where none is, for the help and for what to say of a word that is none.
+import type { Command } from 'commander';
+
+type Add = (program: Command) => void;
+type Row = readonly [command: string, load: () => Promise<Add>];
+
+const serving: Row[] = [
+  ['serve', async () => (await import('./serve-command.ts')).addServeCommand],
+];
+
+const overHttp: Row[] = [
+  ['tenant', async () => (await import('./identity-commands.ts')).addTenantCommands],
+  ['principal', async () => (await import('./identity-commands.ts')).addPrincipalCommands],
+  ['group', async () => (await import('./identity-commands.ts')).addGroupCommands],
+  ['key', async () => (await import('./key-commands.ts')).addKeyCommands],
+  ['token', async () => (await import('./issued-token-commands.ts')).addIssuedTokenCommands],
+  ['grant', async () => (await import('./grant-commands.ts')).addGrantCommands],
+  ['mount', async () => (await import('./mount-commands.ts')).addMountCommands],
+  ['bucket', async () => (await import('./bucket-commands.ts')).addBucketCommands],
+  ['explain', async () => (await import('./explain-commands.ts')).addExplainCommands],
+  ['whoami', async () => (await import('./explain-commands.ts')).addExplainCommands],
+  ['issuer', async () => (await import('./issuer-commands.ts')).addIssuerCommands],
+  ['share', async () => (await import('./share-command.ts')).addShareCommands],
+  ['keys', async () => (await import('./keys-commands.ts')).addRootKeyCommands],
+  ['store', async () => (await import('./store-commands.ts')).addStoreCommands],
+  ['limit', async () => (await import('./limit-commands.ts')).addLimitCommands],
+  ['usage', async () => (await import('./usage-command.ts')).addUsageCommand],
+  ['alarm', async () => (await import('./alarm-commands.ts')).addAlarmCommands],
+  ['records', async () => (await import('./records-command.ts')).addRecordsCommand],
+  ['audit', async () => (await import('./audit-commands.ts')).addAuditCommands],
+  ['receipt', async () => (await import('./receipt-command.ts')).addReceiptCommands],
+  ['log', async () => (await import('./log-commands.ts')).addLogCommands],
+  ['cost', async () => (await import('./cost-command.ts')).addCostCommand],
+  ['verify', async () => (await import('./verify-commands.ts')).addVerifyCommands],
+];
+
+/** These talk to no gateway: of the first two because there is none while its database is lost. */
+const offline: Row[] = [
+  ['rebuild', async () => (await import('./rebuild-command.ts')).addRebuildCommand],
+  ['log', async () => (await import('./log-fork-commands.ts')).addLogForkCommands],
+  ['price', async () => (await import('./price-commands.ts')).addPriceCommands],
+  ['cost', async () => (await import('./cost-example-command.ts')).addCostExampleCommand],
+  ['key', async () => (await import('./own-key-commands.ts')).addOwnKeyCommands],
+  ['token', async () => (await import('./token-commands.ts')).addTokenCommands],
+  ['credentials', async () => (await import('./credentials-command.ts')).addCredentialsCommand],
+  ['verify', async () => (await import('./verify-offline-commands.ts')).addVerifyOfflineCommands],
+];
+
+/** Adds the command that `word` names, or all of them. */
+export async function addCommands(program: Command, word: string | undefined): Promise<void> {
+  const isKnown = [...serving, ...overHttp, ...offline].some(([command]) => command === word);
+  const add = async (rows: Row[]): Promise<void> => {
+    const wanted = rows.filter(([command]) => !isKnown || command === word);
+    // In a set, as two commands can be of one file.
+    for (const add of new Set(await Promise.all(wanted.map(([, load]) => load())))) add(program);
+  };
+  await add(serving);
+  const served = program.commands.length;
+  await add(overHttp);
+  for (const command of program.commands.slice(served)) addClientFlags(command);
+  await add(offline);
+}
+
+/** Adds the flags that lead to a gateway to each command that does something. */
+function addClientFlags(command: Command): void {
+  if (command.commands.length > 0) {
+    for (const one of command.commands) addClientFlags(one);
+    return;
+  }
+  command
+    .option('--json', 'answer with JSON')
+    .option('--endpoint <url>', 'gateway to talk to')
+    .option('--credentials <file>', 'credentials file')
+    .option('--profile <name>', 'profile in the credentials file');
+}

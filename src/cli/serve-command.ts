@@ -1,0 +1,14 @@
+// `bursar serve`, with a flag for each setting.
+import type { Command } from 'commander';
+import { type Flags, loadConfig } from './config.ts';
+import { addSettingFlags } from './setting-flags.ts';
+
+export function addServeCommand(program: Command): void {
+  const command = program.command('serve').description('run the gateway');
+  addSettingFlags(command).action(async (flags: Flags) => {
+    const config = loadConfig(flags);
+    // The gateway takes longer to load than settings to be found wrong.
+    const { serve } = await import('./serve.ts');
+    await serve(config);
+  });
+}
