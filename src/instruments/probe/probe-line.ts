@@ -1,0 +1,148 @@
+// One connection at a time to one target, as one thread of a client has it. Invariant: whatever the server
+// does, an exchange ends: within the time it may take, having read no more than it may hold.
+// No retries and no buffers of a library come between: they would be measured, not the server.
+import { Client, type Dispatcher, errors } from 'undici';
+import { monotonicMs } from '../../core/clock.ts';
+import type { ProbeRequest, ProbeTarget } from './probe-target.ts';
+
+export interface LineOptions {
+  /** A connection for each request, so that making it is measured every time. */
+  isFresh: boolean;
+  /** A server that neither takes nor gives a byte for so long has failed. */
+  silenceMsMax: number;
+}
+
+export interface Exchange extends ProbeRequest {
+  /** Of the body; 0 if absent. */
+  sizeBytes?: number;
+  body?: Buffer | Iterable<Buffer>;
+  /** Told of each piece of a successful answer's body; false ends the exchange. */
+  onPiece?: (piece: Buffer) => boolean;
+  /** Bytes that a successful answer may have; the most that it may take follows from it. */
+  answerBytesMax: number;
+  signal: AbortSignal;
+}
+
+export interface Answer {
+  status: number;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Of an answer that `onPiece` was not told of: the beginning of its body. */
+  text: string;
+  bodyBytes: number;
+  /** From the beginning of the exchange. Milliseconds. */
+  firstByteMs: number;
+}
+
+/** Slower than this, on the average, an exchange is ended. */
+const bytesPerMsMin = 100;
+const tooLong = new Error('took too long');
+const textBytesMax = 4 * 1024 * 1024;
+const errorTextBytesMax = 64 * 1024;
+
+export class ProbeLine {
+  readonly target: ProbeTarget;
+  readonly #options: LineOptions;
+  #client: Client | null = null;
+
+  constructor(target: ProbeTarget, options: LineOptions) {
+    this.target = target;
+    this.#options = options;
+  }
+
+  /** Rejects with an Error whose message is for people; of those of the connection with a `code`. */
+  async exchange(given: Exchange): Promise<Answer> {
+    const { silenceMsMax } = this.#options;
+    const { method, body, sizeBytes = 0, answerBytesMax } = given;
+    const { path, headers } = await this.target.sign(given);
+    this.#client ??= this.#connect();
+    const movedBytes = sizeBytes + Math.min(answerBytesMax, 1024 ** 3);
+    const ending = new AbortController();
+    const end = (): void => ending.abort(given.signal.reason);
+    const timer = setTimeout(
+      () => ending.abort(tooLong),
+      silenceMsMax + movedBytes / bytesPerMsMin,
+    );
+    given.signal.addEventListener('abort', end, { once: true });
+    const beganMs = monotonicMs();
+    try {
+      const answer = await this.#client.request({
+        method,
+        path,
+        headers: { ...headers, 'content-length': String(sizeBytes) },
+        body: (body as Buffer | undefined) ?? null,
+        signal: ending.signal,
+      });
+      const firstByteMs = monotonicMs() - beganMs;
+      const { statusCode: status } = answer;
+      const isTold = status >= 200 && status < 300 && given.onPiece !== undefined;
+      const read = isTold
+        ? await readTold(answer.body, given)
+        : await readText(answer.body, status < 300 ? textBytesMax : errorTextBytesMax);
+      return { status, headers: answer.headers, firstByteMs, ...read };
+    } catch (error) {
+      this.#drop();
+      given.signal.throwIfAborted();
+      throw ending.signal.aborted ? tooLong : error;
+    } finally {
+      clearTimeout(timer);
+      given.signal.removeEventListener('abort', end);
+      if (this.#options.isFresh) this.#drop();
+    }
+  }
+
+  close(): void {
+    this.#drop();
+  }
+
+  #connect(): Client {
+    const { silenceMsMax } = this.#options;
+    return new Client(this.target.origin, {
+      pipelining: 1,
+      connect: { timeout: silenceMsMax },
+      headersTimeout: silenceMsMax,
+      bodyTimeout: silenceMsMax,
+      maxResponseSize: -1,
+    });
+  }
+
+  #drop(): void {
+    // What is under way on it has ended, or is what failed.
+    this.#client?.destroy().catch(() => {});
+    this.#client = null;
+  }
+}
+
+type Body = Dispatcher.ResponseData['body'];
+
+async function readTold(
+  body: Body,
+  { onPiece, answerBytesMax }: Exchange,
+): Promise<Pick<Answer, 'text' | 'bodyBytes'>> {
+  let bodyBytes = 0;
+  for await (const piece of body as AsyncIterable<Buffer>) {
+    bodyBytes += piece.length;
+    if (bodyBytes > answerBytesMax) throw new Error('too many bytes came');
+    if (onPiece?.(piece) === false) throw new Error('other bytes came');
+  }
+  return { text: '', bodyBytes };
+}
+
+async function readText(body: Body, bytesMax: number): Promise<Pick<Answer, 'text' | 'bodyBytes'>> {
+  const pieces: Buffer[] = [];
+  let bodyBytes = 0;
+  for await (const piece of body as AsyncIterable<Buffer>) {
+    bodyBytes += piece.length;
+    if (bodyBytes > bytesMax) throw new Error('too many bytes came');
+    pieces.push(piece);
+  }
+  return { text: Buffer.concat(pieces).toString('utf8'), bodyBytes };
+}
+
+/** For samples and people: what of it matters, in a word or two. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError) {
+    return 'silence';
+  }
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return typeof code === 'string' ? code : String(message);
+}

@@ -1,0 +1,126 @@
+// One measured transfer: a request, tried up to six times as the studies did, and the sample that comes of
+// it. Invariant: every transfer that began ends in one sample, kept before the next one begins; unless
+// the probe itself ends it.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs, nowMs } from '../../core/clock.ts';
+import type { Sample, Series } from '../sample.ts';
+import { type Answer, type Exchange, type ProbeLine, reasonOf } from './probe-line.ts';
+import { ProbeEnd, type Spending, type Work } from './spending.ts';
+
+/** Garfinkel 2007 and Palankar 2008 count availability after up to 5 retries. */
+export const retriesMax = 5;
+/** Pauses are random up to this, doubled each time. */
+const pauseMsMin = 100;
+const pauseMsMax = 5000;
+
+/** What a transfer is about, as its sample says it. */
+export interface Measured
+  extends Pick<Sample, 'kind' | 'sizeBytes' | 'pair' | 'threads' | 'parallelParts'> {
+  series: Series;
+}
+
+export interface Tries {
+  retries: number;
+  error: string | null;
+  firstByteMs: number;
+  answer: Answer | null;
+}
+
+export interface TransferRoom {
+  spending: Spending;
+  signal: AbortSignal;
+  /** Resolves when the sample cannot be lost any more. */
+  keep(sample: Sample): Promise<void>;
+}
+
+/** A server that will refuse all that follows as well. */
+const finalCodes: ReadonlySet<string> = new Set([
+  ...['AccessDenied', 'InvalidAccessKeyId', 'SignatureDoesNotMatch', 'NoSuchBucket'],
+  ...['PermanentRedirect', 'AuthorizationHeaderMalformed', 'AllAccessDisabled', 'ExpiredToken'],
+]);
+
+/** The whole of it: tries, and its sample. Rejects with `ProbeEnd`, or when no sample can be kept. */
+export async function measure(
+  room: TransferRoom,
+  { target }: ProbeLine,
+  measured: Measured,
+  work: () => Promise<{ tries: Tries; cost: bigint }>,
+): Promise<Tries> {
+  const timeMs = nowMs();
+  const beganMs = monotonicMs();
+  const { tries, cost } = await work();
+  const durationMs = monotonicMs() - beganMs;
+  const { retries, error, firstByteMs } = tries;
+  await room.keep({
+    ...{ timeMs, target: target.name, durationMs, firstByteMs, retries, error },
+    ...measured,
+    ...(room.spending.prices && { costPicodollars: String(cost) }),
+  });
+  const code = codeOf(tries.answer);
+  if (error !== null && finalCodes.has(code)) throw new ProbeEnd('refused', error);
+  return tries;
+}
+
+/** Tries a request until it succeeds, at most six times. Rejects with `ProbeEnd`. */
+export async function attempt(
+  room: TransferRoom,
+  line: ProbeLine,
+  given: { work: Work; exchange: () => Omit<Exchange, 'signal'>; check?: (answer: Answer) => void },
+): Promise<{ tries: Tries; cost: bigint }> {
+  const { spending, signal } = room;
+  let cost = 0n;
+  for (let retries = 0; ; retries++) {
+    signal.throwIfAborted();
+    cost += spending.spend(given.work);
+    const beganMs = monotonicMs();
+    let answer: Answer | null = null;
+    let error: string;
+    try {
+      answer = await line.exchange({ ...given.exchange(), signal });
+      error = failureOf(answer);
+      if (error === '') {
+        given.check?.(answer);
+        return { tries: { retries, error: null, firstByteMs: answer.firstByteMs, answer }, cost };
+      }
+    } catch (thrown) {
+      signal.throwIfAborted();
+      error = reasonOf(thrown);
+    }
+    endIfSpent(answer);
+    if (retries === retriesMax || !mayPass(given.exchange().method, answer)) {
+      const firstByteMs = answer?.firstByteMs ?? monotonicMs() - beganMs;
+      return { tries: { retries, error, firstByteMs, answer }, cost };
+    }
+    const bound = Math.min(pauseMsMax, pauseMsMin * 2 ** retries);
+    await sleep(Math.random() * bound, undefined, { signal });
+  }
+}
+
+/** '': none. */
+function failureOf(answer: Answer): string {
+  const { status } = answer;
+  if (status >= 200 && status < 300) return '';
+  const code = codeOf(answer);
+  return code === '' ? `HTTP ${status}` : `HTTP ${status} ${code}`;
+}
+
+/** Of S3's error document. */
+export function codeOf(answer: Answer | null): string {
+  return /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(answer?.text ?? '')?.[1] ?? '';
+}
+
+/** A budget that is used up is not the server's failure: there is nothing to measure any more. */
+function endIfSpent(answer: Answer | null): void {
+  if (codeOf(answer) !== 'QuotaExceeded') return;
+  const reset = /<Reset>([0-9TZ:.-]{1,32})<\/Reset>/.exec(answer?.text ?? '')?.[1];
+  throw new ProbeEnd('spent', `the gateway's limit is used up${reset ? ` until ${reset}` : ''}`);
+}
+
+/** Of a read, that what was just written is not there may pass as well. */
+function mayPass(method: string, answer: Answer | null): boolean {
+  if (!answer) return true;
+  const { status } = answer;
+  if (status >= 500 || status === 408 || status === 429) return true;
+  if (status >= 200 && status < 300) return true;
+  return method === 'GET' && status === 404 && codeOf(answer) !== 'NoSuchBucket';
+}
