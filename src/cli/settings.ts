@@ -280,6 +280,13 @@ export const settings = {
     description: 'the store that takes them; without it, that of --store',
     parse: text,
   }),
+  metricsToken: optional({
+    key: 'metricsToken',
+    placeholder: 'SECRET',
+    description: 'bearer token with which /_/metrics names tenants and accounts',
+    secret: true,
+    parse: parseMetricsToken,
+  }),
   logLevel: setting({
     key: 'logLevel',
     placeholder: 'LEVEL',
@@ -399,6 +406,14 @@ function parseSecret(value: string): string {
   // A short secret can be found by trial from any one signature that is overheard.
   if (!/^[\x21-\x7e]{8,256}$/.test(value)) {
     throw new Error('must be 8 to 256 printable ASCII characters without spaces');
+  }
+  return value;
+}
+
+/** As RFC 6750 has them, and too long to be found by trial. */
+function parseMetricsToken(value: string): string {
+  if (!/^[A-Za-z0-9._~+/-]{16,256}={0,2}$/.test(value)) {
+    throw new Error('must be 16 to 256 letters, digits or characters of . _ ~ + / -');
   }
   return value;
 }

@@ -432,6 +432,7 @@ async function listen(
       stallTimeoutMs: config.stallTimeoutMs,
       connectionsMax: config.connectionsMax,
       trustedProxies: config.trustedProxies ?? [],
+      metricsToken: config.metricsToken,
       logLevel: config.logLevel,
       health: async () => ({
         ready: !stopping,

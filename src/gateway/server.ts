@@ -48,6 +48,8 @@ export interface GatewayOptions {
   alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
   metrics: Metrics;
   instruments: Instruments;
+  /** With it `/_/metrics` names tenants and accounts; undefined: there is none. */
+  metricsToken: string | undefined;
   priceBooks: PriceBooks;
   host: string;
   /** 0: any free port. */
@@ -58,6 +60,8 @@ export interface GatewayOptions {
   /** Peers that are believed where a request came from. */
   trustedProxies: readonly Network[];
   logLevel: string;
+  /** Who is told how long the stages of a request took. */
+  serverTiming: TimingAudience;
   /** Told where the gateway listens: `http://127.0.0.1:9000`. */
   onListening: (url: string) => void;
   /** What `/_/health` tells besides being ready. */
@@ -69,25 +73,17 @@ export interface Gateway {
   close(timeoutMs: number): Promise<void>;
 }
 
-const keepAliveTimeoutMs = 72_000;
-const headersTimeoutMsMax = 30_000;
-const headersCheckMs = 1000;
 const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { rooms, directory, sealer, rootKeys, logKeys, health, host } = options;
-  const { authenticator, sessions, tokenKeys, followers, caches } = takeCredentials(
-    rooms,
-    directory,
-  );
-  const state = { closing: false };
+  const { rooms, directory, host } = options;
+  const credentials = takeCredentials(rooms, directory);
+  let isClosing = false;
   const integrity = new IntegrityCounter();
-  watchGateway(options.metrics.registry, { rooms, caches, integrity });
-  const proxies = new TrustedProxies(options.trustedProxies);
+  watchGateway(options.metrics.registry, { rooms, caches: credentials.caches, integrity });
   const pipeline: Pipeline = {
     rooms,
     metrics: options.metrics,
-    proxies,
     onBug: (error, requestId) => app.log.error({ err: error, requestId }, 'a request failed'),
     onIntegrityFailure: (error, requestId) => {
       integrity.count(error);
@@ -95,36 +91,78 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       app.log.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
     },
   };
-  const taken = (answer: Answer): Answer => {
-    return (raw, response) => {
-      response.shouldKeepAlive &&= !state.closing;
-      response.on('timeout', cutIfStalled);
-      inTurn(response, () => answer(raw, response));
-    };
-  };
-  const behind = (entrance: Entrance): Answer =>
-    taken((raw, response) => void serveRequest(pipeline, entrance, raw, response));
-  const { onBug } = pipeline;
-  const sts = { authenticator, sessions, ledger: rooms.ledger, proxies, onBug };
-  const preflights = new Preflights({ rooms, authenticator, proxies, onBug });
-  const answers = {
-    preflight: taken((raw, response) => void preflights.serve(raw, response)),
-    s3: behind(s3Entrance(rooms, authenticator)),
-    share: behind(shareEntrance(rooms.read, directory)),
-    sts: taken((raw, response) => void serveSts(sts, raw, response)),
-  };
+  const { instruments, serverTiming } = options;
+  const proxies = new TrustedProxies(options.trustedProxies);
+  const terms: ExchangeTerms = { proxies, instruments, serverTiming };
   const app = Fastify({
     ...nativeServerOptions,
     logger: { level: options.logLevel },
     logController: new LogController({ disableRequestLogging: true }),
-    genReqId: newRequestId,
-    clientErrorHandler: answerClientError,
+    genReqId: (raw) => exchangeOf(raw as IncomingMessage).id,
+    clientErrorHandler: (error, socket) => answerClientError(terms, error, socket as Socket),
     // While draining, a request on an open connection is served, and told to close.
     return503OnClosing: false,
-    serverFactory: (native) => createHttpServer(options, { ...answers, native }),
+    serverFactory: (native) =>
+      openFrontDoor({
+        terms,
+        answers: { ...answersOf(options, pipeline, credentials), native: behindFastify(native) },
+        domains: rooms.domains,
+        stallTimeoutMs: options.stallTimeoutMs,
+        connectionsMax: options.connectionsMax,
+        isClosing: () => isClosing,
+      }),
   });
+  await registerNativeApi(app, nativeOf(options, { pipeline, credentials, proxies, integrity }));
+  // Before the first connection: what comes in may need to know it.
+  app.server.once('listening', () => {
+    const { port } = app.server.address() as AddressInfo;
+    options.onListening(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
+  });
+  await app.listen({ host, port: options.port });
+  return {
+    close: (timeoutMs) => {
+      isClosing = true;
+      return closeServer(app, timeoutMs);
+    },
+  };
+}
+
+type Credentials = ReturnType<typeof takeCredentials>;
+
+/** What answers the ways in, but for the native API's. */
+function answersOf(
+  { rooms, directory }: GatewayOptions,
+  pipeline: Pipeline,
+  { authenticator, sessions }: Credentials,
+): Omit<Record<Entry, Answer>, 'native'> {
+  const { onBug } = pipeline;
+  const behind = (entrance: Entrance): Answer => {
+    return (exchange) => void serveRequest(pipeline, entrance, exchange);
+  };
+  const sts = { authenticator, sessions, ledger: rooms.ledger, onBug };
+  const preflights = new Preflights({ rooms, authenticator, onBug });
+  return {
+    preflight: (exchange) => void preflights.serve(exchange),
+    s3: behind(s3Entrance(rooms, authenticator)),
+    share: behind(shareEntrance(rooms.read, directory)),
+    sts: (exchange) => void serveSts(sts, exchange),
+  };
+}
+
+function nativeOf(
+  options: GatewayOptions,
+  parts: {
+    pipeline: Pipeline;
+    credentials: Credentials;
+    proxies: TrustedProxies;
+    integrity: IntegrityCounter;
+  },
+): NativeDeps {
+  const { rooms, health } = options;
+  const { pipeline, credentials, proxies, integrity } = parts;
+  const { authenticator, tokenKeys, followers } = credentials;
   const { ledger, read, stores } = rooms;
-  const native = nativeDepsOf({
+  return nativeDepsOf({
     ledger,
     read,
     stores,
@@ -141,13 +179,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     publicUrl: rooms.publicUrl,
     outside: rooms.outside,
-    directory,
+    directory: options.directory,
     followers: [rooms.grants, rooms.mounts, rooms.readRecording, ...followers],
     tokenKeys,
     revocations: rooms.revocations,
-    sealer,
-    rootKeys,
-    logKeys,
+    sealer: options.sealer,
+    rootKeys: options.rootKeys,
+    logKeys: options.logKeys,
     keyring: rooms.keyring,
     health: async () => ({
       ...(await health()),
@@ -162,99 +200,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     alarms: options.alarms,
     priceBooks: options.priceBooks,
     metrics: options.metrics.registry,
+    metricsToken: options.metricsToken,
     onIntegrityFailure: pipeline.onIntegrityFailure,
   });
-  await registerNativeApi(app, native);
-  // Before the first connection: what comes in may need to know it.
-  app.server.once('listening', () => {
-    const { port } = app.server.address() as AddressInfo;
-    options.onListening(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
-  });
-  await app.listen({ host, port: options.port });
-  return {
-    close: (timeoutMs) => {
-      state.closing = true;
-      return closeServer(app, timeoutMs);
-    },
-  };
-}
-
-type Answer = (raw: IncomingMessage, response: ServerResponse) => void;
-
-/** The ways in: path and host tell which one a request takes. */
-type Way = 'native' | 'share' | 'sts' | 'preflight' | 's3';
-
-/** One server for all. */
-function createHttpServer(options: GatewayOptions, answers: Record<Way, Answer>): Server {
-  const { domains } = options.rooms;
-  const server = createServer(
-    {
-      maxHeaderSize: headerBytesMax,
-      headersTimeout: Math.min(options.stallTimeoutMs, headersTimeoutMsMax),
-      connectionsCheckingInterval: headersCheckMs,
-      requestTimeout: 0,
-      keepAliveTimeout: keepAliveTimeoutMs,
-    },
-    (raw, response) => answers[wayOf(raw, domains)](raw, response),
-  );
-  server.setTimeout(options.stallTimeoutMs);
-  server.maxConnections = options.connectionsMax;
-  // Headers are bounded in bytes; a count that silently drops the rest would change what was
-  // signed.
-  server.maxHeadersCount = 0;
-  server.on('checkContinue', (raw: IncomingMessage, response: ServerResponse) => {
-    if (wayOf(raw, domains) === 'native') response.writeContinue();
-    else markExpectingContinue(raw);
-    server.emit('request', raw, response);
-  });
-  return server;
-}
-
-/** Where the host names a bucket, paths that are reserved otherwise are keys like any other. */
-function wayOf(raw: IncomingMessage, domains: readonly string[]): Way {
-  const url = raw.url ?? '';
-  const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
-  const isForm = !isReserved && isStsForm(raw);
-  const s3 = raw.method === 'OPTIONS' ? 'preflight' : 's3';
-  if (!isReserved && !isForm) return s3;
-  if (bucketOfHost(raw.headers.host ?? '', domains) !== null) return s3;
-  if (isForm) return 'sts';
-  return isShareTarget(url) ? 'share' : 'native';
-}
-
-/** Requests that wait on a connection for the answers before theirs. */
-const waitingByConnection = new WeakMap<Socket, number>();
-
-/**
- * Runs a request when its answer is the next on its connection. A pipelined one that ran before
- * would hold buffers for an answer that is told nothing of the connection, not even that it has
- * gone.
- */
-function inTurn(response: ServerResponse, run: () => void): void {
-  const connection = response.req.socket;
-  if (response.socket) {
-    run();
-    return;
-  }
-  const waiting = (waitingByConnection.get(connection) ?? 0) + 1;
-  if (waiting > pipelinedRequestsMax) {
-    connection.destroy();
-    return;
-  }
-  waitingByConnection.set(connection, waiting);
-  response.once('socket', () => {
-    waitingByConnection.set(connection, (waitingByConnection.get(connection) ?? 1) - 1);
-    run();
-  });
-}
-
-/** Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway. */
-function cutIfStalled(this: ServerResponse, socket: Socket): void {
-  const { req } = this;
-  const mayRead = socket.writableLength > 0;
-  const maySend = !req.complete && !req.isPaused();
-  if (mayRead || maySend) socket.destroy();
-  else socket.setTimeout(socket.timeout ?? 0);
 }
 
 async function closeServer(app: FastifyInstance, timeoutMs: number): Promise<void> {
@@ -264,27 +212,4 @@ async function closeServer(app: FastifyInstance, timeoutMs: number): Promise<voi
   await app.close();
   clearInterval(idle);
   clearTimeout(all);
-}
-
-/** Messages that are not HTTP, or too much of it: answered as S3 does, then cut. */
-function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const code = codeOfClientError(error);
-  const body = renderErrorXml({ Code: code, Message: messageOf(code), RequestId: newRequestId() });
-  const head = [
-    `HTTP/1.1 ${statusOf(code)} ${code}`,
-    'Connection: close',
-    'Content-Type: application/xml',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-  ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
-}
-
-function codeOfClientError(error: NodeJS.ErrnoException): ErrorCode {
-  if (error.code === 'HPE_HEADER_OVERFLOW') return 'RequestHeaderSectionTooLarge';
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'RequestTimeout';
-  return 'BadRequest';
 }

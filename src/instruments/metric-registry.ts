@@ -79,10 +79,6 @@ export class MetricRegistry {
     this.#add('histogram', measure, linesOfHistograms);
   }
 
-  get contentType(): string {
-    return this.#registries.everybody.contentType;
-  }
-
   /** UTF-8; as it is when asked for. */
   read(audience: Audience): Promise<Buffer> {
     return this.#texts[audience].read();

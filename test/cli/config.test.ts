@@ -57,6 +57,7 @@ describe('settings', () => {
       region: 'us-east-1',
       rootAccessKey: undefined,
       rootSecretKey: undefined,
+      metricsToken: undefined,
       store: { name: 'local' },
       storeEndpoint: undefined,
       storeRegion: undefined,
@@ -127,6 +128,7 @@ describe('settings', () => {
       logLevel: 'info',
       rootAccessKey: 'ROOTKEY',
       rootSecretKey: 'rootsecret',
+      metricsToken: 'metrics-token-0123',
     };
     expect(Object.keys(samples).sort()).toEqual(
       Object.keys(settings)
@@ -219,6 +221,11 @@ describe('what does not fit', () => {
     expect(refusal({}, { BURSAR_ROOT_SECRET_KEY: 'rootsecret' })).toMatch(names);
     const short = refusal({}, { ...both, BURSAR_ROOT_SECRET_KEY: 'hunter2' });
     expect(short).toMatch(/^BURSAR_ROOT_SECRET_KEY must be 8 to 256/);
+    for (const token of ['fifteen-letters', 'sixteen letters!', 'a'.repeat(259)]) {
+      expect(refusal({}, { BURSAR_METRICS_TOKEN: token })).toMatch(
+        /^BURSAR_METRICS_TOKEN must be 16/,
+      );
+    }
     expect(short).not.toContain('hunter2');
     expect(refusal({}, { ...both, BURSAR_ROOT_ACCESS_KEY: 'a/b/c' })).toMatch(/ACCESS_KEY must/);
   });

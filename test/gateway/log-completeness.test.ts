@@ -443,6 +443,7 @@ const native: Record<string, () => NativeCall> = {
   RotateKeys: () => post('/_/v1/keys/rotations'),
   ListStores: () => get('/_/v1/stores'),
   ListStoreCosts: () => get('/_/v1/store-costs'),
+  GetMetrics: () => get('/_/v1/metrics'),
   PutTenantAlarmHook: () => put(`${cms}/alarm-hook`, hook),
   GetTenantAlarmHook: () => get(`${cms}/alarm-hook`),
   TestTenantAlarmHook: () => ({ ...post(`${cms}/alarm-hook/test`), mayFail: true }),

@@ -167,6 +167,7 @@ export async function openFixture(): Promise<Fixture> {
     },
     commitFindings: async () => {},
     metrics: new MetricRegistry(),
+    metricsToken: undefined,
     priceBooks: readPriceBooks(),
     usageRollUp: { catchUp: async () => {} },
     alarms: {

@@ -200,6 +200,7 @@ describe('the description', () => {
       '/_/v1/log/keys',
       '/_/v1/log/keys/rotations',
       '/_/v1/log/keys/{id}',
+      '/_/v1/metrics',
       '/_/v1/receipts/{index}',
       '/_/v1/records',
       '/_/v1/shares',

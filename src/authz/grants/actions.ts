@@ -166,6 +166,7 @@ const tenantActions = [
   'bursar:RevokeLogKey',
   'bursar:ListStores',
   'bursar:ListStoreCosts',
+  'bursar:GetMetrics',
 ] as const;
 
 export type S3Action =

@@ -23,6 +23,7 @@ import { keyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
 import { logKeyRoutes } from './log-key-routes.ts';
 import { logRoutes } from './log-routes.ts';
+import { addMetrics, metricsRoutes } from './metrics-routes.ts';
 import { mountRoutes } from './mount-routes.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { principalRoutes } from './principal-routes.ts';
@@ -68,6 +69,7 @@ const routes: readonly NativeRoute[] = [
   ...storeRoutes,
   ...alarmRoutes,
   ...storeCostRoutes,
+  ...metricsRoutes,
 ];
 
 /** What is known of a call from its authentication on. */
@@ -128,11 +130,7 @@ function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
     const status = state.ready ? 200 : 503;
     return reply.code(status).header('cache-control', 'no-store').send(state);
   });
-  native.get('/_/metrics', hidden, async (_request, reply) => {
-    const { contentType } = deps.metrics;
-    reply.type(contentType).header('cache-control', 'no-store');
-    return reply.send(await deps.metrics.read('everybody'));
-  });
+  addMetrics(native, deps);
   addLogRoutes(native, deps);
   addWellKnown(native, deps);
   const refuse = async () => {

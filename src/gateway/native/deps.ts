@@ -124,7 +124,9 @@ export interface NativeDeps
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
   priceBooks: PriceBooks;
-  metrics: Pick<MetricRegistry, 'contentType' | 'read'>;
+  metrics: Pick<MetricRegistry, 'read'>;
+  /** With it `/_/metrics` names tenants and accounts; undefined: there is none. */
+  metricsToken: string | undefined;
   /** The state of the gateway's parts. */
   health(): Promise<{ ready: boolean } & Record<string, unknown>>;
 }
