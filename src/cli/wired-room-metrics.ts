@@ -126,7 +126,7 @@ async function readBacklogs(
     }
   }
   const count = await countEnded(read, countedMax);
-  all.push({ store: 'catalog', work: 'purge', count, oldestMs: null });
+  all.push({ store: 'catalog', work: 'purge', count });
   return all;
 }
 

@@ -153,8 +153,8 @@ export interface Backlog {
   /** What it is that waits. */
   work: string;
   count: number;
-  /** Since when the oldest waits; null: nothing does. */
-  oldestMs: number | null;
+  /** Since when the oldest waits; null: nothing does; undefined: nobody knows. */
+  oldestMs?: number | null;
 }
 
 export function watchBacklogs(
@@ -172,9 +172,10 @@ export function watchBacklogs(
     help: 'Since when the oldest of it waits; 0: nothing does.',
     collect: async () => {
       const now = Date.now();
-      return (await read()).map(({ store, work, oldestMs }) => {
+      return (await read()).flatMap(({ store, work, oldestMs }) => {
+        if (oldestMs === undefined) return [];
         const age = oldestMs === null ? 0 : Math.max(now - oldestMs, 0) / 1000;
-        return [{ store, work }, age] as const;
+        return [[{ store, work }, age] as const];
       });
     },
   });
