@@ -2,13 +2,7 @@
 // ask, known or forged, an issuer is asked once at a time, and not again within `retryMs`; so one
 // that is down or hangs costs others nothing, and its own users one wait in `retryMs`.
 // Specification: OpenID Connect Core 1.0 section 10.1.1 (rotation of signing keys).
-import {
-  type CryptoKey,
-  createLocalJWKSet,
-  errors,
-  type JSONWebKeySet,
-  type JWSHeaderParameters,
-} from 'jose';
+import type { CryptoKey, JSONWebKeySet, JWSHeaderParameters } from 'jose';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 
@@ -65,6 +59,7 @@ export class IssuerKeys {
     try {
       return await this.#usable(nowMs).find(header);
     } catch (error) {
+      const { errors } = await import('jose');
       const isNew = error instanceof errors.JWKSNoMatchingKey;
       if (!isNew || !(await this.#refresh(nowMs))) throw error;
       return this.#usable(nowMs).find(header);
@@ -94,6 +89,7 @@ export class IssuerKeys {
 
   async #load(nowMs: number): Promise<void> {
     try {
+      const { createLocalJWKSet } = await import('jose');
       const keys = await this.#fetch();
       this.#set = { find: createLocalJWKSet(keys), count: keys.keys.length, fetchedMs: nowMs };
       this.#problem = null;

@@ -3,7 +3,7 @@
 // keys that the token itself brings or points to (`jwk`, `jku`, `x5c`, `x5u`) mean nothing.
 // Specification: RFC 7519, RFC 8725, RFC 9068; WLCG Common JWT Profile 1.x.
 import { createHash } from 'node:crypto';
-import { errors, type JWTVerifyOptions, jwtVerify } from 'jose';
+import type { JWTVerifyOptions } from 'jose';
 import { Refusal } from '../../core/errors.ts';
 import { clockSkewMs, idPartLengthMax, timeSecondsMax, tokenBytesMax } from '../tokens/bounds.ts';
 import { tokenRefusal } from '../tokens/faults.ts';
@@ -121,6 +121,8 @@ async function verifySignature(text: string, issuer: TrustedIssuer, nowMs: numbe
     clockTolerance: clockSkewMs / 1000,
     currentDate: new Date(nowMs),
   };
+  // Loaded when there is something to verify with it, which few gateways ever have.
+  const { errors, jwtVerify } = await import('jose');
   try {
     await jwtVerify(text, (header) => issuer.keys.find(header, nowMs), options);
   } catch (error) {
