@@ -42,7 +42,6 @@ import { ObjectReader } from '../tiering/object-reader.ts';
 import { ObjectWriter } from '../tiering/object-writer.ts';
 import { ReadLeases } from '../tiering/read-leases.ts';
 import { LocalStore } from '../tiering/stores/local-store.ts';
-import { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { Stores } from '../tiering/stores/stores.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
@@ -255,7 +254,8 @@ async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
     read,
     ledger,
     sealer: folder.sealer,
-    openDriver: (options) => {
+    openDriver: async (options) => {
+      const { S3Store } = await import('../tiering/stores/s3/s3-store.ts');
       return S3Store.open({ ...options, tally: upkeep.tallyOf(options.number) });
     },
     localState: () => storeState(folder),
