@@ -55,6 +55,8 @@ const text = (value: string): string => {
 export const logLevels = ['silent', 'error', 'warn', 'info'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
+const timingAudiences = ['admins', 'everyone', 'nobody'] as const;
+
 /** Properties of `Config`, units last. */
 export const settings = {
   data: setting({
@@ -287,12 +289,19 @@ export const settings = {
     secret: true,
     parse: parseMetricsToken,
   }),
+  serverTiming: setting({
+    key: 'serverTiming',
+    placeholder: 'WHO',
+    description: `whom answers tell how long each stage took: ${timingAudiences.join(', ')}`,
+    default: 'admins',
+    parse: (value) => oneOf(timingAudiences, value),
+  }),
   logLevel: setting({
     key: 'logLevel',
     placeholder: 'LEVEL',
     description: `how much to log: ${logLevels.join(', ')}`,
     default: 'warn',
-    parse: parseLogLevel,
+    parse: (value) => oneOf(logLevels, value),
   }),
 };
 
@@ -418,8 +427,8 @@ function parseMetricsToken(value: string): string {
   return value;
 }
 
-function parseLogLevel(value: string): LogLevel {
-  const level = logLevels.find((one) => one === value);
-  if (!level) throw new Error(`must be one of ${logLevels.join(', ')}`);
-  return level;
+function oneOf<T extends string>(words: readonly T[], value: string): T {
+  const word = words.find((one) => one === value);
+  if (word === undefined) throw new Error(`must be one of ${words.join(', ')}`);
+  return word;
 }

@@ -1,6 +1,5 @@
 // The rooms, put together. What is opened here is closed in reverse order, whether the start fails
 // half-way or the gateway stops: requests end first, then what they write to.
-import { statfsSync } from 'node:fs';
 import { RecordStore } from '../audit/record-store.ts';
 import { Directory } from '../authz/directory.ts';
 import { GrantBook } from '../authz/grants/grant-book.ts';
@@ -22,15 +21,10 @@ import { LogHead } from '../gateway/log-head.ts';
 import { ReadRecording } from '../gateway/read-recording.ts';
 import type { Rooms } from '../gateway/rooms.ts';
 import { type GatewayOptions, startGateway } from '../gateway/server.ts';
-import type { StoreList } from '../gateway/store-list.ts';
 import { partReader } from '../ledger/archive/part-reader.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
-import { Journal } from '../ledger/journal/journal.ts';
-import { Journals } from '../ledger/journal/journals.ts';
 import { Ledger } from '../ledger/ledger.ts';
-import { Sweeper } from '../ledger/sweeper.ts';
-import { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
 import { readLimited } from '../quota/leases/account-tables.ts';
 import { LeaseDesk } from '../quota/leases/lease-desk.ts';
@@ -41,23 +35,21 @@ import { DigestPool } from '../tiering/digest-pool.ts';
 import { ObjectReader } from '../tiering/object-reader.ts';
 import { ObjectWriter } from '../tiering/object-writer.ts';
 import { ReadLeases } from '../tiering/read-leases.ts';
-import { LocalStore } from '../tiering/stores/local-store.ts';
-import { Stores } from '../tiering/stores/stores.ts';
+import { type Closers, closeAll, opened } from './closers.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { CheckpointKeeper } from './kept-checkpoint.ts';
-import { RemoteStores, reasonOf } from './remote-stores.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
-import { chooseStores } from './store-settings.ts';
 import { startArchiver } from './wired-archive.ts';
 import { makeInstruments } from './wired-instruments.ts';
 import { makeLifecycleWorker } from './wired-lifecycle.ts';
 import { announceRefusal, beginSigning } from './wired-log.ts';
 import { watchRooms } from './wired-room-metrics.ts';
 import { openSearch } from './wired-search.ts';
-import { startFoldTimer, startStorageTimer } from './wired-timers.ts';
+import { endSoon, freeBytesOf, healthOf, type OpenStores, openStores } from './wired-stores.ts';
+import { startUpkeep } from './wired-upkeep.ts';
 
 export interface WiredGateway {
   /** How clients on this machine reach it, or the public URL. */
@@ -66,11 +58,7 @@ export interface WiredGateway {
   close(): Promise<void>;
 }
 
-type Closers = (() => void | Promise<void>)[];
-
 const readCacheKib = 64 * 1024;
-/** For what stores are still told once all requests have ended: as long as a journal waits. */
-const storeEndMsMax = 10_000;
 
 /** Opens and starts everything. Throws `CommandFailure`, and has then closed what it had opened. */
 export async function wire(config: Config, folder: DataFolder): Promise<WiredGateway> {
@@ -108,13 +96,9 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   closers.push(() => witnesses.close());
   const { sealer } = folder;
   const directory = new Directory({ read, sealer });
-  const rootKey: RootKeyOptions = {
-    config,
-    directory,
-    sealer,
-    credentialsFile: folder.credentialsFile,
-    commit: (change) => commitRootKey(ledger, change),
-  };
+  const { credentialsFile } = folder;
+  const commit = (change: IdentityChange) => commitRootKey(ledger, change);
+  const rootKey: RootKeyOptions = { config, directory, sealer, credentialsFile, commit };
   await ensureRootKey(rootKey);
 
   // Closed after the stores and the journals in them, which it counts for.
@@ -122,11 +106,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const parts = { folder, ledger, read, closers, upkeep };
   const opening = await openStores(config, parts);
   const books = await loadBooks(config, parts, directory);
-  let url = config.publicUrl;
-  const publicUrl = (): string => {
-    if (url === undefined) throw new Error('the gateway does not listen yet');
-    return url;
-  };
+  const { publicUrl, onListening } = addressOf(config);
   const limits = await openLimits(parts);
   metrics.watchLog(log, witnesses);
   prices.enter(opening.storeList.gates);
@@ -137,11 +117,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const memory = openMemory(config, closers);
   const given = { bookOf, publicUrl, log, witnesses, lifecycle, ...memory };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
-  startSweeper(config, rooms, opening.stores, closers);
-  closers.push(startStorageTimer(rooms), startFoldTimer(ledger));
-  closers.push(() => lifecycle.stop());
-  lifecycle.start();
-  const usageRollUp = startRollUp(parts);
+  const usageRollUp = startUpkeep(config, rooms, { ...opening, lifecycle, closers });
   const readPart = partReader(rooms.reader);
   const archiver = startArchiver(config, rooms, { folder, readPart });
   closers.push(() => archiver.stop());
@@ -150,9 +126,6 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   watchRooms(metrics.registry, { rooms, folder, ...memory, archiver, search });
   alarms = await openAlarms(config, parts);
   closers.push(() => endSoon(opening.storeList));
-  const onListening = (listened: string): void => {
-    url ??= reachable(listened);
-  };
   const served = {
     directory,
     folder,
@@ -237,43 +210,6 @@ interface Parts {
   closers: Closers;
 }
 
-interface OpenStores {
-  stores: Stores;
-  storeList: RemoteStores;
-  journals: Journals;
-}
-
-/** Opens the local store, those that are configured, and their journals. */
-async function openStores(config: Config, parts: Parts): Promise<OpenStores> {
-  const { folder, ledger, read, closers, upkeep } = parts;
-  const local = await LocalStore.open(folder.storeFolder);
-  await local.removeTemporary();
-  let journals = new Journals(new Map());
-  const storeList = await RemoteStores.open({
-    choice: chooseStores(config),
-    read,
-    ledger,
-    sealer: folder.sealer,
-    openDriver: async (options) => {
-      const { S3Store } = await import('../tiering/stores/s3/s3-store.ts');
-      return S3Store.open({ ...options, tally: upkeep.tallyOf(options.number) });
-    },
-    localState: () => storeState(folder),
-    journalState: (number) => journals.state(number),
-    log: (line) => process.stderr.write(`bursar: ${line}\n`),
-  });
-  opened(closers, storeList);
-  const byNumber = new Map<number, Journal>();
-  for (const store of storeList.gates) {
-    const onError = (error: unknown) =>
-      process.stderr.write(`bursar: the journal of store ${store.name}: ${reasonOf(error)}\n`);
-    const options = { store, read, ledger, keyring: folder.keyring, onError };
-    byNumber.set(store.number, await Journal.open(options));
-  }
-  journals = opened(closers, new Journals(byNumber));
-  return { stores: new Stores(local, storeList.gates), storeList, journals };
-}
-
 const deskIntervalMs = 1000;
 
 /** Limits that are kept from memory, as the ledger has them. */
@@ -354,33 +290,6 @@ function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Ro
   };
 }
 
-function startSweeper(config: Config, rooms: Rooms, stores: Stores, closers: Closers): void {
-  const { read, ledger, leases, journals } = rooms;
-  const sweeper = new Sweeper({
-    read,
-    ledger,
-    stores,
-    maySweep: (store) => journals.maySweep(store),
-    leases,
-    intervalMs: config.sweepIntervalMs,
-    graceMs: config.sweepGraceMs,
-    onError: (error) => process.stderr.write(`bursar: a sweep ended: ${String(error)}\n`),
-  });
-  closers.push(() => sweeper.stop());
-  sweeper.start();
-}
-
-const rollUpIntervalMs = 5000;
-
-function startRollUp({ ledger, closers }: Parts): UsageRollUp {
-  const onError = (error: unknown) =>
-    process.stderr.write(`bursar: usage was not added up: ${String(error)}\n`);
-  const options = { ledger, intervalMs: rollUpIntervalMs, onError };
-  const rollUp = opened(closers, new UsageRollUp(options));
-  rollUp.start();
-  return rollUp;
-}
-
 async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {
   const { folder, ledger, read, closers } = parts;
   // A message is a POST: what trusts this machine's own requests must not be reached by tenants.
@@ -389,11 +298,6 @@ async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {
     process.stderr.write(`bursar: alarms were not told: ${String(error)}\n`);
   const options = { read, sealer: folder.sealer, ledger, policy, onError };
   return opened(closers, await AlarmTeller.open(options));
-}
-
-/** What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start. */
-function endSoon(storeList: RemoteStores): void {
-  setTimeout(() => void storeList.close(), storeEndMsMax).unref();
 }
 
 interface Listening
@@ -434,6 +338,7 @@ async function listen(
       trustedProxies: config.trustedProxies ?? [],
       metricsToken: config.metricsToken,
       logLevel: config.logLevel,
+      serverTiming: config.serverTiming,
       health: async () => ({
         ready: !stopping,
         stores: healthOf(rooms.stores),
@@ -471,43 +376,23 @@ async function commitRootKey(ledger: Ledger, change: IdentityChange): Promise<vo
   if (!result.ok) throw new Refusal(result.code);
 }
 
-/** What the store can still take, asked at most once a second. */
-function freeBytesOf(path: string): () => number {
-  let askedMs = Number.NEGATIVE_INFINITY;
-  let freeBytes = 0;
-  return () => {
-    const now = monotonicMs();
-    if (now - askedMs > 1000) {
-      const { bavail, bsize } = statfsSync(path);
-      freeBytes = bavail * bsize;
-      askedMs = now;
-    }
-    return freeBytes;
+/** How clients reach the gateway, once that is known. */
+function addressOf({ publicUrl: given }: Config): Pick<GatewayOptions, 'onListening'> & {
+  publicUrl(): string;
+} {
+  let url = given;
+  return {
+    publicUrl: () => {
+      if (url === undefined) throw new Error('the gateway does not listen yet');
+      return url;
+    },
+    onListening: (listened) => {
+      url ??= reachable(listened);
+    },
   };
-}
-
-/** For everybody: no places, no reasons. */
-function healthOf(stores: StoreList): Record<string, object> {
-  return Object.fromEntries(
-    stores.all().map(({ name, ready, health }) => [name, { ready, ...health }]),
-  );
-}
-
-function storeState(folder: DataFolder): { ready: boolean; freeBytes: number } {
-  const { bavail, bsize } = statfsSync(folder.storeFolder);
-  return { ready: true, freeBytes: bavail * bsize };
 }
 
 /** An address that stands for all of the machine's is no address to connect to. */
 function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
-}
-
-function opened<T extends { close(): void | Promise<void> }>(closers: Closers, resource: T): T {
-  closers.push(() => resource.close());
-  return resource;
-}
-
-async function closeAll(closers: Closers): Promise<void> {
-  for (let close = closers.pop(); close; close = closers.pop()) await close();
 }

@@ -183,16 +183,18 @@ async function receive(
   write: (data: Buffer) => Promise<void> | null,
   decoder: BodyDecoder | null = createDecoder(context, sizeBytes),
 ): Promise<ReadonlyMap<string, string>> {
-  const { request, who, response } = context;
+  const { request, who, response, exchange, clock } = context;
+  const before = clock.enter('stream');
   if (request.expectsContinue) response.writeContinue();
   let plainBytes = 0;
   let isOver = false;
-  const intake = context.shaped && new ShapedIntake(context.shaped, write);
-  const put = intake ? (data: Buffer) => intake.write(data) : write;
+  const store = (data: Buffer): Promise<void> | null => clock.during('store', write(data));
+  const intake = context.shaped && new ShapedIntake(context.shaped, store);
+  const put = intake ? (data: Buffer) => intake.write(data) : store;
   const take = (chunk: Buffer): Promise<void> | null => {
     // The client may have left while this was being reserved: then it is neither charged nor kept.
     if (isOver) return null;
-    context.bytesIn += chunk.length;
+    exchange.bytesIn += chunk.length;
     if (!decoder) {
       plainBytes += chunk.length;
       return put(chunk);
@@ -203,7 +205,7 @@ async function receive(
   };
   const received = consume(request.raw, (chunk) => {
     intake?.count(chunk.length);
-    const unreserved = context.reserveReceived(chunk.length);
+    const unreserved = clock.during('reserve', context.reserveReceived(chunk.length));
     const taken = unreserved ? unreserved.then(() => take(chunk) ?? undefined) : take(chunk);
     return intake ? intake.after(taken) : taken;
   });
@@ -211,6 +213,7 @@ async function receive(
     isOver = true;
   });
   await intake?.finish();
+  clock.enter(before);
   if (decoder) {
     decoder.finish();
     return decoder.trailers;

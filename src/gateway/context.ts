@@ -6,15 +6,16 @@ import type { Identity } from '../authz/identity.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { RecordReads } from '../core/record-reads.ts';
+import type { StageClock } from '../instruments/stage-clock.ts';
 import { nameUses } from '../ledger/backend-upkeep.ts';
 import type { Change, Commit, CommitResult } from '../ledger/commit.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
-import type { ShapedStream } from '../quota/rates.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
 import { AskedRights } from './asked-rights.ts';
 import { isVersionId } from './asked-version.ts';
 import { type Ask, Budget } from './budget.ts';
+import type { Exchange } from './exchange.ts';
 import { tellLimits } from './limit-headers.ts';
 import { LimitAudience } from './limit-refusals.ts';
 import type { Operation } from './operation.ts';
@@ -23,6 +24,7 @@ import { ProvenCommits, provenBy } from './proven-record.ts';
 import { type Entered, enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
+import type { TimedStream } from './shaped-body.ts';
 
 export type { Reply } from './replies.ts';
 
@@ -36,7 +38,8 @@ export type RecordDetail = Partial<
 export type Committed = Extract<CommitResult, { ok: true }>;
 
 export class Context extends AskedRights {
-  readonly response: ServerResponse;
+  /** Counts the bytes of both bodies, too. */
+  readonly exchange: Exchange;
   /** null until it was found that who asks may do it. */
   #budget: Budget | null = null;
   /** null: nobody concerned has a rate. */
@@ -50,21 +53,24 @@ export class Context extends AskedRights {
   #proven: ProvenCommits | null = null;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
-  /** Body bytes received so far. */
-  bytesIn = 0;
-  /** Body bytes sent so far. */
-  bytesOut = 0;
-  /** Log index of the committed record; null while nothing was committed. */
-  index: number | null = null;
 
-  constructor(given: {
-    rooms: Rooms;
-    request: S3Request;
-    response: ServerResponse;
-    who: Identity;
-  }) {
+  constructor(given: { rooms: Rooms; request: S3Request; exchange: Exchange; who: Identity }) {
     super(given);
-    this.response = given.response;
+    this.exchange = given.exchange;
+  }
+
+  get response(): ServerResponse {
+    return this.exchange.response;
+  }
+
+  /** Where the time goes. */
+  get clock(): StageClock {
+    return this.exchange.clock;
+  }
+
+  /** Log index of the committed record; null while nothing was committed. */
+  get index(): number | null {
+    return this.exchange.index;
   }
 
   /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
@@ -100,12 +106,14 @@ export class Context extends AskedRights {
     const { signed } = this.who;
     if (signed) this.#proven ??= new ProvenCommits(ledger, signed);
     const backend = this.#billOf(asked);
+    const before = this.clock.enter('commit');
     const result = await (this.#proven ?? ledger).commit({ change, charge, backend, record });
+    this.clock.enter(before);
     if (result.index === null) {
       this.#budget?.uncharge();
       if (asked) this.#tallies?.add(asked);
     } else {
-      this.index = result.index;
+      this.exchange.index = result.index;
     }
     return result;
   }
@@ -199,8 +207,8 @@ export class Context extends AskedRights {
     const audience = new LimitAudience(who, bucket, this.request.bucketName);
     this.#audience = audience;
     if (price !== 'free') {
-      const { response } = this;
-      this.#entered = enterAtRate(rooms.rates, charged, { audience, response });
+      const { exchange } = this;
+      this.#entered = enterAtRate(rooms.rates, charged, { audience, exchange });
     }
     this.#budget = new Budget(rooms.desk, { who: charged, price, book, audience });
     if (reserves) this.#budget.expect({ requests: 1, ...ask });
@@ -208,7 +216,7 @@ export class Context extends AskedRights {
   }
 
   /** What the bytes of both bodies have to go through; null: nothing slows them. */
-  get shaped(): ShapedStream | null {
+  get shaped(): TimedStream | null {
     return this.#entered?.stream ?? null;
   }
 
@@ -235,7 +243,7 @@ export class Context extends AskedRights {
    * decided.
    */
   reserveReceived(bytes: number): Promise<void> | null {
-    return this.#budget?.receive(this.bytesIn + bytes) ?? null;
+    return this.#budget?.receive(this.exchange.bytesIn + bytes) ?? null;
   }
 
   /** Counts what a store over a network is asked for this operation. */
@@ -265,14 +273,14 @@ export class Context extends AskedRights {
   }
 
   #charge(storageClass?: string | null): Charge {
-    const { bytesIn: ingressBytes, bytesOut: egressBytes } = this;
+    const { bytesIn: ingressBytes, bytesOut: egressBytes } = this.exchange;
     return this.budget.charge({ ingressBytes, egressBytes }, storageClass ?? undefined);
   }
 
   /** Whom nothing was done for pays nothing, unless bytes were sent. */
   #pays(status: number, error: string | null): boolean {
     if (!this.#budget) return false;
-    return this.bytesOut > 0 || (status < 500 && error !== 'QuotaExceeded');
+    return this.exchange.bytesOut > 0 || (status < 500 && error !== 'QuotaExceeded');
   }
 
   /** Ends the connection of a client that is too slow while others wait for what it holds. */
@@ -307,8 +315,8 @@ export class Context extends AskedRights {
       key: this.request.key,
       versionId: this.#askedVersion,
       bucketOwner: charge?.who.bucket?.owner ?? null,
-      bytesIn: charge?.transfer.ingressBytes ?? this.bytesIn,
-      bytesOut: charge?.transfer.egressBytes ?? this.bytesOut,
+      bytesIn: charge?.transfer.ingressBytes ?? this.exchange.bytesIn,
+      bytesOut: charge?.transfer.egressBytes ?? this.exchange.bytesOut,
       requestId: this.request.id,
       source: this.request.source,
       status,

@@ -4,7 +4,7 @@
 // rules.
 // Specification: the Fetch standard, section "CORS protocol"; "Using cross-origin resource sharing
 // (CORS)" of the Amazon S3 user guide.
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
 import { Refusal } from '../core/errors.ts';
@@ -18,10 +18,10 @@ import {
   corsVary,
   findCorsRule,
 } from './cors.ts';
+import type { Exchange } from './exchange.ts';
 import { describeInXml, sendRefusal } from './reply.ts';
-import { beginRequest, header, parseRequest, type S3Request } from './request.ts';
+import { header, parseRequest, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
-import type { TrustedProxies } from './trusted-proxies.ts';
 
 /** Preflights of one address in a second, and as many at once. */
 const preflightsPerSecond = 200;
@@ -71,40 +71,37 @@ function setHeaders(response: ServerResponse, headers: Record<string, string>): 
 export class Preflights {
   readonly #rooms: Known;
   readonly #authenticator: Authenticator;
-  readonly #proxies: TrustedProxies;
   readonly #onBug: (error: unknown, requestId: string) => void;
   readonly #rates = new Map<string, TokenBucket>();
 
   constructor(given: {
     rooms: Known;
     authenticator: Authenticator;
-    proxies: TrustedProxies;
     onBug: (error: unknown, requestId: string) => void;
   }) {
     this.#rooms = given.rooms;
     this.#authenticator = given.authenticator;
-    this.#proxies = given.proxies;
     this.#onBug = given.onBug;
   }
 
   /** Never rejects. Of preflights there is no record: nobody is known who could have sent it. */
-  async serve(raw: IncomingMessage, response: ServerResponse): Promise<void> {
-    const begun = beginRequest(raw, this.#proxies);
+  async serve(exchange: Exchange): Promise<void> {
+    const { raw, response, clock } = exchange;
     try {
-      this.#admit(begun.source);
-      const request = parseRequest(raw, begun, this.#rooms.domains);
+      this.#admit(exchange.source);
+      const request = parseRequest(raw, exchange, this.#rooms.domains);
+      clock.enter('decide');
       const headers = await this.#decide(request);
-      response.writeHead(200, { ...headers, 'x-amz-request-id': begun.id, 'content-length': '0' });
+      clock.enter('firstByte');
+      exchange.writeHead(200, { ...headers, 'content-length': '0' });
       response.end();
     } catch (error) {
       const isRefusal = error instanceof Refusal;
-      if (!isRefusal) this.#onBug(error, begun.id);
+      if (!isRefusal) this.#onBug(error, exchange.id);
       const refusal = isRefusal ? error : new Refusal('InternalError', { cause: error });
-      await sendRefusal(
-        { raw, response, requestId: begun.id, index: null },
-        refusal,
-        describeInXml,
-      );
+      await sendRefusal(exchange, refusal, describeInXml);
+    } finally {
+      exchange.end();
     }
   }
 

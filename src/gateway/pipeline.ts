@@ -1,7 +1,6 @@
 // The way of every request for what is stored, in one function. What follows "decide" costs the
 // client or the store something, so nothing before it reads the body; what follows the commit must
 // succeed.
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { S3Action } from '../authz/grants/actions.ts';
 import type { Identity } from '../authz/identity.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
@@ -12,19 +11,18 @@ import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
 import { lookUpBucket, publicBucketName } from './bucket-lookup.ts';
 import { Context, type Reply } from './context.ts';
 import { nameSource } from './copy-source.ts';
+import type { Exchange } from './exchange.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
 import { standardClass } from './object-attributes.ts';
 import { noTags } from './object-tags.ts';
 import type { Operation } from './operation.ts';
 import { type DescribeRefusal, sendRefusal, sendReply } from './reply.ts';
-import { type Begun, beginRequest, header, parameter, type S3Request } from './request.ts';
+import { header, parameter, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
 import { refuseUnimplemented } from './routes.ts';
-import type { TrustedProxies } from './trusted-proxies.ts';
 
 export interface Pipeline {
   rooms: Rooms;
-  proxies: TrustedProxies;
   /** Told of each bug, with the request's id. */
   onBug: (error: unknown, requestId: string) => void;
   /** Told of each request that ends because what is stored is not what was written. */
@@ -36,7 +34,7 @@ export interface Pipeline {
 /** How requests of one kind come in; from there on all go the same way. */
 export interface Entrance {
   /** Who asks for what. Throws a Refusal, of which there is no record: nobody is known. */
-  enter(raw: IncomingMessage, begun: Begun, response: ServerResponse): Promise<Entered>;
+  enter(exchange: Exchange): Promise<Entered>;
   /** How a refusal is told to clients that come in here. */
   describeRefusal: DescribeRefusal;
 }
@@ -52,24 +50,26 @@ export interface Entered {
   findOperation(request: S3Request): Operation;
 }
 
-/** Answers one request. Never rejects. */
+/** Answers one request. Never rejects. Its clock is told, here and where it waits, what for. */
 export async function serveRequest(
   pipeline: Pipeline,
   entrance: Entrance,
-  raw: IncomingMessage,
-  response: ServerResponse,
+  exchange: Exchange,
 ): Promise<void> {
   const { rooms } = pipeline;
-  const begun = beginRequest(raw, pipeline.proxies);
+  const { clock } = exchange;
   let context: Context | null = null;
   try {
-    const entered = await entrance.enter(raw, begun, response);
+    const entered = await entrance.enter(exchange);
+    clock.enter('decide');
     const { request, who, receivedBytes = 0 } = entered;
-    const asked = new Context({ rooms, request, response, who });
-    asked.bytesIn = receivedBytes;
+    exchange.know(who);
+    exchange.bytesIn = receivedBytes;
+    const asked = new Context({ rooms, request, exchange, who });
     // Nothing is recorded of strangers who may do nothing: they could fill the log.
     if (!who.isAnonymous) context = asked;
     const operation = entered.findOperation(request);
+    exchange.operation = operation.name;
     // Also what is refused at once was asked for.
     asked.concern(actionOf(operation, request), null);
     if (entered.refused) throw entered.refused;
@@ -77,24 +77,28 @@ export async function serveRequest(
     context = asked;
     // What is written to a log that is not signed could never be proven.
     if (request.method !== 'GET' && request.method !== 'HEAD') rooms.log.checkWritable();
+    clock.enter('reserve');
     const release = await reserve(context, operation);
     try {
+      clock.enter('store');
       const reply = await operation.run(context);
-      if (context.confirmation) await context.confirmation;
-      if (context.index === null) await reserveAnswer(context, reply);
+      if (context.confirmation) await clock.during('commit', context.confirmation);
+      if (context.index === null) await clock.during('reserve', reserveAnswer(context, reply));
+      clock.enter('firstByte');
       await sendReply(context, reply);
+      clock.enter('commit');
       if (context.index === null) await context.record(reply.status, null);
     } finally {
       release();
     }
   } catch (error) {
     const failure = await chargeable(context, error);
-    const refusal = await recordFailure(pipeline, context, failure, begun.id);
+    const refusal = await recordFailure(pipeline, context, failure, exchange.id);
     context?.closeBudget();
-    const request = { raw, response, requestId: begun.id, index: context?.index ?? null };
-    await sendRefusal(request, refusal, entrance.describeRefusal);
+    await sendRefusal(exchange, refusal, entrance.describeRefusal);
   } finally {
     context?.closeTallies();
+    exchange.end();
   }
 }
 
@@ -109,6 +113,7 @@ async function admit(context: Context, operation: Operation): Promise<void> {
   const isNew = resource === 'bucketName';
   const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName, isNew);
   context.concern(actionOf(operation, request), found);
+  if (found?.bucket) context.exchange.concern(found.bucket, rooms.stores);
   if (copies || tags) {
     const source = copies ? header(request, 'x-amz-copy-source') : undefined;
     const named = source === undefined ? null : await nameSource(rooms, tenant, source);

@@ -5,7 +5,7 @@
 // Specification: "POST Object" and "Browser-Based Uploads Using POST" of the Amazon S3 API
 // reference.
 import { Buffer } from 'node:buffer';
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
 import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
@@ -14,6 +14,7 @@ import { RefusedUse } from '../authz/refused-use.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { formBytesMax } from '../core/limits.ts';
 import { type BodyDecoder, ClientGone } from './body.ts';
+import type { Exchange } from './exchange.ts';
 import { boundaryOf, FormFileDecoder, FormReader, formEndBytes } from './multipart-form.ts';
 import { parseTagging } from './object-tags.ts';
 import { checkKeyLength, type S3Request } from './request.ts';
@@ -40,7 +41,7 @@ export interface EnteredForm {
 export async function enterForm(
   authenticator: Authenticator,
   request: S3Request,
-  response: ServerResponse,
+  { response, clock }: Exchange,
 ): Promise<EnteredForm> {
   const boundary = boundaryOf(request.headers['content-type']) ?? '';
   if (request.headers.authorization !== undefined) {
@@ -51,7 +52,8 @@ export async function enterForm(
   if (Number.isNaN(bodyBytes)) throw new Refusal('MissingContentLength');
   // What decides is in the body.
   if (request.expectsContinue) response.writeContinue();
-  const { filename, formBytes, ...form } = await readFields(request.raw, new FormReader(boundary));
+  const reading = readFields(request.raw, new FormReader(boundary));
+  const { filename, formBytes, ...form } = await clock.during('stream', reading);
   const fields = fillIn(form.fields, filename);
   const fileBytesMax = Math.max(0, bodyBytes - formBytes - formEndBytes(boundary));
   const { who, refused } = await identify(authenticator, request, fields);

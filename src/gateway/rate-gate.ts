@@ -1,16 +1,17 @@
 // Where requests meet the rates of the accounts that they are charged to: after it was decided that
 // they may be made, so a stranger uses up nobody's rate, and before anything is set aside for them
 // or their body is sent.
-import type { ServerResponse } from 'node:http';
 import { type Charged, drawsOf } from '../quota/charge.ts';
-import type { Rates, ShapedStream } from '../quota/rates.ts';
+import type { Rates } from '../quota/rates.ts';
+import type { Exchange } from './exchange.ts';
 import { type LimitAudience, slowDown } from './limit-refusals.ts';
+import { TimedStream } from './shaped-body.ts';
 
 export interface Entered {
   /** Whom it is charged to. */
   accounts: readonly string[];
   /** What its bytes have to go through, in both directions; null: nothing slows them. */
-  stream: ShapedStream | null;
+  stream: TimedStream | null;
 }
 
 /**
@@ -20,16 +21,16 @@ export interface Entered {
 export function enterAtRate(
   rates: Rates,
   charged: Charged,
-  { audience, response }: { audience: LimitAudience; response: ServerResponse },
+  { audience, exchange }: { audience: LimitAudience; exchange: Exchange },
 ): Entered | null {
   if (rates.isEmpty) return null;
   const accounts = drawsOf(charged, {}, null).map(({ account }) => account);
   const tooFast = rates.admit(accounts);
   if (tooFast) throw slowDown(tooFast, audience);
   const stream = rates.openStream(accounts);
-  if (stream) {
-    response.once('close', () => stream.close());
-    if (response.destroyed) stream.close();
-  }
-  return { accounts, stream };
+  if (!stream) return { accounts, stream };
+  const { response, clock } = exchange;
+  response.once('close', () => stream.close());
+  if (response.destroyed) stream.close();
+  return { accounts, stream: new TimedStream(stream, clock) };
 }

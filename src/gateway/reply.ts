@@ -6,6 +6,7 @@ import { Refusal } from '../core/errors.ts';
 import { ClientGone } from './body.ts';
 import { challengeOf } from './challenge.ts';
 import type { Context, Reply } from './context.ts';
+import type { Exchange } from './exchange.ts';
 import { sendInTurns } from './shaped-body.ts';
 import { renderErrorXml } from './xml.ts';
 
@@ -20,14 +21,12 @@ const lingerMs = 3000;
  * Sends a reply to its end; counts the body bytes in the context. Throws when the client is gone.
  */
 export async function sendReply(context: Context, reply: Reply): Promise<void> {
-  const { request, response } = context;
+  const { request, response, exchange } = context;
   const { headers, body } = reply;
-  headers['x-amz-request-id'] = request.id;
   if (!isStream(body)) {
     const isSent = request.method !== 'HEAD' && body !== null;
     await recordStrictly(context, reply.status, isSent ? Buffer.byteLength(body) : 0);
   }
-  if (context.index !== null) headers['x-bursar-receipt'] = String(context.index);
   context.tellLimits(headers);
   const withBody = request.method !== 'HEAD' && body !== null;
   if (typeof body === 'string' || Buffer.isBuffer(body)) {
@@ -36,16 +35,16 @@ export async function sendReply(context: Context, reply: Reply): Promise<void> {
     if (withBody && context.shaped) {
       return sendStream(context, reply.status, headers, sendInTurns(context.shaped, bytes));
     }
-    response.writeHead(reply.status, headers);
+    exchange.writeHead(reply.status, headers);
     response.end(withBody ? bytes : undefined);
-    if (withBody) context.bytesOut += bytes.length;
+    if (withBody) exchange.bytesOut += bytes.length;
     return;
   }
   if (!withBody) {
     if (request.method !== 'HEAD' && reply.status !== 204 && reply.status !== 304) {
       headers['content-length'] ??= '0';
     }
-    response.writeHead(reply.status, headers);
+    exchange.writeHead(reply.status, headers);
     response.end();
     return;
   }
@@ -58,20 +57,25 @@ async function sendStream(
   headers: Record<string, string>,
   chunks: AsyncGenerator<Buffer, void, void>,
 ): Promise<void> {
-  const { response } = context;
+  const { response, exchange, clock } = context;
   const socket = new ChunkWriter(response);
   const lengthBytes = Number(headers['content-length']);
   try {
+    clock.enter('store');
     let next = await chunks.next();
-    response.writeHead(status, headers);
+    clock.enter('firstByte');
+    exchange.writeHead(status, headers);
     while (!next.done) {
       const { length } = next.value;
       // Nobody has all of it before its record is durable.
-      if (context.bytesOut + length === lengthBytes) await recordStrictly(context, status, length);
+      if (exchange.bytesOut + length === lengthBytes) await recordStrictly(context, status, length);
+      clock.enter('stream');
       await socket.write(next.value);
-      context.bytesOut += length;
+      exchange.bytesOut += length;
+      clock.enter('store');
       next = await chunks.next();
     }
+    clock.enter('stream');
     response.end();
   } finally {
     await chunks.return();
@@ -84,11 +88,11 @@ async function sendStream(
  */
 async function recordStrictly(context: Context, status: number, bytes: number): Promise<void> {
   if (context.index !== null || !context.isStrictRead) return;
-  context.bytesOut += bytes;
+  const { exchange } = context;
+  exchange.bytesOut += bytes;
   const failed = await context.recordNow(status, null);
-  if (failed === null) return;
-  context.bytesOut -= bytes;
-  throw new Refusal(failed);
+  exchange.bytesOut -= bytes;
+  if (failed !== null) throw new Refusal(failed);
 }
 
 function isStream(body: Reply['body']): body is Exclude<Reply['body'], string | Buffer | null> {
@@ -122,41 +126,35 @@ class ChunkWriter {
 /** How a refusal is told: a document and its headers. */
 export type DescribeRefusal = (
   refusal: Refusal,
-  about: { raw: IncomingMessage; requestId: string },
+  about: Pick<Exchange, 'raw' | 'id'>,
 ) => { headers: Record<string, string>; text: string };
 
 /** S3's error document. */
-export const describeInXml: DescribeRefusal = (refusal, { raw, requestId }) => ({
+export const describeInXml: DescribeRefusal = (refusal, { raw, id }) => ({
   headers: { ...refusal.headers, 'content-type': 'application/xml' },
   text: renderErrorXml({
     Code: refusal.code,
     Message: refusal.message,
     ...refusal.fields,
     Resource: (raw.url ?? '').split('?', 1)[0],
-    RequestId: requestId,
+    RequestId: id,
   }),
 });
 
 /** Sends a refusal, or cuts the connection when an answer has already begun. */
 export async function sendRefusal(
-  request: {
-    raw: IncomingMessage;
-    response: ServerResponse;
-    requestId: string;
-    /** Of its record; null: that is not committed, or there is none. */
-    index: number | null;
-  },
+  exchange: Exchange,
   refusal: Refusal,
   describe: DescribeRefusal,
 ): Promise<void> {
-  const { raw, response, requestId, index } = request;
+  const { raw, response, clock } = exchange;
+  exchange.error ??= refusal.code;
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
   }
-  const { headers, text } = describe(refusal, request);
-  headers['x-amz-request-id'] = requestId;
-  if (index !== null) headers['x-bursar-receipt'] = String(index);
+  clock.enter('firstByte');
+  const { headers, text } = describe(refusal, exchange);
   const challenge = challengeOf(refusal);
   if (challenge !== undefined) headers['www-authenticate'] = challenge;
   if (refusal.status === 503) headers['retry-after'] = refusal.fields.RetryAfter ?? '1';
@@ -164,7 +162,9 @@ export async function sendRefusal(
   if (raw.method !== 'HEAD') headers['content-length'] = String(body.length);
   const unread = !raw.complete;
   if (unread) headers.connection = 'close';
-  response.writeHead(refusal.status, headers);
+  exchange.writeHead(refusal.status, headers);
+  exchange.bytesOut += body.length;
+  clock.enter('stream');
   if (!unread) {
     // What came and was not read would keep the connection from its next request.
     raw.resume();

@@ -3,10 +3,8 @@
 // used.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Refusal } from '../core/errors.ts';
-import { newRequestId } from '../core/ids.ts';
 import { headerCountMax, keyBytesMax, queryParametersMax, targetBytesMax } from '../core/limits.ts';
 import type { PostForm } from './post-form.ts';
-import type { TrustedProxies } from './trusted-proxies.ts';
 
 export interface S3Request {
   readonly raw: IncomingMessage;
@@ -38,13 +36,7 @@ export function markExpectingContinue(raw: IncomingMessage): void {
   expecting.add(raw);
 }
 
-/**
- * The id that answers and records of this message carry, and its source, before anything can fail.
- */
-export function beginRequest(raw: IncomingMessage, proxies: TrustedProxies): Begun {
-  return { id: newRequestId(), ...proxies.locate(raw) };
-}
-
+/** What is known of a message before anything can fail. */
 export type Begun = Pick<S3Request, 'id' | 'source' | 'isSecure'>;
 
 /**
@@ -57,11 +49,14 @@ export function parseRequest(
   domains: readonly string[],
 ): S3Request {
   const { method = '', headers, rawHeaders } = raw;
+  const { id, source, isSecure } = begun;
   const { target, path, query } = parseTarget(raw);
   const { bucketName, key } = splitPath(path, bucketOfHost(headers.host ?? '', domains));
   return {
     raw,
-    ...begun,
+    id,
+    source,
+    isSecure,
     method,
     target,
     path,
@@ -80,6 +75,7 @@ export function parseRequest(
 export function parseTarget(raw: IncomingMessage): Pick<S3Request, 'target' | 'path' | 'query'> {
   if (raw.rawHeaders.length > 2 * headerCountMax) throw new Refusal('RequestHeaderSectionTooLarge');
   refuseTwice(raw.rawHeaders, 'host');
+  if (raw.headers.host === undefined && raw.httpVersion === '1.1') throw new Refusal('BadRequest');
   refuseTwice(raw.rawHeaders, 'authorization');
   const target = originForm(raw.url ?? '');
   const mark = target.indexOf('?');

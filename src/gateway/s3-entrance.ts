@@ -1,12 +1,12 @@
 // How S3 clients come in: a request that is signed in its headers or its query, or bears a token; a
 // form of which a policy is signed; or one without credentials.
-import type { ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
 import { unsignedPayloadOf } from '../authz/bearer.ts';
 import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
 import { RefusedUse } from '../authz/refused-use.ts';
 import { tellOrigin } from './cross-origin.ts';
+import type { Exchange } from './exchange.ts';
 import { postObject } from './operations/post-object.ts';
 import type { Entered, Entrance } from './pipeline.ts';
 import { enterForm, isPostForm } from './post-form.ts';
@@ -17,15 +17,18 @@ import { findOperation } from './routes.ts';
 
 export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance {
   return {
-    enter: async (raw, begun, response) => {
-      const request = parseRequest(raw, begun, rooms.domains);
-      if (request.headers.origin === undefined) return identify(authenticator, request, response);
+    enter: async (exchange) => {
+      const { response, clock } = exchange;
+      const request = parseRequest(exchange.raw, exchange, rooms.domains);
+      clock.enter('authenticate');
+      if (request.headers.origin === undefined) return identify(authenticator, request, exchange);
       let who: Identity | null = null;
       try {
-        const entered = await identify(authenticator, request, response);
+        const entered = await identify(authenticator, request, exchange);
         who = entered.who;
         return entered;
       } finally {
+        clock.enter('decide');
         const tenant = who === null || who.isAnonymous ? null : who.principal.tenant;
         await tellOrigin(rooms, authenticator, { request, response, tenant });
       }
@@ -37,10 +40,10 @@ export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance
 async function identify(
   authenticator: Authenticator,
   request: S3Request,
-  response: ServerResponse,
+  exchange: Exchange,
 ): Promise<Entered> {
   if (isPostForm(request)) {
-    const entered = await enterForm(authenticator, request, response);
+    const entered = await enterForm(authenticator, request, exchange);
     return { ...entered, findOperation: () => postObject };
   }
   try {

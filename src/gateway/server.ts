@@ -1,15 +1,13 @@
 // The HTTP server. Fastify owns it and answers the native API; every other path is S3's and goes
 // straight to the pipeline, which owns the message's body: nothing of Fastify's touches it.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import type { RecordStore } from '../audit/record-store.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
 import type { Directory } from '../authz/directory.ts';
 import type { Network } from '../authz/grants/networks.ts';
-import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
-import { newRequestId } from '../core/ids.ts';
-import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
+import { Refusal } from '../core/errors.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Instruments } from '../instruments/instruments.ts';
@@ -21,20 +19,27 @@ import type { AlarmTeller } from './alarms/alarm-teller.ts';
 import { takeCredentials } from './credentials.ts';
 import { Preflights } from './cross-origin.ts';
 import { DataVerifier } from './data-verifier.ts';
+import {
+  type Exchange,
+  type ExchangeTerms,
+  exchangeOf,
+  lendExchange,
+  type TimingAudience,
+} from './exchange.ts';
+import { type Answer, answerClientError, type Entry, openFrontDoor } from './front-door.ts';
 import { watchGateway } from './gateway-metrics.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
+import type { NativeDeps } from './native/deps.ts';
+import { sendProblem } from './native/problem.ts';
 import { nativeDepsOf } from './native/rooms.ts';
 import { nativeServerOptions } from './native/server-options.ts';
 import { type Entrance, type Pipeline, serveRequest } from './pipeline.ts';
-import { bucketOfHost, markExpectingContinue } from './request.ts';
 import type { Rooms } from './rooms.ts';
 import { s3Entrance } from './s3-entrance.ts';
 import { shareEntrance } from './share-entrance.ts';
-import { isShareTarget } from './share-url.ts';
-import { isStsForm, serveSts } from './sts.ts';
+import { serveSts } from './sts.ts';
 import { TrustedProxies } from './trusted-proxies.ts';
-import { renderErrorXml } from './xml.ts';
 
 export interface GatewayOptions {
   rooms: Rooms;
@@ -98,7 +103,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...nativeServerOptions,
     logger: { level: options.logLevel },
     logController: new LogController({ disableRequestLogging: true }),
-    genReqId: (raw) => exchangeOf(raw as IncomingMessage).id,
+    genReqId: (raw) => (exchangeOf(raw) as Exchange).id,
     clientErrorHandler: (error, socket) => answerClientError(terms, error, socket as Socket),
     // While draining, a request on an open connection is served, and told to close.
     return503OnClosing: false,
@@ -112,7 +117,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         isClosing: () => isClosing,
       }),
   });
-  await registerNativeApi(app, nativeOf(options, { pipeline, credentials, proxies, integrity }));
+  app.setNotFoundHandler((request, reply) => sendProblem(request, reply, new Refusal('NotFound')));
+  await registerNativeApi(app, nativeOf(options, { pipeline, credentials, integrity }));
   // Before the first connection: what comes in may need to know it.
   app.server.once('listening', () => {
     const { port } = app.server.address() as AddressInfo;
@@ -149,17 +155,25 @@ function answersOf(
   };
 }
 
+type Handler = (raw: IncomingMessage, response: ServerResponse) => void;
+
+function behindFastify(handle: Handler): Answer {
+  return (exchange) => {
+    lendExchange(exchange);
+    handle(exchange.raw, exchange.response);
+  };
+}
+
 function nativeOf(
   options: GatewayOptions,
   parts: {
     pipeline: Pipeline;
     credentials: Credentials;
-    proxies: TrustedProxies;
     integrity: IntegrityCounter;
   },
 ): NativeDeps {
   const { rooms, health } = options;
-  const { pipeline, credentials, proxies, integrity } = parts;
+  const { pipeline, credentials, integrity } = parts;
   const { authenticator, tokenKeys, followers } = credentials;
   const { ledger, read, stores } = rooms;
   return nativeDepsOf({
@@ -192,7 +206,6 @@ function nativeOf(
       integrityFailures: integrity.summarize((store) => stores.nameOf(store)),
     }),
     authenticator,
-    proxies,
     verifier: new DataVerifier(rooms),
     usageRollUp: options.usageRollUp,
     records: options.records,

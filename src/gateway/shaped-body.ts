@@ -3,9 +3,34 @@
 // by us keeps nobody else waiting. The one exception is a client that sends far more than it says.
 import { chunkBytes, extentBytesMax } from '../core/limits.ts';
 import { countBytes, type ExtentRun, sliceRuns } from '../core/manifest.ts';
+import type { StageClock } from '../instruments/stage-clock.ts';
 import type { ShapedStream } from '../quota/rates.ts';
 
 type Bytes = AsyncGenerator<Buffer, void, void>;
+type Pace = Pick<ShapedStream, 'bytesPerSecond' | 'pieceBytes' | 'pass'>;
+
+/** A stream whose waiting for its turn is seen in the request's stages. */
+export class TimedStream implements Pace {
+  readonly #stream: ShapedStream;
+  readonly #clock: StageClock;
+
+  constructor(stream: ShapedStream, clock: StageClock) {
+    this.#stream = stream;
+    this.#clock = clock;
+  }
+
+  get bytesPerSecond(): number {
+    return this.#stream.bytesPerSecond;
+  }
+
+  get pieceBytes(): number {
+    return this.#stream.pieceBytes;
+  }
+
+  pass(bytes: number): Promise<void> | null {
+    return this.#clock.during('reserve', this.#stream.pass(bytes));
+  }
+}
 
 /** Frames that are larger than what they carry may come in so far. */
 const owedBytesMax = 2 * chunkBytes;
@@ -14,7 +39,7 @@ const stretchesPerSecond = 4;
 
 /** What `runs` hold, as `read` gives it of some runs. */
 export async function* readInTurns(
-  stream: ShapedStream,
+  stream: Pace,
   runs: readonly ExtentRun[],
   read: (runs: readonly ExtentRun[]) => Bytes,
 ): Bytes {
@@ -29,13 +54,13 @@ export async function* readInTurns(
 }
 
 /** Whole chunks, up to an extent. */
-function stretchBytesOf({ bytesPerSecond }: ShapedStream): number {
+function stretchBytesOf({ bytesPerSecond }: Pace): number {
   const chunks = Math.floor(bytesPerSecond / stretchesPerSecond / chunkBytes);
   return Math.min(Math.max(chunks * chunkBytes, chunkBytes), extentBytesMax);
 }
 
 /** Bytes that are in memory already. */
-export async function* sendInTurns(stream: ShapedStream, bytes: Buffer): Bytes {
+export async function* sendInTurns(stream: Pace, bytes: Buffer): Bytes {
   const { pieceBytes } = stream;
   for (let from = 0; from < bytes.length; from += pieceBytes) {
     const piece = bytes.subarray(from, from + pieceBytes);
@@ -46,14 +71,14 @@ export async function* sendInTurns(stream: ShapedStream, bytes: Buffer): Bytes {
 
 /** A body that comes in: what came too fast is made up for at the end of each chunk, and at its end. */
 export class ShapedIntake {
-  readonly #stream: ShapedStream;
+  readonly #stream: Pace;
   readonly #write: (data: Buffer) => Promise<void> | null;
   /** Came in on the wire, and was not waited for. */
   #owedBytes = 0;
   /** Of the chunk under way. */
   #filledBytes = 0;
 
-  constructor(stream: ShapedStream, write: (data: Buffer) => Promise<void> | null) {
+  constructor(stream: Pace, write: (data: Buffer) => Promise<void> | null) {
     this.#stream = stream;
     this.#write = write;
   }

@@ -16,9 +16,10 @@ import { baseName, inertPolicy, secretHeaders, splitSharePath } from './share-ur
 
 export function shareEntrance(read: Reader, directory: Directory): Entrance {
   return {
-    enter: async (raw, begun) => {
+    enter: async ({ raw, id, source, isSecure, clock }) => {
       const { method = '', headers } = raw;
       const { target, path, query } = parseTarget(raw);
+      clock.enter('authenticate');
       if (method !== 'GET' && method !== 'HEAD') throw new Refusal('MethodNotAllowed');
       const { token, rest } = splitSharePath(path);
       const share = await findShare(read, token);
@@ -29,7 +30,8 @@ export function shareEntrance(read: Reader, directory: Directory): Entrance {
       const { key, refused } = findKey(share, rest);
       const isPage = isFolder({ key });
       const request: S3Request = {
-        ...{ raw, ...begun, method, target, path, rawHeaders: [], expectsContinue: false },
+        ...{ raw, id, source, isSecure, method, target, path },
+        ...{ rawHeaders: [], expectsContinue: false },
         bucketName: `${share.bucketTenant}:${share.bucket}`,
         key: isPage ? null : key,
         // A page is a listing, as rules see it.
@@ -74,11 +76,11 @@ function operationOf(share: Share, token: string, isPage: boolean): Operation {
 }
 
 /** Plain words: people read them in browsers. */
-const describeRefusal: DescribeRefusal = ({ code, message }, { requestId }) => ({
+const describeRefusal: DescribeRefusal = ({ code, message }, { id }) => ({
   headers: {
     ...secretHeaders,
     'content-type': 'text/plain; charset=utf-8',
     'content-security-policy': inertPolicy,
   },
-  text: `${message}\n\n${code}, request ${requestId}\n`,
+  text: `${message}\n\n${code}, request ${id}\n`,
 });

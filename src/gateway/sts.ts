@@ -13,18 +13,17 @@ import { isoTime } from '../core/clock.ts';
 import { type ErrorCode, Refusal } from '../core/errors.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ClientGone, consume } from './body.ts';
+import type { Exchange } from './exchange.ts';
 import { provenBy } from './proven-record.ts';
 import { type DescribeRefusal, sendRefusal } from './reply.ts';
-import { beginRequest, parseRequest, type S3Request } from './request.ts';
+import { parseRequest, type S3Request } from './request.ts';
 import { type Form, type KeysRequest, openForm } from './sts-form.ts';
-import type { TrustedProxies } from './trusted-proxies.ts';
 import { renderXml, type XmlElements } from './xml.ts';
 
 export interface Sts {
   authenticator: Authenticator;
   sessions: Sessions;
   ledger: Ledger;
-  proxies: TrustedProxies;
   /** Told of each bug, with the request's id. */
   onBug: (error: unknown, requestId: string) => void;
 }
@@ -41,36 +40,36 @@ export function isStsForm(raw: IncomingMessage): boolean {
 }
 
 /** Answers one request. Never rejects. */
-export async function serveSts(
-  sts: Sts,
-  raw: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  const begun = beginRequest(raw, sts.proxies);
-  let index: number | null = null;
+export async function serveSts(sts: Sts, exchange: Exchange): Promise<void> {
+  const { raw, response, clock } = exchange;
+  exchange.operation = 'AssumeRoleWithWebIdentity';
   try {
-    const request = parseRequest(raw, begun, []);
-    const body = await receiveForm(request, response);
+    const request = parseRequest(raw, exchange, []);
+    const body = await clock.during('stream', receiveForm(request, response));
+    exchange.bytesIn = body.length;
     const form = openForm(body);
     const { issuersAsOf } = sts.sessions;
+    clock.enter('authenticate');
     const { who, refused } = await identify(sts, request, form, body);
-    const given = { request, who, issuersAsOf, bytesIn: body.length };
-    const outcome = await trade(sts, given, form, refused);
-    index = outcome.index;
-    if ('refused' in outcome) throw outcome.refused;
-    const { document } = outcome;
-    response.writeHead(200, {
+    exchange.know(who);
+    clock.enter('decide');
+    const given = { request, who, issuersAsOf, bytesIn: body.length, exchange };
+    const document = await trade(sts, given, form, refused);
+    clock.enter('firstByte');
+    const sizeBytes = Buffer.byteLength(document);
+    exchange.writeHead(200, {
       'content-type': 'text/xml',
-      'content-length': String(Buffer.byteLength(document)),
+      'content-length': String(sizeBytes),
       'cache-control': 'no-store',
-      'x-amz-request-id': begun.id,
-      'x-bursar-receipt': String(index),
     });
     response.end(document);
+    exchange.bytesOut = sizeBytes;
   } catch (error) {
     const refusal = refusalOf(error);
-    if (refusal.code === 'InternalError') sts.onBug(error, begun.id);
-    await sendRefusal({ raw, response, requestId: begun.id, index }, refusal, describeRefusal);
+    if (refusal.code === 'InternalError') sts.onBug(error, exchange.id);
+    await sendRefusal(exchange, refusal, describeRefusal);
+  } finally {
+    exchange.end();
   }
 }
 
@@ -133,16 +132,15 @@ async function authenticate(
 }
 
 interface Trade {
+  exchange: Exchange;
   request: S3Request;
   who: Identity;
   issuersAsOf: number;
   bytesIn: number;
 }
 
-type Traded = { document: string; index: number } | { refused: unknown; index: number };
-
-/** Gives the keys' document, or why there is none, and the log index of the record. */
-async function trade(sts: Sts, trade: Trade, form: Form, refused: Refusal | null): Promise<Traded> {
+/** Gives the keys' document. Throws `Refusal`, which is recorded. */
+async function trade(sts: Sts, trade: Trade, form: Form, refused: Refusal | null): Promise<string> {
   let asked: KeysRequest;
   let keys: TemporaryKeys;
   try {
@@ -150,12 +148,14 @@ async function trade(sts: Sts, trade: Trade, form: Form, refused: Refusal | null
     asked = form.read();
     keys = await issue(sts, trade, asked);
   } catch (error) {
-    const index = await record(sts, trade, { refusal: refusalOf(error), target: null });
-    return { refused: error, index };
+    await record(sts, trade, { refusal: refusalOf(error), target: null });
+    throw error;
   }
-  const target = `temporary-keys/${keys.accessKeyId}/${asked.sessionName}`;
-  const index = await record(sts, trade, { refusal: null, target });
-  return { document: renderKeys(keys, trade.who, asked, trade.request.id), index };
+  await record(sts, trade, {
+    refusal: null,
+    target: `temporary-keys/${keys.accessKeyId}/${asked.sessionName}`,
+  });
+  return renderKeys(keys, trade.who, asked, trade.request.id);
 }
 
 async function issue(
@@ -176,10 +176,11 @@ async function issue(
 
 async function record(
   { ledger }: Sts,
-  { request, who, bytesIn }: Trade,
+  { exchange, request, who, bytesIn }: Trade,
   { refusal, target }: { refusal: Refusal | null; target: string | null },
-): Promise<number> {
+): Promise<void> {
   const { principal, keyThumbprint, delegation, evidence, signed } = who;
+  exchange.clock.enter('commit');
   const result = await ledger.commit({
     change: { kind: 'none' },
     charge: null,
@@ -200,7 +201,7 @@ async function record(
     }),
   });
   if (!result.ok) throw new Refusal(result.code);
-  return result.index;
+  exchange.index = result.index;
 }
 
 function renderKeys(
@@ -265,12 +266,12 @@ function refusalOf(error: unknown): Refusal {
   return new Refusal(codeOf(error), { message: error.message, cause: error });
 }
 
-const describeRefusal: DescribeRefusal = (refusal, { requestId }) => {
+const describeRefusal: DescribeRefusal = (refusal, { id }) => {
   const error: XmlElements = {
     Type: refusal.status < 500 ? 'Sender' : 'Receiver',
     Code: refusal.code,
     Message: refusal.message,
   };
-  const text = renderXml('ErrorResponse', { Error: error, RequestId: requestId }, namespace);
+  const text = renderXml('ErrorResponse', { Error: error, RequestId: id }, namespace);
   return { headers: { 'content-type': 'text/xml' }, text };
 };

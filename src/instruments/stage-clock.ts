@@ -16,6 +16,9 @@ export const stages = [
 ] as const;
 export type Stage = (typeof stages)[number];
 
+/** `.007`: numbers of three digits are faster read here than written each time. */
+const fractions = Array.from({ length: 1000 }, (_, i) => `.${String(i).padStart(3, '0')}`);
+
 type Times = Record<Stage, number>;
 
 export class StageClock {
@@ -53,6 +56,24 @@ export class StageClock {
     return before;
   }
 
+  /**
+   * Counts what is waited for to this stage, then goes back to the one before; null: nothing is. Such
+   * waiting may be nested in time, but must not overlap.
+   */
+  during<T>(stage: Stage, waiting: Promise<T>): Promise<T>;
+  during<T>(stage: Stage, waiting: Promise<T> | null): Promise<T> | null;
+  during<T>(stage: Stage, waiting: Promise<T> | null): Promise<T> | null {
+    return waiting && this.#wait(this.enter(stage), waiting);
+  }
+
+  async #wait<T>(before: Stage, waiting: Promise<T>): Promise<T> {
+    try {
+      return await waiting;
+    } finally {
+      this.enter(before);
+    }
+  }
+
   /** The first byte of the answer leaves now. */
   answer(): void {
     if (this.firstByteMs === 0) this.firstByteMs = monotonicMs() - this.startedMs;
@@ -64,6 +85,17 @@ export class StageClock {
     this.#times[this.#stage] += now - this.#sinceMs;
     this.#sinceMs = now;
     return now - this.startedMs;
+  }
+
+  /** The stages that took time until the last change of stage, as `Server-Timing` has them. */
+  describe(): string {
+    let text = '';
+    for (const stage of stages) {
+      const micros = Math.round(this.#times[stage] * 1000);
+      if (micros === 0) continue;
+      text += `${text && ', '}${stage};dur=${Math.floor(micros / 1000)}${fractions[micros % 1000]}`;
+    }
+    return text;
   }
 
   /** Milliseconds in a stage, up to the last change of stage. */

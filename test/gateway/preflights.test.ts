@@ -3,6 +3,9 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { Preflights } from '#bursar/gateway/cross-origin.js';
+import { Exchange } from '#bursar/gateway/exchange.js';
+import type { TrustedProxies } from '#bursar/gateway/trusted-proxies.js';
+import { Instruments } from '#bursar/instruments/instruments.js';
 
 type Given = ConstructorParameters<typeof Preflights>[0];
 
@@ -16,9 +19,6 @@ function makePreflights(): Preflights {
       cors: { find: () => null },
     } as unknown as Given['rooms'],
     authenticator: { findClaimedTenant: async () => null } as unknown as Given['authenticator'],
-    proxies: {
-      locate: ({ headers }: IncomingMessage) => ({ source: headers.from ?? '', isSecure: false }),
-    } as unknown as Given['proxies'],
     onBug: (error) => {
       throw error;
     },
@@ -28,9 +28,11 @@ function makePreflights(): Preflights {
 async function ask(preflights: Preflights, source: string): Promise<number> {
   const raw = new IncomingMessage(new Socket());
   Object.assign(raw, { method: 'OPTIONS', url: '/bucket/k', complete: true });
-  raw.headers = { from: source, origin: 'https://a', 'access-control-request-method': 'GET' };
+  raw.headers = { host: 'h', origin: 'https://a', 'access-control-request-method': 'GET' };
+  const proxies = { locate: () => ({ source, isSecure: false }) } as unknown as TrustedProxies;
+  const terms = { proxies, instruments: new Instruments([]), serverTiming: 'nobody' } as const;
   const response = new ServerResponse(raw);
-  await preflights.serve(raw, response);
+  await preflights.serve(new Exchange(terms, 'preflight', raw, response));
   return response.statusCode;
 }
 

@@ -25,6 +25,7 @@ import { logKeyRoutes } from './log-key-routes.ts';
 import { logRoutes } from './log-routes.ts';
 import { addMetrics, metricsRoutes } from './metrics-routes.ts';
 import { mountRoutes } from './mount-routes.ts';
+import { enterStage, knowCaller, observeCalls, tellRecord } from './observed-call.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { principalRoutes } from './principal-routes.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
@@ -101,6 +102,7 @@ export async function registerNativeApi(app: FastifyInstance, deps: NativeDeps):
     native.addContentTypeParser('*', raw, (_request, body, done) => done(null, body));
     native.setErrorHandler((error, request, reply) => answerError(deps, error, request, reply));
     await describeApi(native);
+    observeCalls(native);
     for (const route of routes) addRoute(native, deps, route);
     addOpenRoutes(native, deps);
   });
@@ -148,15 +150,18 @@ async function admit(
   route: NativeRoute,
   request: FastifyRequest,
 ): Promise<void> {
+  enterStage(request, 'authenticate');
   const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   const begin = (who: Identity): CallState => {
     const call: CallState = { route, who, bytesIn: raw.length, reach: 'none', recorded: false };
     request.nativeCall = call;
+    knowCaller(request, who, raw.length);
     return call;
   };
   const call = begin(await authenticate(deps, request, raw, begin));
   const { who } = call;
 
+  enterStage(request, 'decide');
   const params = request.params as Record<string, string>;
   const addressed = { tenant: params.t, principal: params.p };
   const facts = factsOf(request, who, deps.originOf(request));
@@ -245,7 +250,9 @@ async function serve(
     request,
     deps,
   };
+  enterStage(request, 'store');
   const outcome = await route.run(call);
+  enterStage(request, 'commit');
   const answer = await commit(deps, request, state, outcome, reply);
   reply.code(route.status).header('cache-control', 'no-store');
   if (route.status === 204) return reply.send();
@@ -268,7 +275,7 @@ async function commit(
     const entry = { ...entryOf(deps, request, state), status, change };
     if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
     const { index } = await deps.commit(entry);
-    reply.header('x-bursar-receipt', String(index));
+    tellRecord(request, reply, index);
     if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
   } finally {
     // Also after a failure, of which nobody knows what it changed.
@@ -352,8 +359,9 @@ async function recordRefusal(
 ): Promise<void> {
   const status = new Refusal(refused).status;
   const entry = { ...entryOf(deps, request, state), status, change: null, refused };
+  enterStage(request, 'commit');
   const { index } = await deps.commit(entry);
-  reply.header('x-bursar-receipt', String(index));
+  tellRecord(request, reply, index);
 }
 
 /** A bug is told to the operator's log, and to the client only that there was one. */

@@ -3,6 +3,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { messageOf, Refusal } from '../../core/errors.ts';
 import { challengeOf } from '../challenge.ts';
+import { exchangeOf } from '../exchange.ts';
 
 /** The refusal that an error means; undefined for a bug. */
 export function refusalOf(error: unknown): Refusal | undefined {
@@ -36,6 +37,8 @@ export function sendProblem(
     requestId: request.id,
     instance: pathOf(request.url),
   };
+  const exchange = exchangeOf(request.raw);
+  if (exchange) exchange.error ??= refusal.code;
   const challenge = challengeOf(refusal);
   if (challenge !== undefined) reply.header('www-authenticate', challenge);
   if (refusal.status === 503) reply.header('retry-after', refusal.fields.RetryAfter ?? '1');

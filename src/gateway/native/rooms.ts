@@ -14,9 +14,9 @@ import type { Limits } from '../../core/quota-terms.ts';
 import type { Change } from '../../ledger/commit.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Finding } from '../data-verifier.ts';
+import { type Exchange, exchangeOf } from '../exchange.ts';
 import { provenBy } from '../proven-record.ts';
-import { beginRequest, parseRequest } from '../request.ts';
-import type { TrustedProxies } from '../trusted-proxies.ts';
+import { type Begun, parseRequest } from '../request.ts';
 import { accountOf } from './change-account.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 
@@ -24,18 +24,17 @@ export interface NativeRooms
   extends Omit<NativeDeps, 'authenticate' | 'originOf' | 'commit' | 'commitFindings'> {
   ledger: Ledger;
   authenticator: Authenticator;
-  proxies: TrustedProxies;
   onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
 }
 
 /** What `registerNativeApi` needs, from the rooms. */
 export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
-  const { ledger, authenticator, proxies, onIntegrityFailure, ...rest } = rooms;
+  const { ledger, authenticator, onIntegrityFailure, ...rest } = rooms;
   return {
     ...rest,
-    originOf: (request) => proxies.locate(request.raw),
+    originOf: (request) => begunOf(request),
     authenticate: async (request, body) => {
-      const who = await authenticator.authenticate(signedPartOf(request, proxies));
+      const who = await authenticator.authenticate(signedPartOf(request));
       if (who === null) throw new Refusal('AccessDenied');
       checkBody(who, body);
       return who;
@@ -48,9 +47,13 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
   };
 }
 
-function signedPartOf({ raw }: FastifyRequest, proxies: TrustedProxies) {
+function signedPartOf(request: FastifyRequest) {
   // No domain: native paths are never split into bucket and key by the host.
-  return parseRequest(raw, beginRequest(raw, proxies), []);
+  return parseRequest(request.raw, begunOf(request), []);
+}
+
+function begunOf({ raw }: FastifyRequest): Begun {
+  return exchangeOf(raw) as Exchange;
 }
 
 /** Throws `XAmzContentSHA256Mismatch` or, for a body that is not covered, `InvalidRequest`. */

@@ -12,7 +12,6 @@ import {
   inlineStore,
   sliceRuns,
 } from '../../core/manifest.ts';
-import type { ShapedStream } from '../../quota/rates.ts';
 import { findAsked, findAskedWithBody, versionHeaders } from '../asked-version.ts';
 import { ClientGone } from '../body.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
@@ -63,7 +62,7 @@ async function run(context: Context): Promise<Reply> {
   if (isHead) return { status, headers, body: null };
   const egressBytes = range ? range.end - range.start : version.sizeBytes;
   const read = { retrievalBytes: egressBytes, sourceClass: version.class };
-  await context.budget.reserve({ egressBytes, ...read });
+  await context.clock.during('reserve', context.budget.reserve({ egressBytes, ...read }));
   return { status, headers, body: await openBody(context, version as VersionWithBody, range) };
 }
 
@@ -175,7 +174,7 @@ function firstId(runs: readonly ExtentRun[]): Uint8Array {
 /** The same for who has a rate of bytes; the sweeper spares all of it, while it waits too. */
 async function* streamInTurns(
   context: Context,
-  shaped: ShapedStream,
+  shaped: NonNullable<Context['shaped']>,
   runs: readonly ExtentRun[],
 ): AsyncGenerator<Buffer, void, void> {
   const release = context.rooms.leases.hold(runs);

@@ -1,0 +1,121 @@
+// One request and its answer, from the first line to the last byte: the head of the answer, and what
+// the instruments are told of both. Invariant: an exchange that has begun ends once, however it ends.
+// Specification of `Server-Timing`: W3C Server Timing.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Identity } from '../authz/identity.ts';
+import type { Bucket } from '../catalog/buckets.ts';
+import { newRequestId } from '../core/ids.ts';
+import type { Instruments } from '../instruments/instruments.ts';
+import type { ObservedRequest, Way } from '../instruments/observed-request.ts';
+import type { StageClock } from '../instruments/stage-clock.ts';
+import type { StoreList } from './store-list.ts';
+import type { TrustedProxies } from './trusted-proxies.ts';
+
+/** Who is told how long each stage took: operators and tenants' admins, or all who ask. */
+export type TimingAudience = 'admins' | 'everyone' | 'nobody';
+
+/** What all exchanges of a gateway have in common. */
+export interface ExchangeTerms {
+  proxies: TrustedProxies;
+  instruments: Pick<Instruments, 'begin' | 'observe'>;
+  serverTiming: TimingAudience;
+}
+
+export class Exchange implements ObservedRequest {
+  readonly #terms: ExchangeTerms;
+  readonly raw: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly id = newRequestId();
+  readonly method: string;
+  /** Client address. */
+  readonly source: string;
+  /** Did it come over TLS? */
+  readonly isSecure: boolean;
+  readonly clock: StageClock;
+  way: Way;
+  operation: string | null = null;
+  tenant: string | null = null;
+  principal: string | null = null;
+  bucket: string | null = null;
+  store: string | null = null;
+  status = 0;
+  error: string | null = null;
+  bytesIn = 0;
+  bytesOut = 0;
+  index: number | null = null;
+  durationMs = 0;
+  #isTimed: boolean;
+  #hasEnded = false;
+
+  constructor(terms: ExchangeTerms, way: Way, raw: IncomingMessage, response: ServerResponse) {
+    this.clock = terms.instruments.begin();
+    this.#terms = terms;
+    this.#isTimed = terms.serverTiming === 'everyone';
+    this.way = way;
+    this.raw = raw;
+    this.response = response;
+    this.method = raw.method ?? '';
+    const { source, isSecure } = terms.proxies.locate(raw);
+    this.source = source;
+    this.isSecure = isSecure;
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** Who asks is known. */
+  know({ principal, delegation }: Pick<Identity, 'principal' | 'delegation'>): void {
+    this.tenant = principal.tenant;
+    this.principal = principal.name;
+    const { role } = principal;
+    if (this.#terms.serverTiming !== 'admins' || delegation !== null) return;
+    this.#isTimed = role === 'operator' || role === 'admin';
+  }
+
+  /** It is about this bucket. */
+  concern({ tenant, name, store }: Bucket, stores: Pick<StoreList, 'nameOf'>): void {
+    this.bucket = tenant === this.tenant ? name : `${tenant}:${name}`;
+    this.store = stores.nameOf(store);
+  }
+
+  /** What its sender may know of its stages so far; undefined: nothing. */
+  get serverTiming(): string | undefined {
+    return this.#isTimed ? this.clock.describe() : undefined;
+  }
+
+  /** Begins the answer. Of each it says which request it is of, and which record that has. */
+  writeHead(status: number, headers: Record<string, string>): void {
+    headers['x-amz-request-id'] = this.id;
+    if (this.index !== null) headers['x-bursar-receipt'] = String(this.index);
+    const { serverTiming } = this;
+    if (serverTiming !== undefined) headers['server-timing'] = serverTiming;
+    this.clock.answer();
+    this.response.writeHead(status, headers);
+  }
+
+  /** Nothing more is done for it. Harmless when it has ended. */
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    const { response } = this;
+    if (response.headersSent) this.status = response.statusCode;
+    this.durationMs = this.clock.end();
+    this.#terms.instruments.observe(this);
+  }
+}
+
+const exchanges = new WeakMap<IncomingMessage, Exchange>();
+
+/** An answer that others give, who know the message alone: it ends with their response. */
+export function lendExchange(exchange: Exchange): void {
+  const { raw, response, id } = exchange;
+  exchanges.set(raw, exchange);
+  response.setHeader('x-amz-request-id', id);
+  response.once('close', () => exchange.end());
+}
+
+/** The exchange that was lent for this message. */
+export function exchangeOf(raw: IncomingMessage): Exchange | undefined {
+  return exchanges.get(raw);
+}

@@ -1,0 +1,170 @@
+// Where connections come in: one HTTP server for all ways, each of which answers what is its own.
+// Invariants: each request that comes in is an exchange, which ends once; one runs when its answer is
+// the next on its connection; and what is no request gets an answer with an id all the same.
+// Specification: RFC 9112.
+import { createServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
+import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
+import { Exchange, type ExchangeTerms } from './exchange.ts';
+import { bucketOfHost, markExpectingContinue } from './request.ts';
+import { isShareTarget } from './share-url.ts';
+import { isStsForm } from './sts.ts';
+import { renderErrorXml } from './xml.ts';
+
+/** Answers one request, and sees to it that its exchange ends. */
+export type Answer = (exchange: Exchange) => void;
+
+/** The ways in: path and host tell which one a request takes. */
+export type Entry = 'native' | 'share' | 'sts' | 'preflight' | 's3';
+
+export interface FrontDoorOptions {
+  terms: ExchangeTerms;
+  answers: Record<Entry, Answer>;
+  domains: readonly string[];
+  stallTimeoutMs: number;
+  connectionsMax: number;
+  /** Is what is open to be closed after its answer? */
+  isClosing: () => boolean;
+}
+
+const keepAliveTimeoutMs = 72_000;
+const headersTimeoutMsMax = 30_000;
+const headersCheckMs = 1000;
+
+/** The newest exchange of each connection. */
+const newest = new WeakMap<Socket, Exchange>();
+
+export function openFrontDoor(options: FrontDoorOptions): Server {
+  const { terms, answers, domains, isClosing } = options;
+  const server = createServer(
+    {
+      maxHeaderSize: headerBytesMax,
+      headersTimeout: Math.min(options.stallTimeoutMs, headersTimeoutMsMax),
+      connectionsCheckingInterval: headersCheckMs,
+      requestTimeout: 0,
+      keepAliveTimeout: keepAliveTimeoutMs,
+      // Who says no host is refused as others are, with an id.
+      requireHostHeader: false,
+    },
+    (raw, response) => {
+      const entry = entryOf(raw, domains);
+      const exchange = new Exchange(terms, entry, raw, response);
+      newest.set(raw.socket, exchange);
+      response.shouldKeepAlive &&= !isClosing();
+      response.on('timeout', cutIfStalled);
+      runInTurn(exchange, answers[entry]);
+    },
+  );
+  server.setTimeout(options.stallTimeoutMs);
+  server.maxConnections = options.connectionsMax;
+  // Headers are bounded in bytes; a count that silently drops the rest would change what was
+  // signed.
+  server.maxHeadersCount = 0;
+  server.on('checkContinue', (raw: IncomingMessage, response: ServerResponse) => {
+    if (entryOf(raw, domains) === 'native') response.writeContinue();
+    else markExpectingContinue(raw);
+    server.emit('request', raw, response);
+  });
+  // Node would answer by itself; an expectation that nobody knows may be ignored (RFC 9110, 10.1.1).
+  server.on('checkExpectation', (raw: IncomingMessage, response: ServerResponse) => {
+    server.emit('request', raw, response);
+  });
+  return server;
+}
+
+/** Where the host names a bucket, paths that are reserved otherwise are keys like any other. */
+function entryOf(raw: IncomingMessage, domains: readonly string[]): Entry {
+  const url = raw.url ?? '';
+  const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
+  const isForm = !isReserved && isStsForm(raw);
+  const s3 = raw.method === 'OPTIONS' ? 'preflight' : 's3';
+  if (!isReserved && !isForm) return s3;
+  const { host } = raw.headers;
+  if (host === undefined || bucketOfHost(host, domains) !== null) return s3;
+  if (isForm) return 'sts';
+  return isShareTarget(url) ? 'share' : 'native';
+}
+
+/** Requests that wait on a connection for the answers before theirs. */
+const waitingByConnection = new WeakMap<Socket, number>();
+
+/**
+ * Runs a request when its answer is the next on its connection. A pipelined one that ran before
+ * would hold buffers for an answer that is told nothing of the connection, not even that it has
+ * gone.
+ */
+function runInTurn(exchange: Exchange, answer: Answer): void {
+  const { raw, response, clock } = exchange;
+  if (response.socket) {
+    answer(exchange);
+    return;
+  }
+  const connection = raw.socket;
+  const waiting = (waitingByConnection.get(connection) ?? 0) + 1;
+  if (waiting > pipelinedRequestsMax) {
+    connection.destroy();
+    exchange.end();
+    return;
+  }
+  waitingByConnection.set(connection, waiting);
+  clock.enter('stream');
+  const abandon = (): void => exchange.end();
+  connection.once('close', abandon);
+  response.once('socket', () => {
+    connection.off('close', abandon);
+    waitingByConnection.set(connection, (waitingByConnection.get(connection) ?? 1) - 1);
+    clock.enter('parse');
+    answer(exchange);
+  });
+}
+
+/** Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway. */
+function cutIfStalled(this: ServerResponse, socket: Socket): void {
+  const { req } = this;
+  const mayRead = socket.writableLength > 0;
+  const maySend = !req.complete && !req.isPaused();
+  if (mayRead || maySend) socket.destroy();
+  else socket.setTimeout(socket.timeout ?? 0);
+}
+
+/** Messages that are not HTTP, or too much of it: answered as S3 does, then cut. */
+export function answerClientError(
+  terms: ExchangeTerms,
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+): void {
+  const begun = newest.get(socket);
+  const isInBody = begun !== undefined && !begun.hasEnded && !begun.raw.complete;
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const code = codeOfClientError(error);
+  // What comes as the body of a request is that request's; else of this nothing is known.
+  const exchange = isInBody ? begun : beginUnread(terms, socket);
+  exchange.error = code;
+  exchange.status = statusOf(code);
+  const { id } = exchange;
+  const body = renderErrorXml({ Code: code, Message: messageOf(code), RequestId: id });
+  const head = [
+    `HTTP/1.1 ${exchange.status} ${code}`,
+    'Connection: close',
+    'Content-Type: application/xml',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `x-amz-request-id: ${id}`,
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  if (!isInBody) exchange.end();
+}
+
+function beginUnread(terms: ExchangeTerms, socket: Socket): Exchange {
+  const raw = new IncomingMessage(socket);
+  return new Exchange(terms, 's3', raw, new ServerResponse(raw));
+}
+
+function codeOfClientError(error: NodeJS.ErrnoException): ErrorCode {
+  if (error.code === 'HPE_HEADER_OVERFLOW') return 'RequestHeaderSectionTooLarge';
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'RequestTimeout';
+  return 'BadRequest';
+}
