@@ -1,8 +1,9 @@
 // What the project's pages refer to is there: files, headings, commands and their flags.
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { Command } from 'commander';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { addCommands } from '#bursar/cli/command-table.js';
 import { anchorOf, blocksOf, type Page, proseOf, readPage, readPages, root } from './markdown.ts';
 
 const pages = readPages();
@@ -60,17 +61,17 @@ describe('documented commands', () => {
     expect(commands.length).toBeGreaterThan(30);
   });
 
-  it.each(commands)('$page: $line', async ({ words }) => {
-    const known = await helpOf([]);
+  it.each(commands)('$page: $line', ({ words }) => {
+    const known = helpOf([]);
     const [first = '', given = ''] = words;
     // `share` goes without the word for the one command that takes a URL.
     const second = given.startsWith('s3://') ? 'create' : given;
     expect(known.commands).toContain(first);
-    const group = await helpOf([first]);
+    const group = helpOf([first]);
     // What acts by itself, as `cost` does beside its subcommands, has flags besides --help.
     const acts = group.commands.length === 0 || group.flags.length > 1;
     if (!acts) expect(group.commands).toContain(second);
-    const help = group.commands.includes(second) ? await helpOf([first, second]) : group;
+    const help = group.commands.includes(second) ? helpOf([first, second]) : group;
     const flags = words.filter((word) => word.startsWith('--'));
     for (const flag of flags) expect(help.flags).toContain(flag);
   });
@@ -81,30 +82,20 @@ interface Help {
   flags: string[];
 }
 
-const helps = new Map<string, Promise<Help>>();
+const program = new Command('bursar');
 
-function helpOf(command: string[]): Promise<Help> {
-  const name = command.join(' ');
-  const help = helps.get(name) ?? askHelp(command);
-  helps.set(name, help);
-  return help;
-}
+beforeAll(() => addCommands(program, undefined));
 
-function askHelp(command: string[]): Promise<Help> {
-  const main = join(root, 'dist/cli/main.js');
-  return new Promise((resolve, reject) => {
-    execFile(process.execPath, [main, ...command, '--help'], (error, text) => {
-      if (error) return reject(error);
-      const listed = text.split(/^Commands:$/m)[1]?.split('\n\n')[0] ?? '';
-      const commandNames = [...listed.matchAll(/^ {2}([a-z][a-z-]*)/gm)].map(([, one]) =>
-        String(one),
-      );
-      const flags = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z0-9-]+)/gm)].map(([, one]) =>
-        String(one),
-      );
-      resolve({ commands: commandNames.filter((one) => one !== 'help'), flags });
-    });
-  });
+/** Of the program, of one of its commands, or of one of those of a group. */
+function helpOf(names: string[]): Help {
+  let command = program;
+  for (const name of names) {
+    const found = command.commands.find((one) => one.name() === name);
+    if (!found) throw new Error(`no command ${name}`);
+    command = found;
+  }
+  const flags = ['--help', ...command.options.map(({ long }) => String(long))];
+  return { commands: command.commands.map((one) => one.name()), flags };
 }
 
 describe('pages', () => {
