@@ -248,7 +248,7 @@ export class Context extends AskedRights {
 
   /** Counts what a store over a network is asked for this operation. */
   tallyOf(store: number): StoreTally {
-    this.#tallies ??= new StoreTallies();
+    this.#tallies ??= new StoreTallies(this.exchange.trace);
     return this.#tallies.tallyOf(store);
   }
 

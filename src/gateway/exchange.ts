@@ -7,6 +7,7 @@ import type { Bucket } from '../catalog/buckets.ts';
 import { newRequestId } from '../core/ids.ts';
 import type { Instruments } from '../instruments/instruments.ts';
 import type { ObservedRequest, Way } from '../instruments/observed-request.ts';
+import type { RequestTrace } from '../instruments/request-trace.ts';
 import type { StageClock } from '../instruments/stage-clock.ts';
 import type { StoreList } from './store-list.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
@@ -17,7 +18,7 @@ export type TimingAudience = 'admins' | 'everyone' | 'nobody';
 /** What all exchanges of a gateway have in common. */
 export interface ExchangeTerms {
   proxies: TrustedProxies;
-  instruments: Pick<Instruments, 'begin' | 'observe'>;
+  instruments: Pick<Instruments, 'begin' | 'trace' | 'observe'>;
   serverTiming: TimingAudience;
 }
 
@@ -32,6 +33,7 @@ export class Exchange implements ObservedRequest {
   /** Did it come over TLS? */
   readonly isSecure: boolean;
   readonly clock: StageClock;
+  readonly trace: RequestTrace | null;
   way: Way;
   operation: string | null = null;
   tenant: string | null = null;
@@ -49,6 +51,7 @@ export class Exchange implements ObservedRequest {
 
   constructor(terms: ExchangeTerms, way: Way, raw: IncomingMessage, response: ServerResponse) {
     this.clock = terms.instruments.begin();
+    this.trace = terms.instruments.trace(raw.headers, this.clock);
     this.#terms = terms;
     this.#isTimed = terms.serverTiming === 'everyone';
     this.way = way;

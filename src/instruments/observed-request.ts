@@ -1,6 +1,7 @@
 // What the instruments are told of a request that has ended: one object, which metrics, log lines,
 // samples and traces are all made of, so that they cannot tell different stories. Invariant: nothing
 // with which another could act is in it, no query and no header.
+import type { RequestTrace } from './request-trace.ts';
 import type { StageClock } from './stage-clock.ts';
 
 /** The way it came in by (ARCHITECTURE, "The way of a PUT"). */
@@ -28,6 +29,8 @@ export interface ObservedRequest {
   index: number | null;
   /** Client address. */
   readonly source: string;
+  /** What it belongs to, with its `traceId`; null: no trace. */
+  readonly trace: RequestTrace | null;
   /** It has stopped. */
   readonly clock: StageClock;
   durationMs: number;

@@ -1,0 +1,63 @@
+// The trace of one request: what its requests to stores carry, and who is told of its end.
+// Invariant: where nobody traces, a request costs one look at its headers, and a trace that a client
+// began goes on to the store as it came (W3C Trace Context, section 3.4).
+import type { IncomingHttpHeaders } from 'node:http';
+import type { ObservedRequest } from './observed-request.ts';
+import type { StageClock } from './stage-clock.ts';
+import { readTraceContext, traceHeaders } from './trace-context.ts';
+
+/** A try of a request to a store, as it begins (tiering/stores/store-trace.ts). */
+export interface TracedTry {
+  store: string;
+  host: string;
+  method: string;
+  earlierTries: number;
+  isSecond: boolean;
+}
+
+export interface TryTrace {
+  readonly headers: readonly string[];
+  end(status: number | null, failure: string | null): void;
+}
+
+export interface RequestTrace {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** A try at a store begins. */
+  begin(attempt: TracedTry): TryTrace;
+  /** The request has ended. */
+  end(request: ObservedRequest): void;
+}
+
+export interface RequestTracer {
+  /** null: it belongs to no trace. */
+  begin(headers: IncomingHttpHeaders, clock: StageClock): RequestTrace | null;
+}
+
+/** Nothing is recorded of it; the headers of its tries are all the same. */
+export class PassedTrace implements RequestTrace {
+  readonly traceId: string;
+  readonly #try: TryTrace;
+
+  constructor(traceId: string, headers: readonly string[]) {
+    this.traceId = traceId;
+    this.#try = { headers, end: () => {} };
+  }
+
+  begin(): TryTrace {
+    return this.#try;
+  }
+
+  end(): void {}
+}
+
+/** Where nobody traces. */
+export const noTracer: RequestTracer = {
+  begin(headers) {
+    if (headers.traceparent === undefined) return null;
+    const context = readTraceContext(headers);
+    if (!context) return null;
+    const { traceId, traceparent, tracestate } = context;
+    return new PassedTrace(traceId, traceHeaders(traceparent, tracestate));
+  },
+};
