@@ -1,16 +1,11 @@
 #!/usr/bin/env node
 // The `bursar` command. Exit codes: 0 done, 1 could not be done, 2 asked for wrongly; a failure is
 // one line on stderr that says what to change.
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addCommands } from './command-table.ts';
 import { quietenSdk } from './config.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
-
-function readVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
-}
+import { readVersion } from './version.ts';
 
 async function makeProgram(): Promise<Command> {
   const program = new Command('bursar')

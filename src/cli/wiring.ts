@@ -12,7 +12,7 @@ import { TokenUse } from '../authz/token-use.ts';
 import { BucketCache } from '../catalog/bucket-cache.ts';
 import { SettingCache } from '../catalog/setting-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
-import { openDatabase, type Reader } from '../core/database.ts';
+import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
@@ -75,23 +75,16 @@ export async function wire(config: Config, folder: DataFolder): Promise<WiredGat
 async function start(config: Config, folder: DataFolder, closers: Closers): Promise<WiredGateway> {
   const prices = new StorePrices(config, Date.now());
   const log = new LogHead((reason) => announceRefusal(reason, ledger));
-  const keeper = opened(closers, openKeeper(folder));
   // Alarms that come before it is there are in the database.
   let alarms: AlarmTeller | undefined;
-  const { instruments, metrics } = makeInstruments();
+  const { instruments, metrics } = makeInstruments(closers);
   const onAlarms = (all: readonly Alarm[]): void => {
     for (const { percent } of all) metrics.countAlarm(percent);
     alarms?.tell(all);
   };
-  const onCheckpoint = (note: string): void => {
-    log.receive(note);
-    if (log.note === note) keeper.keep(note);
-  };
+  const onCheckpoint = keepCheckpoints(folder, closers, log);
   const ledger = await openLedger({ folder, closers, prices, onAlarms, onCheckpoint });
-  const { tx: read } = opened(
-    closers,
-    openDatabase(folder.databaseFile, { readonly: true, cacheKib: readCacheKib }),
-  );
+  const { tx: read } = openReader(folder, closers);
   const { logKeys, witnesses } = await beginSigning({ config, folder, ledger, read, head: log });
   closers.push(() => witnesses.close());
   const { sealer } = folder;
@@ -118,11 +111,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const given = { bookOf, publicUrl, log, witnesses, lifecycle, ...memory };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   const usageRollUp = startUpkeep(config, rooms, { ...opening, lifecycle, closers });
-  const readPart = partReader(rooms.reader);
-  const archiver = startArchiver(config, rooms, { folder, readPart });
-  closers.push(() => archiver.stop());
-  const records = new RecordStore(read, readPart);
-  const { search } = opened(closers, await openSearch({ folder, read, records, readPart }));
+  const { archiver, records, search } = await openRecords(config, rooms, parts);
   watchRooms(metrics.registry, { rooms, folder, ...memory, archiver, search });
   alarms = await openAlarms(config, parts);
   closers.push(() => endSoon(opening.storeList));
@@ -145,10 +134,24 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   return { endpoint: publicUrl(), close: () => closeAll(closers) };
 }
 
-function openKeeper({ keptCheckpointFile }: DataFolder): CheckpointKeeper {
+/** What is to be done with each checkpoint that was signed. */
+function keepCheckpoints(
+  { keptCheckpointFile }: DataFolder,
+  closers: Closers,
+  log: LogHead,
+): (note: string) => void {
   const onError = (error: unknown) =>
     process.stderr.write(`bursar: the checkpoint was not kept: ${String(error)}\n`);
-  return new CheckpointKeeper(keptCheckpointFile, onError);
+  const keeper = opened(closers, new CheckpointKeeper(keptCheckpointFile, onError));
+  return (note) => {
+    log.receive(note);
+    if (log.note === note) keeper.keep(note);
+  };
+}
+
+function openReader({ databaseFile }: DataFolder, closers: Closers): OpenDatabase {
+  const options = { readonly: true, cacheKib: readCacheKib };
+  return opened(closers, openDatabase(databaseFile, options));
 }
 
 /** What requests are decided by, in memory. */
@@ -288,6 +291,16 @@ function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Ro
     region: config.region,
     domains: config.domains ?? [],
   };
+}
+
+/** Records as they are read, wherever they are, and what moves old ones. */
+async function openRecords(config: Config, rooms: Rooms, { folder, read, closers }: Parts) {
+  const readPart = partReader(rooms.reader);
+  const archiver = startArchiver(config, rooms, { folder, readPart });
+  closers.push(() => archiver.stop());
+  const records = new RecordStore(read, readPart);
+  const { search } = opened(closers, await openSearch({ folder, read, records, readPart }));
+  return { archiver, records, search };
 }
 
 async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {

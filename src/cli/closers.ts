@@ -1,0 +1,16 @@
+// What ends what was opened, in the order of opening.
+export type Closers = (() => void | Promise<void>)[];
+
+/** Has `resource` closed with the others; gives it back. */
+export function opened<T extends { close(): void | Promise<void> }>(
+  closers: Closers,
+  resource: T,
+): T {
+  closers.push(() => resource.close());
+  return resource;
+}
+
+/** The last that was opened first. */
+export async function closeAll(closers: Closers): Promise<void> {
+  for (let close = closers.pop(); close; close = closers.pop()) await close();
+}

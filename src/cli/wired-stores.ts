@@ -1,0 +1,97 @@
+// The stores and their journals, put together.
+import { statfsSync } from 'node:fs';
+import { monotonicMs } from '../core/clock.ts';
+import type { Reader } from '../core/database.ts';
+import type { StoreList } from '../gateway/store-list.ts';
+import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
+import { Journal } from '../ledger/journal/journal.ts';
+import { Journals } from '../ledger/journal/journals.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { LocalStore } from '../tiering/stores/local-store.ts';
+import { Stores } from '../tiering/stores/stores.ts';
+import { type Closers, opened } from './closers.ts';
+import type { Config } from './config.ts';
+import type { DataFolder } from './data-folder.ts';
+import { RemoteStores, reasonOf } from './remote-stores.ts';
+import { chooseStores } from './store-settings.ts';
+
+/** For what stores are still told once all requests have ended: as long as a journal waits. */
+const storeEndMsMax = 10_000;
+
+export interface OpenStores {
+  stores: Stores;
+  storeList: RemoteStores;
+  journals: Journals;
+}
+
+/** Opens the local store, those that are configured, and their journals. */
+export async function openStores(
+  config: Config,
+  parts: {
+    folder: DataFolder;
+    ledger: Ledger;
+    read: Reader;
+    upkeep: BackendUpkeep;
+    closers: Closers;
+  },
+): Promise<OpenStores> {
+  const { folder, ledger, read, closers, upkeep } = parts;
+  const local = await LocalStore.open(folder.storeFolder);
+  await local.removeTemporary();
+  let journals = new Journals(new Map());
+  const storeList = await RemoteStores.open({
+    choice: chooseStores(config),
+    read,
+    ledger,
+    sealer: folder.sealer,
+    openDriver: async (options) => {
+      const { S3Store } = await import('../tiering/stores/s3/s3-store.ts');
+      return S3Store.open({ ...options, tally: upkeep.tallyOf(options.number) });
+    },
+    localState: () => storeState(folder),
+    journalState: (number) => journals.state(number),
+    log: (line) => process.stderr.write(`bursar: ${line}\n`),
+  });
+  opened(closers, storeList);
+  const byNumber = new Map<number, Journal>();
+  for (const store of storeList.gates) {
+    const onError = (error: unknown) =>
+      process.stderr.write(`bursar: the journal of store ${store.name}: ${reasonOf(error)}\n`);
+    const options = { store, read, ledger, keyring: folder.keyring, onError };
+    byNumber.set(store.number, await Journal.open(options));
+  }
+  journals = opened(closers, new Journals(byNumber));
+  return { stores: new Stores(local, storeList.gates), storeList, journals };
+}
+
+/** What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start. */
+export function endSoon(storeList: RemoteStores): void {
+  setTimeout(() => void storeList.close(), storeEndMsMax).unref();
+}
+
+/** What the store can still take, asked at most once a second. */
+export function freeBytesOf(path: string): () => number {
+  let askedMs = Number.NEGATIVE_INFINITY;
+  let freeBytes = 0;
+  return () => {
+    const now = monotonicMs();
+    if (now - askedMs > 1000) {
+      const { bavail, bsize } = statfsSync(path);
+      freeBytes = bavail * bsize;
+      askedMs = now;
+    }
+    return freeBytes;
+  };
+}
+
+/** For everybody: no places, no reasons. */
+export function healthOf(stores: StoreList): Record<string, object> {
+  return Object.fromEntries(
+    stores.all().map(({ name, ready, health }) => [name, { ready, ...health }]),
+  );
+}
+
+function storeState(folder: DataFolder): { ready: boolean; freeBytes: number } {
+  const { bavail, bsize } = statfsSync(folder.storeFolder);
+  return { ready: true, freeBytes: bavail * bsize };
+}

@@ -1,0 +1,99 @@
+// The process itself: its main thread, its memory and its garbage. Invariant: what is told only grows,
+// however many read it, so that none of them takes anything from another.
+import { PerformanceObserver, performance } from 'node:perf_hooks';
+import { monotonicMs } from '../core/clock.ts';
+import { Histogram, secondBounds } from './histogram.ts';
+import type { Labels, MetricRegistry } from './metric-registry.ts';
+
+const delayCheckMs = 20;
+
+/** Until `close`. `version`: Bursar's. */
+export class ProcessMetrics {
+  readonly #timer: NodeJS.Timeout;
+  readonly #collections: PerformanceObserver;
+
+  constructor(registry: MetricRegistry, version: string) {
+    const delays = new Histogram(secondBounds);
+    this.#timer = watchDelay(delays);
+    const pauses = new Histogram(secondBounds);
+    this.#collections = watchCollections(pauses);
+    registry.histogram({
+      name: 'bursar_event_loop_delay_seconds',
+      help: 'How late the main thread was for a timer of 20 ms.',
+      collect: () => delays,
+    });
+    registry.counter({
+      name: 'bursar_event_loop_active_seconds_total',
+      help: 'Time in which the main thread did not wait for something to do.',
+      collect: () => performance.eventLoopUtilization().active / 1000,
+    });
+    registry.histogram({
+      name: 'bursar_garbage_collection_seconds',
+      help: 'Pauses of the main thread for garbage collection.',
+      collect: () => pauses,
+    });
+    registry.counter({
+      name: 'bursar_process_cpu_seconds_total',
+      help: 'Processor time of all threads.',
+      collect: cpuSeconds,
+    });
+    registry.gauge({
+      name: 'bursar_process_memory_bytes',
+      help: 'Memory of the process, and of the main thread.',
+      collect: memoryBytes,
+    });
+    registry.gauge({
+      name: 'bursar_process_start_time_seconds',
+      help: 'When the process started, since the Unix epoch.',
+      collect: () => performance.timeOrigin / 1000,
+    });
+    registry.gauge({
+      name: 'bursar_build_info',
+      help: '1. What runs.',
+      isPrivate: true,
+      collect: () => [[{ version, node: process.version }, 1]],
+    });
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#collections.disconnect();
+  }
+}
+
+function watchDelay(delays: Histogram): NodeJS.Timeout {
+  let sinceMs = monotonicMs();
+  const check = (): void => {
+    const now = monotonicMs();
+    delays.record(Math.max(0, now - sinceMs - delayCheckMs) / 1000);
+    sinceMs = now;
+  };
+  return setInterval(check, delayCheckMs).unref();
+}
+
+function watchCollections(pauses: Histogram): PerformanceObserver {
+  const observer = new PerformanceObserver((list) => {
+    for (const { duration } of list.getEntries()) pauses.record(duration / 1000);
+  });
+  observer.observe({ entryTypes: ['gc'] });
+  return observer;
+}
+
+function cpuSeconds(): (readonly [Labels, number])[] {
+  const { user, system } = process.cpuUsage();
+  return [
+    [{ mode: 'user' }, user / 1e6],
+    [{ mode: 'system' }, system / 1e6],
+  ];
+}
+
+function memoryBytes(): (readonly [Labels, number])[] {
+  const { rss, heapUsed, heapTotal, external, arrayBuffers } = process.memoryUsage();
+  return [
+    [{ kind: 'resident' }, rss],
+    [{ kind: 'heapUsed' }, heapUsed],
+    [{ kind: 'heapTotal' }, heapTotal],
+    [{ kind: 'external' }, external],
+    [{ kind: 'arrayBuffers' }, arrayBuffers],
+  ];
+}
