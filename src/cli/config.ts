@@ -7,6 +7,7 @@ import { parseDocument } from 'yaml';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { type Config, flagOf, type Setting, settings, variableOf } from './settings.ts';
 import { chooseStores } from './store-settings.ts';
+import { chooseTracing, type TracingChoice } from './tracing-settings.ts';
 
 export type { Config } from './settings.ts';
 
@@ -83,6 +84,23 @@ export function readClientEnvironment(environment: Environment = process.env): C
     data: environment.BURSAR_DATA || (settings.data.default as string),
     priceBooks: environment[variableOf(settings.priceBooks)] || undefined,
   };
+}
+
+/** What AWS's clients find in the environment. */
+export function readAwsEnvironment(environment: Environment = process.env) {
+  return {
+    accessKeyId: environment.AWS_ACCESS_KEY_ID || undefined,
+    secretAccessKey: environment.AWS_SECRET_ACCESS_KEY || undefined,
+    sessionToken: environment.AWS_SESSION_TOKEN || undefined,
+    credentialsFile: environment.AWS_SHARED_CREDENTIALS_FILE || undefined,
+    profile: environment.AWS_PROFILE || undefined,
+    region: environment.AWS_REGION || environment.AWS_DEFAULT_REGION || undefined,
+  };
+}
+
+/** Whether and how requests are traced. Throws `CommandFailure` (usage). */
+export function readTracing(environment: Environment = process.env): TracingChoice | null {
+  return chooseTracing(environment);
 }
 
 /**

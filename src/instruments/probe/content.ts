@@ -8,11 +8,11 @@ const pieceBytesMax = 1024 * 1024;
 const stepBytes = 2_097_143;
 
 export class Content {
-  #block: Buffer | null = null;
+  /** Made before anything is timed. */
+  readonly #block = randomFillSync(Buffer.allocUnsafeSlow(blockBytes));
 
   /** So many bytes of the object with this number, from an offset on: at most a piece. */
   piece(number: number, offset: number, sizeBytes: number): Buffer {
-    this.#block ??= randomFillSync(Buffer.allocUnsafeSlow(blockBytes));
     const index = Math.floor(offset / pieceBytesMax);
     const begin = ((number * 7919 + index) * stepBytes) % (blockBytes - pieceBytesMax);
     const within = offset % pieceBytesMax;

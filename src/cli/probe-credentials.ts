@@ -1,0 +1,70 @@
+// As whom a probe asks: as the administration commands do where the gateway is what it measures, else as
+// AWS's clients do. Invariant: the keys of this gateway's operator sign for no other server unless they
+// were named.
+// Specification: "Configuration and credential precedence" of the AWS SDKs and tools reference.
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import type { ProbeCredentials } from '../instruments/probe/probe-target.ts';
+import { type ConnectionFlags, findConnection } from './api-client.ts';
+import { readAwsEnvironment, readClientEnvironment } from './config.ts';
+import { profileDefault, readCredentials } from './credentials-file.ts';
+import { CommandFailure } from './failure.ts';
+
+export interface ProbeConnection {
+  endpoint: string;
+  region: string;
+  credentials: ProbeCredentials;
+}
+
+interface ProbeConnectionFlags extends ConnectionFlags {
+  region?: string;
+}
+
+const regionDefault = 'us-east-1';
+
+/** Throws `CommandFailure` that says what is missing. */
+export function findProbeConnection(flags: ProbeConnectionFlags): ProbeConnection {
+  const { endpoint, region } = flags;
+  if (endpoint === undefined || isOwnGateway(flags, endpoint)) {
+    const found = findConnection(flags);
+    const { accessKeyId, secretAccessKey } = found;
+    const credentials = { accessKeyId, secretAccessKey };
+    return { endpoint: found.endpoint, region: region ?? found.region, credentials };
+  }
+  const aws = readAwsEnvironment();
+  const { accessKeyId, secretAccessKey, sessionToken } = aws;
+  const file = flags.credentials ?? aws.credentialsFile ?? join(homedir(), '.aws', 'credentials');
+  const name = flags.profile ?? aws.profile ?? 'default';
+  const profile = readCredentials(file, name);
+  const given = { endpoint, region: region ?? aws.region ?? profile?.region ?? regionDefault };
+  // A profile that is named wins over keys in the environment, as in the AWS CLI.
+  const isNamed = flags.profile !== undefined || flags.credentials !== undefined;
+  if (!isNamed && accessKeyId !== undefined && secretAccessKey !== undefined) {
+    return { ...given, credentials: { accessKeyId, secretAccessKey, sessionToken } };
+  }
+  const { aws_access_key_id: id, aws_secret_access_key: secret } = profile ?? {};
+  if (id === undefined || secret === undefined) {
+    throw new CommandFailure(
+      'usage',
+      `no credentials for ${endpoint}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give ` +
+        `a profile with keys (${file} has none in [${name}])`,
+    );
+  }
+  const token = profile?.aws_session_token;
+  const credentials = { accessKeyId: id, secretAccessKey: secret, sessionToken: token };
+  return { ...given, credentials };
+}
+
+/** Whether the environment, or the credentials file, is about this endpoint. */
+function isOwnGateway({ credentials, profile }: ConnectionFlags, endpoint: string): boolean {
+  const environment = readClientEnvironment();
+  if (environment.accessKeyId !== undefined) return true;
+  const file = credentials ?? environment.credentialsFile ?? join(environment.data, 'credentials');
+  const stored = readCredentials(file, profile ?? environment.profile ?? profileDefault);
+  const known = environment.endpoint ?? stored?.endpoint_url;
+  return known !== undefined && originOf(known) === originOf(endpoint);
+}
+
+function originOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).origin : url;
+}

@@ -1,0 +1,129 @@
+// Samples of real traffic: of requests that move object bytes, as many as the disk can keep for a week.
+// Invariants: it never delays a request and never fails one, so what cannot be written is dropped and
+// counted; and each sample says how many requests it stands for, so that none is overlooked.
+import { nowMs } from '../core/clock.ts';
+import type { ObservedRequest, RequestObserver } from './observed-request.ts';
+import type { Sample } from './sample.ts';
+import type { SampleLog } from './sample-log.ts';
+import { type Stage, stages } from './stage-clock.ts';
+
+/** Operations whose time is that of a transfer. */
+const kinds: ReadonlyMap<string, Sample['kind']> = new Map([
+  ['GetObject', 'read'],
+  ['PutObject', 'write'],
+  ['UploadPart', 'write'],
+]);
+
+/** In the long run one a second is kept, some 30 MB a day; after a pause up to 50 a second. */
+const windowMs = 1000;
+const keptPerWindowMax = 50;
+const creditMax = 3600;
+
+export interface SamplerCounts {
+  /** Requests that could have been samples. */
+  requests: number;
+  samples: number;
+  /** Samples that were drawn and could not be written. */
+  dropped: number;
+}
+
+export class TrafficSampler implements RequestObserver {
+  readonly counts: SamplerCounts = { requests: 0, samples: 0, dropped: 0 };
+  readonly #log: Pick<SampleLog, 'appendSoon' | 'close'>;
+  #credit = creditMax;
+  #creditedMs = nowMs();
+  /** Drawn of those of this window, each as likely as the others (Vitter's Algorithm R). */
+  #drawn: Sample[] = [];
+  #drawnMax = keptPerWindowMax;
+  #seen = 0;
+  #timer: NodeJS.Timeout | null = null;
+  #writing: Promise<void> | null = null;
+
+  constructor(log: Pick<SampleLog, 'appendSoon' | 'close'>) {
+    this.#log = log;
+  }
+
+  observe(request: ObservedRequest): void {
+    const { operation, status } = request;
+    const kind = operation === null ? undefined : kinds.get(operation);
+    // Who went away, or asked for what there is not, says nothing of how it goes.
+    if (kind === undefined || status === 0 || (status >= 300 && status < 500)) return;
+    if (this.#timer === null) this.#beginWindow();
+    this.counts.requests++;
+    this.#seen++;
+    const place = this.#seen <= this.#drawnMax ? this.#seen - 1 : this.#drawPlace();
+    if (place < this.#drawnMax) this.#drawn[place] = sampleOf(request, kind);
+  }
+
+  /** Resolves when what was drawn is written, or dropped. */
+  async close(): Promise<void> {
+    await this.#writing;
+    this.#endWindow();
+    await this.#writing;
+    await this.#log.close();
+  }
+
+  #drawPlace(): number {
+    return Math.floor(Math.random() * this.#seen);
+  }
+
+  #beginWindow(): void {
+    const now = nowMs();
+    const since = Math.max(0, now - this.#creditedMs) / windowMs;
+    this.#credit = Math.min(creditMax, this.#credit + since);
+    this.#creditedMs = now;
+    this.#drawnMax = Math.max(1, Math.min(keptPerWindowMax, Math.floor(this.#credit)));
+    this.#timer = setTimeout(() => this.#endWindow(), windowMs);
+    this.#timer.unref();
+  }
+
+  #endWindow(): void {
+    clearTimeout(this.#timer ?? undefined);
+    this.#timer = null;
+    const samples = this.#drawn;
+    if (samples.length === 0) return;
+    const weight = this.#seen / samples.length;
+    if (weight > 1) for (const sample of samples) sample.weight = weight;
+    this.#drawn = [];
+    this.#seen = 0;
+    // A disk that hangs must not have samples pile up.
+    if (this.#writing) {
+      this.counts.dropped += samples.length;
+      return;
+    }
+    this.#credit -= samples.length;
+    this.#writing = this.#write(samples);
+  }
+
+  async #write(samples: readonly Sample[]): Promise<void> {
+    try {
+      await this.#log.appendSoon(samples);
+      this.counts.samples += samples.length;
+    } catch {
+      this.counts.dropped += samples.length;
+    } finally {
+      this.#writing = null;
+    }
+  }
+}
+
+function sampleOf(request: ObservedRequest, kind: Sample['kind']): Sample {
+  const { store, durationMs, clock, error, bytesIn, bytesOut } = request;
+  const times: Partial<Record<Stage, number>> = {};
+  for (const stage of stages) {
+    const ms = clock.msIn(stage);
+    if (ms > 0) times[stage] = ms;
+  }
+  return {
+    timeMs: nowMs() - durationMs,
+    series: 'traffic',
+    kind,
+    target: store === null ? 'gateway' : `gateway, store ${store}`,
+    sizeBytes: kind === 'read' ? bytesOut : bytesIn,
+    durationMs,
+    firstByteMs: clock.firstByteMs,
+    retries: 0,
+    error,
+    stages: times,
+  };
+}
