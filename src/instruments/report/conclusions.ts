@@ -1,0 +1,183 @@
+// What limits an installation, in words, by the rules of docs/admin/report.md. Invariants: a sentence
+// says no more than its samples carry, and names how many they are; where they are too few, it says
+// only that.
+import type { Stage } from '../stage-clock.ts';
+import { availabilityConclusions, hourConclusions, pairConclusions } from './behaviour-rules.ts';
+import { type Chapter, type Kind, kinds, type Transfers } from './chapter.ts';
+import { type Conclusion, enough, nameSize } from './conclusion.ts';
+import { countSteps, surgeLines } from './load-figures.ts';
+import {
+  showBandwidth,
+  showCount,
+  showDuration,
+  showNumber,
+  showPrefixed,
+  showShare,
+  showUsd,
+} from './numbers.ts';
+
+const order = { limit: 0, fact: 1, caution: 2 };
+
+/** Limits first, then what else is worth knowing, then what cannot be said. */
+export function concludeFrom(chapter: Chapter): Conclusion[] {
+  const found = [
+    ...kinds.flatMap((kind) => stageConclusions(chapter, kind)),
+    ...kinds.flatMap((kind) => sizeConclusions(chapter, kind)),
+    ...threadConclusions(chapter),
+    ...partConclusions(chapter),
+    ...tailConclusions(chapter),
+    ...kinds.flatMap((kind) => hourConclusions(chapter, kind)),
+    ...kinds.flatMap((kind) => pairConclusions(chapter, kind)),
+    ...kinds.flatMap((kind) => availabilityConclusions(chapter, kind)),
+    ...costConclusions(chapter),
+  ];
+  if (found.every(({ weight }) => weight === 'caution')) {
+    const says = `Too few samples to say what limits it: ${showCount(chapter.count)} in all.`;
+    found.unshift({ rule: 'too-few', weight: 'caution', says, n: chapter.count });
+  }
+  return found.sort((a, b) => order[a.weight] - order[b.weight]);
+}
+
+const dominant = 0.4;
+
+/** What time in a stage is bound by. `Your`, `its`: on which side one can change something. */
+const causes: Record<Stage, string> = {
+  parse: 'by reading the request, which is work of the gateway’s processor',
+  authenticate: 'by the check of who asks, which is work of the gateway’s processor',
+  decide: 'by the decision who may, which is work of the gateway’s processor',
+  reserve: 'by setting amounts aside: accounts near their limits, or with a rate, wait',
+  store: 'by the store: by its answers, or the line to it',
+  firstByte: 'by what comes before the answer’s first byte',
+  stream: 'by the client’s side: its line, or how fast it takes and sends',
+  commit: 'by the commit to the log, whose fsync makes it durable: by the disk of the data folder',
+};
+
+/** The stage in which most of the time of the smallest and of the largest requests goes. */
+function stageConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
+  const measured = chapter.transfers[kind]
+    .map((transfers, band) => ({ transfers, band }))
+    .filter(({ transfers }) => (transfers.stagesMs.get('parse')?.count ?? 0) >= enough);
+  const ends = [...new Set([measured[0], measured.at(-1)])];
+  return ends.flatMap((one): Conclusion[] => {
+    if (!one) return [];
+    const means = [...one.transfers.stagesMs].map(([stage, times]) => ({ stage, times }));
+    const totalMs = means.reduce((sum, { times }) => sum + times.mean, 0);
+    const most = means.toSorted((a, b) => b.times.mean - a.times.mean)[0];
+    if (!most || totalMs === 0) return [];
+    const share = most.times.mean / totalMs;
+    const who = `${kind === 'read' ? 'Reads' : 'Writes'} of ${nameSize(one.band, chapter.source)}`;
+    const spent = `${showDuration(most.times.mean)} of ${showDuration(totalMs)}`;
+    const mean = `${spent} are spent in the stage ${most.stage} on average`;
+    const n = most.times.count;
+    if (share < dominant) {
+      const says = `${who} are bound by no single stage; the longest is ${most.stage}: ${mean}.`;
+      return [{ rule: 'stage', weight: 'fact', says, n }];
+    }
+    const p95 = showDuration(most.times.quantile(0.95));
+    const says = `${who} are bound ${causes[most.stage]}: ${mean}, and one in twenty waits ${p95} or more there.`;
+    return [{ rule: 'stage', weight: 'limit', says, n }];
+  });
+}
+
+/** A request takes a while however small it is, and large ones are moved at a speed. */
+function sizeConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion[] {
+  const small = transfers[kind].slice(0, 2).find(hasEnough);
+  const large = transfers[kind].slice(2).findLast(hasEnough);
+  if (!small || !large) return [];
+  const waitMs = small.durationMs.quantile(0.5);
+  const speed = large.bandwidth.quantile(0.5);
+  const evenBytes = (waitMs / 1000) * speed;
+  const names = [small, large].map((one) => nameSize(transfers[kind].indexOf(one), source));
+  return [
+    {
+      rule: 'size',
+      weight: 'limit',
+      says:
+        `A ${kind} takes ${showDuration(waitMs)} however small it is (median, ${names[0]}), and ` +
+        `large ones move at ${showBandwidth(speed)} (median, ${names[1]}): below about ` +
+        `${showPrefixed(evenBytes)}B a ${kind} waits longer than it moves bytes, so fewer and ` +
+        'larger objects are faster there.',
+      n: small.bandwidth.count + large.bandwidth.count,
+    },
+  ];
+}
+
+function hasEnough({ bandwidth }: Transfers): boolean {
+  return bandwidth.count >= enough;
+}
+
+/** Each step of a surge lasts a while, so a few requests of it say something. */
+const enoughOfStep = 5;
+
+function threadConclusions(chapter: Chapter): Conclusion[] {
+  return surgeLines(chapter).flatMap((line): Conclusion[] => {
+    const steps = line.steps.filter(({ surge }) => surge.count >= enoughOfStep);
+    const [first, last] = [steps[0], steps.at(-1)];
+    if (!first || !last || last.threads === first.threads || first.all === 0) return [];
+    const gain = last.all / first.all;
+    const share = gain / (last.threads / first.threads);
+    const objects = `${line.kind}s of ${nameSize(line.band, chapter.source)}`;
+    const times = `${last.threads} threads together got ${gain.toFixed(1)} times what ${first.threads === 1 ? 'one' : first.threads} got (${showBandwidth(last.all)})`;
+    const n = countSteps({ ...line, steps });
+    if (share >= 0.7) {
+      const says = `One stream is what limits ${objects}: ${times}, so several at a time are faster.`;
+      return [{ rule: 'threads', weight: 'limit', says, n }];
+    }
+    if (gain < 1.3) {
+      const says = `What all streams share (the line, the processor or the store) limits ${objects}: ${times}, so more of them gain little or nothing.`;
+      return [{ rule: 'threads', weight: 'limit', says, n }];
+    }
+    const says = `Several streams gain something for ${objects}, though not in proportion: ${times}.`;
+    return [{ rule: 'threads', weight: 'fact', says, n }];
+  });
+}
+
+function partConclusions({ parts }: Chapter): Conclusion[] {
+  const groups = [...parts].filter(([, { count }]) => count >= enoughOfStep);
+  const one = groups.find(([at]) => at === 1)?.[1];
+  const best = groups.toSorted(([, a], [, b]) => b.mean - a.mean)[0];
+  if (!one || !best || groups.length < 2) return [];
+  const n = groups.reduce((sum, [, { count }]) => sum + count, 0);
+  const gain = best[1].mean / one.mean;
+  const says =
+    gain < 1.2
+      ? 'Parts that are sent at the same time make uploads no faster than one after the other ' +
+        `(at most ${gain.toFixed(1)} times).`
+      : `Uploads are fastest with ${best[0]} parts at a time: ${gain.toFixed(1)} times one ` +
+        `after the other (${showBandwidth(best[1].mean)}).`;
+  return [{ rule: 'parts', weight: 'fact', says, n }];
+}
+
+/** Whether rare requests are much slower than others. */
+function tailConclusions({ transfers, latencyMs, source }: Chapter): Conclusion[] {
+  return kinds.flatMap((kind): Conclusion[] => {
+    const small = transfers[kind].slice(0, 2).find(hasEnough)?.durationMs;
+    const times = latencyMs[kind].count >= 100 ? latencyMs[kind] : small;
+    if (!times || times.count < 100) return [];
+    const [half, rare] = [times.quantile(0.5), times.quantile(0.99)];
+    if (rare / half < 5) return [];
+    const of =
+      times === latencyMs[kind] ? '4,096 bytes' : nameSize(source === 'probe' ? 0 : 1, source);
+    const says =
+      `One in a hundred ${kind}s of ${of} takes ${showDuration(rare)} or more, ` +
+      `${showNumber(rare / half)} times the median (${showDuration(half)}).`;
+    return [{ rule: 'tail', weight: 'fact', says, n: times.count }];
+  });
+}
+
+/** Which operations most of the money went to. */
+function costConclusions({ costs, source }: Chapter): Conclusion[] {
+  const parts = kinds.flatMap((kind) =>
+    costs[kind].map(({ count, picodollars }, band) => {
+      return { name: `${kind}s of ${nameSize(band, source)}`, count, usd: Number(picodollars) };
+    }),
+  );
+  const total = parts.reduce((sum, { usd }) => sum + usd, 0);
+  const n = parts.reduce((sum, { count }) => sum + count, 0);
+  const most = parts.toSorted((a, b) => b.usd - a.usd)[0];
+  if (!most || total === 0) return [];
+  const says =
+    `Of ${showUsd(total)} that the samples cost by the price book, ` +
+    `${showShare(most.usd / total)} went to ${most.name}.`;
+  return [{ rule: 'cost', weight: 'fact', says, n }];
+}

@@ -1,0 +1,172 @@
+// The report as one page of HTML that needs no script and loads nothing. Invariant: every text that
+// is not the report's own is escaped, and shown without what could deceive.
+import type { Chapter } from './chapter.ts';
+import type { Conclusion } from './conclusion.ts';
+import { drawFigure, escapeXml } from './drawing.ts';
+import type { Cell, Column, Figure, Series } from './figure.ts';
+import { showCount, showSpan, showTime } from './numbers.ts';
+import { pageStyle } from './page-style.ts';
+import type { Report, ReportedChapter } from './report.ts';
+import { dashesOf, shapeOf } from './styles.ts';
+
+/** The whole document. */
+export function renderPage(report: Report): string {
+  const { chapters } = report;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Bursar report</title>
+<style>${pageStyle}</style>
+</head>
+<body>
+<main>
+<h1>How it goes</h1>
+<p class="soft">${escapeXml(describe(report))}</p>
+${renderLimits(report)}
+${chapters.map(renderChapter).join('\n')}
+${renderNotes()}
+</main>
+</body>
+</html>
+`;
+}
+
+function describe({ count, leftOut, chapters, madeMs }: Report): string {
+  const made = `Made by bursar report at ${showTime(madeMs)} UTC`;
+  if (chapters.length === 0) return `${made}. There are no samples.`;
+  const firstMs = Math.min(...chapters.map(({ chapter }) => chapter.firstMs));
+  const lastMs = Math.max(...chapters.map(({ chapter }) => chapter.lastMs));
+  const rest = leftOut > 0 ? `; ${showCount(leftOut)} more of further targets were left out` : '';
+  return `${made} from ${showCount(count)} samples of ${showSpan({ firstMs, lastMs })}${rest}.`;
+}
+
+function renderLimits({ chapters }: Report): string {
+  const parts = chapters.map(({ chapter, conclusions }, index) => {
+    const items = conclusions.map(renderConclusion).join('\n');
+    return `<h3><a href="#chapter-${index + 1}">${titleOf(chapter)}</a></h3>
+<p class="soft">${escapeXml(showSpan(chapter))}</p>
+<ul>${items}</ul>`;
+  });
+  const nothing = `<p>Nothing was measured yet. Have <code>bursar probe</code> measure an endpoint, or
+serve with <code>--traffic-samples yes</code>, and make the report again.</p>`;
+  return `<section class="limits" id="limits">
+<h2>What limits this installation</h2>
+${parts.length > 0 ? parts.join('\n') : nothing}
+</section>`;
+}
+
+function renderConclusion({ says, weight, n }: Conclusion): string {
+  const count = `<span class="n">(n = ${showCount(n)})</span>`;
+  return `<li class="${weight}">${escapeXml(says)} ${count}</li>`;
+}
+
+function titleOf({ target, source }: Chapter): string {
+  const name = escapeXml(showText(target));
+  return source === 'probe' ? `${name}, by probes` : `${name}, by clients’ requests`;
+}
+
+const deceptive = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
+
+/** Names are whatever somebody called a store or a host. */
+export function showText(text: string): string {
+  const plain = text.replaceAll(deceptive, '\ufffd');
+  return plain.length > 80 ? `${plain.slice(0, 80)}…` : plain;
+}
+
+function renderChapter({ chapter, figures }: ReportedChapter, index: number): string {
+  const id = `chapter-${index + 1}`;
+  const { count, represented } = chapter;
+  const of = represented > count ? `, drawn from ${showCount(Math.round(represented))}` : '';
+  const found = figures.filter(({ n }) => n > 0);
+  const missing = figures.filter(({ n }) => n === 0);
+  const list = missing.map(({ title, howTo }) => {
+    return `<li>${escapeXml(title)}: no samples. ${renderCode(howTo)}</li>`;
+  });
+  return `<section id="${id}">
+<h2>${titleOf(chapter)}</h2>
+<p class="soft">${showCount(count)} samples${of}, ${escapeXml(showSpan(chapter))}</p>
+<div class="figures">
+${found.map((figure) => renderFigure(figure, chapter, `${id}-${figure.id}`)).join('\n')}
+</div>
+${list.length > 0 ? `<ul class="missing soft">${list.join('\n')}</ul>` : ''}
+</section>`;
+}
+
+/** What is between backquotes is a command. */
+function renderCode(text: string): string {
+  return escapeXml(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
+}
+
+function renderFigure(figure: Figure, chapter: Chapter, id: string): string {
+  const { title, says, n, of, series, columns, rows } = figure;
+  const legend = series.filter(({ marks }) => marks.length > 0).map(renderLegendEntry);
+  return `<figure id="${id}" data-figure="${figure.id}">
+<h3>${escapeXml(title)}</h3>
+<p>${escapeXml(says)}</p>
+<ul class="legend">${legend.join('')}</ul>
+${drawFigure(figure, id)}
+<figcaption>n = ${showCount(n)} ${escapeXml(of)}, ${escapeXml(showSpan(chapter))}</figcaption>
+<details><summary>Numbers</summary>
+<div class="table" tabindex="0" role="group" aria-label="${escapeXml(title)}">
+${renderTable(columns, rows)}
+</div></details>
+</figure>`;
+}
+
+function renderLegendEntry({ name, style, dashes, look }: Series): string {
+  const color = `var(--series-${style})`;
+  const pattern = dashesOf(dashes ?? style);
+  const dash = pattern === 'solid' ? '' : ` stroke-dasharray="${pattern.join(' ')}"`;
+  const line =
+    look === 'dots' ? '' : `<path d="M0 6H28" stroke="${color}" stroke-width="2"${dash}/>`;
+  const hasShape = look === 'dots' || look === 'whiskers';
+  const fill = dashes === 1 ? 'var(--paper)' : color;
+  const shape = hasShape
+    ? `<path d="${shapePaths[shapeOf(style)]}" fill="${fill}" stroke="${color}"/>`
+    : '';
+  const key = `<svg viewBox="0 0 28 12" aria-hidden="true">${line}${shape}</svg>`;
+  return `<li>${key}${escapeXml(name)}</li>`;
+}
+
+const shapePaths = {
+  circle: 'M10.5 6a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z',
+  rect: 'M10.5 2.5h7v7h-7z',
+  triangle: 'M14 2l4 7.5h-8z',
+  diamond: 'M14 1.5l4 4.5l-4 4.5l-4 -4.5z',
+  pin: 'M10.5 6a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z',
+  arrow: 'M14 2l4 8l-4 -2l-4 2z',
+};
+
+function renderTable(columns: readonly Column[], rows: Figure['rows']): string {
+  const isWord = columns.map((_, index) => rows.every((row) => typeof row[index] === 'string'));
+  const kindOf = (index: number) => (isWord[index] ? ' class="word"' : '');
+  const heads = columns.map(({ title }, index) => {
+    return `<th scope="col"${kindOf(index)}>${escapeXml(title)}</th>`;
+  });
+  const lines = rows.map((row) => {
+    const cells = columns.map(({ show }, index) => {
+      return `<td${kindOf(index)}>${escapeXml(showCell(row[index], show))}</td>`;
+    });
+    return `<tr>${cells.join('')}</tr>`;
+  });
+  return `<table><thead><tr>${heads.join('')}</tr></thead><tbody>
+${lines.join('\n')}
+</tbody></table>`;
+}
+
+function showCell(cell: Cell | undefined, show: (value: number) => string): string {
+  if (cell === null || cell === undefined) return '–';
+  return typeof cell === 'number' ? show(cell) : cell;
+}
+
+function renderNotes(): string {
+  return `<section class="soft"><h2>How to read it</h2>
+<p>Sizes are binary, as in the studies (1 KB is 1,024 bytes, 1 MB 1,048,576), bandwidths decimal
+(1 MB/s is 1,000,000 bytes a second). Bandwidth is size over the time from the first try to the last
+byte, retries and the pauses between them included. Requests that failed are in the availability and
+in the time of threads only.</p></section>`;
+}
