@@ -263,6 +263,14 @@ export const settings = {
     isSwitch: true,
     parse: parseSwitch,
   }),
+  trustTraceparent: setting({
+    key: 'trustTraceparent',
+    placeholder: 'yes|no',
+    description: "let clients' traceparent have requests traced beyond OTEL_TRACES_SAMPLER",
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
   witnesses: optional({
     key: 'witness',
     placeholder: 'VERIFIER URL',
@@ -296,11 +304,26 @@ export const settings = {
     default: 'admins',
     parse: (value) => oneOf(timingAudiences, value),
   }),
+  requestLog: setting({
+    key: 'requestLog',
+    placeholder: 'yes|no',
+    description: 'log a line for each request; slow ones are logged in any case',
+    default: 'yes',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  slowRequestMs: setting({
+    key: 'slowRequest',
+    placeholder: 'DURATION',
+    description: 'a request is slow from here on, without the time that its client took',
+    default: '1s',
+    parse: parseDuration,
+  }),
   logLevel: setting({
     key: 'logLevel',
     placeholder: 'LEVEL',
     description: `how much to log: ${logLevels.join(', ')}`,
-    default: 'warn',
+    default: 'info',
     parse: (value) => oneOf(logLevels, value),
   }),
 };

@@ -1,30 +1,47 @@
 // The instruments, put together: who observes requests, and what is told of them.
 import { Instruments } from '../instruments/instruments.ts';
+import type { Logger } from '../instruments/logger.ts';
 import { MetricRegistry } from '../instruments/metric-registry.ts';
 import { Metrics } from '../instruments/metrics.ts';
 import type { RequestObserver } from '../instruments/observed-request.ts';
 import { ProcessMetrics } from '../instruments/process-metrics.ts';
 import { RequestMetrics } from '../instruments/request-metrics.ts';
+import { StoreMeters } from '../instruments/store-meter.ts';
+import { watchStoreMeters } from '../instruments/store-metrics.ts';
+import { failureCauses } from '../tiering/stores/s3/failure.ts';
 import { type Closers, opened } from './closers.ts';
+import type { Config } from './config.ts';
 import { readVersion } from './version.ts';
+import { openLog } from './wired-request-log.ts';
+import { openTracer } from './wired-tracing.ts';
 
 export interface WiredInstruments {
   instruments: Instruments;
   metrics: Metrics;
+  /** What the stores' drivers decide by. */
+  meters: StoreMeters;
+  logger: Logger;
 }
 
-/** Before the rooms, which register what they have to tell in `metrics.registry`. */
-export function makeInstruments(
+/** Throws `CommandFailure`. Before the rooms, which register what they have to tell in `metrics.registry`. */
+export async function makeInstruments(
+  config: Config,
   closers: Closers,
   observers: readonly RequestObserver[] = [],
-): WiredInstruments {
+): Promise<WiredInstruments> {
   const registry = new MetricRegistry();
   opened(closers, new ProcessMetrics(registry, readVersion()));
-  const instruments = new Instruments([new RequestMetrics(registry), ...observers]);
+  const tracer = await openTracer(config, { registry, closers });
+  const { logger, requestLog, watch } = openLog(config, closers);
+  watch(registry);
+  const all = [new RequestMetrics(registry), requestLog, ...observers];
+  const instruments = new Instruments(all, tracer);
+  const meters = new StoreMeters(failureCauses);
+  watchStoreMeters(registry, meters);
   registry.gauge({
     name: 'bursar_requests_under_way',
     help: 'Requests that have begun and not ended.',
     collect: () => instruments.underWay,
   });
-  return { instruments, metrics: new Metrics(registry) };
+  return { instruments, metrics: new Metrics(registry), meters, logger };
 }

@@ -77,7 +77,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const log = new LogHead((reason) => announceRefusal(reason, ledger));
   // Alarms that come before it is there are in the database.
   let alarms: AlarmTeller | undefined;
-  const { instruments, metrics } = makeInstruments(closers);
+  const { instruments, metrics, meters, logger } = await makeInstruments(config, closers);
   const onAlarms = (all: readonly Alarm[]): void => {
     for (const { percent } of all) metrics.countAlarm(percent);
     alarms?.tell(all);
@@ -97,7 +97,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   // Closed after the stores and the journals in them, which it counts for.
   const upkeep = opened(closers, new BackendUpkeep(ledger));
   const parts = { folder, ledger, read, closers, upkeep };
-  const opening = await openStores(config, parts);
+  const opening = await openStores(config, { ...parts, meters });
   const books = await loadBooks(config, parts, directory);
   const { publicUrl, onListening } = addressOf(config);
   const limits = await openLimits(parts);
@@ -126,6 +126,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     alarms,
     metrics,
     instruments,
+    logger,
     priceBooks: prices.books,
     logKeys,
   };
@@ -324,6 +325,7 @@ interface Listening
     | 'alarms'
     | 'metrics'
     | 'instruments'
+    | 'logger'
     | 'priceBooks'
     | 'logKeys'
   > {
@@ -350,7 +352,6 @@ async function listen(
       connectionsMax: config.connectionsMax,
       trustedProxies: config.trustedProxies ?? [],
       metricsToken: config.metricsToken,
-      logLevel: config.logLevel,
       serverTiming: config.serverTiming,
       health: async () => ({
         ready: !stopping,

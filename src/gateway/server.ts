@@ -2,7 +2,7 @@
 // straight to the pipeline, which owns the message's body: nothing of Fastify's touches it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import Fastify, { type FastifyInstance, LogController } from 'fastify';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import type { RecordStore } from '../audit/record-store.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
 import type { Directory } from '../authz/directory.ts';
@@ -11,6 +11,7 @@ import { Refusal } from '../core/errors.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Instruments } from '../instruments/instruments.ts';
+import type { Logger } from '../instruments/logger.ts';
 import type { Metrics } from '../instruments/metrics.ts';
 import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
@@ -64,7 +65,7 @@ export interface GatewayOptions {
   connectionsMax: number;
   /** Peers that are believed where a request came from. */
   trustedProxies: readonly Network[];
-  logLevel: string;
+  logger: Logger;
   /** Who is told how long the stages of a request took. */
   serverTiming: TimingAudience;
   /** Told where the gateway listens: `http://127.0.0.1:9000`. */
@@ -81,7 +82,7 @@ export interface Gateway {
 const idleCheckMs = 100;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { rooms, directory, host } = options;
+  const { rooms, directory, logger, host } = options;
   const credentials = takeCredentials(rooms, directory);
   let isClosing = false;
   const integrity = new IntegrityCounter();
@@ -89,11 +90,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const pipeline: Pipeline = {
     rooms,
     metrics: options.metrics,
-    onBug: (error, requestId) => app.log.error({ err: error, requestId }, 'a request failed'),
+    onBug: (error, requestId) => logger.error({ err: error, requestId }, 'a request failed'),
     onIntegrityFailure: (error, requestId) => {
       integrity.count(error);
       const { kind, store } = error;
-      app.log.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
+      logger.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
     },
   };
   const { instruments, serverTiming } = options;
@@ -101,8 +102,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const terms: ExchangeTerms = { proxies, instruments, serverTiming };
   const app = Fastify({
     ...nativeServerOptions,
-    logger: { level: options.logLevel },
-    logController: new LogController({ disableRequestLogging: true }),
+    loggerInstance: quiet(logger),
+    logController: new LogController({
+      disableRequestLogging: true,
+      requestIdLogLabel: 'requestId',
+    }),
     genReqId: (raw) => (exchangeOf(raw) as Exchange).id,
     clientErrorHandler: (error, socket) => answerClientError(terms, error, socket as Socket),
     // While draining, a request on an open connection is served, and told to close.
@@ -131,6 +135,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       return closeServer(app, timeoutMs);
     },
   };
+}
+
+/** For what has nothing to say but that something is wrong. */
+function quiet(logger: Logger): FastifyBaseLogger {
+  return logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
 }
 
 type Credentials = ReturnType<typeof takeCredentials>;

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import type { ErrorCode } from '#bursar/core/errors.js';
 import type { Context, Reply } from '#bursar/gateway/context.js';
 import { sendReply } from '#bursar/gateway/reply.js';
+import { StageClock } from '#bursar/instruments/stage-clock.js';
 
 const chunks = ['first', 'second', 'last'];
 
@@ -23,13 +24,14 @@ function rig({ failed = null as ErrorCode | null, isStrictRead = true, method = 
   const context = {
     request: { id: 'R', method },
     response,
+    exchange: { bytesOut: 0, writeHead: response.writeHead },
+    clock: new StageClock(),
     index: null as number | null,
-    bytesOut: 0,
     shaped: null,
     isStrictRead,
     tellLimits: () => {},
     recordNow: async (status: number) => {
-      events.push(`recorded ${status}, ${context.bytesOut} bytes`);
+      events.push(`recorded ${status}, ${context.exchange.bytesOut} bytes`);
       if (failed === null) context.index = 7;
       return failed;
     },
@@ -58,7 +60,7 @@ test('the last chunk of a stream that cannot be recorded is not sent', async () 
   await expect(send(streamed())).rejects.toMatchObject({ code: 'ServiceUnavailable' });
   expect(events.at(-1)).toContain('recorded');
   expect(events).not.toContain('sent last');
-  expect(context.bytesOut).toBe('firstsecond'.length);
+  expect(context.exchange.bytesOut).toBe('firstsecond'.length);
 });
 
 test.each<[string, Partial<Reply>, string, string]>([

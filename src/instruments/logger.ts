@@ -1,0 +1,34 @@
+// The log: a JSON object a line, by pino, on its way without anybody waiting for it. Invariant: of
+// requests it says what observed-request.ts lets it, so no key, query, header or token stands in it.
+import { type Logger, pino } from 'pino';
+import type { LogWriter } from './log-writer.ts';
+
+export type { Logger } from 'pino';
+
+/** `level`: pino's, the least that is written. */
+export function makeLogger(level: string, writer: LogWriter): Logger {
+  return pino(
+    {
+      level,
+      // Neither the process's id nor its host: who collects lines knows where they are from.
+      base: null,
+      formatters: { level: (label) => ({ level: label }) },
+      timestamp: () => `,"time":"${timeNow()}"`,
+    },
+    writer,
+  );
+}
+
+let second = 0;
+let secondText = '';
+
+/** As ISO 8601 has it, with milliseconds; a second is written once for all of its lines. */
+function timeNow(): string {
+  const now = Date.now();
+  const millis = now % 1000;
+  if (now - millis !== second || secondText === '') {
+    second = now - millis;
+    secondText = new Date(second).toISOString().slice(0, 20);
+  }
+  return `${secondText}${String(millis).padStart(3, '0')}Z`;
+}
