@@ -3,6 +3,7 @@ import { statfsSync } from 'node:fs';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import type { StoreList } from '../gateway/store-list.ts';
+import type { StoreMeters } from '../instruments/store-meter.ts';
 import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
@@ -32,11 +33,12 @@ export async function openStores(
     ledger: Ledger;
     read: Reader;
     upkeep: BackendUpkeep;
+    meters: StoreMeters;
     closers: Closers;
   },
 ): Promise<OpenStores> {
-  const { folder, ledger, read, closers, upkeep } = parts;
-  const local = await LocalStore.open(folder.storeFolder);
+  const { folder, ledger, read, closers, upkeep, meters } = parts;
+  const local = await LocalStore.open(folder.storeFolder, { meter: meters.local });
   await local.removeTemporary();
   let journals = new Journals(new Map());
   const storeList = await RemoteStores.open({
@@ -46,7 +48,12 @@ export async function openStores(
     sealer: folder.sealer,
     openDriver: async (options) => {
       const { S3Store } = await import('../tiering/stores/s3/s3-store.ts');
-      return S3Store.open({ ...options, tally: upkeep.tallyOf(options.number) });
+      const { number, name } = options;
+      return S3Store.open({
+        ...options,
+        tally: upkeep.tallyOf(number),
+        meter: meters.ofRemote(name),
+      });
     },
     localState: () => storeState(folder),
     journalState: (number) => journals.state(number),

@@ -130,18 +130,21 @@ export class StoreMeter {
 
 /** Of all stores, by their names. */
 export class StoreMeters {
-  readonly byName = new Map<string, StoreMeter>();
+  /** No request to it is tried again, or asked twice. */
+  readonly local = new StoreMeter();
+  readonly remotes = new Map<string, StoreMeter>();
   readonly #causes: readonly string[];
 
   constructor(causes: readonly string[]) {
     this.#causes = causes;
   }
 
-  of(name: string): StoreMeter {
-    let meter = this.byName.get(name);
+  /** Of a store over a network. */
+  ofRemote(name: string): StoreMeter {
+    let meter = this.remotes.get(name);
     if (!meter) {
       meter = new StoreMeter({ causes: this.#causes });
-      this.byName.set(name, meter);
+      this.remotes.set(name, meter);
     }
     return meter;
   }

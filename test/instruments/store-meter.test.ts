@@ -33,15 +33,15 @@ describe('the latest latencies of a store', () => {
 describe('the meter of a store', () => {
   it('has each cause of failures from the start, as 0', () => {
     const meters = new StoreMeters(['reset', 'stall']);
-    expect(meters.of('archive').counts).toEqual({
+    expect(meters.ofRemote('archive').counts).toEqual({
       requests: 0,
       retries: { reset: 0, stall: 0 },
       failures: { reset: 0, stall: 0 },
       hedges: { sent: 0, won: 0, lost: 0 },
     });
-    meters.of('archive').failed('stall');
-    expect(meters.of('archive').counts.failures).toEqual({ reset: 0, stall: 1 });
-    expect(meters.of('other').counts.failures).toEqual({ reset: 0, stall: 0 });
+    meters.ofRemote('archive').failed('stall');
+    expect(meters.ofRemote('archive').counts.failures).toEqual({ reset: 0, stall: 1 });
+    expect(meters.ofRemote('other').counts.failures).toEqual({ reset: 0, stall: 0 });
   });
 
   it('sums up second requests, of which one that nobody won is lost', () => {
