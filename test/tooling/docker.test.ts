@@ -33,11 +33,13 @@ interface Service {
   volumes: string[];
   environment: string[] | Record<string, string>;
   profiles?: string[];
+  secrets?: string[];
 }
-const compose: { services: Record<string, Service>; volumes: Record<string, null> } = parse(
-  read('docker/compose.yaml'),
-  { merge: true },
-);
+const compose: {
+  services: Record<string, Service>;
+  volumes: Record<string, null>;
+  secrets: Record<string, { environment: string }>;
+} = parse(read('docker/compose.yaml'), { merge: true });
 const service = (name: string) => compose.services[name] as Service;
 
 describe('docker/Dockerfile', () => {
@@ -126,7 +128,7 @@ describe('docker/compose.yaml', () => {
     expect(existsSync(join(context, build?.dockerfile ?? 'none'))).toBe(true);
   });
 
-  it('starts the gateway alone unless the profile s3 asks for a backend', () => {
+  it('starts the gateway alone unless a profile asks for more', () => {
     const withoutProfile = Object.keys(compose.services).filter((name) => {
       return service(name).profiles === undefined;
     });
@@ -134,11 +136,17 @@ describe('docker/compose.yaml', () => {
     for (const name of ['backend', 'backend-bucket', 'bursar-s3']) {
       expect(service(name).profiles).toEqual(['s3']);
     }
+    for (const name of ['prometheus', 'grafana']) {
+      expect(service(name).profiles).toEqual(['monitoring']);
+    }
   });
 
   it('with the profile s3 starts a gateway with settings that it takes, on a bucket that is made', () => {
-    const own = Object.entries(service('bursar-s3').environment as Record<string, string>);
-    const settings = own.filter(([name]) => name.startsWith('BURSAR_'));
+    const own = service('bursar-s3').environment as Record<string, string | null>;
+    // One without a value is handed on where it is set.
+    const settings = Object.entries(own).flatMap(([name, value]) =>
+      name.startsWith('BURSAR_') && value !== null ? [[name, value]] : [],
+    );
     const config = loadConfig({}, Object.fromEntries(settings));
     const { stores, defaultStore } = chooseStores(config);
     expect(stores).toMatchObject([{ name: defaultStore, pathStyle: true }]);
@@ -156,10 +164,59 @@ describe('docker/compose.yaml', () => {
     expect(service('bursar').ports).toEqual(['127.0.0.1:9000:9000']);
     for (const { volumes, ports = [] } of Object.values(compose.services)) {
       for (const volume of volumes) {
-        expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
+        const [source = '', , mode] = volume.split(':');
+        // What lies beside the compose file nobody in a container changes.
+        if (source.startsWith('./')) {
+          expect(existsSync(join(root, 'docker', source)), source).toBe(true);
+          expect(mode).toBe('ro');
+        } else {
+          expect(Object.keys(compose.volumes)).toContain(source);
+        }
       }
       for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
     }
+  });
+
+  it('watches each gateway with the token that it was given', () => {
+    const { scrape_configs: jobs, rule_files: rules } = parse(
+      read('docker/prometheus/prometheus.yaml'),
+    );
+    const [{ authorization, static_configs: known, dns_sd_configs: sought }] = jobs;
+    const [secret] = service('prometheus').secrets ?? [];
+    expect(authorization.credentials_file).toBe(`/run/secrets/${secret}`);
+    const variable = compose.secrets[String(secret)]?.environment;
+    expect(service('bursar').environment).toContain(variable);
+    expect(service('bursar-s3').environment).toHaveProperty(String(variable), null);
+    expect(() => loadConfig({}, { [String(variable)]: 'some-secret-of-24-letters' })).not.toThrow();
+    expect(known).toEqual([{ targets: ['bursar:9000'] }]);
+    expect(sought).toMatchObject([{ names: ['bursar-s3'], port: 9000 }]);
+    for (const file of rules) expect(existsSync(join(root, 'docker/prometheus', file))).toBe(true);
+    // Compose copies a secret out of a variable into the container.
+    expect(service('prometheus')).not.toHaveProperty('read_only');
+  });
+
+  it('shows the dashboard to who reaches it, and lets nobody log in', () => {
+    const { environment, volumes } = service('grafana');
+    const settings = environment as Record<string, string>;
+    expect(settings).toMatchObject({
+      GF_AUTH_ANONYMOUS_ORG_ROLE: 'Viewer',
+      GF_AUTH_BASIC_ENABLED: 'false',
+      GF_AUTH_DISABLE_LOGIN_FORM: 'true',
+      GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION: 'true',
+    });
+    const provided = parse(read('docker/grafana/provisioning/dashboards/bursar.yaml'));
+    const folder = provided.providers[0].options.path;
+    expect(volumes).toContain(`./grafana/dashboards:${folder}:ro`);
+    expect(settings.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH).toBe(`${folder}/bursar.json`);
+    expect(existsSync(join(root, 'docker/grafana/dashboards/bursar.json'))).toBe(true);
+  });
+
+  it('pins the Prometheus whose grammar the queries are checked with', () => {
+    const { devDependencies } = JSON.parse(read('package.json'));
+    // Release 3.15.0 has the grammar 0.315.0.
+    const grammar = /^0\.(\d)(\d\d)\.(\d+)$/.exec(devDependencies['@prometheus-io/lezer-promql']);
+    const release = grammar?.slice(1).map(Number).join('.');
+    expect(service('prometheus').image).toBe(`prom/prometheus:v${release}`);
   });
 
   it('pins the versitygw that CI tests with', () => {
