@@ -136,26 +136,28 @@ export function answerClientError(
 ): void {
   const begun = newest.get(socket);
   const isInBody = begun !== undefined && !begun.hasEnded && !begun.raw.complete;
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+  const isAnswered = isInBody && begun.response.headersSent;
+  if (error.code === 'ECONNRESET' || isAnswered || socket.destroyed || !socket.writable) {
     socket.destroy();
     return;
   }
   const code = codeOfClientError(error);
-  // What comes as the body of a request is that request's; else of this nothing is known.
+  // What comes as the body of a request is that request's, which ends by itself.
   const exchange = isInBody ? begun : beginUnread(terms, socket);
-  exchange.error = code;
-  exchange.status = statusOf(code);
   const { id } = exchange;
   const body = renderErrorXml({ Code: code, Message: messageOf(code), RequestId: id });
   const head = [
-    `HTTP/1.1 ${exchange.status} ${code}`,
+    `HTTP/1.1 ${statusOf(code)} ${code}`,
     'Connection: close',
     'Content-Type: application/xml',
     `Content-Length: ${Buffer.byteLength(body)}`,
     `x-amz-request-id: ${id}`,
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
-  if (!isInBody) exchange.end();
+  if (isInBody) return;
+  exchange.error = code;
+  exchange.status = statusOf(code);
+  exchange.end();
 }
 
 function beginUnread(terms: ExchangeTerms, socket: Socket): Exchange {

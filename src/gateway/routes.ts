@@ -26,7 +26,7 @@ import { getBucketPolicy } from './operations/get-bucket-policy.ts';
 import { getBucketPolicyStatus } from './operations/get-bucket-policy-status.ts';
 import { getBucketTagging } from './operations/get-bucket-tagging.ts';
 import { getBucketVersioning } from './operations/get-bucket-versioning.ts';
-import { getObject } from './operations/get-object.ts';
+import { getObject, headObject } from './operations/get-object.ts';
 import { getObjectAcl } from './operations/get-object-acl.ts';
 import { getObjectAttributes } from './operations/get-object-attributes.ts';
 import { getObjectLegalHold } from './operations/get-object-legal-hold.ts';
@@ -155,7 +155,7 @@ const routes: readonly Route[] = [
   { method: 'GET', resource: 'object', query: ['tagging'], operation: getObjectTagging },
   { method: 'GET', resource: 'object', query: ['attributes'], operation: getObjectAttributes },
   { method: 'GET', resource: 'object', also: ['partNumber'], operation: getObject },
-  { method: 'HEAD', resource: 'object', also: ['partNumber'], operation: getObject },
+  { method: 'HEAD', resource: 'object', also: ['partNumber'], operation: headObject },
   { method: 'PUT', resource: 'object', query: ['tagging'], operation: putObjectTagging },
   { method: 'PUT', resource: 'object', query: ['acl'], operation: putObjectAcl },
   { method: 'PUT', resource: 'object', query: ['legal-hold'], operation: putObjectLegalHold },

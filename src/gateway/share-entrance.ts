@@ -38,7 +38,8 @@ export function shareEntrance(read: Reader, directory: Directory): Entrance {
         query: isPage ? [...query.filter(isPosition), ['prefix', key], ['delimiter', '/']] : [],
         headers: Object.fromEntries(Object.entries(headers).filter(([name]) => kept.has(name))),
       };
-      const findOperation = () => operationOf(share, token, isPage);
+      const isHead = method === 'HEAD';
+      const findOperation = () => operationOf(share, token, { isPage, isHead });
       return { request, who, refused, findOperation };
     },
     describeRefusal,
@@ -67,12 +68,16 @@ function findKey(share: Share, rest: string): { key: string; refused: Refusal | 
 }
 
 /** Throws `Refusal` ShareEnded, which only who knows the secret gets to see. */
-function operationOf(share: Share, token: string, isPage: boolean): Operation {
+function operationOf(
+  share: Share,
+  token: string,
+  { isPage, isHead }: { isPage: boolean; isHead: boolean },
+): Operation {
   const { isRevoked, expiresMs, downloads, downloadsMax } = share;
   if (isRevoked) throw shareEnded('It was revoked.');
   if (Date.now() >= expiresMs) throw shareEnded('It has expired.');
   if (downloadsMax !== null && downloads >= downloadsMax) throw shareEnded('It is used up.');
-  return isPage ? sharedFolder(share, token) : sharedObject(share);
+  return isPage ? sharedFolder(share, token) : sharedObject(share, isHead);
 }
 
 /** Plain words: people read them in browsers. */

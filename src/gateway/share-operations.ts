@@ -10,7 +10,7 @@ import { sharePageEntriesMax } from '../core/limits.ts';
 import type { Context, Reply } from './context.ts';
 import { decodeToken, encodeToken } from './listing-xml.ts';
 import type { Operation } from './operation.ts';
-import { getObject } from './operations/get-object.ts';
+import { getObject, headObject } from './operations/get-object.ts';
 import { parameter } from './request.ts';
 import { pagePolicy, renderPage } from './share-page.ts';
 import { baseName, inertPolicy, secretHeaders, sharePath } from './share-url.ts';
@@ -20,9 +20,9 @@ export function shareEnded(reason: string): Refusal {
   return new Refusal('ShareEnded', { message: `This share link is no longer valid. ${reason}` });
 }
 
-export function sharedObject(share: Share): Operation {
+export function sharedObject(share: Share, isHead: boolean): Operation {
   return {
-    ...getObject,
+    ...(isHead ? headObject : getObject),
     run: async (context) => {
       checkSame(context, share);
       const { status, headers, body } = await getObject.run(context);

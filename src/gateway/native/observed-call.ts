@@ -33,7 +33,9 @@ export function observeCalls(native: FastifyInstance): void {
   native.addHook('onSend', (request, reply, payload, done) => {
     const exchange = exchangeOf(request.raw);
     if (!exchange) return done(null, payload);
-    const { clock, serverTiming, method } = exchange;
+    const { clock, method } = exchange;
+    clock.enter('firstByte');
+    const { serverTiming } = exchange;
     if (serverTiming !== undefined) reply.header('server-timing', serverTiming);
     const isSent = typeof payload === 'string' || Buffer.isBuffer(payload);
     if (isSent && method !== 'HEAD') exchange.bytesOut = Buffer.byteLength(payload);

@@ -37,6 +37,8 @@ export const getObject: Operation = {
   run,
 };
 
+export const headObject: Operation = { ...getObject, name: 'HeadObject' };
+
 async function run(context: Context): Promise<Reply> {
   const { request, bucket } = context;
   const isHead = request.method === 'HEAD';
