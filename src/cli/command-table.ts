@@ -41,7 +41,10 @@ const offline: Row[] = [
   ['rebuild', async () => (await import('./rebuild-command.ts')).addRebuildCommand],
   ['log', async () => (await import('./log-fork-commands.ts')).addLogForkCommands],
   ['probe', async () => (await import('./probe-command.ts')).addProbeCommand],
-  ['probe-supervised', async () => (await import('./probe-command.ts')).addProbeCommand],
+  [
+    'probe-supervised',
+    async () => (await import('./supervised-probe.ts')).addSupervisedProbeCommand,
+  ],
   ['price', async () => (await import('./price-commands.ts')).addPriceCommands],
   ['cost', async () => (await import('./cost-example-command.ts')).addCostExampleCommand],
   ['key', async () => (await import('./own-key-commands.ts')).addOwnKeyCommands],

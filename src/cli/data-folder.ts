@@ -24,6 +24,8 @@ export interface DataFiles {
   logKeysFile: string;
   /** The newest checkpoint that was signed, outside the database. */
   keptCheckpointFile: string;
+  /** What probes and traffic were measured to take. */
+  samplesFolder: string;
 }
 
 export interface DataFolder extends DataFiles {
@@ -46,6 +48,7 @@ export function dataFiles(path: string): DataFiles {
     credentialsFile: join(path, 'credentials'),
     logKeysFile: join(path, 'log-keys.json'),
     keptCheckpointFile: join(path, 'log-checkpoint'),
+    samplesFolder: join(path, 'samples'),
   };
 }
 

@@ -15,7 +15,6 @@ import {
 } from './probe-flags.ts';
 import { type JobOutcome, type ProbeJob, removeProbeObjects, runProbeJob } from './probe-job.ts';
 import { CountProgress, formatBytes, formatCount } from './progress.ts';
-import { runSupervised } from './supervised-probe.ts';
 
 const help = `
 Series: "sizes" writes and reads pairs of objects of each size; "latency" the same with 4096 bytes;
@@ -42,8 +41,6 @@ export function addProbeCommand(program: Command): void {
       else await probe(flags);
     });
   addProbeFlags(command);
-  // What a gateway starts in the background.
-  program.command('probe-supervised', { hidden: true }).action(runSupervised);
 }
 
 async function probe(flags: ProbeFlags): Promise<void> {

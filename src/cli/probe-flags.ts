@@ -1,7 +1,6 @@
 // The flags of `bursar probe`, and the run that they ask for. Invariant: what makes no sense, or would
 // measure something else than was meant, is refused by its flag's name before anything is sent.
 import { isIP } from 'node:net';
-import { join } from 'node:path';
 import type { Command } from 'commander';
 import { parseUsd } from '../core/money.ts';
 import { latencyBytes, type ProbeSeries } from '../instruments/probe/probe.ts';
@@ -9,6 +8,7 @@ import { probeSizes } from '../instruments/sample.ts';
 import { usualClass } from '../quota/prices/price-book.ts';
 import { freeMarket } from '../quota/prices/price-books.ts';
 import { readClientEnvironment } from './config.ts';
+import { dataFiles } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { addPriceBooksFlag, readBooks } from './price-commands.ts';
 import { findProbeConnection } from './probe-credentials.ts';
@@ -130,7 +130,7 @@ export function readJob(flags: ProbeFlags): ProbeJob {
       ),
     },
     isKept: flags.keep === true,
-    samples: flags.samples ?? join(flags.data ?? readClientEnvironment().data, 'samples'),
+    samples: flags.samples ?? dataFiles(flags.data ?? readClientEnvironment().data).samplesFolder,
     ...readSpending(flags, host),
   };
 }

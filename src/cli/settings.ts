@@ -4,6 +4,7 @@ import { parseWitness, type Witness } from '../audit/log/witness.ts';
 import { type Network, parseNetwork } from '../authz/grants/networks.ts';
 import { isLoopbackAddress } from '../authz/oidc/address-policy.ts';
 import { inlineBytesMax } from '../core/limits.ts';
+import { type Picodollars, parseUsd } from '../core/money.ts';
 import {
   parseCount,
   parseDuration,
@@ -304,6 +305,36 @@ export const settings = {
     default: 'admins',
     parse: (value) => oneOf(timingAudiences, value),
   }),
+  trafficSamples: setting({
+    key: 'trafficSamples',
+    placeholder: 'yes|no',
+    description: 'keep samples of how long transfers take, for bursar report',
+    default: 'yes',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  probe: setting({
+    key: 'probe',
+    placeholder: 'yes|no',
+    description: 'measure this gateway in the background, in each of its stores',
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  probeIntervalMs: setting({
+    key: 'probeInterval',
+    placeholder: 'DURATION',
+    description: 'mean of the pauses of --probe, 1s to 24d',
+    default: '1h',
+    parse: parseProbeInterval,
+  }),
+  probeSpendMax: setting({
+    key: 'probeSpendMax',
+    placeholder: 'USD',
+    description: 'what --probe may spend in a calendar month',
+    default: '5.00',
+    parse: parseSpendMax,
+  }),
   requestLog: setting({
     key: 'requestLog',
     placeholder: 'yes|no',
@@ -370,6 +401,19 @@ function parseLifecycleDay(value: string): number {
   const parsed = parseDuration(value);
   if (parsed < 1000 || parsed > 86_400_000) throw new Error('must be 1s to 24h');
   return parsed;
+}
+
+/** As long as a timer can wait. */
+function parseProbeInterval(value: string): number {
+  const parsed = parseDuration(value);
+  if (parsed < 1000 || parsed > 24 * 86_400_000) throw new Error('must be 1s to 24d');
+  return parsed;
+}
+
+function parseSpendMax(value: string): Picodollars {
+  const amount = parseUsd(value);
+  if (amount === undefined) throw new Error('must be US dollars such as 5.00');
+  return amount;
 }
 
 function parseDomains(value: string): string[] {

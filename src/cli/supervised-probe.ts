@@ -2,6 +2,7 @@
 // measurement, and ends at once when nobody answers any more, since then the gateway is gone.
 import { once } from 'node:events';
 import { constants, setPriority } from 'node:os';
+import type { Command } from 'commander';
 import type { Sample } from '../instruments/sample.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import type { JobOutcome } from './probe-job.ts';
@@ -13,13 +14,20 @@ export type ToProbe = { kind: 'job'; job: ProbeJob } | { kind: 'go' };
 /** To it. */
 export type FromProbe =
   | { kind: 'ready' }
+  /** Each minute, so that one that hangs is told from one that waits. */
+  | { kind: 'alive' }
   | { kind: 'ask' }
   | { kind: 'sample'; sample: Sample }
   | { kind: 'notice'; text: string }
   | { kind: 'end'; reason: JobOutcome['reason'] | 'failed'; message: string | null };
 
-/** The hidden command. Throws `CommandFailure` (usage) where no gateway has started it. */
-export async function runSupervised(): Promise<void> {
+/** The hidden command. */
+export function addSupervisedProbeCommand(program: Command): void {
+  program.command('probe-supervised', { hidden: true }).action(runSupervised);
+}
+
+/** Throws `CommandFailure` (usage) where no gateway has started it. */
+async function runSupervised(): Promise<void> {
   if (!process.connected) throw new CommandFailure('usage', 'only bursar serve starts this');
   setPriority(constants.priority.PRIORITY_LOW);
   const gone = new AbortController();
@@ -32,6 +40,7 @@ export async function runSupervised(): Promise<void> {
   process.once('SIGTERM', () => stop.abort());
   // Of a terminal all processes hear Ctrl-C; the gateway says when this one ends.
   process.on('SIGINT', () => {});
+  setInterval(() => send({ kind: 'alive' }), aliveMs).unref();
   send({ kind: 'ready' });
   const [first] = (await once(process, 'message')) as [ToProbe];
   if (first.kind !== 'job') throw new CommandFailure('usage', 'there is no job');
@@ -40,6 +49,7 @@ export async function runSupervised(): Promise<void> {
 }
 
 const endMsMax = 2000;
+const aliveMs = 60_000;
 
 async function run(job: ProbeJob, stop: AbortSignal, gone: AbortSignal): Promise<FromProbe> {
   try {

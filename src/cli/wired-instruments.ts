@@ -14,6 +14,7 @@ import type { Config } from './config.ts';
 import { readVersion } from './version.ts';
 import { openLog } from './wired-request-log.ts';
 import { openTracer } from './wired-tracing.ts';
+import { openTrafficSampler } from './wired-traffic-sampler.ts';
 
 export interface WiredInstruments {
   instruments: Instruments;
@@ -34,7 +35,8 @@ export async function makeInstruments(
   const tracer = await openTracer(config, { registry, closers });
   const { logger, requestLog, watch } = openLog(config, closers);
   watch(registry);
-  const all = [new RequestMetrics(registry), requestLog, ...observers];
+  const sampler = await openTrafficSampler(config, registry, closers);
+  const all = [new RequestMetrics(registry), requestLog, ...sampler, ...observers];
   const instruments = new Instruments(all, tracer);
   const meters = new StoreMeters(failureCauses);
   watchStoreMeters(registry, meters);

@@ -46,6 +46,7 @@ import { startArchiver } from './wired-archive.ts';
 import { makeInstruments } from './wired-instruments.ts';
 import { makeLifecycleWorker } from './wired-lifecycle.ts';
 import { announceRefusal, beginSigning } from './wired-log.ts';
+import { startProbe } from './wired-probe.ts';
 import { watchRooms } from './wired-room-metrics.ts';
 import { openSearch } from './wired-search.ts';
 import { endSoon, freeBytesOf, healthOf, type OpenStores, openStores } from './wired-stores.ts';
@@ -99,7 +100,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const parts = { folder, ledger, read, closers, upkeep };
   const opening = await openStores(config, { ...parts, meters });
   const books = await loadBooks(config, parts, directory);
-  const { publicUrl, onListening } = addressOf(config);
+  const { publicUrl, onListening, listenedUrl } = addressOf(config);
   const limits = await openLimits(parts);
   metrics.watchLog(log, witnesses);
   prices.enter(opening.storeList.gates);
@@ -132,6 +133,8 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   };
   await listen(config, rooms, served);
   await announceEndpoint(rootKey, publicUrl());
+  const measured = { rooms, folder, directory, instruments, closers, endpoint: listenedUrl() };
+  startProbe(config, { ...measured, registry: metrics.registry });
   return { endpoint: publicUrl(), close: () => closeAll(closers) };
 }
 
@@ -393,15 +396,20 @@ async function commitRootKey(ledger: Ledger, change: IdentityChange): Promise<vo
 /** How clients reach the gateway, once that is known. */
 function addressOf({ publicUrl: given }: Config): Pick<GatewayOptions, 'onListening'> & {
   publicUrl(): string;
+  /** From this machine, past proxies. */
+  listenedUrl(): string;
 } {
   let url = given;
+  let listenedUrl = '';
   return {
     publicUrl: () => {
       if (url === undefined) throw new Error('the gateway does not listen yet');
       return url;
     },
+    listenedUrl: () => listenedUrl,
     onListening: (listened) => {
-      url ??= reachable(listened);
+      listenedUrl = reachable(listened);
+      url ??= listenedUrl;
     },
   };
 }

@@ -1,0 +1,145 @@
+// The probe of a gateway that probes itself, seen from the gateway: a process of the lowest priority that
+// is let measure while little else is done. Invariants: whatever it does, or does not do, serving
+// goes on as it is; it is begun again with growing pauses, and ends with the gateway.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { monotonicMs } from '../core/clock.ts';
+import type { Sample } from '../instruments/sample.ts';
+import { messageOfFailure } from './failure.ts';
+import type { ProbeJob } from './probe-job.ts';
+import type { FromProbe, ToProbe } from './supervised-probe.ts';
+
+export interface SupervisorOptions {
+  /** What is to be measured now. */
+  prepare(): Promise<ProbeJob>;
+  /** Requests under way. */
+  underWay(): number;
+  onSample(sample: Sample): void;
+  onProblem(text: string): void;
+  /** Between two processes; grows up to the second. Milliseconds. */
+  pauseMs: { min: number; max: number };
+}
+
+type End = Pick<Extract<FromProbe, { kind: 'end' }>, 'reason' | 'message'>;
+
+const main = fileURLToPath(new URL('./main.js', import.meta.url));
+/** A process from which nothing was heard for so long hangs. It says each minute that it lives. */
+const silenceMsMax = 5 * 60_000;
+const stopMsMax = 5000;
+/** Above these a gateway is busy. */
+const underWayMax = 4;
+const delayMsMax = 20;
+const lookMs = 50;
+const busyPauseMs = 1000;
+
+export class ProbeSupervisor {
+  readonly #options: SupervisorOptions;
+  readonly #stopping = new AbortController();
+  #child: ChildProcess | null = null;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** Resolves when the process has ended. */
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    const child = this.#child;
+    child?.kill('SIGTERM');
+    const timer = setTimeout(() => child?.kill('SIGKILL'), stopMsMax);
+    await this.#running;
+    clearTimeout(timer);
+  }
+
+  async #run(): Promise<void> {
+    const { pauseMs, onProblem } = this.#options;
+    const { signal } = this.#stopping;
+    let nextMs = pauseMs.min;
+    while (!signal.aborted) {
+      let end: End;
+      try {
+        end = await this.#runOnce(await this.#options.prepare());
+      } catch (error) {
+        end = { reason: 'failed', message: messageOfFailure(error) };
+      }
+      const { reason, message } = end;
+      if (message !== null && !signal.aborted) onProblem(message);
+      if (reason === 'done') nextMs = pauseMs.min;
+      // What is spent comes back when the month ends, or when somebody says so.
+      if (reason === 'spent') nextMs = pauseMs.max;
+      await sleep(nextMs, undefined, { signal, ref: false }).catch(() => {});
+      nextMs = Math.min(2 * nextMs, pauseMs.max);
+    }
+  }
+
+  /** Resolves when the process has ended. */
+  #runOnce(job: ProbeJob): Promise<End> {
+    return new Promise((resolve) => {
+      // Nothing of the environment: what it needs to know is in the job, and keys stand in no list of
+      // processes.
+      const child = spawn(process.execPath, ['--max-old-space-size=64', main, 'probe-supervised'], {
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+        env: {},
+      });
+      this.#child = child;
+      if (this.#stopping.signal.aborted) child.kill('SIGTERM');
+      let heardMs = monotonicMs();
+      let end: End = { reason: 'failed', message: 'its process died' };
+      const watch = setInterval(() => {
+        if (monotonicMs() - heardMs > silenceMsMax) child.kill('SIGKILL');
+      }, silenceMsMax / 5).unref();
+      child.on('message', (message: FromProbe) => {
+        heardMs = monotonicMs();
+        if (message.kind === 'end') end = message;
+        else this.#answer(child, job, message);
+      });
+      child.on('error', (error) => {
+        end = { reason: 'failed', message: messageOfFailure(error) };
+      });
+      child.once('close', () => {
+        clearInterval(watch);
+        this.#child = null;
+        resolve(end);
+      });
+    });
+  }
+
+  #answer(child: ChildProcess, job: ProbeJob, message: FromProbe): void {
+    switch (message.kind) {
+      case 'ready':
+        send(child, { kind: 'job', job });
+        break;
+      case 'ask':
+        void this.#waitForCalm().then(() => send(child, { kind: 'go' }));
+        break;
+      case 'sample':
+        this.#options.onSample(message.sample);
+        break;
+      case 'notice':
+        this.#options.onProblem(message.text);
+        break;
+    }
+  }
+
+  /** Until few requests are under way, and the main thread has time. */
+  async #waitForCalm(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      const sinceMs = monotonicMs();
+      await sleep(lookMs, undefined, { ref: false });
+      const isLate = monotonicMs() - sinceMs - lookMs > delayMsMax;
+      if (!isLate && this.#options.underWay() <= underWayMax) return;
+      await sleep(busyPauseMs, undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+}
+
+function send(child: ChildProcess, message: ToProbe): void {
+  if (child.connected) child.send(message, () => {});
+}
