@@ -30,6 +30,7 @@ export interface BackedOptions {
   /** More keys of the store's settings. */
   settings?: Record<string, string>;
   args?: string[];
+  env?: Record<string, string>;
 }
 
 export async function startBackedGateway(options: BackedOptions): Promise<BackedGateway> {
@@ -51,6 +52,7 @@ export async function startBackedGateway(options: BackedOptions): Promise<Backed
         AWS_ACCESS_KEY_ID: backend.credentials.accessKeyId,
         AWS_SECRET_ACCESS_KEY: backend.credentials.secretAccessKey,
         AWS_EC2_METADATA_DISABLED: 'true',
+        ...options.env,
       },
     });
   try {

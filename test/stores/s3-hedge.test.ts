@@ -1,8 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { StoreMeter } from '#bursar/instruments/store-meter.js';
+import { MetricRegistry } from '#bursar/instruments/metric-registry.js';
+import { StoreMeter, StoreMeters } from '#bursar/instruments/store-meter.js';
+import { watchStoreMeters } from '#bursar/instruments/store-metrics.js';
+import { failureCauses } from '#bursar/tiering/stores/s3/failure.js';
 import { HedgeBudget } from '#bursar/tiering/stores/s3/hedge-budget.js';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
+import { StoreTally } from '#bursar/tiering/stores/store-tally.js';
+import type { StoreTrace, TracedTry, TryTrace } from '#bursar/tiering/stores/store-trace.js';
 import type { Fault } from '../tooling/fault-proxy.ts';
+import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { newId, piecesOf, readWhole, type S3Rig, startS3Rig } from './s3-rig.ts';
 
@@ -87,6 +93,45 @@ describeWithTool(versitygw, 'a small read of an S3 store', (path) => {
     expect(store.state().inFlight).toBe(0);
   });
 
+  it('is told to its trace, the second request as one', async () => {
+    const sent: unknown[] = [];
+    const first = rig.proxy.requests;
+    rig.proxy.choose = ({ index, headers }) => {
+      sent.push(headers.traceparent);
+      return index === first ? { kind: 'stall', at: 'answer' } : undefined;
+    };
+    const trace = new RecordedTrace();
+    const tally = new StoreTally(2, trace);
+    await store.read({ id, sizeBytes, position: 0, into: [Buffer.alloc(sizeBytes)], tally });
+    const told = { store: 'remote', method: 'GET', earlierTries: 0, host: expect.any(String) };
+    expect(trace.tries).toEqual([
+      { ...told, isSecond: false, status: null, failure: 'abandoned' },
+      { ...told, isSecond: true, status: 206, failure: null },
+    ]);
+    expect(sent).toEqual(['try-0', 'try-1']);
+  });
+
+  it('waits as long as the metrics say that 95% of the latest took', async () => {
+    const registry = new MetricRegistry();
+    const meters = new StoreMeters(failureCauses);
+    const meter = meters.ofRemote('remote');
+    watchStoreMeters(registry, meters);
+    const measured = await rig.open({ meter, hedgeShare: 1 });
+    await measured.put(id, [bytes]);
+    rig.proxy.choose = () => ({ kind: 'slow-first-byte', delayMs: 30 });
+    for (let i = 0; i < 64; i++) await readWhole(measured, id, sizeBytes);
+    const before = meter.hedges.firstByte.sent;
+    const families = parseMetrics((await registry.read('everybody')).toString());
+    const labels = { store: 'remote', up_to_bytes: '16384' };
+    const p95Ms = 1000 * totalOf(families, 'bursar_store_read_p95_seconds', labels);
+    expect(p95Ms).toBeGreaterThanOrEqual(30);
+    expect(new HedgeBudget(meter).delayMs(sizeBytes)).toBe(Math.ceil(p95Ms));
+    injectOnce({ kind: 'stall', at: 'answer' });
+    await readWhole(measured, id, sizeBytes);
+    expect(meter.hedges.firstByte.sent).toBe(before + 1);
+    expect(meter.hedges.firstByte.second).toBeGreaterThan(0);
+  });
+
   it('is not failed by a second request that fails', async () => {
     const first = rig.proxy.requests;
     rig.proxy.choose = ({ index }) =>
@@ -144,6 +189,17 @@ describeWithTool(versitygw, 'a small read of an S3 store', (path) => {
     expect(store.state().hedges.sent).toBe(before);
   });
 });
+
+/** Is told of tries, and numbers them in their headers. */
+class RecordedTrace implements StoreTrace {
+  readonly tries: Record<string, unknown>[] = [];
+
+  begin(attempt: TracedTry): TryTrace {
+    const told: Record<string, unknown> = { ...attempt };
+    const headers = ['traceparent', `try-${this.tries.push(told) - 1}`];
+    return { headers, end: (status, failure) => Object.assign(told, { status, failure }) };
+  }
+}
 
 describe('the budget of second requests', () => {
   it('grows by one for twenty small reads, up to ten', () => {

@@ -99,7 +99,7 @@ function runningServer(): ServedGateway | undefined {
 
 /** A developer's own settings must not reach the gateway under test. */
 function environmentWithoutSettings(): Record<string, string | undefined> {
-  const entries = Object.entries(process.env).filter(([name]) => !name.startsWith('BURSAR_'));
+  const entries = Object.entries(process.env).filter(([name]) => !/^(BURSAR|OTEL)_/.test(name));
   return Object.fromEntries(entries);
 }
 
@@ -116,9 +116,11 @@ function listening(child: ChildProcess, output: () => string): Promise<string> {
       clearTimeout(timer);
       fail(`ended with ${signal ?? status} before it listened`);
     });
-    child.stdout?.on('data', () => {
+    child.stdout?.on('data', function look() {
       const found = /^Bursar serves (http:\/\/127\.0\.0\.1:\d+)/m.exec(output())?.[1];
       if (!found) return;
+      // From here on there is a line for each request.
+      child.stdout?.off('data', look);
       clearTimeout(timer);
       child.removeAllListeners('exit');
       resolvePromise(found);
