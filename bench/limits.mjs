@@ -1,135 +1,88 @@
-// What the machine itself can do, measured in the same run: the numbers beside which the servers'
-// have to be read.
-import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
-import { join } from 'node:path';
+// What limits cost. Two gateways: one without limits, and one with limits of all kinds on every account
+// that a request is charged to, wide enough never to refuse: requester, requester's tenant, bucket,
+// bucket's owner. Small GETs and PUTs, by short turns.
+import { hash } from 'node:crypto';
+import { signRequest } from '#bursar/core/sigv4.js';
+import { pause } from './processes.mjs';
+import { startGateway } from './servers.mjs';
+import {
+  bucket,
+  compareInTurns,
+  describeRatios,
+  explainTurns,
+  smallWorkload,
+  storeSmallObjects,
+  withLoadTool,
+} from './short-turns.mjs';
 
-const MiB = 1024 * 1024;
-const measureMs = 1000;
+/** The least share of the throughput without limits that limits must leave. */
+const goal = 0.95;
+const requester = 'reader';
+const accounts = [
+  'tenant:default',
+  `principal:default/${requester}`,
+  'principal:default/admin',
+  `bucket:default/${bucket}`,
+];
+const count = { hour: 1e15, day: 1e15, month: 1e15, total: 1e15 };
+const money = { day: '9000000', month: '9000000', total: '9000000' };
+const limits = {
+  ...{ spend: money, requests: count, ingressBytes: count, egressBytes: count },
+  ...{ storedBytes: { total: 1e15 }, storedObjects: { total: 1e15 } },
+};
+const workloads = ['get', 'put'].flatMap((kind) => [1, 32].map((c) => smallWorkload(kind, c)));
 
-/** All limits, as `{title, value, unit}`. `runLoad` runs one plan of the load tool. */
-export async function measureLimits({ dir, runLoad }) {
-  const answers = await measureAnswers(runLoad);
+/** @param {{dir: string, effort: {pairs: number}, say: (line: string) => void}} options */
+export function benchLimits({ dir, effort: { pairs: rounds }, say }) {
+  return withLoadTool(async (tool) => {
+    const servers = {
+      limited: await startFilled({ dir: `${dir}/limited`, set: limits, tool }),
+      free: await startFilled({ dir: `${dir}/free`, set: null, tool }),
+    };
+    const compared = await compareInTurns(servers, { workloads, rounds, tool, say });
+    return { rounds, compared };
+  });
+}
+
+async function startFilled({ dir, set, tool }) {
+  const server = await startGateway({ dir });
+  const operator = server.target;
+  await storeSmallObjects(operator, tool);
+  const target = { ...operator, ...(await makeRequester(operator)) };
+  for (const account of set ? accounts : []) await call(operator, 'PUT', ['limits', account], set);
+  pause(server);
+  return { ...server, target };
+}
+
+/** Another principal than the bucket's owner, so that all four accounts are concerned. */
+async function makeRequester(operator) {
+  const principals = ['tenants', 'default', 'principals'];
+  await call(operator, 'POST', principals, { name: requester, kind: 'robot', role: 'admin' });
+  const key = await call(operator, 'POST', [...principals, requester, 'access-keys']);
+  return { accessKeyId: key.accessKeyId, secretAccessKey: key.secretAccessKey };
+}
+
+async function call({ host, port, accessKeyId, secretAccessKey: secret }, method, path, body) {
+  const text = body === undefined ? '' : JSON.stringify(body);
+  const headers = { host: `${host}:${port}`, ...(text && { 'content-type': 'application/json' }) };
+  const signed = signRequest({
+    ...{ accessKeyId, secret, region: 'us-east-1', method, path: `/_/v1/${path.join('/')}` },
+    ...{ query: [], headers, payloadHash: hash('sha256', text, 'hex'), timeMs: Date.now() },
+  });
+  const url = `http://${host}:${port}/_/v1/${path.map(encodeURIComponent).join('/')}`;
+  const sent = { method, headers: { ...headers, ...signed }, body: text || undefined };
+  const answer = await fetch(url, sent);
+  const said = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path.join(' ')}: ${answer.status} ${said}`);
+  return said && JSON.parse(said);
+}
+
+export function describeLimits({ rounds, compared }) {
   return [
-    { title: 'write 4 KiB and fdatasync, one after another', value: fsyncRate(dir), unit: '/s' },
-    { title: 'write 16 MiB and fdatasync', value: writeRate(dir), unit: 'MB/s' },
-    ...answers,
-    ...hashRates(),
+    'A gateway with limits on all meters in all windows of the four accounts that a request is charged',
+    'to (requester, tenant, bucket, owner), wide enough never to refuse, beside one without limits.',
+    explainTurns(rounds),
+    '',
+    ...describeRatios(compared, { ours: 'limited', other: 'free', goal }),
   ];
 }
-
-/** Runs `step` for about a second and gives the rate of its steps. */
-function ratePerSecond(step) {
-  const startMs = performance.now();
-  let steps = 0;
-  while (performance.now() - startMs < measureMs) {
-    step();
-    steps++;
-  }
-  return (steps / (performance.now() - startMs)) * 1000;
-}
-
-function withFile(dir, use) {
-  const path = join(dir, 'limits.tmp');
-  const fd = openSync(path, 'w');
-  try {
-    return use(fd);
-  } finally {
-    closeSync(fd);
-    rmSync(path);
-  }
-}
-
-function fsyncRate(dir) {
-  const block = Buffer.alloc(4096, 1);
-  return withFile(dir, (fd) =>
-    ratePerSecond(() => {
-      writeSync(fd, block);
-      fdatasyncSync(fd);
-    }),
-  );
-}
-
-function writeRate(dir) {
-  const block = Buffer.alloc(16 * MiB, 1);
-  return withFile(dir, (fd) => {
-    const steps = ratePerSecond(() => {
-      writeSync(fd, block, 0, block.length, 0);
-      fdatasyncSync(fd);
-    });
-    return (steps * block.length) / 1e6;
-  });
-}
-
-function hashRates() {
-  const block = Buffer.alloc(MiB, 1);
-  const megabytes = (step) => (ratePerSecond(step) * block.length) / 1e6;
-  const rates = ['md5', 'sha256'].map((name) => ({
-    title: `${name.toUpperCase()}, one core`,
-    value: megabytes(() => createHash(name).update(block).digest()),
-    unit: 'MB/s',
-  }));
-  try {
-    const { Blake3Hasher } = createRequire(import.meta.url)('@napi-rs/blake-hash');
-    const value = megabytes(() => new Blake3Hasher().update(block).digestBuffer());
-    rates.push({ title: 'BLAKE3, one core', value, unit: 'MB/s' });
-  } catch {
-    // The native module is optional: without it there is no such limit to report.
-  }
-  return rates;
-}
-
-/**
- * How fast the load tool can go against a server that does nothing: its own ceiling for small
- * answers, and the loopback's bandwidth for large ones.
- */
-async function measureAnswers(runLoad) {
-  const small = await measureAnswer(runLoad, { sizeBytes: 4096, connections: 32 });
-  const large = await measureAnswer(runLoad, { sizeBytes: 16 * MiB, connections: 4 });
-  return [
-    {
-      title: 'load tool against an empty server, 4 KiB answers, 32 connections',
-      value: small.perSecond,
-      unit: '/s',
-    },
-    {
-      title: 'loopback, 16 MiB answers, 4 connections',
-      value: large.bytesPerSecond / 1e6,
-      unit: 'MB/s',
-    },
-  ];
-}
-
-async function measureAnswer(runLoad, { sizeBytes, connections }) {
-  const server = spawn(process.execPath, [import.meta.filename, String(sizeBytes)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const port = await new Promise((resolve) => server.stdout.once('data', (text) => resolve(+text)));
-  const target = { host: '127.0.0.1', port, accessKeyId: 'none', secretAccessKey: 'none' };
-  try {
-    return await runLoad({
-      target,
-      ...{ kind: 'get', bucket: 'limits', keyPrefix: 'get', keyCount: 100 },
-      ...{ sizeBytes, connections, seconds: 1, warmupSeconds: 0.5 },
-    });
-  } finally {
-    server.kill();
-  }
-}
-
-/** Answers each read with the same bytes: each of the load tool's GETs arrives in one read. */
-function serveAnswers(sizeBytes) {
-  const answerBody = Buffer.alloc(sizeBytes, 1);
-  const answerHead = `HTTP/1.1 200 OK\r\nContent-Length: ${sizeBytes}\r\n\r\n`;
-  const answer = Buffer.concat([Buffer.from(answerHead), answerBody]);
-  const server = createServer({ noDelay: true }, (socket) => {
-    socket.on('data', () => socket.write(answer));
-    socket.on('error', () => socket.destroy());
-  });
-  server.listen(0, '127.0.0.1', () => process.stdout.write(String(server.address().port)));
-}
-
-if (process.argv[1] === import.meta.filename) serveAnswers(Number(process.argv[2]));

@@ -1,10 +1,9 @@
-// The load tool: reads one plan as JSON from standard input, drives one server, writes the result
-// as JSON to standard output. A process of its own, so that its CPU time is known and it can be
-// pinned. It is kept cheap, because it shares the machine with the server: requests are signed and
-// serialized before the clock starts, sockets read into one buffer, bodies are counted, not kept.
+// The load tool: is sent plans, drives one server by each, and answers with the result.
+// A process of its own, so that its CPU time is known and it can be pinned. It is kept cheap, because it
+// shares the machine with the server: requests are signed and serialized before the clock starts,
+// sockets read into one buffer, bodies are counted, not kept.
 import { createHash, hash } from 'node:crypto';
 import { connect } from 'node:net';
-import { text } from 'node:stream/consumers';
 import { makeBearing } from './bearing.mjs';
 import { ResponseReader } from './response-reader.mjs';
 import { makeSigner, unsignedPayload } from './signing.mjs';
@@ -12,10 +11,12 @@ import { makeSigner, unsignedPayload } from './signing.mjs';
 /**
  * @typedef {object} Plan
  * @property {import('./signing.mjs').Target} target
- * @property {'put' | 'get' | 'list' | 'fill'} kind `fill` puts each key once and is not timed
+ * @property {'put' | 'get' | 'list' | 'delete' | 'ask' | 'fill'} kind `delete` deletes each key once, from
+ *   the first on; `ask` gets `paths`, in order; `fill` puts each key once and is not timed
  * @property {string} bucket
  * @property {string} keyPrefix
- * @property {number} keyCount how many keys there are (get, list) or shall be (fill)
+ * @property {number} keyCount how many keys there are (get, list, delete) or shall be (fill)
+ * @property {{path: string, query?: string}[]} [paths] all of one length
  * @property {number} sizeBytes of each object
  * @property {number} connections each has one request on its way at a time
  * @property {number} seconds
@@ -27,6 +28,10 @@ import { makeSigner, unsignedPayload } from './signing.mjs';
 const smallBytesMax = 64 * 1024;
 const latenciesMax = 2_000_000;
 const errorsMax = 100;
+/** Different objects that are read in turn. */
+const readsMax = 5000;
+/** Of the run that is under way. */
+const latenciesMs = new Float64Array(latenciesMax);
 const readBuffer = Buffer.allocUnsafe(1024 * 1024);
 
 /** The same bytes in every run and every process. */
@@ -61,13 +66,15 @@ function makeHeads(plan, count, keyOf, body) {
   const small = plan.sizeBytes <= smallBytesMax;
   const sha256 = body && (small ? hash('sha256', body, 'hex') : unsignedPayload);
   const requestOf = (index) => {
+    if (plan.kind === 'ask') return { method: 'GET', ...plan.paths[index % plan.paths.length] };
     const key = keyOf(index);
     if (plan.kind === 'list') {
       const query = `list-type=2&max-keys=1000&start-after=${encodeURIComponent(key)}`;
       return { method: 'GET', path: `/${plan.bucket}`, query };
     }
     const path = `/${plan.bucket}/${key}`;
-    return body ? { method: 'PUT', path, sizeBytes: body.length, sha256 } : { method: 'GET', path };
+    if (body) return { method: 'PUT', path, sizeBytes: body.length, sha256 };
+    return { method: plan.kind === 'delete' ? 'DELETE' : 'GET', path };
   };
   const first = sign(requestOf(0));
   const heads = Buffer.allocUnsafe(first.length * count);
@@ -93,14 +100,14 @@ async function drive(plan, requests, { body, repeat, seconds }) {
     bytes: 0,
     errors: 0,
     firstError: '',
-    latenciesMs: new Float64Array(latenciesMax),
     startMs: performance.now(),
     endMs: 0,
   };
   const expectedBytes = plan.kind === 'get' ? plan.sizeBytes : undefined;
+  const status = plan.kind === 'delete' ? 204 : 200;
   await Promise.all(
     sockets.map((socket) => {
-      const limit = { repeat, deadlineMs: run.startMs + seconds * 1000, expectedBytes };
+      const limit = { repeat, deadlineMs: run.startMs + seconds * 1000, expectedBytes, status };
       return driveOne(socket, { run, requests, body, limit });
     }),
   );
@@ -140,8 +147,8 @@ function driveOne(connection, { run, requests, body, limit }) {
     const reader = new ResponseReader((status, bodyBytes) => {
       const nowMs = performance.now();
       run.endMs = nowMs;
-      if (status === 200 && (limit.expectedBytes ?? bodyBytes) === bodyBytes) {
-        run.latenciesMs[run.done % latenciesMax] = nowMs - sentMs;
+      if (status === limit.status && (limit.expectedBytes ?? bodyBytes) === bodyBytes) {
+        latenciesMs[run.done % latenciesMax] = nowMs - sentMs;
         run.done++;
         run.bytes += body ? body.length : bodyBytes;
       } else {
@@ -177,44 +184,65 @@ function openSocket({ host, port }) {
   });
 }
 
-/** Warms up, measures the rate so as to sign enough requests, then runs against the clock. */
-async function measure(plan) {
-  const isPut = plan.kind === 'put';
-  const body = isPut ? makeBody(plan.sizeBytes) : null;
-  const random = makeRandom(plan.seed ?? 1);
-  // A listing begins where a full page is left.
-  const choices = plan.kind === 'list' ? plan.keyCount - 1000 : plan.keyCount;
-  const anyKey = () => keyAt(plan.keyPrefix, Math.floor(random() * choices));
-  const fixed = plan.kind === 'list' ? 500 : Math.min(plan.keyCount, 5000);
-
-  const warmKey = (index) => keyAt(`${plan.keyPrefix}-warm`, index);
-  const warmCount = Math.ceil(plan.warmupSeconds * (plan.sizeBytes > smallBytesMax ? 500 : 20_000));
-  const warm = isPut
-    ? makeHeads(plan, warmCount, warmKey, body)
-    : makeHeads(plan, fixed, anyKey, null);
-  const warmRun = await drive(plan, warm, { body, repeat: !isPut, seconds: plan.warmupSeconds });
-
-  const rate = warmRun.done / ((warmRun.endMs - warmRun.startMs) / 1000);
-  const wanted = Math.ceil(rate * plan.seconds * 2) + 200;
-  const requests = isPut
-    ? makeHeads(plan, wanted, (index) => keyAt(plan.keyPrefix, index), body)
-    : warm;
-  const cpuBefore = process.cpuUsage();
-  const run = await drive(plan, requests, { body, repeat: !isPut, seconds: plan.seconds });
-  return { ...summarize(run, process.cpuUsage(cpuBefore)), warmupDone: warmRun.done };
+/** Warms up, then runs against the clock. */
+function measure(plan) {
+  if (plan.kind === 'fill') return fill(plan);
+  if (plan.kind === 'put') return measurePuts(plan);
+  if (plan.kind === 'delete') return measureDeletes(plan);
+  return measureReads(plan);
 }
 
-async function fill(plan) {
+/** Measures the rate while it warms up, so as to sign enough requests. */
+async function measurePuts(plan) {
+  const body = makeBody(plan.sizeBytes);
+  const warmKey = (index) => keyAt(`${plan.keyPrefix}-warm`, index);
+  const warmCount = Math.ceil(plan.warmupSeconds * (plan.sizeBytes > smallBytesMax ? 500 : 20_000));
+  const warm = makeHeads(plan, warmCount, warmKey, body);
+  const warmRun = await drive(plan, warm, { body, repeat: false, seconds: plan.warmupSeconds });
+  const rate = warmRun.done / ((warmRun.endMs - warmRun.startMs) / 1000);
+  const wanted = Math.ceil(rate * plan.seconds * 2) + 200;
+  const warmupDone = warmRun.done;
+  const requests = makeHeads(plan, wanted, (index) => keyAt(plan.keyPrefix, index), body);
+  return { ...(await time(plan, requests, { body, repeat: false })), warmupDone };
+}
+
+async function measureReads(plan) {
+  const requests = makeReads(plan);
+  const limits = { repeat: true, seconds: plan.warmupSeconds };
+  const { done: warmupDone } = await drive(plan, requests, limits);
+  return { ...(await time(plan, requests, { repeat: true })), warmupDone };
+}
+
+/** There is nothing to warm up with: each key is deleted once. */
+async function measureDeletes(plan) {
+  const requests = makeHeads(plan, plan.keyCount, (index) => keyAt(plan.keyPrefix, index), null);
+  return { ...(await time(plan, requests, { repeat: false })), warmupDone: 0 };
+}
+
+function makeReads(plan) {
+  if (plan.kind === 'ask') return makeHeads(plan, plan.paths.length, null, null);
+  const random = makeRandom(plan.seed ?? 1);
+  // A listing begins where a full page is left.
+  const choices = plan.kind === 'list' ? Math.max(plan.keyCount - 1000, 1) : plan.keyCount;
+  const count = plan.kind === 'list' ? 500 : Math.min(plan.keyCount, readsMax);
+  return makeHeads(plan, count, () => keyAt(plan.keyPrefix, Math.floor(random() * choices)), null);
+}
+
+function fill(plan) {
   const body = makeBody(plan.sizeBytes);
   const requests = makeHeads(plan, plan.keyCount, (index) => keyAt(plan.keyPrefix, index), body);
+  return time({ ...plan, seconds: 3600 }, requests, { body, repeat: false });
+}
+
+async function time(plan, requests, { body, repeat }) {
   const cpuBefore = process.cpuUsage();
-  const run = await drive(plan, requests, { body, repeat: false, seconds: 3600 });
+  const run = await drive(plan, requests, { body, repeat, seconds: plan.seconds });
   return summarize(run, process.cpuUsage(cpuBefore));
 }
 
 function summarize(run, cpu) {
   const seconds = (run.endMs - run.startMs) / 1000;
-  const latencies = run.latenciesMs.subarray(0, Math.min(run.done, latenciesMax)).sort();
+  const latencies = latenciesMs.subarray(0, Math.min(run.done, latenciesMax)).sort();
   const at = (share) =>
     latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * share))];
   const cpuSeconds = (cpu.user + cpu.system) / 1e6;
@@ -234,8 +262,7 @@ function summarize(run, cpu) {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const plan = JSON.parse(await text(process.stdin));
-  const result = await (plan.kind === 'fill' ? fill(plan) : measure(plan));
-  process.stdout.write(JSON.stringify(result));
-  process.exit(0);
+  process.on('message', async (plan) => {
+    process.send(await measure(plan));
+  });
 }

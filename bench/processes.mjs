@@ -2,8 +2,18 @@
 // from /proc what they use (proc(5)), and ends them however the bench ends. Only processes started
 // here are ever signalled.
 import { spawn, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import {
+  closeSync,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  unlinkSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { send } from './control.mjs';
 
@@ -25,6 +35,7 @@ process.on('exit', () => {
  * @property {string} version
  * @property {import('./signing.mjs').Target} target
  * @property {number} pid
+ * @property {number} readyMs from its start to its first answer that it is ready, milliseconds
  * @property {Server} [backend] the server that this one keeps its bytes in
  * @property {string} [bucketPrefix] of its buckets, where servers share one namespace
  */
@@ -37,40 +48,56 @@ process.on('exit', () => {
 export async function start({ name, version, command, argsFor, env, readyPath = '/' }) {
   const port = await freePort();
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('AWS_'));
+  const output = openOutput();
   const child = spawn(command, argsFor(`127.0.0.1:${port}`), {
     env: { ...Object.fromEntries(inherited), ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', output.fd, output.fd],
   });
   const ended = new Promise((resolve) => child.once('close', resolve));
-  running.push({ child, ended });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text) => {
-      output = (output + text).slice(-4000);
-    });
-  }
+  running.push({ child, ended, output });
   const target = { host: '127.0.0.1', port, accessKeyId, secretAccessKey };
-  const untilMs = Date.now() + startMsMax;
+  const begunMs = performance.now();
   for (;;) {
-    if (child.exitCode !== null) throw new Error(`${name} ended at once:\n${output}`);
+    if (child.exitCode !== null) throw new Error(`${name} ended at once:\n${output.end()}`);
     const answer = await send(target, { method: 'GET', path: readyPath }).catch(() => undefined);
-    if (answer?.status === 200) return { name, version, target, pid: child.pid };
-    if (Date.now() > untilMs) {
-      throw new Error(`${name} is not ready: ${answer?.status} ${answer?.body}\n${output}`);
+    const readyMs = performance.now() - begunMs;
+    if (answer?.status === 200) return { name, version, target, pid: child.pid, readyMs };
+    if (readyMs > startMsMax) {
+      throw new Error(`${name} is not ready: ${answer?.status} ${answer?.body}\n${output.end()}`);
     }
-    await sleep(100);
+    await sleep(20);
   }
+}
+
+/**
+ * Where a server prints: a file, as under most supervisors, so that nobody has to read along. It has
+ * no name, and is gone with those who have it open.
+ */
+function openOutput() {
+  const path = join(process.env.TMPDIR ?? tmpdir(), `bursar-bench-output-${process.pid}`);
+  const fd = openSync(path, 'w+');
+  unlinkSync(path);
+  return {
+    fd,
+    end: () => {
+      const last = Buffer.alloc(4000);
+      const at = Math.max(0, fstatSync(fd).size - last.length);
+      return last.toString('utf8', 0, readSync(fd, last, 0, last.length, at));
+    },
+    close: () => closeSync(fd),
+  };
 }
 
 /** Ends all servers, the last one first: a gateway may still have something to tell its backend. */
 export async function stopAll() {
   for (const { child } of running) child.kill('SIGCONT');
   while (running.length > 0) {
-    const { child, ended } = running.at(-1);
+    const { child, ended, output } = running.at(-1);
     child.kill('SIGTERM');
     const timer = setTimeout(() => child.kill('SIGKILL'), stopMsMax);
     await ended;
     clearTimeout(timer);
+    output.close();
     running.pop();
   }
 }
@@ -104,13 +131,16 @@ function signalTree(root, signal) {
   for (const pid of processTree(root)) process.kill(pid, signal);
 }
 
-/** Seconds of CPU that the process and its children have used. */
+/** Seconds of CPU that the threads of the process and of its children have used, to nanoseconds. */
 export function cpuSecondsOf(pid) {
-  const ticks = processTree(pid).map((one) => {
-    const fields = readFileSync(`/proc/${one}/stat`, 'latin1').split(') ')[1].split(' ');
-    return Number(fields[11]) + Number(fields[12]);
-  });
-  return ticks.reduce((sum, count) => sum + count, 0) / 100;
+  let nanoseconds = 0;
+  for (const one of processTree(pid)) {
+    for (const task of readdirSync(`/proc/${one}/task`)) {
+      const used = readFileSync(`/proc/${one}/task/${task}/schedstat`, 'latin1');
+      nanoseconds += Number(used.split(' ', 1)[0]);
+    }
+  }
+  return nanoseconds / 1e9;
 }
 
 /** Peak resident bytes since the last `resetPeak`, of the process and its children together. */

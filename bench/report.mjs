@@ -1,227 +1,51 @@
-// Turns measurements into ratios and into docs/performance.md.
+// Writes the page docs/performance.md from the sections of one run.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { list } from './markdown.mjs';
 
 /**
- * @typedef {object} Measurement one workload on one server in one round
- * @property {string} workload
- * @property {string} server
- * @property {number} round
- * @property {number} perSecond
- * @property {number} bytesPerSecond
- * @property {number} p50Ms
- * @property {number} p99Ms
- * @property {number} errors
- * @property {number} loadCpuShare of one core
- * @property {number} serverCpuMs for each request
- * @property {number} [backendCpuMs] for each request, of the server behind this one
- * @property {number} peakBytes
+ * @typedef {object} Outcome of a section, in the order of the page
+ * @property {{name: string, title: string, describe: (measured: object) => string[]}} section
+ * @property {object} [measured]
+ * @property {string} [failure] why it was not measured
  */
 
-/**
- * @typedef {object} Path
- * @property {'embedded' | 's3'} name
- * @property {{name: string, version: string}[]} servers
- * @property {Measurement[]} measurements
- */
-
-const texts = {
-  embedded: {
-    title: 'On a local disk',
-    introduction: [
-      'Bursar with its defaults, everything in its data folder, beside other servers with theirs.',
-      'Bursar answers a PUT after its bytes, its charge and its audit record are on disk (fsync);',
-      'a GET is verified chunk by chunk, charged and recorded. versitygw does not fsync; it runs',
-      'with --keep-alive and --quiet, which are faster than its defaults.',
-    ],
-  },
-  s3: {
-    title: 'With the bytes in S3',
-    introduction: [
-      'One backend for all, versitygw on a local folder. `direct` is that backend itself. `bursar`',
-      'keeps its extents in it (`--store s3://…`) and its catalog in its data folder.',
-      '`versitygw-proxy` is versitygw’s s3 mode in front of it, with --disable-checksum and',
-      '--disable-data-integrity-check: it is faster so, and over plain HTTP cannot store otherwise.',
-      'The backend, the gateway and the load tool share the cores, so whatever CPU a gateway uses',
-      'the backend has not. Bursar answers a PUT after the backend has taken its bytes and its',
-      'charge and audit record are on disk (fsync); a GET is verified chunk by chunk, charged and',
-      'recorded. The backend does not fsync; the proxy neither records nor verifies.',
-    ],
-  },
-};
-
-export function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
-
-/** One row per workload and server: the median of each number over the rounds. */
-export function summarize(measurements) {
-  const groups = new Map();
-  for (const one of measurements) {
-    const key = `${one.workload} ${one.server}`;
-    groups.set(key, [...(groups.get(key) ?? []), one]);
-  }
-  return [...groups.values()].map((rounds) => {
-    const middle = (name) => median(rounds.map((round) => round[name]));
-    return {
-      workload: rounds[0].workload,
-      server: rounds[0].server,
-      rounds: rounds.length,
-      perSecond: middle('perSecond'),
-      bytesPerSecond: middle('bytesPerSecond'),
-      p50Ms: middle('p50Ms'),
-      p99Ms: middle('p99Ms'),
-      errors: rounds.reduce((sum, round) => sum + round.errors, 0),
-      loadCpuShare: middle('loadCpuShare'),
-      serverCpuMs: middle('serverCpuMs'),
-      backendCpuMs: rounds[0].backendCpuMs === undefined ? undefined : middle('backendCpuMs'),
-      peakBytes: Math.max(...rounds.map((round) => round.peakBytes)),
-    };
-  });
+/** A section as Markdown: what was measured, or why nothing was. */
+export function formatSection({ section, measured, failure }) {
+  const lines = failure ? [`NOT MEASURED: ${failure}`, ''] : section.describe(measured);
+  return [`## ${section.title}`, '', ...lines];
 }
 
 /**
- * A number of the gateway divided by the peer's, round by round: neighbours in time are compared,
- * so that a slow minute of the machine falls on both.
+ * The whole page as Markdown.
+ * @param {{machine: object, isQuick: boolean, tookMinutes: number, outcomes: Outcome[],
+ *   notesDir: string}} run
  */
-export function ratioOf(measurements, { workload, peer, of }) {
-  const roundsOf = (server) =>
-    measurements.filter((one) => one.workload === workload && one.server === server);
-  const ratios = roundsOf('bursar').flatMap((ours) => {
-    const theirs = roundsOf(peer).find(({ round }) => round === ours.round);
-    return theirs ? [ours[of] / theirs[of]] : [];
-  });
-  if (ratios.length === 0) return undefined;
-  return { median: median(ratios), min: Math.min(...ratios), max: Math.max(...ratios) };
-}
-
-/** The whole report as Markdown. */
-export function formatReport({ results, workloadsOf, notesDir }) {
-  const { machine, options, paths, limits } = results;
-  const versions = paths.flatMap(({ servers }) =>
-    servers.map(({ name, version }) => `${name} ${version}`),
+export function formatPage({ machine, isQuick, tookMinutes, outcomes, notesDir }) {
+  const versions = outcomes.flatMap(({ measured }) =>
+    (measured?.servers ?? []).map(({ name, version }) => `${name} ${version}`),
   );
   return [
     '# Performance',
     '',
-    `Generated by \`npm run bench\` on ${machine.date}; do not edit. ` +
-      'Hand-written remarks are in bench/remarks.md and are repeated at the end.',
+    `Generated by \`npm run bench\` on ${machine.date}, in ${Math.ceil(tookMinutes)} minutes; do ` +
+      'not edit. Hand-written remarks are in bench/remarks.md and are repeated at the end.',
     '',
-    ...introduction(options),
+    ...(isQuick
+      ? ['**A quick run: it shows that all is measured. Its numbers mean nothing.**', '']
+      : []),
+    'The load tool shares the machine with the servers. Each section says how it was measured; numbers',
+    'of one section compare with each other, and with the limits of the machine, which are of the',
+    'same run.',
     '',
-    ...paths.flatMap((path) => formatPath(path, workloadsOf[path.name])),
-    ...listOf('The limits of the machine, in the same run', limits.map(limitLine)),
-    ...listOf('Machine and versions', [
-      `${machine.cpus} × ${machine.cpu}, ${gigabytes(machine.memoryBytes)} of memory, ` +
-        `${machine.fileSystem} on ${machine.device}, ${machine.system}, Node ${machine.node}`,
+    ...list([
+      `${machine.cpus} × ${machine.cpu}, ${gigabytes(machine.memoryBytes)} of memory`,
+      `${machine.fileSystem} on ${machine.device}, ${machine.system}, Node ${machine.node}`,
       ...new Set(versions),
     ]),
+    ...outcomes.flatMap(formatSection),
     ...remarks(notesDir),
   ].join('\n');
-}
-
-function introduction({ rounds, seconds, listKeys }) {
-  return [
-    'All servers run on the same machine and disk, each on a fresh data folder, and are driven by',
-    'the same load tool with the same signed requests over loopback. They take turns',
-    `(${rounds} ${rounds === 1 ? 'round' : 'rounds'} of ${seconds} s each); the others are paused`,
-    'meanwhile, and the disk is synced before each turn; each was warmed up first. Numbers are',
-    'medians of the rounds; ratios are medians of the ratios within a round, with the lowest and',
-    'highest in brackets. The load tool shares the cores with the server. Each GET is checked for',
-    'its status and length, a sample of them by digest; listings ask for 1,000 of',
-    `${listKeys.toLocaleString('en')} keys.`,
-  ];
-}
-
-function formatPath({ name, servers, measurements }, workloads) {
-  const rows = summarize(measurements);
-  const ran = workloads.filter((workload) => rows.some((row) => row.workload === workload.name));
-  const peers = servers.map((server) => server.name).filter((server) => server !== 'bursar');
-  const { title, introduction } = texts[name];
-  const comparable = peers.length > 0 && peers.length < servers.length;
-  return [
-    ...[`## ${title}`, '', ...introduction, ''],
-    ...(comparable ? ratioTable({ measurements, workloads: ran, peers }) : []),
-    ...(comparable ? latencyTable({ measurements, rows, workloads: ran }) : []),
-    ...rawTable({ rows, workloads: ran }),
-  ];
-}
-
-function ratioTable({ measurements, workloads, peers }) {
-  const cell = ({ name, goal }, peer) => {
-    const ratio = ratioOf(measurements, { workload: name, peer, of: 'perSecond' });
-    if (!ratio) return '–';
-    return `${spread(ratio)}${goal[peer] === undefined ? '' : `, goal ${goal[peer]}×`}`;
-  };
-  return table('Throughput of Bursar divided by the peer’s', {
-    head: ['Workload', ...peers.map((peer) => `against ${peer}`)],
-    rows: workloads.map((workload) => [
-      workload.title,
-      ...peers.map((peer) => cell(workload, peer)),
-    ]),
-  });
-}
-
-/** The workloads whose goal is a latency; nothing if there are none. */
-function latencyTable({ measurements, rows, workloads }) {
-  const lines = workloads.flatMap(({ name, title, p50Goal }) => {
-    if (p50Goal === undefined) return [];
-    const { peer, ratio, plusMs } = p50Goal;
-    const ratioSeen = ratioOf(measurements, { workload: name, peer, of: 'p50Ms' });
-    if (!ratioSeen) return [];
-    const p50Ms = (server) =>
-      rows.find((row) => row.workload === name && row.server === server).p50Ms;
-    const goalMs = ratio * p50Ms(peer) + plusMs;
-    const goal = `at most ${ratio}× + ${plusMs} ms = ${number(goalMs)} ms`;
-    return [[title, peer, `**${number(p50Ms('bursar'))}**`, spread(ratioSeen), goal]];
-  });
-  if (lines.length === 0) return [];
-  return table('Median latency of Bursar beside the peer’s', {
-    head: ['Workload', 'Peer', 'Bursar’s p50 ms', 'divided by the peer’s', 'goal'],
-    rows: lines,
-  });
-}
-
-function rawTable({ rows, workloads }) {
-  const withBackend = rows.some(({ backendCpuMs }) => backendCpuMs !== undefined);
-  const lines = workloads.flatMap(({ name, title }) =>
-    rows
-      .filter(({ workload }) => workload === name)
-      .map((row) => [
-        title,
-        row.server,
-        number(row.perSecond),
-        number(row.bytesPerSecond / 1e6),
-        number(row.p50Ms),
-        number(row.p99Ms),
-        number(row.serverCpuMs),
-        ...(withBackend ? [row.backendCpuMs === undefined ? '–' : number(row.backendCpuMs)] : []),
-        `${Math.round(row.loadCpuShare * 100)}%`,
-        number(row.peakBytes / 1e6),
-        String(row.errors),
-      ]),
-  );
-  const head = [
-    ...['Workload', 'Server', 'requests/s', 'MB/s', 'p50 ms', 'p99 ms', 'server CPU ms/request'],
-    ...(withBackend ? ['backend CPU ms/request'] : []),
-    ...['load tool CPU', 'peak RSS MB', 'errors'],
-  ];
-  return table('Raw numbers', { head, rows: lines });
-}
-
-function table(title, { head, rows }) {
-  const line = (cells) => `| ${cells.join(' | ')} |`;
-  return [`### ${title}`, '', line(head), line(head.map(() => '---')), ...rows.map(line), ''];
-}
-
-function listOf(title, items) {
-  return [`## ${title}`, '', ...items.map((item) => `- ${item}`), ''];
-}
-
-function limitLine({ title, value, unit }) {
-  return `${title}: ${number(value)} ${unit}`;
 }
 
 function remarks(dir) {
@@ -229,11 +53,4 @@ function remarks(dir) {
   return existsSync(path) ? [readFileSync(path, 'utf8')] : [];
 }
 
-const times = (ratio) => `${ratio.toFixed(2)}×`;
-const spread = ({ median, min, max }) => `**${times(median)}** (${times(min)}–${times(max)})`;
 const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(1)} GB`;
-
-/** Three significant digits, with thousands apart. */
-function number(value) {
-  return Number(value.toPrecision(3)).toLocaleString('en', { maximumSignificantDigits: 3 });
-}

@@ -19,6 +19,9 @@ const backendEnv = {
   AWS_EC2_METADATA_DISABLED: 'true',
 };
 
+/** Binaries that a path's comparison wants. */
+export const peersOf = { embedded: ['versitygw', 'minio'], s3: ['versitygw'] };
+
 /** The path of a peer's binary: from the variable of its name, or on PATH; or undefined. */
 export function findBinary(name) {
   if (process.env[name.toUpperCase()]) return process.env[name.toUpperCase()];
@@ -63,8 +66,8 @@ async function startS3Path({ dir, gateway, peers, profileDir }) {
   return servers;
 }
 
-/** The gateway on a folder in `dir`; `nodeArgs` are for Node itself. */
-export async function startGateway({ dir, profileDir, backend, nodeArgs = [] }) {
+/** The gateway on a folder in `dir`; `nodeArgs` are for Node itself, `env` is the gateway's. */
+export async function startGateway({ dir, profileDir, backend, nodeArgs = [], env = {} }) {
   const profiling = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(profileDir)}`] : [];
   const storeArgs = [];
   if (backend) {
@@ -84,6 +87,7 @@ export async function startGateway({ dir, profileDir, backend, nodeArgs = [] }) 
       BURSAR_ROOT_ACCESS_KEY: accessKeyId,
       BURSAR_ROOT_SECRET_KEY: secretAccessKey,
       ...(backend && backendEnv),
+      ...env,
     },
     readyPath: '/_/health',
   });

@@ -1,60 +1,43 @@
-// `npm run bench -- --path tokens`: what it costs the gateway to know who asks. The same small GETs
-// with Signature V4, with bearer tokens of one and of four links, and with a token that is bound to
-// a key and an HTTP signature on each request; all of one gateway, in turns.
+// What it costs the gateway to know who asks. The same small GETs with Signature V4, with bearer tokens
+// of one and of four links, and with a token that is bound to a key and an HTTP signature on each
+// request; all of one gateway, by short turns.
 import { hash } from 'node:crypto';
 import { delegate } from '#bursar/authz/tokens/delegate.js';
 import { generatePrivateKey, renderPrivateKey } from '#bursar/authz/tokens/keys.js';
 import { signRequest } from '#bursar/core/sigv4.js';
-import { checkObjects, makeBucket } from './control.mjs';
-import { keyAt, makeBody } from './load.mjs';
-import { cpuSecondsOf, settle, stopAll } from './processes.mjs';
-import { median } from './report.mjs';
-import { startServers } from './servers.mjs';
-import { runLoad } from './turns.mjs';
+import { interval, number, table } from './markdown.mjs';
+import { pause } from './processes.mjs';
+import { startGateway } from './servers.mjs';
+import {
+  bucket,
+  compareInTurns,
+  explainTurns,
+  ratioBetween,
+  smallWorkload,
+  storeSmallObjects,
+  withLoadTool,
+} from './short-turns.mjs';
+import { median } from './statistics.mjs';
 
-const bucket = 'bench-small';
-const keyPrefix = 'get';
-const keyCount = 2000;
-const sizeBytes = 4096;
-const connections = 32;
 const linksMany = 4;
 
-/**
- * @param {{dir: string, rounds: number, seconds: number, say: (line: string) => void}} options
- * @returns {Promise<{way: string, perSecond: number[], cpuMs: number[]}[]>} by round
- */
-export async function benchTokens({ dir, rounds, seconds, say }) {
-  try {
-    const [server] = await startServers('embedded', { dir, gateway: true, peers: false });
-    const { target, pid } = server;
-    await makeBucket(target, bucket);
-    const plan = { target, bucket, keyPrefix, keyCount, sizeBytes };
-    await runLoad({ ...plan, kind: 'fill', connections: 16 });
-    const body = makeBody(sizeBytes);
-    await checkObjects(target, { bucket, keys: [keyAt(keyPrefix, 7)], body });
-    const ways = await makeWays(target);
-    const results = ways.map(({ way }) => ({ way, perSecond: [], cpuMs: [] }));
-    const timing = { kind: 'get', connections, seconds, warmupSeconds: 0.7 };
-    for (const { bearer } of ways) await runLoad({ ...plan, ...timing, seconds: 1, bearer });
-    for (let round = 1; round <= rounds; round++) {
-      for (const [i, { way, bearer }] of ways.entries()) {
-        await settle(server);
-        const cpuBefore = cpuSecondsOf(pid);
-        const load = await runLoad({ ...plan, ...timing, seed: round, bearer });
-        if (load.errors > 0) throw new Error(`${way}: ${load.firstError}`);
-        const cpuSeconds = cpuSecondsOf(pid) - cpuBefore;
-        results[i].perSecond.push(load.perSecond);
-        results[i].cpuMs.push((cpuSeconds * 1000) / (load.done + load.warmupDone));
-        say(`tokens round ${round} ${way}: ${Math.round(load.perSecond)}/s`);
-      }
-    }
-    return results;
-  } finally {
-    await stopAll();
-  }
+/** @param {{dir: string, effort: {pairs: number}, say: (line: string) => void}} options */
+export function benchTokens({ dir, effort: { pairs: rounds }, say }) {
+  return withLoadTool(async (tool) => {
+    const server = await startGateway({ dir });
+    await storeSmallObjects(server.target, tool);
+    const ways = await makeWays(server.target);
+    pause(server);
+    // The same gateway for all: what differs is what the load tool sends.
+    const servers = Object.fromEntries(Object.keys(ways).map((way) => [way, server]));
+    const workload = { ...smallWorkload('get', 32), planFor: ({ server: way }) => ways[way] };
+    const workloads = [workload];
+    const compared = await compareInTurns(servers, { workloads, rounds, tool, say });
+    return { rounds, compared };
+  });
 }
 
-/** What each way sends: nothing is Signature V4. */
+/** What of the plan each way has: nothing is Signature V4. */
 async function makeWays(target) {
   const key = generatePrivateKey('EdDSA');
   const token = await askForToken(target, { jwk: key.publicKey.jwk });
@@ -63,12 +46,12 @@ async function makeWays(target) {
     const holder = links < linksMany ? key.publicKey : undefined;
     long = delegate(long, { key, holder, nowMs: Date.now() }).token;
   }
-  return [
-    { way: 'sigv4' },
-    { way: 'bearer-1', bearer: { token: await askForToken(target) } },
-    { way: `bearer-${linksMany}`, bearer: { token: long } },
-    { way: 'rfc9421', bearer: { token, privateKey: renderPrivateKey(key, 'jwk') } },
-  ];
+  return {
+    sigv4: {},
+    'bearer-1': { bearer: { token: await askForToken(target) } },
+    [`bearer-${linksMany}`]: { bearer: { token: long } },
+    rfc9421: { bearer: { token, privateKey: renderPrivateKey(key, 'jwk') } },
+  };
 }
 
 async function askForToken({ host, port, accessKeyId, secretAccessKey: secret }, cnf) {
@@ -85,19 +68,29 @@ async function askForToken({ host, port, accessKeyId, secretAccessKey: secret },
   return (await answer.json()).token;
 }
 
-/** Rates, and their ratios within a round, where neighbours in time are compared. */
-export function describeTokens(results) {
-  const [sigv4, short] = results;
-  const ratio = (name, one, other) =>
-    median(one[name].map((value, round) => value / other[name][round])).toFixed(2);
-  return results
-    .map((one) => {
-      const rate = `${median(one.perSecond).toFixed(0)}/s`;
-      const cpu = `${median(one.cpuMs).toFixed(3)} ms of CPU each`;
-      const beside = (other) =>
-        `${other.way}'s: rate ${ratio('perSecond', one, other)} CPU ${ratio('cpuMs', one, other)}`;
-      const ratios = [sigv4, short].map(beside).join('  ');
-      return `${one.way.padEnd(10)} ${rate.padStart(8)}  ${cpu}  ${ratios}`;
-    })
-    .join('\n');
+export function describeTokens({ rounds, compared: [compared] }) {
+  const [sigv4, short] = Object.keys(compared.turns);
+  const ratio = (ours, other, of) => interval(ratioBetween(compared, { ours, other, of }));
+  const middle = (way, of) => number(median(compared.turns[way].map((turn) => turn[of])));
+  return [
+    `${compared.title}, of one gateway: with Signature V4, with bearer tokens of one and of ${linksMany}`,
+    'links, and with a token that is bound to a key, whose holder signs each request (RFC 9421).',
+    explainTurns(rounds),
+    '',
+    ...table({
+      head: [
+        ...['Credential', 'requests/s', 'CPU ms a request', `throughput, by ${sigv4}’s`],
+        ...[`CPU, by ${sigv4}’s`, `throughput, by ${short}’s`, `CPU, by ${short}’s`],
+      ],
+      rows: Object.keys(compared.turns).map((way) => [
+        way,
+        middle(way, 'perSecond'),
+        middle(way, 'cpuMs'),
+        ...[sigv4, short].flatMap((other) => [
+          ratio(way, other, 'perSecond'),
+          ratio(way, other, 'cpuMs'),
+        ]),
+      ]),
+    }),
+  ];
 }

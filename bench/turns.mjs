@@ -1,8 +1,7 @@
 // Measures the servers of a path in turns: workload by workload, round by round, one server at a
 // time while the others are paused.
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, fork } from 'node:child_process';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { checkListing, checkObjects, deleteObjects, makeBucket } from './control.mjs';
 import { keyAt, makeBody } from './load.mjs';
 import { cpuSecondsOf, pause, peakBytesOf, resetPeak, resume, settle } from './processes.mjs';
@@ -22,8 +21,8 @@ export async function readyServers(servers, { workloads, warm }) {
 /**
  * @param {import('./processes.mjs').Server[]} servers all paused
  * @param {{workloads: import('./workloads.mjs').Workload[], rounds: number, seconds: number,
- *   listKeys: number, say: (line: string) => void}} options
- * @returns {Promise<import('./report.mjs').Measurement[]>}
+ *   warmupSeconds: number, listKeys: number, say: (line: string) => void}} options
+ * @returns {Promise<import('./peers-report.mjs').Measurement[]>}
  */
 export async function measureInTurns(servers, { workloads, rounds, say, ...options }) {
   const measurements = [];
@@ -42,15 +41,30 @@ export async function measureInTurns(servers, { workloads, rounds, say, ...optio
   return measurements;
 }
 
+/** A load tool. `run` has it drive a server by a plan, `end` ends it. */
+export function startLoadTool() {
+  const child = fork(join(import.meta.dirname, 'load.mjs'), { stdio: 'inherit' });
+  const failed = new Promise((_resolve, reject) => {
+    child.once('exit', () => reject(new Error('the load tool failed')));
+  });
+  failed.catch(() => {});
+  return {
+    run: (plan) => {
+      child.send(plan);
+      return Promise.race([new Promise((resolve) => child.once('message', resolve)), failed]);
+    },
+    end: () => child.kill(),
+  };
+}
+
 /** Runs one plan in a load tool of its own. */
 export async function runLoad(plan) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'load.mjs')], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  child.stdin.end(JSON.stringify(plan));
-  const output = await text(child.stdout);
-  if (output === '') throw new Error('the load tool failed');
-  return JSON.parse(output);
+  const tool = startLoadTool();
+  try {
+    return await tool.run(plan);
+  } finally {
+    tool.end();
+  }
 }
 
 function bucketOf(server, { bucket }) {
@@ -107,8 +121,8 @@ async function prepare(server, workload, { listKeys }) {
   }
 }
 
-/** @returns {Promise<import('./report.mjs').Measurement & {firstError: string}>} */
-async function measure(server, workload, { round, seconds, listKeys }) {
+/** @returns {Promise<import('./peers-report.mjs').Measurement & {firstError: string}>} */
+async function measure(server, workload, { round, seconds, warmupSeconds, listKeys }) {
   const { kind, sizeBytes, connections } = workload;
   const keyPrefix = kind === 'put' ? `${workload.keyPrefix}-r${round}` : workload.keyPrefix;
   const bucket = bucketOf(server, workload);
@@ -118,7 +132,7 @@ async function measure(server, workload, { round, seconds, listKeys }) {
   const cpuBefore = cpuSecondsOf(pid);
   const backendCpuBefore = backend && cpuSecondsOf(backend.pid);
   const plan = { kind, bucket, keyPrefix, keyCount, sizeBytes, connections, seconds };
-  const load = await runLoad({ ...plan, target, warmupSeconds: 0.7, seed: round });
+  const load = await runLoad({ ...plan, target, warmupSeconds, seed: round });
   const perRequestMs = (cpuSeconds) => (cpuSeconds * 1000) / (load.done + load.warmupDone);
   const measured = {
     ...{ workload: workload.name, server: server.name, round },

@@ -1,0 +1,142 @@
+// Fills the data folder of a gateway that does not run, for the sections that show how cost grows:
+// the ledger's own code applies each commit, so that every row, MAC, record and hash is what requests
+// would have left behind, but thousands share a transaction and nothing is synced.
+import { join } from 'node:path';
+import { RecordLog } from '#bursar/audit/record-log.js';
+import { RecordStore } from '#bursar/audit/record-store.js';
+import { blockWidth } from '#bursar/audit/search/positions.js';
+import { SearchIndexWriter } from '#bursar/audit/search/search-index.js';
+import { sealObject } from '#bursar/catalog/authentic.js';
+import { findBucket } from '#bursar/catalog/buckets.js';
+import { openDatabase } from '#bursar/core/database.js';
+import { Keyring } from '#bursar/core/keyring.js';
+import { RootKeyFile } from '#bursar/core/root-keys.js';
+import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
+import { Cashier } from '#bursar/quota/cashier.js';
+import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
+
+const transactionCommits = 20_000;
+const tenant = 'default';
+const owner = 'admin';
+
+/** @param {string} folder of a gateway that was started once and has stopped */
+export async function openBulkLedger(folder) {
+  const { keys } = await RootKeyFile.open(join(folder, 'keys', 'root-keys.json'), null);
+  const db = openDatabase(join(folder, 'bursar.db'), { readonly: false, cacheKib: 256 * 1024 });
+  db.exec('PRAGMA synchronous = OFF');
+  const keyring = new Keyring(keys);
+  const books = [...readPriceBooks()];
+  const cashier = new Cashier(db.tx, 'bench', new PriceBooks(books));
+  const log = await RecordLog.open(db.tx);
+  const newest = await db.tx.get('SELECT max(time_ms) AS timeMs FROM records');
+  const timeMs = Math.max(Date.now(), newest.timeMs);
+  const context = { timeMs, process: 'bench', keyring, cashier, log };
+  /** Milliseconds of each commit of what `commitAt` gives for 0 up to `count`; none may be refused. */
+  const commit = async (count, commitAt) => {
+    const tookMs = new Float64Array(count);
+    await inTransactions(db, { count, cashier, log }, async (i) => {
+      const startMs = performance.now();
+      const done = await applyCommit(db.tx, commitAt(i), context);
+      tookMs[i] = performance.now() - startMs;
+      if (!done.ok) throw new Error(`commit ${i} was refused: ${done.code}`);
+    });
+    return tookMs;
+  };
+  return {
+    commit,
+    changesOf: (bucketName) => openChanges(bucketName, { read: db.tx, keyring, books }),
+    /** Does what the gateway would do behind it for minutes: sums of usage, the search index. */
+    close: async () => {
+      while ((await sumUsage(db, context)) > 0);
+      await indexRecords(join(folder, 'search.db'), db.tx, log.size);
+      db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+      db.close();
+    },
+  };
+}
+
+/** Commits that change a bucket in which something is stored. */
+async function openChanges(bucketName, { read, keyring, books }) {
+  const { id: bucketId } = await findBucket(read, tenant, bucketName);
+  const rows = await read.all(sourcesSql, bucketId, sourcesMax);
+  const sources = rows.map(({ sizeBytes, manifest, etag, sha256, attributes, ...source }) => ({
+    source: { bucketId, ...source },
+    object: sealObject(keyring, {
+      ...{ tenant, owner, class: 'STANDARD' },
+      ...{ sizeBytes, manifest, etag, sha256, attributes },
+    }),
+  }));
+  const conditions = { ifMatch: null, ifNoneMatch: null };
+  const commitOf = (change, named) =>
+    makeCommit({ bucketId, ...change }, { bucketName, book: books.at(-1).name, ...named });
+  return {
+    enableVersioning: () => commitOf({ kind: 'setVersioning', versioning: 'Enabled' }),
+    /** A copy of one of the objects that were there, under this key. */
+    copyTo: (key, i = 0) => {
+      const from = sources[i % sources.length];
+      const { sizeBytes } = from.object;
+      return commitOf({ kind: 'copyObject', key, conditions, ...from }, { key, sizeBytes });
+    },
+    /** Ids of the versions of a key. */
+    versionIds: async (key) => {
+      const { newest } = await read.get(newestSql, bucketId, key);
+      return { newest, oldest: (await read.get(oldestSql, bucketId, key))?.oldest ?? newest };
+    },
+    /** Ends the version of this id. */
+    end: (key, versionId) =>
+      commitOf({ kind: 'deleteObject', key, versionId, conditions }, { key }),
+  };
+}
+
+const newestSql = 'SELECT version_id AS newest FROM versions WHERE bucket_id = ? AND key = ?';
+const oldestSql = `SELECT version_id AS oldest FROM noncurrent_versions
+  WHERE bucket_id = ? AND key = ? ORDER BY seq LIMIT 1`;
+const sourcesMax = 1000;
+const sourcesSql = `SELECT key, seq, size AS sizeBytes, manifest, etag, sha256, attributes
+  FROM versions WHERE bucket_id = ? ORDER BY key LIMIT ?`;
+
+async function inTransactions(db, { count, cashier, log }, apply) {
+  for (let i = 0; i < count; ) {
+    db.exec('BEGIN IMMEDIATE');
+    for (const end = Math.min(i + transactionCommits, count); i < end; i++) await apply(i);
+    await cashier.flush();
+    await log.flush();
+    db.exec('COMMIT');
+  }
+}
+
+async function sumUsage(db, context) {
+  db.exec('BEGIN IMMEDIATE');
+  const summed = await applyHousekeeping(db.tx, { kind: 'sumUsage', max: 20_000 }, context);
+  db.exec('COMMIT');
+  return summed;
+}
+
+async function indexRecords(path, read, size) {
+  const store = new RecordStore(read, () => Promise.reject(new Error('nothing is archived')));
+  const writer = await SearchIndexWriter.open(path, store);
+  for (let at = await writer.end(); at + blockWidth <= size; at += blockWidth) {
+    await writer.putBlock(at / blockWidth, await store.readRun(at, blockWidth));
+  }
+  writer.close();
+}
+
+/** A commit by the tenant's administrator, charged and recorded like a request. */
+function makeCommit(change, { book, bucketName: bucket, key = null, sizeBytes = null }) {
+  return {
+    change,
+    charge: {
+      who: { tenant, principal: owner, tokens: [], bucket: { tenant, name: bucket, owner } },
+      transfer: { requests: 1, ingressBytes: 0, egressBytes: 0, retrievalBytes: 0 },
+      pricing: { book, storageClass: 'STANDARD', sourceClass: null, price: 'put' },
+      settlement: null,
+    },
+    record: {
+      ...{ action: 's3:PutObject', tenant, principal: owner, accessKeyId: null },
+      ...{ evidence: 'shared-secret', bucket, bucketOwner: owner, key, target: null },
+      ...{ bytesIn: 0, bytesOut: 0, sizeBytes, etag: null, sha256: null, class: 'STANDARD' },
+      ...{ range: null, requestId: 'B4CDB7E28A4A7046', source: '127.0.0.1' },
+      ...{ status: 200, error: null },
+    },
+  };
+}

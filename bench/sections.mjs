@@ -1,0 +1,125 @@
+// What the bench measures, in the order of docs/performance.md, and how a run goes through it: a section
+// that fails does not lose the others.
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { benchDecisions, describeDecisions } from './decisions.mjs';
+import { benchClients, describeClients } from './growth/clients.mjs';
+import { benchObjects, describeObjects } from './growth/objects.mjs';
+import { benchVersions, describeVersions } from './growth/versions.mjs';
+import { benchInstruments, describeInstruments } from './instruments.mjs';
+import { benchLimits, describeLimits } from './limits.mjs';
+import { benchLog, describeLog } from './log.mjs';
+import { describeMachineLimits, measureMachineLimits } from './machine.mjs';
+import { benchPath } from './peers.mjs';
+import { describePath } from './peers-report.mjs';
+import { stopAll } from './processes.mjs';
+import { benchTokens, describeTokens } from './tokens.mjs';
+
+/**
+ * How much is measured. `seconds`, `rounds`, `warmupSeconds`, `listKeys`: beside peers; `pairs`: short
+ * turns of each; `growthRounds` the same, where states are compared; the rest is the largest state.
+ */
+export const efforts = {
+  whole: {
+    ...{ seconds: 2, rounds: 2, warmupSeconds: 0.7, listKeys: 50_000 },
+    ...{ pairs: 12, instrumentPairs: 40, growthRounds: 5 },
+    ...{ objects: 1_000_000, versions: 100_000, grants: 1_000_000 },
+  },
+  quick: {
+    ...{ seconds: 0.3, rounds: 1, warmupSeconds: 0.2, listKeys: 2000 },
+    ...{ pairs: 1, instrumentPairs: 2, growthRounds: 1 },
+    ...{ objects: 10_000, versions: 100, grants: 10_000 },
+  },
+};
+
+/**
+ * @typedef {object} Section
+ * @property {string} name of `--path`
+ * @property {string} title
+ * @property {{whole: number, quick: number}} seconds that it takes, about, on two cores
+ * @property {(options: object) => Promise<object>} measure
+ * @property {(measured: object) => string[]} describe lines of Markdown
+ */
+
+/** @type {Section[]} */
+export const sections = [
+  {
+    ...{ name: 'machine', title: 'The limits of the machine', seconds: { whole: 10, quick: 10 } },
+    ...{ measure: measureMachineLimits, describe: describeMachineLimits },
+  },
+  {
+    ...{ name: 'embedded', title: 'On a local disk', seconds: { whole: 230, quick: 35 } },
+    ...{ measure: (options) => benchPath('embedded', options), describe: describePath },
+  },
+  {
+    ...{ name: 's3', title: 'With the bytes in S3', seconds: { whole: 200, quick: 35 } },
+    ...{ measure: (options) => benchPath('s3', options), describe: describePath },
+  },
+  {
+    ...{ name: 'instruments', title: 'What the instruments cost' },
+    ...{ seconds: { whole: 100, quick: 12 } },
+    ...{ measure: benchInstruments, describe: describeInstruments },
+  },
+  {
+    ...{ name: 'log', title: 'What the audit log costs', seconds: { whole: 60, quick: 10 } },
+    ...{ measure: benchLog, describe: describeLog },
+  },
+  {
+    ...{ name: 'limits', title: 'What limits cost', seconds: { whole: 60, quick: 10 } },
+    ...{ measure: benchLimits, describe: describeLimits },
+  },
+  {
+    ...{ name: 'tokens', title: 'What credentials cost', seconds: { whole: 30, quick: 6 } },
+    ...{ measure: benchTokens, describe: describeTokens },
+  },
+  {
+    ...{ name: 'decisions', title: 'How cost grows with grants', seconds: { whole: 35, quick: 3 } },
+    ...{ measure: async (options) => benchDecisions(options), describe: describeDecisions },
+  },
+  {
+    ...{ name: 'objects', title: 'How cost grows with objects and records' },
+    ...{ seconds: { whole: 180, quick: 12 }, measure: benchObjects, describe: describeObjects },
+  },
+  {
+    ...{ name: 'versions', title: 'How cost grows with versions' },
+    ...{ seconds: { whole: 50, quick: 8 }, measure: benchVersions, describe: describeVersions },
+  },
+  {
+    ...{ name: 'clients', title: 'How cost grows with clients' },
+    ...{ seconds: { whole: 40, quick: 8 }, measure: benchClients, describe: describeClients },
+  },
+];
+
+/**
+ * Measures the sections one after another, each on an empty folder, and says when they will be done.
+ * @param {Section[]} chosen
+ * @param {{dir: string, isQuick: boolean, say: (line: string) => void}} options and those of sections
+ * @returns {Promise<import('./report.mjs').Outcome[]>}
+ */
+export async function runSections(chosen, { dir, isQuick, say, ...options }) {
+  const outcomes = [];
+  for (const [i, section] of chosen.entries()) {
+    const left = chosen.slice(i).map(({ seconds }) => seconds[isQuick ? 'quick' : 'whole']);
+    const untils = [left[0], left.reduce((sum, one) => sum + one)].map(timeIn);
+    say(
+      `${section.name}, ${i + 1} of ${chosen.length}, until ${untils[0]}; all until ${untils[1]}`,
+    );
+    const folder = join(dir, section.name);
+    mkdirSync(folder, { recursive: true });
+    try {
+      outcomes.push({ section, measured: await section.measure({ ...options, dir: folder, say }) });
+    } catch (cause) {
+      say(`NOT MEASURED: ${section.name}: ${cause.stack}`);
+      outcomes.push({ section, failure: cause.message.split('\n', 1)[0] });
+    } finally {
+      await stopAll();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+  return outcomes;
+}
+
+/** The time of day in so many seconds. */
+function timeIn(seconds) {
+  return new Date(Date.now() + seconds * 1000).toTimeString().slice(0, 5);
+}
