@@ -18,7 +18,10 @@ export interface Look {
 export class Tab {
   readonly #browser: ChildProcess;
   readonly #folder: string;
-  readonly #waiting = new Map<number, { resolve: (told: Told) => void; reject: (e: Error) => void }>();
+  readonly #waiting = new Map<
+    number,
+    { resolve: (told: Told) => void; reject: (e: Error) => void }
+  >();
   #session: string | undefined;
   #id = 0;
   #output = '';

@@ -2,7 +2,8 @@
 import type { Chapter, Kind } from './chapter.ts';
 import { type Conclusion, enough, nameSize } from './conclusion.ts';
 import { showCount, showShare } from './numbers.ts';
-import { shareInterval } from './statistics.ts';
+import { type Interval, meanError, shareInterval } from './statistics.ts';
+import type { Values } from './values.ts';
 
 const enoughOfHour = 20;
 const hoursWanted = 6;
@@ -17,7 +18,7 @@ export function hourConclusions({ transfers, source }: Chapter, kind: Kind): Con
     const [slow, fast] = [sorted[0], sorted.at(-1)];
     if (!slow || !fast) continue;
     const share = slow[1].mean / fast[1].mean;
-    if (share > 0.7) return [];
+    if (share > 0.7 || !areApart(slow[1], fast[1])) return [];
     const says =
       `${kind === 'read' ? 'Reads' : 'Writes'} of ${nameSize(band, source)} are slowest from ` +
       `${slow[0]} to ${slow[0] + 1} h UTC: ${showShare(share)} of the mean bandwidth from ` +
@@ -28,27 +29,58 @@ export function hourConclusions({ transfers, source }: Chapter, kind: Kind): Con
   return [];
 }
 
+/** Of many hours, the slowest and the fastest are apart by chance too: three errors, not two. */
+function areApart(slow: Values, fast: Values): boolean {
+  const [above, below] = [meanError(slow.sorted), meanError(fast.sorted)];
+  return slow.mean + 3 * above < fast.mean - 3 * below;
+}
+
+type Verdict = 'independent' | 'together' | 'open' | 'few';
+
 /** Whether the second request of a pair goes as the first did: then asking again gains nothing. */
 export function pairConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion[] {
-  return transfers[kind].flatMap(({ pairs }, band): Conclusion[] => {
-    const { r, interval, count } = pairs.correlation;
+  const sizes = transfers[kind].flatMap(({ pairs }, band) => {
+    const { count, r, interval } = pairs.correlation;
     if (count === 0) return [];
-    const of = `${kind}s of ${nameSize(band, source)}`;
-    if (r === null || interval === null || count < enough) {
-      const says = `Too few pairs of ${of} to say whether asking again would help: ${count}.`;
-      return [{ rule: 'pairs', weight: 'caution', says, n: count }];
-    }
-    const low = interval.low.toFixed(2);
-    const known = `r = ${r.toFixed(2)}, between ${low} and ${interval.high.toFixed(2)}`;
-    const says =
-      interval.high < 0.5
-        ? `Two successive ${of} are nearly independent (${known}): a slow one is bad luck, so asking a second time, as hedging does, would help.`
+    const isFew = r === null || interval === null || count < enough;
+    const verdict: Verdict = isFew
+      ? 'few'
+      : interval.high < 0.5
+        ? 'independent'
         : interval.low > 0.5
-          ? `When one of two successive ${of} is slow, so is the other (${known}): asking the same place a second time, as hedging does, would help little.`
-          : `Whether asking for ${of} a second time would help is open (${known}).`;
-    const isKnown = interval.high < 0.5 || interval.low > 0.5;
-    return [{ rule: 'pairs', weight: isKnown ? 'fact' : 'caution', says, n: count }];
+          ? 'together'
+          : 'open';
+    const known = isFew ? `${count} pairs` : `r = ${r.toFixed(2)} ± ${reachOf(interval)}`;
+    return [{ verdict, count, text: `${nameSize(band, source)} (${known})` }];
   });
+  return (Object.keys(verdicts) as Verdict[]).flatMap((verdict): Conclusion[] => {
+    const some = sizes.filter((size) => size.verdict === verdict);
+    if (some.length === 0) return [];
+    const of = `${kind}s of ${listWords(some.map(({ text }) => text))}`;
+    const n = some.reduce((sum, { count }) => sum + count, 0);
+    const weight = verdict === 'open' || verdict === 'few' ? 'caution' : 'fact';
+    return [{ rule: 'pairs', weight, says: verdicts[verdict](of), n }];
+  });
+}
+
+const verdicts: Record<Verdict, (of: string) => string> = {
+  independent: (of) =>
+    `Two successive ${of} are nearly independent: a slow one is bad luck, and asking a second ` +
+    'time, as hedging does, would help.',
+  together: (of) =>
+    `When one of two successive ${of} is slow, so is the other: asking the same place a second ` +
+    'time, as hedging does, would help little.',
+  open: (of) => `Whether asking a second time would help is open for ${of}.`,
+  few: (of) => `Too few pairs to say whether asking a second time would help for ${of}.`,
+};
+
+function reachOf({ low, high }: Interval): string {
+  return ((high - low) / 2).toFixed(2);
+}
+
+/** `a, b and c` */
+function listWords(words: readonly string[]): string {
+  return words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }
 
 const enoughTries = 100;
@@ -64,16 +96,17 @@ export function availabilityConclusions({ tries, source }: Chapter, kind: Kind):
   const [first = 0, last = 0] = [done[0], done.at(-1)];
   const needed = done.indexOf(last);
   const failed = total - last;
-  const least = showShare(shareInterval(last, total).low);
-  const retries = needed === 1 ? 'one retry was' : `${needed} retries were`;
   const rest =
     failed === 0
       ? `all of ${showCount(total)} succeeded`
       : `${showCount(failed)} of ${showCount(total)} failed for good`;
+  const least = `at least ${showShare(shareInterval(last, total).low)} succeed (95%)`;
+  const atOnce = `${showShare(first / total)} of the ${kind}s succeeded at once`;
+  const retries = needed === 1 ? 'one retry' : `${needed} retries`;
   const says =
-    needed === 0
-      ? `${kind === 'read' ? 'Reads' : 'Writes'} needed no retries: ${rest}, so at least ${least} do (95%).`
-      : `${showShare(first / total)} of the ${kind}s succeeded at once; ${retries} needed for what was reached, and ${rest} (at least ${least}, 95%).`;
+    needed > 0
+      ? `${atOnce}; more than ${retries} gained nothing, after which ${rest}: ${least}.`
+      : `${atOnce}: ${rest}, so ${least}.`;
   // A client's own retries are requests of their own, which the gateway cannot tell from others.
   const note = source === 'traffic' ? ' Clients’ own retries are counted as requests.' : '';
   const isLimit = failed / total > 0.001;

@@ -1,9 +1,24 @@
 // One sentence of the report, and what it rests on.
 export { nameSize } from './figure.ts';
 
+/** The rules of docs/admin/report.md, and what each is about. */
+export const topics = {
+  stage: 'Stages',
+  store: 'Store',
+  size: 'Size',
+  threads: 'Threads',
+  parts: 'Parallel parts',
+  tail: 'Rare slow ones',
+  hour: 'Hour of the day',
+  pairs: 'Asking twice',
+  availability: 'Availability',
+  cost: 'Cost',
+  'too-few': 'Samples',
+} as const;
+export type Rule = keyof typeof topics;
+
 export interface Conclusion {
-  /** Of docs/admin/report.md. */
-  rule: string;
+  rule: Rule;
   /** `limit`: this is what makes it slow; `fact`: worth knowing; `caution`: too little is known. */
   weight: 'limit' | 'fact' | 'caution';
   says: string;

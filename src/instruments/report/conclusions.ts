@@ -22,6 +22,7 @@ const order = { limit: 0, fact: 1, caution: 2 };
 export function concludeFrom(chapter: Chapter): Conclusion[] {
   const found = [
     ...kinds.flatMap((kind) => stageConclusions(chapter, kind)),
+    ...kinds.flatMap((kind) => storeConclusions(chapter, kind)),
     ...kinds.flatMap((kind) => sizeConclusions(chapter, kind)),
     ...threadConclusions(chapter),
     ...partConclusions(chapter),
@@ -40,7 +41,7 @@ export function concludeFrom(chapter: Chapter): Conclusion[] {
 
 const dominant = 0.4;
 
-/** What time in a stage is bound by. `Your`, `its`: on which side one can change something. */
+/** What requests are bound by that spend most of their time in a stage. */
 const causes: Record<Stage, string> = {
   parse: 'by reading the request, which is work of the gateway’s processor',
   authenticate: 'by the check of who asks, which is work of the gateway’s processor',
@@ -79,6 +80,19 @@ function stageConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
   });
 }
 
+/** How long the store lets requests wait, of the size that clients ask for most. */
+function storeConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion[] {
+  const waits = transfers[kind].map(({ stagesMs }, band) => ({ band, ms: stagesMs.get('store') }));
+  const most = waits.toSorted((a, b) => (b.ms?.count ?? 0) - (a.ms?.count ?? 0))[0];
+  if (!most?.ms || most.ms.count < enough) return [];
+  const [half, slow] = [most.ms.quantile(0.5), most.ms.quantile(0.95)];
+  if (slow < 1) return [];
+  const says =
+    `Of ${kind}s of ${nameSize(most.band, source)}, half wait ${showDuration(half)} or less for ` +
+    `the store, and one in twenty ${showDuration(slow)} or more.`;
+  return [{ rule: 'store', weight: 'fact', says, n: most.ms.count }];
+}
+
 /** A request takes a while however small it is, and large ones are moved at a speed. */
 function sizeConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion[] {
   const small = transfers[kind].slice(0, 2).find(hasEnough);
@@ -106,8 +120,9 @@ function hasEnough({ bandwidth }: Transfers): boolean {
   return bandwidth.count >= enough;
 }
 
-/** Each step of a surge lasts a while, so a few requests of it say something. */
-const enoughOfStep = 5;
+const enoughOfStep = 10;
+/** Whole uploads take long and cost much. */
+const enoughUploads = 5;
 
 function threadConclusions(chapter: Chapter): Conclusion[] {
   return surgeLines(chapter).flatMap((line): Conclusion[] => {
@@ -133,7 +148,7 @@ function threadConclusions(chapter: Chapter): Conclusion[] {
 }
 
 function partConclusions({ parts }: Chapter): Conclusion[] {
-  const groups = [...parts].filter(([, { count }]) => count >= enoughOfStep);
+  const groups = [...parts].filter(([, { count }]) => count >= enoughUploads);
   const one = groups.find(([at]) => at === 1)?.[1];
   const best = groups.toSorted(([, a], [, b]) => b.mean - a.mean)[0];
   if (!one || !best || groups.length < 2) return [];

@@ -3,53 +3,77 @@
 // an SVG that a page without scripts does not need, and the same figure gives the same bytes.
 // It takes half a second to load, so only who makes a page imports it.
 import { CustomChart, LineChart, ScatterChart } from 'echarts/charts';
-import { GridComponent } from 'echarts/components';
+import { GridComponent, TitleComponent } from 'echarts/components';
 import { init, use } from 'echarts/core';
 import { SVGRenderer } from 'echarts/renderers';
 import type { Axis, Figure, Mark, Series } from './figure.ts';
+import { type Layout, layoutOf, type Panel, widthPx } from './layout.ts';
 import { axisSpan, type Span } from './scales.ts';
 import { dashesOf, shapeOf } from './styles.ts';
 
-use([CustomChart, LineChart, ScatterChart, GridComponent, SVGRenderer]);
+use([CustomChart, LineChart, ScatterChart, GridComponent, TitleComponent, SVGRenderer]);
 
-/** Of the drawing, which the page scales: a column of 376 pixels is the narrowest it is made for. */
-export const widthPx = 420;
-export const heightPx = 300;
 const fontPx = 12;
 
 /** An SVG with title and description, which is as wide as its place. `id` is unique in the page. */
 export function drawFigure(figure: Figure, id: string): string {
+  const layout = layoutOf(figure);
+  const { heightPx } = layout;
   const chart = init(null, null, { renderer: 'svg', ssr: true, width: widthPx, height: heightPx });
   try {
-    chart.setOption(optionsOf(figure));
-    return cleanSvg(chart.renderToSVGString(), figure, id);
+    chart.setOption(optionsOf(figure, layout));
+    return cleanSvg(chart.renderToSVGString(), { figure, id, heightPx });
   } finally {
     chart.dispose();
   }
 }
 
-function optionsOf({ x, y, series }: Figure): Record<string, unknown> {
-  const marks = series.flatMap((one) => one.marks);
-  const spanX = axisSpan(
-    x,
-    marks.map((mark) => mark.x),
-  );
-  const spanY = axisSpan(
-    y,
-    marks.flatMap((mark) => [mark.y, mark.low ?? mark.y, mark.high ?? mark.y]),
-  );
-  const place = (mark: Mark): Placed => ({
-    at: [spanX.place(mark.x), spanY.place(mark.y)],
-    ends: mark.low === undefined ? null : [spanY.place(mark.low), spanY.place(mark.high ?? mark.y)],
-  });
+function optionsOf({ x, y }: Figure, { panels }: Layout): Record<string, unknown> {
+  const parts = panels.map((panel, index) => optionsOfPanel(panel, { x, y, index }));
   return {
     animation: false,
     silent: true,
     textStyle: { fontFamily: 'var(--font)', fontSize: fontPx, color: 'var(--ink)' },
-    grid: { left: 58, right: 14, top: 12, bottom: 46, outerBoundsMode: 'none' },
-    xAxis: axisOptions(x, spanX, 28),
-    yAxis: axisOptions(y, spanY, 44),
-    series: series.flatMap((one) => seriesOptions(one, one.marks.map(place), series)),
+    title: parts.map(({ title }) => title),
+    grid: parts.map(({ grid }) => grid),
+    xAxis: parts.map(({ xAxis }) => xAxis),
+    yAxis: parts.map(({ yAxis }) => yAxis),
+    series: parts.flatMap(({ series }) => series),
+  };
+}
+
+function optionsOfPanel(panel: Panel, { x, y, index }: { x: Axis; y: Axis; index: number }) {
+  const { series, grid, name, ticks, titles } = panel;
+  const marks = series.flatMap((one) => one.marks);
+  const heights = marks.flatMap((mark) => [mark.y, mark.low ?? mark.y, mark.high ?? mark.y]);
+  const spanX = axisSpan(x, { values: marks.map((mark) => mark.x), ticks: ticks.x });
+  const spanY = axisSpan(y, { values: heights, ticks: ticks.y });
+  const place = (mark: Mark): Placed => ({
+    at: [spanX.place(mark.x), spanY.place(mark.y)],
+    ends: mark.low === undefined ? null : [spanY.place(mark.low), spanY.place(mark.high ?? mark.y)],
+  });
+  const ofPanel = { xAxisIndex: index, yAxisIndex: index };
+  return {
+    title: {
+      text: name,
+      left: grid.left - 5,
+      top: grid.top - 22,
+      textStyle: { color: 'var(--ink)', fontSize: fontPx, fontWeight: 'bold' },
+    },
+    grid: { ...grid, outerBoundsMode: 'none' },
+    xAxis: {
+      gridIndex: index,
+      ...axisOptions(titles.x ? x.title : '', panel.isLabelled ? spanX : silence(spanX), 26),
+    },
+    yAxis: { gridIndex: index, ...axisOptions(titles.y ? y.title : '', spanY, 46) },
+    series: series.flatMap((one, at) => {
+      // Whiskers of several series in one place would hide each other.
+      const aside = ((at - (series.length - 1) / 2) * (spanX.max - spanX.min)) / 80;
+      const placed = one.marks.map(place).map(({ at: [px, py], ends }): Placed => {
+        return { at: [ends ? px + aside : px, py], ends };
+      });
+      return seriesOptions(one, placed).map((options) => ({ ...options, ...ofPanel }));
+    }),
   };
 }
 
@@ -58,7 +82,7 @@ interface Placed {
   ends: [low: number, high: number] | null;
 }
 
-function axisOptions({ title }: Axis, span: Span, nameGap: number): object {
+function axisOptions(title: string, span: Span, nameGap: number): object {
   const texts = new Map(span.ticks.map(({ at, text }) => [at, text]));
   const customValues = [...texts.keys()];
   const line = { color: 'var(--axis)', width: 1 };
@@ -69,6 +93,7 @@ function axisOptions({ title }: Axis, span: Span, nameGap: number): object {
     name: title,
     nameLocation: 'middle',
     nameGap,
+    nameMoveOverlap: false,
     nameTextStyle: { color: 'var(--ink)', fontSize: fontPx },
     axisLine: { show: true, onZero: false, lineStyle: line },
     axisTick: { show: true, customValues, length: 4, lineStyle: line },
@@ -84,13 +109,13 @@ function axisOptions({ title }: Axis, span: Span, nameGap: number): object {
   };
 }
 
-function seriesOptions(one: Series, placed: Placed[], all: readonly Series[]): object[] {
+function seriesOptions(one: Series, placed: readonly Placed[]): object[] {
   const color = `var(--series-${one.style})`;
   const dashes = dashesOf(one.dashes ?? one.style);
   const data = placed.map(({ at }) => at);
   const isHollow = (one.dashes ?? 0) === 1;
   const symbol = {
-    symbol: shapeOf(one.style),
+    symbol: `path://${shapeOf(one.style)}`,
     symbolSize: one.look === 'dots' && data.length > 40 ? 5 : 7,
     itemStyle: isHollow
       ? { color: 'var(--paper)', borderColor: color, borderWidth: 1.5, opacity: 1 }
@@ -107,29 +132,31 @@ function seriesOptions(one: Series, placed: Placed[], all: readonly Series[]): o
       return [{ type: 'scatter', ...symbol, data }];
     case 'whiskers':
       return [
-        whiskersOf(placed, color, all.indexOf(one) - (all.length - 1) / 2),
+        whiskersOf(placed, color),
         { type: 'line', ...symbol, lineStyle: { ...lineStyle, width: 1.5 }, data },
       ];
   }
 }
 
-const dodgePx = 2.5;
-
-/** Upright lines from `low` to `high`, side by side where several series have the same place. */
-function whiskersOf(placed: readonly Placed[], stroke: string, place: number): object {
+/** Upright lines from `low` to `high`. */
+function whiskersOf(placed: readonly Placed[], stroke: string): object {
   const data = placed.flatMap(({ at, ends }) => (ends ? [[at[0], ...ends]] : []));
   return {
     type: 'custom',
     data,
     encode: { x: 0, y: [1, 2] },
     renderItem: (_: unknown, api: WhiskerPlace) => {
-      const [x = 0, y1 = 0] = api.coord([api.value(0), api.value(1)]);
+      const [x1 = 0, y1 = 0] = api.coord([api.value(0), api.value(1)]);
       const [, y2 = 0] = api.coord([api.value(0), api.value(2)]);
-      const at = x + place * dodgePx;
       const style = { stroke, lineWidth: 1.2, fill: 'none' };
-      return { type: 'line', shape: { x1: at, x2: at, y1, y2 }, style };
+      return { type: 'line', shape: { x1, x2: x1, y1, y2 }, style };
     },
   };
+}
+
+/** Ticks without texts. */
+function silence(span: Span): Span {
+  return { ...span, ticks: span.ticks.map(({ at }) => ({ at, text: '' })) };
 }
 
 interface WhiskerPlace {
@@ -138,7 +165,11 @@ interface WhiskerPlace {
 }
 
 /** Without what scripts and pointers would use, and with what screen readers read. */
-function cleanSvg(svg: string, { title, says }: Figure, id: string): string {
+function cleanSvg(
+  svg: string,
+  { figure, id, heightPx }: { figure: Figure; id: string; heightPx: number },
+): string {
+  const { title, says } = figure;
   const body = svg
     .replace(/^<svg[^>]*>\s*/, '')
     .replace(/<style\s*>[\s\S]*?<\/style>\s*/, '')

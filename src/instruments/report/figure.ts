@@ -39,6 +39,8 @@ export interface Series {
   dashes?: number;
   look: 'line' | 'steps' | 'dots' | 'whiskers' | 'guide';
   marks: readonly Mark[];
+  /** Name of the small plot that it is in, if the figure has several. */
+  panel?: string;
 }
 
 export interface Figure {
@@ -54,6 +56,8 @@ export interface Figure {
   x: Axis;
   y: Axis;
   series: readonly Series[];
+  /** Small plots beside each other. */
+  panelColumns?: number;
   columns: readonly Column[];
   rows: readonly (readonly Cell[])[];
 }

@@ -38,12 +38,11 @@ export function showDuration(ms: number): string {
   return `${showNumber(ms / 60_000)} min`;
 }
 
-/** `99.95%`; what is not all of it is never shown as 100%. */
+/** `99.947%`: as many digits as tell it from all; what is not all of it is never shown as 100%. */
 export function showShare(share: number): string {
-  const percent = share * 100;
-  const decimals = percent > 99.9 ? 4 : percent > 99 ? 3 : 1;
-  const cut = Math.floor(percent * 10 ** decimals + 1e-9) / 10 ** decimals;
-  return `${share < 1 ? cut : 100}%`;
+  if (share >= 1) return '100%';
+  const decimals = Math.max(1, Math.min(9, Math.ceil(-Math.log10(1 - share)) - 1));
+  return `${Math.floor(share * 100 * 10 ** decimals + 1e-6) / 10 ** decimals}%`;
 }
 
 /** `$5.00`, of picodollars. */

@@ -12,7 +12,7 @@ export const pageStyle = `
 --series-5:#8b94a1}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 var(--font)}
-main{max-width:1180px;margin:0 auto;padding:24px 12px 48px}
+main{max-width:1080px;margin:0 auto;padding:24px 12px 48px}
 h1{font-size:1.7rem;line-height:1.2;margin:0 0 4px}
 h2{font-size:1.3rem;margin:40px 0 4px;overflow-wrap:anywhere}
 h3{font-size:1rem;margin:0 0 4px}
@@ -21,13 +21,15 @@ a{color:var(--accent)}
 .soft,figcaption{color:var(--soft);font-size:.875rem}
 .limits{background:var(--panel);border:1px solid var(--edge);border-radius:6px;padding:16px}
 .limits h2{margin-top:0}.limits h3{margin:16px 0 4px;overflow-wrap:anywhere}
-.limits ul{margin:0;padding-left:1.2em;max-width:52rem}
-.limits li{margin:0 0 8px}.limits .limit{font-weight:600}.limits .caution{color:var(--soft)}
+.limits h4{margin:12px 0 4px;font-size:.875rem;color:var(--soft)}
+.limits dl{display:grid;grid-template-columns:11rem minmax(0,1fr);gap:6px 16px;margin:0;
+max-width:58rem}.limits dt{font-weight:600}.limits dd{margin:0}
+@media (max-width:640px){.limits dl{display:block}.limits dd{margin:0 0 8px}}
 .limits .n{color:var(--soft);font-weight:400;font-size:.875rem}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));
 gap:32px 28px;margin-top:20px}
 figure{margin:0;min-width:0;break-inside:avoid}
-figure svg.plot,figure>svg{display:block;width:100%;height:auto;max-width:600px}
+figure>svg{display:block;width:100%;height:auto;max-width:520px}
 .legend{display:flex;flex-wrap:wrap;gap:2px 14px;list-style:none;margin:0 0 4px;padding:0;
 font-size:.8125rem}
 .legend li{display:flex;align-items:center;gap:6px}.legend svg{flex:none;width:28px;height:12px}

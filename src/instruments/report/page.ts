@@ -1,7 +1,7 @@
 // The report as one page of HTML that needs no script and loads nothing. Invariant: every text that
 // is not the report's own is escaped, and shown without what could deceive.
 import type { Chapter } from './chapter.ts';
-import type { Conclusion } from './conclusion.ts';
+import { type Conclusion, topics } from './conclusion.ts';
 import { drawFigure, escapeXml } from './drawing.ts';
 import type { Cell, Column, Figure, Series } from './figure.ts';
 import { showCount, showSpan, showTime } from './numbers.ts';
@@ -46,10 +46,14 @@ function describe({ count, leftOut, chapters, madeMs }: Report): string {
 
 function renderLimits({ chapters }: Report): string {
   const parts = chapters.map(({ chapter, conclusions }, index) => {
-    const items = conclusions.map(renderConclusion).join('\n');
+    const lists = weights.map(([weight, title]) => {
+      const some = conclusions.filter((one) => one.weight === weight);
+      if (some.length === 0) return '';
+      return `<h4>${title}</h4>\n<dl>${some.map(renderConclusion).join('\n')}</dl>`;
+    });
     return `<h3><a href="#chapter-${index + 1}">${titleOf(chapter)}</a></h3>
 <p class="soft">${escapeXml(showSpan(chapter))}</p>
-<ul>${items}</ul>`;
+${lists.join('\n')}`;
   });
   const nothing = `<p>Nothing was measured yet. Have <code>bursar probe</code> measure an endpoint, or
 serve with <code>--traffic-samples yes</code>, and make the report again.</p>`;
@@ -59,9 +63,15 @@ ${parts.length > 0 ? parts.join('\n') : nothing}
 </section>`;
 }
 
-function renderConclusion({ says, weight, n }: Conclusion): string {
-  const count = `<span class="n">(n = ${showCount(n)})</span>`;
-  return `<li class="${weight}">${escapeXml(says)} ${count}</li>`;
+const weights = [
+  ['limit', 'What limits it'],
+  ['fact', 'What else the samples say'],
+  ['caution', 'What they cannot say'],
+] as const;
+
+function renderConclusion({ rule, says, n }: Conclusion): string {
+  const count = `<span class="n">(n\u00a0=\u00a0${showCount(n)})</span>`;
+  return `<dt>${topics[rule]}</dt><dd>${escapeXml(says)} ${count}</dd>`;
 }
 
 function titleOf({ target, source }: Chapter): string {
@@ -103,11 +113,13 @@ function renderCode(text: string): string {
 
 function renderFigure(figure: Figure, chapter: Chapter, id: string): string {
   const { title, says, n, of, series, columns, rows } = figure;
-  const legend = series.filter(({ marks }) => marks.length > 0).map(renderLegendEntry);
+  // Panels have their names above them.
+  const told = series.filter(({ marks, panel }) => marks.length > 0 && !panel);
+  const legend = told.map(renderLegendEntry).join('');
   return `<figure id="${id}" data-figure="${figure.id}">
 <h3>${escapeXml(title)}</h3>
 <p>${escapeXml(says)}</p>
-<ul class="legend">${legend.join('')}</ul>
+${legend && `<ul class="legend">${legend}</ul>`}
 ${drawFigure(figure, id)}
 <figcaption>n = ${showCount(n)} ${escapeXml(of)}, ${escapeXml(showSpan(chapter))}</figcaption>
 <details><summary>Numbers</summary>
@@ -126,20 +138,11 @@ function renderLegendEntry({ name, style, dashes, look }: Series): string {
   const hasShape = look === 'dots' || look === 'whiskers';
   const fill = dashes === 1 ? 'var(--paper)' : color;
   const shape = hasShape
-    ? `<path d="${shapePaths[shapeOf(style)]}" fill="${fill}" stroke="${color}"/>`
+    ? `<path d="${shapeOf(style)}" transform="translate(10.5 2.5) scale(.7)" fill="${fill}" stroke="${color}"/>`
     : '';
   const key = `<svg viewBox="0 0 28 12" aria-hidden="true">${line}${shape}</svg>`;
   return `<li>${key}${escapeXml(name)}</li>`;
 }
-
-const shapePaths = {
-  circle: 'M10.5 6a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z',
-  rect: 'M10.5 2.5h7v7h-7z',
-  triangle: 'M14 2l4 7.5h-8z',
-  diamond: 'M14 1.5l4 4.5l-4 4.5l-4 -4.5z',
-  pin: 'M10.5 6a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z',
-  arrow: 'M14 2l4 8l-4 -2l-4 2z',
-};
 
 function renderTable(columns: readonly Column[], rows: Figure['rows']): string {
   const isWord = columns.map((_, index) => rows.every((row) => typeof row[index] === 'string'));

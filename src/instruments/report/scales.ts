@@ -1,5 +1,5 @@
 // Where numbers are on an axis, and which ticks it has. Logarithmic axes are drawn as linear ones of
-// logarithms, with ticks at round numbers: 1, 10, 100, or 1, 2 and 5 of each decade if there are few.
+// logarithms, whose bounds and ticks are round numbers.
 import type { Axis } from './figure.ts';
 
 export interface Tick {
@@ -15,9 +15,11 @@ export interface Span {
   place(value: number): number;
 }
 
-const ticksWanted = 6;
-
-export function axisSpan(axis: Axis, values: readonly number[]): Span {
+/** `values`: what shall be on it; `ticks`: about how many, at most. */
+export function axisSpan(
+  axis: Axis,
+  { values, ticks: wanted }: { values: readonly number[]; ticks: number },
+): Span {
   const isLog = axis.scale === 'log';
   const place = isLog ? (value: number) => Math.log10(Math.max(value, 1e-12)) : Number;
   const placed = values.filter((value) => Number.isFinite(value) && !(isLog && value <= 0));
@@ -28,43 +30,59 @@ export function axisSpan(axis: Axis, values: readonly number[]): Span {
     max = Math.max(max, place(value));
   }
   const { show } = axis;
-  if (isLog) return { ...logTicks(min, max, show), place };
+  if (isLog) return { ...logTicks({ min, max, wanted }, show), place };
   min = axis.min ?? min;
   max = axis.max ?? max;
   if (axis.ticks) {
     const pad = axis.min === undefined ? Math.max((max - min) * 0.06, 0.4) : 0;
     return { min: min - pad, max: max + pad, ticks: axis.ticks, place };
   }
-  return { ...linearTicks({ min, max, isOpenAbove: axis.max === undefined }, show), place };
+  const isOpenAbove = axis.max === undefined;
+  return { ...linearTicks({ min, max, wanted, isOpenAbove }, show), place };
 }
 
-/** Bounds and ticks at round numbers of logarithms to base 10. */
-function logTicks(min: number, max: number, show: Axis['show']): Omit<Span, 'place'> {
-  const decades = max - min;
-  const digits = decades > 3 ? [1] : [1, 2, 5];
-  const every = Math.ceil(decades / ticksWanted);
-  const rounds: number[] = [];
-  for (let decade = Math.floor(min) - 1; decade <= Math.ceil(max); decade++) {
-    for (const digit of digits) rounds.push(Math.log10(digit * 10 ** decade));
-  }
-  const low = rounds.findLast((at) => at <= min + 1e-9) ?? min;
-  const high = rounds.find((at) => at >= max - 1e-9 && at > low) ?? max;
-  const ticks = rounds
-    .filter((at) => at >= low && at <= high)
-    .filter((at) => every <= 1 || Math.round(at - low) % every === 0)
-    .map((at) => ({ at, text: show(Number((10 ** at).toPrecision(1))) }));
+interface Bounds {
+  min: number;
+  max: number;
+  wanted: number;
+}
+
+/** Digits that ticks begin with, from close ones to those a decade apart. */
+const tickDigits = [[1, 2, 5], [1, 3], [1]] as const;
+
+/** Bounds and ticks at round numbers, of logarithms to base 10. */
+function logTicks({ min, max, wanted }: Bounds, show: Axis['show']): Omit<Span, 'place'> {
+  const bounds = roundLogs([1, 2, 5], { min, max });
+  const low = bounds.findLast((at) => at <= min + 1e-9) ?? min;
+  const high = bounds.find((at) => at >= max - 1e-9 && at > low) ?? max;
+  const inside = (digits: readonly number[]) =>
+    roundLogs(digits, { min, max }).filter((at) => at >= low - 1e-9 && at <= high + 1e-9);
+  const few = tickDigits.map(inside).find(({ length }) => length <= wanted + 1);
+  const every = Math.ceil((high - low) / wanted);
+  const found = few ?? inside([1]).filter((at) => Math.round(at) % every === 0);
+  const ticks = found.map((at) => ({ at, text: show(Number((10 ** at).toPrecision(1))) }));
   return { min: low, max: high, ticks };
 }
 
+/** Logarithms of numbers with one of the digits and zeros, from below `min` to above `max`. */
+function roundLogs(
+  digits: readonly number[],
+  { min, max }: { min: number; max: number },
+): number[] {
+  const logs: number[] = [];
+  for (let decade = Math.floor(min) - 1; decade <= Math.ceil(max); decade++) {
+    for (const digit of digits) logs.push(Math.log10(digit) + decade);
+  }
+  return logs;
+}
+
 function linearTicks(
-  { min, max, isOpenAbove }: { min: number; max: number; isOpenAbove: boolean },
+  { min, max, wanted, isOpenAbove }: Bounds & { isOpenAbove: boolean },
   show: Axis['show'],
 ): Omit<Span, 'place'> {
   const spread = max - min || Math.abs(max) || 1;
-  const size = 10 ** Math.floor(Math.log10(spread / ticksWanted));
-  const step = [1, 2, 5, 10]
-    .map((digit) => digit * size)
-    .find((one) => spread / one <= ticksWanted);
+  const size = 10 ** Math.floor(Math.log10(spread / wanted));
+  const step = [1, 2, 5, 10].map((digit) => digit * size).find((one) => spread / one <= wanted);
   const width = step ?? size * 10;
   const first = Math.floor(min / width + 1e-9);
   const last = isOpenAbove ? Math.ceil(max / width - 1e-9) : Math.floor(max / width + 1e-9);

@@ -68,6 +68,19 @@ export class Correlation {
   }
 }
 
+/** Standard error of the mean of at least two values. */
+export function meanError(values: ArrayLike<number>): number {
+  const count = values.length;
+  let mean = 0;
+  let squares = 0;
+  for (let i = 0; i < count; i++) {
+    const from = (values[i] as number) - mean;
+    mean += from / (i + 1);
+    squares += from * ((values[i] as number) - mean);
+  }
+  return Math.sqrt(squares / (count - 1) / count);
+}
+
 export interface Bin {
   from: number;
   to: number;

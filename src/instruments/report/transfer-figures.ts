@@ -119,7 +119,9 @@ function overTime(sizes: readonly SizedTransfers[], of: 'byDay' | 'byHour'): Ser
   return sizes.map(({ name, band, values }) => ({
     name,
     style: band,
+    dashes: 0,
     look: 'whiskers',
+    panel: name,
     marks: inOrder(values[of]).map(([x, group]) => {
       const [, y = 0, low = 0, , high = 0] = rowOf(group);
       return { x, y, low, high };
@@ -159,7 +161,7 @@ export function dailyFigure(chapter: Chapter, kind: Kind): Figure {
       show: (day) => showDay(day * dayMs).slice(5),
       ticks: dayTicks(days),
     },
-    y: bandwidthAxis,
+    y: { ...bandwidthAxis, scale: 'linear', min: 0 },
     series: overTime(sizes, 'byDay'),
     columns: [words('day', 'day (UTC)'), words('size', 'size'), ...inBandwidth],
     rows: rowsOverTime(sizes, 'byDay', (day) => showDay(day * dayMs)),
@@ -201,7 +203,7 @@ export function hourlyFigure(chapter: Chapter, kind: Kind): Figure {
       show: String,
       ticks: [0, 3, 6, 9, 12, 15, 18, 21].map((at) => ({ at, text: String(at) })),
     },
-    y: bandwidthAxis,
+    y: { ...bandwidthAxis, scale: 'linear', min: 0 },
     series: overTime(sizes, 'byHour'),
     columns: [
       { key: 'hour', title: 'hour (UTC)', show: String },
@@ -260,25 +262,27 @@ export function pairsFigure(chapter: Chapter, kind: Kind): Figure {
   const rs = known.map(({ name, values: { pairs } }) => {
     return `r = ${showR(pairs.correlation.r)} for ${name} (n = ${showCount(pairs.correlation.count)})`;
   });
-  const all = sizes.flatMap(({ values }) => values.pairs.points.flatMap(({ x, y }) => [x, y]));
-  const ends = [Math.min(...all), Math.max(...all)].map((at) => ({ x: at, y: at }));
   return {
     id: `pairs-${kind}`,
     title: `First and second ${kind} of pairs`,
     says:
-      'Each dot is two successive requests for different objects; on the line both were as fast. ' +
+      'Bandwidth of two successive requests for different objects; on the line both are equal. ' +
       (rs.length > 0 ? `Correlation: ${rs.join(', ')}.` : 'Too few for a correlation.'),
     n: sizes.reduce((sum, { values }) => sum + values.pairs.correlation.count, 0),
     of: 'pairs',
     howTo: chapter.source === 'probe' ? probeSizes : probeOnly,
-    x: { ...bandwidthAxis, title: `bandwidth of the first ${kind} (B/s)` },
-    y: { ...bandwidthAxis, title: `bandwidth of the second ${kind} (B/s)` },
-    series: [
-      { name: 'equal', style: 5, look: 'guide', marks: ends },
-      ...sizes.map(({ name, band, values }): Series => {
-        return { name, style: band, look: 'dots', marks: values.pairs.points };
-      }),
-    ],
+    x: { ...bandwidthAxis, title: `first ${kind} (B/s)` },
+    y: { ...bandwidthAxis, title: `second ${kind} (B/s)` },
+    panelColumns: 2,
+    series: sizes.flatMap(({ name, band, values: { pairs } }): Series[] => {
+      const panel = `${name}, r = ${showR(pairs.correlation.r)}`;
+      const all = pairs.points.flatMap(({ x, y }) => [x, y]);
+      const ends = [Math.min(...all), Math.max(...all)].map((at) => ({ x: at, y: at }));
+      return [
+        { name: 'equally fast', style: 5, look: 'guide', marks: ends, panel },
+        { name, style: band, look: 'dots', marks: pairs.points, panel },
+      ];
+    }),
     columns: [
       words('size', 'size'),
       { key: 'pairs', title: 'pairs', show: showCount },
