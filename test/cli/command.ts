@@ -50,9 +50,12 @@ export class Workplace {
     const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
     const ended = once(child, 'close');
     const endpoint = await new Promise<string>((ready, fail) => {
-      child.stdout?.on('data', () => {
+      child.stdout?.on('data', function look() {
         const match = /^Bursar serves (\S+)[\s\S]*tenant list\n/.exec(stdout());
-        if (match?.[1]) ready(match[1]);
+        if (!match?.[1]) return;
+        // From here on there is a line for each request.
+        child.stdout?.off('data', look);
+        ready(match[1]);
       });
       child.on('close', (code) => fail(new Error(`serve ended with ${code}: ${stderr()}`)));
     });

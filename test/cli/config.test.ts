@@ -78,7 +78,10 @@ describe('settings', () => {
       archiveAfterMs: 90 * 24 * 3_600_000,
       archiveStore: undefined,
       witnesses: undefined,
-      logLevel: 'warn',
+      serverTiming: 'admins',
+      requestLog: true,
+      slowRequestMs: 1000,
+      logLevel: 'info',
     });
   });
 
@@ -125,7 +128,10 @@ describe('settings', () => {
       archiveAfterMs: '7s',
       archiveStore: 'cold',
       witnesses: `${verifier} https://w.example/prefix`,
-      logLevel: 'info',
+      serverTiming: 'everyone',
+      requestLog: 'no',
+      slowRequestMs: '7s',
+      logLevel: 'warn',
       rootAccessKey: 'ROOTKEY',
       rootSecretKey: 'rootsecret',
       metricsToken: 'metrics-token-0123',
