@@ -76,6 +76,20 @@ test('a metric that cannot be told takes no other from the text, and is counted'
   expect([totalOf(next, 'bursar_broken'), totalOf(next, 'bursar_whole')]).toEqual([1, 7]);
 });
 
+test('ten thousand series are told as one metric', async () => {
+  const registry = new MetricRegistry();
+  const all = Array.from({ length: 10_000 }, (_, i) => [{ series: `s${i}` }, i] as const);
+  registry.gauge({ name: 'bursar_many', help: 'Many.', collect: () => all });
+  registry.gauge({ name: 'bursar_next', help: 'Next.', collect: () => 1 });
+  const { samples } = (await read(registry)).get('bursar_many') ?? {};
+  expect(samples).toHaveLength(10_000);
+  expect(samples?.[9999]).toEqual({
+    name: 'bursar_many',
+    labels: { series: 's9999' },
+    value: 9999,
+  });
+});
+
 test('labels may be any text', async () => {
   const registry = new MetricRegistry();
   const store = 'a "quoted\\name"\n{x="y"} 1';
