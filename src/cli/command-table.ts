@@ -45,6 +45,7 @@ const offline: Row[] = [
     'probe-supervised',
     async () => (await import('./supervised-probe.ts')).addSupervisedProbeCommand,
   ],
+  ['report', async () => (await import('./report-command.ts')).addReportCommand],
   ['price', async () => (await import('./price-commands.ts')).addPriceCommands],
   ['cost', async () => (await import('./cost-example-command.ts')).addCostExampleCommand],
   ['key', async () => (await import('./own-key-commands.ts')).addOwnKeyCommands],

@@ -49,12 +49,17 @@ function escapeUnits(character: string): string {
   }).join('');
 }
 
-/** Writes lines of CSV (RFC 4180): `heading`, then `rows`, for programs and spreadsheets. */
+/** Writes lines of CSV: `heading`, then `rows`, for programs and spreadsheets. */
 export function printCsv(heading: readonly string[], rows: readonly (readonly string[])[]): void {
-  for (const row of [heading, ...rows]) process.stdout.write(`${row.map(csvField).join(',')}\r\n`);
+  process.stdout.write(csvText(heading, rows));
 }
 
-const number = /^-?\d+(?:\.\d+)?$/;
+/** RFC 4180. */
+export function csvText(heading: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [heading, ...rows].map((row) => `${row.map(csvField).join(',')}\r\n`).join('');
+}
+
+const number = /^-?\d+(?:\.\d+)?(?:e[+-]\d+)?$/;
 
 /** A text that a spreadsheet would take for a formula gets a quote before it, as is the custom. */
 function csvField(text: string): string {

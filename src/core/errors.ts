@@ -187,11 +187,6 @@ export function statusOf(code: ErrorCode): number {
   return table[code][0];
 }
 
-/** Whether a text that came from elsewhere is a code of the table. */
-export function isErrorCode(text: string): text is ErrorCode {
-  return Object.hasOwn(table, text);
-}
-
 /** The documented message of a code. */
 export function messageOf(code: ErrorCode): string {
   return table[code][1];

@@ -1,7 +1,6 @@
 // What the samples of one target add up to. Invariant: whatever samples say, and however many there
 // are, a chapter's memory is bounded; what is over a bound is drawn by chance (values.ts), or, of
 // days, threads and parts, left out.
-import { isErrorCode, statusOf } from '../../core/errors.ts';
 import type { Sample } from '../sample.ts';
 import { bandOf, sizeBands } from '../size-band.ts';
 import { type Stage, stages } from '../stage-clock.ts';
@@ -148,8 +147,7 @@ export class Chapter {
     }
   }
 
-  #addTries({ kind, retries, error, series }: Sample): void {
-    if (series === 'traffic' && error !== null && isOfClient(error)) return;
+  #addTries({ kind, retries, error }: Sample): void {
     const tries = this.tries[kind];
     tries.total++;
     if (error !== null) return;
@@ -195,9 +193,4 @@ function openGroup<Key>(
     groups.set(key, group);
   }
   return group;
-}
-
-/** Refusals and mistakes of clients are no failures of what serves them. */
-function isOfClient(error: string): boolean {
-  return isErrorCode(error) && statusOf(error) < 500;
 }

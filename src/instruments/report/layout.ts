@@ -24,7 +24,7 @@ export interface Layout {
 }
 
 const left = 58;
-const right = 14;
+const right = 20;
 const bottom = 44;
 const plotHeight = 230;
 const panelTop = 26;

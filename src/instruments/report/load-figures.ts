@@ -227,7 +227,7 @@ export function costFigure({ costs, source }: Chapter): Figure {
     howTo:
       source === 'probe'
         ? 'Name a price book to the probe: `bursar probe --prices BOOK`.'
-        : 'Serve with a price book: `bursar serve --prices BOOK`.',
+        : 'Of what clients do, `bursar cost` says what it costs.',
     x: {
       title: 'size',
       scale: 'linear',
@@ -279,7 +279,7 @@ export function stagesFigure({ transfers, source }: Chapter): Figure {
     howTo:
       source === 'traffic'
         ? 'The samples carry no stages.'
-        : 'Samples of clients’ requests carry the stages: serve with `--traffic-samples yes`.',
+        : 'Only samples of clients’ requests carry the stages.',
     x: {
       title: 'stage',
       scale: 'linear',

@@ -6,7 +6,7 @@ import { drawFigure, escapeXml } from './drawing.ts';
 import type { Cell, Column, Figure, Series } from './figure.ts';
 import { showCount, showSpan, showTime } from './numbers.ts';
 import { pageStyle } from './page-style.ts';
-import type { Report, ReportedChapter } from './report.ts';
+import { nameChapter, type Report, type ReportedChapter } from './report.ts';
 import { dashesOf, shapeOf } from './styles.ts';
 
 /** The whole document. */
@@ -51,12 +51,13 @@ function renderLimits({ chapters }: Report): string {
       if (some.length === 0) return '';
       return `<h4>${title}</h4>\n<dl>${some.map(renderConclusion).join('\n')}</dl>`;
     });
-    return `<h3><a href="#chapter-${index + 1}">${titleOf(chapter)}</a></h3>
+    return `<h3><a href="#chapter-${index + 1}">${escapeXml(nameChapter(chapter))}</a></h3>
 <p class="soft">${escapeXml(showSpan(chapter))}</p>
 ${lists.join('\n')}`;
   });
   const nothing = `<p>Nothing was measured yet. Have <code>bursar probe</code> measure an endpoint, or
-serve with <code>--traffic-samples yes</code>, and make the report again.</p>`;
+have clients use the gateway (<code>bursar serve --traffic-samples yes</code>), and make the report
+again.</p>`;
   return `<section class="limits" id="limits">
 <h2>What limits this installation</h2>
 ${parts.length > 0 ? parts.join('\n') : nothing}
@@ -69,22 +70,14 @@ const weights = [
   ['caution', 'What they cannot say'],
 ] as const;
 
-function renderConclusion({ rule, says, n }: Conclusion): string {
+function renderConclusion(
+  { rule, says, n }: Conclusion,
+  index: number,
+  all: readonly Conclusion[],
+): string {
+  const topic = all[index - 1]?.rule === rule ? '' : topics[rule];
   const count = `<span class="n">(n\u00a0=\u00a0${showCount(n)})</span>`;
-  return `<dt>${topics[rule]}</dt><dd>${escapeXml(says)} ${count}</dd>`;
-}
-
-function titleOf({ target, source }: Chapter): string {
-  const name = escapeXml(showText(target));
-  return source === 'probe' ? `${name}, by probes` : `${name}, by clients’ requests`;
-}
-
-const deceptive = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
-
-/** Names are whatever somebody called a store or a host. */
-export function showText(text: string): string {
-  const plain = text.replaceAll(deceptive, '\ufffd');
-  return plain.length > 80 ? `${plain.slice(0, 80)}…` : plain;
+  return `<dt>${topic}</dt><dd>${escapeXml(says)} ${count}</dd>`;
 }
 
 function renderChapter({ chapter, figures }: ReportedChapter, index: number): string {
@@ -97,7 +90,7 @@ function renderChapter({ chapter, figures }: ReportedChapter, index: number): st
     return `<li>${escapeXml(title)}: no samples. ${renderCode(howTo)}</li>`;
   });
   return `<section id="${id}">
-<h2>${titleOf(chapter)}</h2>
+<h2>${escapeXml(nameChapter(chapter))}</h2>
 <p class="soft">${showCount(count)} samples${of}, ${escapeXml(showSpan(chapter))}</p>
 <div class="figures">
 ${found.map((figure) => renderFigure(figure, chapter, `${id}-${figure.id}`)).join('\n')}

@@ -32,6 +32,16 @@ export function makeReport({ count, leftOut, chapters }: Measures, madeMs: numbe
   };
 }
 
+/** `archive, by probes`; names are whatever somebody called a store or a host. */
+export function nameChapter({ target, source }: Chapter): string {
+  const plain = target.replaceAll(deceptive, '\ufffd');
+  const name = plain.length > 80 ? `${plain.slice(0, 80)}…` : plain;
+  return source === 'probe' ? `${name}, by probes` : `${name}, by clients’ requests`;
+}
+
+/** What commands terminals, is not to be seen, or turns the direction of a text. */
+const deceptive = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
+
 /** What `--json` answers; times are RFC 3339. */
 export function jsonOf({ madeMs, count, leftOut, chapters }: Report): object {
   return {

@@ -1,0 +1,166 @@
+// `bursar report`: what samples of probes and of clients' requests say, as one page of HTML, as CSV, as
+// JSON, and in words. It asks no gateway. Exit codes: 0 also where there are no samples, which it says.
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Command, InvalidArgumentError } from 'commander';
+import { nowMs } from '../core/clock.ts';
+import { collectMeasures } from '../instruments/report/measures.ts';
+import { linesOf } from '../instruments/report/plain-text.ts';
+import { jsonOf, makeReport, type Report } from '../instruments/report/report.ts';
+import type { Series } from '../instruments/sample.ts';
+import { readSamples } from '../instruments/sample-log.ts';
+import { type Flags, loadConfig } from './config.ts';
+import { dataFiles } from './data-folder.ts';
+import { CommandFailure, messageOfFailure } from './failure.ts';
+import { csvText, print, printJson } from './output.ts';
+import { CountProgress, formatCount } from './progress.ts';
+import { addSettingFlags } from './setting-flags.ts';
+
+interface ReportFlags {
+  out?: string;
+  csv?: string;
+  json?: boolean;
+  samples?: string;
+  from?: number;
+  to?: number;
+  target?: string;
+  series?: Series[];
+}
+
+const help = `
+Samples are those that bursar probe took, and those that serve keeps of clients' requests. The page
+needs no script and loads nothing, so it can be sent to others: it names stores and endpoints, and
+nobody.
+
+Examples:
+  bursar report --out report.html
+  bursar report --out report.html --csv figures --from 2026-11-01 --to 2026-12-01
+  bursar report --samples ./lab-samples --target s3.eu-west-1.amazonaws.com --json`;
+
+export function addReportCommand(program: Command): void {
+  const command = program
+    .command('report')
+    .description(
+      'say what limits an installation, with plots, from samples of bursar probe and serve',
+    )
+    .option('--out <file>', 'write a page of HTML')
+    .option('--csv <folder>', 'write the numbers of each plot as CSV')
+    .option('--json', 'answer with JSON')
+    .option('--samples <folder>', 'read the samples in this folder (default: DIR/samples)')
+    .option('--from <time>', 'not before this day or time (2026-11-01, RFC 3339)', parseTime)
+    .option('--to <time>', 'before this day or time', parseTime)
+    .option('--target <name>', 'only of this target')
+    .option('--series <names>', `only of these: ${seriesNames.join(', ')}`, parseSeries)
+    .addHelpText('after', help);
+  addSettingFlags(command, ['data', 'config']).action(async (given: ReportFlags & Flags) => {
+    const { out, csv, json, samples, from, to, target, series, ...flags } = given;
+    const report = await readReport(samples ?? dataFiles(loadConfig(flags).data).samplesFolder, {
+      isOwn: samples === undefined,
+      filter: { fromMs: from, toMs: to, series },
+      target,
+    });
+    if (out !== undefined) await writePage(out, report);
+    if (csv !== undefined) writeCsv(csv, report);
+    if (json) printJson(jsonOf(report));
+    else printReport(report, { out, csv });
+  });
+}
+
+interface Wanted {
+  /** The folder is the data folder's, which has none as long as nothing was measured. */
+  isOwn: boolean;
+  filter: { fromMs?: number | undefined; toMs?: number | undefined; series?: Series[] | undefined };
+  target: string | undefined;
+}
+
+async function readReport(folder: string, { isOwn, filter, target }: Wanted): Promise<Report> {
+  const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  if (!isThere && !isOwn) throw new CommandFailure('usage', `--samples: ${folder} is no folder`);
+  const progress = new CountProgress(process.stderr, 'samples');
+  try {
+    const samples = countOnTheWay(readSamples(folder, filter), (count) => progress.show(count));
+    return makeReport(await collectMeasures(samples, { target }), nowMs());
+  } catch (error) {
+    throw expectedFailure(error);
+  } finally {
+    progress.clear();
+  }
+}
+
+const showEvery = 10_000;
+
+async function* countOnTheWay<T>(
+  all: AsyncIterable<T>,
+  onCount: (count: number) => void,
+): AsyncGenerator<T> {
+  let count = 0;
+  for await (const one of all) {
+    if (++count % showEvery === 0) onCount(count);
+    yield one;
+  }
+}
+
+async function writePage(out: string, report: Report): Promise<void> {
+  // The plots' library takes longer to load than all else that this command does.
+  const { renderPage } = await import('../instruments/report/page.ts');
+  write(out, renderPage(report));
+}
+
+/** A file for each plot, named by its chapter's number and by the plot. */
+function writeCsv(folder: string, { chapters }: Report): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw expectedFailure(error);
+  }
+  for (const [index, { chapter, figures }] of chapters.entries()) {
+    for (const { id, columns, rows } of figures) {
+      const heading = ['target', 'source', ...columns.map(({ key }) => key)];
+      const lines = rows.map((row) => {
+        return [chapter.target, chapter.source, ...row.map((cell) => String(cell ?? ''))];
+      });
+      write(join(folder, `${index + 1}-${chapter.source}-${id}.csv`), csvText(heading, lines));
+    }
+  }
+}
+
+function write(path: string, text: string): void {
+  try {
+    writeFileSync(path, text);
+  } catch (error) {
+    throw expectedFailure(error);
+  }
+}
+
+/** Errors of the system have a code; all others are bugs. */
+function expectedFailure(error: unknown): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === undefined ? error : new CommandFailure('failed', messageOfFailure(error), error);
+}
+
+function printReport(report: Report, { out, csv }: Pick<ReportFlags, 'out' | 'csv'>): void {
+  for (const line of linesOf(report)) print(line);
+  const places = [out, csv].filter((one) => one !== undefined).join(' and ');
+  if (places !== '') print(`${formatCount(report.count)} samples are reported in ${places}`);
+}
+
+const seriesNames: readonly Series[] = ['sizes', 'latency', 'surge', 'parts', 'traffic'];
+
+function parseSeries(text: string): Series[] {
+  const names = text.split(',').map((name) => seriesNames.find((one) => one === name.trim()));
+  const known = names.filter((name) => name !== undefined);
+  if (known.length === names.length) return known;
+  throw new InvalidArgumentError(`Must be of ${seriesNames.join(', ')}.`);
+}
+
+/** Milliseconds since the Unix epoch, of a day or a time with its zone. */
+function parseTime(text: string): number {
+  const isTime = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(
+    text,
+  );
+  const timeMs = isTime ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(timeMs)) return timeMs;
+  throw new InvalidArgumentError(
+    'Must be a day or time such as 2026-11-01 or 2026-11-01T08:00:00Z.',
+  );
+}
