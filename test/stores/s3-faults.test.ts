@@ -96,7 +96,7 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
     };
   }
 
-  const retries = (cause: FailureCause): number => store.state().retries[cause];
+  const retries = (cause: FailureCause): number => store.state().retries[cause] ?? 0;
 
   it.each(readFaults)('gives the right bytes when an answer is %s', async (_, fault, cause) => {
     const id = newId();

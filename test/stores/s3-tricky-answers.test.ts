@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { StoreMeter } from '#bursar/instruments/store-meter.js';
 import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { type Oddity, startOddServer } from './odd-s3-server.ts';
 import { listed, newId, readWhole } from './s3-rig.ts';
@@ -26,7 +27,11 @@ afterEach(async () => {
 async function open(oddity: Oddity): Promise<S3Store> {
   const server = await startOddServer(oddity);
   closers.push(() => server.stop());
-  const store = await S3Store.open({ ...options, endpoint: server.endpoint });
+  const store = await S3Store.open({
+    ...options,
+    endpoint: server.endpoint,
+    meter: new StoreMeter(),
+  });
   closers.push(() => store.close());
   return store;
 }
