@@ -36,14 +36,15 @@ export async function makeInstruments(
   const { logger, requestLog, watch } = openLog(config, closers);
   watch(registry);
   const sampler = await openTrafficSampler(config, registry, closers);
-  const all = [new RequestMetrics(registry), requestLog, ...sampler, ...observers];
-  const instruments = new Instruments(all, tracer);
-  const meters = new StoreMeters(failureCauses);
-  watchStoreMeters(registry, meters);
+  // Told before requests are counted: those that are not under way any more have been.
   registry.gauge({
     name: 'bursar_requests_under_way',
     help: 'Requests that have begun and not ended.',
     collect: () => instruments.underWay,
   });
+  const all = [new RequestMetrics(registry), requestLog, ...sampler, ...observers];
+  const instruments = new Instruments(all, tracer);
+  const meters = new StoreMeters(failureCauses);
+  watchStoreMeters(registry, meters);
   return { instruments, metrics: new Metrics(registry), meters, logger };
 }
