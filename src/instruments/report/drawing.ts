@@ -49,6 +49,7 @@ function optionsOfPanel(panel: Panel, { x, y, index }: { x: Axis; y: Axis; index
   const spanX = axisSpan(x, { values: marks.map((mark) => mark.x), ticks: ticks.x });
   const spanY = axisSpan(y, { values: heights, ticks: ticks.y });
   const place = (mark: Mark): Placed => ({
+    from: mark.from,
     at: [spanX.place(mark.x), spanY.place(mark.y)],
     ends: mark.low === undefined ? null : [spanY.place(mark.low), spanY.place(mark.high ?? mark.y)],
   });
@@ -69,8 +70,8 @@ function optionsOfPanel(panel: Panel, { x, y, index }: { x: Axis; y: Axis; index
     series: series.flatMap((one, at) => {
       // Whiskers of several series in one place would hide each other.
       const aside = ((at - (series.length - 1) / 2) * (spanX.max - spanX.min)) / 80;
-      const placed = one.marks.map(place).map(({ at: [px, py], ends }): Placed => {
-        return { at: [ends ? px + aside : px, py], ends };
+      const placed = one.marks.map(place).map(({ at: [px, py], ends, from }): Placed => {
+        return { at: [ends ? px + aside : px, py], ends, from };
       });
       return seriesOptions(one, placed).map((options) => ({ ...options, ...ofPanel }));
     }),
@@ -78,6 +79,7 @@ function optionsOfPanel(panel: Panel, { x, y, index }: { x: Axis; y: Axis; index
 }
 
 interface Placed {
+  from: number | undefined;
   at: [x: number, y: number];
   ends: [low: number, high: number] | null;
 }
@@ -123,7 +125,8 @@ function seriesOptions(one: Series, placed: readonly Placed[]): object[] {
   };
   const lineStyle = { color, width: 2, type: dashes };
   switch (one.look) {
-    case 'line':
+    case 'bars':
+      return [barsOf(placed, color)];
     case 'guide':
       return [{ type: 'line', showSymbol: false, lineStyle: { ...lineStyle, width: 1 }, data }];
     case 'steps':
@@ -145,11 +148,26 @@ function whiskersOf(placed: readonly Placed[], stroke: string): object {
     type: 'custom',
     data,
     encode: { x: 0, y: [1, 2] },
-    renderItem: (_: unknown, api: WhiskerPlace) => {
+    renderItem: (_: unknown, api: MarkPlace) => {
       const [x1 = 0, y1 = 0] = api.coord([api.value(0), api.value(1)]);
       const [, y2 = 0] = api.coord([api.value(0), api.value(2)]);
       const style = { stroke, lineWidth: 1.2, fill: 'none' };
       return { type: 'line', shape: { x1, x2: x1, y1, y2 }, style };
+    },
+  };
+}
+
+/** Lying bars, with a line of the paper's colour between them. */
+function barsOf(placed: readonly Placed[], fill: string): object {
+  return {
+    type: 'custom',
+    data: placed.map(({ from = 0, at: [x, y] }) => [from, x, y]),
+    encode: { x: [0, 1], y: 2 },
+    renderItem: (_: unknown, api: MarkPlace) => {
+      const [x = 0, y = 0] = api.coord([api.value(0), api.value(2) + 0.36]);
+      const [right = 0, bottom = 0] = api.coord([api.value(1), api.value(2) - 0.36]);
+      const shape = { x, y, width: right - x, height: bottom - y };
+      return { type: 'rect', shape, style: { fill, stroke: 'var(--paper)', lineWidth: 1 } };
     },
   };
 }
@@ -159,7 +177,7 @@ function silence(span: Span): Span {
   return { ...span, ticks: span.ticks.map(({ at }) => ({ at, text: '' })) };
 }
 
-interface WhiskerPlace {
+interface MarkPlace {
   coord(at: number[]): number[];
   value(dimension: number): number;
 }

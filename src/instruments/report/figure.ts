@@ -23,8 +23,9 @@ export interface Axis {
   ticks?: readonly { at: number; text: string }[];
 }
 
-/** `low` and `high` are the ends of a whisker. */
+/** `low` and `high` are the ends of a whisker, `from` is where a bar begins that ends at `x`. */
 export interface Mark {
+  from?: number;
   x: number;
   y: number;
   low?: number;
@@ -37,7 +38,7 @@ export interface Series {
   style: number;
   /** Other than its style's. */
   dashes?: number;
-  look: 'line' | 'steps' | 'dots' | 'whiskers' | 'guide';
+  look: 'steps' | 'dots' | 'whiskers' | 'bars' | 'guide';
   marks: readonly Mark[];
   /** Name of the small plot that it is in, if the figure has several. */
   panel?: string;

@@ -2,13 +2,8 @@
 // what was not measured it says how it could be.
 import type { Chapter } from './chapter.ts';
 import type { Figure } from './figure.ts';
-import {
-  availabilityFigure,
-  costFigure,
-  partsFigure,
-  stagesFigure,
-  threadsFigure,
-} from './load-figures.ts';
+import { availabilityFigure, costFigure, partsFigure, threadsFigure } from './load-figures.ts';
+import { stagesFigure } from './stage-figure.ts';
 import {
   bandwidthFigure,
   dailyFigure,

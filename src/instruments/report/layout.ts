@@ -39,7 +39,7 @@ export function layoutOf({ series, panelColumns = 1 }: Figure): Layout {
   const isSingle = panelColumns === 1;
   const gapPx = 52;
   const width = (widthPx - left - right - (panelColumns - 1) * gapPx) / panelColumns;
-  const height = isSingle ? 78 : 110;
+  const height = isSingle ? (names.length > 2 ? 78 : 110) : 110;
   const rowHeight = panelTop + height + (isSingle ? 4 : 22);
   const rows = Math.ceil(names.length / panelColumns);
   const panels = names.map((name, index) => {

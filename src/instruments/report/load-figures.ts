@@ -1,17 +1,9 @@
 // Figures of what a target bears and what it costs: threads, parallel parts, retries, money, stages.
 // Specification: Garfinkel 2007, section 5 ("surge", retries); Yoon 2014, figure 10 (parallel parts).
 import { sizeBands } from '../size-band.ts';
-import { stages } from '../stage-clock.ts';
 import { type Chapter, type Kind, kinds, retriesMax, type Surge } from './chapter.ts';
 import { type Axis, type Cell, type Figure, nameSize, type Series, words } from './figure.ts';
-import {
-  showBandwidth,
-  showCount,
-  showDuration,
-  showPrefixed,
-  showShare,
-  showUsd,
-} from './numbers.ts';
+import { showBandwidth, showCount, showPrefixed, showShare, showUsd } from './numbers.ts';
 import { shareInterval } from './statistics.ts';
 import { probeOnly } from './transfer-figures.ts';
 
@@ -162,7 +154,9 @@ export function partsFigure({ parts, partSizes, source }: Chapter): Figure {
 
 export function availabilityFigure({ tries, source }: Chapter): Figure {
   const found = kinds.filter((kind) => tries[kind].total > 0);
-  const steps = Array.from({ length: retriesMax + 1 }, (_, retries) => retries);
+  // A client's retries are requests of their own, which nobody can tell from others.
+  const stepsMax = source === 'traffic' ? 0 : retriesMax;
+  const steps = Array.from({ length: stepsMax + 1 }, (_, retries) => retries);
   const stepsOf = (kind: Kind) =>
     steps.map((retries) => {
       const { total, done } = tries[kind];
@@ -171,7 +165,8 @@ export function availabilityFigure({ tries, source }: Chapter): Figure {
     });
   const parts = found.map((kind) => {
     const [first, last] = [stepsOf(kind)[0]?.share ?? 0, stepsOf(kind).at(-1)?.share ?? 0];
-    return `${showShare(first)} of the ${kind}s at the first try, ${showShare(last)} after 5 retries`;
+    const atFirst = `${showShare(first)} of the ${kind}s at the first try`;
+    return stepsMax === 0 ? atFirst : `${atFirst}, ${showShare(last)} after ${stepsMax} retries`;
   });
   return {
     id: 'availability',
@@ -180,7 +175,7 @@ export function availabilityFigure({ tries, source }: Chapter): Figure {
     n: found.reduce((sum, kind) => sum + tries[kind].total, 0),
     of: 'requests',
     howTo: source === 'probe' ? 'Measure it with `bursar probe`.' : 'There were no requests.',
-    x: { ...wholeAxis('retries', steps), min: -0.3, max: 5.3 },
+    x: { ...wholeAxis('retries', steps), min: -0.3, max: stepsMax + 0.3 },
     y: { title: 'requests done', scale: 'linear', max: 1, show: showShare },
     series: found.map((kind) => ({
       name: `${kind}s`,
@@ -261,69 +256,3 @@ export function costFigure({ costs, source }: Chapter): Figure {
     }),
   };
 }
-
-/** Where the milliseconds of requests go, which the gateway alone knows. */
-export function stagesFigure({ transfers, source }: Chapter): Figure {
-  const found = kinds.flatMap((kind) =>
-    transfers[kind].flatMap(({ stagesMs, durationMs }, band) => {
-      const count = stagesMs.get('parse')?.count ?? 0;
-      return count > 0 ? [{ kind, band, stagesMs, durationMs, count }] : [];
-    }),
-  );
-  return {
-    id: 'stages',
-    title: 'Where the time goes',
-    says: 'Mean time in each stage of the gateway’s requests, by kind and size.',
-    n: found.reduce((sum, { count }) => sum + count, 0),
-    of: 'requests',
-    howTo:
-      source === 'traffic'
-        ? 'The samples carry no stages.'
-        : 'Only samples of clients’ requests carry the stages.',
-    x: {
-      title: 'stage',
-      scale: 'linear',
-      show: String,
-      min: -0.5,
-      max: stages.length - 0.5,
-      ticks: stages.map((stage, at) => ({ at, text: shortStages[stage] })),
-    },
-    y: { title: 'mean time (ms)', scale: 'log', show: showPrefixed },
-    series: found.map(({ kind, band, stagesMs }) => ({
-      name: `${kind}s ${nameSize(band, source)}`,
-      style: band,
-      dashes: kind === 'read' ? 0 : 1,
-      look: 'whiskers',
-      marks: stages.flatMap((stage, x) => {
-        const y = stagesMs.get(stage)?.mean ?? 0;
-        return y >= 0.001 ? [{ x, y }] : [];
-      }),
-    })),
-    columns: [
-      words('kind', 'kind'),
-      words('size', 'size'),
-      words('stage', 'stage'),
-      countColumn,
-      { key: 'mean_ms', title: 'mean', show: showDuration },
-      { key: 'p95_ms', title: '95th percentile', show: showDuration },
-    ],
-    rows: found.flatMap(({ kind, band, stagesMs }) =>
-      stages.map((stage): Cell[] => {
-        const times = stagesMs.get(stage);
-        const [count, mean, p95] = times ? [times.count, times.mean, times.quantile(0.95)] : [0];
-        return [`${kind}s`, nameSize(band, source), stage, count, mean ?? null, p95 ?? null];
-      }),
-    ),
-  };
-}
-
-const shortStages = {
-  parse: 'parse',
-  authenticate: 'auth',
-  decide: 'decide',
-  reserve: 'reserve',
-  store: 'store',
-  firstByte: 'first B',
-  stream: 'stream',
-  commit: 'commit',
-};

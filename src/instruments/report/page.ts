@@ -106,8 +106,11 @@ function renderCode(text: string): string {
 
 function renderFigure(figure: Figure, chapter: Chapter, id: string): string {
   const { title, says, n, of, series, columns, rows } = figure;
-  // Panels have their names above them.
-  const told = series.filter(({ marks, panel }) => marks.length > 0 && !panel);
+  // Panels of one series have its name above them.
+  const told = series.filter(({ name, marks, panel, look }, at) => {
+    const isNew = series.findIndex((one) => one.name === name) === at;
+    return isNew && marks.length > 0 && (!panel || look === 'bars');
+  });
   const legend = told.map(renderLegendEntry).join('');
   return `<figure id="${id}" data-figure="${figure.id}">
 <h3>${escapeXml(title)}</h3>
@@ -126,6 +129,10 @@ function renderLegendEntry({ name, style, dashes, look }: Series): string {
   const color = `var(--series-${style})`;
   const pattern = dashesOf(dashes ?? style);
   const dash = pattern === 'solid' ? '' : ` stroke-dasharray="${pattern.join(' ')}"`;
+  if (look === 'bars') {
+    const key = `<svg viewBox="0 0 28 12" aria-hidden="true"><path d="M8 0h12v12h-12z" fill="${color}"/></svg>`;
+    return `<li>${key}${escapeXml(name)}</li>`;
+  }
   const line =
     look === 'dots' ? '' : `<path d="M0 6H28" stroke="${color}" stroke-width="2"${dash}/>`;
   const hasShape = look === 'dots' || look === 'whiskers';
