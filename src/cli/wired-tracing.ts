@@ -17,7 +17,10 @@ export async function openTracer(
   { registry, closers }: { registry: MetricRegistry; closers: Closers },
 ): Promise<RequestTracer> {
   const choice = readTracing();
-  if (!choice) return noTracer;
+  if (!choice) {
+    watchTracing(registry, { counts: { exported: 0, dropped: 0, failed: 0 }, waiting: 0 });
+    return noTracer;
+  }
   const { openTracing } = await import('../instruments/tracing.ts');
   const tracing = openTracing({
     ...choice,
@@ -39,7 +42,10 @@ async function makeExporter(protocol: TracingChoice['protocol']): Promise<SpanEx
   return new OTLPTraceExporter();
 }
 
-function watchTracing(registry: MetricRegistry, tracing: Tracing): void {
+function watchTracing(
+  registry: MetricRegistry,
+  tracing: Pick<Tracing, 'counts' | 'waiting'>,
+): void {
   registry.counter({
     name: 'bursar_trace_spans_total',
     help: 'Spans by what became of them; dropped: too many waited, failed: the collector did not take them.',
