@@ -39,6 +39,8 @@ export interface WatchedParts {
 
 /** So many of what waits are counted: beyond it the numbers say only that there are more. */
 const countedMax = 10_000;
+/** Their rows are large. */
+const endedCountedMax = 1000;
 
 export function watchRooms(registry: MetricRegistry, parts: WatchedParts): void {
   const { rooms, folder, buffers, digests } = parts;
@@ -125,7 +127,7 @@ async function readBacklogs(
       all.push({ store, work: 'journal', ...(await readUntold(read, number, countedMax)) });
     }
   }
-  const count = await countEnded(read, countedMax);
+  const count = await countEnded(read, endedCountedMax);
   all.push({ store: 'catalog', work: 'purge', count });
   return all;
 }

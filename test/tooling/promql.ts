@@ -1,4 +1,4 @@
-// What PromQL queries name, by Prometheus's own grammar, and what a text for Prometheus has.
+// What PromQL queries name, by Prometheus's own grammar.
 import { parser } from '@prometheus-io/lezer-promql';
 
 type Tree = ReturnType<typeof parser.parse>;
@@ -63,25 +63,4 @@ function childrenOf(node: Node): Node[] {
   const children: Node[] = [];
   for (let child = node.firstChild; child; child = child.nextSibling) children.push(child);
   return children;
-}
-
-/** Labels of the samples of each name, with the values that they have. */
-export type Exposed = Map<string, Map<string, Set<string>>>;
-
-/** Reads the text format 0.0.4. Throws for a line that is none of it. */
-export function readExposed(text: string): Exposed {
-  const exposed: Exposed = new Map();
-  for (const line of text.split('\n')) {
-    if (line === '' || /^# (HELP|TYPE) /.test(line)) continue;
-    const sample = /^([a-z_]+)(?:\{(.*)\})? (?:[-+]?[\d.]+(?:e[-+]?\d+)?|NaN|[-+]Inf)$/.exec(line);
-    if (!sample) throw new Error(`not a sample: ${line}`);
-    const [, name = '', labels = ''] = sample;
-    const known = exposed.get(name) ?? new Map<string, Set<string>>();
-    exposed.set(name, known);
-    const pairs = [...labels.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)];
-    for (const [, label = '', value = ''] of pairs) {
-      known.set(label, (known.get(label) ?? new Set()).add(value));
-    }
-  }
-  return exposed;
 }
