@@ -1,6 +1,10 @@
 // Most tests wait for processes, disks and timers: three files at a time keep even two cores busy.
 import { availableParallelism } from 'node:os';
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
+
+// These have no process but their own and leave nothing behind, so many files share one, which
+// starts and loads the rooms once.
+const rooms = 'test/{audit,authz,catalog,core,quota}/**';
 
 export default defineConfig({
   test: {
@@ -9,5 +13,9 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 30_000,
     expect: { poll: { timeout: 20_000 } },
+    projects: [
+      { extends: true, test: { name: 'rooms', include: [`${rooms}/*.test.ts`], isolate: false } },
+      { extends: true, test: { name: 'all', exclude: [...configDefaults.exclude, rooms] } },
+    ],
   },
 });
