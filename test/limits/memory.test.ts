@@ -12,7 +12,8 @@ import { memoryBytes, peakMemoryBytes } from './process-figures.ts';
 
 const isFull = process.env.BURSAR_FULL === '1';
 const transfers = 64;
-const objectBytes = isFull ? 100_000_000 : 24_000_000;
+// More than an extent; all of them together more than twice what the process may hold.
+const objectBytes = isFull ? 100_000_000 : 18_000_000;
 const memoryBytesMax = 512 * MiB;
 const timeoutMs = isFull ? 900_000 : 120_000;
 
