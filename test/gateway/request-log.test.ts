@@ -1,0 +1,305 @@
+// The log of a served gateway: one line for each request that came in, whatever became of it, and
+// nothing in it with which another could act. Nobody waits for it.
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { pipelinedRequestsMax } from '#bursar/core/limits.js';
+import { presignUrl } from '#bursar/core/sigv4.js';
+import { LogWriter } from '#bursar/instruments/log-writer.js';
+import { makeLogger } from '#bursar/instruments/logger.js';
+import type { ObservedRequest } from '#bursar/instruments/observed-request.js';
+import { RequestLog } from '#bursar/instruments/request-log.js';
+import { StageClock } from '#bursar/instruments/stage-clock.js';
+import { callNative, exchange, patternOf, region, send, type Target } from '../protocol/target.ts';
+import { signedHead, Wire } from '../protocol/wire.ts';
+import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { findLine, type LogLine, readLines } from './log-lines.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+const MiB = 2 ** 20;
+
+describe('the log of a gateway', () => {
+  let gateway: ServedGateway;
+  let target: Target;
+
+  beforeAll(async () => {
+    gateway = await startServedGateway({ args: ['--stall-timeout', '2s'] });
+    const { endpoint, accessKeyId, secretAccessKey, stop } = gateway;
+    target = { endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [], stop };
+    await send(target, { method: 'PUT', path: '/logged' });
+  });
+  afterAll(() => gateway?.stop());
+
+  const lineOf = (id: string | undefined): Promise<LogLine> =>
+    findLine(gateway, ({ requestId }) => requestId === id);
+
+  it('has who asked for what, what became of it, and how long it took', async () => {
+    const body = 'content';
+    const put = await send(target, { method: 'PUT', path: '/logged/key', body });
+    const line = await lineOf(put.headers['x-amz-request-id']);
+    expect(line).toEqual({
+      level: 'info',
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      msg: 'request',
+      requestId: put.headers['x-amz-request-id'],
+      way: 's3',
+      method: 'PUT',
+      operation: 'PutObject',
+      tenant: 'default',
+      principal: 'admin',
+      bucket: 'logged',
+      store: 'local',
+      status: 200,
+      bytesIn: body.length,
+      bytesOut: 0,
+      durationMs: expect.any(Number),
+      firstByteMs: expect.any(Number),
+      receipt: Number(put.headers['x-bursar-receipt']),
+      source: '127.0.0.1',
+    });
+    expect(line.firstByteMs).toBeLessThanOrEqual(line.durationMs);
+    expect(Date.parse(line.time)).toBeGreaterThan(Date.now() - 60_000);
+
+    const get = await send(target, { method: 'GET', path: '/logged/key' });
+    const read = { operation: 'GetObject', bytesOut: body.length, status: 200 };
+    expect(await lineOf(get.headers['x-amz-request-id'])).toMatchObject(read);
+    const none = await send(target, { method: 'HEAD', path: '/logged/nothing' });
+    const missed = { operation: 'HeadObject', bytesOut: 0, status: 404, error: 'NoSuchKey' };
+    expect(await lineOf(none.headers['x-amz-request-id'])).toMatchObject(missed);
+    const native = await send(target, { method: 'GET', path: '/_/v1/whoami' });
+    expect(await lineOf(native.headers['x-amz-request-id'])).toMatchObject({
+      ...{ way: 'native', operation: 'WhoAmI', tenant: 'default', principal: 'admin' },
+      ...{ status: 200, bytesOut: native.body.length },
+      receipt: Number(native.headers['x-bursar-receipt']),
+    });
+  });
+
+  it('names no key, query, header, token or secret', async () => {
+    const secret = 'a-very-secret-name';
+    const { token } = await callNative(target, 'POST', '/_/v1/tokens', {
+      scope: 'storage.read:/logged',
+    });
+    const { accessKeyId, secretAccessKey } = target.keys;
+    const presigned = presignUrl({
+      ...{ method: 'GET', origin: target.endpoint, path: `/logged/${secret}`, headers: {} },
+      ...{ accessKeyId, secret: secretAccessKey, region, timeMs: Date.now(), expiresSeconds: 60 },
+    });
+    await exchange(target, 'GET', presigned.slice(target.endpoint.length));
+    const share = { bucket: 'logged', key: 'key' };
+    const link = await callNative(target, 'POST', '/_/v1/shares', share);
+    await exchange(target, 'GET', link.url.slice(target.endpoint.length));
+    await send(target, { method: 'PUT', path: `/logged/${secret}`, body: secret });
+    await send(target, { method: 'GET', path: '/logged', query: [['prefix', secret]] });
+    await send(target, { method: 'GET', path: `/${secret}/x` });
+    await exchange(target, 'GET', `/_/${secret}?${secret}`, { [secret]: secret });
+    const authorization = `Bearer ${token}`;
+    const last = await exchange(target, 'GET', `/logged/${secret}`, { authorization });
+    await lineOf(last.headers['x-amz-request-id']);
+
+    const said = readLines(gateway)
+      .map((line) => JSON.stringify(line))
+      .join('\n');
+    const shared = link.url.split('/_/share/')[1].split('/')[0];
+    const signature = /X-Amz-Signature=(\w+)/.exec(presigned)?.[1] ?? 'none';
+    expect(signature).toMatch(/^[0-9a-f]{64}$/);
+    for (const hidden of [secret, token, shared, signature, accessKeyId, secretAccessKey]) {
+      expect(said).not.toContain(hidden);
+    }
+  });
+
+  it('has one line for each request, whatever became of it', async () => {
+    const body = patternOf(MiB);
+    await send(target, { method: 'PUT', path: '/logged/large', body: patternOf(32 * MiB) });
+    const before = (await settledLines()).length;
+    const expected: [string | undefined, number][] = [];
+    const expectMore = async (...more: [string | undefined, number][]): Promise<void> => {
+      expected.push(...more);
+      await vi.waitFor(() => expect(readLines(gateway)).toHaveLength(before + expected.length), {
+        timeout: 10_000,
+      });
+    };
+    const length = `content-length: ${body.length}`;
+    const head = signedHead(target, { method: 'PUT', path: '/logged/cut', body }, [length]);
+
+    // Cut in its body: its end, a reset, or silence.
+    for (const cut of ['end', 'destroy', null] as const) {
+      const wire = await Wire.open(target);
+      wire.write(head);
+      wire.write(body.subarray(0, 1000));
+      if (cut) wire[cut]();
+      await wire.closed();
+      await expectMore(['RequestTimeout', 0]);
+    }
+    // No HTTP, too much of it, and no host.
+    for (const [text, code, status] of [
+      ['GARBAGE\r\n\r\n', 'BadRequest', 400],
+      [
+        `GET / HTTP/1.1\r\nx: ${'x'.repeat(64 * 1024)}\r\n\r\n`,
+        'RequestHeaderSectionTooLarge',
+        400,
+      ],
+      ['GET /logged HTTP/1.1\r\nconnection: close\r\n\r\n', 'BadRequest', 400],
+    ] as const) {
+      const wire = await Wire.open(target);
+      wire.write(text);
+      const said = await wire.closed();
+      expect(said).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+      expect(said).toMatch(/x-amz-request-id: ([0-9A-F]{16})\r\n[\s\S]*<RequestId>\1</);
+      await expectMore([code, status]);
+    }
+    // Waiting for an answer that is not read, until the client leaves, or too many wait.
+    const asked = signedHead(target, { method: 'GET', path: '/logged/large' });
+    for (const waiting of [2, pipelinedRequestsMax + 1]) {
+      const socket = connect(Number(new URL(target.endpoint).port), '127.0.0.1');
+      socket.on('error', () => {});
+      socket.write(asked.repeat(1 + waiting));
+      await once(socket, 'readable');
+      if (waiting === 2) socket.destroy();
+      const abandoned = Array<[undefined, number]>(waiting).fill([undefined, 0]);
+      await expectMore(...abandoned, ['RequestTimeout', 200]);
+      socket.destroy();
+    }
+
+    const lines = (await settledLines()).slice(before);
+    const told = lines.slice(0, -1).map(({ error, status }) => [error, status]);
+    expect(told.sort()).toEqual(expected.sort());
+    expect(new Set(lines.map(({ requestId }) => requestId)).size).toBe(lines.length);
+  });
+
+  /** All lines until now, that of one more request at their end. */
+  async function settledLines(): Promise<LogLine[]> {
+    const { headers } = await exchange(target, 'GET', '/_/health');
+    await lineOf(headers['x-amz-request-id']);
+    return readLines(gateway);
+  }
+
+  it('names in all errors the request that is logged, by all ways', async () => {
+    const form = { 'content-type': 'application/x-www-form-urlencoded' };
+    const answers = [
+      await exchange(target, 'GET', '/none/x'),
+      await exchange(target, 'PATCH', '/none/x'),
+      await exchange(target, 'OPTIONS', '/none/x', { origin: 'https://a' }),
+      await exchange(target, 'POST', '/', form, 'Action=Nothing'),
+      await exchange(target, 'GET', '/_/share/none/x'),
+      await exchange(target, 'PUT', '/_/share/none/x'),
+      await exchange(target, 'GET', '/_/v1/whoami'),
+      await exchange(target, 'GET', '/_/v1/tenants/%zz'),
+      await exchange(target, 'GET', '/_/nothing'),
+      await exchange(target, 'PROPFIND', '/_/v1/whoami'),
+      await exchange(target, 'GET', '/none/x', { expect: 'the-impossible' }),
+    ];
+    for (const { status, headers, text } of answers) {
+      const id = headers['x-amz-request-id'] ?? 'none';
+      expect(status, text).toBeGreaterThanOrEqual(400);
+      expect(text).toContain(id);
+      expect(await lineOf(id)).toMatchObject({ status, error: expect.any(String) });
+    }
+  });
+});
+
+describe('a log that nobody reads', () => {
+  it('keeps no request, and does not keep the gateway from its end', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'bursar-stuck-'));
+    const main = resolve('dist/cli/main.js');
+    const args = [main, 'serve', '--data', dataDir, '--listen', '127.0.0.1:0'];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    let said = '';
+    const endpoint = await new Promise<string>((found) => {
+      child.stdout.on('data', function look(text: Buffer) {
+        said += text;
+        const [, url] = /^Bursar serves (\S+)[\s\S]*tenant list\n/.exec(said) ?? [];
+        if (url === undefined) return;
+        child.stdout.off('data', look);
+        child.stdout.pause();
+        found(url);
+      });
+    });
+    // More than the pipe and what reads from it take.
+    for (let i = 0; i < 40; i++) {
+      const asked = Array.from({ length: 10 }, () => fetch(`${endpoint}/none/${i}`));
+      for (const answer of await Promise.all(asked)) expect(answer.status).toBe(403);
+    }
+    child.kill('SIGTERM');
+    expect(await once(child, 'exit')).toEqual([0, null]);
+    child.stdout.destroy();
+    rmSync(dataDir, { recursive: true });
+  });
+
+  it('takes no more than its bound, counts what it drops, and goes on when it is read', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'bursar-log-'));
+    const fifo = join(folder, 'fifo');
+    execFileSync('mkfifo', [fifo]);
+    const fd = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK);
+    const writer = new LogWriter(fd, { charactersMax: 100_000, delayMs: 1 });
+    const line = `${'x'.repeat(999)}\n`;
+    const write = (count: number): void => {
+      for (let i = 0; i < count; i++) writer.write(line);
+    };
+    write(90);
+    await setTimeout(20);
+    write(500);
+    // A pipe holds 64 KiB, and nobody reads.
+    await writer.flush(10);
+    const kept = line.repeat(590 - writer.droppedLines);
+    expect(kept.length).toBeGreaterThan(100_000);
+    expect(kept.length).toBeLessThan(200_000);
+    let text = '';
+    const into = Buffer.alloc(65_536);
+    await vi.waitFor(
+      () => {
+        text += into.toString('latin1', 0, readSync(fd, into, 0, into.length, null));
+        expect(text.length).toBe(kept.length);
+      },
+      { timeout: 10_000, interval: 10 },
+    );
+    expect(text).toBe(kept);
+    await writer.flush(10_000);
+    closeSync(fd);
+    rmSync(folder, { recursive: true });
+  });
+
+  it('counts what a disk does not take', async () => {
+    const fd = openSync('/dev/full', 'w');
+    const writer = new LogWriter(fd, { delayMs: 1 });
+    writer.write('one\n');
+    writer.write('two\n');
+    await writer.flush(10_000);
+    expect(writer.droppedLines).toBe(2);
+    closeSync(fd);
+  });
+});
+
+describe('a slow request', () => {
+  const observe = (options: { isOn?: boolean; level?: string; slowMs: number }): object[] => {
+    const lines: object[] = [];
+    const write = (line: string): void => void lines.push(JSON.parse(line));
+    const logger = makeLogger(options.level ?? 'info', { write } as LogWriter);
+    const log = new RequestLog({ isOn: true, ...options, logger });
+    const clock = new StageClock();
+    clock.enter('stream');
+    const durationMs = clock.end() + 2000;
+    const known = { id: 'R', way: 's3', method: 'GET', operation: null, trace: null, status: 200 };
+    log.observe({ ...known, clock, durationMs } as unknown as ObservedRequest);
+    return lines;
+  };
+
+  it('is told as one, with its stages, even where others are not told', () => {
+    const slow = { level: 'warn', msg: 'slow request', stagesMs: { stream: expect.any(Number) } };
+    for (const isOn of [true, false]) {
+      expect(observe({ isOn, slowMs: 1000 })).toMatchObject([{ requestId: 'R', ...slow }]);
+    }
+    expect(observe({ level: 'warn', slowMs: 1000 })).toMatchObject([slow]);
+  });
+
+  it('is none where it took less, and is told as others are, or not', () => {
+    expect(observe({ slowMs: 3000 })).toMatchObject([{ level: 'info', msg: 'request' }]);
+    expect(observe({ slowMs: 3000, isOn: false })).toEqual([]);
+    expect(observe({ slowMs: 3000, level: 'warn' })).toEqual([]);
+  });
+});
