@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { newExtentId } from '#bursar/core/ids.js';
+import { StoreMeter } from '#bursar/instruments/store-meter.js';
 import { checksumAlgorithms, computeChecksum } from '#bursar/tiering/checksums.js';
 import { sealedBytes } from '#bursar/tiering/chunk-format.js';
 import { readExtentMetadata } from '#bursar/tiering/extent-metadata.js';
@@ -105,6 +106,22 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
         expect(read.equals(body.subarray(start, end)), `${start} to ${end}`).toBe(true);
       }
     }
+  });
+
+  it('streams leave to the next how many transfers were right, each direction by itself', async () => {
+    const meter = new StoreMeter();
+    const own = await s3.open({ meter, extentBytesMax: C });
+    const large = await makeRig({ remotes: [own] });
+    const body = makeBytes(24 * C);
+    const object = await large.put(body, { store: 2 });
+    const { read, write } = meter.streams;
+    expect(write.current).toBeGreaterThanOrEqual(4);
+    expect(write.current).toBeLessThanOrEqual(8);
+    expect(read.current).toBeNull();
+    expect(own.meter.openStream('write').settledBefore).toBe(write.current);
+    expect((await large.get(object)).equals(body)).toBe(true);
+    expect(read.rates.counts.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
+    await large.close();
   });
 
   it('each extent says of itself what a lost catalog would need, and the last one all', async () => {
