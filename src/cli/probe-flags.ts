@@ -4,6 +4,7 @@ import { isIP } from 'node:net';
 import type { Command } from 'commander';
 import { parseUsd } from '../core/money.ts';
 import { latencyBytes, type ProbeSeries } from '../instruments/probe/probe.ts';
+import { retryPauseMs } from '../instruments/probe/transfer.ts';
 import { probeSizes } from '../instruments/sample.ts';
 import { usualClass } from '../quota/prices/price-book.ts';
 import { freeMarket } from '../quota/prices/price-books.ts';
@@ -129,6 +130,7 @@ export function readJob(flags: ProbeFlags): ProbeJob {
         within(parseDuration, 100, 600_000, '100ms to 10m'),
       ),
     },
+    retryPauseMs,
     isKept: flags.keep === true,
     samples: flags.samples ?? dataFiles(flags.data ?? readClientEnvironment().data).samplesFolder,
     ...readSpending(flags, host),

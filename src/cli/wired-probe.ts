@@ -5,6 +5,7 @@ import { nowMs } from '../core/clock.ts';
 import type { Rooms } from '../gateway/rooms.ts';
 import type { Instruments } from '../instruments/instruments.ts';
 import type { MetricRegistry } from '../instruments/metric-registry.ts';
+import { retryPauseMs } from '../instruments/probe/transfer.ts';
 import { ProbeMetrics } from '../instruments/probe-metrics.ts';
 import { probeSizes } from '../instruments/sample.ts';
 import { type Closers, opened } from './closers.ts';
@@ -71,6 +72,7 @@ function jobOf(
     forMs: runMs,
     meanIntervalMs: config.probeIntervalMs,
     line: { isFresh: false, silenceMsMax: 60_000 },
+    retryPauseMs,
     prefix: '',
     isKept: false,
     samples: folder.samplesFolder,

@@ -17,7 +17,9 @@ export function renderSample(sample: Sample): string {
 
 /** Microseconds are as fine as a clock is; errors are others' words. */
 function shorten(_key: string, value: unknown): unknown {
-  if (typeof value === 'number') return Math.round(value * 1000) / 1000;
+  if (typeof value === 'number') {
+    return Number.isInteger(value) ? value : Math.round(value * 1000) / 1000;
+  }
   return typeof value === 'string' ? value.slice(0, textLengthMax) : value;
 }
 

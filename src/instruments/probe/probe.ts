@@ -28,6 +28,8 @@ export interface ProbeOptions {
   /** Of the pauses before what is measured, which are distributed exponentially. */
   meanIntervalMs: number;
   line: LineOptions;
+  /** Bounds of the random pauses between tries. */
+  retryPauseMs: { min: number; max: number };
   /** What keys begin with. */
   prefix: string;
   /** 16 hexadecimal digits of whoever runs one probe at a time. */
@@ -92,7 +94,9 @@ class Probe {
     this.#places = targets.map((target) => {
       const line = new ProbeLine(target, options.line);
       const objects = new ProbeObjects({ line, prefix, owner, signal: abandon, isKept });
-      const room = { spending, keep, signal: this.#signal, content, objects, line: options.line };
+      const { line: lineOptions, retryPauseMs } = options;
+      const shared = { spending, keep, signal: this.#signal, content };
+      const room = { ...shared, objects, line: lineOptions, retryPauseMs };
       return { target, line, room };
     });
   }

@@ -9,9 +9,8 @@ import { ProbeEnd, type Spending, type Work } from './spending.ts';
 
 /** Garfinkel 2007 and Palankar 2008 count availability after up to 5 retries. */
 export const retriesMax = 5;
-/** Pauses are random up to this, doubled each time. */
-const pauseMsMin = 100;
-const pauseMsMax = 5000;
+/** Bounds of the random pauses between tries: the first, doubled each time, and the last. */
+export const retryPauseMs = { min: 100, max: 5000 } as const;
 
 /** What a transfer is about, as its sample says it. */
 export interface Measured
@@ -29,13 +28,20 @@ export interface Tries {
 export interface TransferRoom {
   spending: Spending;
   signal: AbortSignal;
+  retryPauseMs: { min: number; max: number };
   /** Resolves when the sample cannot be lost any more. */
   keep(sample: Sample): Promise<void>;
 }
 
 /** A server that will refuse all that follows as well. */
 const finalCodes: ReadonlySet<string> = new Set([
-  ...['AccessDenied', 'InvalidAccessKeyId', 'SignatureDoesNotMatch', 'NoSuchBucket'],
+  ...[
+    'AccessDenied',
+    'InvalidAccessKeyId',
+    'SignatureDoesNotMatch',
+    'NoSuchBucket',
+    'InvalidBucketName',
+  ],
   ...['PermanentRedirect', 'AuthorizationHeaderMalformed', 'AllAccessDisabled', 'ExpiredToken'],
 ]);
 
@@ -91,7 +97,8 @@ export async function attempt(
       const firstByteMs = answer?.firstByteMs ?? monotonicMs() - beganMs;
       return { tries: { retries, error, firstByteMs, answer }, cost };
     }
-    const bound = Math.min(pauseMsMax, pauseMsMin * 2 ** retries);
+    const { min, max } = room.retryPauseMs;
+    const bound = Math.min(max, min * 2 ** retries);
     await sleep(Math.random() * bound, undefined, { signal });
   }
 }
