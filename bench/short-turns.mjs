@@ -14,6 +14,8 @@ export const sizeBytes = 4096;
 const keyPrefix = 'get';
 const turnSeconds = 0.3;
 const warmupSeconds = 0.1;
+/** Of fewer there is no interval of 95%. */
+const surePairs = 6;
 
 /** A GET or PUT of 4 KiB over so many connections. */
 export function smallWorkload(kind, connections) {
@@ -109,7 +111,7 @@ export function describeRatios(compared, { ours, other, goal }) {
     rows: compared.map((one) => [
       one.title,
       interval(ratioBetween(one, { ours, other, of: 'perSecond' })),
-      ...(goal ? [verdict(ratioBetween(one, { ours, other, of: 'perSecond' }), goal)] : []),
+      ...(goal ? [verdict(one, { ours, other, goal })] : []),
       interval(ratioBetween(one, { ours, other, of: 'cpuMs' })),
       numbers(one.turns, 'perSecond'),
       numbers(one.turns, 'cpuMs'),
@@ -118,7 +120,9 @@ export function describeRatios(compared, { ours, other, goal }) {
 }
 
 /** A goal is missed where even the upper end of the interval is below it. */
-function verdict({ median: middling, high }, goal) {
+function verdict(compared, { ours, other, goal }) {
+  const { median: middling, high } = ratioBetween(compared, { ours, other, of: 'perSecond' });
+  if (compared.turns[ours].length < surePairs) return `${goal}, too few turns to tell`;
   if (middling >= goal) return `${goal}, reached`;
   return `${goal}, ${high >= goal ? 'not sure' : 'MISSED'}`;
 }
@@ -130,7 +134,8 @@ function middle(turns, of) {
 /** What tables of ratios are to be read with. */
 export function explainTurns(rounds) {
   return (
-    `${rounds} short turns of each (${turnSeconds} s), the others paused meanwhile; ratios are ` +
+    `${rounds} short ${rounds === 1 ? 'turn' : 'turns'} of each (${turnSeconds} s), the others paused ` +
+    'meanwhile; ratios are ' +
     'medians of the ratios of neighbours, with their interval of 95% in brackets.'
   );
 }
