@@ -58,6 +58,16 @@ describe('the archive of records', () => {
     expect(await countArchivedTiles(rig.fixture.read)).toBe(1);
   });
 
+  it('is late since a pack could have been made, and not while none can', async () => {
+    await rig.fill(600);
+    rig.fixture.edit('UPDATE records SET time_ms = time_ms - 60000');
+    expect(await rig.archiver({ afterMs: 3_600_000 }).lateMs()).toBe(0);
+    const archiver = rig.archiver({ afterMs: 10_000 });
+    expect(await archiver.lateMs()).toBeGreaterThanOrEqual(50_000);
+    await archiver.archive();
+    expect(await archiver.lateMs()).toBe(0);
+  });
+
   it('gives each record back as it was, by its index and in runs', async () => {
     await rig.fill(700);
     const before = await rig.records.readRun(0, 700);

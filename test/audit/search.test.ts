@@ -95,7 +95,9 @@ describe('a search', () => {
     const query = { tenant: 'one', limit: 10 };
     const page = await log.search.find(query);
     expect(page).toEqual({ records: [], nextIndex: blockWidth - 1 });
+    expect(await log.search.countBehind()).toBe(2 * blockWidth + 1);
     await log.index();
+    expect(await log.search.countBehind()).toBe(1);
     const { records: found, nextIndex } = await log.search.find(query);
     expect([found.length, nextIndex]).toEqual([1, null]);
     log.close();

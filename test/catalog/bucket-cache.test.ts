@@ -44,6 +44,7 @@ it('keeps so many buckets only as their policies have room together', async () =
   };
   await findAll(100);
   expect(await findAll(100)).toBe(0);
+  expect([cache.hits, cache.misses, cache.entries]).toEqual([100, 100, 100]);
   await findAll(1000);
   expect(await findAll(1000)).toBeGreaterThan(800);
   for (let i = 0; i < 1000; i++) cache.forget('cms', `bucket-${i}`);

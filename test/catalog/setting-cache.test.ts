@@ -29,6 +29,7 @@ it('is read and parsed once, and then there at once', async () => {
   expect(await cache.find(2)).toBeNull();
   expect(cache.find(2)).toBeNull();
   expect([reads, parsed]).toEqual([2, ['a b']]);
+  expect([cache.hits, cache.misses, cache.entries]).toEqual([2, 2, 2]);
 });
 
 it('is what it was set to once it was forgotten', async () => {

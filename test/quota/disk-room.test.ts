@@ -8,7 +8,9 @@ describe('room for a body', () => {
     const give = room.take('cms/alice', 60);
     expect(() => room.take('cms/bob', 41)).toThrow('no room');
     room.take('cms/bob', 40);
+    expect([room.freeBytes, room.heldBytes]).toEqual([100, 100]);
     give();
+    expect(room.heldBytes).toBe(40);
     room.take('atlas/carol', 60);
   });
 
