@@ -5,7 +5,7 @@ import { showCount, showShare } from './numbers.ts';
 import { type Interval, meanError, shareInterval } from './statistics.ts';
 import type { Values } from './values.ts';
 
-const enoughOfHour = 20;
+const enoughOfHour = 10;
 const hoursWanted = 6;
 
 /** Whether there are hours that are much slower than others, by the largest size there is. */

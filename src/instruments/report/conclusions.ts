@@ -32,7 +32,8 @@ export function concludeFrom(chapter: Chapter): Conclusion[] {
     ...kinds.flatMap((kind) => availabilityConclusions(chapter, kind)),
     ...costConclusions(chapter),
   ];
-  if (found.every(({ weight }) => weight === 'caution')) {
+  // What was spent is known of any number.
+  if (found.every(({ weight, rule }) => weight === 'caution' || rule === 'cost')) {
     const says = `Too few samples to say what limits it: ${showCount(chapter.count)} in all.`;
     found.unshift({ rule: 'too-few', weight: 'caution', says, n: chapter.count });
   }
