@@ -70,7 +70,7 @@ export class OperationMeter {
       this.stageMs[stage] = (this.stageMs[stage] as number) + ms;
     }
     const isWhole = statusClass === succeeded && request.error === null;
-    if (this.#moved === undefined || !isWhole || request.method === 'HEAD') {
+    if (this.#moved === undefined || !isWhole) {
       this.seconds.record(durationMs / 1000);
     } else {
       const bytes = request[this.#moved];

@@ -67,11 +67,11 @@ test('a thousand tenants, and names that nobody knows, make no more series than 
     1001 - namedTenantsMax,
   );
   for (let i = 0; i < 2000; i++) end({ operation: `Made-up-${i}`, bucket: `other-${i}` });
-  const operations = labelValues(await read(), 'bursar_requests_total', 'operation');
+  const full = await read();
+  const operations = labelValues(full, 'bursar_requests_total', 'operation');
   expect(operations.length).toBeLessThan(500);
-  const full = seriesIn(await read());
   for (let i = 2000; i < 4000; i++) end({ operation: `Made-up-${i}` });
-  expect(seriesIn(await read())).toBe(full);
+  expect(seriesIn(await read())).toBe(seriesIn(full));
 });
 
 test('strangers who are refused for tenants that are none take no place of those that are', async () => {
@@ -94,7 +94,7 @@ test('only what moved an object has a size and a store', async () => {
   end({ operation: 'UploadPart', bytesIn: 16 * 2 ** 20, store: 'archive' });
   end({ bytesOut: 1 });
   const others: Partial<ObservedRequest>[] = [
-    { method: 'HEAD' },
+    { operation: 'HeadObject', method: 'HEAD' },
     { status: 304 },
     { status: 404, error: 'NoSuchKey' },
     { error: 'BursarIntegrityError', bytesOut: 4096 },
