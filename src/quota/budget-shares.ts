@@ -28,8 +28,8 @@ export interface BudgetSharesOptions {
 export const sharesMax = 200;
 const leasedMax = 200;
 const walkedMax = 400;
-/** Accounts that are read before others have their turn: about a millisecond. */
-const sliceAccounts = 20;
+/** Accounts that are read before others have their turn: a millisecond or two. */
+const sliceAccounts = 10;
 const parts = 1_000_000n;
 
 export class BudgetShares {
