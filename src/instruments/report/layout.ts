@@ -23,8 +23,8 @@ export interface Layout {
   panels: readonly Panel[];
 }
 
-const left = 58;
-const right = 20;
+const left = 62;
+const right = 18;
 const bottom = 44;
 const plotHeight = 230;
 const panelTop = 26;
