@@ -30,6 +30,7 @@ export interface SamplerCounts {
 export class TrafficSampler implements RequestObserver {
   readonly counts: SamplerCounts = { requests: 0, samples: 0, dropped: 0 };
   readonly #log: Pick<SampleLog, 'appendSoon' | 'close'>;
+  readonly #passedOver: { tenant: string; principal: string } | null;
   #credit = creditMax;
   #creditedMs = nowMs();
   /** Drawn of those of this window, each as likely as the others (Vitter's Algorithm R). */
@@ -39,8 +40,13 @@ export class TrafficSampler implements RequestObserver {
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
 
-  constructor(log: Pick<SampleLog, 'appendSoon' | 'close'>) {
+  /** `passedOver`: a principal whose requests are no traffic: the gateway's own probe. */
+  constructor(
+    log: Pick<SampleLog, 'appendSoon' | 'close'>,
+    passedOver: { tenant: string; principal: string } | null = null,
+  ) {
     this.#log = log;
+    this.#passedOver = passedOver;
   }
 
   observe(request: ObservedRequest): void {
@@ -48,6 +54,7 @@ export class TrafficSampler implements RequestObserver {
     const kind = operation === null ? undefined : kinds.get(operation);
     // Who went away, or asked for what there is not, says nothing of how it goes.
     if (kind === undefined || status === 0 || (status >= 300 && status < 500)) return;
+    if (this.#passedOver !== null && isOf(request, this.#passedOver)) return;
     if (this.#timer === null) this.#beginWindow();
     this.counts.requests++;
     this.#seen++;
@@ -105,6 +112,13 @@ export class TrafficSampler implements RequestObserver {
       this.#writing = null;
     }
   }
+}
+
+function isOf(
+  request: ObservedRequest,
+  { tenant, principal }: { tenant: string; principal: string },
+): boolean {
+  return request.principal === principal && request.tenant === tenant;
 }
 
 function sampleOf(request: ObservedRequest, kind: Sample['kind']): Sample {

@@ -1,10 +1,11 @@
 // A gateway that probes itself: as somebody without rights, within a limit, and only while it lives; and
 // the command, as a user runs it.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Sample } from '#bursar/instruments/sample.js';
 import { readSamples } from '#bursar/instruments/sample-log.js';
+import { childrenOf } from '../tooling/child-processes.ts';
 import { type Served, Workplace } from './command.ts';
 
 const probing = ['--probe', '--probe-interval', '1s', '--probe-spend-max', '0.01'];
@@ -20,22 +21,6 @@ async function readAll(dir: string): Promise<Sample[]> {
   const samples: Sample[] = [];
   for await (const sample of readSamples(dir)) samples.push(sample);
   return samples;
-}
-
-/** Processes whose parent is this one. */
-function childrenOf(pid: number): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name) && existsSync(`/proc/${name}/stat`))
-    .filter((name) => parentOf(name) === pid)
-    .map(Number);
-}
-
-function parentOf(pid: string): number {
-  try {
-    return Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]);
-  } catch {
-    return 0;
-  }
 }
 
 const json = async (...args: string[]) => {
@@ -75,15 +60,6 @@ describe('a gateway that probes itself', () => {
     expect(limit.limits).toEqual({ spend: { month: '0.01' } });
   });
 
-  it('has traffic sampled, whoever asks', async () => {
-    const samples = async () => {
-      const all = await readAll(join(place.data, 'samples'));
-      return all.filter(({ series }) => series === 'traffic');
-    };
-    await vi.waitFor(async () => expect((await samples()).length).toBeGreaterThan(0), 10_000);
-    expect((await samples())[0]?.stages?.commit).toBeGreaterThan(0);
-  });
-
   it('is probed by the command as well, whose samples are in a folder of their own', async () => {
     const samples = join(place.folder, 'own');
     const flags = ['--samples', samples, '--sizes', '1B,1KiB', '--count', '2'];
@@ -94,9 +70,20 @@ describe('a gateway that probes itself', () => {
     expect(await readAll(samples)).toHaveLength(24);
   });
 
+  it('has its clients’ requests sampled, and not those of its probe', async () => {
+    const samples = async () => {
+      const all = await readAll(join(place.data, 'samples'));
+      return all.filter(({ series }) => series === 'traffic');
+    };
+    await vi.waitFor(async () => expect((await samples()).length).toBeGreaterThan(0), 10_000);
+    const [first] = await samples();
+    expect(first?.stages?.commit).toBeGreaterThan(0);
+    expect((await samples()).length).toBeLessThanOrEqual(24);
+  });
+
   it('ends its probe with itself, also when it is killed', async () => {
     const pid = gateway.process.pid as number;
-    const children = childrenOf(pid);
+    const children = childrenOf(pid, 'probe-supervised');
     expect(children).toHaveLength(1);
     await gateway.stop('SIGKILL');
     await vi.waitFor(() => expect(existsSync(`/proc/${children[0]}`)).toBe(false), 10_000);
@@ -106,7 +93,7 @@ describe('a gateway that probes itself', () => {
     gateway = await place.serve([...probing.slice(0, -1), '0']);
     const said = /the probe: the gateway's limit is used up until \d{4}-\d\d-01T00:00:00/;
     await vi.waitFor(() => expect(gateway.stderr()).toMatch(said), 20_000);
-    const children = childrenOf(gateway.process.pid as number);
+    const children = childrenOf(gateway.process.pid as number, 'probe-supervised');
     expect(children).toEqual([]);
     await gateway.stop('SIGKILL');
   });

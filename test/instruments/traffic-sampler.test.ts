@@ -56,6 +56,15 @@ describe('a sampler of traffic', () => {
     for (const sample of disk.samples) expect(parseSample(renderSample(sample))).toBeDefined();
   });
 
+  it('passes over the gateway’s own probe', async () => {
+    const disk = new Disk();
+    const sampler = new TrafficSampler(disk, { tenant: 'default', principal: 'probe' });
+    sampler.observe(requestOf({ tenant: 'default', principal: 'probe' }));
+    sampler.observe(requestOf({ tenant: 'cms', principal: 'probe', bytesOut: 3 }));
+    await sampler.close();
+    expect(disk.samples).toMatchObject([{ sizeBytes: 3 }]);
+  });
+
   it('names nobody, and no bucket', async () => {
     const disk = new Disk();
     const sampler = new TrafficSampler(disk);
