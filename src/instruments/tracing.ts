@@ -54,6 +54,7 @@ export interface TracingOptions {
 }
 
 export interface Tracing extends RequestTracer {
+  begin(...of: Parameters<RequestTracer['begin']>): RequestTrace;
   readonly counts: SpanCounts;
   /** Spans that wait to be exported. */
   readonly waiting: number;
@@ -134,7 +135,7 @@ class SpanTrace implements RequestTrace {
   begin({ store, host, method, earlierTries, isSecond }: TracedTry): TryTrace {
     const attributes: Record<string, string | number | boolean> = {
       'http.request.method': method,
-      'server.address': host,
+      ...serverOf(host),
       'bursar.store': store,
     };
     if (earlierTries > 0) attributes['http.request.resend_count'] = earlierTries;
@@ -148,7 +149,8 @@ class SpanTrace implements RequestTrace {
       headers: headersOf(span, this.#tracestate),
       end: (status, failure) => {
         if (status !== null) span.setAttribute('http.response.status_code', status);
-        if (failure !== null) fail(span, failure);
+        if (failure === 'abandoned') span.setAttribute('error.type', failure);
+        else if (failure !== null) fail(span, failure);
         span.end();
       },
     };
@@ -195,6 +197,12 @@ function attributesOf(request: ObservedRequest): Record<string, string | number 
     'bursar.bytes_in': request.bytesIn,
     'bursar.bytes_out': request.bytesOut,
   };
+}
+
+/** `[::1]:9000`, `archive.example`. */
+function serverOf(host: string): Record<string, string | number> {
+  const [, address = host, port] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(host) ?? [];
+  return { 'server.address': address, ...(port ? { 'server.port': Number(port) } : {}) };
 }
 
 function fail(span: Span, type: string): void {

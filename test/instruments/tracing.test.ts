@@ -132,7 +132,8 @@ describeWithTool(versitygw, 'a request that is traced', (path) => {
     let left = 1;
     proxy.choose = (request) => {
       record(request);
-      return left-- > 0 ? { kind: 'status', status: 503, code: 'SlowDown' } : undefined;
+      const isRead = request.method === 'GET' && request.target.includes('/extents/');
+      return isRead && left-- > 0 ? { kind: 'status', status: 503, code: 'SlowDown' } : undefined;
     };
     const headers = { traceparent, range: 'bytes=300000-300099' };
     expect((await s3.send('GET', `/traced/${key}`, { headers })).status).toBe(206);
@@ -147,7 +148,12 @@ describeWithTool(versitygw, 'a request that is traced', (path) => {
     expect(first?.attributes['http.request.resend_count']).toBeUndefined();
     expect(second).toMatchObject({
       isFailed: false,
-      attributes: { 'http.request.resend_count': 1, 'http.response.status_code': 206 },
+      attributes: {
+        'http.request.resend_count': 1,
+        'http.response.status_code': 206,
+        'server.address': '127.0.0.1',
+        'server.port': Number(new URL(proxy.endpoint).port),
+      },
     });
     const tries = [first, second] as ReceivedSpan[];
     expect(contextsOf('GET')).toEqual(tries.map(contextOf));
@@ -196,6 +202,14 @@ describeWithTool(versitygw, 'a request that is traced', (path) => {
   });
 });
 
+/** Of traces that nobody takes. */
+const options = {
+  exporter: { export: () => {}, shutdown: async () => {} },
+  ...{ share: 1, isParentBased: true, version: '1' },
+  batches: { waitingMax: 10 },
+};
+const attempt = { store: 's', host: 'h:1', method: 'GET', earlierTries: 0, isSecond: false };
+
 describe('a collector that hangs', () => {
   it('delays no request and no end of the gateway', async () => {
     const hanging = createServer(() => {});
@@ -225,18 +239,27 @@ describe('a collector that hangs', () => {
   });
 
   it('keeps a closing no longer than it may', async () => {
-    const tracing = openTracing({
-      exporter: { export: () => {}, shutdown: () => new Promise(() => {}) },
-      ...{ share: 1, isParentBased: true, isTrusting: false, version: '1' },
-      batches: { waitingMax: 10 },
-    });
-    const clock = new StageClock();
-    const trace = tracing.begin({}, clock);
-    const attempt = { store: 's', host: 'h', method: 'GET', earlierTries: 0, isSecond: false };
-    for (let i = 0; i < 30; i++) trace?.begin(attempt).end(null, 'reset');
+    const tracing = openTracing({ ...options, isTrusting: false });
+    const trace = tracing.begin({}, new StageClock());
+    for (let i = 0; i < 30; i++) trace.begin(attempt).end(null, 'reset');
     // Ten were given to it, ten wait.
     expect(tracing.counts).toEqual({ exported: 0, dropped: 10, failed: 0 });
     expect(tracing.waiting).toBe(10);
+    await tracing.close(10);
+  });
+});
+
+describe('a client that wants to be traced', () => {
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  it.each([
+    [false, '00'],
+    [true, '01'],
+  ])('has its way when it is trusted: %s', async (isTrusting, flags) => {
+    const tracing = openTracing({ ...options, share: 0, isTrusting });
+    const trace = tracing.begin({ traceparent }, new StageClock());
+    const [, sent] = trace.begin(attempt).headers;
+    expect(sent?.slice(-3)).toBe(`-${flags}`);
+    expect(trace.traceId).toBe(traceparent.slice(3, 35));
     await tracing.close(10);
   });
 });
