@@ -1,7 +1,12 @@
-// How records are found: the search index beside the database, and the thread that makes it.
+// How records are found: the search index beside the database, and the thread that makes it. Neither
+// is begun before there is a whole block to index, as small logs are searched as fast without; an
+// index that is there already is opened at once, since it may be another log's.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { readLogSize } from '../audit/log/stored-tiles.ts';
 import type { ReadPart, RecordStore } from '../audit/record-store.ts';
 import { Indexer } from '../audit/search/indexer.ts';
+import { blockWidth } from '../audit/search/positions.ts';
 import { RecordSearch } from '../audit/search/record-search.ts';
 import type { Reader } from '../core/database.ts';
 import type { DataFolder } from './data-folder.ts';
@@ -23,13 +28,31 @@ export async function openSearch({
   records,
   readPart,
 }: SearchParts): Promise<{ search: RecordSearch; close(): Promise<void> }> {
-  const indexer = await Indexer.open({
-    logPath: folder.databaseFile,
-    indexPath: join(folder.path, 'search.db'),
-    intervalMs,
-    readPart,
-    onError: (reason) => process.stderr.write(`bursar: records were not indexed: ${reason}\n`),
-  });
-  const search = new RecordSearch({ read, store: records, index: indexer.index });
-  return { search, close: () => indexer.close() };
+  const indexPath = join(folder.path, 'search.db');
+  const search = new RecordSearch({ read, store: records, index: null });
+  const onError = (reason: unknown): void => {
+    process.stderr.write(`bursar: records were not indexed: ${reason}\n`);
+  };
+  let indexer: Indexer | null = null;
+  const look = async (): Promise<void> => {
+    if (!existsSync(indexPath) && (await readLogSize(read)) < blockWidth) return;
+    const logPath = folder.databaseFile;
+    indexer = await Indexer.open({ logPath, indexPath, intervalMs, readPart, onError });
+    search.use(indexer.index);
+  };
+  await look();
+  let looking: Promise<void> | null = null;
+  const timer = setInterval(() => {
+    if (indexer) clearInterval(timer);
+    else looking ??= look().catch(onError).finally(done);
+  }, intervalMs).unref();
+  const done = (): void => {
+    looking = null;
+  };
+  const close = async (): Promise<void> => {
+    clearInterval(timer);
+    await looking;
+    await indexer?.close();
+  };
+  return { search, close };
 }

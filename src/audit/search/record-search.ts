@@ -37,11 +37,16 @@ export interface RecordSearchOptions {
 export class RecordSearch {
   readonly #read: Reader;
   readonly #store: RecordSearchOptions['store'];
-  readonly #index: SearchIndexReader | null;
+  #index: SearchIndexReader | null;
 
   constructor({ read, store, index }: RecordSearchOptions) {
     this.#read = read;
     this.#store = store;
+    this.#index = index;
+  }
+
+  /** From now on it searches by this index. */
+  use(index: SearchIndexReader): void {
     this.#index = index;
   }
 
