@@ -35,9 +35,9 @@ const toldMax = 100;
 
 /** Begins to probe, where that is asked for; when the gateway listens. */
 export function startProbe(config: Config, wiring: ProbeWiring): void {
-  if (!config.probe) return;
   const { rooms, folder, directory, instruments, registry, closers } = wiring;
   const metrics = new ProbeMetrics(registry);
+  if (!config.probe) return;
   const { sealer } = folder;
   const account = new ProbeAccount({ rooms, directory, sealer, spendMax: config.probeSpendMax });
   const supervisor = new ProbeSupervisor({
