@@ -21,7 +21,7 @@ import { benchTokens, describeTokens } from './tokens.mjs';
  */
 export const efforts = {
   whole: {
-    ...{ seconds: 2, rounds: 2, warmupSeconds: 0.7, listKeys: 50_000 },
+    ...{ seconds: 2, rounds: 2, warmupSeconds: 0.7, listKeys: 30_000 },
     ...{ pairs: 12, instrumentPairs: 40, growthRounds: 5 },
     ...{ objects: 1_000_000, versions: 100_000, grants: 1_000_000 },
   },
