@@ -55,6 +55,16 @@ describe('the meter of a store', () => {
     expect(meter.hedges.body).toEqual({ sent: 1, first: 0, second: 0, nobody: 0 });
   });
 
+  it('has a stream begin with the median of the latest, which one odd stream does not move', () => {
+    const meter = new StoreMeter();
+    const settle = (window: number) => meter.openStream('write').settle(window);
+    for (const window of [6, 6, 6, 1, 16]) settle(window);
+    expect(meter.openStream('write').settledBefore).toBe(6);
+    for (let i = 0; i < 15; i++) settle(4);
+    expect(meter.openStream('write').settledBefore).toBe(4);
+    expect(meter.openStream('read').settledBefore).toBeNull();
+  });
+
   it('keeps the times of each band of sizes apart, and throughput of what has bytes', () => {
     const meter = new StoreMeter();
     meter.answered('get', 4096, 2, 1);

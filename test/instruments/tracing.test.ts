@@ -184,6 +184,17 @@ describeWithTool(versitygw, 'a request that is traced', (path) => {
     expect(request.isFailed).toBe(false);
   });
 
+  it('is one of the native API as well', async () => {
+    const { traceId, spanId, traceparent } = begin();
+    await s3.send('GET', '/_/v1/tenants', { headers: { traceparent } });
+    const request = await requestOf(traceId);
+    expect(request).toMatchObject({ name: 'ListTenants', parentSpanId: spanId });
+    expect(request.attributes).toMatchObject({
+      'bursar.way': 'native',
+      'bursar.principal': 'admin',
+    });
+  });
+
   it('names no key and no credential, and is counted', async () => {
     const { traceId, traceparent } = begin();
     await s3.send('GET', `/traced/${key}-2`, {

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { newExtentId } from '#bursar/core/ids.js';
+import { StoreMeter } from '#bursar/instruments/store-meter.js';
 import { FolderSync } from '#bursar/tiering/stores/folder-sync.js';
 import { LocalStore } from '#bursar/tiering/stores/local-store.js';
 import { fileOf, listFiles, listOpenFiles, makeBytes, makeFolder } from '../tiering/rig.ts';
@@ -31,6 +32,21 @@ async function listIds(from = store): Promise<string[]> {
   for await (const { id } of from.list()) ids.push(id.toString('hex'));
   return ids.sort();
 }
+
+it('an extent is measured when it is durable, and not when it is given up', async () => {
+  const meter = new StoreMeter();
+  store = await LocalStore.open(dir, { meter });
+  const given = await store.create(newExtentId());
+  await given.write(makeBytes(10), 0);
+  await given.abort();
+  expect(meter.requests.put).toBe(0);
+  await write(newExtentId(), makeBytes(100_000));
+  expect(meter.requests.put).toBe(1);
+  // 32 KiB to 4 MiB.
+  const [, , measured] = meter.times.put;
+  expect(measured?.seconds.sum).toBeGreaterThanOrEqual(measured?.firstByteSeconds.sum ?? Infinity);
+  expect(measured?.bytesPerSecond.sum).toBeGreaterThan(0);
+});
 
 it('an extent is there when it is finished, not before', async () => {
   const id = newExtentId();
