@@ -3,11 +3,11 @@
 // passed over: an unknown key, an unknown BURSAR_ variable and a bad value name themselves and stop
 // the start.
 import { readFileSync } from 'node:fs';
-import { parseDocument } from 'yaml';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { type Config, flagOf, type Setting, settings, variableOf } from './settings.ts';
 import { chooseStores } from './store-settings.ts';
 import { chooseTracing, type TracingChoice } from './tracing-settings.ts';
+import { parseDocument } from './yaml-text.ts';
 
 export type { Config } from './settings.ts';
 

@@ -1,11 +1,11 @@
 // The settings of S3 stores: `--store s3://bucket/prefix` with its flags, and named ones under the
 // key `stores`. Invariant: what is given is understood or refused with the path of its key; two
 // stores never share a place.
-import { parseDocument } from 'yaml';
 import { chunkBytes, extentBytesMax } from '../core/limits.ts';
 import { freeMarket } from '../quota/prices/price-books.ts';
 import { CommandFailure } from './failure.ts';
 import { parseCount, parseDuration, parseSize, parseSwitch, parseUrl } from './quantities.ts';
+import { parseDocument } from './yaml-text.ts';
 
 /** One S3 store as it is to be opened. Milliseconds and bytes; undefined: the driver's default. */
 export interface StoreSettings {
