@@ -1,11 +1,10 @@
-// instruments/instruments.ts without a clock for each request and without observers.
+// instruments/instruments.ts without a clock for each request, and whose observers are told of none.
+import { Instruments as Real } from '#bursar/instruments/instruments.js';
 import { StageClock } from './stage-clock.mjs';
 
 const clock = new StageClock();
 
-export class Instruments {
-  underWay = 0;
-
+export class Instruments extends Real {
   begin() {
     return clock;
   }
