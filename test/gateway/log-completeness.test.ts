@@ -136,6 +136,7 @@ const s3: Record<string, (bucket: string) => Message> = {
   deletePublicAccessBlock: (bucket) => on(bucket, 'publicAccessBlock', 'DELETE'),
   putObject: (bucket) => ({ method: 'PUT', path: `/${bucket}/k`, body: 'body' }),
   getObject: (bucket) => ({ method: 'GET', path: `/${bucket}/k` }),
+  headObject: (bucket) => ({ method: 'HEAD', path: `/${bucket}/k` }),
   getObjectAcl: (bucket) => on(`${bucket}/k`, 'acl'),
   putObjectAcl: (bucket) => ({
     ...on(`${bucket}/k`, 'acl', 'PUT'),
