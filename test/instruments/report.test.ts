@@ -1,10 +1,12 @@
 // What the report says of samples whose limits are known, of few, of none and of hostile ones.
 import { describe, expect, it } from 'vitest';
+import { topics } from '#bursar/instruments/report/conclusion.js';
 import { collectMeasures } from '#bursar/instruments/report/measures.js';
 import { renderPage } from '#bursar/instruments/report/page.js';
 import { linesOf } from '#bursar/instruments/report/plain-text.js';
 import { jsonOf, makeReport, type Report } from '#bursar/instruments/report/report.js';
 import type { Sample } from '#bursar/instruments/sample.js';
+import { blocksOf, readPage, rowsOf as rowsIn, sectionOf } from '../docs/markdown.ts';
 import { hostileSamples, probeSamples, trafficSamples } from './report-samples.ts';
 
 const madeMs = Date.UTC(2026, 10, 21);
@@ -192,6 +194,37 @@ describe('hostile samples', () => {
     for (const { figures } of report.chapters) {
       for (const { rows } of figures) expect(rows.length).toBeLessThanOrEqual(400);
     }
+  });
+});
+
+describe('the page on reports', () => {
+  const { text } = readPage('docs/admin/report.md');
+  const named = (heading: string) =>
+    rowsIn(sectionOf(text, heading)).flatMap(([names]) => String(names).split(', '));
+
+  it('has a row for each rule', () => {
+    expect(named('What limits this installation')).toEqual(Object.keys(topics));
+  });
+
+  it('has a row for each figure', async () => {
+    const report = await reportOf([base]);
+    const ids = report.chapters[0]?.figures.map(({ id }) => id);
+    expect(named('The plots')).toEqual(ids);
+  });
+
+  it('has JSON with the members that there are', async () => {
+    const [example] = blocksOf(text).filter(({ language }) => language === 'json');
+    const shown = JSON.parse(example?.code ?? '');
+    const made = JSON.parse(JSON.stringify(jsonOf(await reportOf(probeSamples({ days: 1 })))));
+    const [shownOne, madeOne] = [shown.chapters[0], made.chapters[0]];
+    expect(Object.keys(made)).toEqual(Object.keys(shown));
+    expect(Object.keys(madeOne)).toEqual(Object.keys(shownOne));
+    expect(Object.keys(madeOne.conclusions[0]).sort()).toEqual(
+      Object.keys(shownOne.conclusions[0]).sort(),
+    );
+    const parts = madeOne.figures.find(({ id }: { id: string }) => id === 'parts');
+    expect(Object.keys(parts)).toEqual(Object.keys(shownOne.figures[0]));
+    expect(Object.keys(parts.rows[0])).toEqual(Object.keys(shownOne.figures[0].rows[0]));
   });
 });
 

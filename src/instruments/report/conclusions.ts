@@ -45,10 +45,10 @@ const dominant = 0.4;
 /** What requests are bound by that spend most of their time in a stage. */
 const causes: Record<Stage, string> = {
   parse: 'by reading the request, which is work of the gateway’s processor',
-  authenticate: 'by the check of who asks, which is work of the gateway’s processor',
+  authenticate: 'by the check of who asks: the processor, or the keys of outside issuers',
   decide: 'by the decision who may, which is work of the gateway’s processor',
   reserve: 'by setting amounts aside: accounts near their limits, or with a rate, wait',
-  store: 'by the store: by its answers, or the line to it',
+  store: 'by the store, and what is read of the catalog: its disk, its processor or the line to it',
   firstByte: 'by what comes before the answer’s first byte',
   stream: 'by the client’s side: its line, or how fast it takes and sends',
   commit: 'by the commit to the log, whose fsync makes it durable: by the disk of the data folder',

@@ -57,7 +57,9 @@ export function threadsFigure(chapter: Chapter): Figure {
     const [first, last] = [steps[0], steps.at(-1)];
     if (!first || !last || first === last || first.all === 0) return [];
     const times = (last.all / first.all).toFixed(1);
-    return [`${last.threads} threads ${kind} ${times} times as much as ${first.threads}`];
+    return [
+      `${last.threads} threads ${kind} ${times} times as much as ${first.threads === 1 ? 'one' : first.threads}`,
+    ];
   });
   const threads = [...new Set(lines.flatMap(({ steps }) => steps.map((step) => step.threads)))];
   return {

@@ -18,7 +18,6 @@ import {
   showDuration,
   showNumber,
   showPrefixed,
-  showShare,
 } from './numbers.ts';
 import { countInBins } from './statistics.ts';
 import type { Values } from './values.ts';
@@ -93,14 +92,17 @@ function plural(kind: Kind): string {
 export function bandwidthFigure(chapter: Chapter, kind: Kind): Figure {
   const sizes = measuredSizes(chapter, kind);
   const last = sizes.at(-1);
-  const half = last && showBandwidth(last.values.bandwidth.quantile(0.5));
-  const slow = last && showBandwidth(last.values.bandwidth.quantile(0.05));
+  const { bandwidth } = last?.values ?? {};
+  const half = bandwidth && `half got ${showBandwidth(bandwidth.quantile(0.5))} or more`;
+  // One in twenty of fewer than twenty is nobody.
+  const isMany = bandwidth && bandwidth.count >= 20;
+  const slow = isMany && `, and one in twenty less than ${showBandwidth(bandwidth.quantile(0.05))}`;
   return {
     id: `bandwidth-${kind}`,
     title: `Bandwidth of ${plural(kind)}, by size`,
     says:
       `Each curve says what share of ${plural(kind)} of its size got at most so much. ` +
-      `Of ${last?.name}, half got ${half} or more, and one in twenty less than ${slow}.`,
+      `Of ${last?.name}, ${half}${slow || ''}.`,
     n: countOf(sizes),
     of: plural(kind),
     howTo: chapter.source === 'probe' ? probeSizes : 'No client moved bytes this way.',
@@ -304,8 +306,9 @@ function showR(r: number | null): string {
 export function latencyFigure({ latencyMs, source }: Chapter): Figure {
   const found = kinds.filter((kind) => latencyMs[kind].count > 0);
   const parts = found.map((kind) => {
-    const [half, most] = [0.5, 0.99].map((share) => showDuration(latencyMs[kind].quantile(share)));
-    return `half of the ${plural(kind)} took ${half} or less, ${showShare(0.99)} ${most}`;
+    const times = latencyMs[kind];
+    const half = `half of the ${plural(kind)} took ${showDuration(times.quantile(0.5))} or less`;
+    return times.count < 100 ? half : `${half}, 99% ${showDuration(times.quantile(0.99))}`;
   });
   return {
     id: 'latency',
