@@ -3,7 +3,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { ReadableSpan } from '@opentelemetry/sdk-trace';
+import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { BoundedSpans } from '#bursar/instruments/bounded-spans.js';
 import { StageClock } from '#bursar/instruments/stage-clock.js';
@@ -257,6 +257,25 @@ describe('a collector that hangs', () => {
     expect(tracing.counts).toEqual({ exported: 0, dropped: 10, failed: 0 });
     expect(tracing.waiting).toBe(10);
     await tracing.close(10);
+  });
+});
+
+describe('a gateway that stops', () => {
+  it('exports the spans that wait', async () => {
+    const names: string[] = [];
+    const exporter: SpanExporter = {
+      export: (spans, done) => {
+        names.push(...spans.map(({ name }) => name));
+        done({ code: 0 });
+      },
+      shutdown: async () => {},
+    };
+    const tracing = openTracing({ ...options, exporter, isTrusting: false });
+    tracing.begin({}, new StageClock()).begin(attempt).end(200, null);
+    expect(names).toEqual([]);
+    await tracing.close(10_000);
+    expect(names).toEqual(['GET']);
+    expect(tracing.counts.exported).toBe(1);
   });
 });
 
