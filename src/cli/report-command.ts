@@ -1,5 +1,6 @@
-// `bursar report`: what samples of probes and of clients' requests say, as one page of HTML, as CSV, as
-// JSON, and in words. It asks no gateway. Exit codes: 0 also where there are no samples, which it says.
+// `bursar report`: what samples of probes and of clients' requests say, as one page of HTML, as
+// CSV, as JSON, and in words. It asks no gateway. Exit codes: 0 also where there are no samples,
+// which it says.
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';

@@ -1,5 +1,5 @@
-// A tab of a headless Chromium, driven by its DevTools protocol over a pipe: how a document looks at a
-// width and in a colour scheme, and what it asked for and complained of.
+// A tab of a headless Chromium, driven by its DevTools protocol over a pipe: how a document looks
+// at a width and in a colour scheme, and what it asked for and complained of.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -24,8 +24,8 @@ const figures = [
 ];
 
 /**
- * Of all visible text: its size, and its contrast with what is behind it (WCAG 2.2, 1.4.3). Of drawings
- * the paper is behind; their own shapes under text are not looked at.
+ * Of all visible text: its size, and its contrast with what is behind it (WCAG 2.2, 1.4.3). Of
+ * drawings the paper is behind; their own shapes under text are not looked at.
  */
 const measureText = `(() => {
   const parse = (color) => {
@@ -74,13 +74,15 @@ const findCollisions = `(() => {
       return { text: one.textContent, box: one.getBoundingClientRect() };
     }).filter(({ text }) => text.trim() !== '');
     for (const [index, { text, box }] of boxes.entries()) {
-      if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1) {
+      const isInside = box.left >= frame.left - 1 && box.right <= frame.right + 1;
+      if (!isInside || box.bottom > frame.bottom + 1) {
         found.push(text + ' leaves ' + svg.parentElement.id);
       }
       for (const other of boxes.slice(index + 1)) {
         const width = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
         const height = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top);
-        if (width > 1 && height > 2) found.push(text + ' on ' + other.text + ' in ' + svg.parentElement.id);
+        const place = ' in ' + svg.parentElement.id;
+        if (width > 1 && height > 2) found.push(text + ' on ' + other.text + place);
       }
     }
   }

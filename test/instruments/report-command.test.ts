@@ -35,7 +35,8 @@ describe('bursar report', () => {
     const csv = readFileSync(join(place.folder, 'figures', '1-probe-parts.csv'), 'utf8');
     const [heading, ...lines] = csv.split('\r\n');
     expect(heading).toBe(
-      'target,source,parallel_parts,samples,mean_bytes_per_second,p5_bytes_per_second,p95_bytes_per_second',
+      'target,source,parallel_parts,samples,' +
+        'mean_bytes_per_second,p5_bytes_per_second,p95_bytes_per_second',
     );
     const parts = told.chapters[0].figures.find((one: { id: string }) => one.id === 'parts');
     const rows = parts.rows.map((row: object) =>

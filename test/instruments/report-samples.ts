@@ -1,5 +1,5 @@
-// Samples as probes and traffic would have taken them, of an installation whose limits are known. The
-// same seed gives the same samples.
+// Samples as probes and traffic would have taken them, of an installation whose limits are known.
+// The same seed gives the same samples.
 import type { Sample } from '#bursar/instruments/sample.js';
 
 const sizes = [1, 1024, 1024 ** 2, 16 * 1024 ** 2, 100 * 1024 ** 2];

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { topics } from '#bursar/instruments/report/conclusion.js';
 import { collectMeasures } from '#bursar/instruments/report/measures.js';
 import { renderPage } from '#bursar/instruments/report/page.js';
+import { pageStyle } from '#bursar/instruments/report/page-style.js';
 import { linesOf } from '#bursar/instruments/report/plain-text.js';
 import { jsonOf, makeReport, type Report } from '#bursar/instruments/report/report.js';
 import type { Sample } from '#bursar/instruments/sample.js';
@@ -227,6 +228,36 @@ describe('the page on reports', () => {
     expect(Object.keys(parts.rows[0])).toEqual(Object.keys(shownOne.figures[0].rows[0]));
   });
 });
+
+describe('colours', () => {
+  const [light = '', dark = ''] = pageStyle.split('@media (prefers-color-scheme:dark)');
+
+  it.each([
+    ['light', light],
+    ['dark', dark],
+  ])('of lines are three times as light or dark as the paper: %s', (_scheme, style) => {
+    const colours = new Map(
+      [...style.matchAll(/--([a-z0-9-]+):#([0-9a-f]+)/g)].map(([, name, hex]) => [name, hex]),
+    );
+    const paper = luminanceOf(colours.get('paper') ?? '');
+    const series = [...colours].filter(([name]) => name?.startsWith('series-'));
+    expect(series).toHaveLength(6);
+    for (const [, hex = ''] of series) {
+      const [low = 0, high = 0] = [paper, luminanceOf(hex)].sort((a, b) => a - b);
+      expect((high + 0.05) / (low + 0.05)).toBeGreaterThan(3);
+    }
+  });
+});
+
+/** WCAG 2.2, of `fff` or `ffffff`. */
+function luminanceOf(hex: string): number {
+  const digits = hex.length === 3 ? hex.replaceAll(/./g, '$&$&') : hex;
+  const parts = [0, 2, 4].map((at) => Number.parseInt(digits.slice(at, at + 2), 16) / 255);
+  const [r = 0, g = 0, b = 0] = parts.map((one) => {
+    return one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
 
 it('the same samples give the same page, byte for byte', async () => {
   const pages = await Promise.all([1, 2].map(() => reportOf(trafficSamples({ count: 300 }))));

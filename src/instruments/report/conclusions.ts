@@ -1,6 +1,6 @@
-// What limits an installation, in words, by the rules of docs/admin/report.md. Invariants: a sentence
-// says no more than its samples carry, and names how many they are; where they are too few, it says
-// only that.
+// What limits an installation, in words, by the rules of docs/admin/report.md. Invariants: a
+// sentence says no more than its samples carry, and names how many they are; where they are too
+// few, it says only that.
 import type { Stage } from '../stage-clock.ts';
 import { availabilityConclusions, hourConclusions, pairConclusions } from './behaviour-rules.ts';
 import { type Chapter, type Kind, kinds, type Transfers } from './chapter.ts';
@@ -76,7 +76,8 @@ function stageConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
       return [{ rule: 'stage', weight: 'fact', says, n }];
     }
     const p95 = showDuration(most.times.quantile(0.95));
-    const says = `${who} are bound ${causes[most.stage]}: ${mean}, and one in twenty waits ${p95} or more there.`;
+    const rest = `${mean}, and one in twenty waits ${p95} or more there`;
+    const says = `${who} are bound ${causes[most.stage]}: ${rest}.`;
     return [{ rule: 'stage', weight: 'limit', says, n }];
   });
 }
@@ -133,14 +134,19 @@ function threadConclusions(chapter: Chapter): Conclusion[] {
     const gain = last.all / first.all;
     const share = gain / (last.threads / first.threads);
     const objects = `${line.kind}s of ${nameSize(line.band, chapter.source)}`;
-    const times = `${last.threads} threads together got ${gain.toFixed(1)} times what ${first.threads === 1 ? 'one' : first.threads} got (${showBandwidth(last.all)})`;
+    const few = first.threads === 1 ? 'one' : first.threads;
+    const times =
+      `${last.threads} threads together got ${gain.toFixed(1)} times what ${few} got ` +
+      `(${showBandwidth(last.all)})`;
     const n = countSteps({ ...line, steps });
     if (share >= 0.7) {
       const says = `One stream is what limits ${objects}: ${times}, so several at a time are faster.`;
       return [{ rule: 'threads', weight: 'limit', says, n }];
     }
     if (gain < 1.3) {
-      const says = `What all streams share (the line, the processor or the store) limits ${objects}: ${times}, so more of them gain little or nothing.`;
+      const says =
+        `What all streams share (the line, the processor or the store) limits ${objects}: ` +
+        `${times}, so more of them gain little or nothing.`;
       return [{ rule: 'threads', weight: 'limit', says, n }];
     }
     const says = `Several streams gain something for ${objects}, though not in proportion: ${times}.`;

@@ -1,7 +1,7 @@
 // Draws figures as SVG, by ECharts on its server side: no browser, no script in what comes out. All
-// colours are variables of the page, so one drawing serves light and dark. Invariants: nothing is in
-// an SVG that a page without scripts does not need, and the same figure gives the same bytes.
-// It takes half a second to load, so only who makes a page imports it.
+// colours are variables of the page, so one drawing serves light and dark. Invariants: nothing is
+// in an SVG that a page without scripts does not need, and the same figure gives the same bytes. It
+// takes half a second to load, so only who makes a page imports it.
 import { CustomChart, LineChart, ScatterChart } from 'echarts/charts';
 import { GridComponent, TitleComponent } from 'echarts/components';
 import { init, use } from 'echarts/core';

@@ -1,5 +1,6 @@
-// A figure of the report before it is drawn: the same numbers become a plot, a table, a CSV file and
-// JSON. Invariant: what is drawn is in the table, and no text in it is anybody's but the report's.
+// A figure of the report before it is drawn: the same numbers become a plot, a table, a CSV file
+// and JSON. Invariant: what is drawn is in the table, and no text in it is anybody's but the
+// report's.
 
 export type Cell = string | number | null;
 

@@ -1,5 +1,5 @@
-// All figures of a chapter, in the order of the report. Invariant: every chapter has every figure; of
-// what was not measured it says how it could be.
+// All figures of a chapter, in the order of the report. Invariant: every chapter has every figure;
+// of what was not measured it says how it could be.
 import type { Chapter } from './chapter.ts';
 import type { Figure } from './figure.ts';
 import { availabilityFigure, costFigure, partsFigure, threadsFigure } from './load-figures.ts';

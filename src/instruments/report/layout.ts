@@ -1,8 +1,8 @@
-// Where the panels of a drawing are: most figures are one plot, some a small one for each size, since
-// bandwidths of 1 byte and of 100 MB differ by a million and what changes would be invisible.
+// Where the panels of a drawing are: most figures are one plot, some a small one for each size,
+// since bandwidths of 1 byte and of 100 MB differ by a million and what changes would be invisible.
 import type { Figure, Series } from './figure.ts';
 
-/** Of the drawing, which the page scales: a column of 376 pixels is the narrowest it is made for. */
+/** Of the drawing, which the page scales; it is made for 376 pixels and more. */
 export const widthPx = 400;
 
 export interface Panel {
@@ -39,7 +39,7 @@ export function layoutOf({ series, panelColumns = 1 }: Figure): Layout {
   const isSingle = panelColumns === 1;
   const gapPx = 52;
   const width = (widthPx - left - right - (panelColumns - 1) * gapPx) / panelColumns;
-  const height = isSingle ? (names.length > 2 ? 78 : 110) : 110;
+  const height = isSingle && names.length > 2 ? 78 : 110;
   const rowHeight = panelTop + height + (isSingle ? 4 : 22);
   const rows = Math.ceil(names.length / panelColumns);
   const panels = names.map((name, index) => {

@@ -1,5 +1,6 @@
-// Figures of what a target bears and what it costs: threads, parallel parts, retries, money, stages.
-// Specification: Garfinkel 2007, section 5 ("surge", retries); Yoon 2014, figure 10 (parallel parts).
+// Figures of what a target bears and what it costs: threads, parallel parts, retries, money,
+// stages. Specification: Garfinkel 2007, section 5 ("surge", retries); Yoon 2014, figure 10
+// (parallel parts).
 import { sizeBands } from '../size-band.ts';
 import { type Chapter, type Kind, kinds, retriesMax, type Surge } from './chapter.ts';
 import { type Axis, type Cell, type Figure, nameSize, type Series, words } from './figure.ts';
@@ -47,6 +48,10 @@ export function surgeLines({ surges }: Chapter): SurgeLine[] {
   });
 }
 
+function countThreads({ threads }: SurgeStep): string {
+  return threads === 1 ? 'one' : String(threads);
+}
+
 export function countSteps({ steps }: SurgeLine): number {
   return steps.reduce((sum, { surge }) => sum + surge.count, 0);
 }
@@ -57,9 +62,7 @@ export function threadsFigure(chapter: Chapter): Figure {
     const [first, last] = [steps[0], steps.at(-1)];
     if (!first || !last || first === last || first.all === 0) return [];
     const times = (last.all / first.all).toFixed(1);
-    return [
-      `${last.threads} threads ${kind} ${times} times as much as ${first.threads === 1 ? 'one' : first.threads}`,
-    ];
+    return [`${last.threads} threads ${kind} ${times} times as much as ${countThreads(first)}`];
   });
   const threads = [...new Set(lines.flatMap(({ steps }) => steps.map((step) => step.threads)))];
   return {

@@ -49,7 +49,8 @@ export function showShare(share: number): string {
 export function showUsd(picodollars: number): string {
   const usd = picodollars / 1e12;
   if (usd >= 0.995 || usd === 0) {
-    return `$${usd.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+    const cents = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
+    return `$${usd.toLocaleString('en-US', cents)}`;
   }
   return `$${showNumber(usd)}`;
 }

@@ -5,7 +5,8 @@ export const pageStyle = `
 :root{color-scheme:light dark;--paper:#fff;--ink:#1d2126;--soft:#555c66;--axis:#6b7280;
 --grid:#e3e6ea;--edge:#c9ced6;--panel:#f5f6f8;--accent:#0067a8;
 --series-0:#0072b2;--series-1:#c44e00;--series-2:#007a5a;--series-3:#a8327f;--series-4:#5b5b5b;
---series-5:#6b7280;--font:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
+--series-5:#6b7280;
+--font:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
 @media (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e6e9ed;--soft:#a7afba;
 --axis:#8b94a1;--grid:#2a3037;--edge:#3b434d;--panel:#1c2127;--accent:#6cb8ee;
 --series-0:#56b4e9;--series-1:#f0883e;--series-2:#2fc79a;--series-3:#e58bc4;--series-4:#c4c9d0;

@@ -55,8 +55,8 @@ function renderLimits({ chapters }: Report): string {
 <p class="soft">${escapeXml(showSpan(chapter))}</p>
 ${lists.join('\n')}`;
   });
-  const nothing = `<p>Nothing was measured yet. Have <code>bursar probe</code> measure an endpoint, or
-have clients use the gateway (<code>bursar serve --traffic-samples yes</code>), and make the report
+  const nothing = `<p>Nothing was measured yet. Have <code>bursar probe</code> measure an endpoint,
+or have clients use the gateway (<code>bursar serve --traffic-samples yes</code>), and make the report
 again.</p>`;
   return `<section class="limits" id="limits">
 <h2>What limits this installation</h2>
@@ -130,17 +130,21 @@ function renderLegendEntry({ name, style, dashes, look }: Series): string {
   const pattern = dashesOf(dashes ?? style);
   const dash = pattern === 'solid' ? '' : ` stroke-dasharray="${pattern.join(' ')}"`;
   if (look === 'bars') {
-    const key = `<svg viewBox="0 0 28 12" aria-hidden="true"><path d="M8 0h12v12h-12z" fill="${color}"/></svg>`;
-    return `<li>${key}${escapeXml(name)}</li>`;
+    return renderKey(`<path d="M8 0h12v12h-12z" fill="${color}"/>`, name);
   }
   const line =
     look === 'dots' ? '' : `<path d="M0 6H28" stroke="${color}" stroke-width="2"${dash}/>`;
   const hasShape = look === 'dots' || look === 'whiskers';
   const fill = dashes === 1 ? 'var(--paper)' : color;
   const shape = hasShape
-    ? `<path d="${shapeOf(style)}" transform="translate(10.5 2.5) scale(.7)" fill="${fill}" stroke="${color}"/>`
+    ? `<path d="${shapeOf(style)}" transform="translate(10.5 2.5) scale(.7)" ` +
+      `fill="${fill}" stroke="${color}"/>`
     : '';
-  const key = `<svg viewBox="0 0 28 12" aria-hidden="true">${line}${shape}</svg>`;
+  return renderKey(`${line}${shape}`, name);
+}
+
+function renderKey(shapes: string, name: string): string {
+  const key = `<svg viewBox="0 0 28 12" aria-hidden="true">${shapes}</svg>`;
   return `<li>${key}${escapeXml(name)}</li>`;
 }
 

@@ -1,5 +1,5 @@
-// Where numbers are on an axis, and which ticks it has. Logarithmic axes are drawn as linear ones of
-// logarithms, whose bounds and ticks are round numbers.
+// Where numbers are on an axis, and which ticks it has. Logarithmic axes are drawn as linear ones
+// of logarithms, whose bounds and ticks are round numbers.
 import type { Axis } from './figure.ts';
 
 export interface Tick {

@@ -1,6 +1,6 @@
 // The statistics of the report: pure functions of numbers. Quantiles are NumPy's default (linear
-// between the nearest two, Hyndman and Fan's type 7), correlations are Pearson's r with the interval
-// of Fisher's z, shares have Wilson's interval; intervals are of 95%.
+// between the nearest two, Hyndman and Fan's type 7), correlations are Pearson's r with the
+// interval of Fisher's z, shares have Wilson's interval; intervals are of 95%.
 
 const z95 = 1.959963984540054;
 

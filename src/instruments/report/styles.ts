@@ -1,5 +1,5 @@
-// How series are told apart: by colour, by dashes and by shape at once, so that neither colour-blind
-// readers nor a print without colours lose one. The colours are the page's (page-style.ts).
+// How series are told apart: by colour, by dashes and by shape at once, so that neither colour-
+// blind readers nor a print without colours lose one. The colours are the page's (page-style.ts).
 
 const dashes = ['solid', [7, 4], [2, 3], [9, 3, 2, 3], [5, 2, 2, 2, 2, 2], [3, 3]] as const;
 /** As paths in a square of 10 by 10. */

@@ -193,7 +193,7 @@ export function hourlyFigure(chapter: Chapter, kind: Kind): Figure {
   return {
     id: `hourly-${kind}`,
     title: `Bandwidth of ${plural(kind)}, by hour of the day`,
-    says: `Mean of each hour (UTC) over all days, with whiskers from the 5th to the 95th percentile.`,
+    says: 'Mean of each hour (UTC) over all days, with whiskers from the 5th to the 95th percentile.',
     n: countOf(sizes),
     of: plural(kind),
     howTo: chapter.source === 'probe' ? probeSizes : 'No client moved bytes this way.',
@@ -262,7 +262,8 @@ export function pairsFigure(chapter: Chapter, kind: Kind): Figure {
   );
   const known = sizes.filter(({ values }) => values.pairs.correlation.r !== null);
   const rs = known.map(({ name, values: { pairs } }) => {
-    return `r = ${showR(pairs.correlation.r)} for ${name} (n = ${showCount(pairs.correlation.count)})`;
+    const { r, count } = pairs.correlation;
+    return `r = ${showR(r)} for ${name} (n = ${showCount(count)})`;
   });
   return {
     id: `pairs-${kind}`,
