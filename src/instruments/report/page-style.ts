@@ -24,7 +24,7 @@ a{color:var(--accent)}
 .limits h2{margin-top:0}.limits h3{margin:16px 0 4px;overflow-wrap:anywhere}
 .limits h4{margin:12px 0 4px;font-size:.875rem;color:var(--soft)}
 .limits dl{display:grid;grid-template-columns:11rem minmax(0,1fr);gap:6px 16px;margin:0;
-max-width:58rem}.limits dt{font-weight:600}.limits dd{margin:0}
+max-width:58rem}.limits dt{font-weight:600}.limits dd{margin:0;grid-column:2}
 @media (max-width:640px){.limits dl{display:block}.limits dd{margin:0 0 8px}}
 .limits .n{color:var(--soft);font-weight:400;font-size:.875rem}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));

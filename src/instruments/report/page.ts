@@ -75,9 +75,9 @@ function renderConclusion(
   index: number,
   all: readonly Conclusion[],
 ): string {
-  const topic = all[index - 1]?.rule === rule ? '' : topics[rule];
+  const topic = all[index - 1]?.rule === rule ? '' : `<dt>${topics[rule]}</dt>`;
   const count = `<span class="n">(n\u00a0=\u00a0${showCount(n)})</span>`;
-  return `<dt>${topic}</dt><dd>${escapeXml(says)} ${count}</dd>`;
+  return `${topic}<dd>${escapeXml(says)} ${count}</dd>`;
 }
 
 function renderChapter({ chapter, figures }: ReportedChapter, index: number): string {
