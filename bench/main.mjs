@@ -81,10 +81,19 @@ async function bench() {
 }
 
 function chooseSections() {
-  const wanted = values.path === 'all' ? sectionNames : values.path.split(',');
-  const unknown = wanted.find((name) => !sectionNames.includes(name));
+  const { path, only, gateway, profile } = values;
+  const unknown = path.split(',').find((name) => name !== 'all' && !sectionNames.includes(name));
   if (unknown !== undefined) throw new Error(`there is no path ${unknown}; see --help`);
-  return sections.filter(({ name }) => wanted.includes(name));
+  // Without the gateway, or of some workloads, there is nothing else.
+  const isBesidePeers = only !== undefined || profile !== undefined || !gateway;
+  return sections
+    .filter(({ name }) => path === 'all' || path.split(',').includes(name))
+    .filter(({ name }) => !isBesidePeers || hasWorkload(name, only));
+}
+
+function hasWorkload(path, only) {
+  const names = namesOf(workloadsOf[path] ?? []);
+  return names.some((name) => only?.split(',').includes(name) ?? true);
 }
 
 /** What is asked of the sections beside peers. */

@@ -48,24 +48,24 @@ export const sections = [
     ...{ measure: measureMachineLimits, describe: describeMachineLimits },
   },
   {
-    ...{ name: 'embedded', title: 'On a local disk', seconds: { whole: 230, quick: 35 } },
+    ...{ name: 'embedded', title: 'On a local disk', seconds: { whole: 210, quick: 35 } },
     ...{ measure: (options) => benchPath('embedded', options), describe: describePath },
   },
   {
-    ...{ name: 's3', title: 'With the bytes in S3', seconds: { whole: 200, quick: 35 } },
+    ...{ name: 's3', title: 'With the bytes in S3', seconds: { whole: 190, quick: 35 } },
     ...{ measure: (options) => benchPath('s3', options), describe: describePath },
   },
   {
     ...{ name: 'instruments', title: 'What the instruments cost' },
-    ...{ seconds: { whole: 100, quick: 12 } },
+    ...{ seconds: { whole: 130, quick: 12 } },
     ...{ measure: benchInstruments, describe: describeInstruments },
   },
   {
-    ...{ name: 'log', title: 'What the audit log costs', seconds: { whole: 60, quick: 10 } },
+    ...{ name: 'log', title: 'What the audit log costs', seconds: { whole: 55, quick: 10 } },
     ...{ measure: benchLog, describe: describeLog },
   },
   {
-    ...{ name: 'limits', title: 'What limits cost', seconds: { whole: 60, quick: 10 } },
+    ...{ name: 'limits', title: 'What limits cost', seconds: { whole: 55, quick: 10 } },
     ...{ measure: benchLimits, describe: describeLimits },
   },
   {
@@ -82,11 +82,11 @@ export const sections = [
   },
   {
     ...{ name: 'versions', title: 'How cost grows with versions' },
-    ...{ seconds: { whole: 50, quick: 8 }, measure: benchVersions, describe: describeVersions },
+    ...{ seconds: { whole: 40, quick: 8 }, measure: benchVersions, describe: describeVersions },
   },
   {
     ...{ name: 'clients', title: 'How cost grows with clients' },
-    ...{ seconds: { whole: 40, quick: 8 }, measure: benchClients, describe: describeClients },
+    ...{ seconds: { whole: 45, quick: 8 }, measure: benchClients, describe: describeClients },
   },
 ];
 

@@ -32,7 +32,8 @@ export function benchVersions({ dir, effort: { versions, growthRounds: rounds },
     await stopAll();
     const ledger = await openBulkLedger(join(dir, 'bursar'));
     const states = [];
-    for (const size of measured) states.push({ size, ...(await fill(ledger, size)) });
+    for (const size of measured) states.push(await fill(ledger, size));
+    await timeChanges(ledger, states);
     await ledger.close();
     say(`versions: ${measured.join(', ')} of a key stored`);
     const server = await startGateway({ dir });
@@ -44,20 +45,31 @@ export function benchVersions({ dir, effort: { versions, growthRounds: rounds },
   });
 }
 
-/** Gives how long adding a version to so many and ending it take, microseconds, and the oldest's id. */
 async function fill(ledger, size) {
   const changes = await ledger.changesOf(bucketOf(size));
   await ledger.commit(1, () => changes.enableVersioning());
   await ledger.commit(size, () => changes.copyTo(key));
-  const addedMs = [];
-  const endedMs = [];
-  for (let i = 0; i < changesCount; i++) {
-    addedMs.push(...(await ledger.commit(1, () => changes.copyTo(key))));
-    const { newest } = await changes.versionIds(key);
-    endedMs.push(...(await ledger.commit(1, () => changes.end(key, newest))));
-  }
   const { oldest } = await changes.versionIds(key);
-  return { addedUs: median(addedMs) * 1000, endedUs: median(endedMs) * 1000, oldest };
+  return { size, oldest, changes };
+}
+
+/** Adds to each state how long adding a version to so many and ending it take, microseconds. */
+async function timeChanges(ledger, states) {
+  const addedMs = states.map(() => []);
+  const endedMs = states.map(() => []);
+  for (let round = 0; round < changesCount; round++) {
+    for (const [i, { changes }] of states.entries()) {
+      addedMs[i].push(...(await ledger.commit(1, () => changes.copyTo(key))));
+      const { newest } = await changes.versionIds(key);
+      endedMs[i].push(...(await ledger.commit(1, () => changes.end(key, newest))));
+    }
+  }
+  for (const [i, state] of states.entries()) {
+    state.addedUs = median(addedMs[i]) * 1000;
+    state.endedUs = median(endedMs[i]) * 1000;
+    // Closed with the ledger.
+    delete state.changes;
+  }
 }
 
 /** The buckets differ, not the servers. */
