@@ -75,11 +75,7 @@ export function addProbeFlags(command: Command): Command {
     .option('--for <duration>', 'not rounds but so long, such as 7d')
     .option(
       '--mean-interval <duration>',
-      `mean of the pauses, 0s to ${forMsMax / 86_400_000}d
-      (default: ${intervalDefaults.count}, with --for ${intervalDefaults.for})`.replace(
-        /\s+/g,
-        ' ',
-      ),
+      `mean of the pauses (default: ${intervalDefaults.count}, with --for ${intervalDefaults.for})`,
     )
     .option('--threads <range>', 'threads of "surge", one number after another', '1-6')
     .option('--surge-seconds <number>', 'reading, and writing, with each number of threads', '10')
@@ -172,13 +168,7 @@ function readSurge(flags: ProbeFlags): ProbeJob['surge'] {
 function readStyle({ pathStyle }: ProbeFlags, endpoint: string, bucket: string): boolean {
   const { hostname } = new URL(endpoint);
   const isAws = hostname.endsWith('.amazonaws.com');
-  const isPathStyle = given(
-    '--path-style',
-    String(pathStyle ?? !isAws)
-      .replace('true', 'yes')
-      .replace('false', 'no'),
-    parseSwitch,
-  );
+  const isPathStyle = given('--path-style', String(pathStyle ?? !isAws), parseStyle);
   const isName = /^[a-z0-9][a-z0-9.-]*$/.test(bucket);
   if (!isPathStyle && (isIP(hostname.replace(/^\[(.*)\]$/, '$1')) > 0 || !isName)) {
     throw new CommandFailure('usage', `${bucket}.${hostname} is no host: give --path-style`);
@@ -244,6 +234,10 @@ function parseSeries(text: string): ProbeSeries {
   const found = allSeries.find((one) => one === text);
   if (found) return found;
   throw new Error(`must be of ${allSeries.join(', ')}`);
+}
+
+function parseStyle(text: string): boolean {
+  return text !== 'false' && parseSwitch(text);
 }
 
 function parseBucket(text: string): string {

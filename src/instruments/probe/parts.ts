@@ -37,6 +37,7 @@ export async function measureParts(
     const lines = Array.from({ length: count }, () => new ProbeLine(target, room.line));
     const object = room.objects.next();
     const upload = { room, object, id: '', partBytes, partCount, etags: [] };
+    await Promise.all(lines.map((line) => line.warm()));
     const [first] = lines as [ProbeLine];
     const sizeBytes = partBytes * partCount;
     const measured = { series: 'parts', kind: 'write', sizeBytes, parallelParts: count } as const;
@@ -102,8 +103,8 @@ async function sendParts(upload: Upload, lines: readonly ProbeLine[]): Promise<O
       }
     }
   };
-  for (const { status, ...rest } of await Promise.allSettled(lines.map(run))) {
-    if (status === 'rejected') throw (rest as PromiseRejectedResult).reason;
+  for (const outcome of await Promise.allSettled(lines.map(run))) {
+    if (outcome.status === 'rejected') throw outcome.reason;
   }
   return outcomes;
 }

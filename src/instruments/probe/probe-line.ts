@@ -1,7 +1,8 @@
 // One connection at a time to one target, as one thread of a client has it. Invariant: whatever the server
 // does, an exchange ends: within the time it may take, having read no more than it may hold.
 // No retries and no buffers of a library come between: they would be measured, not the server.
-import { Client, type Dispatcher, errors } from 'undici';
+import type { Socket } from 'node:net';
+import { buildConnector, Client, type Dispatcher, errors } from 'undici';
 import { monotonicMs } from '../../core/clock.ts';
 import type { ProbeRequest, ProbeTarget } from './probe-target.ts';
 
@@ -43,10 +44,40 @@ export class ProbeLine {
   readonly target: ProbeTarget;
   readonly #options: LineOptions;
   #client: Client | null = null;
+  #isConnected = false;
 
   constructor(target: ProbeTarget, options: LineOptions) {
     this.target = target;
     this.#options = options;
+  }
+
+  /**
+   * Makes the connection that is to be kept, so that the first request after a pause does not have to,
+   * and the second of a pair can be compared with it. Where none can be made the request will tell.
+   */
+  async warm(): Promise<void> {
+    if (this.#options.isFresh || (this.#client && this.#isConnected)) return;
+    this.#drop();
+    const { protocol, hostname, host, port } = new URL(this.target.origin);
+    const connect = buildConnector({ timeout: this.#options.silenceMsMax });
+    const socket = await new Promise<Socket | null>((resolve) => {
+      connect({ protocol, hostname, host, port }, (_error, made) => resolve(made));
+    });
+    if (!socket) return;
+    let ready: Socket | null = socket;
+    this.#open((options, done) => {
+      const made = ready;
+      ready = null;
+      // Undici sends nothing when it is called back before it has returned.
+      if (made && !made.destroyed) queueMicrotask(() => done(null, made));
+      else connect(options, done);
+    });
+    this.#isConnected = true;
+    socket.once('close', () => {
+      // Before a request has taken it, nobody else looks after it.
+      if (ready) this.#isConnected = false;
+    });
+    socket.on('error', () => {});
   }
 
   /** Rejects with an Error whose message is for people; of those of the connection with a `code`. */
@@ -54,7 +85,7 @@ export class ProbeLine {
     const { silenceMsMax } = this.#options;
     const { method, body, sizeBytes = 0, answerBytesMax } = given;
     const { path, headers } = await this.target.sign(given);
-    this.#client ??= this.#connect();
+    const client = this.#client ?? this.#open({ timeout: silenceMsMax });
     const movedBytes = sizeBytes + Math.min(answerBytesMax, 1024 ** 3);
     const ending = new AbortController();
     const end = (): void => ending.abort(given.signal.reason);
@@ -65,7 +96,7 @@ export class ProbeLine {
     given.signal.addEventListener('abort', end, { once: true });
     const beganMs = monotonicMs();
     try {
-      const answer = await this.#client.request({
+      const answer = await client.request({
         method,
         path,
         headers: { ...headers, 'content-length': String(sizeBytes) },
@@ -94,21 +125,29 @@ export class ProbeLine {
     this.#drop();
   }
 
-  #connect(): Client {
+  #open(connect: Client.Options['connect'] & object): Client {
     const { silenceMsMax } = this.#options;
-    return new Client(this.target.origin, {
+    const client = new Client(this.target.origin, {
+      connect,
       pipelining: 1,
-      connect: { timeout: silenceMsMax },
       headersTimeout: silenceMsMax,
       bodyTimeout: silenceMsMax,
-      maxResponseSize: -1,
     });
+    client.on('connect', () => {
+      if (client === this.#client) this.#isConnected = true;
+    });
+    client.on('disconnect', () => {
+      if (client === this.#client) this.#isConnected = false;
+    });
+    this.#client = client;
+    return client;
   }
 
   #drop(): void {
     // What is under way on it has ended, or is what failed.
     this.#client?.destroy().catch(() => {});
     this.#client = null;
+    this.#isConnected = false;
   }
 }
 

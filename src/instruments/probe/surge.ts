@@ -1,7 +1,8 @@
-// "Surge": 1 to N threads, each for a given time, that read, and then write, one object after another.
+// "Surge": 1 to N threads, each for a given time, that write, and then read, one object after another.
 // Invariant: a thread is a connection of its own with one request under way; no thread begins a
 // request when its time is over, and all have ended before the next number of threads begins.
 import { monotonicMs } from '../../core/clock.ts';
+import type { Sample } from '../sample.ts';
 import { read, write } from './pairs.ts';
 import { ProbeLine } from './probe-line.ts';
 import type { ProbeObject } from './probe-objects.ts';
@@ -15,13 +16,6 @@ export interface SurgeOptions {
   /** Of each number of threads, reading and writing alike. Milliseconds. */
   eachMs: number;
   sizeBytes: number;
-}
-
-interface Thread {
-  line: ProbeLine;
-  /** Two, which it reads by turns. */
-  objects: ProbeObject[];
-  tries: Tries[];
 }
 
 /** Rejects as `measure` does. `step` resolves when the next number of threads may begin. */
@@ -43,25 +37,60 @@ async function measureThreads(
   { eachMs, sizeBytes }: SurgeOptions,
   count: number,
 ): Promise<void> {
-  const threads = Array.from({ length: count }, (): Thread => {
-    const objects = [room.objects.next(), room.objects.next()];
-    return { line: new ProbeLine(target, room.line), objects, tries: [] };
-  });
   const measured = { series: 'surge', sizeBytes, threads: count } as const;
+  const threads = Array.from({ length: count }, () => new Thread(room, target));
+  await Promise.all(threads.map(({ line }) => line.warm()));
   try {
-    await together(threads, eachMs, async (thread, object) => {
-      thread.tries.push(await write(room, thread.line, object, measured));
-    });
-    const readable = threads.filter(({ tries }) => {
-      return tries.length > 1 && tries.every(({ error }) => error === null);
+    let hasFailed = false;
+    await together(threads, eachMs, async ({ room: own, line }, place) => {
+      place.tries = await write(own, line, place.object, measured);
+      hasFailed ||= place.tries.error !== null;
     });
     // With fewer threads than were asked for it would be another measurement.
-    if (readable.length < count) return;
-    await together(threads, eachMs, async ({ line }, object) => {
-      await read(room, line, object, measured);
+    if (hasFailed) return;
+    await together(threads, eachMs, async ({ room: own, line }, { object }) => {
+      await read(own, line, object, measured);
     });
   } finally {
-    for (const thread of threads) await removeObjects(room, thread);
+    await removeObjects(room, threads);
+    for (const { line } of threads) line.close();
+  }
+}
+
+interface Place {
+  object: ProbeObject;
+  /** Of the last write. */
+  tries: Tries | null;
+}
+
+class Thread {
+  readonly line: ProbeLine;
+  /** Two, so that no two requests after each other are for one object. */
+  readonly places: readonly Place[];
+  readonly room: ProbeRoom;
+  #kept: Promise<void> = Promise.resolve();
+
+  constructor(room: ProbeRoom, target: ProbeTarget) {
+    this.line = new ProbeLine(target, room.line);
+    this.places = [0, 1].map(() => ({ object: room.objects.next(), tries: null }));
+    this.room = { ...room, keep: (sample) => this.#keep(room, sample) };
+  }
+
+  /** All of its samples are kept. */
+  kept(): Promise<void> {
+    return this.#kept;
+  }
+
+  /**
+   * One sample may still be on its way to the disk while the next request is sent: if the thread waited
+   * for it, the others would have the server to themselves meanwhile.
+   */
+  #keep(room: ProbeRoom, sample: Sample): Promise<void> {
+    const before = this.#kept;
+    this.#kept = room.keep(sample);
+    // Whoever waits for it next meets the error.
+    this.#kept.catch(() => {});
+    return before;
   }
 }
 
@@ -69,35 +98,36 @@ async function measureThreads(
 async function together(
   threads: readonly Thread[],
   eachMs: number,
-  work: (thread: Thread, object: ProbeObject) => Promise<void>,
+  work: (thread: Thread, place: Place) => Promise<void>,
 ): Promise<void> {
   const endMs = monotonicMs() + eachMs;
-  let hasFailed = false;
+  let hasEnded = false;
   const run = async (thread: Thread): Promise<void> => {
-    const { length } = thread.objects;
-    for (let i = 0; (i < length || monotonicMs() < endMs) && !hasFailed; i++) {
-      await work(thread, thread.objects[i % length] as ProbeObject);
+    const { length } = thread.places;
+    try {
+      for (let i = 0; (i < length || monotonicMs() < endMs) && !hasEnded; i++) {
+        await work(thread, thread.places[i % length] as Place);
+      }
+    } catch (error) {
+      hasEnded = true;
+      throw error;
+    } finally {
+      await thread.kept();
     }
   };
-  const runs = threads.map((thread) =>
-    run(thread).catch((error: unknown) => {
-      hasFailed = true;
-      throw error;
-    }),
-  );
   // Nobody measures any more, nor writes samples, when this returns.
-  for (const { status, ...rest } of await Promise.allSettled(runs)) {
-    if (status === 'rejected') throw (rest as PromiseRejectedResult).reason;
+  for (const outcome of await Promise.allSettled(threads.map(run))) {
+    if (outcome.status === 'rejected') throw outcome.reason;
   }
 }
 
-async function removeObjects(room: ProbeRoom, { line, objects, tries }: Thread): Promise<void> {
-  // Of objects that were written again and again a bucket may have kept each version.
-  for (const [i, { answer }] of tries.entries()) {
-    const { key } = objects[i % objects.length] as ProbeObject;
-    if (i < objects.length || answer?.headers['x-amz-version-id'] !== undefined) {
-      await room.objects.remove(key, answer);
-    }
+async function removeObjects({ objects }: ProbeRoom, threads: readonly Thread[]): Promise<void> {
+  let hasVersions = false;
+  for (const { object, tries } of threads.flatMap(({ places }) => places)) {
+    await objects.remove(object.key, tries?.answer ?? null);
+    hasVersions ||= tries?.answer?.headers['x-amz-version-id'] !== undefined;
   }
-  line.close();
+  // Of what was written again and again the bucket has kept all. What cannot be removed now is tried
+  // again at the end, and told of there.
+  if (hasVersions) await objects.removeAll().catch(() => {});
 }
