@@ -76,8 +76,33 @@ describe('values', () => {
   it('are exact up to their bound', () => {
     const values = new Values(1000);
     for (let i = 1000; i > 0; i--) values.add(i);
-    expect([values.count, values.mean, values.min, values.max]).toEqual([1000, 500.5, 1, 1000]);
+    expect([values.count, values.mean, values.sorted.length]).toEqual([1000, 500.5, 1000]);
     expect(values.quantile(0.5)).toBe(500.5);
+  });
+
+  it('that stand for many count as so many', () => {
+    const few = new Values(100);
+    const many = new Values(1000);
+    for (const [value, weight] of [
+      ...[
+        [9, 10],
+        [1, 1],
+        [4, 4],
+        [2, 30],
+        [7, 5],
+      ],
+    ] as [number, number][]) {
+      few.add(value, weight);
+      for (let i = 0; i < weight; i++) many.add(value);
+    }
+    expect(few.count).toBe(5);
+    expect(few.mean).toBeCloseTo(many.mean, 12);
+    for (const share of [0.01, 0.05, 0.3, 0.5, 0.65, 0.75, 0.95, 1]) {
+      // The inverse of the distribution, without a value between two others.
+      const known = many.sorted[Math.ceil(share * 50) - 1];
+      expect(few.quantile(share)).toBe(known);
+    }
+    expect([0, 1, 4].map((index) => few.shareUpTo(index))).toEqual([0.02, 0.62, 1]);
   });
 
   it('beyond it keep a fair part, and exact sums, the same each time', () => {

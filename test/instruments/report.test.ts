@@ -65,6 +65,14 @@ describe('figures', () => {
     expect(done).toEqual([6, 8, 9, 9, 9, 9]);
   });
 
+  it('a sample of many requests counts as many, and says no more than one', async () => {
+    const ofMany = { ...base, series: 'traffic', weight: 99 } as const;
+    const one: Sample = { ...base, series: 'traffic', error: 'InternalError' };
+    const [row] = rowsOf(await reportOf([ofMany, one]), 'availability');
+    expect(row).toMatchObject({ done: 99, tried: 100, availability_share: 0.99 });
+    expect(row?.availability_low_share).toBeLessThan(0.5);
+  });
+
   it('pairs are matched by their number, in either order, and halves are none', async () => {
     const pairOf = (id: number, of: 1 | 2, durationMs: number): Sample => {
       return { ...base, pair: { id, of }, durationMs };

@@ -1,8 +1,8 @@
 // Rules on how a target behaves: by the hour, in pairs, and when it is asked again.
-import type { Chapter, Kind } from './chapter.ts';
+import { type Chapter, type Kind, shareDone } from './chapter.ts';
 import { type Conclusion, enough, nameSize } from './conclusion.ts';
 import { showCount, showShare } from './numbers.ts';
-import { type Interval, meanError, shareInterval } from './statistics.ts';
+import { type Interval, meanError } from './statistics.ts';
 import type { Values } from './values.ts';
 
 const enoughOfHour = 10;
@@ -87,21 +87,21 @@ const enoughTries = 100;
 
 /** How many retries were needed, and what they left. */
 export function availabilityConclusions({ tries, source }: Chapter, kind: Kind): Conclusion[] {
-  const { total, done } = tries[kind];
-  if (total === 0) return [];
-  if (total < enoughTries) {
-    const says = `Too few ${kind}s to speak of availability: ${total}.`;
-    return [{ rule: 'availability', weight: 'caution', says, n: total }];
+  const { samples, total, done } = tries[kind];
+  if (samples === 0) return [];
+  if (samples < enoughTries) {
+    const says = `Too few ${kind}s to speak of availability: ${samples}.`;
+    return [{ rule: 'availability', weight: 'caution', says, n: samples }];
   }
-  const [first = 0, last = 0] = [done[0], done.at(-1)];
+  const last = done.at(-1) ?? 0;
   const needed = done.indexOf(last);
   const failed = total - last;
   const rest =
     failed === 0
-      ? `all of ${showCount(total)} succeeded`
-      : `${showCount(failed)} of ${showCount(total)} failed for good`;
-  const least = `at least ${showShare(shareInterval(last, total).low)} succeed (95%)`;
-  const atOnce = `${showShare(first / total)} of the ${kind}s succeeded at once`;
+      ? `all of ${showWhole(total)} succeeded`
+      : `${showWhole(failed)} of ${showWhole(total)} failed for good`;
+  const least = `at least ${showShare(shareDone(tries[kind], needed).low)} succeed (95%)`;
+  const atOnce = `${showShare(shareDone(tries[kind], 0).share)} of the ${kind}s succeeded at once`;
   const retries = needed === 1 ? 'one retry' : `${needed} retries`;
   const says =
     needed > 0
@@ -111,6 +111,10 @@ export function availabilityConclusions({ tries, source }: Chapter, kind: Kind):
   const note = source === 'traffic' ? ' Clients’ own retries are counted as requests.' : '';
   const isLimit = failed / total > 0.001;
   return [
-    { rule: 'availability', weight: isLimit ? 'limit' : 'fact', says: says + note, n: total },
+    { rule: 'availability', weight: isLimit ? 'limit' : 'fact', says: says + note, n: samples },
   ];
+}
+
+function showWhole(count: number): string {
+  return showCount(Math.round(count));
 }

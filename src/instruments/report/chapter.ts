@@ -4,7 +4,7 @@
 import type { Sample } from '../sample.ts';
 import { bandOf, sizeBands } from '../size-band.ts';
 import { type Stage, stages } from '../stage-clock.ts';
-import { Correlation } from './statistics.ts';
+import { Correlation, shareInterval } from './statistics.ts';
 import { Chance, Values } from './values.ts';
 
 export type Kind = Sample['kind'];
@@ -56,7 +56,6 @@ export class Transfers {
   /** Bytes per second. */
   readonly bandwidth = new Values(valuesMax);
   readonly durationMs = new Values(valuesMax);
-  readonly firstByteMs = new Values(valuesMax);
   /** Bandwidth by days since the epoch, and by hour, in UTC. */
   readonly byDay = new Map<number, Values>();
   readonly byHour = new Map<number, Values>();
@@ -64,18 +63,17 @@ export class Transfers {
   readonly stagesMs = new Map<Stage, Values>();
 
   add(sample: Sample, bandwidth: number): void {
-    const { timeMs, durationMs, firstByteMs, pair } = sample;
-    this.bandwidth.add(bandwidth);
-    this.durationMs.add(durationMs);
-    this.firstByteMs.add(firstByteMs);
+    const { timeMs, durationMs, pair, weight } = sample;
+    this.bandwidth.add(bandwidth, weight);
+    this.durationMs.add(durationMs, weight);
     const hours = Math.floor(timeMs / 3_600_000);
-    openGroup(this.byDay, Math.floor(hours / 24), daysMax, valuesOfDayMax)?.add(bandwidth);
-    openGroup(this.byHour, hours % 24, 24, valuesOfHourMax)?.add(bandwidth);
+    openGroup(this.byDay, Math.floor(hours / 24), daysMax, valuesOfDayMax)?.add(bandwidth, weight);
+    openGroup(this.byHour, hours % 24, 24, valuesOfHourMax)?.add(bandwidth, weight);
     if (pair) this.pairs.add(pair, bandwidth);
     if (!sample.stages) return;
     for (const stage of stages) {
       const times = openGroup(this.stagesMs, stage, stages.length, valuesOfHourMax);
-      times?.add(sample.stages[stage] ?? 0);
+      times?.add(sample.stages[stage] ?? 0, weight);
     }
   }
 }
@@ -89,10 +87,21 @@ export interface Surge {
   busyMs: number;
 }
 
-/** Requests that had succeeded after 0, 1, … 5 retries, of all that were tried. */
+/** Requests that had succeeded after 0, 1, … 5 retries, of all that samples were drawn from. */
 export interface Tries {
+  samples: number;
   total: number;
+  /** Sum of the squares of the samples' weights. */
+  squares: number;
   done: number[];
+}
+
+/** What share was done after so many retries, and what the number of samples leaves open (95%). */
+export function shareDone({ total, squares, done }: Tries, retries: number) {
+  const share = (done[retries] ?? 0) / total;
+  // Samples that stand for many say no more than one each (Kish's effective size).
+  const size = total ** 2 / squares;
+  return { share, ...shareInterval(share * size, size) };
 }
 
 export interface Costs {
@@ -115,7 +124,9 @@ export class Chapter {
   readonly costs = byKind(() => sizeBands.map(() => ({ count: 0, bytes: 0, picodollars: 0n })));
   /** Of 4,096 bytes, milliseconds. */
   readonly latencyMs = byKind(() => new Values(valuesMax));
-  readonly tries = byKind((): Tries => ({ total: 0, done: Array(retriesMax + 1).fill(0) }));
+  readonly tries = byKind((): Tries => {
+    return { samples: 0, total: 0, squares: 0, done: Array(retriesMax + 1).fill(0) };
+  });
   /** Bandwidth of uploads by how many parts were sent at a time. */
   readonly parts = new Map<number, Values>();
   readonly partSizes = new Values(1_000);
@@ -147,12 +158,14 @@ export class Chapter {
     }
   }
 
-  #addTries({ kind, retries, error }: Sample): void {
+  #addTries({ kind, retries, error, weight = 1 }: Sample): void {
     const tries = this.tries[kind];
-    tries.total++;
+    tries.samples++;
+    tries.total += weight;
+    tries.squares += weight ** 2;
     if (error !== null) return;
     for (let after = retries; after <= retriesMax; after++) {
-      tries.done[after] = (tries.done[after] ?? 0) + 1;
+      tries.done[after] = (tries.done[after] ?? 0) + weight;
     }
   }
 

@@ -2,10 +2,9 @@
 // stages. Specification: Garfinkel 2007, section 5 ("surge", retries); Yoon 2014, figure 10
 // (parallel parts).
 import { sizeBands } from '../size-band.ts';
-import { type Chapter, type Kind, kinds, retriesMax, type Surge } from './chapter.ts';
+import { type Chapter, type Kind, kinds, retriesMax, type Surge, shareDone } from './chapter.ts';
 import { type Axis, type Cell, type Figure, nameSize, type Series, words } from './figure.ts';
 import { showBandwidth, showCount, showPrefixed, showShare, showUsd } from './numbers.ts';
-import { shareInterval } from './statistics.ts';
 import { probeOnly } from './transfer-figures.ts';
 
 const countColumn = { key: 'samples', title: 'n', show: showCount };
@@ -165,8 +164,8 @@ export function availabilityFigure({ tries, source }: Chapter): Figure {
   const stepsOf = (kind: Kind) =>
     steps.map((retries) => {
       const { total, done } = tries[kind];
-      const count = done[retries] ?? 0;
-      return { retries, count, total, share: count / total, ...shareInterval(count, total) };
+      const count = Math.round(done[retries] ?? 0);
+      return { retries, count, total: Math.round(total), ...shareDone(tries[kind], retries) };
     });
   const parts = found.map((kind) => {
     const [first, last] = [stepsOf(kind)[0]?.share ?? 0, stepsOf(kind).at(-1)?.share ?? 0];
@@ -177,7 +176,7 @@ export function availabilityFigure({ tries, source }: Chapter): Figure {
     id: 'availability',
     title: 'Availability after retries',
     says: `Done: ${parts.join('; ')}. Whiskers: what the number of samples leaves open (95%).`,
-    n: found.reduce((sum, kind) => sum + tries[kind].total, 0),
+    n: found.reduce((sum, kind) => sum + tries[kind].samples, 0),
     of: 'requests',
     howTo: source === 'probe' ? 'Measure it with `bursar probe`.' : 'There were no requests.',
     x: { ...wholeAxis('retries', steps), min: -0.3, max: stepsMax + 0.3 },

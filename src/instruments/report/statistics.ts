@@ -28,7 +28,7 @@ export function shareInterval(count: number, total: number): Interval {
   // Rounding must not leave what was seen outside.
   return {
     low: count === 0 ? 0 : Math.min(middle - reach, share),
-    high: count === total ? 1 : Math.max(middle + reach, share),
+    high: count >= total ? 1 : Math.max(middle + reach, share),
   };
 }
 

@@ -79,8 +79,8 @@ function curveOf(values: Values): Mark[] {
   const marks: Mark[] = [{ x: sorted[0] as number, y: 0 }];
   const steps = Math.min(sorted.length, pointsOfCurve);
   for (let step = 1; step <= steps; step++) {
-    const rank = Math.round((step / steps) * sorted.length);
-    marks.push({ x: sorted[rank - 1] as number, y: rank / sorted.length });
+    const index = Math.round((step / steps) * sorted.length) - 1;
+    marks.push({ x: sorted[index] as number, y: values.shareUpTo(index) });
   }
   return marks;
 }

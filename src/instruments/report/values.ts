@@ -1,6 +1,6 @@
-// A collection of numbers that stays within bounds. Invariants: count, sum, least and greatest are
-// exact; all values are kept up to a bound, and beyond it each has the same chance to be kept
-// (Vitter's algorithm R); what is kept depends on nothing but the values and their order.
+// A collection of numbers that stays within bounds. Invariants: counts and means are exact; all
+// values are kept up to a bound, and beyond it each has the same chance to be kept (Vitter's algorithm
+// R); what is kept depends on nothing but the values and their order.
 import { quantileOf } from './statistics.ts';
 
 /** Equal on every machine and in every run (mulberry32). */
@@ -17,27 +17,33 @@ export class Chance {
 }
 
 export class Values {
+  /** Values, each once. */
   count = 0;
-  sum = 0;
-  min = Number.POSITIVE_INFINITY;
-  max = Number.NEGATIVE_INFINITY;
+  #sum = 0;
+  #weights = 0;
   readonly #keptMax: number;
   readonly #chance = new Chance();
   #kept = new Float64Array(16);
+  /** Of what was kept; null: each is 1. */
+  #keptWeights: Float64Array | null = null;
   #sorted: Float64Array | null = null;
+  /** Of what was kept, in the order of `sorted`, added up. */
+  #weightsUpTo: Float64Array | null = null;
 
   constructor(keptMax: number) {
     this.#keptMax = keptMax;
   }
 
-  add(value: number): void {
+  /** `weight`: how many it stands for. */
+  add(value: number, weight = 1): void {
     const index = this.#placeOfNext();
-    this.sum += value;
-    if (value < this.min) this.min = value;
-    if (value > this.max) this.max = value;
+    this.#sum += value * weight;
+    this.#weights += weight;
     if (index >= this.#keptMax) return;
     if (index >= this.#kept.length) this.#grow();
+    if (weight !== 1) this.#keptWeights ??= new Float64Array(this.#kept.length).fill(1);
     this.#kept[index] = value;
+    if (this.#keptWeights) this.#keptWeights[index] = weight;
     this.#sorted = null;
   }
 
@@ -47,28 +53,57 @@ export class Values {
   }
 
   #grow(): void {
-    const wider = new Float64Array(Math.min(this.#kept.length * 2, this.#keptMax));
-    wider.set(this.#kept);
-    this.#kept = wider;
+    const length = Math.min(this.#kept.length * 2, this.#keptMax);
+    this.#kept = widen(this.#kept, length);
+    if (this.#keptWeights) this.#keptWeights = widen(this.#keptWeights, length);
   }
 
   get mean(): number {
-    return this.sum / this.count;
-  }
-
-  /** How many values the quantiles are of. */
-  get keptCount(): number {
-    return Math.min(this.count, this.#keptMax);
+    return this.#sum / this.#weights;
   }
 
   /** What was kept, ascending. */
   get sorted(): Float64Array {
-    this.#sorted ??= this.#kept.slice(0, this.keptCount).sort();
+    this.#sorted ??= this.#sort();
     return this.#sorted;
   }
 
-  /** `share` 0 to 1; of at least one value. */
-  quantile(share: number): number {
-    return quantileOf(this.sorted, share);
+  #sort(): Float64Array {
+    const kept = this.#kept.slice(0, Math.min(this.count, this.#keptMax));
+    const weights = this.#keptWeights;
+    if (!weights) return kept.sort();
+    const order = Array.from(kept.keys()).sort((a, b) => (kept[a] ?? 0) - (kept[b] ?? 0));
+    let sum = 0;
+    this.#weightsUpTo = Float64Array.from(order, (index) => {
+      sum += weights[index] ?? 1;
+      return sum;
+    });
+    return Float64Array.from(order, (index) => kept[index] ?? 0);
   }
+
+  /** What share of all is at most as large as that value of `sorted`. */
+  shareUpTo(index: number): number {
+    const { length } = this.sorted;
+    const sums = this.#weightsUpTo;
+    return sums ? (sums[index] ?? 0) / (sums[length - 1] ?? 1) : (index + 1) / length;
+  }
+
+  /**
+   * `share` 0 to 1; of at least one value. Where weights differ, the least value that so large a share
+   * of the weights is not above.
+   */
+  quantile(share: number): number {
+    const { sorted } = this;
+    const sums = this.#weightsUpTo;
+    if (!sums) return quantileOf(sorted, share);
+    const wanted = share * (sums[sums.length - 1] ?? 0);
+    const index = sums.findIndex((sum) => sum >= wanted);
+    return sorted[index < 0 ? sorted.length - 1 : index] ?? 0;
+  }
+}
+
+function widen(values: Float64Array, length: number): Float64Array<ArrayBuffer> {
+  const wider = new Float64Array(length);
+  wider.set(values);
+  return wider;
 }
