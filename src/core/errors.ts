@@ -21,6 +21,7 @@ const table = {
   ConditionalRequestConflict: [409, 'A conflicting operation occurred. Try again.'],
   EntityTooLarge: [400, 'Your proposed upload exceeds the maximum allowed object size.'],
   EntityTooSmall: [400, 'Your proposed upload is smaller than the minimum allowed size'],
+  ExpectationFailed: [417, 'The expectation of the Expect header cannot be met.'],
   ExpiredBearerToken: [401, 'The bearer token has expired.'],
   ExpiredToken: [400, 'The provided token has expired.'],
   IllegalLocationConstraintException: [

@@ -3,12 +3,12 @@
 // Specification of `Server-Timing`: W3C Server Timing.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Identity } from '../authz/identity.ts';
-import type { Bucket } from '../catalog/buckets.ts';
 import { newRequestId } from '../core/ids.ts';
 import type { Instruments } from '../instruments/instruments.ts';
 import type { ObservedRequest, Way } from '../instruments/observed-request.ts';
 import type { RequestTrace } from '../instruments/request-trace.ts';
 import type { StageClock } from '../instruments/stage-clock.ts';
+import type { NamedBucket } from './bucket-lookup.ts';
 import type { StoreList } from './store-list.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 
@@ -46,7 +46,8 @@ export class Exchange implements ObservedRequest {
   bytesOut = 0;
   index: number | null = null;
   durationMs = 0;
-  #isTimed: boolean;
+  /** Is its sender told of its stages? `own`: as long as it is about their own tenant. */
+  #isTimed: boolean | 'own';
   #hasEnded = false;
 
   constructor(terms: ExchangeTerms, way: Way, raw: IncomingMessage, response: ServerResponse) {
@@ -71,15 +72,19 @@ export class Exchange implements ObservedRequest {
   know({ principal, delegation }: Pick<Identity, 'principal' | 'delegation'>): void {
     this.tenant = principal.tenant;
     this.principal = principal.name;
-    const { role } = principal;
     if (this.#terms.serverTiming !== 'admins' || delegation !== null) return;
-    this.#isTimed = role === 'operator' || role === 'admin';
+    const { role } = principal;
+    this.#isTimed = role === 'operator' || (role === 'admin' && 'own');
   }
 
-  /** It is about this bucket. */
-  concern({ tenant, name, store }: Bucket, stores: Pick<StoreList, 'nameOf'>): void {
-    this.bucket = tenant === this.tenant ? name : `${tenant}:${name}`;
-    this.store = stores.nameOf(store);
+  /** It is about this bucket, which need not be there. */
+  concern({ tenant, name, bucket }: NamedBucket, stores: Pick<StoreList, 'nameOf'>): void {
+    const isOwn = tenant === this.tenant;
+    // How long a refusal takes could tell what others have.
+    if (!isOwn && this.#isTimed === 'own') this.#isTimed = false;
+    if (!bucket) return;
+    this.bucket = isOwn ? name : `${tenant}:${name}`;
+    this.store = stores.nameOf(bucket.store);
   }
 
   /** What its sender may know of its stages so far; undefined: nothing. */

@@ -4,9 +4,10 @@
 // Specification: RFC 9112.
 import { createServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type ErrorCode, messageOf, statusOf } from '../core/errors.ts';
+import { type ErrorCode, messageOf, Refusal, statusOf } from '../core/errors.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import { Exchange, type ExchangeTerms } from './exchange.ts';
+import { describeInXml, sendRefusal } from './reply.ts';
 import { bucketOfHost, markExpectingContinue } from './request.ts';
 import { isShareTarget } from './share-url.ts';
 import { isStsForm } from './sts.ts';
@@ -49,13 +50,16 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
     },
     (raw, response) => {
       const entry = entryOf(raw, domains);
-      const exchange = new Exchange(terms, entry, raw, response);
-      newest.set(raw.socket, exchange);
-      response.shouldKeepAlive &&= !isClosing();
-      response.on('timeout', cutIfStalled);
-      runInTurn(exchange, answers[entry]);
+      take(entry, raw, response, answers[entry]);
     },
   );
+  const take = (way: Entry, raw: IncomingMessage, response: ServerResponse, answer: Answer) => {
+    const exchange = new Exchange(terms, way, raw, response);
+    newest.set(raw.socket, exchange);
+    response.shouldKeepAlive &&= !isClosing();
+    response.on('timeout', cutIfStalled);
+    runInTurn(exchange, answer);
+  };
   server.setTimeout(options.stallTimeoutMs);
   server.maxConnections = options.connectionsMax;
   // Headers are bounded in bytes; a count that silently drops the rest would change what was
@@ -66,11 +70,17 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
     else markExpectingContinue(raw);
     server.emit('request', raw, response);
   });
-  // Node would answer by itself; an expectation that nobody knows may be ignored (RFC 9110, 10.1.1).
+  // Node would refuse by itself, without an id.
   server.on('checkExpectation', (raw: IncomingMessage, response: ServerResponse) => {
-    server.emit('request', raw, response);
+    take('s3', raw, response, (exchange) => void refuseExpectation(exchange));
   });
   return server;
+}
+
+/** RFC 9110 section 10.1.1. */
+async function refuseExpectation(exchange: Exchange): Promise<void> {
+  await sendRefusal(exchange, new Refusal('ExpectationFailed'), describeInXml);
+  exchange.end();
 }
 
 /** Where the host names a bucket, paths that are reserved otherwise are keys like any other. */

@@ -113,7 +113,7 @@ async function admit(context: Context, operation: Operation): Promise<void> {
   const isNew = resource === 'bucketName';
   const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName, isNew);
   context.concern(actionOf(operation, request), found);
-  if (found?.bucket) context.exchange.concern(found.bucket, rooms.stores);
+  if (found) context.exchange.concern(found, rooms.stores);
   if (copies || tags) {
     const source = copies ? header(request, 'x-amz-copy-source') : undefined;
     const named = source === undefined ? null : await nameSource(rooms, tenant, source);

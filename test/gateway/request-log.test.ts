@@ -194,6 +194,7 @@ describe('the log of a gateway', () => {
       await exchange(target, 'PROPFIND', '/_/v1/whoami'),
       await exchange(target, 'GET', '/none/x', { expect: 'the-impossible' }),
     ];
+    expect(answers.at(-1)?.status).toBe(417);
     for (const { status, headers, text } of answers) {
       const id = headers['x-amz-request-id'] ?? 'none';
       expect(status, text).toBeGreaterThanOrEqual(400);

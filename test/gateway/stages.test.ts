@@ -243,6 +243,10 @@ describeWithTool(versitygw, 'the stages of a request', (path) => {
     }
     const scope = { scope: 'storage.read:/near' };
     const { token } = await callNative(target, 'POST', '/_/v1/tokens', scope);
+    // What others have, and what nobody has, are the same to an admin, and as fast to be refused.
+    const ofOthers = await send(boss, { ...asked, path: '/nobody:near/small' });
+    expect(ofOthers.status).toBeGreaterThanOrEqual(400);
+    expect(ofOthers.headers).not.toHaveProperty('server-timing');
     const untold = [
       await send(member, asked),
       await exchange(target, 'GET', '/near/small'),
