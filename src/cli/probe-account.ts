@@ -1,5 +1,5 @@
 // Whom the gateway probes itself as: a robot of the tenant `default` with a key, buckets and a spending
-// limit of its own, and rights to nothing else. Invariants: what is made of it is recorded like
+// limit of its own, and no rights but a member's. Invariants: what is made of it is recorded like
 // anybody's changes; it is made once, and what an administrator changed of it stays, but for the limit,
 // which the setting says.
 import { accessKeyContext, type Directory } from '../authz/directory.ts';

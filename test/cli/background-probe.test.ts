@@ -50,7 +50,7 @@ describe('a gateway that probes itself', () => {
     const moved = records.filter(({ action }) => /:(Put|Get)Object$/.test(action));
     expect(moved.length).toBeGreaterThan(3);
     expect(new Set(moved.map(({ bucket }) => bucket))).toEqual(new Set(['bursar-probe-1']));
-  });
+  }, 60_000);
 
   it('is somebody with a limit of its own, and no rights but in its bucket', async () => {
     const principals = await json('principal', 'list', 'default');

@@ -77,7 +77,7 @@ describe('the probe’s process', () => {
     expect(begun.mock.calls.length).toBeGreaterThan(1);
     await supervisor.close();
     expect(children()).toEqual([]);
-  });
+  }, 90_000);
 });
 
 const children = (): number[] => childrenOf(process.pid, 'probe-supervised');
