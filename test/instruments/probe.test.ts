@@ -323,6 +323,19 @@ describe('a hostile server', () => {
     expect(sent).toBeLessThan(256 * 1024 * 1024);
   });
 
+  it('that drips bytes for ever is given up all the same', async () => {
+    const dripping: NodeJS.Timeout[] = [];
+    answer = (request, response) => {
+      if (request.method !== 'PUT') return void response.end();
+      response.writeHead(200);
+      dripping.push(setInterval(() => response.write('x'), 20));
+    };
+    // Its money ends with the first transfer.
+    const prices = { perPut: '1', perGet: '0', perGbIn: '0', perGbOut: '0' };
+    expect(await firstError({ prices, spendMax: '6' })).toBe('took too long');
+    for (const timer of dripping) clearInterval(timer);
+  });
+
   it('that lists what is not a probe’s has nothing removed', async () => {
     const removed: unknown[] = [];
     answer = (request, response) => {

@@ -36,7 +36,6 @@ export interface ProbeRequest {
 export class ProbeTarget {
   readonly name: string;
   readonly origin: string;
-  readonly bucket: string;
   readonly #options: TargetOptions;
   readonly #host: string;
   readonly #pathStart: string;
@@ -47,7 +46,6 @@ export class ProbeTarget {
     if (!isPathStyle) url.hostname = `${bucket}.${url.hostname}`;
     this.#options = options;
     this.name = name;
-    this.bucket = bucket;
     this.origin = url.origin;
     this.#host = url.host;
     this.#pathStart = isPathStyle ? `/${bucket}/` : '/';

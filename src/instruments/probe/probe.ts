@@ -139,7 +139,7 @@ class Probe {
     try {
       await room.objects.removeAll();
     } catch (error) {
-      this.#parts.onNotice(`${target.name}: what is left was not removed: ${reasonOf(error)}`);
+      this.#parts.onNotice(`${target.name}: cannot remove what is left: ${reasonOf(error)}`);
     }
   }
 

@@ -21,7 +21,7 @@ export interface Work {
   bytesOut?: number;
 }
 
-export function priceWork(prices: ProbePrices | null, work: Work): Picodollars {
+function priceWork(prices: ProbePrices | null, work: Work): Picodollars {
   if (!prices) return 0n;
   const { puts = 0, gets = 0, bytesIn = 0, bytesOut = 0 } = work;
   return (
