@@ -2,9 +2,9 @@
 import { availableParallelism } from 'node:os';
 import { configDefaults, defineConfig } from 'vitest/config';
 
-// These have no process but their own and leave nothing behind, so many files share one, which
+// What is tested in here leaves nothing behind in the process, so many files share one, which
 // starts and loads the rooms once.
-const rooms = 'test/{audit,authz,catalog,core,quota}/**';
+const rooms = 'test/{audit,authz,catalog,core,gateway,ledger,quota,tiering}/**';
 
 export default defineConfig({
   test: {
