@@ -74,6 +74,10 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   server.on('checkExpectation', (raw: IncomingMessage, response: ServerResponse) => {
     take('s3', raw, response, (exchange) => void refuseExpectation(exchange));
   });
+  // Nobody is connected to others here; Node would close the connection without a word.
+  server.on('connect', (_raw, socket) => {
+    answerClientError(terms, new Error('CONNECT'), socket as Socket);
+  });
   return server;
 }
 

@@ -32,6 +32,7 @@ import { watchGateway } from './gateway-metrics.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import type { NativeDeps } from './native/deps.ts';
+import { observeCalls } from './native/observed-call.ts';
 import { sendProblem } from './native/problem.ts';
 import { nativeDepsOf } from './native/rooms.ts';
 import { nativeServerOptions } from './native/server-options.ts';
@@ -121,6 +122,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         isClosing: () => isClosing,
       }),
   });
+  observeCalls(app);
   app.setNotFoundHandler((request, reply) => sendProblem(request, reply, new Refusal('NotFound')));
   await registerNativeApi(app, nativeOf(options, { pipeline, credentials, integrity }));
   // Before the first connection: what comes in may need to know it.

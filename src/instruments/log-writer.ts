@@ -62,6 +62,7 @@ export class LogWriter {
   /** Writes what waits, as far as it is taken at once: for a process that ends now. */
   flushSync(): void {
     const { text, count } = this.#take();
+    if (count === 0) return;
     try {
       writeSync(this.#fd, text);
     } catch {

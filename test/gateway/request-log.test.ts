@@ -139,6 +139,7 @@ describe('the log of a gateway', () => {
     // No HTTP, too much of it, and no host.
     for (const [text, code, status] of [
       ['GARBAGE\r\n\r\n', 'BadRequest', 400],
+      ['CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n', 'BadRequest', 400],
       [
         `GET / HTTP/1.1\r\nx: ${'x'.repeat(64 * 1024)}\r\n\r\n`,
         'RequestHeaderSectionTooLarge',

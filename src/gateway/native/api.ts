@@ -25,7 +25,7 @@ import { logKeyRoutes } from './log-key-routes.ts';
 import { logRoutes } from './log-routes.ts';
 import { addMetrics, metricsRoutes } from './metrics-routes.ts';
 import { mountRoutes } from './mount-routes.ts';
-import { enterStage, knowCaller, observeCalls, tellRecord } from './observed-call.ts';
+import { enterStage, knowCaller, tellRecord } from './observed-call.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { principalRoutes } from './principal-routes.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
@@ -102,7 +102,6 @@ export async function registerNativeApi(app: FastifyInstance, deps: NativeDeps):
     native.addContentTypeParser('*', raw, (_request, body, done) => done(null, body));
     native.setErrorHandler((error, request, reply) => answerError(deps, error, request, reply));
     await describeApi(native);
-    observeCalls(native);
     for (const route of routes) addRoute(native, deps, route);
     addOpenRoutes(native, deps);
   });

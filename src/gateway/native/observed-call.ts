@@ -17,9 +17,9 @@ const openOperations: ReadonlyMap<string | undefined, string> = new Map([
   ['/.well-known/openid-configuration', 'GetConfiguration'],
 ]);
 
-/** Has all routes that are added to `native` after this observed. */
-export function observeCalls(native: FastifyInstance): void {
-  native.addHook('onRequest', (request, _reply, done) => {
+/** Has all routes that are added to `app` after this observed, and what no route is for. */
+export function observeCalls(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, _reply, done) => {
     const exchange = exchangeOf(request.raw);
     if (!exchange) return done();
     const { url, schema } = request.routeOptions;
@@ -30,7 +30,7 @@ export function observeCalls(native: FastifyInstance): void {
     exchange.clock.enter('stream');
     done();
   });
-  native.addHook('onSend', (request, reply, payload, done) => {
+  app.addHook('onSend', (request, reply, payload, done) => {
     const exchange = exchangeOf(request.raw);
     if (!exchange) return done(null, payload);
     const { clock, method } = exchange;
