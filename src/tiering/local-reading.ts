@@ -72,9 +72,9 @@ export class LocalReading implements Reading {
     const { seal, source } = await opened;
     const { reader, store } = this.#options;
     const startMs = monotonicMs();
-    store.meter.sent('get');
     await reader.verify(seal, part.index, buffer, source.descriptor);
     const durationMs = monotonicMs() - startMs;
+    store.meter.sent('get');
     store.meter.answered('get', part.to - part.from, durationMs, durationMs);
     return buffer.bytes.subarray(part.from, part.to);
   }

@@ -236,6 +236,10 @@ describeWithTool(versitygw, 'an S3 store on a faulty network', (path) => {
     await rig.proxy.refuse();
     await expect(readWhole(store, id, 1000)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
     expect(retries('refused') - before).toBeGreaterThanOrEqual(3);
+    // No connection is left now: what gets none is not sent, and not counted.
+    const { requests } = store.state();
+    await expect(readWhole(store, id, 1000)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+    expect(store.state().requests).toBe(requests);
     await rig.proxy.accept();
     expect(await readWhole(store, id, 1000)).toHaveLength(1000);
   });

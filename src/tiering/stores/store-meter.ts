@@ -21,7 +21,7 @@ export interface StoreCounts {
 }
 
 export interface StoreMeter {
-  /** A request is sent. */
+  /** A request was sent, whatever became of it; one that got no connection was not. */
   sent(kind: RequestKind): void;
   /**
    * It succeeded: `bytes` of data moved, in so many milliseconds, of which the first passed before

@@ -187,7 +187,7 @@ export class Connection {
   begin(request: StoreRequest, admission: Admission): Attempt {
     const { method, pieces, signal } = request;
     const { client, credentials } = admission;
-    const { address, meter, store } = this.#options;
+    const { address, store } = this.#options;
     const { path, headers } = signStoreRequest(request, address, credentials, nowMs());
     if (pieces) headers.push('content-length', String(countBytes(pieces)));
     const traced = request.tally?.trace?.begin({
@@ -215,7 +215,6 @@ export class Connection {
         this.#account(outcome, credentials);
       },
     });
-    meter.sent(measuredAs[method]);
     this.#underWay.add(attempt);
     this.#patrol ??= setInterval(() => this.#look(), this.#tickMs).unref();
     if (stop) signal.addEventListener('abort', stop);
@@ -228,20 +227,19 @@ export class Connection {
   /** One listing through the SDK's client, admitted and counted like any try but for its bytes. */
   async send<T>(applicant: Applicant, call: (closing: AbortSignal) => Promise<T>): Promise<T> {
     const { client, credentials } = await this.admit(applicant);
-    const { meter, tally } = this.#options;
-    meter.sent('list');
+    const { meter } = this.#options;
     const startMs = monotonicMs();
     try {
       const answer = await call(this.#closing.signal);
       const durationMs = monotonicMs() - startMs;
       meter.answered('list', 0, durationMs, durationMs);
-      tally.count('put', noBytes);
+      this.#countListing('put');
       this.#account('answered', credentials);
       return answer;
     } catch (error) {
       const failure = failureOfError(error);
       if (!unsentCauses.has(failure.reason)) {
-        tally.count(failure.reason.startsWith('http-') ? 'free' : 'put', noBytes);
+        this.#countListing(failure.reason.startsWith('http-') ? 'free' : 'put');
       }
       this.#account(failure, credentials);
       throw failure;
@@ -293,7 +291,13 @@ export class Connection {
   /** As Amazon bills it: all that was sent, except what the server failed at by itself. */
   #count({ method, tally = this.#options.tally }: StoreRequest, attempt: Attempt): void {
     if (!attempt.isSent) return;
+    this.#options.meter.sent(measuredAs[method]);
     tally.count(attempt.isServersFailure ? 'free' : billedAs[method], attempt);
+  }
+
+  #countListing(billed: 'put' | 'free'): void {
+    this.#options.meter.sent('list');
+    this.#options.tally.count(billed, noBytes);
   }
 
   /** What succeeded: how long something else takes says nothing of the store's speed. */
