@@ -283,7 +283,8 @@ export const settings = {
     placeholder: 'DURATION',
     description: 'move audit records that are older into a store, compressed; 0: never',
     default: '90d',
-    parse: (value) => (value === '0' ? 0 : parseDuration(value)),
+    // Never is no age: nothing becomes so old, and nothing is late.
+    parse: (value) => (value === '0' ? 0 : parseDuration(value)) || Number.POSITIVE_INFINITY,
   }),
   archiveStore: optional({
     key: 'archiveStore',

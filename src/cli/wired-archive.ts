@@ -27,6 +27,6 @@ export function startArchiver(
     onError: (error) =>
       process.stderr.write(`bursar: records were not archived: ${String(error)}\n`),
   });
-  if (config.archiveAfterMs > 0) archiver.start();
+  if (Number.isFinite(config.archiveAfterMs)) archiver.start();
   return archiver;
 }

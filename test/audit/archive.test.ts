@@ -11,6 +11,7 @@ import { hashLeaf, proveInclusion, rootFromInclusion, rootOf } from '#bursar/aud
 import { readEntries, storedTiles } from '#bursar/audit/log/stored-tiles.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
 import { verifyRecords } from '#bursar/audit/verify/deep-records.js';
+import { settings } from '#bursar/cli/settings.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
@@ -62,6 +63,7 @@ describe('the archive of records', () => {
     await rig.fill(600);
     rig.fixture.edit('UPDATE records SET time_ms = time_ms - 60000');
     expect(await rig.archiver({ afterMs: 3_600_000 }).lateMs()).toBe(0);
+    expect(await rig.archiver({ afterMs: settings.archiveAfterMs.parse('0') }).lateMs()).toBe(0);
     const archiver = rig.archiver({ afterMs: 10_000 });
     expect(await archiver.lateMs()).toBeGreaterThanOrEqual(50_000);
     await archiver.archive();
