@@ -69,10 +69,13 @@ export class Exchange implements ObservedRequest {
   }
 
   /** Who asks is known. */
-  know({ principal, delegation }: Pick<Identity, 'principal' | 'delegation'>): void {
+  know(who: Pick<Identity, 'principal' | 'delegation' | 'authentication'>): void {
+    const { principal, delegation, authentication } = who;
     this.tenant = principal.tenant;
     this.principal = principal.name;
     if (this.#terms.serverTiming !== 'admins' || delegation !== null) return;
+    // Presigned URLs and forms are signed for others to use.
+    if (authentication?.type !== 'REST-HEADER') return;
     const { role } = principal;
     this.#isTimed = role === 'operator' || (role === 'admin' && 'own');
   }

@@ -142,6 +142,9 @@ function cutIfStalled(this: ServerResponse, socket: Socket): void {
   else socket.setTimeout(socket.timeout ?? 0);
 }
 
+/** Connections of which nothing more can be read. */
+const unreadable = new WeakSet<Socket>();
+
 /** Messages that are not HTTP, or too much of it: answered as S3 does, then cut. */
 export function answerClientError(
   terms: ExchangeTerms,
@@ -149,15 +152,28 @@ export function answerClientError(
   socket: Socket,
 ): void {
   const begun = newest.get(socket);
-  const isInBody = begun !== undefined && !begun.hasEnded && !begun.raw.complete;
-  const isAnswered = isInBody && begun.response.headersSent;
-  if (error.code === 'ECONNRESET' || isAnswered || socket.destroyed || !socket.writable) {
+  const isDue = begun !== undefined && !begun.response.writableEnded;
+  const isInBody = isDue && !begun.raw.complete;
+  const mayAnswer = begun?.response.headersSent === false && begun.response.socket !== null;
+  // Who ends it in the midst of a body has gone.
+  const isLost = isInBody && (!mayAnswer || error.code === 'HPE_INVALID_EOF_STATE');
+  if (error.code === 'ECONNRESET' || isLost || socket.destroyed || !socket.writable) {
     socket.destroy();
     return;
   }
-  const code = codeOfClientError(error);
-  // What comes as the body of a request is that request's, which ends by itself.
-  const exchange = isInBody ? begun : beginUnread(terms, socket);
+  if (isDue && !isInBody) {
+    // The answer before it must neither have this one in its midst nor be taken for it.
+    if (unreadable.has(socket)) return;
+    unreadable.add(socket);
+    begun.response.once('close', () => answerClientError(terms, error, socket));
+    return;
+  }
+  // What comes as the body of a request is that request's.
+  refuseRaw(isInBody ? begun : beginUnread(terms, socket), codeOfClientError(error), socket);
+}
+
+/** Answers where Node does not, and closes the connection. */
+function refuseRaw(exchange: Exchange, code: ErrorCode, socket: Socket): void {
   const { id } = exchange;
   const body = renderErrorXml({ Code: code, Message: messageOf(code), RequestId: id });
   const head = [
@@ -167,10 +183,11 @@ export function answerClientError(
     `Content-Length: ${Buffer.byteLength(body)}`,
     `x-amz-request-id: ${id}`,
   ];
+  exchange.clock.answer();
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
-  if (isInBody) return;
   exchange.error = code;
   exchange.status = statusOf(code);
+  exchange.bytesOut = Buffer.byteLength(body);
   exchange.end();
 }
 

@@ -173,6 +173,29 @@ describe('the log of a gateway', () => {
     expect(new Set(lines.map(({ requestId }) => requestId)).size).toBe(lines.length);
   });
 
+  it('answers what is no HTTP after what came before it, and for the request whose body it is', async () => {
+    const post = (path: string, type: string) =>
+      `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: ${type}\r\ntransfer-encoding: chunked\r\n\r\n`;
+    const put = { method: 'PUT', path: '/logged/key', body: 'content' };
+    for (const [sent, text, statuses] of [
+      [signedHead(target, put, ['content-length: 7']), 'contentGARBAGE\r\n', [200, 400]],
+      [post('/_/v1/tokens', 'application/json'), 'GARBAGE\r\n', [400]],
+      [post('/', 'application/x-www-form-urlencoded'), 'GARBAGE\r\n', [400]],
+      [post('/_/v1/tokens', 'application/json'), '7\r\nc', []],
+    ] as const) {
+      const before = (await settledLines()).length;
+      const wire = await Wire.open(target);
+      wire.write(sent + text);
+      if (statuses.length === 0) wire.end();
+      const said = await wire.closed();
+      expect(said.match(/HTTP\/1.1 (\d+)/g) ?? []).toEqual(statuses.map((it) => `HTTP/1.1 ${it}`));
+      const told = (await settledLines()).slice(before, -1);
+      expect(told.map(({ status }) => status)).toEqual(statuses.length === 0 ? [0] : statuses);
+      // Whose fault it is.
+      expect(told.map(({ level }) => level)).not.toContain('error');
+    }
+  });
+
   /** All lines until now, that of one more request at their end. */
   async function settledLines(): Promise<LogLine[]> {
     const { headers } = await exchange(target, 'GET', '/_/health');

@@ -367,6 +367,8 @@ async function recordRefusal(
 function explain(error: unknown, request: FastifyRequest): Refusal {
   const refusal = refusalOf(error);
   if (refusal) return refusal;
+  // The client left in the midst of its body.
+  if (error === request.raw.errored) return new Refusal('RequestTimeout', { cause: error });
   if (error instanceof IntegrityError) {
     request.log.error({ err: error }, 'stored records are damaged');
     return new Refusal('BursarIntegrityError', { cause: error });
