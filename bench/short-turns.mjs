@@ -120,11 +120,19 @@ export function describeRatios(compared, { ours, other, goal }) {
 }
 
 /** A goal is missed where even the upper end of the interval is below it. */
-function verdict(compared, { ours, other, goal }) {
-  const { median: middling, high } = ratioBetween(compared, { ours, other, of: 'perSecond' });
-  if (compared.turns[ours].length < surePairs) return `${goal}, too few turns to tell`;
-  if (middling >= goal) return `${goal}, reached`;
-  return `${goal}, ${high >= goal ? 'not sure' : 'MISSED'}`;
+export function isMissed(compared, { goal, ...sides }) {
+  const { turns } = compared;
+  return turns[sides.ours].length >= surePairs && ratioOf(compared, sides).high < goal;
+}
+
+function verdict(compared, { goal, ...sides }) {
+  if (compared.turns[sides.ours].length < surePairs) return `${goal}, too few turns to tell`;
+  if (ratioOf(compared, sides).median >= goal) return `${goal}, reached`;
+  return `${goal}, ${isMissed(compared, { goal, ...sides }) ? 'MISSED' : 'not sure'}`;
+}
+
+function ratioOf(compared, sides) {
+  return ratioBetween(compared, { ...sides, of: 'perSecond' });
 }
 
 function middle(turns, of) {

@@ -99,6 +99,9 @@ it('reckons the instruments’ calls as a share of the CPU that a request takes'
   expect(told(900)).toContain('the goal is reached');
   expect(told(1100)).toContain('the goal is MISSED');
   expect(told(900, turns(103, 0.1))).toContain('the goal is MISSED');
+  const both = [...comparedTo(all), ...comparedTo(turns(103, 0.1))];
+  const text = describeInstruments({ rounds: 9, parts: partsOf(900), compared: both }).join(' ');
+  expect(text).toContain('the goal is MISSED');
 });
 
 it('writes the page with what was measured when a section fails, and says which did not', async () => {
