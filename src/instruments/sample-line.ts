@@ -111,8 +111,9 @@ function isTime(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= 8.64e15;
 }
 
+/** None is shorter than a nanosecond: what is divided by it must stay a number. */
 function isDuration(value: unknown): value is number {
-  return typeof value === 'number' && value >= 0 && value <= 1e12;
+  return typeof value === 'number' && (value === 0 || value >= 1e-6) && value <= 1e12;
 }
 
 function isCount(value: unknown, max = Number.MAX_SAFE_INTEGER): value is number {

@@ -60,7 +60,7 @@ export class SampleLog {
     if (!release) throw new Error(`${dir} is in use by another ${options.name}`);
     const log = new SampleLog(dir, options, release);
     try {
-      await log.#openSegment();
+      await log.#openSegment(log.#number);
     } catch (error) {
       release();
       throw error;
@@ -110,10 +110,9 @@ export class SampleLog {
     const text = batch.map((entry) => entry.text).join('');
     const bytes = Buffer.from(this.#isTorn ? `\n${text}` : text);
     if (this.#sizeBytes > 0 && this.#sizeBytes + bytes.length > this.#segmentBytesMax) {
-      this.#number++;
-      await this.#openSegment();
+      await this.#openSegment(this.#number + 1);
     }
-    if (!this.#file) await this.#openSegment();
+    if (!this.#file) await this.#openSegment(this.#number);
     const file = this.#file as unknown as FileHandle;
     this.#isTorn = true;
     await file.appendFile(bytes);
@@ -122,21 +121,24 @@ export class SampleLog {
     if (batch.some(({ isDurable }) => isDurable)) await file.datasync();
   }
 
-  /** The segment of the current number, after the oldest made room for it. */
-  async #openSegment(): Promise<void> {
+  /**
+   * The oldest go when it is there: where none can be made, again and again, those that are stay.
+   */
+  async #openSegment(number: number): Promise<void> {
     const before = this.#file;
     this.#file = null;
     await before?.close();
-    for (const number of this.#numbers()) {
-      if (number <= this.#number - this.#segmentsMax) unlinkSync(this.#path(number));
-    }
-    const file = await open(this.#path(this.#number), 'a+', 0o600);
+    const file = await open(this.#path(number), 'a+', 0o600);
     const { size } = await file.stat();
     const last = Buffer.alloc(1);
     if (size > 0) await file.read(last, 0, 1, size - 1);
     this.#isTorn = size > 0 && last[0] !== newline;
     this.#sizeBytes = size;
+    this.#number = number;
     this.#file = file;
+    for (const old of this.#numbers()) {
+      if (old <= number - this.#segmentsMax) unlinkSync(this.#path(old));
+    }
     if (size === 0) await syncFolder(this.#dir);
   }
 

@@ -142,6 +142,20 @@ describe('a log of samples', () => {
     expect(times(await readAll(dir))).toEqual([1, 3]);
   });
 
+  it('lets nothing go for segments that cannot be made, however often it is tried', async () => {
+    const dir = newFolder();
+    const options = { name: 'probe', segmentBytesMax: 200, segmentsMax: 2 };
+    const log = await SampleLog.open(dir, options);
+    await log.append(sampleAt(0));
+    const taken = [1, 2, 3, 4].map((number) => join(dir, `probe-0000000${number}.jsonl`));
+    for (const path of taken) mkdirSync(path);
+    for (const _ of taken) await expect(log.append(sampleAt(9))).rejects.toThrow();
+    for (const path of taken) rmSync(path, { recursive: true });
+    await log.append(sampleAt(1));
+    await log.close();
+    expect(times(await readAll(dir))).toEqual([0, 1]);
+  });
+
   it('reads what lies between two times, and of some series only', async () => {
     const dir = newFolder();
     const log = await SampleLog.open(dir, { name: 'probe' });
@@ -168,6 +182,7 @@ describe('hostile lines', () => {
     '1e999',
     JSON.stringify({ v: 1, ...sampleAt(1), durationMs: -1 }),
     JSON.stringify({ v: 1, ...sampleAt(1), durationMs: '12' }),
+    JSON.stringify({ v: 1, ...sampleAt(1), durationMs: 5e-324 }),
     JSON.stringify({ v: 1, ...sampleAt(1), sizeBytes: 1.5 }),
     JSON.stringify({ v: 1, ...sampleAt(1), retries: 6 }),
     JSON.stringify({ v: 1, ...sampleAt(1), series: 'others' }),
