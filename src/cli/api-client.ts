@@ -25,7 +25,7 @@ export interface ConnectionFlags {
   profile?: string;
 }
 
-const endpointDefault = 'http://127.0.0.1:9000';
+export const endpointDefault = 'http://127.0.0.1:9000';
 const regionDefault = 'us-east-1';
 /** A gateway that says nothing for so long is taken for gone. */
 const silenceMsMax = 60_000;

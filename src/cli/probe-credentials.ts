@@ -5,7 +5,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { ProbeCredentials } from '../instruments/probe/probe-target.ts';
-import { type ConnectionFlags, findConnection } from './api-client.ts';
+import { type ConnectionFlags, endpointDefault, findConnection } from './api-client.ts';
 import { readAwsEnvironment, readClientEnvironment } from './config.ts';
 import { profileDefault, readCredentials } from './credentials-file.ts';
 import { CommandFailure } from './failure.ts';
@@ -58,10 +58,11 @@ export function findProbeConnection(flags: ProbeConnectionFlags): ProbeConnectio
 /** Whether the environment, or the credentials file, is about this endpoint. */
 function isOwnGateway({ credentials, profile }: ConnectionFlags, endpoint: string): boolean {
   const environment = readClientEnvironment();
-  if (environment.accessKeyId !== undefined) return true;
   const file = credentials ?? environment.credentialsFile ?? join(environment.data, 'credentials');
   const stored = readCredentials(file, profile ?? environment.profile ?? profileDefault);
-  const known = environment.endpoint ?? stored?.endpoint_url;
+  const { accessKeyId } = environment;
+  const usual = accessKeyId === undefined ? undefined : endpointDefault;
+  const known = environment.endpoint ?? stored?.endpoint_url ?? usual;
   return known !== undefined && originOf(known) === originOf(endpoint);
 }
 

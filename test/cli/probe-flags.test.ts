@@ -119,5 +119,10 @@ describe('the keys of bursar probe', () => {
     vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', join(folder, 'none'));
     const there = ['--endpoint', 'https://s3.lab.example', '--bucket', 'lab'];
     expect(() => jobOf(...there)).toThrow('no credentials for https://s3.lab.example: set AWS_');
+    // What another server is sent could be sent on to the gateway.
+    vi.stubEnv('BURSAR_ACCESS_KEY_ID', 'OPERATOR');
+    vi.stubEnv('BURSAR_SECRET_ACCESS_KEY', 'operatorsecret');
+    expect(() => jobOf(...there)).toThrow('no credentials for https://s3.lab.example: set AWS_');
+    expect(jobOf('--bucket', 'lab').credentials.accessKeyId).toBe('OPERATOR');
   });
 });
