@@ -336,6 +336,15 @@ describe('a hostile server', () => {
     for (const timer of dripping) clearInterval(timer);
   });
 
+  it('that lists what never ends holds nothing up', async () => {
+    const endless = '<Upload><Version>'.repeat(200_000);
+    answer = (request, response) => {
+      if (request.method === 'GET') response.end(endless);
+      else response.writeHead(403).end();
+    };
+    expect(await firstError()).toBe('HTTP 403');
+  });
+
   it('that lists what is not a probe’s has nothing removed', async () => {
     const removed: unknown[] = [];
     answer = (request, response) => {

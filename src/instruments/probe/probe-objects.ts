@@ -145,10 +145,22 @@ interface Listed {
   query: Record<string, string>;
 }
 
-/** The texts of elements with one of these names, which have none of the same name in them. */
+/**
+ * The texts of elements with one of these names, which have none of the same name in them. In time
+ * that grows as the text does: elements that never end are a server's to send.
+ */
 function elements(xml: string, names: readonly string[]): string[] {
-  const form = new RegExp(`<(${names.join('|')})>([\\s\\S]*?)</\\1>`, 'g');
-  return Array.from(xml.matchAll(form), ([, , text = '']) => text);
+  return names.flatMap((name) => {
+    const texts: string[] = [];
+    const [open, close] = [`<${name}>`, `</${name}>`];
+    for (let from = xml.indexOf(open); from >= 0; ) {
+      const to = xml.indexOf(close, from);
+      if (to < 0) break;
+      texts.push(xml.slice(from + open.length, to));
+      from = xml.indexOf(open, to);
+    }
+    return texts;
+  });
 }
 
 function memberOf(xml: string, element: string): string {
