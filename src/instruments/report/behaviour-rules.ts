@@ -65,8 +65,8 @@ export function pairConclusions({ transfers, source }: Chapter, kind: Kind): Con
 
 const verdicts: Record<Verdict, (of: string) => string> = {
   independent: (of) =>
-    `Two successive ${of} are nearly independent: a slow one is bad luck, and asking a second ` +
-    'time, as hedging does, would help.',
+    `Of two successive ${of} a slow first one says little of the second: it is bad luck, and ` +
+    'asking a second time, as hedging does, would help.',
   together: (of) =>
     `When one of two successive ${of} is slow, so is the other: asking the same place a second ` +
     'time, as hedging does, would help little.',

@@ -53,7 +53,7 @@ export function layoutOf({ series, panelColumns = 1 }: Figure): Layout {
         height,
       },
       series: series.filter(({ panel }) => panel === name),
-      ticks: { x: isSingle ? 6 : 3, y: 3 },
+      ticks: { x: isSingle ? 6 : 2, y: 3 },
       isLabelled: !isSingle || index === names.length - 1,
       titles: {
         x: index + panelColumns >= names.length,
