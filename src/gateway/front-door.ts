@@ -124,9 +124,9 @@ function runInTurn(exchange: Exchange, answer: Answer): void {
   waitingByConnection.set(connection, waiting);
   clock.enter('stream');
   const abandon = (): void => exchange.end();
-  connection.once('close', abandon);
+  raw.once('close', abandon);
   response.once('socket', () => {
-    connection.off('close', abandon);
+    raw.off('close', abandon);
     waitingByConnection.set(connection, (waitingByConnection.get(connection) ?? 1) - 1);
     clock.enter('parse');
     answer(exchange);

@@ -171,6 +171,7 @@ describe('the log of a gateway', () => {
     const told = lines.slice(0, -1).map(({ error, status }) => [error, status]);
     expect(told.sort()).toEqual(expected.sort());
     expect(new Set(lines.map(({ requestId }) => requestId)).size).toBe(lines.length);
+    expect(gateway.output()).not.toMatch(/Warning/);
   });
 
   it('answers what is no HTTP after what came before it, and for the request whose body it is', async () => {
