@@ -1,7 +1,7 @@
 // Whom the gateway probes itself as: a robot of the tenant `default` with a key, buckets and a spending
 // limit of its own, and no rights but a member's. Invariants: what is made of it is recorded like
 // anybody's changes; it is made once, and what an administrator changed of it stays, but for the limit,
-// which the setting says.
+// which the setting says at each start of the gateway.
 import { accessKeyContext, type Directory } from '../authz/directory.ts';
 import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/identity-changes.ts';
 import { findBucket } from '../catalog/buckets.ts';
@@ -33,6 +33,7 @@ export interface ProbeAccountOptions {
 
 export class ProbeAccount {
   readonly #options: ProbeAccountOptions;
+  #isLimited = false;
 
   constructor(options: ProbeAccountOptions) {
     this.#options = options;
@@ -47,7 +48,8 @@ export class ProbeAccount {
       throw new Error(`${id} is no robot without rights, and is left alone`);
     }
     if (!found) await this.#makePrincipal();
-    await this.#limit();
+    if (!this.#isLimited) await this.#limit();
+    this.#isLimited = true;
     return (await this.#findKey()) ?? (await this.#makeKey());
   }
 
