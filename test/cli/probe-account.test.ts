@@ -1,0 +1,28 @@
+// Whom a gateway probes itself as.
+import { expect, it } from 'vitest';
+import { ProbeAccount, type ProbeAccountOptions } from '#bursar/cli/probe-account.js';
+
+it('has the limit of the setting at a start, and after that what administrators make of it', async () => {
+  const changes: unknown[] = [];
+  const directory = {
+    readPrincipal: async () => ({ kind: 'robot', role: 'member' }),
+    listAccessKeys: async () => [{ id: 'KEY' }],
+    findAccessKey: async () => ({ secret: 'secret' }),
+  };
+  const ledger = {
+    commit: async ({ change }: { change: unknown }) => {
+      changes.push(change);
+      return { ok: true };
+    },
+  };
+  // Its limit is gone whenever it is looked for.
+  const rooms = { read: { get: async () => undefined }, ledger, desk: { setLimits: () => {} } };
+  const options = { rooms, directory, sealer: {}, spendMax: 5_000_000_000_000n };
+  const account = new ProbeAccount(options as unknown as ProbeAccountOptions);
+  const credentials = { accessKeyId: 'KEY', secretAccessKey: 'secret' };
+  expect(await account.ensure()).toEqual(credentials);
+  const limits = { spend: { month: '5.00' } };
+  expect(changes).toEqual([{ kind: 'setLimits', account: 'principal:default/probe', limits }]);
+  expect(await account.ensure()).toEqual(credentials);
+  expect(changes).toHaveLength(1);
+});
