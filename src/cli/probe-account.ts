@@ -29,6 +29,8 @@ export interface ProbeAccountOptions {
   sealer: Sealer;
   /** Per calendar month. */
   spendMax: Picodollars;
+  /** For people: why something is not measured. */
+  onProblem(text: string): void;
 }
 
 export class ProbeAccount {
@@ -60,7 +62,10 @@ export class ProbeAccount {
     for (const { number, name, ready, isConfigured } of rooms.stores.all()) {
       const bucket = `bursar-probe-${number}`;
       const found = await findBucket(rooms.read, defaultTenant, bucket);
-      if (found && (found.owner !== probePrincipal || found.store !== number)) continue;
+      if (found && (found.owner !== probePrincipal || found.store !== number)) {
+        this.#options.onProblem(`${bucket} is another's bucket, so ${name} is not measured`);
+        continue;
+      }
       if (!found && (!ready || !isConfigured)) continue;
       if (!found) await this.#makeBucket(bucket, number);
       if (ready) places.push({ bucket, name: `gateway, store ${name}` });

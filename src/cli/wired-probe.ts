@@ -39,7 +39,9 @@ export function startProbe(config: Config, wiring: ProbeWiring): void {
   const metrics = new ProbeMetrics(registry);
   if (!config.probe) return;
   const { sealer } = folder;
-  const account = new ProbeAccount({ rooms, directory, sealer, spendMax: config.probeSpendMax });
+  const onProblem = onceADay((text) => process.stderr.write(`bursar: the probe: ${text}\n`));
+  const spendMax = config.probeSpendMax;
+  const account = new ProbeAccount({ rooms, directory, sealer, spendMax, onProblem });
   const supervisor = new ProbeSupervisor({
     prepare: async () => {
       const credentials = await account.ensure();
@@ -49,7 +51,7 @@ export function startProbe(config: Config, wiring: ProbeWiring): void {
     },
     underWay: () => instruments.underWay,
     onSample: (sample) => metrics.add(sample),
-    onProblem: onceADay((text) => process.stderr.write(`bursar: the probe: ${text}\n`)),
+    onProblem,
     pauseMs,
   });
   opened(closers, supervisor).start();

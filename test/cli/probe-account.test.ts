@@ -26,3 +26,16 @@ it('has the limit of the setting at a start, and after that what administrators 
   expect(await account.ensure()).toEqual(credentials);
   expect(changes).toHaveLength(1);
 });
+
+it('leaves a bucket of somebody else alone, and says so', async () => {
+  const store = { number: 1, name: 'local', ready: true, isConfigured: true };
+  const said: string[] = [];
+  const rooms = {
+    read: { get: async () => ({ owner: 'ada', store: 1, objectLock: null, publicAccess: null }) },
+    stores: { all: () => [store] },
+  };
+  const options = { rooms, onProblem: (text: string) => said.push(text) };
+  const account = new ProbeAccount(options as unknown as ProbeAccountOptions);
+  expect(await account.ensureBuckets()).toEqual([]);
+  expect(said).toEqual(["bursar-probe-1 is another's bucket, so local is not measured"]);
+});
