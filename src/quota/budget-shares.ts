@@ -1,10 +1,12 @@
 // How near accounts are to their limits, for the instruments. Invariants: those that are told are
 // bounded, and so is what one look costs, however many accounts have limits: all are looked at in
-// turns, and those that are being drawn on, or were near, each time. Tokens' limits are not among them.
+// turns, those that are being drawn on in shorter ones, and those that were near each time; and no
+// tenant hides others behind many limits of its own. Tokens' limits are not among them.
 import { setImmediate as turn } from 'node:timers/promises';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import type { Meter, Window } from '../core/quota-terms.ts';
+import { parseAccount } from './accounts.ts';
 import { beginWindows, lostIn, usedIn } from './leases/account-state.ts';
 import { readAccountState } from './leases/account-tables.ts';
 import type { LeaseDesk } from './leases/lease-desk.ts';
@@ -24,7 +26,7 @@ export interface BudgetSharesOptions {
   goodMs?: number;
 }
 
-/** Shares that are told: the largest. */
+/** Shares that are told: the largest, where there are more by turns of the tenants. */
 export const sharesMax = 200;
 const leasedMax = 200;
 const walkedMax = 400;
@@ -34,7 +36,8 @@ const parts = 1_000_000n;
 
 export class BudgetShares {
   readonly #options: BudgetSharesOptions;
-  #walk: Iterator<string> | null = null;
+  readonly #leased = new Turns();
+  readonly #limited = new Turns();
   #shares: readonly BudgetShare[] = [];
   #looked = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | null = null;
@@ -63,28 +66,17 @@ export class BudgetShares {
       await this.#read(account, shares);
       if (++slice % sliceAccounts === 0) await turn();
     }
-    shares.sort((one, other) => other.ratio - one.ratio);
-    this.#shares = shares.slice(0, sharesMax);
+    this.#shares = nearest(shares);
     this.#looked = monotonicMs();
   }
 
   #choose(): Set<string> {
     const { leased, limited } = this.#options.desk;
     const chosen = new Set(this.#shares.map(({ account }) => account));
-    let left = leasedMax;
-    for (const account of leased.keys()) {
-      if (left-- === 0) break;
+    for (const account of this.#leased.take(leased, leasedMax)) {
       if (limited.has(account)) chosen.add(account);
     }
-    // What is set or taken away meanwhile, an iterator of a map copes with.
-    for (let i = 0; i < Math.min(walkedMax, limited.size); i++) {
-      let next = this.#walk?.next();
-      if (!next || next.done) {
-        this.#walk = limited.keys();
-        next = this.#walk.next();
-      }
-      if (!next.done) chosen.add(next.value);
-    }
+    for (const account of this.#limited.take(limited, walkedMax)) chosen.add(account);
     return chosen;
   }
 
@@ -102,4 +94,38 @@ export class BudgetShares {
 /** Of a limit of nothing all is used. */
 function ratioOf(used: bigint, amount: bigint): number {
   return amount === 0n ? 1 : Number((used * parts) / amount) / Number(parts);
+}
+
+/** The largest first. Each tenant's largest comes before the second of any other. */
+function nearest(shares: BudgetShare[]): BudgetShare[] {
+  const largestFirst = (one: BudgetShare, other: BudgetShare): number => other.ratio - one.ratio;
+  shares.sort(largestFirst);
+  if (shares.length <= sharesMax) return shares;
+  const counts = new Map<string, number>();
+  const ranked = shares.map((share) => {
+    const account = parseAccount(share.account);
+    const tenant = account && account.kind !== 'token' ? account.tenant : '';
+    const rank = counts.get(tenant) ?? 0;
+    counts.set(tenant, rank + 1);
+    return { share, rank };
+  });
+  ranked.sort((one, other) => one.rank - other.rank);
+  const chosen = ranked.slice(0, sharesMax).map(({ share }) => share);
+  return chosen.sort(largestFirst);
+}
+
+/** Keys of a map, some at a time: each has its turn. What comes and goes meanwhile may. */
+class Turns {
+  #keys: Iterator<string> | null = null;
+
+  *take(map: ReadonlyMap<string, unknown>, max: number): Generator<string> {
+    for (let left = Math.min(max, map.size); left > 0; left--) {
+      let next = this.#keys?.next();
+      if (!next || next.done) {
+        this.#keys = map.keys();
+        next = this.#keys.next();
+      }
+      if (!next.done) yield next.value;
+    }
+  }
 }

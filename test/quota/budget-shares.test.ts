@@ -91,6 +91,19 @@ describe('shares of budgets', () => {
     expect(first).toMatchObject({ account: 'tenant:last', ratio: 0.9 });
   });
 
+  it('of one tenant, however many, hide neither what others use nor that they are near', async () => {
+    for (let i = 0; i < 500; i++) await use(nameOf(i), { requests: { total: 1 } }, 2);
+    await use('tenant:last', { requests: { total: 10 } }, 9);
+    await book.flush();
+    for (let i = 0; i < 500; i++) leased.set(nameOf(i), true);
+    leased.set('tenant:last', true);
+    const shares = sharesOf(0);
+    for (let i = 0; i < 2; i++) await shares.list();
+    const told = await shares.list();
+    expect(told).toHaveLength(sharesMax);
+    expect(told.at(-1)).toMatchObject({ account: 'tenant:last', ratio: 0.9 });
+  });
+
   it('are looked at no more often than they are good', async () => {
     await use('tenant:cms', { requests: { total: 100 } }, 10);
     await book.flush();
