@@ -1,5 +1,5 @@
-// Durations, sizes, switches and addresses as people write them. Each function throws an Error whose message
-// says what would have fitted.
+// Durations, sizes, switches, choices and addresses as people write them. Each function throws an
+// Error whose message says what would have fitted.
 
 const durationUnitsMs: Record<string, number> = {
   ms: 1,
@@ -41,6 +41,13 @@ export function parseSwitch(text: string): boolean {
   if (text === 'true' || text === 'yes') return true;
   if (text === 'false' || text === 'no') return false;
   throw new Error('must be yes or no');
+}
+
+/** One of some words. */
+export function parseWord<T extends string>(text: string, words: readonly T[]): T {
+  const word = words.find((one) => one === text);
+  if (word === undefined) throw new Error(`must be one of ${words.join(', ')}`);
+  return word;
 }
 
 /** A whole number, not negative. */

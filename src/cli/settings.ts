@@ -12,6 +12,7 @@ import {
   parseSize,
   parseSwitch,
   parseUrl,
+  parseWord,
 } from './quantities.ts';
 import {
   localStoreName,
@@ -304,7 +305,7 @@ export const settings = {
     placeholder: 'WHO',
     description: `whom answers tell how long each stage took: ${timingAudiences.join(', ')}`,
     default: 'admins',
-    parse: (value) => oneOf(timingAudiences, value),
+    parse: (value) => parseWord(value, timingAudiences),
   }),
   trafficSamples: setting({
     key: 'trafficSamples',
@@ -356,7 +357,7 @@ export const settings = {
     placeholder: 'LEVEL',
     description: `how much to log: ${logLevels.join(', ')}`,
     default: 'info',
-    parse: (value) => oneOf(logLevels, value),
+    parse: (value) => parseWord(value, logLevels),
   }),
 };
 
@@ -493,10 +494,4 @@ function parseMetricsToken(value: string): string {
     throw new Error('must be 16 to 256 letters, digits or characters of . _ ~ + / -');
   }
   return value;
-}
-
-function oneOf<T extends string>(words: readonly T[], value: string): T {
-  const word = words.find((one) => one === value);
-  if (word === undefined) throw new Error(`must be one of ${words.join(', ')}`);
-  return word;
 }
