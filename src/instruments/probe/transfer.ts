@@ -9,8 +9,6 @@ import { ProbeEnd, type Spending, type Work } from './spending.ts';
 
 /** Garfinkel 2007 and Palankar 2008 count availability after up to 5 retries. */
 export const retriesMax = 5;
-/** Bounds of the random pauses between tries: the first, doubled each time, and the last. */
-export const retryPauseMs = { min: 100, max: 5000 } as const;
 
 /** What a transfer is about, as its sample says it. */
 export interface Measured
