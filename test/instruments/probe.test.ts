@@ -2,7 +2,7 @@
 // servers that only pretend. Each series makes the samples it says; nothing of it stays behind.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createSilent } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -335,6 +335,24 @@ describe('a hostile server', () => {
     expect(await firstError({ prices, spendMax: '6' })).toBe('took too long');
     for (const timer of dripping) clearInterval(timer);
   });
+
+  it.each([true, false])(
+    'that never greets is left when it is asked to (kept: %s)',
+    async (isKept) => {
+      const [stop, abandon] = [new AbortController(), new AbortController()];
+      // What is kept is not looked for first, so one waits where connections are made beforehand.
+      const silent = createSilent(() => {
+        stop.abort();
+        abandon.abort();
+      });
+      await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+      const { port } = silent.address() as AddressInfo;
+      const line = { isFresh: false, silenceMsMax: 600_000 };
+      const job = jobFor(`https://127.0.0.1:${port}`, { line, isKept });
+      expect((await run(job, stop.signal, abandon.signal)).reason).toBe('stopped');
+      silent.close();
+    },
+  );
 
   it('that lists what never ends holds nothing up', async () => {
     const endless = '<Upload><Version>'.repeat(200_000);

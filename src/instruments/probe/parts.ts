@@ -37,7 +37,7 @@ export async function measureParts(
     const lines = Array.from({ length: count }, () => new ProbeLine(target, room.line));
     const object = room.objects.next();
     const upload = { room, object, id: '', partBytes, partCount, etags: [] };
-    await Promise.all(lines.map((line) => line.warm()));
+    await Promise.all(lines.map((line) => line.warm(room.signal)));
     const [first] = lines as [ProbeLine];
     const sizeBytes = partBytes * partCount;
     const measured = { series: 'parts', kind: 'write', sizeBytes, parallelParts: count } as const;

@@ -37,32 +37,39 @@ export interface Answer {
 /** Slower than this, on the average, an exchange is ended. */
 const bytesPerMsMin = 100;
 const tooLong = new Error('took too long');
+const dropped = new Error('was dropped');
 const textBytesMax = 4 * 1024 * 1024;
 const errorTextBytesMax = 64 * 1024;
 
 export class ProbeLine {
   readonly target: ProbeTarget;
   readonly #options: LineOptions;
+  readonly #connector: buildConnector.connector;
   #client: Client | null = null;
   #isConnected = false;
+  /** The last that was begun. */
+  #socket: Socket | null = null;
 
   constructor(target: ProbeTarget, options: LineOptions) {
     this.target = target;
     this.#options = options;
+    this.#connector = buildConnector({ timeout: options.silenceMsMax });
   }
 
   /**
    * Makes the connection that is to be kept, so that the first request after a pause does not have to,
    * and the second of a pair can be compared with it. Where none can be made the request will tell.
    */
-  async warm(): Promise<void> {
-    if (this.#options.isFresh || (this.#client && this.#isConnected)) return;
+  async warm(signal: AbortSignal): Promise<void> {
+    if (this.#options.isFresh || signal.aborted || (this.#client && this.#isConnected)) return;
     this.#drop();
     const { protocol, hostname, host, port } = new URL(this.target.origin);
-    const connect = buildConnector({ timeout: this.#options.silenceMsMax });
+    const end = (): void => this.#drop();
+    signal.addEventListener('abort', end, { once: true });
     const socket = await new Promise<Socket | null>((resolve) => {
-      connect({ protocol, hostname, host, port }, (_error, made) => resolve(made));
+      this.#connect({ protocol, hostname, host, port }, (_error, made) => resolve(made));
     });
+    signal.removeEventListener('abort', end);
     if (!socket) return;
     let ready: Socket | null = socket;
     this.#open((options, done) => {
@@ -70,7 +77,7 @@ export class ProbeLine {
       ready = null;
       // Undici sends nothing when it is called back before it has returned.
       if (made && !made.destroyed) queueMicrotask(() => done(null, made));
-      else connect(options, done);
+      else this.#connect(options, done);
     });
     this.#isConnected = true;
     socket.once('close', () => {
@@ -83,16 +90,18 @@ export class ProbeLine {
   /** Rejects with an Error whose message is for people; of those of the connection with a `code`. */
   async exchange(given: Exchange): Promise<Answer> {
     const { silenceMsMax } = this.#options;
+    const connect: buildConnector.connector = (options, done) => this.#connect(options, done);
     const { method, body, sizeBytes = 0, answerBytesMax } = given;
     const { path, headers } = await this.target.sign(given);
-    const client = this.#client ?? this.#open({ timeout: silenceMsMax });
+    const client = this.#client ?? this.#open(connect);
     const movedBytes = sizeBytes + Math.min(answerBytesMax, 1024 ** 3);
     const ending = new AbortController();
-    const end = (): void => ending.abort(given.signal.reason);
-    const timer = setTimeout(
-      () => ending.abort(tooLong),
-      silenceMsMax + movedBytes / bytesPerMsMin,
-    );
+    // While a connection is being made undici hears of no end.
+    const end = (): void => {
+      ending.abort(tooLong);
+      this.#drop();
+    };
+    const timer = setTimeout(end, silenceMsMax + movedBytes / bytesPerMsMin);
     given.signal.addEventListener('abort', end, { once: true });
     const beganMs = monotonicMs();
     try {
@@ -125,7 +134,12 @@ export class ProbeLine {
     this.#drop();
   }
 
-  #open(connect: Client.Options['connect'] & object): Client {
+  #connect(...given: Parameters<buildConnector.connector>): void {
+    // Undici gives it, and its types do not say so.
+    this.#socket = this.#connector(...given) as unknown as Socket;
+  }
+
+  #open(connect: buildConnector.connector): Client {
     const { silenceMsMax } = this.#options;
     const client = new Client(this.target.origin, {
       connect,
@@ -147,6 +161,9 @@ export class ProbeLine {
     // What is under way on it has ended, or is what failed.
     this.#client?.destroy().catch(() => {});
     this.#client = null;
+    // One that is still being made undici leaves to its timeout.
+    this.#socket?.destroy(dropped);
+    this.#socket = null;
     this.#isConnected = false;
   }
 }

@@ -151,13 +151,13 @@ class Probe {
         case 'sizes':
           for (const sizeBytes of sizesBytes) {
             await step();
-            await line.warm();
+            await line.warm(this.#signal);
             await measurePairs(room, line, { series: one, sizeBytes });
           }
           break;
         case 'latency':
           await step();
-          await line.warm();
+          await line.warm(this.#signal);
           await measurePairs(room, line, { series: one, sizeBytes: latencyBytes });
           break;
         case 'surge':

@@ -39,7 +39,7 @@ async function measureThreads(
 ): Promise<void> {
   const measured = { series: 'surge', sizeBytes, threads: count } as const;
   const threads = Array.from({ length: count }, () => new Thread(room, target));
-  await Promise.all(threads.map(({ line }) => line.warm()));
+  await Promise.all(threads.map(({ line }) => line.warm(room.signal)));
   try {
     let hasFailed = false;
     await together(threads, eachMs, async ({ room: own, line }, place) => {
