@@ -39,7 +39,8 @@ export interface StoreChoice {
 /** What `--store s3://…` is called. */
 export const flagStoreName = 's3';
 export const localStoreName = 'local';
-const reservedNames = [localStoreName, 'inline'];
+/** `catalog` is what health and metrics call the database. */
+const reservedNames = [localStoreName, 'inline', 'catalog'];
 const storesMax = 200;
 const timeoutMsMax = 10 * 60_000;
 

@@ -122,6 +122,7 @@ describe('what does not fit', () => {
     ['cold: {}', /^BURSAR_STORES\.cold\.url is missing$/],
     ['local: {url: s3://archive}', /^BURSAR_STORES\.local must be named/],
     ['inline: {url: s3://archive}', /^BURSAR_STORES\.inline must be named/],
+    ['catalog: {url: s3://archive}', /^BURSAR_STORES\.catalog must be named/],
     ['Cold: {url: s3://archive}', /^BURSAR_STORES\.Cold must be named/],
     [`${'c'.repeat(64)}: {url: s3://archive}`, /must be named with 1 to 63/],
     ['cold: {url: s3://archive, uri: x}', /^BURSAR_STORES: unknown key cold\.uri$/],
