@@ -113,6 +113,17 @@ describe('figures', () => {
     });
   });
 
+  it('days are the last 400', async () => {
+    const days = Array.from({ length: 402 }, (_, day) => ({
+      ...base,
+      timeMs: madeMs + day * 86_400_000,
+    }));
+    const rows = rowsOf(await reportOf(days), 'daily-read');
+    expect([rows.length, rows[0]?.day, rows.at(-1)?.day]).toEqual([
+      ...[400, '2026-11-23', '2027-12-27'],
+    ]);
+  });
+
   it('each chapter has all of them, and says how to measure what is missing', async () => {
     const report = await reportOf([base]);
     const missing = report.chapters[0]?.figures.filter(({ n }) => n === 0) ?? [];
@@ -150,6 +161,14 @@ describe('conclusions', () => {
       /bound by the commit to the log.*: 9 ms of 1\d(\.\d)? ms are spent in the stage commit/,
     );
     expect(says.find((one) => one.startsWith('Reads of 40 MB'))).toContain('by the client’s side');
+  });
+
+  it('do not take what clients move of 32 KB for large', async () => {
+    const sized = (sizeBytes: number): Sample[] =>
+      Array(30).fill({ ...base, series: 'traffic', sizeBytes });
+    expect(saysOf(await reportOf([...sized(1), ...sized(40_000)]), 'size')).toEqual([]);
+    const [says] = saysOf(await reportOf([...sized(1), ...sized(5_000_000)]), 'size');
+    expect(says).toContain('large ones move at 50 MB/s (median, 4 to 40 MB)');
   });
 
   it('are not drawn from few samples', async () => {

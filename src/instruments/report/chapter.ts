@@ -67,7 +67,12 @@ export class Transfers {
     this.bandwidth.add(bandwidth, weight);
     this.durationMs.add(durationMs, weight);
     const hours = Math.floor(timeMs / 3_600_000);
-    openGroup(this.byDay, Math.floor(hours / 24), daysMax, valuesOfDayMax)?.add(bandwidth, weight);
+    const day = Math.floor(hours / 24);
+    // The oldest goes: what it was like lately is asked for more.
+    if (!this.byDay.has(day) && this.byDay.size >= daysMax) {
+      this.byDay.delete(this.byDay.keys().next().value as number);
+    }
+    openGroup(this.byDay, day, daysMax, valuesOfDayMax)?.add(bandwidth, weight);
     openGroup(this.byHour, hours % 24, 24, valuesOfHourMax)?.add(bandwidth, weight);
     if (pair) this.pairs.add(pair, bandwidth);
     if (!sample.stages) return;

@@ -98,7 +98,8 @@ function storeConclusions({ transfers, source }: Chapter, kind: Kind): Conclusio
 /** A request takes a while however small it is, and large ones are moved at a speed. */
 function sizeConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion[] {
   const small = transfers[kind].slice(0, 2).find(hasEnough);
-  const large = transfers[kind].slice(2).findLast(hasEnough);
+  // What clients move of 32 KB to 4 MB may be small.
+  const large = transfers[kind].slice(source === 'probe' ? 2 : 3).findLast(hasEnough);
   if (!small || !large) return [];
   const waitMs = small.durationMs.quantile(0.5);
   const speed = large.bandwidth.quantile(0.5);
