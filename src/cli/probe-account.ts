@@ -17,11 +17,16 @@ import type { Rooms } from '../gateway/rooms.ts';
 import type { ProbeCredentials } from '../instruments/probe/probe-target.ts';
 import type { Change, CommitResult } from '../ledger/commit.ts';
 import { readLimits } from '../quota/leases/account-tables.ts';
+import { usualClass } from '../quota/prices/price-book.ts';
+import { type ProbePlace, tellPrices } from './probe-place.ts';
 
 export const probePrincipal = 'probe';
 const account = `principal:${principalId(defaultTenant, probePrincipal)}`;
 
-type ProbeRooms = Pick<Rooms, 'read' | 'ledger' | 'desk' | 'buckets' | 'journals' | 'stores'>;
+type ProbeRooms = Pick<
+  Rooms,
+  'read' | 'ledger' | 'desk' | 'buckets' | 'journals' | 'stores' | 'bookOf'
+>;
 
 export interface ProbeAccountOptions {
   rooms: ProbeRooms;
@@ -56,9 +61,9 @@ export class ProbeAccount {
   }
 
   /** A bucket of its own in each store that is ready. */
-  async ensureBuckets(): Promise<{ bucket: string; name: string }[]> {
+  async ensureBuckets(): Promise<ProbePlace[]> {
     const { rooms } = this.#options;
-    const places: { bucket: string; name: string }[] = [];
+    const places: ProbePlace[] = [];
     for (const { number, name, ready, isConfigured } of rooms.stores.all()) {
       const bucket = `bursar-probe-${number}`;
       const found = await findBucket(rooms.read, defaultTenant, bucket);
@@ -68,7 +73,9 @@ export class ProbeAccount {
       }
       if (!found && (!ready || !isConfigured)) continue;
       if (!found) await this.#makeBucket(bucket, number);
-      if (ready) places.push({ bucket, name: `gateway, store ${name}` });
+      if (!ready) continue;
+      const prices = tellPrices(rooms.bookOf(number), usualClass);
+      places.push({ bucket, name: `gateway, store ${name}`, prices });
     }
     return places;
   }

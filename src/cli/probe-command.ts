@@ -107,7 +107,7 @@ function answer(
   { reason, message, spent }: JobOutcome,
 ): void {
   const rows = summary.rows();
-  const cost = job.prices === null ? null : formatUsd(spent);
+  const cost = job.places.every(({ prices }) => prices === null) ? null : formatUsd(spent);
   printTable(json, {
     json: {
       ...{ endpoint: job.endpoint, samples: job.samples, count: summary.count },

@@ -13,6 +13,7 @@ import { CommandFailure, messageOfFailure } from './failure.ts';
 import { addPriceBooksFlag, readBooks } from './price-commands.ts';
 import { findProbeConnection } from './probe-credentials.ts';
 import type { ProbeJob } from './probe-job.ts';
+import { type ProbePlace, tellPrices } from './probe-place.ts';
 import { parseCount, parseDuration, parseSize, parseSwitch, parseUrl } from './quantities.ts';
 import { parseMarket } from './store-settings.ts';
 
@@ -103,9 +104,11 @@ export function readJob(flags: ProbeFlags): ProbeJob {
   const isPathStyle = readStyle(flags, endpoint, bucket);
   const { host } = new URL(endpoint);
   const series = given('--series', flags.series, listOf(parseSeries));
+  const { prices, spendMax } = readSpending(flags, host);
   return {
     ...{ ...connection, endpoint, isPathStyle, series },
-    places: [{ bucket, name: given('--target', flags.target ?? host, parseName) }],
+    places: [{ bucket, name: given('--target', flags.target ?? host, parseName), prices }],
+    spendMax,
     prefix: given('--prefix', flags.prefix, parsePrefix),
     sizesBytes: given('--sizes', flags.sizes, listOf(within(parseSize, 1, 5 * GiB, '1B to 5GiB'))),
     surge: readSurge(flags),
@@ -128,7 +131,6 @@ export function readJob(flags: ProbeFlags): ProbeJob {
     retryPauseMs,
     isKept: flags.keep === true,
     samples: flags.samples ?? dataFiles(flags.data ?? readClientEnvironment().data).samplesFolder,
-    ...readSpending(flags, host),
   };
 }
 
@@ -175,7 +177,10 @@ function readStyle({ pathStyle }: ProbeFlags, endpoint: string, bucket: string):
   return isPathStyle;
 }
 
-function readSpending(flags: ProbeFlags, host: string): Pick<ProbeJob, 'prices' | 'spendMax'> {
+function readSpending(
+  flags: ProbeFlags,
+  host: string,
+): Pick<ProbeJob, 'spendMax'> & Pick<ProbePlace, 'prices'> {
   const marketDefault = host.endsWith('.amazonaws.com') ? 'aws/us-east-1' : freeMarket;
   const market = given('--prices', flags.prices ?? marketDefault, parseMarket);
   const spendMax = flags.spendMax === undefined ? null : given('--spend-max', flags.spendMax, usd);
@@ -184,21 +189,11 @@ function readSpending(flags: ProbeFlags, host: string): Pick<ProbeJob, 'prices' 
     throw new CommandFailure('usage', '--spend-max needs prices: give --prices PROVIDER/REGION');
   }
   const book = readBooks(flags.priceBooks).inForce(market, Date.now());
-  const prices = book?.classes.get(flags.class);
-  if (!book || !prices) {
+  if (!book?.classes.has(flags.class)) {
     const what = book ? `no class ${flags.class}` : 'no price book in force';
     throw new CommandFailure('usage', `--prices ${market} has ${what}: see bursar price list`);
   }
-  const perGbOut = book.egress.picodollarsPerGbMost + prices.retrievalPicodollarsPerGb;
-  return {
-    prices: {
-      perPut: String(prices.picodollarsPerPut),
-      perGet: String(prices.picodollarsPerGet),
-      perGbIn: String(book.ingress.picodollarsPerGbMost),
-      perGbOut: String(perGbOut),
-    },
-    spendMax,
-  };
+  return { prices: tellPrices(book, flags.class), spendMax };
 }
 
 function usd(text: string): string {

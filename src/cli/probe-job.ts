@@ -17,18 +17,17 @@ import { type ProbePrices, Spending } from '../instruments/probe/spending.ts';
 import type { Sample } from '../instruments/sample.ts';
 import { SampleLog } from '../instruments/sample-log.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
+import type { ProbePlace } from './probe-place.ts';
 
 export interface ProbeJob extends Omit<ProbeOptions, 'targets' | 'owner'> {
   endpoint: string;
   region: string;
   isPathStyle: boolean;
   credentials: ProbeCredentials;
-  /** Buckets, and what samples call them. */
-  places: readonly { bucket: string; name: string }[];
+  places: readonly ProbePlace[];
   /** Folder. */
   samples: string;
-  /** Picodollars in decimal; null: prices are not known, or there is no limit. */
-  prices: Readonly<Record<keyof ProbePrices, string>> | null;
+  /** Picodollars in decimal; null: there is no limit. */
   spendMax: string | null;
 }
 
@@ -43,13 +42,10 @@ export interface JobOutcome extends ProbeOutcome {
 
 /** Throws `CommandFailure` where samples cannot be kept. */
 export async function runProbeJob(job: ProbeJob, parts: JobParts): Promise<JobOutcome> {
-  const { samples, places, prices, spendMax, ...options } = job;
+  const { samples, places, spendMax, ...options } = job;
   const log = await openLog(samples);
   try {
-    const spending = new Spending(
-      prices && pricesOf(prices),
-      spendMax === null ? null : BigInt(spendMax),
-    );
+    const spending = new Spending(spendMax === null ? null : BigInt(spendMax));
     const keep = async (sample: Sample): Promise<void> => {
       try {
         await log.append(sample);
@@ -92,8 +88,9 @@ function targetsOf(
 ): ProbeTarget[] {
   const { endpoint, region, isPathStyle } = job;
   const credentials = async () => job.credentials;
-  return job.places.map(({ bucket, name }) => {
-    return new ProbeTarget({ name, endpoint, bucket, region, isPathStyle, credentials });
+  return job.places.map(({ bucket, name, prices: told }) => {
+    const prices = told && pricesOf(told);
+    return new ProbeTarget({ name, endpoint, bucket, region, isPathStyle, prices, credentials });
   });
 }
 

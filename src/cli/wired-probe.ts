@@ -77,8 +77,8 @@ function jobOf(
     prefix: '',
     isKept: false,
     samples: folder.samplesFolder,
-    // The gateway knows what it costs, and where the limit is.
-    ...{ prices: null, spendMax: null },
+    // The gateway itself knows where the limit is.
+    spendMax: null,
   };
 }
 

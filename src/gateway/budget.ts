@@ -3,6 +3,7 @@
 // refused for want of budget is charged nothing; what is charged was set aside, except by operations
 // that have no price, which budgets never hold up.
 import { Refusal } from '../core/errors.ts';
+import type { Picodollars } from '../core/money.ts';
 import { amountMax, type Draw, type MeterAmounts } from '../quota/amounts.ts';
 import {
   type Charge,
@@ -54,7 +55,8 @@ export class Budget {
   #egressBytes = 0;
   #retrievalBytes = 0;
   #sourceClass: string | null = null;
-  #isCharged = false;
+  /** The first charge, which has what was moved. */
+  #charged: Charge | null = null;
   /** Whose charge is on its way to the record. */
   #posted: Reservation | null = null;
 
@@ -168,16 +170,24 @@ export class Budget {
     const settlement = this.#reservation?.post() ?? null;
     this.#posted = this.#reservation;
     this.#reservation = null;
-    const isFirst = !this.#isCharged && this.#price !== 'free';
-    this.#isCharged = true;
+    const isFirst = this.#charged === null && this.#price !== 'free';
     const retrievalBytes = this.#retrievalBytes;
     const transfer = isFirst ? { requests: 1, ...moved, retrievalBytes } : noTransfer;
-    return {
+    const charge = {
       who: this.#who,
       transfer,
       pricing: pricingOf(this.#book.name, this.#price, storageClass, this.#sourceClass),
       settlement: settlement && settlement.held.length > 0 ? settlement : null,
     };
+    this.#charged ??= charge;
+    return charge;
+  }
+
+  /** What was charged for, at the dearest of each tariff's tiers, picodollars; null: nothing was. */
+  get cost(): Picodollars | null {
+    if (!this.#charged) return null;
+    const { transfer, pricing } = this.#charged;
+    return chargeOperationAtMost(this.#book, { ...pricing, ...transfer });
   }
 
   /** The last charge was not recorded, and so nobody was charged: what it held is free again. */

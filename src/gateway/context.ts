@@ -211,6 +211,7 @@ export class Context extends AskedRights {
       this.#entered = enterAtRate(rooms.rates, charged, { audience, exchange });
     }
     this.#budget = new Budget(rooms.desk, { who: charged, price, book, audience });
+    this.exchange.budget = this.#budget;
     if (reserves) this.#budget.expect({ requests: 1, ...ask });
     else await this.#budget.reserve({ requests: 1, ...ask });
   }

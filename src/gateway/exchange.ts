@@ -9,6 +9,7 @@ import type { ObservedRequest, Way } from '../instruments/observed-request.ts';
 import type { RequestTrace } from '../instruments/request-trace.ts';
 import type { StageClock } from '../instruments/stage-clock.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
+import type { Budget } from './budget.ts';
 import type { StoreList } from './store-list.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 
@@ -46,6 +47,8 @@ export class Exchange implements ObservedRequest {
   bytesOut = 0;
   index: number | null = null;
   durationMs = 0;
+  /** null: it was not admitted, or is not charged for. */
+  budget: Pick<Budget, 'cost'> | null = null;
   /** Is its sender told of its stages? `own`: as long as it is about their own tenant. */
   #isTimed: boolean | 'own';
   #hasEnded = false;
@@ -62,6 +65,10 @@ export class Exchange implements ObservedRequest {
     const { source, isSecure } = terms.proxies.locate(raw);
     this.source = source;
     this.isSecure = isSecure;
+  }
+
+  get costPicodollars(): bigint | null {
+    return this.budget?.cost ?? null;
   }
 
   get hasEnded(): boolean {

@@ -25,6 +25,8 @@ export interface ObservedRequest {
   /** Of the bodies, as far as they moved. */
   bytesIn: number;
   bytesOut: number;
+  /** What it is estimated to cost by the price book, worked out when asked for; null: nothing. */
+  readonly costPicodollars: bigint | null;
   /** Log index of its record; null: not committed yet, or there is none. */
   index: number | null;
   /** Client address. */

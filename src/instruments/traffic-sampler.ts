@@ -122,7 +122,7 @@ function isOf(
 }
 
 function sampleOf(request: ObservedRequest, kind: Sample['kind']): Sample {
-  const { store, durationMs, clock, error, bytesIn, bytesOut } = request;
+  const { store, durationMs, clock, error, bytesIn, bytesOut, costPicodollars: cost } = request;
   const times: Partial<Record<Stage, number>> = {};
   for (const stage of stages) {
     const ms = clock.msIn(stage);
@@ -138,6 +138,7 @@ function sampleOf(request: ObservedRequest, kind: Sample['kind']): Sample {
     firstByteMs: clock.firstByteMs,
     retries: 0,
     error,
+    ...(cost !== null && cost > 0n && { costPicodollars: String(cost) }),
     stages: times,
   };
 }

@@ -85,8 +85,9 @@ describe('the flags of bursar probe', () => {
     const aws = ['--endpoint', 'https://s3.us-east-1.amazonaws.com'];
     const job = jobOf(...lab, ...aws, '--spend-max', '0.50');
     expect(job).toMatchObject({ isPathStyle: false, spendMax: '500000000000' });
-    expect(job.prices).toMatchObject({ perPut: '5000000', perGet: '400000', perGbIn: '0' });
-    expect(Number(job.prices?.perGbOut)).toBe(0.09 * 1e12);
+    const prices = job.places[0]?.prices;
+    expect(prices).toMatchObject({ perPut: '5000000', perGet: '400000', perGbIn: '0' });
+    expect(Number(prices?.perGbOut)).toBe(0.09 * 1e12);
   });
 });
 

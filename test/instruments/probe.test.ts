@@ -26,7 +26,7 @@ function jobFor(endpoint: string, more: Partial<ProbeJob> = {}): ProbeJob {
     region: 'us-east-1',
     isPathStyle: true,
     credentials: { accessKeyId: 'NOBODY', secretAccessKey: 'nothing-of-value' },
-    places: [{ bucket: 'lab', name: 'lab' }],
+    places: [{ bucket: 'lab', name: 'lab', prices: null }],
     series: ['latency'],
     sizesBytes: [1, 1024],
     surge: { threadsMin: 1, threadsMax: 3, eachMs: 100, sizeBytes: 2000 },
@@ -39,7 +39,7 @@ function jobFor(endpoint: string, more: Partial<ProbeJob> = {}): ProbeJob {
     prefix: 'probes/',
     isKept: false,
     samples: join(root, String(runs++)),
-    ...{ prices: null, spendMax: null },
+    spendMax: null,
     ...more,
   };
 }
@@ -213,7 +213,9 @@ describeWithTool(versitygw, 'a probe of an S3 server', (path) => {
       method === 'PUT' && puts++ === 0
         ? { kind: 'status', status: 503, code: 'SlowDown' }
         : undefined;
-    const { samples, reason, spent } = await run(job({ prices, spendMax: '17', count: 9 }));
+    const { samples, reason, spent } = await run(
+      job({ places: [{ bucket: 'lab', name: 'lab', prices }], spendMax: '17', count: 9 }),
+    );
     expect(reason).toBe('spent');
     expect(spent).toBe(17n);
     expect(samples.map((one) => one.costPicodollars)).toEqual(['10', '5', '1', '1']);
@@ -222,7 +224,7 @@ describeWithTool(versitygw, 'a probe of an S3 server', (path) => {
 
   it('is not measured where it refuses, and says why', async () => {
     const { reason, message, samples } = await run(
-      job({ places: [{ bucket: 'nowhere', name: 'nowhere' }] }),
+      job({ places: [{ bucket: 'nowhere', name: 'nowhere', prices: null }] }),
     );
     expect([reason, message]).toEqual(['refused', 'HTTP 404 NoSuchBucket']);
     expect(samples).toMatchObject([{ error: 'HTTP 404 NoSuchBucket', retries: 0 }]);
@@ -332,7 +334,9 @@ describe('a hostile server', () => {
     };
     // Its money ends with the first transfer.
     const prices = { perPut: '1', perGet: '0', perGbIn: '0', perGbOut: '0' };
-    expect(await firstError({ prices, spendMax: '6' })).toBe('took too long');
+    expect(
+      await firstError({ places: [{ bucket: 'lab', name: 'lab', prices }], spendMax: '6' }),
+    ).toBe('took too long');
     for (const timer of dripping) clearInterval(timer);
   });
 

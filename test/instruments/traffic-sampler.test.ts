@@ -11,7 +11,7 @@ function requestOf(more: Partial<ObservedRequest> = {}): ObservedRequest {
     ...{ id: '1', way: 's3', method: 'GET', operation: 'GetObject', tenant: 'cms' },
     ...{ principal: 'alice', bucket: 'raw', store: 'archive', status: 200, error: null },
     ...{ bytesIn: 0, bytesOut: 4096, index: 7, source: '192.0.2.1' },
-    ...{ clock: new StageClock(), durationMs: 20 },
+    ...{ clock: new StageClock(), durationMs: 20, costPicodollars: 400_000n },
     ...more,
   } as ObservedRequest;
 }
@@ -36,7 +36,9 @@ describe('a sampler of traffic', () => {
     const disk = new Disk();
     const sampler = new TrafficSampler(disk);
     sampler.observe(requestOf());
-    sampler.observe(requestOf({ operation: 'UploadPart', bytesIn: 7, store: null }));
+    sampler.observe(
+      requestOf({ operation: 'UploadPart', bytesIn: 7, store: null, costPicodollars: 0n }),
+    );
     sampler.observe(requestOf({ status: 503, error: 'SlowDown', bytesOut: 0 }));
     for (const passed of [
       { operation: 'ListBuckets' },
@@ -49,10 +51,15 @@ describe('a sampler of traffic', () => {
     }
     await sampler.close();
     expect(disk.samples).toMatchObject([
-      { kind: 'read', sizeBytes: 4096, target: 'gateway, store archive', error: null },
+      {
+        ...{ kind: 'read', sizeBytes: 4096, target: 'gateway, store archive', error: null },
+        costPicodollars: '400000',
+      },
       { kind: 'write', sizeBytes: 7, target: 'gateway', error: null },
       { kind: 'read', sizeBytes: 0, error: 'SlowDown' },
     ]);
+    // What is free has no cost to report.
+    expect(disk.samples[1]).not.toHaveProperty('costPicodollars');
     for (const sample of disk.samples) expect(parseSample(renderSample(sample))).toBeDefined();
   });
 

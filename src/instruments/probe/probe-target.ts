@@ -4,6 +4,7 @@
 import { percentEncode, type QueryPairs } from '../../core/canonical-request.ts';
 import { nowMs } from '../../core/clock.ts';
 import { signRequest } from '../../core/sigv4.ts';
+import type { ProbePrices } from './spending.ts';
 
 export interface ProbeCredentials {
   accessKeyId: string;
@@ -21,6 +22,8 @@ export interface TargetOptions {
   region: string;
   /** `/BUCKET/KEY` instead of `BUCKET.HOST`. */
   isPathStyle: boolean;
+  /** null: they are not known. */
+  prices: ProbePrices | null;
   /** Asked for each request, since temporary ones change. */
   credentials: () => Promise<ProbeCredentials>;
 }
@@ -36,6 +39,7 @@ export interface ProbeRequest {
 export class ProbeTarget {
   readonly name: string;
   readonly origin: string;
+  readonly prices: ProbePrices | null;
   readonly #options: TargetOptions;
   readonly #host: string;
   readonly #pathStart: string;
@@ -46,6 +50,7 @@ export class ProbeTarget {
     if (!isPathStyle) url.hostname = `${bucket}.${url.hostname}`;
     this.#options = options;
     this.name = name;
+    this.prices = options.prices;
     this.origin = url.origin;
     this.#host = url.host;
     this.#pathStart = isPathStyle ? `/${bucket}/` : '/';

@@ -21,8 +21,7 @@ export interface Work {
   bytesOut?: number;
 }
 
-function priceWork(prices: ProbePrices | null, work: Work): Picodollars {
-  if (!prices) return 0n;
+function priceWork(prices: ProbePrices, work: Work): Picodollars {
   const { puts = 0, gets = 0, bytesIn = 0, bytesOut = 0 } = work;
   return (
     BigInt(puts) * prices.perPut +
@@ -33,19 +32,20 @@ function priceWork(prices: ProbePrices | null, work: Work): Picodollars {
 }
 
 export class Spending {
-  /** null: nothing has a known price. */
-  readonly prices: ProbePrices | null;
   readonly #max: Picodollars | null;
   spent: Picodollars = 0n;
 
-  constructor(prices: ProbePrices | null, max: Picodollars | null) {
-    this.prices = prices;
+  /** null: as much as it takes. */
+  constructor(max: Picodollars | null) {
     this.#max = max;
   }
 
-  /** Counts the work as done. Throws `ProbeEnd` where it would cost more than is left. */
-  spend(work: Work): Picodollars {
-    const cost = priceWork(this.prices, work);
+  /**
+   * Counts the work as done; prices that are null are not known. Throws `ProbeEnd` where it would cost
+   * more than is left.
+   */
+  spend(prices: ProbePrices | null, work: Work): Picodollars {
+    const cost = prices ? priceWork(prices, work) : 0n;
     if (this.#max !== null && this.spent + cost > this.#max) {
       throw new ProbeEnd('spent', 'the spending limit leaves too little for the next request');
     }

@@ -58,7 +58,7 @@ export async function measure(
   await room.keep({
     ...{ timeMs, target: target.name, durationMs, firstByteMs, retries, error },
     ...measured,
-    ...(room.spending.prices && { costPicodollars: String(cost) }),
+    ...(target.prices && { costPicodollars: String(cost) }),
   });
   const code = codeOf(tries.answer);
   if (error !== null && finalCodes.has(code)) throw new ProbeEnd('refused', error);
@@ -75,7 +75,7 @@ export async function attempt(
   let cost = 0n;
   for (let retries = 0; ; retries++) {
     signal.throwIfAborted();
-    cost += spending.spend(given.work);
+    cost += spending.spend(line.target.prices, given.work);
     const beganMs = monotonicMs();
     let answer: Answer | null = null;
     let error: string;
