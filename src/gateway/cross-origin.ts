@@ -87,6 +87,7 @@ export class Preflights {
   /** Never rejects. Of preflights there is no record: nobody is known who could have sent it. */
   async serve(exchange: Exchange): Promise<void> {
     const { raw, response, clock } = exchange;
+    exchange.operation = 'Preflight';
     try {
       this.#admit(exchange.source);
       const request = parseRequest(raw, exchange, this.#rooms.domains);

@@ -226,6 +226,8 @@ describe('the log of a gateway', () => {
       expect(text).toContain(id);
       expect(await lineOf(id)).toMatchObject({ status, error: expect.any(String) });
     }
+    const preflight = await findLine(gateway, ({ way }) => way === 'preflight');
+    expect(preflight.operation).toBe('Preflight');
   });
 });
 
