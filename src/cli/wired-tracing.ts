@@ -1,4 +1,4 @@
-// Tracing, put together: nothing of OpenTelemetry is loaded where no exporter is configured.
+// Tracing, put together: nothing of OpenTelemetry's SDK is loaded where no exporter is configured.
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
 import type { MetricRegistry } from '../instruments/metric-registry.ts';
 import { noTracer, type RequestTracer } from '../instruments/request-trace.ts';
