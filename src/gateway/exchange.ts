@@ -89,12 +89,16 @@ export class Exchange implements ObservedRequest {
 
   /** It is about this bucket, which need not be there. */
   concern({ tenant, name, bucket }: NamedBucket, stores: Pick<StoreList, 'nameOf'>): void {
-    const isOwn = tenant === this.tenant;
-    // How long a refusal takes could tell what others have.
-    if (!isOwn && this.#isTimed === 'own') this.#isTimed = false;
+    this.touch(tenant);
     if (!bucket) return;
-    this.bucket = isOwn ? name : `${tenant}:${name}`;
+    this.bucket = tenant === this.tenant ? name : `${tenant}:${name}`;
     this.store = stores.nameOf(bucket.store);
+  }
+
+  /** It asks for what this tenant has, or could have. */
+  touch(tenant: string): void {
+    // How long a refusal takes could tell what others have.
+    if (tenant !== this.tenant && this.#isTimed === 'own') this.#isTimed = false;
   }
 
   /** What its sender may know of its stages so far; undefined: nothing. */

@@ -117,6 +117,7 @@ async function admit(context: Context, operation: Operation): Promise<void> {
   if (copies || tags) {
     const source = copies ? header(request, 'x-amz-copy-source') : undefined;
     const named = source === undefined ? null : await nameSource(rooms, tenant, source);
+    if (named) context.exchange.touch(named.found.tenant);
     context.bring(tags?.(request) ?? noTags, named);
   }
   await (operation.admit ?? decide)(context, operation);

@@ -246,9 +246,15 @@ describeWithTool(versitygw, 'the stages of a request', (path) => {
     const scope = { scope: 'storage.read:/near' };
     const { token } = await callNative(target, 'POST', '/_/v1/tokens', scope);
     // What others have, and what nobody has, are the same to an admin, and as fast to be refused.
-    const ofOthers = await send(boss, { ...asked, path: '/nobody:near/small' });
-    expect(ofOthers.status).toBeGreaterThanOrEqual(400);
-    expect(ofOthers.headers).not.toHaveProperty('server-timing');
+    const source = { 'x-amz-copy-source': '/nobody:near/small' };
+    for (const message of [
+      { ...asked, path: '/nobody:near/small' },
+      { method: 'PUT', path: '/near/copied', headers: source },
+    ]) {
+      const ofOthers = await send(boss, message);
+      expect(ofOthers.status).toBeGreaterThanOrEqual(400);
+      expect(ofOthers.headers).not.toHaveProperty('server-timing');
+    }
     const { accessKeyId, secretAccessKey: secret } = boss.keys;
     const url = presignUrl({
       ...{ method: 'GET', origin: boss.endpoint, path: '/near/small', headers: {} },
