@@ -27,6 +27,8 @@ export interface ProbeJob extends Omit<ProbeOptions, 'targets' | 'owner'> {
   places: readonly ProbePlace[];
   /** Folder. */
   samples: string;
+  /** 16 hexadecimal digits that stand for who alone has the buckets; absent: made of machine and folder. */
+  owner?: string;
   /** Picodollars in decimal; null: there is no limit. */
   spendMax: string | null;
 }
@@ -56,7 +58,7 @@ export async function runProbeJob(job: ProbeJob, parts: JobParts): Promise<JobOu
       parts.onSample(sample);
     };
     const targets = targetsOf(job);
-    const owner = ownerOf(samples);
+    const owner = job.owner ?? ownerOf(samples);
     const outcome = await runProbe({ ...options, targets, owner }, { ...parts, spending, keep });
     return { ...outcome, spent: spending.spent };
   } finally {

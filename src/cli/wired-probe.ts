@@ -77,6 +77,8 @@ function jobOf(
     prefix: '',
     isKept: false,
     samples: folder.samplesFolder,
+    // Its buckets are nobody else's, and each new container is another machine.
+    owner: '0'.repeat(16),
     // The gateway itself knows where the limit is.
     spendMax: null,
   };

@@ -265,6 +265,19 @@ describeWithTool(versitygw, 'a probe of an S3 server', (path) => {
     expect(left()).toEqual([]);
   });
 
+  it('removes what was left on another machine, where the buckets are its own', async () => {
+    const owner = '0'.repeat(16);
+    const dying = new AbortController();
+    proxy.choose = ({ method, target }) => {
+      if (method === 'GET' && target.includes('/bursar-probe-')) dying.abort();
+      return undefined;
+    };
+    await run(job({ owner }), never, dying.signal);
+    expect(left().length).toBeGreaterThan(0);
+    await run(job({ owner }));
+    expect(left()).toEqual([]);
+  });
+
   it('removes what probes of anybody left, and nothing else, when it is told to clean', async () => {
     await run(job({ isKept: true }));
     expect(left().length).toBeGreaterThan(0);
