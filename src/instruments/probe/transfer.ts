@@ -55,13 +55,13 @@ export async function measure(
   const { tries, cost } = await work();
   const durationMs = monotonicMs() - beganMs;
   const { retries, error, firstByteMs } = tries;
+  // Whom it refuses a server is there for all the same: that is no measure of it.
+  if (error !== null && finalCodes.has(codeOf(tries.answer))) throw new ProbeEnd('refused', error);
   await room.keep({
     ...{ timeMs, target: target.name, durationMs, firstByteMs, retries, error },
     ...measured,
     ...(target.prices && { costPicodollars: String(cost) }),
   });
-  const code = codeOf(tries.answer);
-  if (error !== null && finalCodes.has(code)) throw new ProbeEnd('refused', error);
   return tries;
 }
 
