@@ -111,6 +111,11 @@ describe('figures', () => {
       ...{ samples: 2, mean_picodollars: 400_000.5, mean_usd_per_million: 0.4000005 },
       usd_per_gigabyte: 0.0004000005,
     });
+    // One that stands for three counts three times.
+    const drawn = samples.map((one, index) => ({ ...one, weight: index === 0 ? 3 : 1 }));
+    expect(rowsOf(await reportOf(drawn), 'cost')[0]).toMatchObject({
+      ...{ samples: 2, mean_picodollars: 400_000.25 },
+    });
   });
 
   it('days are the last 400', async () => {

@@ -110,9 +110,12 @@ export function shareDone({ total, squares, done }: Tries, retries: number) {
 }
 
 export interface Costs {
+  /** Samples. */
   count: number;
+  /** Operations that they were drawn from, and what those moved and cost together. */
+  operations: number;
   bytes: number;
-  picodollars: bigint;
+  picodollars: number;
 }
 
 export class Chapter {
@@ -126,7 +129,7 @@ export class Chapter {
   /** By index of the band of sizes. */
   readonly transfers = byKind(() => sizeBands.map(() => new Transfers()));
   readonly surges = byKind(() => sizeBands.map(() => new Map<number, Surge>()));
-  readonly costs = byKind(() => sizeBands.map(() => ({ count: 0, bytes: 0, picodollars: 0n })));
+  readonly costs = byKind(() => sizeBands.map(newCosts));
   /** Of 4,096 bytes, milliseconds. */
   readonly latencyMs = byKind(() => new Values(valuesMax));
   readonly tries = byKind((): Tries => {
@@ -175,12 +178,13 @@ export class Chapter {
   }
 
   /** Uploads in parts are several operations, so they are not the cost of one. */
-  #addCost({ kind, series, sizeBytes, costPicodollars }: Sample): void {
+  #addCost({ kind, series, sizeBytes, costPicodollars, weight = 1 }: Sample): void {
     const costs = this.costs[kind][bandOf(sizeBytes)];
     if (costPicodollars === undefined || series === 'parts' || !costs) return;
     costs.count++;
-    costs.bytes += sizeBytes;
-    costs.picodollars += BigInt(costPicodollars);
+    costs.operations += weight;
+    costs.bytes += sizeBytes * weight;
+    costs.picodollars += Number(costPicodollars) * weight;
   }
 
   #addSurge({ kind, threads = 0, sizeBytes, durationMs, error }: Sample): void {
@@ -193,6 +197,10 @@ export class Chapter {
     if (error === null) surge.bytes += sizeBytes;
     else surge.failures++;
   }
+}
+
+function newCosts(): Costs {
+  return { count: 0, operations: 0, bytes: 0, picodollars: 0 };
 }
 
 function byKind<T>(make: () => T): Record<Kind, T> {

@@ -192,15 +192,16 @@ function tailConclusions({ transfers, latencyMs, source }: Chapter): Conclusion[
 function costConclusions({ costs, source }: Chapter): Conclusion[] {
   const parts = kinds.flatMap((kind) =>
     costs[kind].map(({ count, picodollars }, band) => {
-      return { name: `${kind}s of ${nameSize(band, source)}`, count, usd: Number(picodollars) };
+      return { name: `${kind}s of ${nameSize(band, source)}`, count, usd: picodollars };
     }),
   );
   const total = parts.reduce((sum, { usd }) => sum + usd, 0);
   const n = parts.reduce((sum, { count }) => sum + count, 0);
   const most = parts.toSorted((a, b) => b.usd - a.usd)[0];
   if (!most || total === 0) return [];
+  const who = source === 'probe' ? 'the samples' : 'clients’ requests';
   const says =
-    `Of ${showUsd(total)} that the samples cost by the price book, ` +
+    `Of ${showUsd(total)} that ${who} cost by the price book, ` +
     `${showShare(most.usd / total)} went to ${most.name}.`;
   return [{ rule: 'cost', weight: 'fact', says, n }];
 }

@@ -207,10 +207,10 @@ export function availabilityFigure({ tries, source }: Chapter): Figure {
 
 export function costFigure({ costs, source }: Chapter): Figure {
   const found = kinds.flatMap((kind) =>
-    costs[kind].flatMap(({ count, bytes, picodollars }, band) => {
+    costs[kind].flatMap(({ count, operations, bytes, picodollars }, band) => {
       if (count === 0) return [];
-      const [each, gigabytes] = [Number(picodollars) / count, bytes / 1e9];
-      const perGigabyte = gigabytes > 0 ? Number(picodollars) / gigabytes : null;
+      const [each, gigabytes] = [picodollars / operations, bytes / 1e9];
+      const perGigabyte = gigabytes > 0 ? picodollars / gigabytes : null;
       return [{ kind, band, count, each, perGigabyte }];
     }),
   );
