@@ -3,7 +3,6 @@ import { Instruments } from '../instruments/instruments.ts';
 import type { Logger } from '../instruments/logger.ts';
 import { MetricRegistry } from '../instruments/metric-registry.ts';
 import { Metrics } from '../instruments/metrics.ts';
-import type { RequestObserver } from '../instruments/observed-request.ts';
 import { ProcessMetrics } from '../instruments/process-metrics.ts';
 import { RequestMetrics } from '../instruments/request-metrics.ts';
 import { StoreMeters } from '../instruments/store-meter.ts';
@@ -25,11 +24,7 @@ export interface WiredInstruments {
 }
 
 /** Throws `CommandFailure`. Before the rooms, which register what they have to tell in `metrics.registry`. */
-export async function makeInstruments(
-  config: Config,
-  closers: Closers,
-  observers: readonly RequestObserver[] = [],
-): Promise<WiredInstruments> {
+export async function makeInstruments(config: Config, closers: Closers): Promise<WiredInstruments> {
   const registry = new MetricRegistry();
   opened(closers, new ProcessMetrics(registry, readVersion()));
   const tracer = await openTracer(config, { registry, closers });
@@ -42,7 +37,7 @@ export async function makeInstruments(
     help: 'Requests that have begun and not ended.',
     collect: () => instruments.underWay,
   });
-  const all = [new RequestMetrics(registry), requestLog, ...sampler, ...observers];
+  const all = [new RequestMetrics(registry), requestLog, ...sampler];
   const instruments = new Instruments(all, tracer);
   const meters = new StoreMeters(failureCauses);
   watchStoreMeters(registry, meters);

@@ -56,6 +56,12 @@ describeWithTool(awsCli, "the README's tour", (aws) => {
       expect(ended.stdout).toMatch(/ notes\/readme\.md$/m);
     });
 
+    it('measures the gateway, and says what limits it', () => {
+      expect(ended.stdout).toMatch(/^SERIES +KIND +SIZE /m);
+      expect(ended.stdout).toMatch(/by probes: 120 samples, /);
+      expect(ended.stdout).toMatch(/^bursar_requests_total\{operation="GetObject",status="2xx"/m);
+    });
+
     it('takes a receipt away that verifies, as the whole log does', () => {
       expect(ended.stdout).toMatch(/^It proves that .* says: .* cms\/alice did s3:PutObject /m);
       expect(ended.stdout).toMatch(/^\d+ entries of .*, all as they were signed /m);
