@@ -73,7 +73,7 @@ describe('the flags of bursar probe', () => {
       series: ['sizes', 'latency'],
       sizesBytes: [1, 1024, 1024 ** 2, 16 * 1024 ** 2, 100 * 1024 ** 2],
       ...{ count: 3, forMs: null, meanIntervalMs: 1000, isPathStyle: true, isKept: false },
-      ...{ prices: null, spendMax: null, places: [{ bucket: 'lab', name: 's3.lab.example' }] },
+      ...{ spendMax: null, places: [{ bucket: 'lab', name: 's3.lab.example', prices: null }] },
     });
     expect(estimateBytes(job)).toBe(3 * 2 * (1 + 1024 + 117 * 1024 ** 2 + 4096));
     expect(jobOf(...lab, '--for', '7d')).toMatchObject({
