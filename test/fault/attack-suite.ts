@@ -275,8 +275,15 @@ export function describeAttacks(title: string, start: () => Promise<AttackTarget
       expect(record?.bytesOut).toBe(received.status === 500 ? 0 : received.bytes.length);
       count(failure);
       expect(await readFailures(client)).toEqual(counted);
-      const lines = target.gateway.output().split('\n');
-      expect(lines.filter((line) => line.includes(requestId))).toHaveLength(1);
+      // Its own line, and that of each request: lines are written a moment later.
+      const told = () =>
+        target.gateway
+          .output()
+          .split('\n')
+          .filter((line) => line.includes(requestId));
+      await expect.poll(() => told().length).toBe(2);
+      const damage = told().filter((line) => line.includes('failed authentication'));
+      expect(damage).toHaveLength(1);
     }
 
     /** A GET must give the good bytes alone, and end in an error. */
