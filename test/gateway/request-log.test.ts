@@ -232,12 +232,22 @@ describe('the log of a gateway', () => {
 });
 
 describe('a log that nobody reads', () => {
-  it('keeps no request, and does not keep the gateway from its end', async () => {
+  it('keeps no request, and does not keep the gateway from its end', async ({ onTestFailed }) => {
     const dataDir = mkdtempSync(join(tmpdir(), 'bursar-stuck-'));
     const main = resolve('dist/cli/main.js');
     const args = [main, 'serve', '--data', dataDir, '--listen', '127.0.0.1:0'];
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     let said = '';
+    let complained = '';
+    let answered = 0;
+    child.stderr.on('data', (text: Buffer) => {
+      complained += text;
+    });
+    onTestFailed(() => {
+      const ended = child.exitCode ?? child.signalCode;
+      process.stderr.write(`${answered} answers, ended ${ended}:\n${said}${complained}\n`);
+      child.kill('SIGKILL');
+    });
     const endpoint = await new Promise<string>((found) => {
       child.stdout.on('data', function look(text: Buffer) {
         said += text;
@@ -251,7 +261,10 @@ describe('a log that nobody reads', () => {
     // More than the pipe and what reads from it take.
     for (let i = 0; i < 40; i++) {
       const asked = Array.from({ length: 10 }, () => fetch(`${endpoint}/none/${i}`));
-      for (const answer of await Promise.all(asked)) expect(answer.status).toBe(403);
+      for (const answer of await Promise.all(asked)) {
+        expect(answer.status).toBe(403);
+        answered++;
+      }
     }
     child.kill('SIGTERM');
     expect(await once(child, 'exit')).toEqual([0, null]);
