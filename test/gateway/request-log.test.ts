@@ -17,7 +17,11 @@ import { RequestLog } from '#bursar/instruments/request-log.js';
 import { StageClock } from '#bursar/instruments/stage-clock.js';
 import { callNative, exchange, patternOf, region, send, type Target } from '../protocol/target.ts';
 import { signedHead, Wire } from '../protocol/wire.ts';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import {
+  environmentWithoutSettings,
+  type ServedGateway,
+  startServedGateway,
+} from '../tooling/served-gateway.ts';
 import { findLine, type LogLine, readLines } from './log-lines.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -236,7 +240,10 @@ describe('a log that nobody reads', () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'bursar-stuck-'));
     const main = resolve('dist/cli/main.js');
     const args = [main, 'serve', '--data', dataDir, '--listen', '127.0.0.1:0'];
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: environmentWithoutSettings(),
+    });
     let said = '';
     let complained = '';
     let answered = 0;

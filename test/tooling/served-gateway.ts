@@ -98,7 +98,7 @@ function runningServer(): ServedGateway | undefined {
 }
 
 /** A developer's own settings must not reach the gateway under test. */
-function environmentWithoutSettings(): Record<string, string | undefined> {
+export function environmentWithoutSettings(): Record<string, string | undefined> {
   const entries = Object.entries(process.env).filter(([name]) => !/^(BURSAR|OTEL)_/.test(name));
   return Object.fromEntries(entries);
 }
