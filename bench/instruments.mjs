@@ -3,7 +3,7 @@
 // show the whole cost, but on a busy machine not to a percent; the loop does.
 import { timeInstruments } from './instruments-loop.mjs';
 import { count, interval, number, percent, table } from './markdown.mjs';
-import { pause } from './processes.mjs';
+import { pause, stopAll } from './processes.mjs';
 import { startGateway } from './servers.mjs';
 import {
   compareInTurns,
@@ -21,25 +21,46 @@ import { median } from './statistics.mjs';
 const shareMax = 0.02;
 const preload = new URL('./without-instruments/preload.mjs', import.meta.url).href;
 const workloads = [smallWorkload('get', 32), smallWorkload('put', 32)];
-const untold = { BURSAR_REQUEST_LOG: 'no', BURSAR_SERVER_TIMING: 'nobody' };
+const untold = {
+  BURSAR_REQUEST_LOG: 'no',
+  BURSAR_SERVER_TIMING: 'nobody',
+  BURSAR_TRAFFIC_SAMPLES: 'no',
+};
+
+/** Two processes of the same code differ by some percent for as long as they run: so many are taken. */
+const instances = 5;
 
 /** @param {{dir: string, effort: {instrumentPairs: number}, say: (line: string) => void}} options */
-export function benchInstruments({ dir, effort: { instrumentPairs: rounds }, say }) {
+export function benchInstruments({ dir, effort: { instrumentPairs }, say }) {
+  const rounds = Math.ceil(instrumentPairs / instances);
   return withLoadTool(async (tool) => {
-    const servers = {
-      all: await startFilled({ dir: `${dir}/all` }, { isMetered: true, tool }),
-      measured: await startFilled(
-        { dir: `${dir}/measured`, env: untold },
-        { isMetered: true, tool },
-      ),
-      none: await startFilled(
-        { dir: `${dir}/none`, env: untold, nodeArgs: ['--import', preload] },
-        { isMetered: false, tool },
-      ),
-    };
     const parts = await timeInstruments();
-    const compared = await compareInTurns(servers, { workloads, rounds, tool, say });
-    return { rounds, parts, compared };
+    const runs = [];
+    for (let i = 0; i < instances; i++) {
+      const servers = await startThree(`${dir}/${i}`, tool);
+      runs.push(await compareInTurns(servers, { workloads, rounds, tool, say }));
+      await stopAll();
+    }
+    return { rounds: rounds * instances, parts, compared: joinTurns(runs) };
+  });
+}
+
+async function startThree(dir, tool) {
+  const none = { dir: `${dir}/none`, env: untold, nodeArgs: ['--import', preload] };
+  return {
+    all: await startFilled({ dir: `${dir}/all` }, { isMetered: true, tool }),
+    measured: await startFilled({ dir: `${dir}/measured`, env: untold }, { isMetered: true, tool }),
+    none: await startFilled(none, { isMetered: false, tool }),
+  };
+}
+
+function joinTurns([first, ...others]) {
+  return first.map(({ name, title, turns }, i) => {
+    const joined = Object.entries(turns).map(([server, own]) => [
+      server,
+      [...own, ...others.flatMap((run) => run[i].turns[server])],
+    ]);
+    return { name, title, turns: Object.fromEntries(joined) };
   });
 }
 
@@ -88,11 +109,12 @@ export function describeInstruments({ rounds, parts, compared }) {
       ],
     }),
     'A gateway with stages and metrics (`measured`) beside one whose clock and observers are replaced by',
-    `empty ones as it loads (\`none\`, \`bench/without-instruments/\`). ${explainTurns(rounds)}`,
+    `empty ones as it loads (\`none\`, \`bench/without-instruments/\`), each started ${instances} times.`,
+    explainTurns(rounds),
     '',
     ...describeRatios(compared, { ...sides, goal: 1 - shareMax }),
-    'A gateway with its defaults (`all`), asked by the operator, beside one without lines in the log and',
-    '`Server-Timing` (`measured`); there is no goal for that:',
+    'A gateway with its defaults (`all`), asked by the operator, beside one without lines in the log,',
+    '`Server-Timing` and samples (`measured`); there is no goal for that:',
     '',
     ...describeRatios(compared, { ours: 'all', other: 'measured' }),
   ];
