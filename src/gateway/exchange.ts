@@ -124,6 +124,8 @@ export class Exchange implements ObservedRequest {
     if (response.headersSent) this.status = response.statusCode;
     this.durationMs = this.clock.end();
     this.#terms.instruments.observe(this);
+    // An idle connection remembers its newest exchange, which needs no more of what it cost.
+    this.budget = null;
   }
 }
 
