@@ -112,7 +112,7 @@ export class Authenticator {
 
   /** null: the request carries no credentials at all (anonymous). Throws a Refusal otherwise. */
   async authenticate(request: SignedRequest): Promise<Identity | null> {
-    const identity = (await this.#verifyBearer(request)) ?? (await this.#verifySignature(request));
+    const identity = await (this.#verifyBearer(request) ?? this.#verifySignature(request));
     if (identity) this.#checkUse(identity, request);
     return identity;
   }
@@ -183,7 +183,7 @@ export class Authenticator {
   }
 
   /** undefined: there is no token, or tokens are not taken. */
-  async #verifyBearer(request: SignedRequest): Promise<Identity | undefined> {
+  #verifyBearer(request: SignedRequest): Promise<Identity> | undefined {
     const authorization = headerOf(request.headers, 'authorization');
     if (this.#bearer === undefined || authorization === undefined) return undefined;
     const [whole = '', scheme] = bearerScheme.exec(authorization) ?? [];
@@ -268,7 +268,7 @@ const authTypes = { header: 'REST-HEADER', query: 'REST-QUERY-STRING', form: 'PO
 function identityOf(
   claim: Claim,
   { principal, subjects, publicKey, delegation }: AccessKey,
-  proven: Pick<Identity, 'evidence' | 'signed' | 'payload'>,
+  { evidence, signed, payload }: Pick<Identity, 'evidence' | 'signed' | 'payload'>,
 ): Identity {
   const { where, algorithm: version, signedAtMs, accessKeyId } = claim;
   return {
@@ -280,7 +280,9 @@ function identityOf(
     delegation,
     authentication: { type: authTypes[where], version, signedAtMs },
     presigned: where === 'query',
-    ...proven,
+    evidence,
+    signed,
+    payload,
   };
 }
 

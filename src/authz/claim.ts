@@ -16,10 +16,9 @@ import {
   parseAmzDate,
   parseHttpDate,
   type Scope,
-  scopeText,
   terminator,
 } from '../core/sigv4.ts';
-import { asymmetricAlgorithm, asymmetricScopeText, isRegionSet } from '../core/sigv4a.ts';
+import { asymmetricAlgorithm, isRegionSet } from '../core/sigv4a.ts';
 import type { FormFields } from './post-policy.ts';
 
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;
@@ -350,24 +349,25 @@ interface Credential {
   scopeLine: string;
 }
 
+/** An id and a scope, which is a date, a region, a service and its end. */
+const symmetricCredential = /^(.+)\/(([^/]*)\/([^/]*)\/([^/]*)\/([^/]*))$/s;
+/** The same without a region, for which a header names a set; its place is empty. */
+const asymmetricCredential = /^(.+)\/(([^/]*)()\/([^/]*)\/([^/]*))$/s;
+
 /**
  * `<id>/YYYYMMDD/<region>/s3/aws4_request`, of SigV4A without the region; the id itself may hold
  * slashes.
  */
 function readCredential(name: string, credential: string, malformed: Malformed): Credential {
   const isAsymmetric = name === asymmetricAlgorithm;
-  const parts = credential.split('/');
-  const end = parts.pop();
-  const service = parts.pop();
-  const region = isAsymmetric ? null : parts.pop();
-  const date = parts.pop();
-  const accessKeyId = parts.join('/');
-  if (date === undefined || region === undefined || accessKeyId === '') {
+  const match = (isAsymmetric ? asymmetricCredential : symmetricCredential).exec(credential);
+  if (!match) {
     throw malformed(
       'the Credential is mal-formed; expecting ' +
         `"<YOUR-AKID>/YYYYMMDD/${isAsymmetric ? '' : 'REGION/'}SERVICE/aws4_request".`,
     );
   }
+  const [, accessKeyId = '', scopeLine = '', date = '', region = '', service, end] = match;
   if (accessKeyId.length > accessKeyIdLengthMax) throw new Refusal('InvalidAccessKeyId');
   if (end !== terminator) {
     throw malformed(`incorrect terminal "${end}". This endpoint uses "${terminator}".`);
@@ -381,14 +381,11 @@ function readCredential(name: string, credential: string, malformed: Malformed):
         '"yyyyMMdd".',
     );
   }
-  if (region === null) {
-    return { accessKeyId, date, scope: null, scopeLine: asymmetricScopeText(date, service) };
-  }
+  if (isAsymmetric) return { accessKeyId, date, scope: null, scopeLine };
   if (region === '' || region.length > regionLengthMax) {
     throw malformed('the region is missing or too long');
   }
-  const scope = { date, region, service };
-  return { accessKeyId, date, scope, scopeLine: scopeText(scope) };
+  return { accessKeyId, date, scope: { date, region, service }, scopeLine };
 }
 
 function checkDate(date: string, amzDate: string, malformed: Malformed): void {

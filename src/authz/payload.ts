@@ -4,7 +4,7 @@
 // reference, overview, the values of x-amz-content-sha256.
 import { Buffer } from 'node:buffer';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import { unsignedPayload } from '../core/sigv4.ts';
+import { emptySha256, unsignedPayload } from '../core/sigv4.ts';
 import type { ChunkSeed } from './aws-chunked.ts';
 
 export type Payload =
@@ -19,6 +19,9 @@ export type Payload =
 
 export const contentSha256 = 'x-amz-content-sha256';
 
+/** Of the many requests without a body. */
+const emptyPayload: Payload = { kind: 'sha256', sha256: Buffer.from(emptySha256, 'hex') };
+
 const hexDigest = /^[0-9a-fA-F]{64}$/;
 const signedChunks = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD';
 const signedChunksTrailer = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER';
@@ -31,6 +34,8 @@ const unsignedChunksTrailer = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';
  */
 export function readPayload(word: string, seed: ChunkSeed | null): Payload {
   switch (word) {
+    case emptySha256:
+      return emptyPayload;
     case unsignedPayload:
       return { kind: 'unsigned' };
     case unsignedChunksTrailer:

@@ -10,6 +10,7 @@ import {
   type BucketName,
   computeRowMac,
   isAuthentic,
+  type RowPlace,
   sealAgain,
   verifyVersion,
 } from './authentic.ts';
@@ -49,7 +50,15 @@ export async function insertVersion(
 ): Promise<BilledDelta> {
   const { key, versionId, isMarker, createdMs, object } = version;
   const bytes = isMarker ? 0 : terms.billedBytes(object.class, object.sizeBytes);
-  const place = { ...{ key, seq, createdMs, versionId, isMarker }, ...notSuperseded };
+  const place: RowPlace = {
+    key,
+    seq,
+    createdMs,
+    versionId,
+    isMarker,
+    supersededSeq: null,
+    supersededMs: null,
+  };
   await tx.run(
     'INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
     bucket.id,

@@ -164,7 +164,7 @@ export async function findNamedWithBody(
 }
 
 /** The row of this name, as it is. */
-export async function readNamed(
+export function readNamed(
   read: Reader,
   bucketId: number,
   { key, versionId }: VersionName,
@@ -174,7 +174,7 @@ export async function readNamed(
   return read.get<StoredVersion>(namedSql, ...at, ...at);
 }
 
-async function readNamedWithBody(
+function readNamedWithBody(
   read: Reader,
   bucketId: number,
   { key, versionId }: VersionName,

@@ -7,28 +7,33 @@ export const extentIdBytes = 16;
 const pool = Buffer.allocUnsafe(16 * 256);
 let poolOffset = pool.length;
 
-/** `count` random bytes (at most 16) out of a pool, so that small ids cost no system call each. */
-function takeRandom(count: number): Buffer {
+/**
+ * Where the pool has `count` random bytes (at most 16) that are nobody else's, until it is filled
+ * again: so small ids cost no system call each.
+ */
+function takeRandom(count: number): number {
   if (poolOffset + count > pool.length) {
     randomFillSync(pool);
     poolOffset = 0;
   }
-  const bytes = Buffer.from(pool.subarray(poolOffset, poolOffset + count));
+  const start = poolOffset;
   poolOffset += count;
-  return bytes;
+  return start;
 }
 
 /** A new 128-bit extent id: 48 bits of milliseconds, 80 random bits. */
 export function newExtentId(): Buffer {
   const id = Buffer.allocUnsafeSlow(extentIdBytes);
   id.writeUIntBE(Date.now(), 0, 6);
-  takeRandom(10).copy(id, 6);
+  const start = takeRandom(10);
+  pool.copy(id, 6, start, start + 10);
   return id;
 }
 
 /** 16 upper-case hexadecimal digits, as S3's request ids look. */
 export function newRequestId(): string {
-  return takeRandom(8).toString('hex').toUpperCase();
+  const start = takeRandom(8);
+  return pool.toString('hex', start, start + 8).toUpperCase();
 }
 
 /** An opaque multipart upload id of 128 random bits, safe in URLs and XML. */

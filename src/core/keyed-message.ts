@@ -1,52 +1,26 @@
 // HMAC-SHA256 (RFC 2104) of a list of fields, docs/formats/catalog-macs.md: each field is its length
 // in bytes (4, big-endian) and its bytes, so no two lists are the same message; a null is the length
 // 2^32 - 1 and nothing. Invariant: what is not of the type that its field has is not authentic.
-// Several are computed for each read of an object, so the message is put together in one buffer of
-// the thread, behind the key's pad, and hashed in one call: half the time of node's Hmac, which
-// makes an object each time; hence also the digests as Latin-1 texts, which need no Buffer.
-import { hash, timingSafeEqual } from 'node:crypto';
+// The message is put together in one buffer of the thread, behind the key's pad (hmac.ts).
+import { timingSafeEqual } from 'node:crypto';
 import { IntegrityError } from './errors.ts';
+import { macBehindPad, macBytes, type Pads, padBytes, padsOf } from './hmac.ts';
 
-const blockBytes = 64;
-export const macBytes = 32;
 const nullLength = 0xffff_ffff;
 /** A longer message takes a buffer that is let go again afterwards. */
 const keptBytesMax = 64 * 1024;
-
-/** The key with RFC 2104's two paddings. */
-interface Pads {
-  inner: Uint8Array;
-  outer: Uint8Array;
-}
-
-/** Keys of the keyring stay the same objects, so their pads are made once. */
-const keptPads = new WeakMap<Uint8Array, Pads>();
-
-function padsOf(key: Uint8Array): Pads {
-  let pads = keptPads.get(key);
-  if (!pads) {
-    if (key.length !== macBytes) throw new Error(`a MAC key of ${key.length} bytes`);
-    const padded = Buffer.alloc(blockBytes);
-    padded.set(key);
-    pads = { inner: padded.map((byte) => byte ^ 0x36), outer: padded.map((byte) => byte ^ 0x5c) };
-    keptPads.set(key, pads);
-  }
-  return pads;
-}
 
 export class KeyedMessage {
   #bytes = Buffer.allocUnsafeSlow(4096);
   #length = 0;
   #key: Pads | null = null;
-  readonly #outer = Buffer.allocUnsafeSlow(blockBytes + macBytes);
   readonly #computed = Buffer.allocUnsafeSlow(macBytes);
 
   /** Begins a message for `purpose` under a key of 32 bytes; what was begun before is dropped. */
   begin(key: Uint8Array, purpose: string): this {
     if (this.#bytes.length > keptBytesMax) this.#bytes = Buffer.allocUnsafeSlow(4096);
     this.#key = padsOf(key);
-    this.#bytes.set(this.#key.inner);
-    this.#length = blockBytes;
+    this.#length = padBytes;
     return this.text(purpose);
   }
 
@@ -96,11 +70,7 @@ export class KeyedMessage {
   }
 
   #finish(): string {
-    const { outer } = this.#key as Pads;
-    const inner = hash('sha256', this.#bytes.subarray(0, this.#length), 'binary');
-    this.#outer.set(outer);
-    this.#outer.write(inner, blockBytes, 'latin1');
-    return hash('sha256', this.#outer, 'binary');
+    return macBehindPad(this.#key as Pads, this.#bytes.subarray(0, this.#length), 'binary');
   }
 
   #addNull(): this {

@@ -14,6 +14,7 @@ import {
   percentEncode,
   type QueryPairs,
 } from './canonical-request.ts';
+import { macOfText } from './hmac.ts';
 
 export const algorithm = 'AWS4-HMAC-SHA256';
 export const terminator = 'aws4_request';
@@ -57,7 +58,7 @@ export function stringToSign(
 
 /** 64 lower-case hexadecimal digits. */
 export function signText(signingKey: Buffer, text: string): string {
-  return createHmac('sha256', signingKey).update(text, 'utf8').digest('hex');
+  return macOfText(signingKey, text);
 }
 
 const signatureLength = 64;
@@ -137,8 +138,16 @@ export function formatAmzDate(timeMs: number): string {
 const basicDate = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/;
 const imfFixdate = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/;
 
+/** Requests of one second bear one date: that of the newest is kept. */
+let newestDate = { text: '', timeMs: undefined as number | undefined };
+
 /** Milliseconds since the epoch of `YYYYMMDDTHHMMSSZ`; undefined for anything else. */
 export function parseAmzDate(text: string): number | undefined {
+  if (newestDate.text !== text) newestDate = { text, timeMs: readBasicDate(text) };
+  return newestDate.timeMs;
+}
+
+function readBasicDate(text: string): number | undefined {
   const match = basicDate.exec(text);
   if (match === null) return undefined;
   const [, year, month, date, hour, minute, second] = match;

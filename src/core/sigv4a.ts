@@ -5,14 +5,8 @@
 // counter mode of NIST SP 800-108 with FIPS 186-4 B.4.2, as AWS's clients do it.
 import { Buffer } from 'node:buffer';
 import { createECDH, createHmac, createPrivateKey, type KeyObject, verify } from 'node:crypto';
-import { terminator } from './sigv4.ts';
 
 export const asymmetricAlgorithm = 'AWS4-ECDSA-P256-SHA256';
-
-/** `20150830/s3/aws4_request`: a signature is for a set of regions, which a header names. */
-export function asymmetricScopeText(date: string, service: string): string {
-  return `${date}/${service}/${terminator}`;
-}
 
 const regionSet = /^[A-Za-z0-9*-]{1,64}(?:,[A-Za-z0-9*-]{1,64}){0,63}$/;
 

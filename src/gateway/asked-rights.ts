@@ -145,22 +145,26 @@ export class AskedRights {
   }
 
   /**
-   * Throws `Refusal` AccessDenied unless the version that is about to be read may be: by its own
-   * tags, if by tags the request was decided.
+   * Null: the version that is about to be read may be. Otherwise that is decided by its own tags,
+   * since by tags the request was; rejects with `Refusal` AccessDenied.
    */
-  async admitVersion(version: Version): Promise<void> {
+  admitVersion(version: Version): Promise<void> | null {
     const tagged = this.#tagged;
-    if (tagged === undefined) return;
-    if (tagged?.seq === version.seq && tagged.attributes === version.attributes) return;
+    if (tagged === undefined) return null;
+    if (tagged?.seq === version.seq && tagged.attributes === version.attributes) return null;
     const action = this.action as S3Action;
-    await this.authorizeKey(
+    return this.authorizeKey(
       action,
       this.#learnOf(action, async () => version),
     );
   }
 
   #keyTarget(action: S3Action, about: About): Target {
+    const target = this.#targetOf(action, about);
     const key = about.key ?? this.key;
+    target.key = key;
+    // Who brings the version has said how to learn of it.
+    if (about.loadTags) return target;
     const versionId = about.versionId ?? this.versionId;
     const load = async () => {
       const bucket = this.foundBucket;
@@ -168,7 +172,7 @@ export class AskedRights {
       this.#tagged = version ?? null;
       return version;
     };
-    return this.#targetOf(action, { key, ...this.#learnOf(action, load), ...about });
+    return Object.assign(target, this.#learnOf(action, load));
   }
 
   /** What a decision may depend on of the version that is there. */

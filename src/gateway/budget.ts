@@ -171,8 +171,11 @@ export class Budget {
     this.#posted = this.#reservation;
     this.#reservation = null;
     const isFirst = this.#charged === null && this.#price !== 'free';
+    const { ingressBytes, egressBytes } = moved;
     const retrievalBytes = this.#retrievalBytes;
-    const transfer = isFirst ? { requests: 1, ...moved, retrievalBytes } : noTransfer;
+    const transfer = isFirst
+      ? { requests: 1, ingressBytes, egressBytes, retrievalBytes }
+      : noTransfer;
     const charge = {
       who: this.#who,
       transfer,
@@ -209,7 +212,9 @@ export class Budget {
       price: requests > 0 ? this.#price : 'free',
       storageClass: ask.storageClass ?? null,
       sourceClass: ask.sourceClass ?? null,
-      ...{ ingressBytes, egressBytes, retrievalBytes },
+      ingressBytes,
+      egressBytes,
+      retrievalBytes,
     });
     if (spend > amountMax) throw tooDear();
     const moved: MeterAmounts = { requests, ingressBytes, egressBytes, spend: Number(spend) };

@@ -13,6 +13,10 @@ const lengths: Record<ChecksumAlgorithm, number> = {
   SHA256: 32,
 };
 const algorithms = Object.keys(lengths) as ChecksumAlgorithm[];
+const claimable = algorithms.map((algorithm) => ({
+  algorithm,
+  headerName: checksumHeader(algorithm),
+}));
 
 export interface ClaimedChecksum {
   algorithm: ChecksumAlgorithm;
@@ -38,8 +42,7 @@ export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
   const announced = trailerNames(request.headers);
   refuseUnknown(announced);
   let claimed: ClaimedChecksum | null = null;
-  for (const algorithm of algorithms) {
-    const headerName = checksumHeader(algorithm);
+  for (const { algorithm, headerName } of claimable) {
     const value = header(request, headerName) ?? null;
     const trails = announced.includes(headerName);
     if (value === null && !trails) continue;

@@ -37,6 +37,9 @@ export type RecordDetail = Partial<
 /** What was committed. */
 export type Committed = Extract<CommitResult, { ok: true }>;
 
+/** One for all: it crosses threads once for those that cross together. */
+const noChange: Change = { kind: 'none' };
+
 export class Context extends AskedRights {
   /** Counts the bytes of both bodies, too. */
   readonly exchange: Exchange;
@@ -148,12 +151,13 @@ export class Context extends AskedRights {
   /** Records an operation that changed nothing: a read, or a refusal. */
   record(status: number, error: string | null): Promise<unknown> | null {
     const charge = this.#pays(status, error) ? this.#charge(this.detail.class) : null;
-    const commit: Commit = {
-      change: { kind: 'none' },
-      charge,
-      backend: this.#billOf(this.#tallies?.take()),
-      ...provenBy(this.who.signed, this.draft(status, error, charge, this.detail)),
-    };
+    const { record, evidence } = provenBy(
+      this.who.signed,
+      this.draft(status, error, charge, this.detail),
+    );
+    const backend = this.#billOf(this.#tallies?.take());
+    const commit: Commit = { change: noChange, charge, backend, record };
+    if (evidence) commit.evidence = evidence;
     const { ledger } = this.rooms;
     const isFolded =
       error === null &&
@@ -171,8 +175,7 @@ export class Context extends AskedRights {
     const draft = this.draft(200, null, null, {});
     const evidence = this.who.signed ? 'shared-secret' : draft.evidence;
     const record = { ...draft, evidence, bytesIn: 0, bytesOut: 0, ...told };
-    const change = { kind: 'none' } as const;
-    const result = await this.rooms.ledger.commit({ change, charge: null, record });
+    const result = await this.rooms.ledger.commit({ change: noChange, charge: null, record });
     if (!result.ok) throw new Refusal(result.code);
   }
 
@@ -184,13 +187,13 @@ export class Context extends AskedRights {
   ): Promise<ErrorCode | null> {
     const charge = this.#pays(status, error) ? this.#charge(detail.class) : null;
     const record = this.draft(status, error, charge, detail);
-    const result = await this.#commit({ kind: 'none' }, charge, record);
+    const result = await this.#commit(noChange, charge, record);
     return result.ok ? null : result.code;
   }
 
   /**
    * Who asks may do it: from here on it costs. Sets aside what is known of it; throws `Refusal`
-   * QuotaExceeded, SlowDown or ServiceUnavailable.
+   * QuotaExceeded, SlowDown or ServiceUnavailable. The object is the budget's own from here on.
    */
   async openBudget({ price, reserves, resource }: Operation, ask: Ask): Promise<void> {
     const { rooms, who } = this;
@@ -212,8 +215,8 @@ export class Context extends AskedRights {
     }
     this.#budget = new Budget(rooms.desk, { who: charged, price, book, audience });
     this.exchange.budget = this.#budget;
-    if (reserves) this.#budget.expect({ requests: 1, ...ask });
-    else await this.#budget.reserve({ requests: 1, ...ask });
+    if (reserves) this.#budget.expect(ask);
+    else await this.#budget.reserve(ask);
   }
 
   /** What the bytes of both bodies have to go through; null: nothing slows them. */

@@ -28,10 +28,10 @@ export function takeCredentials(rooms: Rooms, directory: Directory): Credentials
     onSeen: (links) => tokenUse.see(links),
   });
   const authenticator = new Authenticator({
-    findAccessKey: async (id, sessionToken) => {
-      if (sessionToken === undefined) return directory.findAccessKey(id);
-      return sessions.find(id, sessionToken, Date.now());
-    },
+    findAccessKey: (id, sessionToken) =>
+      sessionToken === undefined
+        ? directory.findAccessKey(id)
+        : sessions.find(id, sessionToken, Date.now()),
     bearer,
     isRevoked: (ids) => revocations.has(ids),
     onUse: (ids) => tokenUse.note(ids),

@@ -108,6 +108,11 @@ export function parseTime(text: string): number | null {
   return Number.isNaN(timeMs) ? null : timeMs;
 }
 
+/** Is there anything to tell of the version's lock? */
+export function hasLock({ retention, legalHold }: Lock): boolean {
+  return retention !== undefined || legalHold !== undefined;
+}
+
 /** Only who may is told of a version's lock. */
 export async function lockHeaders(
   context: Context,

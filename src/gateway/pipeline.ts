@@ -9,6 +9,7 @@ import type { Metrics } from '../instruments/metrics.ts';
 import { checkVersionId } from './asked-version.ts';
 import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
 import { lookUpBucket, publicBucketName } from './bucket-lookup.ts';
+import type { Ask } from './budget.ts';
 import { Context, type Reply } from './context.ts';
 import { nameSource } from './copy-source.ts';
 import type { Exchange } from './exchange.ts';
@@ -118,7 +119,9 @@ async function admit(context: Context, operation: Operation): Promise<void> {
     const source = copies ? header(request, 'x-amz-copy-source') : undefined;
     const named = source === undefined ? null : await nameSource(rooms, tenant, source);
     if (named) context.exchange.touch(named.found.tenant);
-    context.bring(tags?.(request) ?? noTags, named);
+    const given = tags?.(request) ?? noTags;
+    // Most writes bring neither.
+    if (given !== noTags || named) context.bring(given, named);
   }
   await (operation.admit ?? decide)(context, operation);
   if (tags && context.tags.length > 0) await context.authorizeTags();
@@ -152,14 +155,17 @@ async function reserve(context: Context, operation: Operation): Promise<() => vo
   const { rooms, requester, request } = context;
   const bodyBytes = declaredBodyBytes(request, operation.bodyBytesMax);
   const { stores } = operation;
-  await context.openBudget(operation, {
+  const ask: Ask = {
+    requests: 1,
     ingressBytes: Math.max(bodyBytes, declaredWireBytes(request, operation.bodyBytesMax)),
-    ...(stores && { storedBytes: bodyBytes, storedObjects: stores === 'object' ? 1 : 0 }),
-    // What an object that is there, or an upload, costs to use is not known yet.
-    ...(stores !== undefined || operation.resource !== 'object'
-      ? { storageClass: standardClass }
-      : {}),
-  });
+  };
+  if (stores) {
+    ask.storedBytes = bodyBytes;
+    ask.storedObjects = stores === 'object' ? 1 : 0;
+  }
+  // What an object that is there, or an upload, costs to use is not known yet.
+  if (stores || operation.resource !== 'object') ask.storageClass = standardClass;
+  await context.openBudget(operation, ask);
   // What goes to a store over a network takes none of the disk's room.
   const isOnDisk = stores !== undefined && context.bucket.store === localStore;
   try {

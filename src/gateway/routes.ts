@@ -282,6 +282,7 @@ function resourceOf(request: S3Request): Route['resource'] {
 function fits(route: Route, request: S3Request): boolean {
   if (route.header !== undefined && request.headers[route.header] === undefined) return false;
   if (!route.query) return true;
+  if (request.query.length === 0) return false;
   return route.query.every((wanted) => {
     const equals = wanted.indexOf('=');
     if (equals < 0) return request.query.some(([name]) => name === wanted);

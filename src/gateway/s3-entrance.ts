@@ -21,7 +21,9 @@ export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance
       const { response, clock } = exchange;
       const request = parseRequest(exchange.raw, exchange, rooms.domains);
       clock.enter('authenticate');
-      if (request.headers.origin === undefined) return identify(authenticator, request, exchange);
+      if (request.headers.origin === undefined) {
+        return await identify(authenticator, request, exchange);
+      }
       let who: Identity | null = null;
       try {
         const entered = await identify(authenticator, request, exchange);

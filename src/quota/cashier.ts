@@ -114,7 +114,11 @@ export class Cashier {
     before: MonthTransfers,
   ): Picodollars {
     const operation = {
-      ...{ storageClass, sourceClass, ingressBytes, egressBytes, retrievalBytes },
+      storageClass,
+      sourceClass,
+      ingressBytes,
+      egressBytes,
+      retrievalBytes,
       price: requests > 0 ? price : ('free' as const),
     };
     return chargeOperation(this.#bookOf(book), operation, before).total;

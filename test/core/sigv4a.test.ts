@@ -6,7 +6,6 @@ import { canonicalRequest } from '#bursar/core/canonical-request.js';
 import { emptySha256, stringToSign } from '#bursar/core/sigv4.js';
 import {
   asymmetricAlgorithm,
-  asymmetricScopeText,
   derivePrivateKey,
   isRegionSet,
   verifyText,
@@ -18,7 +17,7 @@ const suite = {
   text: stringToSign(
     asymmetricAlgorithm,
     '20150830T123600Z',
-    asymmetricScopeText('20150830', 'service'),
+    '20150830/service/aws4_request',
     canonicalRequest({
       method: 'GET',
       path: '/',

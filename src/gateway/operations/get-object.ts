@@ -2,7 +2,7 @@
 // chunk verified before a byte of it is sent.
 
 import { readInlineBody } from '../../catalog/extents.ts';
-import type { Attributes, Version, VersionWithBody } from '../../catalog/versions.ts';
+import type { Attributes, Tags, Version, VersionWithBody } from '../../catalog/versions.ts';
 import { httpTime } from '../../core/clock.ts';
 import { IntegrityError, invalidArgument, Refusal } from '../../core/errors.ts';
 import {
@@ -18,7 +18,7 @@ import { checkReadConditions, rangeApplies } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { readExpiration } from '../lifecycle-headers.ts';
 import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';
-import { lockHeaders } from '../object-lock.ts';
+import { hasLock, lockHeaders } from '../object-lock.ts';
 import { askedPart, type ObjectPart, partChecksumHeaders } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
 import { type ByteRange, parseRange } from '../range.ts';
@@ -53,13 +53,15 @@ async function run(context: Context): Promise<Reply> {
 
   const range = askedRange(request, version, attributes);
   describe(context, headers, version, attributes, range);
-  await countTags(context, headers, attributes);
-  Object.assign(headers, await lockHeaders(context, attributes));
+  if (attributes.tags) await countTags(context, headers, attributes.tags);
+  if (hasLock(attributes)) Object.assign(headers, await lockHeaders(context, attributes));
   Object.assign(headers, await readExpiration(context, version));
-  const { sizeBytes, etag } = version;
-  context.detail = { ...context.detail, sizeBytes, etag, class: version.class };
-  if (version.sha256) context.detail.sha256 = Buffer.from(version.sha256).toString('hex');
-  if (range && range.start < range.end) context.detail.range = `${range.start}-${range.end - 1}`;
+  const { detail } = context;
+  detail.sizeBytes = version.sizeBytes;
+  detail.etag = version.etag;
+  detail.class = version.class;
+  if (version.sha256) detail.sha256 = Buffer.from(version.sha256).toString('hex');
+  if (range && range.start < range.end) detail.range = `${range.start}-${range.end - 1}`;
   const status = range ? 206 : 200;
   if (isHead) return { status, headers, body: null };
   const egressBytes = range ? range.end - range.start : version.sizeBytes;
@@ -84,9 +86,9 @@ function askedRange(
 async function countTags(
   context: Context,
   headers: Record<string, string>,
-  { tags }: Attributes,
+  tags: Tags,
 ): Promise<void> {
-  if (!tags || tags.length === 0) return;
+  if (tags.length === 0) return;
   const action =
     context.versionId === undefined ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging';
   if (await context.mayReachKey(action)) headers['x-amz-tagging-count'] = String(tags.length);

@@ -58,7 +58,7 @@ export async function storeObject(context: Context, status = 200): Promise<Recor
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const conditions = await decideConditions(context);
   await checkEarly(context, conditions);
-  let description: ObjectDescription;
+  let description!: ObjectDescription;
   let committed!: Committed;
   const written = await receiveObject(context, {
     bodyBytesMax: singlePutBytesMax,
@@ -77,7 +77,7 @@ export async function storeObject(context: Context, status = 200): Promise<Recor
   });
   const { timeMs: createdMs, version } = committed;
   return {
-    etag: quoted(written.md5.toString('hex')),
+    etag: quoted(description.etag),
     ...checksumHeaders(attributes),
     ...madeHeaders(version?.versionId),
     ...(await writtenExpiration(context, { sizeBytes: written.sizeBytes, createdMs, attributes })),
@@ -115,7 +115,7 @@ export function describeObject(
 }
 
 /** Makes what was written the current version of the request's key. Throws `Refusal`. */
-export async function commitObject(
+export function commitObject(
   context: Context,
   written: WrittenObject,
   description: ObjectDescription,
@@ -155,16 +155,21 @@ export async function openSink(
     Pick<WriteOptions['place'], 'upload'>,
 ): Promise<ObjectSink> {
   const { rooms, bucket, key } = context;
-  const { upload, ...body } = options;
+  const { sizeBytes, isAtMost, checksum, upload } = options;
   const { tenant, name, id: bucketId, store } = bucket;
-  return rooms.writer.begin({
+  const place: WriteOptions['place'] = { tenant, bucket: name, bucketId, key };
+  if (upload) place.upload = upload;
+  const write: WriteOptions = {
     store,
-    place: { tenant, bucket: name, bucketId, key, ...(upload ? { upload } : {}) },
-    ...body,
+    place,
+    sizeBytes,
+    checksum,
     takeId: () => rooms.intents.take(store),
-    ...(store === localStore ? {} : { tally: context.tallyOf(store) }),
     recall: () => context.cut(),
-  });
+  };
+  if (isAtMost) write.isAtMost = isAtMost;
+  if (store !== localStore) write.tally = context.tallyOf(store);
+  return rooms.writer.begin(write);
 }
 
 /** The ids of the extents that are in a store, as opposed to inline. */

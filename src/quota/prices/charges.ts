@@ -4,7 +4,7 @@
 // Specification: docs/decisions/0021-money-and-price-books.md.
 import { divideUp, type Picodollars } from '../../core/money.ts';
 import { type ClassPrices, classPrices, type PriceBook, type UsePrices } from './price-book.ts';
-import { bytesPerGb, chargeAdded, chargeAtMost } from './tariff.ts';
+import { bytesPerGb, chargeAdded, chargeAtMost, type Tariff } from './tariff.ts';
 
 /** What an operation did that costs money. Storage accrues by itself (`storage-accrual.ts`). */
 export interface PricedOperation {
@@ -41,13 +41,9 @@ export function chargeOperation(
   before: MonthTransfers,
 ): OperationCharge {
   const prices = classPrices(book, operation.storageClass);
-  const transferOf = (of: 'ingress' | 'egress'): Picodollars => {
-    const amounts = { before: BigInt(before[`${of}Bytes`]), added: bytesOf(operation, of) };
-    return chargeAdded(book[of], amounts, bytesPerGb);
-  };
   const request = requestPrice(prices, operation.price);
-  const ingress = transferOf('ingress');
-  const egress = transferOf('egress');
+  const ingress = transferCharge(book.ingress, before.ingressBytes, operation.ingressBytes);
+  const egress = transferCharge(book.egress, before.egressBytes, operation.egressBytes);
   const source = classPrices(book, operation.sourceClass ?? operation.storageClass);
   const retrieval = retrievalCharge(source, operation.retrievalBytes);
   return { request, ingress, egress, retrieval, total: request + ingress + egress + retrieval };
@@ -66,8 +62,8 @@ export function chargeOperationAtMost(
     name === null ? book.dearest : classPrices(book, name);
   return (
     requestPrice(pricesOf(storageClass), operation.price) +
-    chargeAtMost(book.ingress, bytesOf(operation, 'ingress'), bytesPerGb) +
-    chargeAtMost(book.egress, bytesOf(operation, 'egress'), bytesPerGb) +
+    chargeAtMost(book.ingress, BigInt(operation.ingressBytes), bytesPerGb) +
+    chargeAtMost(book.egress, BigInt(operation.egressBytes), bytesPerGb) +
     retrievalCharge(pricesOf(sourceClass), operation.retrievalBytes)
   );
 }
@@ -108,6 +104,7 @@ export function retrievalCharge(prices: UsePrices, retrievalBytes: number): Pico
   return divideUp(BigInt(retrievalBytes) * prices.retrievalPicodollarsPerGb, bytesPerGb);
 }
 
-function bytesOf(operation: MonthTransfers, of: 'ingress' | 'egress'): bigint {
-  return BigInt(operation[`${of}Bytes`]);
+/** What it costs to move so many bytes after those of the month before. */
+function transferCharge(tariff: Tariff, before: number, added: number): Picodollars {
+  return chargeAdded(tariff, { before: BigInt(before), added: BigInt(added) }, bytesPerGb);
 }
