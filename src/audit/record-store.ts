@@ -32,6 +32,13 @@ export interface KeptRecord {
   opened: OpenedRecord | null;
 }
 
+/** Of a record, what it says. */
+export interface KeptText {
+  index: number;
+  /** null: it was erased. */
+  opened: Pick<OpenedRecord, 'record'> | null;
+}
+
 /** Whose records are wanted: the archive's store is not asked for those of others. */
 export type IsWanted = (whose: Pick<KeptRecord, 'tenant' | 'bucketTenant'>) => boolean;
 
@@ -101,6 +108,23 @@ export class RecordStore {
       index = end;
     }
     return run;
+  }
+
+  /** Of `max` from index `from` on those that are there, their texts alone. Throws as `readRecord`. */
+  async readTexts(from: number, max: number): Promise<KeptText[]> {
+    const rows = await this.#read.all<{ index: number; record: string | null }>(
+      `SELECT idx AS "index", iif(salt IS NULL, NULL, record) AS record FROM records
+        WHERE idx >= ? AND idx < ? ORDER BY idx`,
+      from,
+      from + max,
+    );
+    // Looked at afterwards: they may be archived at any time, and never come back.
+    const oldest = await this.#read.get<{ idx: number }>('SELECT min(idx) AS idx FROM records');
+    if (from < (oldest?.idx ?? 0)) return this.readRun(from, max);
+    return rows.map(({ index, record }) => ({
+      index,
+      opened: record === null ? null : { record },
+    }));
   }
 
   async #readArchived(tile: ArchivedTile, index: number, isWanted: IsWanted): Promise<KeptRecord> {

@@ -15,9 +15,14 @@ import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
 
 /** How long the record of a read may wait to be written, milliseconds. */
 const promptMs = 50;
-/** Batches under way: one is applied while the next waits in the worker. */
-const batchesMax = 2;
+/**
+ * Batches under way. A second one would wait in the worker, closed to what comes while the first is
+ * applied; and a batch costs the ledger about as much as several commits, however few it has.
+ */
+const batchesMax = 1;
 const batchRequestsMax = 1000;
+/** So many reads have room in a batch however much else waits. */
+const batchReadsMin = batchRequestsMax / 2;
 /** Records of reads that may wait; beyond it readers wait too, so memory stays bounded. */
 const promptWaitingMax = 20_000;
 
@@ -71,6 +76,8 @@ export class Ledger {
   #nextBatch = 1;
   #scheduled = false;
   #promptTimer: NodeJS.Timeout | null = null;
+  /** Some reads have waited for company long enough. */
+  #isPromptDue = false;
   #idle: (() => void)[] = [];
   #closing = false;
 
@@ -135,7 +142,7 @@ export class Ledger {
     this.#prompt.push(waiting);
     this.#promptTimer ??= setTimeout(() => {
       this.#promptTimer = null;
-      this.#waiting.push(...this.#prompt.splice(0));
+      this.#isPromptDue = this.#prompt.length > 0;
       this.#flush();
     }, promptMs);
     return recorded;
@@ -172,7 +179,7 @@ export class Ledger {
   /** Writes everything that waits, then closes the database. */
   async close(): Promise<void> {
     while (this.#prompt.length + this.#waiting.length + this.#underWay.size > 0) {
-      this.#waiting.push(...this.#prompt.splice(0));
+      this.#isPromptDue = this.#prompt.length > 0;
       this.#flush();
       await new Promise<void>((resolve) => this.#idle.push(resolve));
     }
@@ -197,19 +204,24 @@ export class Ledger {
   }
 
   #flush(): void {
-    while (this.#waiting.length > 0 && this.#underWay.size < batchesMax) {
-      // Reads that wait to be recorded ride along for free, and before the others: they were done
-      // before these were asked for, so who asks what is left of a limit finds them counted.
-      const room = batchRequestsMax - this.#waiting.length;
-      if (room > 0 && this.#prompt.length > 0) {
-        this.#waiting = [...this.#prompt.splice(0, room), ...this.#waiting];
-      }
-      const batch = this.#waiting.splice(0, batchRequestsMax);
+    while (this.#underWay.size < batchesMax && (this.#waiting.length > 0 || this.#isPromptDue)) {
+      const batch = this.#takeBatch();
       const id = this.#nextBatch++;
       this.#underWay.set(id, batch);
       const requests = batch.map((waiting) => waiting.request);
       this.#post({ batch: id, requests }, requests.flatMap(inlineBuffer));
     }
+  }
+
+  /**
+   * Reads that wait to be recorded ride along for free, and before the others: they were done before
+   * these were asked for, so who asks what is left of a limit finds them counted.
+   */
+  #takeBatch(): Waiting[] {
+    const room = Math.max(batchRequestsMax - this.#waiting.length, batchReadsMin);
+    const reads = this.#prompt.splice(0, room);
+    if (this.#prompt.length === 0) this.#isPromptDue = false;
+    return [...reads, ...this.#waiting.splice(0, batchRequestsMax - reads.length)];
   }
 
   #post(message: ToWorker, transfer: ArrayBuffer[]): void {

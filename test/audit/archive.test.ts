@@ -80,6 +80,10 @@ describe('the archive of records', () => {
     expect(await rig.records.readRecord(511)).toEqual(before[511]);
     expect(await rig.records.readRecord(700)).toBeUndefined();
     expect(await rig.records.readRun(690, 50)).toHaveLength(10);
+    for (const from of [250, 600]) {
+      const texts = (await rig.records.readTexts(from, 300)).map(({ opened }) => opened?.record);
+      expect(texts).toEqual(before.slice(from, from + 300).map((one) => one.opened?.record));
+    }
     const opened = before.at(300)?.opened;
     expect(JSON.parse(opened?.record ?? '').index).toBe(300);
   });

@@ -43,6 +43,13 @@ describe('an erasure', () => {
     for (const { index, opened } of await rig.records.readRun(0, size)) {
       expect(opened).toEqual([7, 300, 599].includes(index) ? null : before[index]?.opened);
     }
+    for (const [from, erased] of [
+      [0, [7, 300, 599]],
+      [520, [599]],
+    ] as const) {
+      const texts = await rig.records.readTexts(from, size);
+      expect(texts.flatMap(({ index, opened }) => (opened ? [] : index))).toEqual(erased);
+    }
     expect(await rootOf(storedTiles(read), size)).toEqual(root);
     expect(await readEntries(read, 0, 256)).toEqual(entries);
     expect(await readErasure(read, 300)).toBe(size);

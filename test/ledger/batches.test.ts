@@ -1,6 +1,8 @@
 // The ledger's batches: what is answered is committed, in one order, and a bug in one request is that
 // request's alone.
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openDatabase } from '#bursar/core/database.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { readUsage } from '#bursar/quota/usage.js';
 import { commitOf, deleteOf, type LedgerFixture, openLedger, putOf } from './fixture.ts';
@@ -119,6 +121,56 @@ describe('a batch', () => {
     ]);
     expect(answers.map(({ index }) => index)).toEqual([3, 4, 5, 6]);
     expect(await fixture.read.all('SELECT 1 FROM versions')).toEqual([]);
+  });
+});
+
+describe('while a batch takes long', () => {
+  /** Another writer keeps the ledger from its database until `meanwhile` is over. */
+  async function holdUp(meanwhile: () => Promise<void>): Promise<void> {
+    const holder = openDatabase(fixture.path, { readonly: false, cacheKib: 1024 });
+    holder.exec('BEGIN IMMEDIATE');
+    await meanwhile();
+    holder.exec('ROLLBACK');
+    holder.close();
+  }
+
+  it('reads are recorded before what was asked for after them, and in their order', async () => {
+    const { ledger } = fixture;
+    const commits: Promise<unknown>[] = [];
+    const read = (name: string) => ledger.record(commitOf({ kind: 'none' }, name));
+    await holdUp(async () => {
+      commits.push(ledger.commit(putOf('first')));
+      await setTimeout(10);
+      read('read 1');
+      commits.push(ledger.commit(putOf('second')));
+      // Longer than reads wait for company.
+      await setTimeout(100);
+      read('read 2');
+      commits.push(ledger.commit(putOf('third')));
+      await setTimeout(100);
+    });
+    await Promise.all(commits);
+    const rows = await fixture.read.all<{ key: string }>(
+      `SELECT record ->> 'key' AS key FROM records WHERE idx >= 3 ORDER BY idx`,
+    );
+    const keys = rows.map(({ key }) => key);
+    expect(keys.filter((key) => key !== 'read 2')).toEqual(['first', 'read 1', 'second', 'third']);
+    expect(keys.filter((key) => key !== 'second')).toEqual(['first', 'read 1', 'read 2', 'third']);
+  });
+
+  it('readers wait once very many of their records do, however long they have', async () => {
+    const { ledger } = fixture;
+    let awaited: Promise<unknown> | null = null;
+    await holdUp(async () => {
+      void ledger.commit(putOf('first'));
+      await setTimeout(10);
+      for (let i = 0; i < 20_000; i++) ledger.record(commitOf({ kind: 'none' }));
+      await setTimeout(100);
+      awaited = ledger.record(commitOf({ kind: 'none' }, 'one more'));
+    });
+    expect(awaited).not.toBeNull();
+    await awaited;
+    expect(ledger.load).toMatchObject({ waiting: 0, readsWaiting: 0 });
   });
 });
 

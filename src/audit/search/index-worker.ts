@@ -102,7 +102,7 @@ async function eraseNext(): Promise<boolean> {
 }
 
 async function indexBlock(block: number): Promise<void> {
-  await index.putBlock(block, await store.readRun(block * blockWidth, blockWidth));
+  await index.putBlock(block, await store.readTexts(block * blockWidth, blockWidth));
 }
 
 /** The archive's stores are the main thread's. */

@@ -29,7 +29,7 @@ interface Span {
 
 export interface RecordSearchOptions {
   read: Reader;
-  store: Pick<RecordStore, 'readRecord' | 'readRun'>;
+  store: Pick<RecordStore, 'readRecord' | 'readRun' | 'readTexts'>;
   /** null: there is none, and everything is behind it. */
   index: SearchIndexReader | null;
 }
@@ -101,9 +101,9 @@ export class RecordSearch {
   async #findBehind(query: RecordQuery, { from, to }: Span, records: string[]): Promise<number> {
     const end = Math.min(from + examinedMax, to);
     const terms = termsWanted(query);
-    for (const { index, record } of await this.#readTexts(from, end)) {
-      if (!fits(record, terms, query.prefix)) continue;
-      records.push(record);
+    for (const { index, opened } of await this.#store.readTexts(from, end - from)) {
+      if (!opened || !fits(opened.record, terms, query.prefix)) continue;
+      records.push(opened.record);
       if (records.length === query.limit) return index + 1;
     }
     return end;
@@ -115,17 +115,5 @@ export class RecordSearch {
     const row = await this.#read.get<{ record: string }>(sql, index);
     if (row) return row.record || undefined;
     return (await this.#store.readRecord(index))?.opened?.record;
-  }
-
-  /** Those that were not erased. */
-  async #readTexts(from: number, to: number): Promise<{ index: number; record: string }[]> {
-    const sql = `SELECT idx AS "index", record FROM records
-      WHERE idx >= ? AND idx < ? AND salt IS NOT NULL ORDER BY idx`;
-    const rows = await this.#read.all<{ index: number; record: string }>(sql, from, to);
-    // Looked at afterwards: they may be archived at any time, and never come back.
-    const oldest = await this.#read.get<{ idx: number }>('SELECT min(idx) AS idx FROM records');
-    if (from >= (oldest?.idx ?? 0)) return rows;
-    const run = await this.#store.readRun(from, to - from);
-    return run.flatMap(({ index, opened }) => (opened ? { index, record: opened.record } : []));
   }
 }

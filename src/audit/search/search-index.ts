@@ -3,7 +3,7 @@
 // and an index that was not made of the log beside it is not used. It can always be made anew.
 import { existsSync, rmSync } from 'node:fs';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
-import type { KeptRecord, RecordStore } from '../record-store.ts';
+import type { KeptText, RecordStore } from '../record-store.ts';
 import { keyNodes } from './key-nodes.ts';
 import { allBits, type Bits, blockWidth, intersect, packPlaces } from './positions.ts';
 import { type FoundBy, termsOf } from './terms.ts';
@@ -44,21 +44,23 @@ const readersMsMax = 10_000;
 /** The thread's end, which alone writes. */
 export class SearchIndexWriter {
   readonly #db: OpenDatabase;
+  readonly #log: LogRecords;
 
-  private constructor(db: OpenDatabase) {
+  private constructor(db: OpenDatabase, log: LogRecords) {
     this.#db = db;
+    this.#log = log;
   }
 
   /** Opens or makes the file. What is no index of the log behind `log` is made anew. */
   static async open(path: string, log: LogRecords): Promise<SearchIndexWriter> {
     if (existsSync(path)) {
       const found = await openExisting(path, log);
-      if (found) return new SearchIndexWriter(found);
+      if (found) return new SearchIndexWriter(found, log);
       for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
     }
     const db = openWriter(path);
     db.exec(`BEGIN; ${schema} PRAGMA user_version = ${version}; COMMIT;`);
-    return new SearchIndexWriter(db);
+    return new SearchIndexWriter(db, log);
   }
 
   /** Records that are indexed. */
@@ -67,9 +69,9 @@ export class SearchIndexWriter {
   }
 
   /** Indexes a whole block, in the place of what was there of it. */
-  async putBlock(block: number, records: readonly KeptRecord[]): Promise<void> {
-    const last = records.at(-1);
-    if (!last || records.length !== blockWidth) {
+  async putBlock(block: number, records: readonly KeptText[]): Promise<void> {
+    const commitment = await readCommitment(this.#log, (block + 1) * blockWidth - 1);
+    if (!commitment || records.length !== blockWidth) {
       throw new Error(`block ${block} has ${records.length} records`);
     }
     const { tx } = this.#db;
@@ -81,7 +83,7 @@ export class SearchIndexWriter {
         await tx.run('DELETE FROM keys WHERE block = ?', block);
       }
       await this.#insert(block, records);
-      await tx.run('INSERT OR REPLACE INTO blocks VALUES (?, ?)', block, last.commitment);
+      await tx.run('INSERT OR REPLACE INTO blocks VALUES (?, ?)', block, commitment);
       this.#db.exec('COMMIT');
     } catch (cause) {
       this.#db.exec('ROLLBACK');
@@ -104,7 +106,7 @@ export class SearchIndexWriter {
     this.#db.close();
   }
 
-  async #insert(block: number, records: readonly KeptRecord[]): Promise<void> {
+  async #insert(block: number, records: readonly KeptText[]): Promise<void> {
     const byTerm = new Map<string, number[]>();
     const byKey = new Map<string, number[]>();
     records.forEach(({ opened }, place) => {
@@ -115,8 +117,9 @@ export class SearchIndexWriter {
     });
     const { tx } = this.#db;
     // In the order of the table, so that its pages are written one after the other.
-    for (const [term, places] of Array.from(byTerm).sort()) {
-      await tx.run('INSERT INTO postings VALUES (?, ?, ?)', term, block, packPlaces(places));
+    for (const term of Array.from(byTerm.keys()).sort()) {
+      const places = packPlaces(byTerm.get(term) as number[]);
+      await tx.run('INSERT INTO postings VALUES (?, ?, ?)', term, block, places);
     }
     for (const { prefix, places } of keyNodes(byKey)) {
       await tx.run('INSERT INTO keys VALUES (?, ?, ?)', block, prefix, packPlaces(places));
@@ -163,10 +166,14 @@ async function isOf(index: Reader, log: LogRecords): Promise<boolean> {
     `SELECT commitment, (SELECT by_idx FROM erased) AS erasedBy FROM blocks WHERE block = ?`,
     end / blockWidth - 1,
   );
-  const nobody = () => false;
-  const its = await log.readRecord(end - 1, nobody);
-  if (!ours || !its || !ours.commitment.equals(its.commitment)) return false;
-  return ours.erasedBy < 0 || (await log.readRecord(ours.erasedBy, nobody)) !== undefined;
+  const its = await readCommitment(log, end - 1);
+  if (!ours || !its || !ours.commitment.equals(its)) return false;
+  return ours.erasedBy < 0 || (await readCommitment(log, ours.erasedBy)) !== undefined;
+}
+
+async function readCommitment(log: LogRecords, index: number): Promise<Buffer | undefined> {
+  const nobodys = () => false;
+  return (await log.readRecord(index, nobodys))?.commitment;
 }
 
 async function indexedEnd(index: Reader): Promise<number> {
