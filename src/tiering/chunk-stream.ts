@@ -164,12 +164,13 @@ export class ChunkStream {
     buffer: ChunkBuffer | null,
     reading: Reading | null,
   ): void {
-    const incoming: Incoming = { ...chunk, part, buffer, reading, isHere: false };
+    const { data, close } = chunk;
+    const incoming: Incoming = { data, close, part, buffer, reading, isHere: false };
     const here = (): void => {
       incoming.isHere = true;
     };
     // Its error is met when its turn comes; until then it is no unhandled one.
-    chunk.data.then(here, here);
+    data.then(here, here);
     this.#incoming.push(incoming);
   }
 

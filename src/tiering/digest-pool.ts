@@ -205,7 +205,8 @@ export class DigestPool {
     const thread = this.#enterThread();
     return {
       verify: async (seal, index, { slot }, descriptor) => {
-        const extent = { ...termsOf(seal), extentBytes: seal.extentBytes };
+        const { id, key, algorithm } = termsOf(seal);
+        const extent = { id, key, algorithm, extentBytes: seal.extentBytes };
         // Chunks that the network brings come one by one, and each message wakes a thread.
         const canWait = descriptor === null;
         await thread.ask(
@@ -243,9 +244,18 @@ function loadOf(thread: DigestThread | undefined): number {
   return thread && !thread.failure ? thread.users : 0.5;
 }
 
+/** Made once for all chunks of an extent: what chunks of one message share is sent once, too. */
+const keptTerms = new WeakMap<ExtentKey, KeyTerms>();
+
 /** Copies, because sending a view would send all of the memory that it is a view of. */
-function termsOf({ id, key, algorithm }: ExtentKey): KeyTerms {
-  return { id: Uint8Array.from(id), key: Uint8Array.from(key), algorithm };
+function termsOf(extent: ExtentKey): KeyTerms {
+  let terms = keptTerms.get(extent);
+  if (!terms) {
+    const { id, key, algorithm } = extent;
+    terms = { id: Uint8Array.from(id), key: Uint8Array.from(key), algorithm };
+    keptTerms.set(extent, terms);
+  }
+  return terms;
 }
 
 /** The error as the thread threw it. */

@@ -45,16 +45,15 @@ export class ObjectWriter {
 
   /** Begins an object. Throws Refusal ServiceUnavailable when its store is not configured. */
   begin(write: WriteOptions): ObjectSink {
-    const { stores } = this.#options;
-    const options = { ...this.#options, ...write };
+    const { stores, keyring } = this.#options;
     if (write.store === localStore) {
-      if (write.sizeBytes <= this.#inlineBytesMax && !write.isApart)
-        return new SmallSink({ ...options, remote: null });
-      return new LocalSink({ ...options, local: stores.local });
+      const isSmall = write.sizeBytes <= this.#inlineBytesMax && !write.isApart;
+      if (isSmall) return new SmallSink({ keyring, write, remote: null });
+      return new LocalSink({ ...this.#options, ...write, local: stores.local });
     }
     const remote = stores.remote(write.store);
     // Beyond this size their memory is the pool's, for large objects as for many small ones.
-    if (write.sizeBytes <= inlineBytesMax) return new SmallSink({ ...options, remote });
-    return new RemoteSink({ ...options, remote });
+    if (write.sizeBytes <= inlineBytesMax) return new SmallSink({ keyring, write, remote });
+    return new RemoteSink({ ...this.#options, ...write, remote });
   }
 }

@@ -127,7 +127,7 @@ export class RemoteReading implements Reading {
     const isWhole = index === 0 && parts.length === chunkCount(run.extentBytes);
     if (isWhole && run.trailerBytes > 0) into.push(Buffer.allocUnsafe(run.trailerBytes));
     this.#underWay++;
-    let lost: unknown = new Error('a store ended a read before all of it was there');
+    let failure: unknown = null;
     let arrived = 0;
     const last = into.length - 1;
     const filled = (i: number): void => {
@@ -147,9 +147,11 @@ export class RemoteReading implements Reading {
       });
       this.#window.passed(into.reduce((bytes, piece) => bytes + piece.length, 0));
     } catch (error) {
-      lost = error;
+      failure = error;
     }
     this.#underWay--;
-    for (const arrival of arrivals) arrival.reject(lost);
+    for (const lost of arrivals.slice(arrived)) {
+      lost.reject(failure ?? new Error('a store ended a read before all of it was there'));
+    }
   }
 }

@@ -14,14 +14,17 @@ import { type LastExtent, sealExtentMetadata } from './extent-metadata.ts';
 import type { Describe, Digests, ObjectSink, WriteOptions, WrittenObject } from './object-sink.ts';
 import type { RemoteStore } from './stores/store.ts';
 
-export interface SmallSinkOptions extends WriteOptions {
+export interface SmallSinkOptions {
   keyring: Keyring;
+  write: WriteOptions;
   /** Null: inline. */
   remote: RemoteStore | null;
 }
 
 export class SmallSink implements ObjectSink {
-  readonly #options: SmallSinkOptions;
+  readonly #keyring: Keyring;
+  readonly #write: WriteOptions;
+  readonly #remote: RemoteStore | null;
   /** The bytes, with room for the tag. */
   #sealed: Buffer;
   #filled = 0;
@@ -30,13 +33,15 @@ export class SmallSink implements ObjectSink {
   #put: Promise<void> = Promise.resolve();
   #isAborted = false;
 
-  constructor(options: SmallSinkOptions) {
-    this.#options = options;
-    this.#sealed = Buffer.allocUnsafeSlow(options.sizeBytes + tagBytes);
+  constructor({ keyring, write, remote }: SmallSinkOptions) {
+    this.#keyring = keyring;
+    this.#write = write;
+    this.#remote = remote;
+    this.#sealed = Buffer.allocUnsafeSlow(write.sizeBytes + tagBytes);
   }
 
   write(bytes: Buffer): Promise<void> | null {
-    if (this.#filled + bytes.length > this.#options.sizeBytes) {
+    if (this.#filled + bytes.length > this.#write.sizeBytes) {
       return Promise.reject(new Refusal('IncompleteBody'));
     }
     this.#sealed.set(bytes, this.#filled);
@@ -45,43 +50,41 @@ export class SmallSink implements ObjectSink {
   }
 
   async finish(describe: Describe): Promise<WrittenObject> {
-    const { remote } = this.#options;
     this.#settleSize();
     const sizeBytes = this.#filled;
     const digests = this.#digest();
+    const { md5, sha256, checksum } = digests;
     const description = describe(digests);
-    if (sizeBytes === 0) return { ...digests, sizeBytes, runs: [], inline: null };
-    if (!remote) {
+    if (sizeBytes === 0) return { md5, sha256, checksum, sizeBytes, runs: [], inline: null };
+    if (!this.#remote) {
       const run = this.#seal(newExtentId());
       const inline = { id: run.id, body: this.#sealed };
-      return { ...digests, sizeBytes, runs: [run], inline };
+      return { md5, sha256, checksum, sizeBytes, runs: [run], inline };
     }
-    const run = this.#seal(await this.#options.takeId());
-    const sha256 = digests.sha256.toString('hex');
+    const run = this.#seal(await this.#write.takeId());
     const last = description && {
       ...description,
       extentCount: 1,
       sizeBytes,
-      sha256,
+      sha256: sha256.toString('hex'),
       timeMs: Date.now(),
     };
-    await this.#store(remote, run, last);
-    return { ...digests, sizeBytes, runs: [run], inline: null };
+    await this.#store(this.#remote, run, last);
+    return { md5, sha256, checksum, sizeBytes, runs: [run], inline: null };
   }
 
   async abort(): Promise<void> {
     this.#isAborted = true;
-    const { remote } = this.#options;
-    if (!remote || !this.#id) return;
+    if (!this.#remote || !this.#id) return;
     await this.#put.catch(() => null);
     // What cannot be removed now is an intent, and the sweeper's.
-    await remote.remove(this.#id, this.#options.tally).catch(() => null);
+    await this.#remote.remove(this.#id, this.#write.tally).catch(() => null);
     this.#id = null;
   }
 
   /** The buffer has the object's size from here on: it travels as it is. */
   #settleSize(): void {
-    const { sizeBytes, isAtMost } = this.#options;
+    const { sizeBytes, isAtMost } = this.#write;
     if (this.#filled === sizeBytes) return;
     if (!isAtMost) throw new Refusal('IncompleteBody');
     const sealed = Buffer.allocUnsafeSlow(this.#filled + tagBytes);
@@ -91,7 +94,7 @@ export class SmallSink implements ObjectSink {
 
   #digest(): Digests {
     const data = this.#sealed.subarray(0, this.#filled);
-    const asked = this.#options.checksum;
+    const asked = this.#write.checksum;
     const sha256 = hash('sha256', data, 'buffer');
     return {
       md5: hash('md5', data, 'buffer'),
@@ -101,15 +104,14 @@ export class SmallSink implements ObjectSink {
   }
 
   #seal(id: Buffer): ExtentRun {
-    const { keyring, place, remote } = this.#options;
     const sizeBytes = this.#filled;
-    const dataKey = keyring.tenantKey(place.tenant);
+    const dataKey = this.#keyring.tenantKey(this.#write.place.tenant);
     const algorithm = defaultAlgorithm;
     const key = deriveExtentKey(dataKey.key, id);
     sealChunk({ id, key, algorithm }, { index: 0, last: true }, this.#sealed);
     return {
       id,
-      store: remote?.number ?? inlineStore,
+      store: this.#remote?.number ?? inlineStore,
       algorithm,
       epoch: dataKey.epoch,
       extentBytes: sizeBytes,
@@ -120,15 +122,15 @@ export class SmallSink implements ObjectSink {
   }
 
   async #store(remote: RemoteStore, run: ExtentRun, last: LastExtent | null): Promise<void> {
-    const { keyring, place } = this.#options;
+    const { place, tally } = this.#write;
     const { id, extentBytes, algorithm, epoch } = run;
     const write = id.toString('hex');
     const own = { ...place, write, index: 0, offset: 0, extentBytes, algorithm, epoch };
-    const trailer = sealExtentMetadata(keyring, id, last ? { ...own, last } : own);
+    const trailer = sealExtentMetadata(this.#keyring, id, last ? { ...own, last } : own);
     run.trailerBytes = trailer.length;
     if (this.#isAborted) throw new Error('the write was aborted');
     this.#id = id;
-    this.#put = remote.put(id, [this.#sealed, trailer], this.#options.tally);
+    this.#put = remote.put(id, [this.#sealed, trailer], tally);
     await this.#put;
   }
 }

@@ -81,11 +81,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    const { pieces = [] } = options;
-    const [first] = pieces;
-    if (!first) this.requestBody = null;
-    else if (pieces.length === 1 && first.length <= stepBytes) this.requestBody = first;
-    else this.requestBody = { [Symbol.iterator]: () => this.#send() };
+    this.requestBody = this.#bodyOf(options.pieces ?? []);
   }
 
   get phase(): Phase {
@@ -206,6 +202,14 @@ export class Attempt implements Dispatcher.DispatchHandler {
     return failureOfAnswer(status, code, errorElement(text, 'Message') ?? '');
   }
 
+  #bodyOf(pieces: readonly Buffer[]): Buffer | Iterable<Buffer> | null {
+    const [first] = pieces;
+    if (!first) return null;
+    if (countBytes(pieces) > stepBytes) return { [Symbol.iterator]: () => this.#send() };
+    // One step: what it copies is less than what another write to the socket costs.
+    return pieces.length === 1 ? first : Buffer.concat(pieces);
+  }
+
   /** In small steps, so that a connection which is slow is told from one that is still. */
   *#send(): Generator<Buffer, void, void> {
     for (const piece of this.#options.pieces as readonly Buffer[]) {
@@ -250,4 +254,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
 function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error('abandoned', { cause: error });
+}
+
+export function countBytes(pieces: readonly Buffer[]): number {
+  let bytes = 0;
+  for (const piece of pieces) bytes += piece.length;
+  return bytes;
 }

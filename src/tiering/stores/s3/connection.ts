@@ -7,7 +7,14 @@ import { monotonicMs, nowMs } from '../../../core/clock.ts';
 import type { StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
 import type { StoreAddress } from './address.ts';
-import { type Answer, type AnswerBody, Attempt, type Outcome, type Phase } from './attempt.ts';
+import {
+  type Answer,
+  type AnswerBody,
+  Attempt,
+  countBytes,
+  type Outcome,
+  type Phase,
+} from './attempt.ts';
 import { Breaker, type BreakerState, refusalOf } from './breaker.ts';
 import { ClientSlots } from './client-slots.ts';
 import { CredentialSource, type Credentials } from './credentials.ts';
@@ -328,9 +335,3 @@ function failureIn(outcome: Outcome): string | null {
 }
 
 type LoadCredentials = (options: { forceRefresh: boolean }) => Promise<Credentials>;
-
-export function countBytes(pieces: readonly Buffer[]): number {
-  let bytes = 0;
-  for (const piece of pieces) bytes += piece.length;
-  return bytes;
-}

@@ -8,8 +8,8 @@ import { copyIntoShared } from '../../shared-memory.ts';
 import type { RemoteRead } from '../store.ts';
 import type { HedgeCause, StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
-import type { Answer, Attempt } from './attempt.ts';
-import { type Admission, type Connection, countBytes } from './connection.ts';
+import { type Answer, type Attempt, countBytes } from './attempt.ts';
+import type { Admission, Connection } from './connection.ts';
 import type { HedgeBudget } from './hedge-budget.ts';
 import { RangeAnswer } from './range-answer.ts';
 
