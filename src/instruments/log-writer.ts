@@ -5,25 +5,39 @@ import { write, writeSync } from 'node:fs';
 
 export interface LogWriterOptions {
   /** Of lines that wait for those before them. */
-  charactersMax?: number;
+  bytesMax?: number;
   /** A line waits at most so long for others, to be written with them. */
   delayMs?: number;
 }
 
 /** So many are written without waiting for more. */
-const batchCharacters = 64 * 1024;
+const batchBytes = 64 * 1024;
 /** Who takes nothing is asked again after this. */
 const retryMs = 100;
 
+/** Lines that are written together, as bytes: many short texts that live on for a while are dear to collect. */
+interface Batch {
+  bytes: Buffer;
+  length: number;
+  lines: number;
+}
+
+/** What is not yet written of such a batch. */
+type Sending = Pick<Batch, 'bytes' | 'lines'>;
+
 export class LogWriter {
   readonly #fd: number;
-  readonly #charactersMax: number;
+  readonly #bytesMax: number;
   readonly #delayMs: number;
-  #lines: string[] = [];
-  #characters = 0;
+  /** In order; lines are added to the last. */
+  #batches: Batch[] = [];
+  /** Of all that wait. */
+  #bytes = 0;
   /** Until the lines are sent; null: they are none, or others are being sent. */
   #timer: NodeJS.Timeout | null = null;
   #isSending = false;
+  /** What is being sent and was not taken; null: nobody knows yet, or all was. */
+  #refused: Sending | null = null;
   /** Told when nothing is left. */
   #onIdle: (() => void) | null = null;
   /** Lines that nobody will read. */
@@ -31,24 +45,27 @@ export class LogWriter {
 
   constructor(fd: number, options: LogWriterOptions = {}) {
     this.#fd = fd;
-    this.#charactersMax = options.charactersMax ?? 1024 * 1024;
+    this.#bytesMax = options.bytesMax ?? 1024 * 1024;
     this.#delayMs = options.delayMs ?? 100;
   }
 
   /** Takes a line with its end. */
   write(line: string): void {
-    if (this.#characters + line.length > this.#charactersMax) {
+    const size = Buffer.byteLength(line);
+    if (this.#bytes + size > this.#bytesMax) {
       this.droppedLines++;
       return;
     }
-    this.#lines.push(line);
-    this.#characters += line.length;
+    const batch = this.#batchFor(size);
+    batch.length += batch.bytes.write(line, batch.length);
+    batch.lines++;
+    this.#bytes += size;
     if (!this.#isSending) this.#schedule();
   }
 
   /** Resolves when all is written, or after so long without that. */
   async flush(timeoutMs: number): Promise<void> {
-    if (!this.#isSending && this.#characters === 0) return;
+    if (!this.#isSending && this.#bytes === 0) return;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, timeoutMs);
       this.#onIdle = () => {
@@ -61,47 +78,81 @@ export class LogWriter {
 
   /** Writes what waits, as far as it is taken at once: for a process that ends now. */
   flushSync(): void {
-    const { text, count } = this.#take();
-    if (count === 0) return;
-    try {
-      writeSync(this.#fd, text);
-    } catch {
-      this.droppedLines += count;
+    let isTaken = true;
+    for (let next = this.#takeRefused() ?? this.#take(); next; next = this.#take()) {
+      isTaken &&= this.#writeNow(next.bytes);
+      // What came behind a line that was cut short would be read as the rest of it.
+      if (!isTaken) this.droppedLines += next.lines;
     }
   }
 
+  /** Whether all of it was taken. */
+  #writeNow(bytes: Buffer): boolean {
+    try {
+      for (let done = 0; done < bytes.length; ) done += writeSync(this.#fd, bytes, done);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** One that has room for so many bytes more. */
+  #batchFor(size: number): Batch {
+    const last = this.#batches.at(-1);
+    if (last && last.length + size <= last.bytes.length) return last;
+    const batch = {
+      bytes: Buffer.allocUnsafeSlow(Math.max(size, batchBytes)),
+      ...{ length: 0, lines: 0 },
+    };
+    this.#batches.push(batch);
+    return batch;
+  }
+
   #schedule(): void {
-    if (this.#characters >= batchCharacters) this.#send();
+    if (this.#bytes >= batchBytes) this.#send();
     else this.#timer ??= setTimeout(() => this.#send(), this.#delayMs).unref();
   }
 
-  #take(): { text: string; count: number } {
-    const text = this.#lines.join('');
-    const count = this.#lines.length;
-    this.#lines = [];
-    this.#characters = 0;
-    return { text, count };
+  #take(): Sending | undefined {
+    const batch = this.#batches.shift();
+    if (!batch) return undefined;
+    this.#bytes -= batch.length;
+    return { bytes: batch.bytes.subarray(0, batch.length), lines: batch.lines };
+  }
+
+  #takeRefused(): Sending | null {
+    const refused = this.#refused;
+    this.#refused = null;
+    return refused;
   }
 
   #send(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
-    const { text, count } = this.#take();
+    const next = this.#take();
+    if (!next) return;
     this.#isSending = true;
-    this.#sendRest(Buffer.from(text), count);
+    this.#sendRest(next);
   }
 
-  #sendRest(rest: Buffer, count: number): void {
+  #sendRefused(): void {
+    const refused = this.#takeRefused();
+    if (refused) this.#sendRest(refused);
+  }
+
+  #sendRest({ bytes: rest, lines }: Sending): void {
     write(this.#fd, rest, (error, bytes) => {
       if (error?.code === 'EAGAIN') {
-        setTimeout(() => this.#sendRest(rest, count), retryMs).unref();
+        this.#refused = { bytes: rest, lines };
+        setTimeout(() => this.#sendRefused(), retryMs).unref();
       } else if (!error && bytes < rest.length) {
-        this.#sendRest(rest.subarray(bytes), count);
+        this.#sendRest({ bytes: rest.subarray(bytes), lines });
       } else {
-        if (error) this.droppedLines += count;
+        if (error) this.droppedLines += lines;
         this.#isSending = false;
-        if (this.#characters > 0) this.#schedule();
-        else this.#onIdle?.();
+        if (this.#bytes === 0) this.#onIdle?.();
+        else if (this.#onIdle) this.#send();
+        else this.#schedule();
       }
     });
   }

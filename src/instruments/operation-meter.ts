@@ -5,7 +5,7 @@ import type { Labels } from './metric-registry.ts';
 import type { NameSlots } from './name-slots.ts';
 import type { ObservedRequest } from './observed-request.ts';
 import { bandOf, sizeBands } from './size-band.ts';
-import { type Stage, stages } from './stage-clock.ts';
+import { stages } from './stage-clock.ts';
 
 /** By the first digit of a status. `none`: nothing was sent, the client had gone. */
 const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
@@ -41,6 +41,7 @@ export class OperationMeter {
   readonly labels: Labels;
   /** Of requests that moved no object's bytes: those for other operations, and those that failed. */
   readonly seconds = new Histogram(secondBounds);
+  /** In the order of `stages`. */
   readonly stageMs = new Float64Array(stages.length);
   bytesIn = 0;
   bytesOut = 0;
@@ -65,10 +66,7 @@ export class OperationMeter {
     this.#requests[index] = (this.#requests[index] as number) + 1;
     this.bytesIn += request.bytesIn;
     this.bytesOut += request.bytesOut;
-    for (let stage = 0; stage < stages.length; stage++) {
-      const ms = clock.msIn(stages[stage] as Stage);
-      this.stageMs[stage] = (this.stageMs[stage] as number) + ms;
-    }
+    clock.addTo(this.stageMs);
     const isWhole = statusClass === succeeded && request.error === null;
     if (this.#moved === undefined || !isWhole) {
       this.seconds.record(durationMs / 1000);

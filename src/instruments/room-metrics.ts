@@ -41,7 +41,7 @@ export function watchLedger(registry: MetricRegistry, ledger: LedgerSource): voi
   });
   registry.gauge({
     name: 'bursar_ledger_batches_under_way',
-    help: 'Batches that the ledger has and has not answered: 2 are the most.',
+    help: 'Batches that the ledger has and has not answered: 1 is the most.',
     collect: () => ledger.load.batchesUnderWay,
   });
   registry.counter({

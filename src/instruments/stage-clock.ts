@@ -19,20 +19,14 @@ export type Stage = (typeof stages)[number];
 /** `.007`: numbers of three digits are faster read here than written each time. */
 const fractions = Array.from({ length: 1000 }, (_, i) => `.${String(i).padStart(3, '0')}`);
 
-type Times = Record<Stage, number>;
+/** Where each stage stands in `stages`. */
+const placeOf = Object.fromEntries(stages.map((stage, place) => [stage, place])) as Readonly<
+  Record<Stage, number>
+>;
 
 export class StageClock {
-  /** Milliseconds, with fractions. */
-  readonly #times: Times = {
-    parse: 0,
-    authenticate: 0,
-    decide: 0,
-    reserve: 0,
-    store: 0,
-    firstByte: 0,
-    stream: 0,
-    commit: 0,
-  };
+  /** Milliseconds, with fractions, in the order of `stages`. */
+  readonly #times = new Float64Array(stages.length);
   readonly startedMs: number;
   #stage: Stage = 'parse';
   #sinceMs: number;
@@ -50,8 +44,7 @@ export class StageClock {
     const before = this.#stage;
     if (before === stage) return before;
     const now = monotonicMs();
-    this.#times[before] += now - this.#sinceMs;
-    this.#sinceMs = now;
+    this.#count(now);
     this.#stage = stage;
     return before;
   }
@@ -82,8 +75,7 @@ export class StageClock {
   /** Milliseconds in all; the clock has stopped in its last stage. */
   end(): number {
     const now = monotonicMs();
-    this.#times[this.#stage] += now - this.#sinceMs;
-    this.#sinceMs = now;
+    this.#count(now);
     return now - this.startedMs;
   }
 
@@ -91,7 +83,7 @@ export class StageClock {
   describe(): string {
     let text = '';
     for (const stage of stages) {
-      const micros = Math.round(this.#times[stage] * 1000);
+      const micros = Math.round(this.msIn(stage) * 1000);
       if (micros === 0) continue;
       text += `${text && ', '}${stage};dur=${Math.floor(micros / 1000)}${fractions[micros % 1000]}`;
     }
@@ -100,6 +92,19 @@ export class StageClock {
 
   /** Milliseconds in a stage, up to the last change of stage. */
   msIn(stage: Stage): number {
-    return this.#times[stage];
+    return this.#times[placeOf[stage]] as number;
+  }
+
+  /** Adds the milliseconds of each stage to sums in the order of `stages`. */
+  addTo(sums: Float64Array): void {
+    for (let place = 0; place < sums.length; place++) {
+      sums[place] = (sums[place] as number) + (this.#times[place] as number);
+    }
+  }
+
+  #count(now: number): void {
+    const place = placeOf[this.#stage];
+    this.#times[place] = (this.#times[place] as number) + now - this.#sinceMs;
+    this.#sinceMs = now;
   }
 }

@@ -128,7 +128,7 @@ function sampleOf(request: ObservedRequest, kind: Sample['kind']): Sample {
     const ms = clock.msIn(stage);
     if (ms > 0) times[stage] = ms;
   }
-  return {
+  const sample: Sample = {
     timeMs: nowMs() - durationMs,
     series: 'traffic',
     kind,
@@ -138,7 +138,8 @@ function sampleOf(request: ObservedRequest, kind: Sample['kind']): Sample {
     firstByteMs: clock.firstByteMs,
     retries: 0,
     error,
-    ...(cost !== null && cost > 0n && { costPicodollars: String(cost) }),
     stages: times,
   };
+  if (cost !== null && cost > 0n) sample.costPicodollars = String(cost);
+  return sample;
 }

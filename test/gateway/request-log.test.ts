@@ -2,7 +2,15 @@
 // nothing in it with which another could act. Nobody waits for it.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+} from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -284,7 +292,7 @@ describe('a log that nobody reads', () => {
     const fifo = join(folder, 'fifo');
     execFileSync('mkfifo', [fifo]);
     const fd = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK);
-    const writer = new LogWriter(fd, { charactersMax: 100_000, delayMs: 1 });
+    const writer = new LogWriter(fd, { bytesMax: 100_000, delayMs: 1 });
     const line = `${'x'.repeat(999)}\n`;
     const write = (count: number): void => {
       for (let i = 0; i < count; i++) writer.write(line);
@@ -309,6 +317,28 @@ describe('a log that nobody reads', () => {
     expect(text).toBe(kept);
     await writer.flush(10_000);
     closeSync(fd);
+    rmSync(folder, { recursive: true });
+  });
+
+  it('at the end of the process takes lines as far as they go, with no hole between them', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'bursar-log-'));
+    const [fifo, copy] = [join(folder, 'fifo'), join(folder, 'copy')];
+    execFileSync('mkfifo', [fifo]);
+    const fd = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK);
+    const writer = new LogWriter(fd, { delayMs: 60_000 });
+    const lines = Array.from({ length: 900 }, (_, i) => `${String(i).padStart(999, '.')}\n`);
+    for (const line of lines) writer.write(line);
+    // The pipe is full, and what is left of a batch waits to be tried again.
+    await setTimeout(20);
+    // Reads while the writer writes, but slower.
+    const reader = spawn('dd', [`if=${fifo}`, `of=${copy}`, 'bs=4096'], { stdio: 'ignore' });
+    await vi.waitFor(() => readFileSync(copy), { interval: 1 });
+    writer.flushSync();
+    closeSync(fd);
+    await once(reader, 'exit');
+    const text = readFileSync(copy, 'latin1');
+    expect(text).toBe(lines.join('').slice(0, text.length));
+    expect(Math.floor(text.length / 1000) + writer.droppedLines).toBeGreaterThanOrEqual(900);
     rmSync(folder, { recursive: true });
   });
 

@@ -1,5 +1,6 @@
 // Where the time of requests goes, as a served gateway tells it: each is slowed in one place, and that
 // place is seen. How long something took is only ever compared with what the test itself made it wait.
+import { once } from 'node:events';
 import { request } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
@@ -148,7 +149,7 @@ describeWithTool(versitygw, 'the stages of a request', (path) => {
       port,
       method: 'PUT',
       path: at,
-      headers: { ...headers, ...length },
+      headers: { ...headers, ...length, expect: '100-continue' },
     });
     const answered = new Promise<string>((resolve, reject) => {
       asked.on('error', reject);
@@ -157,9 +158,11 @@ describeWithTool(versitygw, 'the stages of a request', (path) => {
         resolve(String(response.headers['x-amz-request-id']));
       });
     });
-    asked.write(large.subarray(0, MiB));
+    // The wait begins when the body is asked for, and with a piece that takes no time to store.
+    await once(asked, 'continue');
+    asked.write(large.subarray(0, 1));
     await setTimeout(waitMs);
-    asked.end(large.subarray(MiB));
+    asked.end(large.subarray(1));
     const id = await answered;
     const line = await findLine(gateway, ({ requestId }) => requestId === id);
     expect(line).toMatchObject({ status: 200, bytesIn: large.length });
