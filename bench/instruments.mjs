@@ -1,121 +1,205 @@
-// What the instruments cost, twofold: gateways with and without them, by short turns, and the calls that a
-// request makes, in a loop, as a share of the CPU that the same run has a request take. Short turns
-// show the whole cost, but on a busy machine not to a percent; the loop does.
-import { timeInstruments } from './instruments-loop.mjs';
-import { count, interval, number, percent, table } from './markdown.mjs';
-import { pause, stopAll } from './processes.mjs';
+// What the instruments cost, twofold: their share of the time of requests that are served, by a profile;
+// and the throughput of a gateway that now measures its requests and now does not.
+import { mkdirSync } from 'node:fs';
+import { request } from 'node:http';
+import { json } from 'node:stream/consumers';
+import { profileInstruments, profileMicros } from './instruments-profile.mjs';
+import { count, interval, percent, table } from './markdown.mjs';
+import { stopAll } from './processes.mjs';
 import { startGateway } from './servers.mjs';
 import {
-  compareInTurns,
+  bucket,
   describeRatios,
-  explainTurns,
-  isMissed,
+  keyCount,
+  missed,
   ratioBetween,
+  sizeBytes,
   smallWorkload,
   storeSmallObjects,
+  verdict,
   withLoadTool,
 } from './short-turns.mjs';
-import { median } from './statistics.mjs';
+import { median, medianInterval } from './statistics.mjs';
+import { modes, periodMs, settleMs } from './switched-instruments/periods.mjs';
 
 /** The largest share of the throughput, and of a request's CPU, that stages and metrics may take. */
 const shareMax = 0.02;
-const preload = new URL('./without-instruments/preload.mjs', import.meta.url).href;
+const preload = new URL('./switched-instruments/preload.mjs', import.meta.url).href;
 const workloads = [smallWorkload('get', 32), smallWorkload('put', 32)];
-const untold = {
-  BURSAR_REQUEST_LOG: 'no',
-  BURSAR_SERVER_TIMING: 'nobody',
-  BURSAR_TRAFFIC_SAMPLES: 'no',
-};
 
-/** Two processes of the same code differ by some percent for as long as they run: so many are taken. */
-const instances = 5;
+/** Two processes of one code differ by some percent for as long as they run: each is compared with itself. */
+const instancesMax = 3;
+/** A gateway is driven for so long at a time; where few periods are wanted, shorter. */
+const sliceSecondsMax = 4;
+const sliceSecondsMin = 1.5;
+const profileSecondsMax = 24;
+/** Of a machine that is too busy for a whole period. */
+const emptySlicesMax = 20;
+/** Of what is profiled. */
+const measuredParts = ['stages', 'metrics'];
 
 /** @param {{dir: string, effort: {instrumentPairs: number}, say: (line: string) => void}} options */
 export function benchInstruments({ dir, effort: { instrumentPairs }, say }) {
+  const instances = Math.min(instancesMax, instrumentPairs);
   const rounds = Math.ceil(instrumentPairs / instances);
+  const profileSeconds = Math.min(profileSecondsMax, instrumentPairs);
   return withLoadTool(async (tool) => {
-    const parts = await timeInstruments();
+    const profiled = await profileInstruments({
+      dir: `${dir}/profiled`,
+      ...{ workloads, seconds: profileSeconds, tool },
+    });
     const runs = [];
     for (let i = 0; i < instances; i++) {
-      const servers = await startThree(`${dir}/${i}`, tool);
-      runs.push(await compareInTurns(servers, { workloads, rounds, tool, say }));
+      runs.push(await runSwitched(`${dir}/${i}`, { rounds, tool, say }));
       await stopAll();
     }
-    return { rounds: rounds * instances, parts, compared: joinTurns(runs) };
+    return { rounds, instances, profileSeconds, profiled, compared: joinTurns(runs) };
   });
 }
 
-async function startThree(dir, tool) {
-  const none = { dir: `${dir}/none`, env: untold, nodeArgs: ['--import', preload] };
-  return {
-    all: await startFilled({ dir: `${dir}/all` }, { isMetered: true, tool }),
-    measured: await startFilled({ dir: `${dir}/measured`, env: untold }, { isMetered: true, tool }),
-    none: await startFilled(none, { isMetered: false, tool }),
-  };
+/** One gateway, which changes all the time how far it measures its requests. */
+async function runSwitched(dir, { rounds, tool, say }) {
+  mkdirSync(dir, { recursive: true });
+  const socketPath = `${dir}/periods`;
+  const { target } = await startGateway({
+    ...{ dir, nodeArgs: ['--import', preload] },
+    env: { BENCH_PERIODS_SOCKET: socketPath },
+  });
+  await storeSmallObjects(target, tool);
+  const seconds = Math.min(sliceSecondsMax, sliceSecondsMin * rounds);
+  const compared = [];
+  for (const { name, title, ...workload } of workloads) {
+    const plan = { ...workload, target, bucket, keyCount, sizeBytes, seconds };
+    const found = [];
+    // The first slice warms up.
+    for (let slice = 0; found.length < rounds; slice++) {
+      if (slice > rounds + emptySlicesMax) throw new Error(`${name}: there are no whole periods`);
+      const keyPrefix = workload.kind === 'put' ? `slice-${slice}` : 'get';
+      const sliced = { ...plan, keyPrefix, seed: slice, warmupSeconds: 0.2 };
+      const own = await runSlice(socketPath, { plan: sliced, tool, target });
+      if (slice > 0) found.push(...own);
+    }
+    const kept = found.slice(0, rounds);
+    const turns = Object.fromEntries(modes.map((mode) => [mode, kept.map((one) => one[mode])]));
+    compared.push({ name, title, turns });
+    say(`${name}: ${rounds} periods of each`);
+  }
+  return compared;
+}
+
+/** @returns {Promise<Record<string, {perSecond: number, cpuMs: number}>[]>} by mode, of each round */
+async function runSlice(socketPath, { plan, tool, target }) {
+  const countedBefore = await countRequests(target);
+  await ask(socketPath, '/begin');
+  const load = await tool.run(plan);
+  const { periods, measured } = await ask(socketPath, '/end');
+  if (load.errors > 0) throw new Error(load.firstError);
+  // So that one that is not measured is not.
+  const counted = (await countRequests(target)) - countedBefore;
+  if (counted !== measured) throw new Error(`${counted} requests were counted, not ${measured}`);
+  const rounds = [];
+  for (let i = 0; i + modes.length <= periods.length; i += modes.length) {
+    const round = periods.slice(i, i + modes.length);
+    if (round.every(({ requests }) => requests > 0)) rounds.push(round);
+  }
+  // The load comes in the first of them, and goes in the last.
+  return rounds.slice(1, -1).map((round) => Object.fromEntries(round.map(toTurn)));
+}
+
+function toTurn({ mode, ms, requests, cpuMs }) {
+  return [mode, { perSecond: (requests * 1000) / ms, cpuMs: cpuMs / requests }];
+}
+
+function ask(socketPath, path) {
+  return new Promise((resolve, reject) => {
+    request({ socketPath, path }, async (answer) => resolve(await json(answer)))
+      .once('error', reject)
+      .end();
+  });
+}
+
+/** GETs and PUTs of objects that its metrics have counted. */
+async function countRequests({ host, port }) {
+  const text = await (await fetch(`http://${host}:${port}/_/metrics`)).text();
+  const counts = text.matchAll(
+    /^bursar_requests_total\{.*operation="(?:Get|Put)Object".*\} (\d+)$/gm,
+  );
+  return Array.from(counts, ([, count]) => Number(count)).reduce((sum, count) => sum + count, 0);
 }
 
 function joinTurns([first, ...others]) {
   return first.map(({ name, title, turns }, i) => {
-    const joined = Object.entries(turns).map(([server, own]) => [
-      server,
-      [...own, ...others.flatMap((run) => run[i].turns[server])],
+    const joined = Object.entries(turns).map(([mode, own]) => [
+      mode,
+      [...own, ...others.flatMap((run) => run[i].turns[mode])],
     ]);
     return { name, title, turns: Object.fromEntries(joined) };
   });
 }
 
-async function startFilled(options, { isMetered, tool }) {
-  const server = await startGateway(options);
-  const { host, port } = server.target;
-  await storeSmallObjects(server.target, tool);
-  // So that a gateway without instruments is one.
-  const text = await (await fetch(`http://${host}:${port}/_/metrics`)).text();
-  const hasCounted = /^bursar_requests_total\{.*PutObject/m.test(text);
-  if (hasCounted !== isMetered) throw new Error(`${options.dir} has counted: ${hasCounted}`);
-  pause(server);
-  return server;
-}
-
-export function describeInstruments({ rounds, parts, compared }) {
-  const [gets] = compared;
-  const requestNs = median(gets.turns.all.map(({ cpuMs }) => cpuMs)) * 1e6;
-  const share = (part) => part.ns / requestNs;
-  const shareOf = (names) =>
-    parts.filter(({ name }) => names.includes(name)).reduce((sum, part) => sum + share(part), 0);
-  const measuredShare = shareOf(['clock', 'metrics']);
-  const sides = { ours: 'measured', other: 'none' };
+export function describeInstruments(run) {
+  const { rounds, instances, profileSeconds, profiled, compared } = run;
+  const sides = { ours: 'measured', other: 'none', goal: 1 - shareMax };
+  const shares = compared.map(({ name }) => measuredShare(profiled[name]));
+  const told = compared.map(({ title }, i) => `${percentInterval(shares[i])} of a ${title}`);
   const ratios = compared.map((one) => {
-    return `${interval(ratioBetween(one, { ...sides, of: 'perSecond' }))} of a ${one.title}`;
+    const ratio = interval(ratioBetween(one, { ...sides, of: 'perSecond' }));
+    return `${ratio} of a ${one.title}`;
   });
-  const isAgainst = compared.some((one) => isMissed(one, { ...sides, goal: 1 - shareMax }));
+  const isAgainst = compared.some((one) => verdict(one, sides).endsWith(missed));
+  const [[parts]] = Object.values(profiled);
   return [
     'Each request is timed in stages and counted; by default it has a line in the log, and who may see',
     `it is told \`Server-Timing\`. The goal: stages and metrics take less than ${percent(shareMax)} of`,
     'the throughput of 4 KiB objects.',
     '',
-    `**Stages and metrics take ${percent(measuredShare)} of the CPU of a ${gets.title}: the goal is`,
-    `${measuredShare < shareMax && !isAgainst ? 'reached' : 'MISSED'}.** Throughput with them, divided by`,
-    `that without: ${ratios.join('; ')}, which ${isAgainst ? 'is AGAINST it' : 'is not against it'}.`,
+    `Of the time of the main thread, which all requests pass, they take ${told.join(' and ')}:`,
+    `**the goal is ${verdictOf(shares, isAgainst)}.** Throughput with them, divided by that without:`,
+    `${ratios.join('; ')}, which ${isAgainst ? 'is AGAINST it' : 'is not against it'}.`,
     '',
-    `The calls that a request makes, ${count(100_000)} times in a loop, beside the CPU that one takes`,
-    `over 32 connections (${number(requestNs / 1000)} µs):`,
+    'A gateway with its defaults, asked by the operator, under V8’s CPU profiler, which looks every',
+    `${profileMicros} µs for ${profileSeconds} s; each moment at which a function of the instruments is on`,
+    'the stack is theirs, whatever it calls, and so is the collecting of garbage that comes upon it; the',
+    'exchange, which all answers go through, has its own functions alone:',
     '',
     ...table({
-      head: ['Of a request', 'ns', 'share of its CPU'],
+      head: ['Of the main thread’s time', ...compared.map(({ title }) => title)],
       rows: [
-        ...parts.map((part) => [part.title, number(part.ns), percent(share(part))]),
-        ['**stages and metrics**', '', `**${percent(measuredShare)}**`],
-        ['all of it', '', percent(shareOf(parts.map(({ name }) => name)))],
+        ...parts.map(({ title }, i) => [
+          title,
+          ...compared.map(({ name }) => percent(median(profiled[name].map((one) => one[i].share)))),
+        ]),
+        ['**stages and metrics**', ...shares.map(percentInterval)],
       ],
     }),
-    'A gateway with stages and metrics (`measured`) beside one whose clock and observers are replaced by',
-    `empty ones as it loads (\`none\`, \`bench/without-instruments/\`), each started ${instances} times.`,
-    explainTurns(rounds),
+    `One gateway changes by itself, every ${periodMs + settleMs} ms, how far it measures its requests`,
+    '(`bench/switched-instruments/`), since two processes of one code differ by some percent for as long',
+    'as they run: by its settings (`all`), by stages and metrics alone (`measured`), or not at all',
+    `(\`none\`). Periods of each: ${count(rounds * instances)}, of a gateway started anew ${instances}×; ratios are medians of the ratios`,
+    'of neighbours, with their interval of 95% in brackets.',
     '',
-    ...describeRatios(compared, { ...sides, goal: 1 - shareMax }),
-    'A gateway with its defaults (`all`), asked by the operator, beside one without lines in the log,',
-    '`Server-Timing` and samples (`measured`); there is no goal for that:',
+    ...describeRatios(compared, sides),
+    'By its default settings, asked by the operator, beside one that writes no lines in the log, no',
+    '`Server-Timing` and no samples; there is no goal for that:',
     '',
     ...describeRatios(compared, { ours: 'all', other: 'measured' }),
   ];
+}
+
+/** Of all seconds, with the interval of 95%. */
+function measuredShare(seconds) {
+  const shareOf = (parts) =>
+    parts
+      .filter(({ name }) => measuredParts.includes(name))
+      .reduce((sum, { share }) => sum + share, 0);
+  return medianInterval(seconds.map(shareOf));
+}
+
+function verdictOf(shares, isAgainst) {
+  if (isAgainst || shares.some(({ low }) => low >= shareMax)) return 'MISSED';
+  return shares.every(({ high }) => high < shareMax) ? 'reached' : 'not surely reached';
+}
+
+function percentInterval({ median: share, low, high }) {
+  return `**${percent(share)}** (${percent(low)}–${percent(high)})`;
 }

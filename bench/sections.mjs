@@ -17,17 +17,18 @@ import { benchTokens, describeTokens } from './tokens.mjs';
 
 /**
  * How much is measured. `seconds`, `rounds`, `warmupSeconds`, `listKeys`: beside peers; `pairs`: short
- * turns of each; `growthRounds` the same, where states are compared; the rest is the largest state.
+ * turns of each; `growthRounds` the same, where states are compared; `instrumentPairs`: periods with and
+ * without instruments; the rest is the largest state.
  */
 export const efforts = {
   whole: {
     ...{ seconds: 2, rounds: 2, warmupSeconds: 0.7, listKeys: 30_000 },
-    ...{ pairs: 12, instrumentPairs: 40, growthRounds: 5 },
+    ...{ pairs: 12, instrumentPairs: 120, growthRounds: 5 },
     ...{ objects: 1_000_000, versions: 100_000, grants: 1_000_000 },
   },
   quick: {
     ...{ seconds: 0.3, rounds: 1, warmupSeconds: 0.2, listKeys: 2000 },
-    ...{ pairs: 1, instrumentPairs: 2, growthRounds: 1 },
+    ...{ pairs: 1, instrumentPairs: 1, growthRounds: 1 },
     ...{ objects: 10_000, versions: 100, grants: 10_000 },
   },
 };
@@ -57,7 +58,7 @@ export const sections = [
   },
   {
     ...{ name: 'instruments', title: 'What the instruments cost' },
-    ...{ seconds: { whole: 130, quick: 12 } },
+    ...{ seconds: { whole: 250, quick: 30 } },
     ...{ measure: benchInstruments, describe: describeInstruments },
   },
   {

@@ -119,20 +119,16 @@ export function describeRatios(compared, { ours, other, goal }) {
   });
 }
 
-/** A goal is missed where even the upper end of the interval is below it. */
-export function isMissed(compared, { goal, ...sides }) {
-  const { turns } = compared;
-  return turns[sides.ours].length >= surePairs && ratioOf(compared, sides).high < goal;
-}
+/** Ends a verdict on a goal that is surely not reached. */
+export const missed = 'MISSED';
 
-function verdict(compared, { goal, ...sides }) {
+/** Whether `ours` reaches a goal of throughput beside `other`: surely, where all of the interval does. */
+export function verdict(compared, { goal, ...sides }) {
   if (compared.turns[sides.ours].length < surePairs) return `${goal}, too few turns to tell`;
-  if (ratioOf(compared, sides).median >= goal) return `${goal}, reached`;
-  return `${goal}, ${isMissed(compared, { goal, ...sides }) ? 'MISSED' : 'not sure'}`;
-}
-
-function ratioOf(compared, sides) {
-  return ratioBetween(compared, { ...sides, of: 'perSecond' });
+  const { median: ratio, low, high } = ratioBetween(compared, { ...sides, of: 'perSecond' });
+  if (low >= goal) return `${goal}, surely reached`;
+  if (high < goal) return `${goal}, ${missed}`;
+  return `${goal}, ${ratio >= goal ? 'reached' : 'not sure'}`;
 }
 
 function middle(turns, of) {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { benchDecisions, describeDecisions } from '../../bench/decisions.mjs';
 import { describeInstruments } from '../../bench/instruments.mjs';
+import { shareOut } from '../../bench/instruments-profile.mjs';
 import { describePath, ratioOf, summarize } from '../../bench/peers-report.mjs';
 import { formatPage } from '../../bench/report.mjs';
 import { efforts, runSections } from '../../bench/sections.mjs';
@@ -79,29 +80,86 @@ it.each([
 const turns = (perSecond, cpuMs) =>
   Array.from({ length: 9 }, (_, i) => ({ perSecond: perSecond * (i + 1), cpuMs }));
 
-it('says of a goal that it is missed only where the whole interval is below it', () => {
+it('says of a goal that it is missed, or surely reached, only where all of the interval is', () => {
   const compared = (ours) => [{ title: 'GET', turns: { ours, other: turns(100, 1) } }];
   const verdictOn = (ours) =>
     describeRatios(compared(ours), { ours: 'ours', other: 'other', goal: 0.98 }).join('\n');
-  expect(verdictOn(turns(99, 1))).toContain('0.98, reached');
+  expect(verdictOn(turns(99, 1))).toContain('0.98, surely reached');
   expect(verdictOn(turns(97, 1))).toContain('0.98, MISSED');
   const unsure = turns(97, 1).map((one, i) => (i > 5 ? { ...one, perSecond: 1e6 } : one));
   expect(verdictOn(unsure)).toContain('0.98, not sure');
 });
 
-it('reckons the instruments’ calls as a share of the CPU that a request takes', () => {
+it('says what the instruments cost by a profile, unless throughput is against it', () => {
   const all = turns(100, 0.1);
-  const comparedTo = (none) => [{ title: 'GET', turns: { all, measured: all, none } }];
-  const partsOf = (ns) => ['clock', 'metrics', 'line'].map((name) => ({ name, title: name, ns }));
-  const told = (ns, none = all) =>
-    describeInstruments({ rounds: 9, parts: partsOf(ns), compared: comparedTo(none) }).join(' ');
-  expect(told(900)).toContain('take 1.80% of the CPU');
-  expect(told(900)).toContain('the goal is reached');
-  expect(told(1100)).toContain('the goal is MISSED');
-  expect(told(900, turns(103, 0.1))).toContain('the goal is MISSED');
-  const both = [...comparedTo(all), ...comparedTo(turns(103, 0.1))];
-  const text = describeInstruments({ rounds: 9, parts: partsOf(900), compared: both }).join(' ');
-  expect(text).toContain('the goal is MISSED');
+  const told = (share, none = all) => {
+    const names = ['stages', 'metrics', 'line'];
+    const parts = names.map((name) => ({ name, title: name, share }));
+    const profiled = { get: Array(9).fill(parts) };
+    const compared = [{ name: 'get', title: 'GET', turns: { all, measured: all, none } }];
+    return describeInstruments({
+      rounds: 9,
+      instances: 1,
+      profileSeconds: 1,
+      profiled,
+      compared,
+    }).join(' ');
+  };
+  expect(told(0.009)).toContain(
+    'they take **1.80%** (1.80%–1.80%) of a GET: **the goal is reached',
+  );
+  expect(told(0.011)).toContain('they take **2.20%** (2.20%–2.20%) of a GET: **the goal is MISSED');
+  expect(told(0.009, turns(103, 0.1))).toContain('the goal is MISSED');
+});
+
+it('gives each busy moment of a profile to the outermost part on its stack', () => {
+  const node = (id, functionName, path, children = []) => ({
+    ...{ id, children, callFrame: { functionName, url: path && `file:///a/dist/${path}.js` } },
+  });
+  const nodes = [
+    node(1, '(root)', '', [2, 3, 4]),
+    node(2, '(idle)', ''),
+    node(3, 'serve', 'gateway/pipeline', [5, 6, 12]),
+    node(4, 'enter', 'core/enter'),
+    node(5, 'enter', 'instruments/stage-clock', [7]),
+    node(6, 'end', 'gateway/exchange', [8, 9]),
+    node(7, 'now', ''),
+    node(8, 'observe', 'instruments/instruments', [10, 11]),
+    node(9, 'writeHead', ''),
+    node(10, 'observe', 'instruments/request-log', [13]),
+    node(11, 'keys', ''),
+    node(12, 'describe', 'instruments/stage-clock'),
+    node(13, 'msIn', 'instruments/stage-clock'),
+  ];
+  const samples = nodes.map(({ id }) => id);
+  const timeDeltas = samples.map(() => 10);
+  const profile = { nodes, samples, timeDeltas, startTime: 1000 };
+  const shares = (window) =>
+    Object.fromEntries(shareOut(profile, window).map(({ name, share }) => [name, share * 12]));
+  const whole = shares({ fromMicros: 0, toMicros: 2000 });
+  expect(whole.stages).toBeCloseTo(2);
+  expect(whole.metrics).toBeCloseTo(2);
+  expect(whole.exchange).toBeCloseTo(1);
+  expect(whole.timing).toBeCloseTo(1);
+  expect(whole.line).toBeCloseTo(2);
+  expect(whole.samples).toBe(0);
+  expect(shares({ fromMicros: 1050, toMicros: 1060 }).stages).toBeCloseTo(12);
+});
+
+it('gives the collecting of garbage to the part that it interrupts', () => {
+  const node = (id, functionName, url = '') => ({ id, callFrame: { functionName, url } });
+  const nodes = [
+    { ...node(1, '(root)'), children: [2, 3, 4, 5] },
+    node(2, '(idle)'),
+    node(3, 'enter', 'file:///a/dist/instruments/stage-clock.js'),
+    node(4, '(garbage collector)'),
+    node(5, 'serve', 'file:///a/dist/gateway/pipeline.js'),
+  ];
+  const samples = [3, 4, 4, 5, 4, 2, 4, 5];
+  const timeDeltas = samples.map(() => 10);
+  const profile = { nodes, samples, timeDeltas, startTime: 0 };
+  const [stages] = shareOut(profile, { fromMicros: 0, toMicros: 1000 });
+  expect(stages.share).toBeCloseTo(3 / 7);
 });
 
 it('writes the page with what was measured when a section fails, and says which did not', async () => {
