@@ -7,12 +7,13 @@ import { findNamed, type Version } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { singlePutBytesMax } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
+import type { Change } from '../ledger/commit.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
 import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
 import { lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
 import { checkCopyConditions } from './conditional.ts';
-import type { Context } from './context.ts';
+import type { Committed, Context, RecordDetail } from './context.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
 import { tagsOf } from './object-tags.ts';
 import { streamRuns } from './operations/get-object.ts';
@@ -22,6 +23,39 @@ import type { Rooms } from './rooms.ts';
 export interface CopySource {
   bucket: Bucket;
   version: Version;
+}
+
+/** How often a source is read that is replaced or deleted while it is copied. */
+const triesMax = 3;
+
+/**
+ * Gives the source and what `copy` made of it. Where it gives null, the source is not there any more and is
+ * read again, so that a copy has one version or finds none. Throws `Refusal` as `findCopySource`
+ * does, or SlowDown for a source that is never still.
+ */
+export async function copyFrom<T>(
+  context: Context,
+  reading: { keepsTags: boolean },
+  copy: (source: CopySource) => Promise<T | null>,
+): Promise<{ source: CopySource; copied: T }> {
+  for (let tries = 1; tries <= triesMax; tries++) {
+    const source = await findCopySource(context, reading);
+    const copied = await copy(source);
+    if (copied !== null) return { source, copied };
+  }
+  throw new Refusal('SlowDown');
+}
+
+/** Commits a change that shares the extents of a source; null: they were let go of meanwhile. */
+export async function commitShared(
+  context: Context,
+  change: Change,
+  detail: RecordDetail,
+): Promise<Committed | null> {
+  const result = await context.tryCommit(change, detail);
+  if (result.ok) return result;
+  if (result.code === 'SlowDown') return null;
+  throw context.failureOf(result);
 }
 
 /** A source as it was named, and the bucket that this means. */
@@ -46,7 +80,7 @@ export async function nameSource(rooms: Rooms, tenant: string, text: string): Pr
  * marker, or PreconditionFailed. `keepsTags`: the copy is to have the source's tags, so they must be
  * its copier's to read, and to write.
  */
-export async function findCopySource(
+async function findCopySource(
   context: Context,
   { keepsTags }: { keepsTags: boolean },
 ): Promise<CopySource> {

@@ -2,6 +2,7 @@
 // store the bytes are copied.
 import { sealObject } from '../../catalog/authentic.ts';
 import type { WriteConditions } from '../../catalog/conditions.ts';
+import type { Lock } from '../../catalog/object-lock.ts';
 import type { Attributes } from '../../catalog/versions.ts';
 import { s3Time } from '../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
@@ -16,8 +17,9 @@ import type { Committed, Context, Reply } from '../context.ts';
 import {
   type CopySource,
   checkCopyBytes,
+  commitShared,
+  copyFrom,
   digestRuns,
-  findCopySource,
   reserveCopy,
   sourceHeaders,
 } from '../copy-source.ts';
@@ -46,19 +48,10 @@ export const copyObject: Operation = {
 async function run(context: Context): Promise<Reply> {
   checkWrittenAcl(context);
   const lock = await readLock(context);
-  const storageClass = readClass(context.request);
   const keepsTags = !replacesTags(context.request);
-  const source = await findCopySource(context, { keepsTags });
-  const wanted = readWanted(context, source, keepsTags);
-  Object.assign(wanted.attributes, lock);
-  const { sizeBytes } = source.version;
-  context.checkWritten({ storageClass, sizeBytes });
-  await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
-  await context.budget.reserveStorage(storageClass, sizeBytes);
-  const conditions = await decideConditions(context);
-  const isNear = source.bucket.store === context.bucket.store;
-  const drafted = { ...wanted, storageClass, conditions };
-  const copied = await (isNear ? share : move)(context, source, drafted);
+  const { source, copied } = await copyFrom(context, { keepsTags }, (source) =>
+    copy(context, source, { lock, keepsTags }),
+  );
   const { checksum } = copied.attributes;
   const { timeMs, version } = copied.committed;
   const reply = xmlReply('CopyObjectResult', {
@@ -68,9 +61,29 @@ async function run(context: Context): Promise<Reply> {
     ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
   });
   Object.assign(reply.headers, madeHeaders(version?.versionId), sourceHeaders(source));
+  const { sizeBytes } = source.version;
   const made = { sizeBytes, createdMs: timeMs, attributes: copied.attributes };
   Object.assign(reply.headers, await writtenExpiration(context, made));
   return reply;
+}
+
+/** null: the source is not there any more. */
+async function copy(
+  context: Context,
+  source: CopySource,
+  { lock, keepsTags }: { lock: Lock; keepsTags: boolean },
+): Promise<Copied | null> {
+  const storageClass = readClass(context.request);
+  const wanted = readWanted(context, source, keepsTags);
+  Object.assign(wanted.attributes, lock);
+  const { sizeBytes } = source.version;
+  context.checkWritten({ storageClass, sizeBytes });
+  await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
+  await context.budget.reserveStorage(storageClass, sizeBytes);
+  const conditions = await decideConditions(context);
+  const isNear = source.bucket.store === context.bucket.store;
+  const drafted = { ...wanted, storageClass, conditions };
+  return (isNear ? share : move)(context, source, drafted);
 }
 
 /** What the copy is to be. */
@@ -89,8 +102,8 @@ interface Copied {
   committed: Committed;
 }
 
-/** The copy as a row of its own that shares the source's extents. */
-async function share(context: Context, source: CopySource, wanted: Wanted): Promise<Copied> {
+/** The copy as a row of its own that shares the source's extents; null: they are gone. */
+async function share(context: Context, source: CopySource, wanted: Wanted): Promise<Copied | null> {
   const { bucket, key, rooms } = context;
   const { version } = source;
   const { attributes, algorithm, storageClass, conditions } = wanted;
@@ -100,7 +113,8 @@ async function share(context: Context, source: CopySource, wanted: Wanted): Prom
     if (checksum) attributes.checksum = { algorithm, value: checksum, type: 'FULL_OBJECT' };
   }
   const { sizeBytes, etag, sha256 } = version;
-  const committed = await context.commit(
+  const committed = await commitShared(
+    context,
     {
       kind: 'copyObject',
       bucketId: bucket.id,
@@ -125,7 +139,7 @@ async function share(context: Context, source: CopySource, wanted: Wanted): Prom
       class: storageClass,
     },
   );
-  return { attributes, etag, committed };
+  return committed && { attributes, etag, committed };
 }
 
 /**

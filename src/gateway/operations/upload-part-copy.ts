@@ -2,6 +2,7 @@
 // bytes, as for any part, so they are read and verified once, but not stored again. Into another
 // store they are copied.
 import { sealPart } from '../../catalog/authentic.ts';
+import type { Upload } from '../../catalog/uploads.ts';
 import { s3Time } from '../../core/clock.ts';
 import {
   decodeManifest,
@@ -16,8 +17,9 @@ import type { Context, Reply } from '../context.ts';
 import {
   type CopySource,
   checkCopyBytes,
+  commitShared,
+  copyFrom,
   digestRuns,
-  findCopySource,
   reserveCopy,
   sourceHeaders,
 } from '../copy-source.ts';
@@ -56,25 +58,13 @@ interface Copied {
 }
 
 async function run(context: Context): Promise<Reply> {
-  const { request, bucket } = context;
-  const number = partNumberOf(request);
+  const number = partNumberOf(context.request);
   const { upload, attributes } = await findOpenUpload(context);
-  const source = await findCopySource(context, { keepsTags: false });
-  const { version } = source;
-  const rangeText = header(request, 'x-amz-copy-source-range');
-  const range = parseCopyRange(rangeText, version.sizeBytes) ?? {
-    start: 0,
-    end: version.sizeBytes,
-  };
-  const sizeBytes = range.end - range.start;
-  checkCopyBytes(sizeBytes);
-  await checkPart(context, upload, { number, sizeBytes });
-  await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
-  const runs = joinRuns(sliceRuns(decodeManifest(version.manifest), range.start, range.end));
   const algorithm = attributes.checksum?.algorithm ?? null;
-  const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
-  const isNear = source.bucket.store === bucket.store;
-  const { etag, checksum, timeMs } = await (isNear ? share : move)(context, wanted, source);
+  const { source, copied } = await copyFrom(context, { keepsTags: false }, (source) =>
+    copy(context, source, { number, upload, algorithm }),
+  );
+  const { etag, checksum, timeMs } = copied;
   const reply = xmlReply('CopyPartResult', {
     LastModified: s3Time(timeMs),
     ETag: quoted(etag),
@@ -84,13 +74,41 @@ async function run(context: Context): Promise<Reply> {
   return reply;
 }
 
-async function share(context: Context, wanted: Wanted, { version }: CopySource): Promise<Copied> {
+/** null: the source is not there any more. */
+async function copy(
+  context: Context,
+  source: CopySource,
+  { number, upload, algorithm }: Pick<Wanted, 'number' | 'algorithm'> & { upload: Upload },
+): Promise<Copied | null> {
+  const { version } = source;
+  const rangeText = header(context.request, 'x-amz-copy-source-range');
+  const range = parseCopyRange(rangeText, version.sizeBytes) ?? {
+    start: 0,
+    end: version.sizeBytes,
+  };
+  const sizeBytes = range.end - range.start;
+  checkCopyBytes(sizeBytes);
+  await checkPart(context, upload, { number, sizeBytes });
+  await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
+  const runs = joinRuns(sliceRuns(decodeManifest(version.manifest), range.start, range.end));
+  const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
+  const isNear = source.bucket.store === context.bucket.store;
+  return (isNear ? share : move)(context, wanted, source);
+}
+
+/** As a part that shares the source's extents; null: they are gone. */
+async function share(
+  context: Context,
+  wanted: Wanted,
+  { version }: CopySource,
+): Promise<Copied | null> {
   const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
   checkRunCount(runs.length, sizeBytes);
   const { md5: etag, checksum } = await digestRuns(context, runs, algorithm);
   const place = { tenant: context.bucket.tenant, uploadId };
   const manifest = encodeManifest(runs);
-  const { timeMs } = await context.commit(
+  const committed = await commitShared(
+    context,
     {
       kind: 'putPart',
       ...place,
@@ -101,7 +119,7 @@ async function share(context: Context, wanted: Wanted, { version }: CopySource):
     },
     { sizeBytes, etag },
   );
-  return { etag, checksum, timeMs };
+  return committed && { etag, checksum, timeMs: committed.timeMs };
 }
 
 async function move(context: Context, wanted: Wanted): Promise<Copied> {
