@@ -238,7 +238,7 @@ export class Authenticator {
     return key && verifyText(key, text, signature) ? null : undefined;
   }
 
-  /** The signing key, if the signature is by it. One digest and one HMAC in any case. */
+  /** The signing key, if the signature is by it. Whoever has no secret costs one HMAC all the same. */
   #verifyShared(
     { accessKeyId, scopeLine, signature }: Claim,
     scope: Scope,

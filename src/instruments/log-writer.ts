@@ -74,6 +74,7 @@ export class LogWriter {
       };
       if (!this.#isSending) this.#send();
     });
+    this.#onIdle = null;
   }
 
   /** Writes what waits, as far as it is taken at once: for a process that ends now. */

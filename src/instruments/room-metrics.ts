@@ -9,7 +9,7 @@ type Numbers = Values<number>;
 /** The ledger, as it is seen from the main thread. */
 export interface LedgerSource {
   readonly meter: LedgerMeter;
-  readonly load: { requestsUnderWay: number; batchesUnderWay: number; busyMs: number };
+  readonly load: { underWay: number; busyMs: number };
 }
 
 export function watchLedger(registry: MetricRegistry, ledger: LedgerSource): void {
@@ -36,13 +36,8 @@ export function watchLedger(registry: MetricRegistry, ledger: LedgerSource): voi
   });
   registry.gauge({
     name: 'bursar_ledger_requests_under_way',
-    help: 'Requests in batches that the ledger has and has not answered.',
-    collect: () => ledger.load.requestsUnderWay,
-  });
-  registry.gauge({
-    name: 'bursar_ledger_batches_under_way',
-    help: 'Batches that the ledger has and has not answered: 1 is the most.',
-    collect: () => ledger.load.batchesUnderWay,
+    help: 'Requests of the batch that the ledger has and has not answered.',
+    collect: () => ledger.load.underWay,
   });
   registry.counter({
     name: 'bursar_ledger_busy_seconds_total',

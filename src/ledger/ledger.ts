@@ -1,5 +1,6 @@
 // The requests' end of the ledger. Commits that wait while a batch is being applied go together in
-// the next one, so the more requests there are, the more of them share one fsync. Reads are
+// the next one, so the more requests there are, the more of them share one fsync. The worker has one
+// batch at a time: another would wait there, closed to what comes while the first is applied. Reads are
 // recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for them.
 import { Worker } from 'node:worker_threads';
 import { Refusal } from '../core/errors.ts';
@@ -15,11 +16,6 @@ import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
 
 /** How long the record of a read may wait to be written, milliseconds. */
 const promptMs = 50;
-/**
- * Batches under way. A second one would wait in the worker, closed to what comes while the first is
- * applied; and a batch costs the ledger about as much as several commits, however few it has.
- */
-const batchesMax = 1;
 const batchRequestsMax = 1000;
 /** So many reads have room in a batch however much else waits. */
 const batchReadsMin = batchRequestsMax / 2;
@@ -39,8 +35,8 @@ export interface LedgerLoad {
   waiting: number;
   /** Records of reads that wait for company. */
   readsWaiting: number;
-  requestsUnderWay: number;
-  batchesUnderWay: number;
+  /** Requests of the batch that is being applied. */
+  underWay: number;
   /** What the ledger's thread has worked since it began. */
   busyMs: number;
 }
@@ -72,8 +68,8 @@ export class Ledger {
   readonly #options: LedgerOptions;
   #waiting: Waiting[] = [];
   #prompt: Waiting[] = [];
-  readonly #underWay = new Map<number, Waiting[]>();
-  #nextBatch = 1;
+  /** The batch that the worker has; none: it is idle. */
+  #underWay: Waiting[] = [];
   #scheduled = false;
   #promptTimer: NodeJS.Timeout | null = null;
   /** Some reads have waited for company long enough. */
@@ -103,13 +99,10 @@ export class Ledger {
 
   /** How much it has to do now. */
   get load(): LedgerLoad {
-    let requestsUnderWay = 0;
-    for (const batch of this.#underWay.values()) requestsUnderWay += batch.length;
     return {
       waiting: this.#waiting.length,
       readsWaiting: this.#prompt.length,
-      requestsUnderWay,
-      batchesUnderWay: this.#underWay.size,
+      underWay: this.#underWay.length,
       busyMs: this.#worker.performance.eventLoopUtilization().active,
     };
   }
@@ -178,7 +171,7 @@ export class Ledger {
 
   /** Writes everything that waits, then closes the database. */
   async close(): Promise<void> {
-    while (this.#prompt.length + this.#waiting.length + this.#underWay.size > 0) {
+    while (this.#prompt.length + this.#waiting.length + this.#underWay.length > 0) {
       this.#isPromptDue = this.#prompt.length > 0;
       this.#flush();
       await new Promise<void>((resolve) => this.#idle.push(resolve));
@@ -204,13 +197,10 @@ export class Ledger {
   }
 
   #flush(): void {
-    while (this.#underWay.size < batchesMax && (this.#waiting.length > 0 || this.#isPromptDue)) {
-      const batch = this.#takeBatch();
-      const id = this.#nextBatch++;
-      this.#underWay.set(id, batch);
-      const requests = batch.map((waiting) => waiting.request);
-      this.#post({ batch: id, requests }, requests.flatMap(inlineBuffer));
-    }
+    if (this.#underWay.length > 0 || (this.#waiting.length === 0 && !this.#isPromptDue)) return;
+    this.#underWay = this.#takeBatch();
+    const requests = this.#underWay.map((waiting) => waiting.request);
+    this.#post({ requests }, requests.flatMap(inlineBuffer));
   }
 
   /**
@@ -247,15 +237,15 @@ export class Ledger {
     this.#options.onCheckpoint?.(checkpoint);
   }
 
-  #answer({ batch, answers, appliedMs, committedMs }: AnsweredBatch): void {
+  #answer({ answers, appliedMs, committedMs }: AnsweredBatch): void {
     this.meter.countBatch(answers.length, appliedMs, committedMs);
-    const waiting = this.#underWay.get(batch) ?? [];
-    this.#underWay.delete(batch);
-    waiting.forEach((one, i) => {
+    const answered = this.#underWay;
+    this.#underWay = [];
+    answered.forEach((one, i) => {
       one.resolve(answers[i] as LedgerAnswer);
     });
     this.#flush();
-    if (this.#underWay.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    if (this.#underWay.length === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 }
 

@@ -25,16 +25,17 @@ export interface WorkerOptions {
   priceBooks: readonly PriceBook[];
 }
 
-export type ToWorker = { batch: number; requests: LedgerRequest[] } | { close: true };
+/** The next batch is sent when the one before it is answered, and `close` when all are. */
+export type ToWorker = { requests: LedgerRequest[] } | { close: true };
 export type FromWorker =
   | { ready: true }
   /** `appliedMs`: what the batch took, of that `committedMs` to become durable. */
-  | { batch: number; answers: LedgerAnswer[]; appliedMs: number; committedMs: number }
+  | { answers: LedgerAnswer[]; appliedMs: number; committedMs: number }
   /** The log as a batch left it, signed, so long after the first record of it was made. */
   | { checkpoint: string; sinceAppendMs: number }
   /** Those of a batch, once they are durable; they are in the table too. */
   | { alarms: Alarm[] }
-  | { failed: string; batch: number | null }
+  | { failed: string }
   | { fatal: string };
 
 const port = parentPort;
@@ -61,39 +62,34 @@ let lastTimeMs = await readLastTime(db.tx);
 /** How long the commits of the batch took that is being applied. */
 let committedMs = 0;
 
-const queue: Extract<ToWorker, { batch: number }>[] = [];
-let running = false;
 let closing = false;
 
 port.on('message', (message: ToWorker) => {
-  if ('close' in message) closing = true;
-  else queue.push(message);
-  if (!running) void drain();
+  if ('close' in message) close();
+  else void answer(message.requests);
 });
 // An erasure may have been the last thing that an earlier run did.
 forgetPages();
 await buryLeases();
 send({ ready: true });
 
-async function drain(): Promise<void> {
-  running = true;
-  for (let next = queue.shift(); next; next = queue.shift()) {
-    const begunMs = monotonicMs();
-    committedMs = 0;
-    const overwrites = next.requests.some(leavesNothing);
-    if (overwrites) db.exec('PRAGMA secure_delete = ON');
-    const answers = await applyBatch(next.requests);
-    const appliedMs = monotonicMs() - begunMs;
-    if (overwrites) db.exec('PRAGMA secure_delete = FAST');
-    if (next.requests.some(isErasure)) forgetPages();
-    send({ batch: next.batch, answers, appliedMs, committedMs });
-    signCheckpoint(begunMs);
-  }
-  running = false;
-  if (closing) {
-    db.close();
-    port?.close();
-  }
+async function answer(requests: LedgerRequest[]): Promise<void> {
+  const begunMs = monotonicMs();
+  committedMs = 0;
+  const overwrites = requests.some(leavesNothing);
+  if (overwrites) db.exec('PRAGMA secure_delete = ON');
+  const answers = await applyBatch(requests);
+  const appliedMs = monotonicMs() - begunMs;
+  if (overwrites) db.exec('PRAGMA secure_delete = FAST');
+  if (requests.some(isErasure)) forgetPages();
+  send({ answers, appliedMs, committedMs });
+  signCheckpoint(begunMs);
+}
+
+function close(): void {
+  closing = true;
+  db.close();
+  port?.close();
 }
 
 /** What it takes out of the database must not stay in a free page of it. */
@@ -203,7 +199,7 @@ async function recover(requests: LedgerRequest[], cause: unknown): Promise<Ledge
     for (const request of requests) answers.push(...(await applyBatch([request])));
     return answers;
   }
-  send({ failed: describe(cause), batch: null });
+  send({ failed: describe(cause) });
   if (only === undefined) return [];
   const code = isFull(cause) ? 'ServiceUnavailable' : 'InternalError';
   return [{ ok: false, code, index: null }];

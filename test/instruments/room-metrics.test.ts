@@ -21,7 +21,7 @@ describe('the ledger', () => {
   it('tells seconds of what it measured in milliseconds, and how many shared a batch', async () => {
     const meter = new LedgerMeter();
     const registry = new MetricRegistry();
-    const load = { requestsUnderWay: 7, batchesUnderWay: 2, busyMs: 1500 };
+    const load = { underWay: 7, busyMs: 1500 };
     watchLedger(registry, { meter, load });
     meter.countBatch(3, 20, 15);
     meter.countBatch(1, 10, 5);
