@@ -1,32 +1,38 @@
 // What few need is loaded when it is first needed, so that gateways and commands start fast.
 import { execFile } from 'node:child_process';
-import { resolve } from 'node:path';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 
 const run = promisify(execFile);
+const folder = mkdtempSync(join(tmpdir(), 'bursar-startup-'));
+afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Tells of each module that is imported. */
-const hook = `
-import { writeSync } from 'node:fs';
+// What is told goes to a file: a pipe that is full when the process ends loses the last of it.
+const hook = (told: string): string => `
+import { appendFileSync } from 'node:fs';
 export async function load(url, context, next) {
-  writeSync(1, url + '\\n');
+  appendFileSync(${JSON.stringify(told)}, url + '\\n');
   return next(url, context);
 }`;
-/** Tells at the end of those that were required, too. */
-const watch = `
+/** Tells of each module that is imported, and at the end of those that were required. */
+const watch = (told: string): string => `
+import { appendFileSync } from 'node:fs';
 import { createRequire, register } from 'node:module';
-register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)});
+register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook(told))}`)});
 await import(process.argv[1]);
-for (const path of Object.keys(createRequire(process.argv[1]).cache)) console.log(path);
+const required = Object.keys(createRequire(process.argv[1]).cache);
+appendFileSync(${JSON.stringify(told)}, required.join('\\n'));
 process.exit();
 `;
 
 /** The npm packages that importing a file of ours loads. */
 async function packagesOf(file: string): Promise<Set<string>> {
-  const args = ['--input-type=module', '-e', watch, resolve('dist', file)];
-  const { stdout } = await run(process.execPath, args);
-  const found = stdout.matchAll(/.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//g);
+  const told = join(folder, file.replaceAll('/', '-'));
+  await run(process.execPath, ['--input-type=module', '-e', watch(told), resolve('dist', file)]);
+  const found = readFileSync(told, 'utf8').matchAll(/.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//g);
   return new Set([...found].map(([, name]) => String(name)));
 }
 
