@@ -46,6 +46,11 @@ export async function copyFrom<T>(
   throw new Refusal('SlowDown');
 }
 
+/** Within a store, and a tenant, whose key its extents are sealed with. Others are copied. */
+export function mayShare({ bucket }: Context, { bucket: from }: CopySource): boolean {
+  return from.store === bucket.store && from.tenant === bucket.tenant;
+}
+
 /** Commits a change that shares the extents of a source; null: they were let go of meanwhile. */
 export async function commitShared(
   context: Context,
