@@ -97,6 +97,19 @@ describe('a batch', () => {
     expect(usage).toMatchObject({ requests: 5, storedBytes: 10, storedObjects: 1 });
   });
 
+  it('records and charges nothing of what is to be tried again', async () => {
+    const { ledger, bucketId } = fixture;
+    const before = await readUsage(fixture.read, 'bucket:one/data');
+    const { change } = putOf('copy');
+    if (change.kind !== 'putObject') throw new Error('this is no PUT');
+    const { conditions, object } = change;
+    const source = { bucketId, key: 'gone', seq: 1 };
+    const commit = commitOf({ kind: 'copyObject', bucketId, key: 'k', conditions, source, object });
+    expect(await ledger.commit(commit)).toEqual({ ok: false, code: 'SlowDown', index: null });
+    expect(await readUsage(fixture.read, 'bucket:one/data')).toEqual(before);
+    expect(await indexes()).toEqual([0, 1, 2]);
+  });
+
   it.each(["'a lot'", '-1', '1e300', '9e15'])(
     'deletes and overwrites an object whose size was edited to %s, and counts on',
     async (size) => {
