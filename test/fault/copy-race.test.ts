@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { chunkBytes } from '#bursar/core/limits.js';
 import { labMarket, labTexts } from '../quota/storage/lab-books.ts';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
@@ -50,6 +50,7 @@ beforeAll(async () => {
   await owner.send('POST', principals, { body, headers });
   const key = await owner.send('POST', `${principals}/copier/access-keys`);
   copier = new S3Client({ endpoint: gateway.endpoint, ...JSON.parse(key.body.toString()) });
+  await setLimits();
   expect((await owner.send('PUT', '/raw')).status).toBe(200);
   expect((await copier.send('PUT', '/copies')).status).toBe(200);
 });
@@ -59,6 +60,18 @@ afterAll(async () => {
   await gateway.stop();
   rmSync(books, { recursive: true, force: true });
 });
+
+/** Far more than is used. What is set aside for operations to come goes back. */
+async function setLimits(): Promise<{ caps: { reserved: string | number }[] }> {
+  const limits = { requests: { day: 1e9 }, spend: { day: '1000' }, storedBytes: { total: 1e12 } };
+  const { status, body } = await owner.send('PUT', '/_/v1/limits/principal:default/copier', {
+    encodedPath: `/_/v1/limits/${encodeURIComponent('principal:default/copier')}`,
+    headers: { 'content-type': 'application/json' },
+    body: Buffer.from(JSON.stringify(limits)),
+  });
+  if (status !== 200) throw new Error(body.toString());
+  return JSON.parse(body.toString());
+}
 
 const sharing = Buffer.from(
   JSON.stringify({
@@ -167,6 +180,13 @@ describe.each([
       await replace();
     };
     await copyWhile(change, copy, '403 AccessDenied');
+  });
+});
+
+it('nothing stays set aside', async () => {
+  await vi.waitFor(async () => {
+    const { caps } = await setLimits();
+    expect(caps.map(({ reserved }) => Number(reserved))).toEqual([0, 0, 0]);
   });
 });
 
