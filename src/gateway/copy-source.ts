@@ -49,10 +49,10 @@ export async function copyFrom<T>(
 
 /** Finds the source's bucket as it is now, with the policy that it has now. */
 async function lookAgain(context: Context): Promise<void> {
-  const { rooms, who, source, tags } = context;
-  const found = await lookUpBucket(rooms, who.principal.tenant, source.askedName);
-  context.exchange.touch(found.tenant);
-  context.bring(tags, { ...source, found });
+  const { rooms, source, tags } = context;
+  const { tenant, name } = source.found;
+  const bucket = await rooms.buckets.find(tenant, name);
+  context.bring(tags, { ...source, found: { tenant, name, bucket } });
 }
 
 /** Within a store, and a tenant, whose key its extents are sealed with. Others are copied. */

@@ -141,18 +141,18 @@ async function copyWhile(
 }
 
 /** With a checksum of its own, for which the source is read. */
-function copyObject(): Promise<Answer> {
+function copyObject(more: Record<string, string> = {}): Promise<Answer> {
   const headers = { 'x-amz-copy-source': '/raw/source', 'x-amz-checksum-algorithm': 'SHA256' };
-  return copier.send('PUT', '/copies/copy', { headers });
+  return copier.send('PUT', '/copies/copy', { headers: { ...headers, ...more } });
 }
 
-async function copyPart(): Promise<Answer> {
+async function copyPart(more: Record<string, string> = {}): Promise<Answer> {
   const begun = await copier.send('POST', '/copies/parts', { query: [['uploads', '']] });
   const query: [string, string][] = [
     ['partNumber', '1'],
     ['uploadId', element(begun.body, 'UploadId')],
   ];
-  const headers = { 'x-amz-copy-source': '/raw/source' };
+  const headers = { 'x-amz-copy-source': '/raw/source', ...more };
   return copier.send('PUT', '/copies/parts', { query, headers });
 }
 
@@ -172,6 +172,11 @@ describe.each([
     // It costs what it costs where nothing is changed.
     expect(await tell(copy())).toEqual({ about, cost });
     expect(Number(cost)).toBeGreaterThan(0);
+  });
+
+  it('that is replaced by what does not meet the conditions is not copied', async () => {
+    const only = () => copy({ 'x-amz-copy-source-if-match': etagOf(first) });
+    await copyWhile(replace, only, '412 PreconditionFailed');
   });
 
   it('that is replaced for others to read is not copied as it is then', async () => {
