@@ -243,7 +243,10 @@ export interface CompleteUpload {
   object: ObjectDraft;
 }
 
-/** Refuses with SlowDown when a part changed since `parts` was read: read again and retry. */
+/**
+ * Refuses with SlowDown when a part changed since `parts` was read, or the upload was completed: read
+ * again and retry.
+ */
 export async function completeUpload(
   tx: Tx,
   change: CompleteUpload,
@@ -252,7 +255,8 @@ export async function completeUpload(
   const { bucketId, key, uploadId: id } = change;
   const upload = await readUpload(tx, bucketId, { id, key });
   // Before the conditions: they were for the completion that has already been.
-  if (!upload || upload.completed !== null) return refused('NoSuchUpload');
+  if (!upload) return refused('NoSuchUpload');
+  if (upload.completed !== null) return refused('SlowDown');
   const opening = await openToReplace(tx, change, moment);
   if (!opening.ok) return opening;
   const { bucket } = opening.result;

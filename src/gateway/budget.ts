@@ -57,8 +57,8 @@ export class Budget {
   #sourceClass: string | null = null;
   /** The first charge, which has what was moved. */
   #charged: Charge | null = null;
-  /** Whose charge is on its way to the record. */
-  #posted: Reservation | null = null;
+  /** What is on its way to the record. */
+  #posted: { charge: Charge; reservation: Reservation | null } | null = null;
 
   constructor(
     desk: LeaseDesk,
@@ -167,8 +167,8 @@ export class Budget {
     moved: { ingressBytes: number; egressBytes: number },
     storageClass: string = standardClass,
   ): Charge {
-    const settlement = this.#reservation?.post() ?? null;
-    this.#posted = this.#reservation;
+    const reservation = this.#reservation;
+    const settlement = reservation?.post() ?? null;
     this.#reservation = null;
     const isFirst = this.#charged === null && this.#price !== 'free';
     const { ingressBytes, egressBytes } = moved;
@@ -183,6 +183,7 @@ export class Budget {
       settlement: settlement && settlement.held.length > 0 ? settlement : null,
     };
     this.#charged ??= charge;
+    this.#posted = { charge, reservation };
     return charge;
   }
 
@@ -193,10 +194,22 @@ export class Budget {
     return chargeOperationAtMost(this.#book, { ...pricing, ...transfer });
   }
 
-  /** The last charge was not recorded, and so nobody was charged: what it held is free again. */
+  /**
+   * The last charge was not recorded, and so nobody was charged: what it held is free again. What was
+   * moved is in the next one, and is set aside with what is asked for then.
+   */
   uncharge(): void {
-    this.#posted?.unpost();
+    const posted = this.#posted;
     this.#posted = null;
+    posted?.reservation?.unpost();
+    if (!posted || posted.charge !== this.#charged) return;
+    this.#charged = null;
+    const [ingressBytes, egressBytes] = [this.#ingressBytes, this.#egressBytes];
+    this.#expected = { requests: 1, ingressBytes, egressBytes };
+    this.#ingressBytes = 0;
+    this.#egressBytes = 0;
+    this.#retrievalBytes = 0;
+    this.#sourceClass = null;
   }
 
   /** Ends it; harmless after a charge. */

@@ -29,9 +29,9 @@ export interface CopySource {
 const triesMax = 3;
 
 /**
- * Gives the source and what `copy` made of it. Where it gives null, the source is not there any more and is
- * read again, so that a copy has one version or finds none. Throws `Refusal` as `findCopySource`
- * does, or SlowDown for a source that is never still.
+ * Gives the source and what `copy` made of it. Where it gives null, the source is not there any more
+ * and is read again, if who asks still may, so that a copy has one version or finds none. Throws
+ * `Refusal` as `findCopySource` does, or SlowDown for a source that is never still.
  */
 export async function copyFrom<T>(
   context: Context,
@@ -42,8 +42,22 @@ export async function copyFrom<T>(
     const source = await findCopySource(context, reading);
     const copied = await copy(source);
     if (copied !== null) return { source, copied };
+    await lookAgain(context);
   }
   throw new Refusal('SlowDown');
+}
+
+/** Finds the source's bucket as it is now, with the policy that it has now. */
+async function lookAgain(context: Context): Promise<void> {
+  const { rooms, source, tags } = context;
+  const { tenant, name } = source.found;
+  const bucket = await rooms.buckets.find(tenant, name);
+  context.bring(tags, { ...source, found: { tenant, name, bucket } });
+}
+
+/** Within a store, and a tenant, whose key its extents are sealed with. Others are copied. */
+export function mayShare({ bucket }: Context, { bucket: from }: CopySource): boolean {
+  return from.store === bucket.store && from.tenant === bucket.tenant;
 }
 
 /** Commits a change that shares the extents of a source; null: they were let go of meanwhile. */

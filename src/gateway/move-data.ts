@@ -1,5 +1,5 @@
-// The bytes of a copy whose source is in another store than its bucket: read and verified, and
-// written there. Invariant: memory is bounded, for one copy and for all together; and no copy holds
+// The bytes of a copy whose source is in another store than its bucket, or another tenant's: read and
+// verified, and written there. Invariant: memory is bounded, for one copy and for all together; and no copy holds
 // chunk buffers of its reader while its writer waits for some, so copies cannot lock each other up:
 // a stretch is read into memory of the copy's own while the stretch before it is written.
 import { Refusal } from '../core/errors.ts';
@@ -16,6 +16,8 @@ const movedBytesMax = 64 * 1024 * 1024;
 const memory = new FairShare(() => movedBytesMax);
 
 export interface Move<T> {
+  /** Whose bytes they are. */
+  tenant: string;
   runs: readonly ExtentRun[];
   /** What `runs` hold. */
   sizeBytes: number;
@@ -64,7 +66,7 @@ async function write<T>(context: Context, move: Move<T>, stretchBytes: number): 
 /** Reads one stretch ahead of the one that is written. */
 async function fill(
   context: Context,
-  { runs, sizeBytes }: Pick<Move<unknown>, 'runs' | 'sizeBytes'>,
+  { tenant, runs, sizeBytes }: Pick<Move<unknown>, 'tenant' | 'runs' | 'sizeBytes'>,
   stretchBytes: number,
   sink: ObjectSink,
 ): Promise<void> {
@@ -73,7 +75,8 @@ async function fill(
   const read = (index: number): Promise<Buffer> => {
     const from = index * stretchBytes;
     const stretch = sliceRuns(runs, from, Math.min(from + stretchBytes, sizeBytes));
-    return readStretch(context, stretch, index % 2 === 0 ? even : odd);
+    const bytes = streamRuns(context, stretch, tenant);
+    return readStretch(bytes, index % 2 === 0 ? even : odd);
   };
   const count = Math.ceil(sizeBytes / stretchBytes);
   let stretch = await read(0);
@@ -90,12 +93,8 @@ async function fill(
   }
 }
 
-async function readStretch(
-  context: Context,
-  runs: readonly ExtentRun[],
-  into: Buffer,
-): Promise<Buffer> {
+async function readStretch(bytes: AsyncIterable<Buffer>, into: Buffer): Promise<Buffer> {
   let filled = 0;
-  for await (const chunk of streamRuns(context, runs)) filled += chunk.copy(into, filled);
+  for await (const chunk of bytes) filled += chunk.copy(into, filled);
   return into.subarray(0, filled);
 }

@@ -15,6 +15,8 @@ const batchBytes = 64 * 1024;
 /** Who takes nothing is asked again after this. */
 const retryMs = 100;
 
+const lineEnd = Buffer.from('\n');
+
 /** Lines that are written together, as bytes: many short texts that live on for a while are dear to collect. */
 interface Batch {
   bytes: Buffer;
@@ -79,8 +81,11 @@ export class LogWriter {
 
   /** Writes what waits, as far as it is taken at once: for a process that ends now. */
   flushSync(): void {
-    let isTaken = true;
-    for (let next = this.#takeRefused() ?? this.#take(); next; next = this.#take()) {
+    const refused = this.#takeRefused();
+    // What is on its way may have been cut short: what comes behind it begins a line.
+    const isUnknown = this.#isSending && !refused && this.#bytes > 0;
+    let isTaken = !isUnknown || this.#writeNow(lineEnd);
+    for (let next = refused ?? this.#take(); next; next = this.#take()) {
       isTaken &&= this.#writeNow(next.bytes);
       // What came behind a line that was cut short would be read as the rest of it.
       if (!isTaken) this.droppedLines += next.lines;

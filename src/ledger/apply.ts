@@ -58,6 +58,9 @@ export interface CommitContext {
   signing: LogSigning;
 }
 
+/** Who asked reads again what the change was made of; how that ends is what is recorded. */
+const toBeRetried: CommitResult = { ok: false, code: 'SlowDown', index: null };
+
 /** Change, charge and record of one operation. */
 export async function applyCommit(
   tx: Tx,
@@ -70,6 +73,7 @@ export async function applyCommit(
   const terms = new CommitTerms(cashier.storage, commit.charge, timeMs);
   const moment = { seq: index, timeMs, keyring, terms };
   const outcome = await applyChange(tx, change, moment, context);
+  if (!outcome.ok && outcome.code === 'SlowDown') return toBeRetried;
   const { billed: _, ended: _2, ...stored } = outcome.ok ? outcome.storage : noStorage;
   const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
   const charged = await chargeCommit(commit, outcome, timeMs, cashier);

@@ -146,7 +146,7 @@ export type CommitResult =
       fields?: Record<string, string>;
       /** Of QuotaExceeded. */
       shortage?: Shortage;
-      /** Of the record of the refusal; null when nothing could be recorded. */
+      /** Of the record of the refusal; null: none could be made, or SlowDown, which is tried again. */
       index: number | null;
     };
 

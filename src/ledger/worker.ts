@@ -66,7 +66,7 @@ let closing = false;
 
 port.on('message', (message: ToWorker) => {
   if ('close' in message) close();
-  else void answer(message.requests);
+  else answer(message.requests).catch(stop);
 });
 // An erasure may have been the last thing that an earlier run did.
 forgetPages();

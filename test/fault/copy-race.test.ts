@@ -1,7 +1,14 @@
 // Sources that are deleted or replaced, and swept at once, while they are read to be copied: a copy
-// has one version of its source or finds none, and no client is told to try again.
+// has one version of its source or finds none, no client is told to try again, and what it is told is
+// recorded and charged once.
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { chunkBytes } from '#bursar/core/limits.js';
+import { labMarket, labTexts } from '../quota/storage/lab-books.ts';
+import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { MiB, makeContent } from './content.ts';
 import { element } from './load.ts';
@@ -13,89 +20,178 @@ const sizeBytes = 64 * MiB;
 const { bytes: first } = makeContent(1, sizeBytes);
 const { bytes: second } = makeContent(2, 100);
 
+/** Of prices by which reading costs something. */
+const books = mkdtempSync(join(tmpdir(), 'bursar-books-'));
+
+interface LogRecord {
+  index: number;
+  status: number;
+  requestId: string;
+  cost?: string;
+}
+
 let gateway: ServedGateway;
-let client: S3Client;
+/** Whose sources they are, and who copies them. */
+let owner: S3Client;
+let copier: S3Client;
 
 beforeAll(async () => {
+  for (const [name, text] of Object.entries(labTexts)) {
+    writeFileSync(join(books, name), text.replaceAll('{"usdPerGb":"0"', '{"usdPerGb":"1"'));
+  }
+  const prices = ['--price-books', books, '--prices', labMarket];
   gateway = await startServedGateway({
-    args: ['--sweep-interval', '100ms', '--sweep-grace', '0ms'],
+    args: ['--sweep-interval', '100ms', '--sweep-grace', '0ms', ...prices],
   });
-  client = new S3Client(gateway);
-  expect((await client.send('PUT', '/raw')).status).toBe(200);
+  owner = new S3Client(gateway);
+  const principals = '/_/v1/tenants/default/principals';
+  const body = Buffer.from(JSON.stringify({ name: 'copier', kind: 'robot', role: 'member' }));
+  const headers = { 'content-type': 'application/json' };
+  await owner.send('POST', principals, { body, headers });
+  const key = await owner.send('POST', `${principals}/copier/access-keys`);
+  copier = new S3Client({ endpoint: gateway.endpoint, ...JSON.parse(key.body.toString()) });
+  await setLimits();
+  expect((await owner.send('PUT', '/raw')).status).toBe(200);
+  expect((await copier.send('PUT', '/copies')).status).toBe(200);
 });
 afterAll(async () => {
-  client.close();
+  owner.close();
+  copier.close();
   await gateway.stop();
+  rmSync(books, { recursive: true, force: true });
 });
 
+/** Far more than is used. What is set aside for operations to come goes back. */
+async function setLimits(): Promise<{ caps: { reserved: string | number }[] }> {
+  const limits = { requests: { day: 1e9 }, spend: { day: '1000' }, storedBytes: { total: 1e12 } };
+  const { status, body } = await owner.send('PUT', '/_/v1/limits/principal:default/copier', {
+    encodedPath: `/_/v1/limits/${encodeURIComponent('principal:default/copier')}`,
+    headers: { 'content-type': 'application/json' },
+    body: Buffer.from(JSON.stringify(limits)),
+  });
+  if (status !== 200) throw new Error(body.toString());
+  return JSON.parse(body.toString());
+}
+
+const sharing = Buffer.from(
+  JSON.stringify({
+    Version: '2012-10-17',
+    Statement: {
+      Effect: 'Allow',
+      Principal: { AWS: 'default/copier' },
+      Action: ['s3:GetObject', 's3:ListBucket'],
+      Resource: ['arn:aws:s3:::raw', 'arn:aws:s3:::raw/*'],
+    },
+  }),
+);
+const policy: [string, string][] = [['policy', '']];
+const share = () => owner.send('PUT', '/raw', { query: policy, body: sharing });
+const keepOut = () => owner.send('DELETE', '/raw', { query: policy });
+
+/** What a copy was answered, and charged. */
+interface Told {
+  about: string;
+  cost: string | undefined;
+}
+
+async function tell(copying: Promise<Answer>): Promise<Told> {
+  const { status, headers, body } = await copying;
+  const query: [string, string][] = [
+    ['bucket', 'copies'],
+    ['limit', '1000'],
+  ];
+  const listed = await owner.send('GET', '/_/v1/records', { query });
+  const { records } = JSON.parse(listed.body.toString()) as { records: LogRecord[] };
+  const its = records.filter(({ requestId }) => requestId === headers['x-amz-request-id']);
+  const index = Number(headers['x-bursar-receipt']);
+  expect(its).toEqual([expect.objectContaining({ status, index })]);
+  const about = element(body, status === 200 ? 'ETag' : 'Code').replaceAll('&quot;', '');
+  return { about: `${status} ${about}`, cost: its[0]?.cost };
+}
+
+/** How many chunks were read of what is stored. */
+async function countChunks(): Promise<number> {
+  const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+  const labels = { store: 'local', kind: 'get' };
+  return totalOf(parseMetrics(text), 'bursar_store_requests_total', labels);
+}
+
 /**
- * What copies were answered that were begun a moment before their source was changed, until one of
- * them found it gone when it was to be committed.
+ * What a copy was told that was begun a moment before its source was changed, and had read it whole
+ * when it was gone: that must be about `changed`.
  */
 async function copyWhile(
-  change: () => Promise<Answer>,
+  change: () => Promise<unknown>,
   copy: () => Promise<Answer>,
-): Promise<Set<string>> {
-  const told = new Set<string>();
-  const lostBefore = await countLost();
+  changed: string,
+): Promise<Told> {
   for (let round = 0; round < roundsMax; round++) {
-    await client.send('PUT', '/raw/source', { body: first });
-    const copying = copy();
+    await share();
+    await owner.send('PUT', '/raw/source', { body: first });
+    const before = await countChunks();
+    const telling = tell(copy());
     await new Promise((resolve) => setTimeout(resolve, 10));
     await change();
-    const { status, body } = await copying;
-    const about = element(body, status === 200 ? 'ETag' : 'Code');
-    told.add(`${status} ${about.replaceAll('&quot;', '')}`);
-    if ((await countLost()) > lostBefore) return told;
+    const told = await telling;
+    if (told.about === `200 ${etagOf(first)}`) continue;
+    expect(told.about).toBe(changed);
+    if ((await countChunks()) - before >= sizeBytes / chunkBytes) return told;
   }
   throw new Error('no source was gone in time');
 }
 
 /** With a checksum of its own, for which the source is read. */
-function copyObject(): Promise<Answer> {
+function copyObject(more: Record<string, string> = {}): Promise<Answer> {
   const headers = { 'x-amz-copy-source': '/raw/source', 'x-amz-checksum-algorithm': 'SHA256' };
-  return client.send('PUT', '/raw/copy', { headers });
+  return copier.send('PUT', '/copies/copy', { headers: { ...headers, ...more } });
 }
 
-async function copyPart(): Promise<Answer> {
-  const begun = await client.send('POST', '/raw/parts', { query: [['uploads', '']] });
+async function copyPart(more: Record<string, string> = {}): Promise<Answer> {
+  const begun = await copier.send('POST', '/copies/parts', { query: [['uploads', '']] });
   const query: [string, string][] = [
     ['partNumber', '1'],
     ['uploadId', element(begun.body, 'UploadId')],
   ];
-  const headers = { 'x-amz-copy-source': '/raw/source' };
-  return client.send('PUT', '/raw/parts', { query, headers });
+  const headers = { 'x-amz-copy-source': '/raw/source', ...more };
+  return copier.send('PUT', '/copies/parts', { query, headers });
 }
 
-const remove = () => client.send('DELETE', '/raw/source');
-const replace = () => client.send('PUT', '/raw/source', { body: second });
-
-/** How many tries to copy found their source gone when they were to be committed. */
-async function countLost(): Promise<number> {
-  const query: [string, string][] = [['action', 's3:PutObject']];
-  const { body } = await client.send('GET', '/_/v1/records', { query });
-  const { records } = JSON.parse(body.toString()) as { records: { error?: string }[] };
-  return records.filter(({ error }) => error === 'SlowDown').length;
-}
+const remove = () => owner.send('DELETE', '/raw/source');
+const replace = () => owner.send('PUT', '/raw/source', { body: second });
 
 describe.each([
   { title: 'an object', copy: copyObject },
   { title: 'a part', copy: copyPart },
 ])('the source of $title', ({ copy }) => {
   it('that is deleted while it is copied was copied whole, or is not found', async () => {
-    const told = await copyWhile(remove, copy);
-    expect(told).toContain('404 NoSuchKey');
-    told.delete('404 NoSuchKey');
-    told.delete(`200 ${etagOf(first)}`);
-    expect([...told]).toEqual([]);
+    await copyWhile(remove, copy, '404 NoSuchKey');
   });
 
   it('that is replaced while it is copied is copied as it was, or as it is then', async () => {
-    const told = await copyWhile(replace, copy);
-    expect(told).toContain(`200 ${etagOf(second)}`);
-    told.delete(`200 ${etagOf(second)}`);
-    told.delete(`200 ${etagOf(first)}`);
-    expect([...told]).toEqual([]);
+    const { about, cost } = await copyWhile(replace, copy, `200 ${etagOf(second)}`);
+    // It costs what it costs where nothing is changed.
+    expect(await tell(copy())).toEqual({ about, cost });
+    expect(Number(cost)).toBeGreaterThan(0);
+  });
+
+  it('that is replaced by what does not meet the conditions is not copied', async () => {
+    const only = () => copy({ 'x-amz-copy-source-if-match': etagOf(first) });
+    await copyWhile(replace, only, '412 PreconditionFailed');
+  });
+
+  it('that is replaced for others to read is not copied as it is then', async () => {
+    const change = async () => {
+      await keepOut();
+      await replace();
+    };
+    await copyWhile(change, copy, '403 AccessDenied');
+  });
+});
+
+it('nothing stays set aside', async () => {
+  await vi.waitFor(async () => {
+    const { caps } = await setLimits();
+    expect(caps.map(({ reserved }) => Number(reserved))).toEqual([0, 0, 0]);
   });
 });
 

@@ -302,7 +302,8 @@ export class LedgerModel {
   ): ModelOutcome {
     const upload = this.uploads.get(change.uploadId);
     const fits = upload?.bucketId === change.bucketId && upload.key === change.key;
-    if (!upload || !fits || upload.completed) return refused('NoSuchUpload');
+    if (!upload || !fits) return refused('NoSuchUpload');
+    if (upload.completed) return refused('SlowDown');
     const refusal = this.#checkWrite(change, seq);
     if (refusal) return refusal;
     for (const { number, manifest } of change.parts) {

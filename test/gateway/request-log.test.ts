@@ -342,6 +342,32 @@ describe('a log that nobody reads', () => {
     rmSync(folder, { recursive: true });
   });
 
+  it('at the end of the process begins a line behind one that may have been cut short', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'bursar-log-'));
+    const fifo = join(folder, 'fifo');
+    execFileSync('mkfifo', [fifo]);
+    const fd = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK);
+    const writer = new LogWriter(fd, { delayMs: 60_000 });
+    const lines = Array.from({ length: 120 }, (_, i) => `${String(i).padStart(999, '.')}\n`);
+    for (const line of lines.slice(0, 30)) writer.write(line);
+    await writer.flush(10_000);
+    // More than a batch: its first part fills the pipe, and the event loop does not hear of it.
+    for (const line of lines.slice(30)) writer.write(line);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+    const into = Buffer.alloc(200_000);
+    const filled = readSync(fd, into, 0, into.length, null);
+    const taken = lines[Math.floor(filled / 1000)]?.slice(0, filled % 1000);
+    expect(taken).not.toBe('');
+    writer.flushSync();
+    const rest = readSync(fd, into, filled, into.length - filled, null);
+    const text = into.toString('latin1', 0, filled + rest);
+    const cut = text.split('\n').filter((line) => line.length > 0 && !lines.includes(`${line}\n`));
+    expect(cut).toEqual([taken]);
+    expect(text.endsWith(lines.at(-1) ?? '')).toBe(true);
+    closeSync(fd);
+    rmSync(folder, { recursive: true });
+  });
+
   it('counts what a disk does not take', async () => {
     const fd = openSync('/dev/full', 'w');
     const writer = new LogWriter(fd, { delayMs: 1 });

@@ -1,5 +1,7 @@
 // The ledger's batches: what is answered is committed, in one order, and a bug in one request is that
 // request's alone.
+import { rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
@@ -97,6 +99,19 @@ describe('a batch', () => {
     expect(usage).toMatchObject({ requests: 5, storedBytes: 10, storedObjects: 1 });
   });
 
+  it('records and charges nothing of what is to be tried again', async () => {
+    const { ledger, bucketId } = fixture;
+    const before = await readUsage(fixture.read, 'bucket:one/data');
+    const { change } = putOf('copy');
+    if (change.kind !== 'putObject') throw new Error('this is no PUT');
+    const { conditions, object } = change;
+    const source = { bucketId, key: 'gone', seq: 1 };
+    const commit = commitOf({ kind: 'copyObject', bucketId, key: 'k', conditions, source, object });
+    expect(await ledger.commit(commit)).toEqual({ ok: false, code: 'SlowDown', index: null });
+    expect(await readUsage(fixture.read, 'bucket:one/data')).toEqual(before);
+    expect(await indexes()).toEqual([0, 1, 2]);
+  });
+
   it.each(["'a lot'", '-1', '1e300', '9e15'])(
     'deletes and overwrites an object whose size was edited to %s, and counts on',
     async (size) => {
@@ -172,6 +187,19 @@ describe('while a batch takes long', () => {
     await awaited;
     expect(ledger.load).toMatchObject({ waiting: 0, readsWaiting: 0 });
   });
+});
+
+describe('a ledger that cannot go on', () => {
+  it('says why, as of a database that another program keeps locked', async () => {
+    const stuck = await openLedger();
+    const holder = openDatabase(stuck.path, { readonly: false, cacheKib: 1024 });
+    holder.exec('BEGIN IMMEDIATE');
+    void stuck.ledger.commit(putOf('k'));
+    await expect.poll(() => stuck.fatal.length, { timeout: 30_000 }).toBeGreaterThan(0);
+    holder.close();
+    rmSync(dirname(stuck.path), { recursive: true });
+    expect(stuck.fatal[0]).toContain('database is locked');
+  }, 40_000);
 });
 
 describe('the log', () => {

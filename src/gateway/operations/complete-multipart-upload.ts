@@ -94,7 +94,7 @@ async function commit(context: Context, open: OpenUpload, parts: Part[], fingerp
   const manifest = Buffer.concat(parts.map((part) => part.manifest));
   checkRunCount(countRuns(manifest), sizeBytes);
   context.checkWritten({ storageClass: upload.class, sizeBytes });
-  // Again for each try: the one before it was charged with its record.
+  // Again for each try: what the one before it held is free.
   await context.budget.reserve({ storedObjects: 1 });
   await context.budget.reserveStorage(upload.class, sizeBytes);
   const result = await context.tryCommit(

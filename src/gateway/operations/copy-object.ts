@@ -1,5 +1,5 @@
 // CopyObject: within a store, a row that shares the source's extents, whatever the size; into another
-// store the bytes are copied.
+// store, or from another tenant, the bytes are copied.
 import { sealObject } from '../../catalog/authentic.ts';
 import type { WriteConditions } from '../../catalog/conditions.ts';
 import type { Lock } from '../../catalog/object-lock.ts';
@@ -20,6 +20,7 @@ import {
   commitShared,
   copyFrom,
   digestRuns,
+  mayShare,
   reserveCopy,
   sourceHeaders,
 } from '../copy-source.ts';
@@ -81,9 +82,8 @@ async function copy(
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const conditions = await decideConditions(context);
-  const isNear = source.bucket.store === context.bucket.store;
   const drafted = { ...wanted, storageClass, conditions };
-  return (isNear ? share : move)(context, source, drafted);
+  return (mayShare(context, source) ? share : move)(context, source, drafted);
 }
 
 /** What the copy is to be. */
@@ -143,17 +143,18 @@ async function share(context: Context, source: CopySource, wanted: Wanted): Prom
 }
 
 /**
- * The copy as a new object in another store, written in one piece: so it has the ETag and the
+ * The copy as a new object of its own bytes, written in one piece: so it has the ETag and the
  * checksum of one, whatever the source was written in.
  */
 async function move(context: Context, source: CopySource, wanted: Wanted): Promise<Copied> {
-  const { version } = source;
+  const { version, bucket } = source;
   const { attributes, algorithm, storageClass, conditions } = wanted;
   const { sizeBytes } = version;
   checkCopyBytes(sizeBytes);
   await checkEarly(context, conditions);
   let description: ObjectDescription;
   return moveData(context, {
+    tenant: bucket.tenant,
     runs: decodeManifest(version.manifest),
     sizeBytes,
     open: () => openSink(context, { sizeBytes, checksum: algorithm }),

@@ -189,19 +189,23 @@ async function* streamInTurns(
   }
 }
 
-/** Verified bytes of `runs`, which the sweeper spares until the stream has ended. */
+/**
+ * Verified bytes of `runs`, which the sweeper spares until the stream has ended. `tenant`: whose they
+ * are.
+ */
 export async function* streamRuns(
   context: Context,
   runs: readonly ExtentRun[],
+  tenant = context.bucket.tenant,
 ): AsyncGenerator<Buffer, void, void> {
-  const { rooms, bucket, response } = context;
+  const { rooms, response } = context;
   const release = rooms.leases.hold(runs);
   const gone = new AbortController();
   const leave = (): void => gone.abort(new ClientGone('the client closed the connection'));
   response.once('close', leave);
   try {
     yield* rooms.reader.read({
-      tenant: bucket.tenant,
+      tenant,
       runs,
       inlineBody: (id) => readInlineBody(rooms.read, id),
       recall: () => context.cut(),

@@ -1,6 +1,6 @@
 // UploadPartCopy: within a store, the part shares the source's extents. Its ETag is the MD5 of its
 // bytes, as for any part, so they are read and verified once, but not stored again. Into another
-// store they are copied.
+// store, or from another tenant, they are copied.
 import { sealPart } from '../../catalog/authentic.ts';
 import type { Upload } from '../../catalog/uploads.ts';
 import { s3Time } from '../../core/clock.ts';
@@ -20,6 +20,7 @@ import {
   commitShared,
   copyFrom,
   digestRuns,
+  mayShare,
   reserveCopy,
   sourceHeaders,
 } from '../copy-source.ts';
@@ -92,8 +93,7 @@ async function copy(
   await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
   const runs = joinRuns(sliceRuns(decodeManifest(version.manifest), range.start, range.end));
   const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
-  const isNear = source.bucket.store === context.bucket.store;
-  return (isNear ? share : move)(context, wanted, source);
+  return (mayShare(context, source) ? share : move)(context, wanted, source);
 }
 
 /** As a part that shares the source's extents; null: they are gone. */
@@ -122,10 +122,11 @@ async function share(
   return committed && { etag, checksum, timeMs: committed.timeMs };
 }
 
-async function move(context: Context, wanted: Wanted): Promise<Copied> {
+async function move(context: Context, wanted: Wanted, { bucket }: CopySource): Promise<Copied> {
   const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
   const upload = { id: uploadId, part: number };
   return moveData(context, {
+    tenant: bucket.tenant,
     runs,
     sizeBytes,
     open: () => openSink(context, { sizeBytes, checksum: algorithm, upload }),

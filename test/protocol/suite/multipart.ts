@@ -19,6 +19,7 @@ import { md5Of, multipartTag } from '../checksums.ts';
 import {
   clientOf,
   elementsOf,
+  findRecords,
   newBucket,
   newName,
   patternOf,
@@ -152,9 +153,9 @@ function describeCompleting(room: Room): void {
       ['with no condition', undefined],
       ['where there must be none yet', '*'],
     ])(
-      'completed by several at once, %s, makes one object, and all are told so',
+      'completed by several at once, %s, makes one object, and all are told and recorded so',
       async (_title, IfNoneMatch) => {
-        const { client, Bucket } = room();
+        const { target, client, Bucket } = room();
         for (let i = 0; i < 5; i++) {
           const upload = await begin(client, Bucket);
           const Parts = [await putPart(client, upload, 1, 'together')];
@@ -163,6 +164,12 @@ function describeCompleting(room: Room): void {
             Array.from({ length: 8 }, () => client.send(new CompleteMultipartUploadCommand(asked))),
           );
           expect(new Set(answers.map(({ ETag }) => ETag)).size).toBe(1);
+          const refused = [
+            ['bucket', Bucket],
+            ['prefix', upload.Key],
+            ['status', '404'],
+          ] as const;
+          expect(await findRecords(target, refused)).toEqual([]);
         }
       },
     );

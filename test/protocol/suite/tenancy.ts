@@ -1,12 +1,17 @@
 // Tenants: each has its own names, and no answer tells one of another's. Roles inside a tenant.
 import {
+  CopyObjectCommand,
   CreateBucketCommand,
+  DeleteObjectCommand,
   GetObjectCommand,
   ListBucketsCommand,
+  PutBucketPolicyCommand,
   PutObjectCommand,
   type S3Client,
+  UploadPartCopyCommand,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { base64Checksum, md5Of } from '../checksums.ts';
 import {
   type Answer,
   as,
@@ -15,13 +20,15 @@ import {
   findRecords,
   type Keys,
   type Message,
+  newBucket,
   newName,
   newPrincipal,
+  patternOf,
   refusalOf,
   send,
   type Target,
 } from '../target.ts';
-import { begin, putPart, type Upload } from './multipart.ts';
+import { begin, complete, partBytesMin, putPart, type Upload } from './multipart.ts';
 import { readObject } from './objects.ts';
 
 interface Tenant {
@@ -66,6 +73,7 @@ export function describeTenancy(targetOf: () => Target): void {
   const room = () => ({ target, one, two, upload });
   describeStrangers(room);
   describeNamespaces(room);
+  describeCopies(room);
   describeRoles(room);
   describeRecords(room);
 }
@@ -220,6 +228,68 @@ function describeNamespaces(room: Room): void {
       const theirs = await send(target, { method: 'GET', path: '/data/k' });
       expect([theirs.status, theirs.code]).toEqual([404, 'NoSuchBucket']);
       expect(comparable(theirs, 'data')).toEqual(comparable(none, nothing));
+    });
+  });
+}
+
+function describeCopies(room: Room): void {
+  describe('a copy of what another tenant lets others read', () => {
+    let source: string;
+    let Bucket: string;
+    let owner: S3Client;
+    let copier: S3Client;
+    beforeAll(async () => {
+      const { target, one, two } = room();
+      [owner, copier] = [clientOf(as(target, one.member)), clientOf(as(target, two.member))];
+      [source, Bucket] = [await newBucket(owner), await newBucket(copier)];
+      const Statement = {
+        ...{ Effect: 'Allow', Principal: { AWS: two.name }, Action: 's3:GetObject' },
+        Resource: `arn:aws:s3:::${source}/*`,
+      };
+      const Policy = JSON.stringify({ Version: '2012-10-17', Statement });
+      await owner.send(new PutBucketPolicyCommand({ Bucket: source, Policy }));
+    });
+    const CopySource = (key: string) => `${room().one.name}:${source}/${key}`;
+
+    it.each([0, 100, 100_000, 3_000_000])(
+      'is read by who has made it when the source is gone, of %d bytes',
+      async (sizeBytes) => {
+        const Key = `of-${sizeBytes}`;
+        const Body = patternOf(sizeBytes);
+        await owner.send(new PutObjectCommand({ Bucket: source, Key, Body }));
+        const of = { Bucket, CopySource: CopySource(Key) };
+        const { CopyObjectResult } = await copier.send(new CopyObjectCommand({ ...of, Key }));
+        expect(CopyObjectResult?.ETag).toBe(`"${md5Of(Body)}"`);
+        const summed = { ...of, Key: `${Key}-summed`, ChecksumAlgorithm: 'SHA256' } as const;
+        const answer = await copier.send(new CopyObjectCommand(summed));
+        const sum = base64Checksum('SHA256', Body);
+        expect(answer.CopyObjectResult?.ChecksumSHA256).toBe(sum);
+        await owner.send(new DeleteObjectCommand({ Bucket: source, Key }));
+        for (const key of [Key, `${Key}-summed`]) {
+          expect((await readObject(copier, Bucket, key)).equals(Body)).toBe(true);
+        }
+      },
+    );
+
+    it('is a part of an object, too', async () => {
+      const [Body, last] = [patternOf(partBytesMin + 10), patternOf(20, 2)];
+      await owner.send(new PutObjectCommand({ Bucket: source, Key: 'whole', Body }));
+      const upload = await begin(copier, Bucket, { Key: 'joined' });
+      const { CopyPartResult } = await copier.send(
+        new UploadPartCopyCommand({
+          ...{ ...upload, PartNumber: 1, CopySource: CopySource('whole') },
+          CopySourceRange: `bytes=10-${Body.length - 1}`,
+        }),
+      );
+      expect(CopyPartResult?.ETag).toBe(`"${md5Of(Body.subarray(10))}"`);
+      const { ETag } = await putPart(copier, upload, 2, last);
+      await complete(copier, upload, [
+        { PartNumber: 1, ...CopyPartResult },
+        { PartNumber: 2, ETag },
+      ]);
+      await owner.send(new DeleteObjectCommand({ Bucket: source, Key: 'whole' }));
+      const joined = await readObject(copier, Bucket, 'joined');
+      expect(joined.equals(Buffer.concat([Body.subarray(10), last]))).toBe(true);
     });
   });
 }
