@@ -1,5 +1,6 @@
 // A gateway whose log is watched from outside: what it acknowledged and every checkpoint that it
-// published are kept over its deaths, and held to what is there afterwards.
+// published are kept over its deaths, and held to what is there afterwards. BURSAR_FULL=1 asks for all
+// receipts.
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
