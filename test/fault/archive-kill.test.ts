@@ -1,4 +1,5 @@
-// A gateway that dies at any step of archiving loses no record, and leaves nothing behind.
+// A gateway that dies at any step of archiving loses no record, and leaves nothing behind. BURSAR_FULL=1
+// kills it between two readings, too.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,6 +24,7 @@ import { findStrayExtents } from './extents-on-disk.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
+const isFull = process.env.BURSAR_FULL === '1';
 const size = 520;
 const run = resolve(import.meta.dirname, 'archive-run.mjs');
 const folder = mkdtempSync(join(tmpdir(), 'bursar-archive-'));
@@ -113,7 +115,9 @@ describe('archiving, killed before any step', () => {
       ...['archiveTile', 'archiveTile', 'end'],
     ]);
     await expectAllThere();
-    for (let killAt = 0; killAt < steps.length; killAt++) {
+    for (const [killAt, step] of steps.entries()) {
+      // What was only read leaves nothing that another read could meet.
+      if (!isFull && step === 'read back' && steps[killAt - 1] === step) continue;
       restore();
       expect(archive(killAt)).toBeUndefined();
       await expectAllThere();

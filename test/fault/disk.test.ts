@@ -44,10 +44,10 @@ async function serve(env: Record<string, string> = {}): Promise<void> {
   client = new S3Client(gateway);
 }
 
-async function restart(): Promise<void> {
+async function restart(env: Record<string, string> = {}): Promise<void> {
   client.close();
   await gateway.kill();
-  await serve();
+  await serve(env);
 }
 
 function put(key: string, { bytes }: Content): Promise<Answer> {
@@ -68,16 +68,20 @@ function toDigest({ sizeBytes, sha256 }: Content) {
 
 describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
   const kept = makeContent(1, 300 * KiB);
+  const env = { BURSAR_STALL_TIMEOUT: '3s' };
 
-  beforeEach(async () => {
+  // One disk for all of them: what takes its room for good comes last.
+  beforeAll(async () => {
     dataDir = mkdtempSync(join(root, 'full-'));
-    execFileSync(mountPath, ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', dataDir]);
-    await serve();
+    execFileSync(mountPath, ['-t', 'tmpfs', '-o', 'size=48m', 'tmpfs', dataDir]);
+    await serve(env);
     await client.send('PUT', '/full');
     expect((await put('kept', kept)).status).toBe(200);
   });
 
-  afterEach(async () => {
+  afterEach(empty);
+
+  afterAll(async () => {
     client.close();
     await gateway.kill();
     execFileSync('umount', [dataDir]);
@@ -118,42 +122,8 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
     expect(await findStrayExtents(dataDir)).toEqual([]);
   });
 
-  it('keeps each upload of many whole or refuses it with 503', async () => {
-    const contents = Array.from({ length: 8 }, (_, i) => makeContent(10 + i, 12 * MiB));
-    const statuses = await Promise.all(
-      contents.map(async (content, i) => (await put(`many${i}`, content)).status),
-    );
-    expect(statuses).toContain(200);
-    expect(statuses).toContain(503);
-    for (const [i, content] of contents.entries()) {
-      const expected = statuses[i] === 200 ? toDigest(content) : null;
-      expect(statuses[i] === 200 || statuses[i] === 503).toBe(true);
-      expect(await read(`many${i}`)).toEqual(expected);
-    }
-    expect(await read('kept')).toEqual(toDigest(kept));
-    await restart();
-    expect(await findStrayExtents(dataDir)).toEqual([]);
-  });
-
-  it('has room again for others once an upload that had stalled is cut', async () => {
-    client.close();
-    await gateway.stop();
-    await serve({ BURSAR_STALL_TIMEOUT: '1s' });
-    const body = { sizeBytes: 40 * MiB, chunks: [] };
-    const stalled = client.begin('PUT', '/full/stalled', { body });
-    const cut = new Promise((resolve) => stalled.once('error', resolve));
-    await new Promise((resolve) => stalled.write(Buffer.alloc(300 * KiB), resolve));
-    await expect.poll(() => listExtentFiles(dataDir).temporary).toHaveLength(1);
-    const other = makeContent(8, 40 * MiB);
-    expect((await put('other', other)).status).toBe(503);
-    await cut;
-    await expect.poll(() => listExtentFiles(dataDir).temporary).toEqual([]);
-    expect((await put('other', other)).status).toBe(200);
-    expect(await read('other')).toEqual(toDigest(other));
-  });
-
   it('answers 503 when the disk fills up in the middle of a body, and keeps no part', async () => {
-    const sizeBytes = 30 * MiB;
+    const sizeBytes = 17 * MiB;
     async function* chunks() {
       let sentBytes = 0;
       for (const piece of makePieces(2, sizeBytes, 256 * KiB)) {
@@ -190,7 +160,7 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
     empty();
     await sleep(1100);
     expect((await put('small', small)).status).toBe(200);
-    await restart();
+    await restart(env);
     expect(await read('small')).toEqual(toDigest(small));
     expect(await read('kept')).toEqual(toDigest(kept));
     expect(await findStrayExtents(dataDir)).toEqual([]);
@@ -211,6 +181,37 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
     expect(await read('refused')).toBeNull();
     expect(await read('later')).toEqual(toDigest(later));
   });
+
+  it('has room again for others once an upload that had stalled is cut', async () => {
+    const body = { sizeBytes: 24 * MiB, chunks: [] };
+    const stalled = client.begin('PUT', '/full/stalled', { body });
+    const cut = new Promise((resolve) => stalled.once('error', resolve));
+    await new Promise((resolve) => stalled.write(Buffer.alloc(300 * KiB), resolve));
+    await expect.poll(() => listExtentFiles(dataDir).temporary).toHaveLength(1);
+    const other = makeContent(8, 24 * MiB);
+    expect((await put('other', other)).status).toBe(503);
+    await cut;
+    await expect.poll(() => listExtentFiles(dataDir).temporary).toEqual([]);
+    expect((await put('other', other)).status).toBe(200);
+    expect(await read('other')).toEqual(toDigest(other));
+  });
+
+  it('keeps each upload of many whole or refuses it with 503', async () => {
+    const contents = Array.from({ length: 8 }, (_, i) => makeContent(10 + i, 8 * MiB));
+    const statuses = await Promise.all(
+      contents.map(async (content, i) => (await put(`many${i}`, content)).status),
+    );
+    expect(statuses).toContain(200);
+    expect(statuses).toContain(503);
+    for (const [i, content] of contents.entries()) {
+      const expected = statuses[i] === 200 ? toDigest(content) : null;
+      expect(statuses[i] === 200 || statuses[i] === 503).toBe(true);
+      expect(await read(`many${i}`)).toEqual(expected);
+    }
+    expect(await read('kept')).toEqual(toDigest(kept));
+    await restart(env);
+    expect(await findStrayExtents(dataDir)).toEqual([]);
+  });
 });
 
 const stopped = { status: 0 };
@@ -218,22 +219,25 @@ const stopped = { status: 0 };
 describeWithTool(compiler, 'a gateway whose disk fails to sync', (compilerPath) => {
   const library = join(root, 'faulty-sync.so');
   const faultFile = join(root, 'fault');
+  const env = { LD_PRELOAD: library, FAULT_FILE: faultFile };
   const old = makeContent(6, 300 * KiB);
 
-  beforeAll(() => {
+  // One data folder through all of them, served again by each.
+  beforeAll(async () => {
     const source = join(import.meta.dirname, 'faulty-sync.c');
     execFileSync(compilerPath, ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
+    dataDir = mkdtempSync(join(root, 'sync-'));
+    await serve(env);
+    await client.send('PUT', '/full');
   });
 
   beforeEach(async () => {
-    dataDir = mkdtempSync(join(root, 'sync-'));
-    await serve({ LD_PRELOAD: library, FAULT_FILE: faultFile });
-    await client.send('PUT', '/full');
     expect((await put('old', old)).status).toBe(200);
   });
 
-  afterEach(async () => {
-    rmSync(faultFile, { force: true });
+  afterEach(() => rmSync(faultFile, { force: true }));
+
+  afterAll(async () => {
     client.close();
     await gateway.kill();
     rmSync(dataDir, { recursive: true });
@@ -253,7 +257,7 @@ describeWithTool(compiler, 'a gateway whose disk fails to sync', (compilerPath) 
     expect(gateway.output()).toContain('stopping');
 
     rmSync(faultFile);
-    await restart();
+    await restart(env);
     const found = await read('old');
     expect([toDigest(old), toDigest(content)]).toContainEqual(found);
     expect((await put('after', content)).status).toBe(200);
@@ -267,7 +271,7 @@ describeWithTool(compiler, 'a gateway whose disk fails to sync', (compilerPath) 
     expect(answer.status).not.toBe(204);
     await expect(gateway.stop()).rejects.toThrow('ended with 1');
     rmSync(faultFile);
-    await restart();
+    await restart(env);
     expect([null, toDigest(old)]).toContainEqual(await read('old'));
     expect(await findStrayExtents(dataDir)).toEqual([]);
   });

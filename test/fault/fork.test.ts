@@ -12,7 +12,7 @@ import { Workplace } from '../cli/command.ts';
 import { type RunningWitness, startLitewitness } from '../tooling/litewitness.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { describeWithTool, litewitness } from '../tooling/tools.ts';
-import { S3Client } from './s3-client.ts';
+import { type Answer, S3Client } from './s3-client.ts';
 
 // Gateways are started and stopped, and a witness is asked every few seconds.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
@@ -43,7 +43,7 @@ async function stop(): Promise<void> {
   await gateway.stop();
 }
 
-function put(key: string): Promise<{ status: number; body: Buffer }> {
+function put(key: string): Promise<Answer> {
   return client.send('PUT', `/box/${key}`, { body: Buffer.from(key) });
 }
 
@@ -114,9 +114,28 @@ async function expectRefused(reason: RegExp): Promise<void> {
 }
 
 describe('the checkpoint that is kept beside the database', () => {
-  it('lets a database go on that has all that was signed', async () => {
+  /** A data folder with some records, and the log's index of the last of them. */
+  const template = mkdtempSync(join(tmpdir(), 'bursar-fork-template-'));
+  let lastIndex: number;
+
+  beforeAll(async () => {
+    dataDir = join(template, 'data');
     await serve();
     await fill(3);
+    lastIndex = Number((await put('before')).headers['x-bursar-receipt']);
+    await stop();
+  });
+
+  beforeEach(() => {
+    dataDir = mkdtempSync(join(tmpdir(), 'bursar-fork-'));
+    cpSync(join(template, 'data'), dataDir, { recursive: true });
+  });
+
+  afterAll(() => rmSync(template, { recursive: true }));
+
+  it('lets a database go on that has all that was signed', async () => {
+    await serve();
+    expect((await put('last')).status).toBe(200);
     await gateway.kill();
     await serve();
     const size = await signedSize();
@@ -127,10 +146,7 @@ describe('the checkpoint that is kept beside the database', () => {
     expect(parseCheckpoint(parseNote(kept)?.text ?? '')?.size).toBeGreaterThan(size);
   });
 
-  it('has nothing signed by a database that is put back', async () => {
-    await serve();
-    await fill(3);
-    await stop();
+  it('has nothing signed by a database that is put back, until its log is ended', async () => {
     const putBack = backUp();
     await serve();
     await fill(3);
@@ -146,12 +162,32 @@ describe('the checkpoint that is kept beside the database', () => {
 
     await serve();
     await expectRefused(/records were signed, and \d+ are here/);
+    const [oldName = ''] = (await fetchText('/_/log/key')).text.split('+');
+    await stop();
+    await expectRestart(oldName);
   });
 
-  it('has nothing signed by a database that grew in another way since', async () => {
+  /** A log that is deliberately ended goes on under another name, and nothing is said against it. */
+  async function expectRestart(oldName: string): Promise<void> {
+    const restart = ['log', 'restart', '--data', dataDir, '--prices', 'none'];
+    const again = await place.run([...restart, '--origin', oldName, '--reason', 'a test']);
+    expect(again.code).toBe(1);
+    const done = await place.run([...restart, '--origin', 'log.test/two', '--reason', 'a test']);
+    expect(done).toMatchObject({ code: 0, stderr: '' });
+
     await serve();
-    await fill(1);
-    await stop();
+    expect((await put('after')).status).toBe(200);
+    const { text: keys } = await fetchText('/_/log/key');
+    const [key] = keys.split('\n').map(parseVerifier);
+    expect(key?.name).toBe('log.test/two');
+    const receipt = await client.send('GET', `/_/v1/receipts/${lastIndex}`);
+    const note = parseNote(parseProof(receipt.body.toString())?.checkpoint ?? '');
+    expect(note && verifyNote(note, key ? [key] : [])).toHaveLength(1);
+    const { records } = await native('/_/v1/records', [['action', 'bursar:RestartLog']]);
+    expect(records).toMatchObject([{ change: { before: oldName, reason: 'a test' } }]);
+  }
+
+  it('has nothing signed by a database that grew in another way since', async () => {
     const putBack = backUp();
     await serve();
     await fill(1);
@@ -167,6 +203,7 @@ describe('the checkpoint that is kept beside the database', () => {
   });
 
   it('has no new database take the name of a log that is lost', async () => {
+    rmSync(dataDir, { recursive: true });
     const named = ['--log-origin', 'log.test/one'];
     await serve(...named);
     await fill(1);
@@ -183,43 +220,10 @@ describe('the checkpoint that is kept beside the database', () => {
   });
 
   it('stops nothing quietly where it is damaged', async () => {
-    await serve();
-    await fill(1);
-    await stop();
     const file = join(dataDir, 'log-checkpoint');
     writeFileSync(file, readFileSync(file).subarray(0, 40));
     await serve();
     await expectRefused(/kept beside the database is damaged/);
-  });
-
-  it('says nothing of a log that was deliberately ended: it goes on under another name', async () => {
-    await serve();
-    await fill(2);
-    const receipt = (await put('before')) as { headers?: Record<string, string> };
-    const index = Number(receipt.headers?.['x-bursar-receipt']);
-    await stop();
-    const putBack = backUp();
-    await serve();
-    await fill(2);
-    const [oldName] = (await fetchText('/_/log/key')).text.split('+');
-    await stop();
-    putBack(isDatabase);
-    const restart = ['log', 'restart', '--data', dataDir, '--prices', 'none'];
-    const again = await place.run([...restart, '--origin', oldName ?? '', '--reason', 'a test']);
-    expect(again.code).toBe(1);
-    const done = await place.run([...restart, '--origin', 'log.test/two', '--reason', 'a test']);
-    expect(done).toMatchObject({ code: 0, stderr: '' });
-
-    await serve();
-    expect((await put('after')).status).toBe(200);
-    const { text: keys } = await fetchText('/_/log/key');
-    const [key] = keys.split('\n').map(parseVerifier);
-    expect(key?.name).toBe('log.test/two');
-    const proof = parseProof((await client.send('GET', `/_/v1/receipts/${index}`)).body.toString());
-    const note = parseNote(proof?.checkpoint ?? '');
-    expect(note && verifyNote(note, key ? [key] : [])).toHaveLength(1);
-    const { records } = await native('/_/v1/records', [['action', 'bursar:RestartLog']]);
-    expect(records).toMatchObject([{ change: { before: oldName, reason: 'a test' } }]);
   });
 });
 

@@ -33,7 +33,8 @@ function surviveKills(killsMin: number, start: () => Promise<LastingGateway>): v
       rounds = new KillRounds({ served, lab, random: seededRandom(seed), prices: { put, get } });
       // Not every kill comes between an answer and its record; some must.
       const isEnough = () => rounds.isLimitUsed && rounds.unrecorded > 0;
-      while (rounds.kills < killsMin || (!isEnough() && rounds.kills < 4 * killsMin)) {
+      const killsMax = (isFull ? 4 : 2) * killsMin;
+      while (rounds.kills < killsMin || (!isEnough() && rounds.kills < killsMax)) {
         await rounds.run();
       }
       const { kills, unrecorded, refused } = rounds;
@@ -79,8 +80,8 @@ function surviveKills(killsMin: number, start: () => Promise<LastingGateway>): v
 }
 
 describe(`a gateway with limits, killed again and again (seed ${seed})`, () => {
-  surviveKills(isFull ? 50 : 12, () => startLocalGateway(sweeping));
+  surviveKills(isFull ? 50 : 6, () => startLocalGateway(sweeping));
 });
 describeWithTool(versitygw, 'a gateway with limits and its bytes in S3, killed again', (path) => {
-  surviveKills(isFull ? 20 : 4, () => startBackedGateway({ path, args: sweeping }));
+  surviveKills(isFull ? 20 : 3, () => startBackedGateway({ path, args: sweeping }));
 });

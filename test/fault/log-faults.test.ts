@@ -23,6 +23,8 @@ describeWithTool(compiler, 'a gateway', (compilerPath) => {
   const library = join(root, 'fault-at.so');
   let rig: LogRig;
   let from: number;
+  /** Where those of a kind began. */
+  let begun: number;
 
   beforeAll(async () => {
     const source = join(import.meta.dirname, 'fault-at.c');
@@ -39,6 +41,10 @@ describeWithTool(compiler, 'a gateway', (compilerPath) => {
     await rig.readCheckpoint();
   }
 
+  function markBegin(): void {
+    begun = Math.max(0, ...rig.acknowledged.keys());
+  }
+
   async function restartAndCheck(env: Record<string, string> = {}): Promise<void> {
     await rig.kill();
     await rig.serve(env);
@@ -47,6 +53,8 @@ describeWithTool(compiler, 'a gateway', (compilerPath) => {
   }
 
   describe('goes on', () => {
+    beforeAll(markBegin);
+
     it.each([
       ['there is no room for a commit once', `write ${wal} 3 ENOSPC`],
       ['the kept checkpoint cannot be written once', `write ${kept} 1 ENOSPC`],
@@ -59,6 +67,10 @@ describeWithTool(compiler, 'a gateway', (compilerPath) => {
       expect(rig.isStruck).toBe(true);
       expect(await rig.put()).toBe(200);
       await rig.check(from);
+    });
+
+    it('and has all of it in its log when it is served again', async () => {
+      from = begun;
       await restartAndCheck();
     });
   });
@@ -78,6 +90,8 @@ describeWithTool(compiler, 'a gateway', (compilerPath) => {
   });
 
   describe('whose key cannot be replaced', () => {
+    beforeAll(markBegin);
+
     it.each([
       ['for want of room', `write ${keys} 1 ENOSPC`],
       ['as the file is not synced', `sync ${keys} 1 EIO`],
@@ -90,6 +104,11 @@ describeWithTool(compiler, 'a gateway', (compilerPath) => {
       expect(await rig.put()).toBe(200);
       await rig.check(from);
       expect(await rig.rotateKey(3600)).toBe(201);
+      await rig.check(from);
+    });
+
+    it('signs with the newest when it is served again', async () => {
+      from = begun;
       await restartAndCheck();
     });
 

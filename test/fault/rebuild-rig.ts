@@ -174,19 +174,24 @@ export class RebuildRig {
     const { objects } = await listBucket(client, name);
     const seen = new Map<string, Seen>();
     await inTurns([...objects.keys()], async (key) => {
-      const answer = await client.send('GET', `/${name}/${key}`, {
-        headers: { 'x-amz-checksum-mode': 'ENABLED' },
-      });
-      if (answer.status !== 200) throw new Error(`${name}/${key}: ${answer.status}`);
-      const kept = Object.entries(answer.headers).filter(([header]) => isKept.test(header));
-      seen.set(key, {
-        etag: answer.headers.etag,
-        lastModified: answer.headers['last-modified'],
-        headers: Object.fromEntries(kept) as Record<string, string>,
-        sha256: createHash('sha256').update(answer.body).digest('hex'),
-      });
+      seen.set(key, await this.see(name, key, client));
     });
     return new Map([...seen].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  /** And of one. */
+  async see(name: string, key: string, client = this.client): Promise<Seen> {
+    const answer = await client.send('GET', `/${name}/${key}`, {
+      headers: { 'x-amz-checksum-mode': 'ENABLED' },
+    });
+    if (answer.status !== 200) throw new Error(`${name}/${key}: ${answer.status}`);
+    const kept = Object.entries(answer.headers).filter(([header]) => isKept.test(header));
+    return {
+      etag: answer.headers.etag,
+      lastModified: answer.headers['last-modified'],
+      headers: Object.fromEntries(kept) as Record<string, string>,
+      sha256: createHash('sha256').update(answer.body).digest('hex'),
+    };
   }
 
   async stop(): Promise<void> {

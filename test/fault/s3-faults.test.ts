@@ -18,6 +18,8 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const bucket = 'faulty';
 const middle = 300 * KiB;
+/** More than the buffers of a connection take. */
+const extentBytes = 5 * MiB;
 const internalError: Fault = { kind: 'status', status: 500, code: 'InternalError' };
 const slowDown: Fault = { kind: 'status', status: 503, code: 'SlowDown' };
 
@@ -55,10 +57,11 @@ const writeFaults: Case[] = [
 ];
 
 const small = makeContent(1, 4 * KiB);
-const large = makeContent(2, 20 * MiB);
+/** Of two extents. */
+const large = makeContent(2, extentBytes + MiB);
 const newSmall = makeContent(3, 4 * KiB);
-const newLarge = makeContent(4, 20 * MiB);
-const range = { start: 7 * MiB, end: 9 * MiB };
+const newLarge = makeContent(4, extentBytes + MiB);
+const range = { start: extentBytes - MiB, end: extentBytes + 512 * KiB };
 
 describeWithTool(versitygw, 'a gateway on a faulty S3 server', (path) => {
   let backed: BackedGateway;
@@ -73,7 +76,10 @@ describeWithTool(versitygw, 'a gateway on a faulty S3 server', (path) => {
         proxy = await FaultProxy.start(backend.port);
         return proxy.endpoint;
       },
-      settings: { connectTimeout: '500ms', firstByteTimeout: '500ms', stallTimeout: '500ms' },
+      settings: {
+        extentBytes: String(extentBytes),
+        ...{ connectTimeout: '500ms', firstByteTimeout: '500ms', stallTimeout: '500ms' },
+      },
       args: ['--sweep-interval', '200ms', '--sweep-grace', '0ms'],
     });
     client = new S3Client(backed.gateway);

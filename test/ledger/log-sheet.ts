@@ -56,10 +56,23 @@ function checkRecord({ idx, tenant, bucketTenant, commitment, salt, record }: Ro
 
 /** MTH of RFC 6962. */
 export function hashTree(leaves: readonly Buffer[]): Buffer {
-  const [only] = leaves;
-  if (!only) return sha256();
-  if (leaves.length === 1) return only;
-  let split = 1;
-  while (split * 2 < leaves.length) split *= 2;
-  return sha256(Buffer.of(1), hashTree(leaves.slice(0, split)), hashTree(leaves.slice(split)));
+  return treesOf(leaves)(leaves.length);
+}
+
+/** Gives the hash of the tree of the first leaves, so many as it is asked for. */
+export function treesOf(leaves: readonly Buffer[]): (size: number) => Buffer {
+  /** Those of full trees, by where they begin and end: the larger ones share them. */
+  const full = new Map<string, Buffer>();
+  const hash = (begin: number, end: number): Buffer => {
+    if (end - begin === 1) return leaves[begin] as Buffer;
+    let split = 1;
+    while (split * 2 < end - begin) split *= 2;
+    const name = split * 2 === end - begin ? `${begin} ${end}` : '';
+    const known = full.get(name);
+    if (known) return known;
+    const made = sha256(Buffer.of(1), hash(begin, begin + split), hash(begin + split, end));
+    if (name !== '') full.set(name, made);
+    return made;
+  };
+  return (size) => (size === 0 ? sha256() : hash(0, size));
 }
