@@ -1,7 +1,8 @@
-// `bursar keys`: rotation of the root keys, served, killed and started again.
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+// `bursar keys`: rotation of the root keys, served, killed and started again. BURSAR_FULL=1 kills at
+// more moments.
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { makeContent } from '../fault/content.ts';
 import { S3Client } from '../fault/s3-client.ts';
 import { CatalogEditor } from '../tooling/attacks.ts';
@@ -12,16 +13,21 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
 const inline = 3000;
 const stored = 300 * 1024;
+/** After a rotation was asked for. */
+const killsAfterMs = process.env.BURSAR_FULL === '1' ? [0, 1, 2, 4, 8, 16] : [0, 2, 16];
 
 let place: Workplace;
 let served: Served;
 
-beforeEach(async () => {
+beforeAll(async () => {
   place = new Workplace();
   served = await place.serve();
+  const client = open();
+  await client.send('PUT', '/data');
+  client.close();
 });
 
-afterEach(() => place.remove());
+afterAll(() => place.remove());
 
 interface RootKey {
   epoch: number;
@@ -66,102 +72,6 @@ async function expectReadable(client: S3Client, epoch: number): Promise<void> {
   }
 }
 
-describe('keys rotate', () => {
-  test('begins epochs; data of all of them is read, also after a start', async () => {
-    let client = open();
-    await client.send('PUT', '/data');
-    await put(client, 1);
-    for (const epoch of [2, 3, 4]) {
-      const made = await json<RootKey>('keys', 'rotate');
-      expect(made).toMatchObject({ epoch, isCurrent: true, wrappedBy: null });
-      await put(client, epoch);
-    }
-    for (const epoch of [1, 2, 3, 4]) await expectReadable(client, epoch);
-    client.close();
-    expect(await served.stop()).toBe(0);
-    served = await place.serve();
-    client = open();
-    for (const epoch of [1, 2, 3, 4]) await expectReadable(client, epoch);
-    const catalog = new CatalogEditor(place.data);
-    for (const epoch of [1, 2, 3, 4]) {
-      const row = await catalog.get(
-        'SELECT count(*) AS n FROM versions WHERE epoch = ? AND key LIKE ?',
-        epoch,
-        `${epoch}-%`,
-      );
-      expect(row).toEqual({ n: 2 });
-    }
-    catalog.close();
-    client.close();
-  });
-
-  test('lets an upload that was begun before it end after it', async () => {
-    const client = open();
-    await client.send('PUT', '/data');
-    const begun = await client.send('POST', '/data/parts', { query: [['uploads', '']] });
-    const uploadId = /<UploadId>([^<]+)</.exec(begun.body.toString())?.[1] ?? '';
-    const bodies = [makeContent(1, 5 * 1024 * 1024).bytes, makeContent(2, stored).bytes];
-    const etags: string[] = [];
-    for (const [i, body] of bodies.entries()) {
-      const query: [string, string][] = [
-        ['partNumber', String(i + 1)],
-        ['uploadId', uploadId],
-      ];
-      const { headers } = await client.send('PUT', '/data/parts', { query, body });
-      etags.push(String(headers.etag));
-      await json('keys', 'rotate');
-    }
-    const parts = etags.map(
-      (etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag}</ETag></Part>`,
-    );
-    const body = `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`;
-    const query: [string, string][] = [['uploadId', uploadId]];
-    const done = await client.send('POST', '/data/parts', { query, body: Buffer.from(body) });
-    expect(done.status).toBe(200);
-    const read = await client.send('GET', '/data/parts');
-    expect(read.body.equals(Buffer.concat(bodies))).toBe(true);
-    client.close();
-  });
-
-  test('is recorded with its epoch, and no record has a key', async () => {
-    await json('keys', 'rotate');
-    const { stdout: records } = await place.run(['records', '--json']);
-    const lines = records.split('\n').filter((line) => line.includes('bursar:RotateKeys'));
-    const rotations = lines.map((line) => JSON.parse(line) as object);
-    expect(rotations).toMatchObject([{ target: 'keys/2', status: 201 }]);
-    const { keys } = JSON.parse(readFileSync(keyFile(), 'utf8')) as { keys: { key: string }[] };
-    for (const { key } of keys) expect(records).not.toContain(key);
-  });
-
-  test('killed at any moment, leaves a gateway that starts with all that was stored', async () => {
-    let client = open();
-    await client.send('PUT', '/data');
-    await put(client, 0);
-    for (const [i, delayMs] of [0, 1, 2, 4, 8, 16].entries()) {
-      const rotation = client.send('POST', '/_/v1/keys/rotations').catch(() => null);
-      const written = put(client, i + 1).catch(() => null);
-      await new Promise((done) => setTimeout(done, delayMs));
-      await served.stop('SIGKILL');
-      const answer = await rotation;
-      await written;
-      client.close();
-      served = await place.serve();
-      client = open();
-      const listed = await client.send('GET', '/_/v1/keys');
-      const { keys } = JSON.parse(listed.body.toString()) as { keys: RootKey[] };
-      expect(keys.map(({ epoch }) => epoch)).toEqual(keys.map((_, at) => at + 1));
-      expect(keys.filter(({ isCurrent }) => isCurrent)).toEqual([keys.at(-1)]);
-      if (answer?.status === 201) {
-        const made = JSON.parse(answer.body.toString()) as RootKey;
-        expect(keys).toContainEqual({ ...made, isCurrent: true });
-      }
-      await put(client, i + 1);
-      for (let epoch = 0; epoch <= i + 1; epoch++) await expectReadable(client, epoch);
-    }
-    client.close();
-  });
-});
-
 describe('keys list', () => {
   test('marks the current one and shows no key', async () => {
     const before = await json<RootKey[]>('keys', 'list');
@@ -201,32 +111,137 @@ describe('keys list', () => {
   });
 });
 
-describe('a start is refused', () => {
-  test('with an older copy of the key file', async () => {
-    const older = readFileSync(keyFile());
-    await json('keys', 'rotate');
-    await served.stop();
-    const newer = readFileSync(keyFile());
-    writeFileSync(keyFile(), older);
-    const refused = await place.run(['serve', '--listen', '127.0.0.1:0']);
-    expect(refused).toMatchObject({ code: 1, stdout: '' });
-    expect(refused.stderr).toMatch(
-      /^bursar: cannot start: [^\n]*lacks the root key of epoch 2[^\n]*\n$/,
+describe('keys rotate', () => {
+  test('begins epochs; data of all of them is read, also after a start', async () => {
+    let client = open();
+    const first = (await json<RootKey[]>('keys', 'list')).length;
+    const epochs = [first, first + 1, first + 2, first + 3];
+    await put(client, first);
+    for (const epoch of epochs.slice(1)) {
+      const made = await json<RootKey>('keys', 'rotate');
+      expect(made).toMatchObject({ epoch, isCurrent: true, wrappedBy: null });
+      await put(client, epoch);
+    }
+    for (const epoch of epochs) await expectReadable(client, epoch);
+    client.close();
+    expect(await served.stop()).toBe(0);
+    served = await place.serve();
+    client = open();
+    for (const epoch of epochs) await expectReadable(client, epoch);
+    const catalog = new CatalogEditor(place.data);
+    for (const epoch of epochs) {
+      const row = await catalog.get(
+        'SELECT count(*) AS n FROM versions WHERE epoch = ? AND key LIKE ?',
+        epoch,
+        `${epoch}-%`,
+      );
+      expect(row).toEqual({ n: 2 });
+    }
+    catalog.close();
+    client.close();
+  });
+
+  test('lets an upload that was begun before it end after it', async () => {
+    const client = open();
+    const begun = await client.send('POST', '/data/parts', { query: [['uploads', '']] });
+    const uploadId = /<UploadId>([^<]+)</.exec(begun.body.toString())?.[1] ?? '';
+    const bodies = [makeContent(1, 5 * 1024 * 1024).bytes, makeContent(2, stored).bytes];
+    const etags: string[] = [];
+    for (const [i, body] of bodies.entries()) {
+      const query: [string, string][] = [
+        ['partNumber', String(i + 1)],
+        ['uploadId', uploadId],
+      ];
+      const { headers } = await client.send('PUT', '/data/parts', { query, body });
+      etags.push(String(headers.etag));
+      await json('keys', 'rotate');
+    }
+    const parts = etags.map(
+      (etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag}</ETag></Part>`,
     );
-    writeFileSync(keyFile(), newer);
-    await place.serve();
+    const body = `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`;
+    const query: [string, string][] = [['uploadId', uploadId]];
+    const done = await client.send('POST', '/data/parts', { query, body: Buffer.from(body) });
+    expect(done.status).toBe(200);
+    const read = await client.send('GET', '/data/parts');
+    expect(read.body.equals(Buffer.concat(bodies))).toBe(true);
+    client.close();
+  });
+
+  test('is recorded with its epoch, and no record has a key', async () => {
+    const { epoch } = await json<RootKey>('keys', 'rotate');
+    const { stdout: records } = await place.run(['records', '--json']);
+    const lines = records.split('\n').filter((line) => line.includes('bursar:RotateKeys'));
+    const rotations = lines.map((line) => JSON.parse(line));
+    // Whoever was refused is recorded, too.
+    const done = rotations.filter(({ status }) => status === 201);
+    expect(done.map(({ target }) => target)).toEqual(
+      Array.from({ length: epoch - 1 }, (_, i) => `keys/${i + 2}`),
+    );
+    const { keys } = JSON.parse(readFileSync(keyFile(), 'utf8')) as { keys: { key: string }[] };
+    for (const { key } of keys) expect(records).not.toContain(key);
+  });
+
+  test('killed at any moment, leaves a gateway that starts with all that was stored', async () => {
+    let client = open();
+    await put(client, 0);
+    for (const [i, delayMs] of killsAfterMs.entries()) {
+      const rotation = client.send('POST', '/_/v1/keys/rotations').catch(() => null);
+      const written = put(client, i + 1).catch(() => null);
+      await new Promise((done) => setTimeout(done, delayMs));
+      await served.stop('SIGKILL');
+      const answer = await rotation;
+      await written;
+      client.close();
+      served = await place.serve();
+      client = open();
+      const listed = await client.send('GET', '/_/v1/keys');
+      const { keys } = JSON.parse(listed.body.toString()) as { keys: RootKey[] };
+      expect(keys.map(({ epoch }) => epoch)).toEqual(keys.map((_, at) => at + 1));
+      expect(keys.filter(({ isCurrent }) => isCurrent)).toEqual([keys.at(-1)]);
+      if (answer?.status === 201) {
+        const made = JSON.parse(answer.body.toString()) as RootKey;
+        expect(keys).toContainEqual({ ...made, isCurrent: true });
+      }
+      await put(client, i + 1);
+      for (let epoch = 0; epoch <= i + 1; epoch++) await expectReadable(client, epoch);
+    }
+    client.close();
+  });
+});
+
+describe('a start is refused', () => {
+  let older: Buffer;
+  let newest: number;
+  beforeAll(async () => {
+    older = readFileSync(keyFile());
+    newest = (await json<RootKey>('keys', 'rotate')).epoch;
+    await served.stop();
   });
 
   test('with a key file that is damaged, which is named and left alone', async () => {
-    await served.stop();
     const whole = readFileSync(keyFile(), 'utf8');
     writeFileSync(keyFile(), whole.slice(0, 60));
     const refused = await place.run(['serve', '--listen', '127.0.0.1:0']);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toMatch(/^bursar: [^\n]*root-keys\.json is not JSON\n$/);
     expect(readFileSync(keyFile(), 'utf8')).toBe(whole.slice(0, 60));
-    rmSync(keyFile());
+    renameSync(keyFile(), join(place.folder, 'aside'));
     const missing = await place.run(['serve', '--listen', '127.0.0.1:0']);
     expect(missing.stderr).toContain('root-keys.json is missing');
+    renameSync(join(place.folder, 'aside'), keyFile());
+    writeFileSync(keyFile(), whole);
+  });
+
+  test('with an older copy of the key file', async () => {
+    const newer = readFileSync(keyFile());
+    writeFileSync(keyFile(), older);
+    const refused = await place.run(['serve', '--listen', '127.0.0.1:0']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(
+      new RegExp(`^bursar: cannot start: [^\\n]*lacks the root key of epoch ${newest}[^\\n]*\\n$`),
+    );
+    writeFileSync(keyFile(), newer);
+    await place.serve();
   });
 });

@@ -1,5 +1,5 @@
 // A gateway whose key file is protected by a KMS, against a real server of another make.
-import { readFileSync } from 'node:fs';
+import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CreateKeyCommand, KMSClient } from '@aws-sdk/client-kms';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
@@ -14,6 +14,8 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
   let server: KmsServer;
   let keyArn: string;
   let place: Workplace;
+  /** What a gateway left that was configured with it. */
+  let left: Workplace;
 
   beforeAll(async () => {
     server = await startKms(python);
@@ -25,9 +27,17 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
     const { KeyMetadata } = await client.send(new CreateKeyCommand({}));
     keyArn = String(KeyMetadata?.Arn);
     client.destroy();
+    left = new Workplace();
+    const served = await left.serve(flags(), kmsCredentials);
+    const rotated = await left.run(['keys', 'rotate', '--json']);
+    expect(JSON.parse(rotated.stdout)).toMatchObject({ epoch: 2, wrappedBy: keyArn });
+    expect(await served.stop()).toBe(0);
   });
 
-  afterAll(() => server?.stop());
+  afterAll(async () => {
+    await left?.remove();
+    await server?.stop();
+  });
 
   beforeEach(() => {
     place = new Workplace();
@@ -41,10 +51,7 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
   const keyFile = () => readFileSync(join(place.data, 'keys', 'root-keys.json'), 'utf8');
 
   it('holds no key that opens anything, and serves again after a start', async () => {
-    const served = await place.serve(flags(), kmsCredentials);
-    const rotated = await place.run(['keys', 'rotate', '--json']);
-    expect(JSON.parse(rotated.stdout)).toMatchObject({ epoch: 2, wrappedBy: keyArn });
-    expect(await served.stop()).toBe(0);
+    cpSync(left.data, place.data, { recursive: true });
     const { keys } = JSON.parse(keyFile()) as { keys: Record<string, unknown>[] };
     expect(keys.map(({ key }) => key)).toEqual([undefined, undefined]);
     await place.serve(flags(), kmsCredentials);
@@ -60,7 +67,7 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
   });
 
   it('is refused without KMS, and while it cannot be reached, and is left as it is', async () => {
-    await (await place.serve(flags(), kmsCredentials)).stop();
+    cpSync(left.data, place.data, { recursive: true });
     const before = keyFile();
     const listen = ['serve', '--listen', '127.0.0.1:0'];
     const without = await place.run(listen);

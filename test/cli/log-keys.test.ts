@@ -2,7 +2,7 @@
 // they are revoked.
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parseVerifier } from '#bursar/audit/log/note.js';
 import { verifyReceipt } from '#bursar/audit/verify/receipt.js';
 import { type Served, Workplace } from './command.ts';
@@ -12,11 +12,11 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
 let place: Workplace;
 let served: Served;
-beforeEach(async () => {
+beforeAll(async () => {
   place = new Workplace();
   served = await place.serve();
 });
-afterEach(() => place.remove());
+afterAll(() => place.remove());
 
 const keyFile = () => join(place.data, 'log-keys.json');
 

@@ -237,7 +237,7 @@ describe('a slice', () => {
 describe('beside others', () => {
   it('two runs and many reads at once all come to their end', async () => {
     const read = async (): Promise<void> => {
-      for (let i = 0; i < 20; i++) {
+      for (let i = 0; i < 8; i++) {
         const { sha256 } = await client.digest('/data/2');
         expect(sha256).toBe(makeContent(2, objectBytes).sha256);
       }
@@ -266,7 +266,7 @@ describe('beside others', () => {
     };
     const writers = [write(1), write(2), write(3)];
     let versions = 0;
-    while (versions < 500) {
+    while (versions < 200) {
       const run = await verifyAll(writer);
       expect(run.findings).toEqual([]);
       versions += run.versions;

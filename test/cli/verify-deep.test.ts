@@ -169,49 +169,47 @@ describe('bursar verify deep', () => {
     expect(code).toBe(1);
   });
 
-  it.each([
-    [
-      'altered',
-      `UPDATE records SET record = replace(record, '"source":"127', '"source":"128')
-       WHERE idx = 5`,
-      'record 5: it is not what its leaf was made of',
-    ],
-    ['removed', 'DELETE FROM records WHERE idx = 5', 'record 5: it is missing'],
-    [
-      'inserted at the end',
-      `INSERT INTO records SELECT 400, time_ms, tenant, bucket_tenant,
-       commitment, salt, record FROM records WHERE idx = 100`,
-      'record 400: it says that it is record 100',
-    ],
-    [
-      'given another tenant',
-      `UPDATE records SET time_ms = time_ms + 1 WHERE idx = 290`,
-      'record 290: its row says another tenant or time than its text',
-    ],
-    [
-      'erased by nobody',
-      `UPDATE records SET salt = NULL, record = '' WHERE idx = 6`,
-      'record 6: it was erased, and no record says by whom',
-    ],
-    [
-      'removed from the end',
-      'DELETE FROM records WHERE idx > 290',
-      'records were signed, and 291 are here',
-    ],
-  ])('names a record that was %s', async (_, sql, difference) => {
-    const { stdout, stderr } = await findAltered((catalog) => catalog.run(sql));
-    expect(stdout).toContain(difference);
-    expect(stderr).toMatch(/there (is a difference|are \d+ differences)/);
+  describe('of records that were altered together', () => {
+    let said: Outcome;
+    beforeAll(async () => {
+      said = await findAltered(async (catalog) => {
+        await catalog.run(
+          `UPDATE records SET record = replace(record, '"source":"127', '"source":"128')
+           WHERE idx = 5`,
+        );
+        await catalog.run("UPDATE records SET salt = NULL, record = '' WHERE idx = 6");
+        await catalog.run('DELETE FROM records WHERE idx = 9');
+        await catalog.run(
+          `INSERT INTO records SELECT 400, time_ms, tenant, bucket_tenant,
+           commitment, salt, record FROM records WHERE idx = 100`,
+        );
+        await catalog.run('UPDATE records SET time_ms = time_ms + 1 WHERE idx = 290');
+        await catalog.run('UPDATE records SET idx = -1 WHERE idx = 107');
+        await catalog.run('UPDATE records SET idx = 107 WHERE idx = 108');
+        await catalog.run('UPDATE records SET idx = 108 WHERE idx = -1');
+      });
+    });
+
+    it.each([
+      ['an altered one', 'record 5: it is not what its leaf was made of'],
+      ['one erased by nobody', 'record 6: it was erased, and no record says by whom'],
+      ['one that was removed', 'record 9: it is missing'],
+      ['one inserted at the end', 'record 400: it says that it is record 100'],
+      ['one given another tenant', 'record 290: its row says another tenant or time than its text'],
+      ['those that were exchanged', 'record 107: it says that it is record 108'],
+      ['that their leaves are others', 'record 107: its leaf is not the one in the tree'],
+    ])('names %s', (_, difference) => {
+      expect(said.stdout).toContain(difference);
+      expect(said.stderr).toMatch(/there are \d+ differences/);
+    });
   });
 
-  it('names records that were exchanged', async () => {
-    const { stdout } = await findAltered(async (catalog) => {
-      await catalog.run('UPDATE records SET idx = -1 WHERE idx = 7');
-      await catalog.run('UPDATE records SET idx = 7 WHERE idx = 8');
-      await catalog.run('UPDATE records SET idx = 8 WHERE idx = -1');
-    });
-    expect(stdout).toContain('record 7: it says that it is record 8');
-    expect(stdout).toContain('record 7: its leaf is not the one in the tree');
+  it('names records that were removed from the end', async () => {
+    const { stdout, stderr } = await findAltered((catalog) =>
+      catalog.run('DELETE FROM records WHERE idx > 290'),
+    );
+    expect(stdout).toContain('records were signed, and 291 are here');
+    expect(stderr).toMatch(/there (is a difference|are \d+ differences)/);
   });
 
   it('names a tile that was altered', async () => {
@@ -223,55 +221,75 @@ describe('bursar verify deep', () => {
     expect(stdout).toContain('tile 0/0 of the log: it is not what the records below it make');
   });
 
-  it('names a version whose row was altered', async () => {
-    const { stdout } = await findAltered((catalog) =>
-      catalog.run("UPDATE versions SET size = size + 1 WHERE key = 'large'"),
-    );
-    expect(stdout).toMatch(/version \d+ of large: its size is not that of its record/);
-    expect(stdout).toMatch(/version \d+ of large: .* not authentic/);
-  });
+  describe('of versions that were altered together', () => {
+    let said: Outcome;
+    beforeAll(async () => {
+      said = await findAltered(async (catalog) => {
+        await catalog.run("UPDATE versions SET size = size + 1 WHERE key = 'large'");
+        await catalog.run("DELETE FROM versions WHERE key = 'many/0'");
+        const old = await seqOf(catalog, 'kept', 'ended_versions');
+        await catalog.run("DELETE FROM versions WHERE key = 'kept'");
+        await catalog.run(
+          `INSERT INTO versions SELECT ${columns} FROM ended_versions WHERE seq = ?`,
+          old,
+        );
+        await catalog.run('DELETE FROM ended_versions WHERE seq = ?', old);
+        await catalog.run('DELETE FROM superseded WHERE seq = ?', old);
+        ended = await seqOf(catalog, 'many/100');
+        await catalog.run("DELETE FROM versions WHERE key = 'many/100'");
+        await catalog.run('INSERT INTO superseded VALUES (?, ?)', ended, ended + 3);
+        await catalog.run(`INSERT INTO versions SELECT bucket_id, 'smuggled', 3, ${contents}
+          FROM versions WHERE key = 'copy'`);
+        await catalog.run("UPDATE versions SET version_id = NULL WHERE key = 'key'");
+        await catalog.run("UPDATE versions SET is_marker = 1 WHERE key = 'many/200'");
+        await catalog.run(`UPDATE noncurrent_versions
+          SET attributes = replace(attributes, 'last', 'first') WHERE key = 'key'`);
+      });
+    });
+    let ended: number;
 
-  it('names an object that was deleted outright, with all that the catalog knew of it', async () => {
-    const { stdout } = await findAltered((catalog) =>
-      catalog.run("DELETE FROM versions WHERE key = 'large'"),
-    );
-    expect(stdout).toMatch(
-      /version \d+ of large: it is not in the catalog, and no record ended it/,
-    );
-  });
+    it('names one whose row was altered', () => {
+      expect(said.stdout).toMatch(/version \d+ of large: its size is not that of its record/);
+      expect(said.stdout).toMatch(/version \d+ of large: .* not authentic/);
+    });
 
-  it('names an older version that was put back, its end forgotten', async () => {
-    const { stdout } = await findAltered(async (catalog) => {
-      const seq = await seqOf(catalog, 'kept', 'ended_versions');
-      await catalog.run("DELETE FROM versions WHERE key = 'kept'");
-      await catalog.run(
-        `INSERT INTO versions SELECT ${columns} FROM ended_versions WHERE seq = ?`,
-        seq,
+    it('names an object that was deleted outright, with all that the catalog knew of it', () => {
+      expect(said.stdout).toMatch(
+        /version \d+ of many\/0: it is not in the catalog, and no record ended it/,
       );
-      await catalog.run('DELETE FROM ended_versions WHERE seq = ?', seq);
-      await catalog.run('DELETE FROM superseded WHERE seq = ?', seq);
     });
-    expect(stdout).toMatch(
-      /version \d+: record \d+ ended it, and the catalog has it as never ended/,
-    );
-    expect(stdout).toMatch(/version \d+ of kept: it is not in the catalog, and no record ended it/);
-  });
 
-  it('names a version that was deleted and said to be ended by a record that did not', async () => {
-    const { stdout } = await findAltered(async (catalog) => {
-      const seq = await seqOf(catalog, 'large');
-      await catalog.run("DELETE FROM versions WHERE key = 'large'");
-      await catalog.run('INSERT INTO superseded VALUES (?, ?)', seq, seq + 3);
+    it('names an older version that was put back, its end forgotten', () => {
+      expect(said.stdout).toMatch(
+        /version \d+: record \d+ ended it, and the catalog has it as never ended/,
+      );
+      expect(said.stdout).toMatch(
+        /version \d+ of kept: it is not in the catalog, and no record ended it/,
+      );
     });
-    expect(stdout).toMatch(/version \d+: it was ended by record \d+, which does not say so/);
-  });
 
-  it('names a version that no record made', async () => {
-    const { stdout } = await findAltered((catalog) =>
-      catalog.run(`INSERT INTO versions SELECT bucket_id, 'smuggled', 3, ${contents}
-        FROM versions WHERE key = 'large'`),
-    );
-    expect(stdout).toContain('version 3 of smuggled: no record made it');
+    it('names one that was deleted and said to be ended by a record that did not', () => {
+      expect(said.stdout).toContain(
+        `version ${ended}: it was ended by record ${ended + 3}, which does not say so`,
+      );
+    });
+
+    it('names one that no record made', () => {
+      expect(said.stdout).toContain('version 3 of smuggled: no record made it');
+    });
+
+    it('names one under another id, and one that was made a marker', () => {
+      expect(said.stdout).toMatch(/version \d+ of key: its version id is not that of its record/);
+      expect(said.stdout).toMatch(
+        /version \d+ of many\/200: its being a delete marker is not that of its/,
+      );
+    });
+
+    it('names one that has not what the last record gave it', () => {
+      expect(said.stdout).toMatch(
+        /version \d+ of key: its attributes are not those that record \d+ gave it/,
+      );
+    });
   });
 
   it('names a noncurrent version that was deleted outright, and one that no record made', async () => {
@@ -299,37 +317,21 @@ describe('bursar verify deep', () => {
     expect(stdout).toMatch(/version \d+ of key: it is kept as noncurrent, and no newer one is/);
   });
 
-  it('names a version that has not what the last record gave it', async () => {
-    const { stdout } = await findAltered((catalog) =>
-      catalog.run(`UPDATE noncurrent_versions SET attributes = replace(attributes, 'last', 'first')
-        WHERE key = 'key'`),
-    );
-    expect(stdout).toMatch(
-      /version \d+ of key: its attributes are not those that record \d+ gave it/,
-    );
-  });
-
-  it('names a version under another id, and one that was made a marker', async () => {
+  it('names buckets that are not what they were set to be', async () => {
     const { stdout } = await findAltered(async (catalog) => {
-      await catalog.run("UPDATE versions SET version_id = NULL WHERE key = 'key'");
-      await catalog.run("UPDATE versions SET is_marker = 1 WHERE key = 'large'");
+      await catalog.run("UPDATE buckets SET versioning = 'Unversioned' WHERE name = 'all'");
+      await catalog.run("UPDATE buckets SET object_lock = '{}' WHERE name = 'data'");
+      await catalog.run(`INSERT INTO buckets (tenant, name, owner, created_ms)
+        VALUES ('default', 'smuggled', 'admin', 1)`);
     });
-    expect(stdout).toMatch(/version \d+ of key: its version id is not that of its record/);
-    expect(stdout).toMatch(/version \d+ of large: its being a delete marker is not that of its/);
+    expect(stdout).toContain('bucket default/all: what is set of it');
+    expect(stdout).toContain('bucket default/data: what is set of it');
+    expect(stdout).toContain('bucket default/smuggled: no record made it');
   });
 
-  it.each([
-    ["UPDATE buckets SET versioning = 'Unversioned' WHERE name = 'all'", 'all: what is set of it'],
-    ["UPDATE buckets SET object_lock = '{}' WHERE name = 'data'", 'data: what is set of it'],
-    ['DELETE FROM bucket_settings', 'all: what is set of it is not what record'],
-    [
-      `INSERT INTO buckets (tenant, name, owner, created_ms)
-         VALUES ('default', 'smuggled', 'admin', 1)`,
-      'smuggled: no record made it',
-    ],
-  ])('names a bucket that is not what it was set to be: %s', async (sql, difference) => {
-    const { stdout } = await findAltered((catalog) => catalog.run(sql));
-    expect(stdout).toContain(`bucket default/${difference}`);
+  it('names a bucket whose settings were deleted', async () => {
+    const { stdout } = await findAltered((catalog) => catalog.run('DELETE FROM bucket_settings'));
+    expect(stdout).toContain('bucket default/all: what is set of it is not what record');
   });
 
   it('names a stored byte that was altered', async () => {

@@ -55,7 +55,7 @@ def transfers(bucket):
     config = TransferConfig(
         multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, max_concurrency=8
     )
-    body = seeded(21, 32 * MIB + 3)
+    body = seeded(21, 17 * MIB + 3)
     seen, lock = {"up": 0, "down": 0}, threading.Lock()
 
     def count(way):

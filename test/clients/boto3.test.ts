@@ -1,8 +1,9 @@
 // boto3 with its defaults (CRC checksums in trailers or headers, checked on reads) against a served
 // gateway. Each promise is a function of boto3-promises.py or boto3-resources.py.
+import { describe } from 'vitest';
 import { boto3Python, describeWithTool } from '../tooling/tools.ts';
 import { itKeepsPromises } from './python-promises.ts';
-import { describeOnBothStores, describeOnLocalStore } from './stores.ts';
+import { describeOnLocalStore, describeOnS3Store } from './stores.ts';
 
 const clients = {
   put_and_get: 'reads back what it put, with its type and metadata',
@@ -38,12 +39,14 @@ const resources = {
 
 describeWithTool(boto3Python, 'boto3', (path) => {
   describeOnLocalStore((targetOf) => {
-    itKeepsPromises(path, 'boto3-promises.py', targetOf, clients);
+    describe('by its client', () => {
+      itKeepsPromises(path, 'boto3-promises.py', targetOf, clients);
+    });
+    describe('by its resources', () => {
+      itKeepsPromises(path, 'boto3-resources.py', targetOf, resources);
+    });
   });
-});
-
-describeWithTool(boto3Python, 'resources of boto3', (path) => {
-  describeOnBothStores((targetOf) => {
+  describeOnS3Store((targetOf) => {
     itKeepsPromises(path, 'boto3-resources.py', targetOf, resources);
   });
 });

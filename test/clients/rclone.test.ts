@@ -79,7 +79,7 @@ describeWithTool(rclone, 'rclone', (path) => {
   });
 
   it('brings a file up and down in parts unchanged', { timeout: timeoutMs }, async () => {
-    const content = seededBytes(13, 23 * MiB + 5);
+    const content = seededBytes(13, 11 * MiB + 5);
     writeFileSync(join(dir, 'large.bin'), content);
     const inParts = ['--s3-upload-cutoff', '5M', '--s3-chunk-size', '5M'];
     await run('copyto', ...inParts, join(dir, 'large.bin'), at('rclone-parts/large.bin'));

@@ -13,6 +13,10 @@ export function describeOnLocalStore(body: (targetOf: () => ClientTarget) => voi
 
 export function describeOnBothStores(body: (targetOf: () => ClientTarget) => void): void {
   describeOnLocalStore(body);
+  describeOnS3Store(body);
+}
+
+export function describeOnS3Store(body: (targetOf: () => ClientTarget) => void): void {
   describeWithTool(versitygw, 'on an S3 store', (path) => {
     withTarget(() => startS3Target(path), body);
   });

@@ -18,6 +18,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type AwsForks, startAwsForks } from '../tooling/aws-forks.ts';
 import { awsCli, boto3Python, describeWithTool } from '../tooling/tools.ts';
 import { blocksOf, readPage, root, sectionOf } from './markdown.ts';
 
@@ -27,15 +28,17 @@ const documentedAddress = '127.0.0.1:9000';
 describeWithTool(awsCli, "the README's tour", (aws) => {
   describeWithTool(boto3Python, 'in a fresh copy', (python) => {
     let copy: string;
+    let forks: AwsForks;
     let address: string;
     let ended: { code: number | null; stdout: string; stderr: string };
 
     beforeAll(async () => {
       copy = copyCheckout();
+      forks = await startAwsForks(aws);
       address = `127.0.0.1:${await findFreePort()}`;
       const tools = join(copy, 'tools');
       mkdirSync(tools);
-      writeLauncher(join(tools, 'aws'), aws);
+      writeLauncher(join(tools, 'aws'), forks.path);
       writeLauncher(join(tools, 'python3'), python);
       ended = await runBash(tourScript(address), copy, {
         ...cleanEnvironment(),
@@ -44,7 +47,10 @@ describeWithTool(awsCli, "the README's tour", (aws) => {
       });
     }, timeoutMs);
 
-    afterAll(() => rmSync(copy, { recursive: true, force: true }));
+    afterAll(async () => {
+      rmSync(copy, { recursive: true, force: true });
+      await forks.stop();
+    });
 
     it('runs from its first line to its last', () => {
       expect(ended).toMatchObject({ code: 0 });
@@ -97,7 +103,10 @@ function tourScript(address: string): string {
   const lines = blocksOf(tour).map((block) => block.code);
   // Jobs are stopped whole, as in a terminal; and whatever fails, none outlives the test.
   const guard = ['set -m', "trap 'kill %1 2> /dev/null; wait' EXIT"];
-  return [...guard, ...lines].join('\n').replaceAll(documentedAddress, address);
+  // npx takes longer than what it starts: the first shows that it finds that.
+  const first = 'command npx "$@" && touch found';
+  const npx = `npx() { if [ -e found ]; then shift; node dist/cli/main.js "$@"; else ${first}; fi; }`;
+  return [...guard, npx, ...lines].join('\n').replaceAll(documentedAddress, address);
 }
 
 /** The files of a clone; its dependencies are links, so that nothing can change the real ones. */
