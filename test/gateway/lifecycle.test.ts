@@ -37,6 +37,7 @@ interface Served {
 const args = ['--lifecycle-day', '1s', '--sweep-interval', '200ms', '--sweep-grace', '0ms'];
 const enabled = { Status: 'Enabled', Filter: { Prefix: '' } } as const;
 const large = Buffer.alloc(100_000, 'x');
+const patience = { timeout: 15_000, interval: 200 };
 
 function describeRules(name: string, serve: () => Promise<Served>): void {
   describe(name, () => {
@@ -88,10 +89,10 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
       await setRules('plain', {
         ...{ ID: 'r', Status: 'Enabled', Filter: { Prefix: 'old/' }, Expiration: { Days: 1 } },
       });
-      await expect.poll(() => list('plain'), { timeout: 15_000 }).toEqual(['kept/small']);
+      await expect.poll(() => list('plain'), patience).toEqual(['kept/small']);
       await put('plain', 'old/again');
       expect(await list('plain')).toContain('old/again');
-      await expect.poll(() => list('plain'), { timeout: 15_000 }).toEqual(['kept/small']);
+      await expect.poll(() => list('plain'), patience).toEqual(['kept/small']);
       const ended = (await recordsOf('plain')).filter(({ action }) => action === 's3:ExpireObject');
       expect(ended.map(({ key }) => key).sort()).toEqual(['old/again', 'old/large', 'old/small']);
       expect(ended[0]).toMatchObject({
@@ -105,14 +106,14 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
       for (const body of ['1', '2']) await put('versioned', 'a', body);
       await setRules('versioned', { ...enabled, ID: 'r', Expiration: { Days: 1 } });
       const hidden = ['a', 'a', 'a (marker)'];
-      await expect.poll(() => list('versioned'), { timeout: 15_000 }).toEqual(hidden);
+      await expect.poll(() => list('versioned'), patience).toEqual(hidden);
       const read = client.send(new GetObjectCommand({ Bucket: 'versioned', Key: 'a' }));
       expect(await refusalOf(read)).toEqual({ code: 'NoSuchKey', status: 404 });
       await setRules('versioned', {
         ...{ ...enabled, ID: 'all', NoncurrentVersionExpiration: { NoncurrentDays: 1 } },
         Expiration: { ExpiredObjectDeleteMarker: true },
       });
-      await expect.poll(() => list('versioned'), { timeout: 15_000 }).toEqual([]);
+      await expect.poll(() => list('versioned'), patience).toEqual([]);
       await client.send(new DeleteBucketCommand({ Bucket: 'versioned' }));
       const ended = (await recordsOf('versioned')).map(({ action }) => action);
       expect(ended).toEqual(['s3:CreateDeleteMarker', ...Array(3).fill('s3:ExpireObject')]);
@@ -128,7 +129,7 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
       await setRules('suspended', { ...enabled, ID: 'r', Expiration: { Days: 1 } });
       const left = ['a', 'a (marker)'];
       // The marker of b was alone, so it went as well.
-      await expect.poll(() => list('suspended'), { timeout: 15_000 }).toEqual(left);
+      await expect.poll(() => list('suspended'), patience).toEqual(left);
     });
 
     it('an upload that nobody completes is aborted, and its bytes are let go of', async () => {
@@ -142,7 +143,7 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
       });
       const begun = async () =>
         (await client.send(new ListMultipartUploadsCommand({ Bucket: 'uploads' }))).Uploads ?? [];
-      await expect.poll(begun, { timeout: 15_000 }).toEqual([]);
+      await expect.poll(begun, patience).toEqual([]);
       const again = client.send(new UploadPartCommand({ ...part, Body: 'x' }));
       expect(await refusalOf(again)).toEqual({ code: 'NoSuchUpload', status: 404 });
       expect(await recordsOf('uploads')).toMatchObject([
@@ -160,14 +161,14 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
       await client.send(new PutObjectTaggingCommand({ Bucket: 'tagged', Key: 'kept', Tagging }));
       const Filter = { Tag: { Key: 'kind', Value: 'scratch' } };
       await setRules('tagged', { ID: 'r', Status: 'Enabled', Filter, Expiration: { Days: 1 } });
-      await expect.poll(() => list('tagged'), { timeout: 15_000 }).toEqual(['kept']);
+      await expect.poll(() => list('tagged'), patience).toEqual(['kept']);
     });
 
     it('nothing that ended leaves bytes or work behind, and the metrics count it', async () => {
       // All that is left is small, and on an S3 store an extent of its own.
       const extents = () => (existsSync(served.extentsDir) ? listFiles(served.extentsDir) : []);
       const largeOnes = () => extents().filter((file) => statSync(file).size >= large.length);
-      await expect.poll(largeOnes, { timeout: 15_000 }).toEqual([]);
+      await expect.poll(largeOnes, patience).toEqual([]);
       const outbox = async () => {
         const file = join(served.gateway.dataDir, 'bursar.db');
         const db = openDatabase(file, { readonly: true, cacheKib: 1024 });
@@ -175,7 +176,7 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
         db.close();
         return rows.length;
       };
-      await expect.poll(outbox, { timeout: 15_000 }).toBe(0);
+      await expect.poll(outbox, patience).toBe(0);
       const { text } = await exchange(target, 'GET', '/_/metrics');
       for (const kind of ['current', 'noncurrent', 'uploads']) {
         expect(text).toMatch(new RegExp(`bursar_lifecycle_ends_total\\{kind="${kind}"\\} [1-9]`));

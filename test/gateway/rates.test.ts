@@ -270,7 +270,7 @@ describe('streams that are slowed down, in a gateway with few buffers and little
     const slow = as(operator, await newPrincipal(operator, { name: 'slow' }));
     const client = new RawClient({ ...slow, ...slow.keys });
     await send(slow, { method: 'PUT', path: '/big' });
-    const body = patternOf(6_000_000);
+    const body = patternOf(3_000_000);
     expect((await send(slow, { method: 'PUT', path: '/big/object', body })).status).toBe(200);
     await putLimits(operator, 'principal:default/slow', { rate: { bytes: 1024 * KiB } });
     // More than the buffers are for: each is at one chunk for many seconds.

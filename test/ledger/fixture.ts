@@ -97,7 +97,6 @@ export async function openLedger(): Promise<LedgerFixture> {
     name: 'one',
     membersCreateBuckets: true,
   } as const;
-  await ledger.commit(commitOf({ kind: 'identity', identity }));
   const alice = {
     type: 'createPrincipal',
     tenant: 'one',
@@ -106,10 +105,14 @@ export async function openLedger(): Promise<LedgerFixture> {
     role: 'member',
     groups: [],
   } satisfies IdentityChange;
-  await ledger.commit(commitOf({ kind: 'identity', identity: alice }));
-  await ledger.commit(
-    commitOf({ kind: 'createBucket', tenant: 'one', name: 'data', owner: 'alice', store: 1 }),
-  );
+  const bucket = { tenant: 'one', name: 'data', owner: 'alice', store: 1 };
+  const changes: Change[] = [
+    { kind: 'identity', identity },
+    { kind: 'identity', identity: alice },
+    { kind: 'createBucket', ...bucket },
+  ];
+  // In this order, and in one batch.
+  await Promise.all(changes.map((change) => ledger.commit(commitOf(change))));
   return fixture;
 }
 

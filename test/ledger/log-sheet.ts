@@ -1,6 +1,6 @@
 // A log as its tables have it, worked out again by the definitions: RFC 6962 for the tree, DESIGN for
 // the leaves. Nothing here is shared with what is tested.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Reader } from '#bursar/core/database.js';
 
 interface Row {
@@ -14,9 +14,7 @@ interface Row {
 }
 
 export function sha256(...parts: (Uint8Array | string)[]): Buffer {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part);
-  return hash.digest();
+  return hash('sha256', Buffer.concat(parts.map((part) => Buffer.from(part))), 'buffer');
 }
 
 /**

@@ -14,7 +14,7 @@ import { ended, RawClient } from './raw-client.ts';
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 60_000 });
 
 const isFull = process.env.BURSAR_FULL === '1';
-const vanishing = isFull ? 10_000 : 600;
+const vanishing = isFull ? 10_000 : 300;
 const atOnce = 250;
 const stallMs = isFull ? 20_000 : 3000;
 const account = `tenant:${tenant}`;

@@ -1,5 +1,6 @@
 // Clients that crawl, stall or leave: they stop the gateway's other end, are cut when they have
-// stalled for long, and keep nobody else out.
+// stalled for long, and keep nobody else out. BURSAR_FULL=1 has 600 of them stand still, by default
+// fewer hold the chunk buffers of a gateway that has few.
 import { mkdtempSync, rmSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -17,8 +18,15 @@ import { ended, RawClient } from './raw-client.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
+const isFull = process.env.BURSAR_FULL === '1';
 const stallMs = 2000;
 const bigBytes = 100_000_000;
+/** More than the sockets of a connection take. */
+const stillBytes = isFull ? bigBytes : 40_000_000;
+/** More than the gateway has chunk buffers. */
+const still = isFull ? 600 : 100;
+const patient = ['--stall-timeout', '60s', ...(isFull ? [] : ['--buffer-memory', '16MiB'])];
+const [rounds, leaving] = isFull ? [4, 50] : [2, 20];
 
 let gateway: ServedGateway;
 let client: S3Client;
@@ -27,17 +35,17 @@ let pid: number;
 
 const sweeping = ['--sweep-interval', '200ms', '--sweep-grace', '0ms'];
 
-async function serve(args: string[], dataDir?: string): Promise<void> {
-  await use(await startServedGateway({ args: [...args, ...sweeping], dataDir }));
+async function serve(args: string[], sizeBytes = bigBytes, dataDir?: string): Promise<void> {
+  await use(await startServedGateway({ args: [...args, ...sweeping], dataDir }), sizeBytes);
 }
 
-async function use(served: ServedGateway): Promise<void> {
+async function use(served: ServedGateway, sizeBytes: number): Promise<void> {
   gateway = served;
   client = new S3Client(gateway);
   raw = new RawClient(gateway);
   pid = gateway.pid as number;
   await client.send('PUT', '/slow');
-  const body = { sizeBytes: bigBytes, chunks: makePieces(1, bigBytes) };
+  const body = { sizeBytes, chunks: makePieces(1, sizeBytes) };
   const { status } = await client.send('PUT', '/slow/big', { body });
   expect(status, gateway.output()).toBe(200);
   // Two at once, so that both digest threads have begun, with the descriptors that these keep.
@@ -201,8 +209,8 @@ describe('a gateway that cuts clients after two seconds', () => {
 
   it('gives everything back when clients leave in the middle of downloads', async () => {
     const before = openFiles(pid);
-    for (let round = 0; round < 4; round++) {
-      const sockets = await Promise.all(Array.from({ length: 50 }, beginDownload));
+    for (let round = 0; round < rounds; round++) {
+      const sockets = await Promise.all(Array.from({ length: leaving }, beginDownload));
       for (const socket of sockets) socket.destroy();
     }
     await eventually('every descriptor is closed', () => openFiles(pid) <= before);
@@ -219,8 +227,8 @@ describe('a gateway that cuts clients after two seconds', () => {
 
 /** Clients that never stall for as long as the gateway allows: what they hold others can have. */
 function letOthersIn(): void {
-  it('lets others read and write while 600 downloads stand still', async () => {
-    for (let i = 0; i < 600; i++) {
+  it(`lets others read and write while ${still} downloads stand still`, async () => {
+    for (let i = 0; i < still; i++) {
       const socket = raw.connect();
       socket.write(raw.head('GET', '/slow/big'));
       socket.pause();
@@ -236,9 +244,9 @@ function letOthersIn(): void {
     await useAsOthersDo();
   });
 
-  it('lets others read and write while 600 uploads send a byte now and then', async () => {
+  it(`lets others read and write while ${still} uploads send a byte now and then`, async () => {
     const sockets = await Promise.all(
-      Array.from({ length: 600 }, (_, i) => beginUpload(`crawling${i}`, 1000)),
+      Array.from({ length: still }, (_, i) => beginUpload(`crawling${i}`, 1000)),
     );
     const drip = setInterval(() => {
       for (const socket of sockets) if (socket.writable) socket.write('x');
@@ -250,7 +258,7 @@ function letOthersIn(): void {
 }
 
 describe('a gateway that allows long stalls', () => {
-  beforeAll(() => serve(['--stall-timeout', '60s']));
+  beforeAll(() => serve(patient, stillBytes));
   afterAll(stop);
   letOthersIn();
 });
@@ -258,8 +266,8 @@ describe('a gateway that allows long stalls', () => {
 describeWithTool(versitygw, 'a gateway that allows long stalls, with its bytes in S3', (path) => {
   let backed: BackedGateway;
   beforeAll(async () => {
-    backed = await startBackedGateway({ path, args: ['--stall-timeout', '60s', ...sweeping] });
-    await use(backed.gateway);
+    backed = await startBackedGateway({ path, args: [...patient, ...sweeping] });
+    await use(backed.gateway, stillBytes);
   });
   afterAll(async () => {
     raw.close();
@@ -274,7 +282,7 @@ describe('a gateway that allows no stall to speak of', () => {
   afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
   it('does not cut a client that waits while the gateway works', async () => {
-    await serve([], dataDir);
+    await serve([], bigBytes, dataDir);
     await stop();
     gateway = await startServedGateway({ dataDir, args: ['--stall-timeout', '50ms'] });
     client = new S3Client(gateway);

@@ -1,5 +1,6 @@
 // Clients that stall or leave, of buckets in an S3 store: what they hold comes free for others, and
-// who has only stalled goes on where he was.
+// who has only stalled goes on where he was. By default the gateway has half as many buffers as with
+// BURSAR_FULL=1, and half as many clients.
 import type { Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type BackedGateway, startBackedGateway } from '../fault/backed-gateway.ts';
@@ -13,9 +14,15 @@ import { RawClient } from './raw-client.ts';
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
-const bigBytes = 100_000_000;
+const isFull = process.env.BURSAR_FULL === '1';
+/** Downloads of something that is more than the sockets of a connection take. */
+const [downloads, bigBytes] = isFull ? [200, 100_000_000] : [100, 40_000_000];
+/** Each has sent more than 5 MiB when it stands still: together much more than the buffers hold. */
+const [uploads, uploadBytes] = isFull ? [20, 20 * MiB] : [10, 12 * MiB];
+const [rounds, leaving] = isFull ? [4, 25] : [2, 12];
+const room = isFull ? '30MiB' : '16MiB';
 
-describeWithTool(versitygw, 'a gateway with an S3 store and room for 120 chunks', (path) => {
+describeWithTool(versitygw, `a gateway with an S3 store and room for ${room}`, (path) => {
   let backed: BackedGateway;
   let client: S3Client;
   let raw: RawClient;
@@ -23,7 +30,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store and room for 120 chunks'
 
   beforeAll(async () => {
     const sweeping = ['--sweep-interval', '200ms', '--sweep-grace', '0ms'];
-    const args = ['--stall-timeout', '80s', '--buffer-memory', '30MiB', ...sweeping];
+    const args = ['--stall-timeout', '80s', '--buffer-memory', room, ...sweeping];
     backed = await startBackedGateway({ path, args });
     client = new S3Client(backed.gateway);
     raw = new RawClient(backed.gateway);
@@ -58,9 +65,9 @@ describeWithTool(versitygw, 'a gateway with an S3 store and room for 120 chunks'
     }
   }
 
-  it('lets others read and write while 200 downloads stand still', async () => {
+  it(`lets others read and write while ${downloads} downloads stand still`, async () => {
     const sockets: Socket[] = [];
-    for (let i = 0; i < 200; i++) {
+    for (let i = 0; i < downloads; i++) {
       const socket = raw.connect();
       socket.write(raw.head('GET', '/slow/big'));
       sockets.push(socket.pause());
@@ -71,7 +78,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store and room for 120 chunks'
   });
 
   it('lets others read and write while uploads that have sent much stand still, and nearly all of these go on', async () => {
-    const sizeBytes = 20 * MiB;
+    const sizeBytes = uploadBytes;
     let goOn: () => void = () => {};
     const pause = new Promise<void>((resolve) => {
       goOn = resolve;
@@ -84,9 +91,9 @@ describeWithTool(versitygw, 'a gateway with an S3 store and room for 120 chunks'
         if (sentBytes > 5 * MiB) await pause;
       }
     }
-    const seeds = Array.from({ length: 20 }, (_, i) => 100 + i);
+    const seeds = Array.from({ length: uploads }, (_, i) => 100 + i);
     // Where the machine is so slow that sent extents do not come free in time, some are cut.
-    const uploads = seeds.map((seed) =>
+    const sent = seeds.map((seed) =>
       client
         .send('PUT', `/slow/paused${seed}`, { body: { sizeBytes, chunks: chunks(seed) } })
         .then(({ status }) => status)
@@ -95,7 +102,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store and room for 120 chunks'
     await untilQuiet();
     await useAsOthersDo();
     goOn();
-    const statuses = await Promise.all(uploads);
+    const statuses = await Promise.all(sent);
     const whole = seeds.filter((_, i) => statuses[i] === 200);
     expect(statuses.filter((status) => status !== 200 && status !== 'cut')).toEqual([]);
     expect(whole.length).toBeGreaterThan(seeds.length / 2);
@@ -107,8 +114,8 @@ describeWithTool(versitygw, 'a gateway with an S3 store and room for 120 chunks'
 
   it('gives everything back when clients leave in the middle, and keeps nothing of theirs', async () => {
     const before = openFiles(pid);
-    for (let round = 0; round < 4; round++) {
-      const sockets = Array.from({ length: 25 }, () => raw.connect());
+    for (let round = 0; round < rounds; round++) {
+      const sockets = Array.from({ length: leaving }, () => raw.connect());
       for (const [i, socket] of sockets.entries()) {
         if (i % 2 === 0) {
           socket.write(raw.head('GET', '/slow/big'));

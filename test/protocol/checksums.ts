@@ -6,32 +6,38 @@ import { crc32 } from 'node:zlib';
 export const algorithms = ['CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256'] as const;
 export type Algorithm = (typeof algorithms)[number];
 
-const castagnoli = Array.from({ length: 256 }, (_, byte) => {
+const allBytes = Array.from({ length: 256 }, (_, byte) => byte);
+
+const castagnoli = Int32Array.from(allBytes, (byte) => {
   let crc = byte;
   for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
-  return crc >>> 0;
+  return crc;
 });
 
 function crc32c(bytes: Buffer): number {
-  let crc = 0xffffffff;
-  for (const byte of bytes) crc = (castagnoli[(crc ^ byte) & 255] as number) ^ (crc >>> 8);
+  let crc = -1;
+  for (let i = 0; i < bytes.length; i++) {
+    crc = (castagnoli[(crc ^ (bytes[i] as number)) & 255] as number) ^ (crc >>> 8);
+  }
   return ~crc >>> 0;
 }
 
-const nvme = Array.from({ length: 256 }, (_, byte) => {
+const nvme = allBytes.map((byte) => {
   let crc = BigInt(byte);
   for (let bit = 0; bit < 8; bit++) crc = crc & 1n ? (crc >> 1n) ^ 0x9a6c9329ac4bc9b5n : crc >> 1n;
-  return { high: Number(crc >> 32n), low: Number(crc & 0xffffffffn) };
+  return crc;
 });
+const nvmeHigh = Int32Array.from(nvme, (crc) => Number(crc >> 32n));
+const nvmeLow = Int32Array.from(nvme, (crc) => Number(crc & 0xffffffffn));
 
 /** Two words of 32 bits, since a BigInt per byte would take seconds. */
 function crc64Nvme(bytes: Buffer): Buffer {
-  let high = 0xffffffff;
-  let low = 0xffffffff;
-  for (const byte of bytes) {
-    const entry = nvme[(low ^ byte) & 255] as { high: number; low: number };
-    low = ((low >>> 8) | (high << 24)) ^ entry.low;
-    high = (high >>> 8) ^ entry.high;
+  let high = -1;
+  let low = -1;
+  for (let i = 0; i < bytes.length; i++) {
+    const at = (low ^ (bytes[i] as number)) & 255;
+    low = ((low >>> 8) | (high << 24)) ^ (nvmeLow[at] as number);
+    high = (high >>> 8) ^ (nvmeHigh[at] as number);
   }
   const out = Buffer.alloc(8);
   out.writeUInt32BE(~high >>> 0, 0);

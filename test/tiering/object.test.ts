@@ -1,4 +1,5 @@
-// Objects written and read back through the whole room: threads, store, buffers.
+// Objects written and read back through the whole room: threads, store, buffers. BURSAR_FULL=1 reads
+// every range between two boundaries, and ends writes at more places.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
@@ -20,6 +21,8 @@ import {
   pushAll,
   type Rig,
 } from './rig.ts';
+
+const isFull = process.env.BURSAR_FULL === '1';
 
 let rig: Rig;
 beforeAll(async () => {
@@ -45,7 +48,7 @@ describe('what was written reads back, with its digests', () => {
     E - 1,
     E,
     E + 1,
-    5 * E + 77,
+    2 * E + 77,
   ];
 
   it.each(sizes)('%i bytes in odd pushes', async (sizeBytes) => {
@@ -97,9 +100,8 @@ describe('ranges', () => {
   it('at every boundary give exactly the bytes asked for', async () => {
     const size = body.length;
     const points = [0, 1, C - 1, C, C + 1, E - 1, E, E + 1, E + C, size - 1, size];
-    for (const start of points) {
-      for (const end of points) {
-        if (start >= end) continue;
+    for (const [i, start] of points.entries()) {
+      for (const end of points.slice(i + 1, isFull ? undefined : i + 4)) {
         const read = await rig.get(object, { start, end });
         expect(read.equals(body.subarray(start, end)), `${start} to ${end}`).toBe(true);
       }
@@ -158,7 +160,7 @@ describe('a write that ends early', () => {
     const before = listFiles(rig.dir);
     const random = makeRandom(11);
     const body = makeBytes(2 * E + 3 * C);
-    for (let round = 0; round < 25; round++) {
+    for (let round = 0; round < (isFull ? 25 : 9); round++) {
       const sink = begin(body.length);
       const stopAt = Math.floor(random() * body.length);
       let pending: Promise<void> | null = null;
@@ -248,11 +250,11 @@ describe('intents', () => {
   it('that cannot be declared later end the write too', async () => {
     let taken = 0;
     const before = listFiles(rig.dir);
-    const sink = begin(4 * E, async () => {
+    const sink = begin(2 * E, async () => {
       if (++taken > 1) throw new Error('the ledger is closed');
       return newExtentId();
     });
-    await expect(pushAll(sink, makeBytes(4 * E), C)).rejects.toThrow('the ledger is closed');
+    await expect(pushAll(sink, makeBytes(2 * E), C)).rejects.toThrow('the ledger is closed');
     await sink.abort();
     expect(listFiles(rig.dir)).toEqual(before);
     expect(rig.buffers.inUse).toBe(0);
@@ -291,7 +293,7 @@ describe('memory', () => {
   it('64 writers at once stay within the pool, and all of them end', async () => {
     const tight = await makeRig({ bytesMax: 3 * MiB });
     let mostInUse = 0;
-    const body = makeBytes(5 * C + 1);
+    const body = makeBytes(3 * C + 1);
     const objects = await Promise.all(
       Array.from({ length: 64 }, () =>
         tight.put(body, {

@@ -168,10 +168,10 @@ function describeRaces(room: Room): void {
     it.each([
       ['small', 100],
       ['large', 100_000],
-    ])('of 50 to make one %s object is won by exactly one', async (_title, sizeBytes) => {
+    ])('of many to make one %s object is won by exactly one', async (_title, sizeBytes) => {
       const { client, Bucket } = room();
       const Key = newName('race');
-      const bodies = Array.from({ length: 50 }, (_, i) => patternOf(sizeBytes, i + 100));
+      const bodies = Array.from({ length: 20 }, (_, i) => patternOf(sizeBytes, i + 100));
       const outcomes = await Promise.allSettled(
         bodies.map((Body) =>
           client.send(new PutObjectCommand({ Bucket, Key, Body, IfNoneMatch: '*' })),
@@ -201,11 +201,11 @@ function describeRaces(room: Room): void {
         }
       };
       await Promise.all(
-        Array.from({ length: 8 }, async () => {
+        Array.from({ length: 5 }, async () => {
           for (let i = 0; i < 3; i++) await step();
         }),
       );
-      expect((await readObject(client, Bucket, Key)).toString()).toBe('24');
+      expect((await readObject(client, Bucket, Key)).toString()).toBe('15');
     });
   });
 }
