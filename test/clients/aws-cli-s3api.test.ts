@@ -1,9 +1,9 @@
-// What users of the AWS CLI ask for with `aws s3api`, and URLs that it signs.
+// What users of the AWS CLI ask for with `aws s3api`, and URLs that it signs. Each call takes the
+// CLI half a second to start, so a test makes the few that its promise needs.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type AwsForks, startAwsForks } from '../tooling/aws-forks.ts';
 import { digestTree, seededBytes, writeTree } from '../tooling/files.ts';
 import { awsCli, clientEnvironment, describeWithTool, runTool } from '../tooling/tools.ts';
 import { documentedLines } from './documented.ts';
@@ -16,9 +16,8 @@ describeWithTool(awsCli, 'AWS CLI, s3api', (path) => {
   describeOnLocalStore((targetOf) => {
     let dir: string;
     let environment: NodeJS.ProcessEnv;
-    let forks: AwsForks;
 
-    const aws = (...args: string[]) => runTool(forks.path, args, environment);
+    const aws = (...args: string[]) => runTool(path, args, environment);
     /** One call of `aws s3api`; gives its answer, where it prints one. */
     async function call(operation: string, bucket: string, ...more: string[]) {
       const text = await aws('s3api', operation, '--bucket', bucket, ...more);
@@ -29,8 +28,7 @@ describeWithTool(awsCli, 'AWS CLI, s3api', (path) => {
       return join(dir, name);
     };
 
-    beforeAll(async () => {
-      forks = await startAwsForks(path);
+    beforeAll(() => {
       dir = mkdtempSync(join(tmpdir(), 'bursar-s3api-'));
       const target = targetOf();
       const config = file('config', documentedLines('AWS CLI', target));
@@ -38,10 +36,7 @@ describeWithTool(awsCli, 'AWS CLI, s3api', (path) => {
       environment = { ...environmentOfTests, AWS_CONFIG_FILE: config, AWS_PROFILE: 'bursar' };
     });
 
-    afterAll(async () => {
-      rmSync(dir, { recursive: true, force: true });
-      await forks.stop();
-    });
+    afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
     it('keeps versions, and undoes a deletion by deleting its marker', {
       timeout: timeoutMs,

@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type AwsForks, startAwsForks } from '../tooling/aws-forks.ts';
 import { digestTree, seededBytes, sha256Hex, writeTree } from '../tooling/files.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { awsCli, clientEnvironment, describeWithTool, runTool } from '../tooling/tools.ts';
@@ -24,21 +23,18 @@ const tree = {
 describeWithTool(awsCli, 'AWS CLI', (path) => {
   let gateway: ServedGateway;
   let dir: string;
-  let forks: AwsForks;
 
   const aws = (...args: string[]) =>
-    runTool(forks.path, ['--endpoint-url', gateway.endpoint, ...args], clientEnvironment(gateway));
+    runTool(path, ['--endpoint-url', gateway.endpoint, ...args], clientEnvironment(gateway));
 
   beforeAll(async () => {
     gateway = await startServedGateway();
-    forks = await startAwsForks(path);
     dir = mkdtempSync(join(tmpdir(), 'bursar-aws-cli-'));
     writeTree(join(dir, 'tree'), tree);
   }, timeoutMs);
 
   afterAll(async () => {
     rmSync(dir, { recursive: true, force: true });
-    await forks?.stop();
     await gateway?.stop();
   }, timeoutMs);
 
@@ -107,7 +103,7 @@ describeWithTool(awsCli, 'AWS CLI', (path) => {
   it('is told plainly what is wrong', { timeout: timeoutMs }, async () => {
     const missing = aws('s3api', 'get-object', '--bucket', 'cli-none', '--key', 'k', '/dev/null');
     await expect(missing).rejects.toThrow(/NoSuchBucket/);
-    const wrongKey = runTool(forks.path, ['--endpoint-url', gateway.endpoint, 's3', 'ls'], {
+    const wrongKey = runTool(path, ['--endpoint-url', gateway.endpoint, 's3', 'ls'], {
       ...clientEnvironment(gateway),
       AWS_SECRET_ACCESS_KEY: 'not-the-secret',
     });

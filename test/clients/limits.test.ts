@@ -13,7 +13,6 @@ import {
   send,
   type Target,
 } from '../protocol/target.ts';
-import { type AwsForks, startAwsForks } from '../tooling/aws-forks.ts';
 import { seededBytes } from '../tooling/files.ts';
 import { putLimits } from '../tooling/limits.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -142,14 +141,8 @@ describeWithTool(boto3Python, 'boto3', (path) => {
 });
 
 describeWithTool(awsCli, 'AWS CLI', (path) => {
-  let forks: AwsForks;
-  beforeAll(async () => {
-    forks = await startAwsForks(path);
-  });
-  afterAll(() => forks.stop());
-
   const aws = (args: string[], more: NodeJS.ProcessEnv = {}) =>
-    runTool(forks.path, ['--endpoint-url', gateway.endpoint, ...args], environment(more));
+    runTool(path, ['--endpoint-url', gateway.endpoint, ...args], environment(more));
 
   for (const mode of ['legacy', 'standard']) {
     it(`asks once for what is over budget, and says why, in its ${mode} mode`, {

@@ -5,7 +5,6 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type AwsForks, startAwsForks } from '../tooling/aws-forks.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { awsCli, clientEnvironment, describeWithTool } from '../tooling/tools.ts';
 import { blocksOf, readPage, root } from './markdown.ts';
@@ -23,18 +22,16 @@ const examples = blocks.flatMap((block, i) => {
 
 describeWithTool(awsCli, "the admin's page of limits", (aws) => {
   let gateway: ServedGateway;
-  let forks: AwsForks;
   let folder: string;
   let outputs: string[];
 
   beforeAll(async () => {
     gateway = await startServedGateway();
-    forks = await startAwsForks(aws);
     folder = mkdtempSync(join(tmpdir(), 'bursar-limits-page-'));
     const address = gateway.endpoint.replace('http://', '');
     const script = [
       `npx() { shift; '${process.execPath}' '${main}' "$@"; }`,
-      `aws() { '${forks.path}' "$@"; }`,
+      `aws() { '${aws}' "$@"; }`,
       ...examples.map(({ code }) => `${code.replaceAll(documentedAddress, address)}\necho '@@@'`),
     ].join('\n');
     const printed = await runBash(script, folder, environmentOf(gateway));
@@ -43,7 +40,6 @@ describeWithTool(awsCli, "the admin's page of limits", (aws) => {
 
   afterAll(async () => {
     rmSync(folder, { recursive: true, force: true });
-    await forks.stop();
     await gateway.stop();
   });
 

@@ -18,7 +18,6 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type AwsForks, startAwsForks } from '../tooling/aws-forks.ts';
 import { awsCli, boto3Python, describeWithTool } from '../tooling/tools.ts';
 import { blocksOf, readPage, root, sectionOf } from './markdown.ts';
 
@@ -28,17 +27,15 @@ const documentedAddress = '127.0.0.1:9000';
 describeWithTool(awsCli, "the README's tour", (aws) => {
   describeWithTool(boto3Python, 'in a fresh copy', (python) => {
     let copy: string;
-    let forks: AwsForks;
     let address: string;
     let ended: { code: number | null; stdout: string; stderr: string };
 
     beforeAll(async () => {
       copy = copyCheckout();
-      forks = await startAwsForks(aws);
       address = `127.0.0.1:${await findFreePort()}`;
       const tools = join(copy, 'tools');
       mkdirSync(tools);
-      writeLauncher(join(tools, 'aws'), forks.path);
+      writeLauncher(join(tools, 'aws'), aws);
       writeLauncher(join(tools, 'python3'), python);
       ended = await runBash(tourScript(address), copy, {
         ...cleanEnvironment(),
@@ -47,10 +44,7 @@ describeWithTool(awsCli, "the README's tour", (aws) => {
       });
     }, timeoutMs);
 
-    afterAll(async () => {
-      rmSync(copy, { recursive: true, force: true });
-      await forks.stop();
-    });
+    afterAll(() => rmSync(copy, { recursive: true, force: true }));
 
     it('runs from its first line to its last', () => {
       expect(ended).toMatchObject({ code: 0 });

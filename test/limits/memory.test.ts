@@ -14,7 +14,7 @@ const isFull = process.env.BURSAR_FULL === '1';
 const transfers = 64;
 // More than an extent of the store; all of them together much more than the process may hold.
 const localBytes = isFull ? 100_000_000 : 17_000_000;
-const remoteBytes = isFull ? 100_000_000 : 9_000_000;
+const remoteBytes = isFull ? 100_000_000 : 12_000_000;
 const memoryBytesMax = 512 * MiB;
 const timeoutMs = isFull ? 900_000 : 120_000;
 

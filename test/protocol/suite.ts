@@ -56,6 +56,7 @@ export function protocolSuite(
     describePostForms(targetOf);
     describeStated(targetOf);
     describeReceipts(targetOf);
+    describeTenancy(targetOf);
     describeBadInput(targetOf, { isOfStore });
     if (isOfStore) return;
     describeLifecycle(targetOf);
@@ -67,6 +68,5 @@ export function protocolSuite(
     describeCors(targetOf);
     describePublicAccess(targetOf);
     describeNotImplemented(targetOf);
-    describeTenancy(targetOf);
   });
 }

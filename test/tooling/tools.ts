@@ -31,7 +31,6 @@ export const dataPython = withModules(
   ['pyarrow', 'pandas', 's3fs', 'duckdb_extension_httpfs', 'minio', 'obstore'],
 );
 export const boto3Python = withModules(findTool('boto3', 'BOTO3_PYTHON', 'python3'), ['boto3']);
-export const awscliPython = withModules(findTool('AWS CLI', 'BOTO3_PYTHON', 'python3'), ['awscli']);
 export const awscrtPython = withModules(findTool('boto3 with awscrt', 'BOTO3_PYTHON', 'python3'), [
   'boto3',
   'awscrt.auth',
