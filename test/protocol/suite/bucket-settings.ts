@@ -15,6 +15,7 @@ import {
   as,
   callNative,
   clientOf,
+  findRecords,
   newBucket,
   newName,
   newPrincipal,
@@ -195,9 +196,7 @@ export function describeBucketSettings(targetOf: () => Target): void {
     await client.send(new PutBucketVersioningCommand({ Bucket, VersioningConfiguration }));
     const Tagging = { TagSet: [{ Key: 'a', Value: '1' }] };
     await client.send(new PutBucketTaggingCommand({ Bucket, Tagging }));
-    const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
-      ['bucket', Bucket],
-    ]);
+    const records = await findRecords(target, [['bucket', Bucket]]);
     const changes = records.map((record: { action: string; change?: object }) => [
       record.action,
       record.change,

@@ -19,6 +19,7 @@ import {
   clientOf,
   domain,
   exchange,
+  findRecords,
   newBucket,
   newName,
   newPrincipal,
@@ -88,7 +89,7 @@ export function describeCors(targetOf: () => Target): void {
         ['bucket', bucket],
         ['action', 's3:PutBucketCORS'],
       ] as const;
-      const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, query);
+      const records = await findRecords(target, query);
       expect(records).toMatchObject([
         { status: 200, change: { cors: [{ id: 'one', maxAgeSeconds: 3000 }, {}] } },
       ]);

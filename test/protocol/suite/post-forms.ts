@@ -26,9 +26,9 @@ import {
 import {
   type Answer,
   as,
-  callNative,
   domain,
   exchange,
+  findRecords,
   newBucket,
   newName,
   newPrincipal,
@@ -248,7 +248,7 @@ export function describePostForms(targetOf: () => Target): void {
           ['bucket', Bucket],
           ['prefix', key],
         ] as const;
-        const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, query);
+        const records = await findRecords(target, query);
         return records;
       };
       await expect.poll(async () => (await read()).length).toBe(2);
@@ -349,7 +349,7 @@ export function describePostForms(targetOf: () => Target): void {
           ['bucket', Bucket],
           ['prefix', 'forms/refused'],
         ] as const;
-        const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, query);
+        const records = await findRecords(target, query);
         return records.map((record: { error?: string }) => record.error);
       };
       const before = (await errors()).length;

@@ -18,10 +18,10 @@ import {
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
   as,
-  callNative,
   clientOf,
   elementOf,
   elementsOf,
+  findRecords,
   newBucket,
   newPrincipal,
   patternOf,
@@ -522,7 +522,7 @@ function describeRecords(room: Room): void {
     await readVersion(client, Bucket, Key, id);
     await client.send(new DeleteObjectCommand({ Bucket, Key, VersionId: id }));
     const told = async () => {
-      const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
+      const records = await findRecords(target, [
         ['bucket', Bucket],
         ['prefix', Key],
       ]);
@@ -549,7 +549,7 @@ function describeRecords(room: Room): void {
     const asked = { method: 'POST', path: `/${Bucket}`, query: [['delete', '']] as const, body };
     const answer = await send(target, asked);
     expect(elementsOf(answer.text, 'Code')).toEqual(['NoSuchVersion', 'KeyTooLongError']);
-    const { records } = await callNative(target, 'GET', '/_/v1/records', undefined, [
+    const records = await findRecords(target, [
       ['bucket', Bucket],
       ['cursor', String(Number(answer.headers['x-bursar-receipt']) - 3)],
     ]);
