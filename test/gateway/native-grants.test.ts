@@ -182,6 +182,37 @@ describe("a grant on a part of a tenant's bucket", () => {
   });
 });
 
+describe('a grant of administration', () => {
+  test('to a principal of another tenant shows what was done by it to both tenants', async () => {
+    const name = 'visitor';
+    const principals = '/_/v1/tenants/cms/principals';
+    const create = () => call('bob', 'POST', principals, { name });
+    // To who is let in by nothing there is no such tenant, and the tenant has no record of it.
+    expect((await create()).status).toBe(404);
+    await put('helper', { subjects: ['principal:atlas/bob'], actions: ['bursar:*'] });
+    expect((await create()).status).toBe(201);
+    expect((await create()).status).toBe(409);
+    expect((await call('bob', 'POST', `${principals}/${name}/access-keys`)).status).toBe(201);
+    expect((await call('bob', 'DELETE', `${principals}/boss`)).status).toBe(403);
+    const seen = async (who: keyof typeof people) => {
+      const { json } = await call(who, 'GET', '/_/v1/records?principal=atlas/bob&limit=1000');
+      const records: { action: string; status: number; bucketTenant?: string }[] = json.records;
+      return records
+        .filter(({ bucketTenant }) => bucketTenant === 'cms')
+        .map(({ action, status }) => [action, status])
+        .filter(([action]) => String(action).startsWith('bursar:'));
+    };
+    for (const who of ['boss', 'audit', 'chief'] as const) {
+      expect(await seen(who)).toEqual([
+        ['bursar:CreatePrincipal', 201],
+        ['bursar:CreatePrincipal', 409],
+        ['bursar:CreateAccessKey', 201],
+        ['bursar:DeletePrincipal', 403],
+      ]);
+    }
+  });
+});
+
 describe('a mount', () => {
   test("is a name for another tenant's bucket, and gives no right", async () => {
     const made = { bucketTenant: 'cms', bucket: 'raw' };

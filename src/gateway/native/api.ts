@@ -32,7 +32,7 @@ import { pathOf, refusalOf, sendProblem } from './problem.ts';
 import { publicKeyRoutes } from './public-key-routes.ts';
 import { receiptRoutes } from './receipt-routes.ts';
 import { recordRoutes } from './record-routes.ts';
-import { decide, protectOthers, type Reach } from './rights.ts';
+import { type Addressed, decide, protectOthers, type Reach } from './rights.ts';
 import type { Call, NativeRoute, Outcome } from './route.ts';
 import { shareRoutes } from './share-routes.ts';
 import { storeCostRoutes } from './store-cost-routes.ts';
@@ -79,6 +79,8 @@ interface CallState {
   who: Identity;
   bytesIn: number;
   reach: Reach;
+  /** Another tenant, whose grants let it in; null: none. */
+  host: string | null;
   /** Its record is made, or its making was left to the commit of the change. */
   recorded: boolean;
 }
@@ -152,7 +154,8 @@ async function admit(
   enterStage(request, 'authenticate');
   const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   const begin = (who: Identity): CallState => {
-    const call: CallState = { route, who, bytesIn: raw.length, reach: 'none', recorded: false };
+    const bytesIn = raw.length;
+    const call: CallState = { route, who, bytesIn, reach: 'none', host: null, recorded: false };
     request.nativeCall = call;
     knowCaller(request, who, raw.length);
     return call;
@@ -165,6 +168,7 @@ async function admit(
   const addressed = { tenant: params.t, principal: params.p };
   const facts = factsOf(request, who, deps.originOf(request));
   call.reach = decide({ who, action: route.action, addressed, facts }, deps.grants.index);
+  call.host = hostOf(who, addressed);
   if (route.method !== 'GET') await protectOthers(who.principal, deps.directory, addressed);
   request.body = route.body ? parseJson(native, request, raw) : refuseContent(raw);
 }
@@ -182,6 +186,12 @@ async function authenticate(
     if (error instanceof RefusedUse) begin(error.who);
     throw error;
   }
+}
+
+/** Of a call that was let in: operators are in all tenants, others in another by its grants only. */
+function hostOf({ principal }: Identity, { tenant }: Addressed): string | null {
+  const isOwn = tenant === undefined || tenant === principal.tenant;
+  return isOwn || principal.role === 'operator' ? null : tenant;
 }
 
 /** What the conditions of grants can ask for. */
@@ -319,6 +329,7 @@ function entryOf(
     source: deps.originOf(request).source,
     action: state.route.action,
     target: targetOf(request),
+    host: state.host,
     bytesIn: state.bytesIn,
   };
 }

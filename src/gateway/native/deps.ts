@@ -80,6 +80,8 @@ export interface NativeEntry {
   action: string;
   /** `tenants/cms/principals/alice` */
   target: string | null;
+  /** Another tenant than the caller's, whose grants let it in; null: none. */
+  host: string | null;
   bytesIn: number;
   /** HTTP status of the answer if the change is accepted. */
   status: number;

@@ -142,9 +142,12 @@ function draftOf(entry: NativeEntry): RecordDraft {
   };
 }
 
-/** Whose auditors are to see it besides: those of the tenant whose records an operator erased. */
-function otherTenantOf({ change, who }: NativeEntry): string | null {
-  if (change?.type !== 'eraseRecords') return null;
+/**
+ * Whose auditors are to see it besides: those of the tenant whose grants let the caller in, or whose
+ * records an operator erased.
+ */
+function otherTenantOf({ change, who, host }: NativeEntry): string | null {
+  if (change?.type !== 'eraseRecords') return host;
   return change.tenant === who.principal.tenant ? null : change.tenant;
 }
 
