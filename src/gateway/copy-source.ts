@@ -126,7 +126,7 @@ async function findCopySource(
     });
     await context.authorizeTags();
   }
-  await noteSource(context, { bucket, version });
+  noteSource(context, { bucket, version });
   return { bucket, version };
 }
 
@@ -142,17 +142,29 @@ export function sourceHeaders({ bucket, version }: CopySource): Record<string, s
   return id === undefined ? {} : { 'x-amz-copy-source-version-id': id };
 }
 
-/**
- * What is copied is in the record of the copy. A tenant that has nothing else to do with it gets one of
- * its own, that its object was read.
- */
-async function noteSource(context: Context, { bucket, version }: CopySource): Promise<void> {
+/** What is copied is in the record of the copy. */
+function noteSource(context: Context, { bucket, version }: CopySource): void {
   const { tenant: bucketTenant, name } = bucket;
-  const { key, seq, sizeBytes, etag, sha256 } = version;
-  const versionId = shownId(bucket, version);
-  const source = { bucket: name, bucketTenant, key, version: seq, versionId };
+  const { key, seq } = version;
+  const source = {
+    bucket: name,
+    bucketTenant,
+    key,
+    version: seq,
+    versionId: shownId(bucket, version),
+  };
   context.detail = { ...context.detail, change: { ...context.detail.change, source } };
+}
+
+/**
+ * To be called before the source is read to be moved: a tenant that has nothing else to do with the
+ * copy gets a record of its own, that its object was read.
+ */
+export async function recordRead(context: Context, { bucket, version }: CopySource): Promise<void> {
+  const { tenant: bucketTenant, name } = bucket;
   if (bucketTenant === context.tenant || bucketTenant === context.bucketTenant) return;
+  const { key, sizeBytes, etag, sha256 } = version;
+  const versionId = shownId(bucket, version);
   await context.recordBesides({
     ...{ action: 's3:GetObject', bucket: name, bucketTenant, key, versionId, sizeBytes, etag },
     ...{ class: version.class, sha256: sha256 && Buffer.from(sha256).toString('hex') },

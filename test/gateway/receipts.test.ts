@@ -446,6 +446,13 @@ describe('a copy', () => {
     const source = { bucket: 'raw', bucketTenant: 'cms', key: '2026/a', version: Number(index) };
     expect(record).toMatchObject({ key: 'copy', bucket: 'mine', change: { source } });
     expect(refusal(await receiptOf(person('cms/ears'), of))).toEqual(none);
+    // Of one that is refused nothing is read.
+    const refused = await send(as(target, friend), {
+      method: 'PUT',
+      path: '/mine/copy',
+      headers: { 'x-amz-copy-source': 'cms:raw/2026/a', 'if-none-match': '*' },
+    });
+    expect(refused.status).toBe(412);
     const asked = [
       ['bucket', 'raw'],
       ['principal', 'atlas/friend'],

@@ -21,6 +21,7 @@ import {
   copyFrom,
   digestRuns,
   mayShare,
+  recordRead,
   reserveCopy,
   sourceHeaders,
 } from '../copy-source.ts';
@@ -152,6 +153,7 @@ async function move(context: Context, source: CopySource, wanted: Wanted): Promi
   const { sizeBytes } = version;
   checkCopyBytes(sizeBytes);
   await checkEarly(context, conditions);
+  await recordRead(context, source);
   let description: ObjectDescription;
   return moveData(context, {
     tenant: bucket.tenant,

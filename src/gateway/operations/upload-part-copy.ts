@@ -21,6 +21,7 @@ import {
   copyFrom,
   digestRuns,
   mayShare,
+  recordRead,
   reserveCopy,
   sourceHeaders,
 } from '../copy-source.ts';
@@ -122,11 +123,12 @@ async function share(
   return committed && { etag, checksum, timeMs: committed.timeMs };
 }
 
-async function move(context: Context, wanted: Wanted, { bucket }: CopySource): Promise<Copied> {
+async function move(context: Context, wanted: Wanted, source: CopySource): Promise<Copied> {
   const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
   const upload = { id: uploadId, part: number };
+  await recordRead(context, source);
   return moveData(context, {
-    tenant: bucket.tenant,
+    tenant: source.bucket.tenant,
     runs,
     sizeBytes,
     open: () => openSink(context, { sizeBytes, checksum: algorithm, upload }),
