@@ -1,7 +1,8 @@
 // The bytes of a copy whose source is in another store than its bucket, or another tenant's: read and
-// verified, and written there. Invariant: memory is bounded, for one copy and for all together; and no copy holds
-// chunk buffers of its reader while its writer waits for some, so copies cannot lock each other up:
-// a stretch is read into memory of the copy's own while the stretch before it is written.
+// verified, and written there. Invariant: memory is bounded, for one copy and for all together; and
+// no copy holds chunk buffers of its reader while its writer waits for some, so copies cannot lock
+// each other up: a stretch is read into memory of the copy's own while the stretch before it is
+// written.
 import { Refusal } from '../core/errors.ts';
 import { FairShare } from '../core/fair-share.ts';
 import { type ExtentRun, localStore, sliceRuns } from '../core/manifest.ts';

@@ -1,7 +1,7 @@
 // The requests' end of the ledger. Commits that wait while a batch is being applied go together in
 // the next one, so the more requests there are, the more of them share one fsync. The worker has one
-// batch at a time: another would wait there, closed to what comes while the first is applied. Reads are
-// recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for them.
+// batch at a time: another would wait there, closed to what comes while the first is applied. Reads
+// are recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for them.
 import { Worker } from 'node:worker_threads';
 import { Refusal } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
