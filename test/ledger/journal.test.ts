@@ -87,12 +87,13 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
   });
 
   it('tells a deletion from a write, whichever segment is read again', async () => {
-    // Each segment seems to fail, though the server has stored it: so it is written twice.
+    // Each segment seems to fail, though the server has stored it, and cannot be read back: so it
+    // is written twice.
     let faults = 0;
     const journal = await rig.open();
     await journal.flushed(await rig.put('a'));
     s3.proxy.choose = ({ method, target }) =>
-      method === 'PUT' && target.includes('/journal/') && faults++ < 6
+      method !== 'DELETE' && target.includes('/journal/') && faults++ < 10
         ? { kind: 'status', status: 500, code: 'InternalError', carriedOut: true }
         : undefined;
     await journal.flushed(await rig.remove('a')).catch(() => {});
@@ -103,6 +104,23 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     }, 'flushed');
     expect((await rig.replay()).objects).toEqual({ b: 'etag' });
     expect(faults).toBeGreaterThan(5);
+  });
+
+  it.each([
+    ['a 412', { kind: 'status', status: 412, code: 'PreconditionFailed' }],
+    ['an empty 200', { kind: 'lie', status: 200 }],
+    ['a 204', { kind: 'lie', status: 204, headers: { etag: '"0"' } }],
+  ] as const)('does not take %s for a segment that is stored', async (_, fault) => {
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a'));
+    s3.proxy.choose = ({ method, target }) =>
+      method === 'PUT' && target.includes('/journal/') ? fault : undefined;
+    const removed = await rig.remove('a');
+    await expect(journal.flushed(removed)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+    expect(journal.state().safeSeq).toBeLessThan(removed);
+    s3.proxy.choose = () => undefined;
+    await until(() => journal.state().safeSeq >= removed, 'the segment is written');
+    expect((await rig.replay()).objects).toEqual({});
   });
 
   it('refuses what cannot be made safe while the store is down, then recovers', async () => {

@@ -1,7 +1,9 @@
 // A small server of the test's own that speaks just enough S3, and breaks one promise when told to:
 // real servers that do are known, but not at hand. Believes every signature.
+import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { crc32c } from '@node-rs/crc32';
 
 export type Oddity =
   /** Takes If-None-Match and does as if it were not there. */
@@ -32,6 +34,24 @@ export type Oddity =
   | 'complains without end'
   /** A page of its lists may be empty and not the last. */
   | 'has empty pages'
+  /** Answers PUTs with an ETag that is no MD5, and without a checksum. */
+  | 'proves nothing'
+  /** Answers PUTs with an MD5, and knows no checksums. */
+  | 'knows MD5s only'
+  /** Sends checksums back as they came. */
+  | 'echoes checksums'
+  /** Says 200 to a DELETE, and keeps extents. */
+  | 'deletes by word only'
+  /** Its lists are of another prefix. */
+  | 'lists elsewhere'
+  /** Its lists have a name of another prefix. */
+  | 'lists strangers'
+  /** Its lists announce more names than they have. */
+  | 'lists in part'
+  /** Its lists have each name twice. */
+  | 'lists twice'
+  /** Each of its pages is followed by the same one. */
+  | 'lists without end'
   /** Says that there is more, and not how to ask for it. */
   | 'breaks lists off';
 
@@ -40,6 +60,8 @@ export interface OddServer {
   objects: Map<string, Buffer>;
   /** All If-None-Match headers that came. */
   conditions: number;
+  /** GETs that came. */
+  gets: number;
   /** The session token of the last request. */
   token: string | undefined;
   /** Session tokens that have ended. */
@@ -53,6 +75,7 @@ export async function startOddServer(oddity?: Oddity): Promise<OddServer> {
     endpoint: '',
     objects,
     conditions: 0,
+    gets: 0,
     token: undefined,
     ended: new Set(),
     stop: () =>
@@ -64,6 +87,7 @@ export async function startOddServer(oddity?: Oddity): Promise<OddServer> {
   const server = createServer(async (request, response) => {
     const body: Buffer[] = [];
     for await (const chunk of request) body.push(chunk as Buffer);
+    if (request.method === 'GET') served.gets++;
     if (request.headers['if-none-match'] !== undefined) served.conditions++;
     served.token = request.headers['x-amz-security-token']?.toString();
     if (served.token !== undefined && served.ended.has(served.token)) {
@@ -96,6 +120,10 @@ async function answer(exchange: Exchange): Promise<void> {
       return put(exchange, name);
     case 'DELETE':
       if (oddity === 'denies deletes') return refuse(response, 403, 'AccessDenied');
+      if (oddity === 'deletes by word only') {
+        if (!name.includes('/extents/')) objects.delete(name);
+        return send(response, 200);
+      }
       if (oddity !== 'keeps what is deleted') objects.delete(name);
       return send(response, 204);
     case 'GET':
@@ -111,6 +139,13 @@ async function put({ request, response, objects, oddity, body }: Exchange, name:
   const isConditional = request.headers['if-none-match'] === '*';
   if (isConditional && oddity === 'refuses conditions')
     return refuse(response, 501, 'NotImplemented');
+  const proof = proofOf(body, oddity);
+  const sent = request.headers['x-amz-checksum-crc32c'];
+  if (oddity === 'echoes checksums' && sent !== undefined) {
+    proof['x-amz-checksum-crc32c'] = String(sent);
+  } else if (sent !== undefined && sent !== (proof['x-amz-checksum-crc32c'] ?? sent)) {
+    return refuse(response, 400, 'BadDigest');
+  }
   const exists = objects.has(name);
   if (isConditional && oddity === 'loses races') await new Promise((r) => setTimeout(r, 30));
   if (isConditional && oddity !== 'ignores conditions' && exists) {
@@ -121,7 +156,19 @@ async function put({ request, response, objects, oddity, body }: Exchange, name:
     return refuse(response, 412, 'PreconditionFailed');
   }
   objects.set(name, oddity === 'forgets bytes' ? Buffer.alloc(body.length) : body);
-  send(response, 200, undefined, { etag: '"etag"' });
+  send(response, 200, undefined, proof);
+}
+
+function proofOf(body: Buffer, oddity: Oddity | undefined): Record<string, string> {
+  if (oddity === 'proves nothing' || oddity === 'echoes checksums') return { etag: '"etag"' };
+  const proof: Record<string, string> = {
+    etag: `"${createHash('md5').update(body).digest('hex')}"`,
+  };
+  if (oddity === 'knows MD5s only') return proof;
+  const checksum = Buffer.alloc(4);
+  checksum.writeUInt32BE(crc32c(body));
+  proof['x-amz-checksum-crc32c'] = checksum.toString('base64');
+  return proof;
 }
 
 function get({ request, response, objects, oddity }: Exchange, name: string): void {
@@ -163,11 +210,20 @@ function list({ response, objects, oddity }: Exchange, query: URLSearchParams): 
     .filter(({ key }) => key.startsWith(prefix) && oddity !== 'lists nothing')
     .map(({ key, size }) => `<Contents><Key>${key}</Key><Size>${size}</Size></Contents>`);
   const isOfProbe = prefix.includes('/probe/');
-  const isEmptyPage = oddity === 'has empty pages' && !query.has('continuation-token');
-  const isTruncated = !isOfProbe && (isEmptyPage || oddity === 'breaks lists off');
-  const token = isEmptyPage ? '<NextContinuationToken>on</NextContinuationToken>' : '';
-  const head = `<Name>bucket</Name><IsTruncated>${isTruncated}</IsTruncated>${token}`;
-  const shown = isEmptyPage && !isOfProbe ? [] : contents;
+  const does = (one: Oddity): boolean => oddity === one && !isOfProbe;
+  const isEmptyPage = does('has empty pages') && !query.has('continuation-token');
+  const isTruncated = isEmptyPage || does('breaks lists off') || does('lists without end');
+  const hasToken = isEmptyPage || does('lists without end');
+  const token = hasToken ? '<NextContinuationToken>on</NextContinuationToken>' : '';
+  const shown = isEmptyPage || does('lists without end') ? [] : contents;
+  if (does('lists twice')) shown.push(...contents);
+  if (does('lists strangers')) {
+    shown.push('<Contents><Key>zzz/stranger</Key><Size>1</Size></Contents>');
+  }
+  const head =
+    `<Name>bucket</Name><Prefix>${does('lists elsewhere') ? 'elsewhere/' : prefix}</Prefix>` +
+    `<KeyCount>${shown.length + (does('lists in part') ? 1 : 0)}</KeyCount>` +
+    `<IsTruncated>${isTruncated}</IsTruncated>${token}`;
   const text = `<ListBucketResult>${head}${shown.join('')}</ListBucketResult>`;
   send(response, 200, text, { 'content-type': 'application/xml' });
 }

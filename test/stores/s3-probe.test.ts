@@ -6,7 +6,7 @@ import { newId, piecesOf, startS3Rig } from './s3-rig.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-const capabilities = ['write', 'read', 'range', 'list', 'condition', 'race', 'delete'];
+const capabilities = ['write', 'proof', 'read', 'range', 'list', 'condition', 'race', 'delete'];
 
 describeWithTool(versitygw, 'the probe of a real server', (path) => {
   it('finds all that a store may use, and tells of it', async () => {
@@ -95,6 +95,23 @@ describe('the probe of an odd server', () => {
     expect(await used.putObject('mark', Buffer.from('2'), { ifAbsent: true })).toBe('exists');
     expect((await used.getObject('mark'))?.toString()).toBe('1');
     expect(server.conditions).toBe(asked);
+  });
+
+  it.each<[Oddity, string, number]>([
+    ['knows MD5s only', 'an MD5', 0],
+    ['proves nothing', 'not answered with a checksum', 1],
+    ['echoes checksums', 'not answered with a checksum', 1],
+  ])('reads back what one stored that %s', async (oddity, detail, reads) => {
+    const used = await open(oddity);
+    const { ready, findings } = used.state();
+    expect(ready).toBe(true);
+    const proof = findings.find(({ capability }) => capability === 'proof');
+    expect(proof?.ok).toBe(reads === 0);
+    expect(proof?.detail).toContain(detail.replace('an MD5', 'the MD5'));
+    const asked = server.gets;
+    await used.put(newId(), piecesOf([1000, 70_000]));
+    expect(await used.putObject('mark', Buffer.from('1'))).toBe('stored');
+    expect(server.gets - asked).toBe(reads * 2);
   });
 
   it.each<[Oddity, string]>([

@@ -81,6 +81,18 @@ describe('an opening', () => {
   });
 });
 
+describe('a DELETE', () => {
+  it('is not believed of a server that says 200 and keeps the object', async () => {
+    const store = await open('deletes by word only');
+    const id = await putOne(store, 1000);
+    const refused = { code: 'ServiceUnavailable', cause: { reason: 'unproven' } };
+    await expect(store.remove(id)).rejects.toMatchObject(refused);
+    await store.putObject('mark', Buffer.from('1'));
+    await store.removeObject('mark');
+    expect(await store.getObject('mark')).toBeUndefined();
+  });
+});
+
 describe('a listing', () => {
   it('goes on behind a page that is empty', async () => {
     const store = await open('has empty pages');
@@ -88,8 +100,15 @@ describe('a listing', () => {
     expect(await listed(store)).toEqual({ [id.toString('hex')]: 1000 });
   });
 
-  it('that breaks off is refused, not taken for all there is', async () => {
-    const store = await open('breaks lists off');
+  it.each<Oddity>([
+    'breaks lists off',
+    'lists elsewhere',
+    'lists strangers',
+    'lists in part',
+    'lists twice',
+    'lists without end',
+  ])('is not believed of a server that %s', async (oddity) => {
+    const store = await open(oddity);
     await putOne(store, 1000);
     const refused = { code: 'ServiceUnavailable', cause: { reason: 'wrong-body' } };
     await expect(listed(store)).rejects.toMatchObject(refused);

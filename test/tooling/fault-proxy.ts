@@ -17,6 +17,17 @@ export type Fault =
   | { kind: 'slow-first-byte'; delayMs: number }
   /** An error document. `carriedOut`: the server has done what it was asked for all the same. */
   | { kind: 'status'; status: number; code: string; carriedOut?: boolean }
+  /**
+   * A success that the server did not give. `carriedOut`: the server has done what it was asked for
+   * all the same.
+   */
+  | {
+      kind: 'lie';
+      status: number;
+      headers?: Record<string, string>;
+      body?: string;
+      carriedOut?: boolean;
+    }
   /** A bit of the body is another. */
   | { kind: 'flip'; at: 'upload' | 'download'; offset?: number }
   /** The connection ends before the announced length. */
@@ -128,6 +139,10 @@ export class FaultProxy {
       request.resume().once('end', () => sendDocument(response, fault.status, fault.code));
       return;
     }
+    if (fault?.kind === 'lie' && !fault.carriedOut) {
+      request.resume().once('end', () => lie(response, fault));
+      return;
+    }
     const upstream = http.request({
       host: '127.0.0.1',
       port: this.#upstreamPort,
@@ -189,6 +204,9 @@ export class FaultProxy {
         return;
       case 'status':
         answer.resume().once('end', () => sendDocument(response, fault.status, fault.code));
+        return;
+      case 'lie':
+        answer.resume().once('end', () => lie(response, fault));
         return;
       case 'truncate':
         cutBody(answer, response, fault.afterBytes, 'end');
@@ -329,6 +347,13 @@ function shorten(answer: IncomingMessage, response: ServerResponse, byBytes: num
     response.writeHead(answer.statusCode ?? 0, [...headers, 'content-length', `${kept.length}`]);
     response.end(kept);
   });
+}
+
+function lie(
+  response: ServerResponse,
+  { status, headers, body = '' }: Extract<Fault, { kind: 'lie' }>,
+): void {
+  response.writeHead(status, { ...headers, 'content-length': body.length }).end(body);
 }
 
 function sendDocument(

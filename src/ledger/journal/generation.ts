@@ -56,7 +56,10 @@ export async function markBegin(options: {
   const head: Head = { kind: 'begin', store: number, name, losses, timeMs: Date.now() };
   const place = { generation, name: beginName };
   const sealed = sealObject(keyring, place, [JSON.stringify(head)]);
-  await store.putObject(objectName(place), sealed, { ifAbsent: true });
+  if ((await store.putObject(objectName(place), sealed, { ifAbsent: true })) === 'stored') return;
+  const there = await store.getObject(objectName(place));
+  // What somebody without the keys has put under this generation's name says nothing.
+  if (!there || !opens(keyring, place, there)) await store.putObject(objectName(place), sealed);
 }
 
 /**

@@ -17,7 +17,7 @@ export interface AnswerBody {
   end(): void;
 }
 
-/** A success, or a refusal that has a meaning: 404 of a key, 412, 416. */
+/** A success, or a refusal that the request was made for: 404 of a key, 412, 416. */
 export interface Answer {
   status: number;
   headers: IncomingHttpHeaders;
@@ -31,6 +31,8 @@ export interface AttemptOptions {
   /** What is sent. */
   pieces?: readonly Buffer[];
   body?: AnswerBody;
+  /** Refusals that are answers to this request; any other is a failure. Default: none. */
+  answers?: readonly number[];
   /** When it began, or what it is a second request for. */
   sinceMs: number;
   /** Called once, before `done` settles. */
@@ -194,10 +196,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
       const message = `HTTP ${status} with the error ${code}`;
       return new AttemptFailure('error-in-200', message, { code });
     }
-    if (status === 412 || status === 416) return undefined;
-    if (status === 404) {
+    if (this.#options.answers?.includes(status)) {
       // Something that is no S3 server says 404 too: that must not be taken for a missing key.
-      if (code === 'NoSuchKey' || this.#options.method === 'HEAD') return undefined;
+      if (status !== 404 || code === 'NoSuchKey' || this.#options.method === 'HEAD') {
+        return undefined;
+      }
     }
     return failureOfAnswer(status, code, errorElement(text, 'Message') ?? '');
   }

@@ -30,6 +30,8 @@ export interface StoreRequest {
   headers?: Readonly<Record<string, string>>;
   pieces?: readonly Buffer[];
   body?: AnswerBody;
+  /** Refusals that are answers; default: by the method. */
+  answers?: readonly number[];
   signal?: AbortSignal;
   /** Sent even while the breaker is open, to find out whether it may close. */
   isTrial?: boolean;
@@ -211,6 +213,7 @@ export class Connection {
       method,
       pieces,
       body: request.body,
+      answers: request.answers ?? answersTo(request),
       sinceMs: request.secondOf?.sinceMs ?? monotonicMs(),
       onSettled: (outcome) => {
         if (stop) signal.removeEventListener('abort', stop);
@@ -326,6 +329,16 @@ export class Connection {
     if (outcome.serverFault) this.breaker.fail(outcome);
     else this.breaker.succeed();
   }
+}
+
+const answersToPut = [412];
+const answersToRange = [404, 416];
+const answersToOthers = [404];
+
+/** The refusals that a request may be answered with; any other is a failed try. */
+function answersTo({ method, headers }: StoreRequest): readonly number[] {
+  if (method === 'PUT') return answersToPut;
+  return headers?.range === undefined ? answersToOthers : answersToRange;
 }
 
 /** By what a try failed, for its trace. */

@@ -17,6 +17,7 @@ export const failureCauses = [
   'http-504',
   'http-other',
   'error-in-200',
+  'unproven',
   'early-answer',
   'wrong-length',
   'wrong-range',
@@ -34,7 +35,13 @@ export type FailureCause = (typeof failureCauses)[number];
 /** The same request will fail again: the configuration is wrong, or the rights. */
 const lasting: ReadonlySet<FailureCause> = new Set(['denied', 'no-bucket', 'unfit']);
 /** The server answered, and properly. */
-const proper: ReadonlySet<FailureCause> = new Set([...lasting, 'conflict', 'damaged', 'expired']);
+const proper: ReadonlySet<FailureCause> = new Set([
+  ...lasting,
+  'conflict',
+  'damaged',
+  'expired',
+  'unproven',
+]);
 
 /** One try failed. Not for clients, who get a Refusal with this as its cause. */
 export class AttemptFailure extends Error {

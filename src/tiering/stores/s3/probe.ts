@@ -1,15 +1,25 @@
 // What a server really does, found out by doing it: it is asked whether it can be reached, written
-// to, read from in ranges, listed and deleted from, and whether it honours conditions, even in a
+// to, how it proves what was written, read from in ranges, listed and deleted from, and whether it honours conditions, even in a
 // race. Invariant: a capability is used only where it was found; what a store cannot do without
 // must be found, or the store is refused; what a probe writes, it removes.
 import { randomBytes } from 'node:crypto';
 import { monotonicMs } from '../../../core/clock.ts';
-import type { Connection } from './connection.ts';
+import type { Answer } from './attempt.ts';
+import type { Connection, StoreRequest } from './connection.ts';
 import { AttemptFailure, type FailureCause } from './failure.ts';
 import { ObjectAnswer } from './object-answer.ts';
+import { checksumHeader, checksumOf, isMd5Etag, md5Of, type ProofKind } from './proven-put.ts';
 import { RangeAnswer } from './range-answer.ts';
 
-export type Capability = 'write' | 'read' | 'range' | 'list' | 'condition' | 'race' | 'delete';
+export type Capability =
+  | 'write'
+  | 'proof'
+  | 'read'
+  | 'range'
+  | 'list'
+  | 'condition'
+  | 'race'
+  | 'delete';
 
 export interface Finding {
   capability: Capability;
@@ -31,6 +41,8 @@ export class Prober {
   readonly #connection: Connection;
   readonly #listNames: ListNames;
   readonly #written = new Set<string>();
+  /** The answer to the first write. */
+  #stored: Answer | undefined;
 
   constructor(connection: Connection, listNames: ListNames) {
     this.#connection = connection;
@@ -41,20 +53,21 @@ export class Prober {
    * Probes once. Throws the AttemptFailure by which the server could not be reached or denied
    * access, or one that says which promise it does not keep.
    */
-  async run(): Promise<{ honoursConditions: boolean }> {
+  async run(): Promise<{ honoursConditions: boolean; proof: ProofKind }> {
     this.findings = [];
     const folder = `probe/${randomBytes(16).toString('hex')}/`;
     const name = `${folder}object`;
     const bytes = randomBytes(sizeBytes);
     try {
       await this.#need('write', () => this.#write(name, bytes));
+      const proof = await this.#findProof(name, bytes);
       await this.#need('read', () => this.#read(name, bytes));
       await this.#need('range', () => this.#readRange(name, bytes));
       await this.#need('list', () => this.#list(folder, name));
       const honours = await this.#find('condition', () => this.#writeOver(name, bytes));
       const honoursConditions = honours && (await this.#find('race', () => this.#race(folder)));
       await this.#need('delete', () => this.#delete(name));
-      return { honoursConditions };
+      return { honoursConditions, proof };
     } finally {
       await this.#tidy();
     }
@@ -86,9 +99,40 @@ export class Prober {
   }
 
   async #write(name: string, bytes: Buffer): Promise<string> {
-    const status = await this.#put(name, bytes);
-    if (status >= 300) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT of an object`);
+    const headers = { [checksumHeader]: checksumOf([bytes]) };
+    this.#stored = await this.#send({ name, headers, pieces: [bytes] });
+    const { status } = this.#stored;
+    if (status !== 200) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT of an object`);
     return 'an object was stored';
+  }
+
+  /** By what answers to PUTs are to be believed. */
+  async #findProof(name: string, bytes: Buffer): Promise<ProofKind> {
+    let proof: ProofKind = null;
+    await this.#find('proof', async () => {
+      const { headers } = this.#stored as Answer;
+      const checksum = headers[checksumHeader];
+      if (checksum !== undefined && checksum !== checksumOf([bytes])) {
+        throw new AttemptFailure('unfit', 'a PUT is answered with the checksum of something else');
+      }
+      if (checksum !== undefined && (await this.#refusesFalse(`${name}-false`))) {
+        proof = 'checksum';
+        return 'a PUT is answered with the checksum of what was stored';
+      }
+      if (isMd5Etag(headers.etag, await md5Of([bytes]))) {
+        proof = 'etag';
+        return 'a PUT is answered with the MD5 of what was stored';
+      }
+      throw new AttemptFailure('unfit', 'a PUT is not answered with a checksum, nor with an MD5');
+    });
+    return proof;
+  }
+
+  /** Whether the server computes checksums: it then refuses a false one. */
+  async #refusesFalse(name: string): Promise<boolean> {
+    const headers = { [checksumHeader]: checksumOf([Buffer.from('other bytes')]) };
+    const pieces = [Buffer.from('these bytes')];
+    return (await this.#send({ name, headers, pieces, answers: [400] })).status === 400;
   }
 
   async #read(name: string, bytes: Buffer): Promise<string> {
@@ -175,10 +219,15 @@ export class Prober {
 
   async #put(name: string, bytes: Buffer, ifAbsent = false): Promise<number> {
     const headers: Record<string, string> = ifAbsent ? { 'if-none-match': '*' } : {};
-    const request = { method: 'PUT' as const, name, headers, pieces: [bytes], isTrial: true };
-    const { status } = await this.#connection.exchange(request);
-    if (status < 300) this.#written.add(name);
-    return status;
+    return (await this.#send({ name, headers, pieces: [bytes] })).status;
+  }
+
+  async #send(
+    write: Pick<StoreRequest, 'name' | 'headers' | 'pieces' | 'answers'>,
+  ): Promise<Answer> {
+    const answer = await this.#connection.exchange({ method: 'PUT', ...write, isTrial: true });
+    if (answer.status < 300) this.#written.add(write.name);
+    return answer;
   }
 
   async #get(name: string): Promise<Buffer | undefined> {

@@ -1,5 +1,5 @@
 // Files in a bucket that others read, too: whole, and with the headers that they are to be served
-// with. Invariant: what is called written was acknowledged by the server whole. Nothing of it is
+// with. Invariant: what is called written was proven to be what was sent. Nothing of it is
 // sealed, and there is no probe: beyond reading and writing names, nothing is asked of the server.
 // Specification: the Amazon S3 API reference.
 import type { S3Client } from '@aws-sdk/client-s3';
@@ -9,6 +9,7 @@ import { openAddress, type StoreAddress } from './address.ts';
 import { Connection } from './connection.ts';
 import { ObjectAnswer } from './object-answer.ts';
 import type { S3StoreOptions } from './options.ts';
+import { ProvenPut } from './proven-put.ts';
 import { defaultRetryPolicy } from './retry.ts';
 
 /** `url` is `s3://bucket` or `s3://bucket/prefix`. */
@@ -61,8 +62,8 @@ export class S3Files {
 
   /** In place of what has the name. Rejects with `AttemptFailure`. */
   async put(name: string, bytes: Buffer, headers: Record<string, string>): Promise<void> {
-    const request = { method: 'PUT' as const, name, headers, pieces: [bytes] };
-    await this.#connection.retry(() => this.#connection.exchange(request));
+    const put = new ProvenPut(this.#connection, { name, headers, pieces: [bytes] }, 'either');
+    await this.#connection.retry((earlierTries) => put.attempt(earlierTries));
   }
 
   async close(): Promise<void> {

@@ -1,11 +1,10 @@
 // Extents, and small named objects beside them, in a bucket of an S3 server. Under the store's
 // prefix: `extents/<2 hex>/<32 hex>`, the folder being the id's last byte, which is random (ids
 // begin with the time), so that the load spreads over the bucket's partitions. Invariant: what is
-// called stored was acknowledged by the server whole; what is read is what was asked for, in place
+// called stored was proven to be what was sent (proven-put.ts); what is read is what was asked for, in place
 // and length. Whether the bytes are the written ones is for the caller to verify.
 // Specification: DESIGN section 7; the Amazon S3 API reference.
-import type { ListObjectsV2CommandOutput, S3Client } from '@aws-sdk/client-s3';
-import { crc32c } from '@node-rs/crc32';
+import type { S3Client } from '@aws-sdk/client-s3';
 import { Refusal } from '../../../core/errors.ts';
 import { extentIdBytes } from '../../../core/ids.ts';
 import { extentBytesMax } from '../../../core/limits.ts';
@@ -13,13 +12,15 @@ import type { RemoteRead, RemoteStore } from '../store.ts';
 import { type StoreMeter, unmeasured } from '../store-meter.ts';
 import { StoreTally } from '../store-tally.ts';
 import { loadSdk, openAddress, type StoreAddress } from './address.ts';
-import { Connection, type StoreRequest, type Timeouts } from './connection.ts';
+import { Connection, type Timeouts } from './connection.ts';
 import { ExtentReader } from './extent-reader.ts';
 import { AttemptFailure } from './failure.ts';
 import { HedgeBudget } from './hedge-budget.ts';
-import { ComparedAnswer, EndAnswer, ObjectAnswer } from './object-answer.ts';
+import { type ListedPage, type PageStart, readPage } from './list-page.ts';
+import { EndAnswer, ObjectAnswer } from './object-answer.ts';
 import type { S3StoreOptions, StoreEvent, StoreState } from './options.ts';
 import { type Finding, Prober } from './probe.ts';
+import { type ProofKind, ProvenPut, type Write } from './proven-put.ts';
 import { defaultRetryPolicy } from './retry.ts';
 
 export type { S3StoreOptions, StoreEvent, StoreState };
@@ -43,6 +44,7 @@ export class S3Store implements RemoteStore {
   #findings: readonly Finding[] = [];
   #probed = false;
   #honoursConditions = false;
+  #proof: ProofKind = null;
 
   /** Use `S3Store.open`. */
   private constructor(options: S3StoreOptions, address: StoreAddress, client: S3Client) {
@@ -74,9 +76,7 @@ export class S3Store implements RemoteStore {
       meter,
       store: number,
     });
-    this.#prober = new Prober(this.#connection, (prefix) =>
-      this.#listPage(prefix, { isTrial: true }),
-    );
+    this.#prober = new Prober(this.#connection, (prefix) => this.#listPage(prefix, {}, true));
   }
 
   /**
@@ -113,7 +113,7 @@ export class S3Store implements RemoteStore {
     const ifAbsent = this.#honoursConditions;
     const outcome = await this.#put({ name, pieces, ifAbsent, tally });
     if (outcome === 'stored') return;
-    // Ids are random: it is an earlier try of this one, which was not read back as what was sent.
+    // Ids are random: it is an earlier try of this one, which the server has damaged.
     const cause = new Error(`${name} exists in the store ${this.name} and is another`);
     throw new Refusal('ServiceUnavailable', { cause });
   }
@@ -204,68 +204,52 @@ export class S3Store implements RemoteStore {
     this.#client.destroy();
   }
 
-  /** Stores an object whole. Where `ifAbsent`, over nothing that is there. */
-  #put({ ifAbsent, ...write }: Write & { ifAbsent: boolean }): Promise<'stored' | 'exists'> {
-    const headers: Record<string, string> = { 'x-amz-checksum-crc32c': checksumOf(write.pieces) };
-    if (ifAbsent) headers['if-none-match'] = '*';
-    const request: StoreRequest = { method: 'PUT', headers, ...write };
-    // An earlier try of ours may have done it, unheard.
-    const isDone = async (earlierTries: number): Promise<boolean> =>
-      ifAbsent && earlierTries > 0 && (await this.#holds(write));
-    return this.#connection.persist(async (earlierTries) => {
-      // Asked first: a server breaks off an upload that it will not take.
-      if (await isDone(earlierTries)) return 'stored';
-      const { status } = await this.#connection.exchange({ ...request, earlierTries });
-      if (status < 300) return 'stored';
-      if (status !== 412) throw new AttemptFailure('unfit', `HTTP ${status} to a PUT`);
-      return (await isDone(earlierTries)) ? 'stored' : 'exists';
-    });
-  }
-
-  /** Whether an object has these bytes. */
-  async #holds({ name, pieces, tally }: Write): Promise<boolean> {
-    const body = new ComparedAnswer(pieces);
-    const { status } = await this.#connection.exchange({ method: 'GET', name, body, tally });
-    return status < 300 && body.isSame;
+  /** Stores an object whole. */
+  #put(write: Write): Promise<'stored' | 'exists'> {
+    const put = new ProvenPut(this.#connection, write, this.#proof);
+    return this.#connection.persist((earlierTries) => put.attempt(earlierTries));
   }
 
   async #remove(name: string, tally?: StoreTally): Promise<void> {
-    await this.#connection.persist((earlierTries) =>
-      this.#connection.exchange({ method: 'DELETE', name, tally, earlierTries }),
-    );
+    await this.#connection.persist(async (earlierTries) => {
+      const request = { name, tally, earlierTries };
+      const { status } = await this.#connection.exchange({ method: 'DELETE', ...request });
+      // S3's own answers. Anything that is in between may say another success.
+      if (status === 204 || status === 404 || (await this.#isAbsent(request))) return;
+      throw new AttemptFailure('unproven', `HTTP ${status} to a DELETE, and ${name} is there`);
+    });
+  }
+
+  async #isAbsent(request: { name: string; tally?: StoreTally }): Promise<boolean> {
+    const headers = { range: 'bytes=0-0' };
+    const { status } = await this.#connection.exchange({ method: 'GET', headers, ...request });
+    return status === 404;
   }
 
   /** One page of a listing. Rejects with AttemptFailure. */
-  #listPage(prefix: string, { after, token, isTrial }: PageStart): Promise<ListedPage> {
+  #listPage(prefix: string, start: PageStart, isTrial = false): Promise<ListedPage> {
     const { bucket, prefix: base } = this.#address;
+    const { after, token } = start;
     return this.#connection.send({ isTrial }, async (abortSignal) => {
       const { ListObjectsV2Command } = await loadSdk();
-      const page = await this.#client.send(
-        new ListObjectsV2Command({
-          Bucket: bucket,
-          Prefix: base + prefix,
-          StartAfter: after === undefined ? undefined : base + after,
-          ContinuationToken: token,
-        }),
-        { abortSignal },
-      );
-      // An error document, or any other, would be read as an empty list.
-      if (page.Name !== bucket) throw new AttemptFailure('error-in-200', 'a list that is none');
-      const objects = (page.Contents ?? []).map(({ Key, Size }) => {
-        if (!Key?.startsWith(base) || Size === undefined) {
-          throw new AttemptFailure('wrong-body', `the list has ${Key} of ${Size} bytes`);
-        }
-        return { name: Key.slice(base.length), sizeBytes: Size };
-      });
-      return { objects, next: nextPage(page) };
+      const asked = {
+        Bucket: bucket,
+        Prefix: base + prefix,
+        // The token says it already.
+        StartAfter: after === undefined || token !== undefined ? undefined : base + after,
+        ContinuationToken: token,
+      };
+      const page = await this.#client.send(new ListObjectsV2Command(asked), { abortSignal });
+      return readPage(page, { ...start, bucket, base, prefix });
     });
   }
 
   async #probe(): Promise<void> {
     this.#findings = [];
     try {
-      const { honoursConditions } = await this.#prober.run();
+      const { honoursConditions, proof } = await this.#prober.run();
       this.#honoursConditions = honoursConditions;
+      this.#proof = proof;
       this.#probed = true;
     } catch (error) {
       if (error instanceof AttemptFailure && error.reason === 'unfit') this.#connection.note(error);
@@ -291,33 +275,6 @@ export class S3Store implements RemoteStore {
   }
 }
 
-/** An object to be stored. */
-interface Write {
-  name: string;
-  pieces: readonly Buffer[];
-  tally?: StoreTally;
-}
-
-/** Where a page of a listing begins: behind a name, or where the page before has ended. */
-interface PageStart {
-  after?: string;
-  token?: string;
-  isTrial?: boolean;
-}
-
-interface ListedPage {
-  objects: { name: string; sizeBytes: number }[];
-  next: PageStart | null;
-}
-
-/** By its token: a page may be empty and not the last, where a server passes over the deleted. */
-function nextPage(page: ListObjectsV2CommandOutput): PageStart | null {
-  if (!page.IsTruncated) return null;
-  const token = page.NextContinuationToken;
-  if (token !== undefined) return { token };
-  throw new AttemptFailure('wrong-body', 'a list that breaks off');
-}
-
 function timeoutsOf(options: S3StoreOptions): Timeouts {
   const { connectTimeoutMs, firstByteTimeoutMs, stallTimeoutMs } = options;
   return {
@@ -331,13 +288,4 @@ function nameOf(id: Buffer): string {
   if (id.length !== extentIdBytes) throw new Error(`an extent id of ${id.length} bytes`);
   const name = id.toString('hex');
   return `extents/${name.slice(30)}/${name}`;
-}
-
-/** With it the server finds what was damaged on the way. */
-function checksumOf(pieces: readonly Buffer[]): string {
-  let state = 0;
-  for (const piece of pieces) state = crc32c(piece, state);
-  const bytes = Buffer.allocUnsafe(4);
-  bytes.writeUInt32BE(state);
-  return bytes.toString('base64');
 }

@@ -1,0 +1,77 @@
+// A page of a listing, held against what was asked for. Invariant: what is not listed is not there:
+// an answer that may lack something, or tells of another place, is a failed try and no list. The
+// sweeper and a rebuild take an object that is missing here for one that is gone.
+// Specification: "ListObjectsV2" of the Amazon S3 API reference, general purpose buckets.
+import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
+import { AttemptFailure } from './failure.ts';
+
+/** Where a page begins: behind a name, or where the page before has ended. */
+export interface PageStart {
+  /** Names are relative to the store's prefix; those of the page come after this one. */
+  after?: string;
+  token?: string;
+  /** Pages in a row that were empty and not the last. */
+  emptyPages?: number;
+}
+
+export interface AskedPage extends PageStart {
+  bucket: string;
+  /** The store's own prefix. */
+  base: string;
+  /** Relative to it. */
+  prefix: string;
+}
+
+export interface ListedPage {
+  objects: { name: string; sizeBytes: number }[];
+  next: PageStart | null;
+}
+
+/** Servers pass over what was deleted; one that never ends is given up. */
+const emptyPagesMax = 1000;
+
+/** Throws AttemptFailure when the page is not what was asked for. */
+export function readPage(page: ListObjectsV2CommandOutput, asked: AskedPage): ListedPage {
+  const { bucket, base, prefix } = asked;
+  // An error document, or any other, would be read as an empty list.
+  if (page.Name !== bucket) throw new AttemptFailure('error-in-200', 'a list that is none');
+  const whole = base + prefix;
+  if ((page.Prefix ?? whole) !== whole) throw wrong(`a list of ${page.Prefix}`);
+  const contents = page.Contents ?? [];
+  // Part of a document may read like a smaller one.
+  if ((page.KeyCount ?? 0) > contents.length) {
+    throw wrong(`a list of ${contents.length} names that announces ${page.KeyCount}`);
+  }
+  let { after } = asked;
+  const objects = contents.map(({ Key, Size }) => {
+    if (!Key?.startsWith(whole) || !Number.isSafeInteger(Size) || (Size as number) < 0) {
+      throw wrong(`the list of ${whole} has ${Key} of ${Size} bytes`);
+    }
+    const name = Key.slice(base.length);
+    if (after !== undefined && !isAfter(name, after)) {
+      throw wrong(`the list has ${name} behind ${after}`);
+    }
+    after = name;
+    return { name, sizeBytes: Size as number };
+  });
+  return { objects, next: nextPage(page, { ...asked, after }) };
+}
+
+/** By its token: a page may be empty and not the last. */
+function nextPage(page: ListObjectsV2CommandOutput, asked: AskedPage): PageStart | null {
+  if (page.IsTruncated === false) return null;
+  const { NextContinuationToken: token } = page;
+  if (page.IsTruncated === undefined || token === undefined) throw wrong('a list that breaks off');
+  const emptyPages = page.Contents?.length ? 0 : (asked.emptyPages ?? 0) + 1;
+  if (token === asked.token || emptyPages > emptyPagesMax) throw wrong('a list that never ends');
+  return { after: asked.after, token, emptyPages };
+}
+
+/** S3 orders names by their bytes; servers that do it by UTF-16 list the same names. */
+function isAfter(name: string, before: string): boolean {
+  return name > before || Buffer.compare(Buffer.from(name), Buffer.from(before)) > 0;
+}
+
+function wrong(message: string): AttemptFailure {
+  return new AttemptFailure('wrong-body', message);
+}
