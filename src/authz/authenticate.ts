@@ -198,7 +198,7 @@ export class Authenticator {
     checkTime(claim, this.#nowMs());
     const payloadWord = readPayloadWord(claim, request);
     checkAllSigned(request, claim, payloadWord);
-    const values = headerValues(request, claim.signedHeaders);
+    const values = headerValues(request, claim);
     const canonical = canonicalRequest({
       method: request.method,
       path: request.path,

@@ -266,6 +266,11 @@ const authParameters = new Set([
   'X-Amz-SignedHeaders',
 ]);
 
+/** Is it a parameter of the signature itself, as those are written? */
+export function isAuthParameter(name: string): boolean {
+  return authParameters.has(name);
+}
+
 function readParameters(query: QueryPairs): Map<string, string> {
   const parameters = new Map<string, string>();
   for (const [name, value] of query) {

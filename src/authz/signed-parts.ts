@@ -2,7 +2,12 @@
 // as it has them. Invariant: a header that has a meaning and is not signed refuses the request.
 // Specification: "Signature Calculations for the Authorization Header" of the Amazon S3 API
 // reference.
-import { canonicalHeaderValue, type QueryPairs } from '../core/canonical-request.ts';
+import {
+  canonicalHeaderValue,
+  headerNameOf,
+  headerTextOf,
+  type QueryPairs,
+} from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
 import { unsignedPayload } from '../core/sigv4.ts';
 import type { SignedRequest } from './authenticate.ts';
@@ -69,12 +74,13 @@ export function checkAllSigned(request: SignedRequest, claim: Claim, payloadWord
 /** The signed headers' values; `complete` is false if the request lacks one of them. */
 export function headerValues(
   request: SignedRequest,
-  names: readonly string[],
+  { where, signedHeaders }: Claim,
 ): { texts: string[]; complete: boolean } {
   const texts: string[] = [];
   let complete = true;
-  for (const name of names) {
-    const value = headerOf(request.headers, name);
+  for (const name of signedHeaders) {
+    let value = headerOf(request.headers, name);
+    if (value === undefined && where === 'query') value = headerInQuery(request.query, name);
     if (value === undefined) {
       complete = false;
       texts.push('');
@@ -85,6 +91,16 @@ export function headerValues(
     }
   }
   return { texts, complete };
+}
+
+/**
+ * A signed header that a presigned URL carries itself, as the AWS SDK for JavaScript v2 has them: S3
+ * takes it from the query. The host that a request is sent to is nowhere but in its header.
+ */
+function headerInQuery(query: QueryPairs, name: string): string | undefined {
+  if (name === 'host') return undefined;
+  const found = query.find(([parameter]) => headerNameOf(parameter) === name);
+  return found && headerTextOf(found[1]);
 }
 
 /** Node joins a repeated header with ', ', the canonical form with ','. undefined: not repeated. */

@@ -77,6 +77,22 @@ function comparePairs(a: readonly [string, string], b: readonly [string, string]
   return 0;
 }
 
+/** The name, as Node has it, of the header that a query parameter stands for; undefined: of none. */
+export function headerNameOf(parameter: string): string | undefined {
+  return headerName.test(parameter) ? parameter.toLowerCase() : undefined;
+}
+
+/** RFC 9110 section 5.1. */
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/** A decoded query value as a header would bring it: its UTF-8 bytes, each as one character. */
+export function headerTextOf(value: string): string {
+  for (let i = 0; i < value.length; i++) {
+    if (value.charCodeAt(i) > 127) return Buffer.from(value, 'utf8').toString('latin1');
+  }
+  return value;
+}
+
 /** Trimmed, with every run of spaces and tabs as one space. */
 export function canonicalHeaderValue(value: string): string {
   const untidy =

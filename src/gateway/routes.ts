@@ -226,6 +226,39 @@ const subresources = new Set([
   'renameObject',
 ]);
 
+/** Query parameters besides these that operations read. */
+const otherParameters = new Set([
+  'bucket-region',
+  'continuation-token',
+  'delimiter',
+  'encoding-type',
+  'fetch-owner',
+  'key-marker',
+  'list-type',
+  'marker',
+  'max-buckets',
+  'max-keys',
+  'max-parts',
+  'max-uploads',
+  'part-number-marker',
+  'prefix',
+  'response-cache-control',
+  'response-content-disposition',
+  'response-content-encoding',
+  'response-content-language',
+  'response-content-type',
+  'response-expires',
+  'start-after',
+  'upload-id-marker',
+  'version-id-marker',
+  'versionId',
+]);
+
+/** Has S3 a query parameter of this name? Whether the route takes it, `findOperation` says. */
+export function isRouteParameter(name: string): boolean {
+  return subresources.has(name) || otherParameters.has(name);
+}
+
 /** Request headers whose meaning is not implemented: ignoring them would be a silent lie. */
 const unimplementedHeaders: ReadonlyMap<string, (value: string, request: S3Request) => boolean> =
   new Map<string, (value: string, request: S3Request) => boolean>([
@@ -250,6 +283,11 @@ const unimplementedHeaders: ReadonlyMap<string, (value: string, request: S3Reque
     ['x-amz-write-offset-bytes', always],
     ['x-amz-mfa', always],
   ]);
+
+/** `name`: in lower case. */
+export function isUnimplementedHeader(name: string): boolean {
+  return unimplementedHeaders.has(name);
+}
 
 /** Throws `Refusal` NotImplemented or MethodNotAllowed. Of headers, see `refuseUnimplemented`. */
 export function findOperation(request: S3Request): Operation {

@@ -5,11 +5,13 @@ import { unsignedPayloadOf } from '../authz/bearer.ts';
 import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { defaultTenant } from '../authz/identity-changes.ts';
 import { RefusedUse } from '../authz/refused-use.ts';
+import { Refusal } from '../core/errors.ts';
 import { tellOrigin } from './cross-origin.ts';
 import type { Exchange } from './exchange.ts';
 import { postObject } from './operations/post-object.ts';
 import type { Entered, Entrance } from './pipeline.ts';
 import { enterForm, isPostForm } from './post-form.ts';
+import { takeQueryHeaders } from './query-headers.ts';
 import { describeInXml } from './reply.ts';
 import { parseRequest, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
@@ -53,9 +55,21 @@ async function identify(
       ...anonymousIn(defaultTenant),
       payload: unsignedPayloadOf(request),
     };
-    return { request, who, refused: null, findOperation };
+    return enterAs(who, request);
   } catch (error) {
     if (!(error instanceof RefusedUse)) throw error;
     return { request, who: error.who, refused: error, findOperation };
+  }
+}
+
+/** What the query says in place of headers is judged once it is known who said it. */
+function enterAs(who: Identity, request: S3Request): Entered {
+  if (request.query.length === 0) return { request, who, refused: null, findOperation };
+  try {
+    const taken = takeQueryHeaders(request, who.presigned);
+    return { request: taken, who, refused: null, findOperation };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { request, who, refused: error, findOperation };
   }
 }
