@@ -8,6 +8,7 @@ const rooms = 'test/{audit,authz,catalog,core,gateway,ledger,quota,tiering}/**';
 
 export default defineConfig({
   test: {
+    globalSetup: 'test/tooling/own-environment.ts',
     maxWorkers: Math.max(3, availableParallelism()),
     // A busy machine may take its time; what never comes fails all the same.
     testTimeout: 30_000,

@@ -7,7 +7,7 @@ import urllib.error
 import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
-from promises import MIB, fetch, keep, open_url, refused, seeded
+from promises import MIB, Skipped, fetch, keep, open_url, refused, seeded
 
 
 def connect(endpoint):
@@ -51,9 +51,11 @@ def put_and_get(s3, bucket):
 def default_checksums(s3, bucket):
     put = s3.put_object(Bucket=bucket, Key="k", Body=b"checked")
     kinds = [name for name in put if name.startswith("Checksum") and name != "ChecksumType"]
-    assert len(kinds) == 1, f"the answer to a PUT has the checksum that was sent: {put}"
     head = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
-    assert head[kinds[0]] == put[kinds[0]], head
+    # Before 1.36, boto3 sends a checksum only where it is told to.
+    if hasattr(s3.meta.config, "request_checksum_calculation"):
+        assert len(kinds) == 1, f"the answer to a PUT has the checksum that was sent: {put}"
+        assert head[kinds[0]] == put[kinds[0]], head
     for algorithm in ("CRC32", "SHA1", "SHA256"):
         body = io.BytesIO(seeded(2, 300_000))
         s3.put_object(Bucket=bucket, Key=algorithm, Body=body, ChecksumAlgorithm=algorithm)
@@ -102,6 +104,8 @@ def conditional_reads(s3, bucket):
 
 
 def conditional_writes(s3, bucket):
+    if "IfMatch" not in s3.meta.service_model.operation_model("PutObject").input_shape.members:
+        raise Skipped("this version of boto3 has no conditional writes")
     put = lambda **options: s3.put_object(Bucket=bucket, Key="k", **options)
     first = put(Body=b"1", IfNoneMatch="*")
     refused(lambda: put(Body=b"2", IfNoneMatch="*"), 412, "PreconditionFailed")

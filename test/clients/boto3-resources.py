@@ -13,6 +13,7 @@ import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from promises import MIB, fetch, keep, open_url, refused, seeded
+from s3transfer.copies import CopySubmissionTask
 
 
 def connect(endpoint):
@@ -76,7 +77,10 @@ def transfers(bucket):
     source = {"Bucket": bucket.name, "Key": "k"}
     bucket.copy(source, "in parts", Config=config)
     copied = bucket.Object("in parts")
-    assert copied.content_length == len(body) and copied.content_type == "text/x-test"
+    assert copied.content_length == len(body)
+    # Older versions of boto3 copy no attributes of what they copy in parts.
+    if hasattr(CopySubmissionTask, "PRESERVED_METADATA_FIELDS"):
+        assert copied.content_type == "text/x-test", copied.content_type
     into = io.BytesIO()
     copied.download_fileobj(into, Config=config)
     assert into.getvalue() == body
@@ -208,7 +212,8 @@ def attributes(bucket):
     told = s3.get_object_attributes(**target, ObjectAttributes=wanted)
     assert told["ObjectSize"] == 5 * MIB + 1000 and told["StorageClass"] == "STANDARD", told
     assert told["ETag"].endswith("-2") and '"' not in told["ETag"], told
-    assert told["Checksum"]["ChecksumType"] == "COMPOSITE", told
+    # Older versions of boto3 do not know the type.
+    assert told["Checksum"].get("ChecksumType", "COMPOSITE") == "COMPOSITE", told
     assert told["ObjectParts"]["TotalPartsCount"] == 2, told
     sizes = [part["Size"] for part in told["ObjectParts"]["Parts"]]
     assert sizes == [5 * MIB, 1000], told

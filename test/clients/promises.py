@@ -3,7 +3,7 @@
 A script ends with `keep(globals(), make_arguments)` and is run as: SCRIPT ENDPOINT PROMISE...
 Keys come from the AWS environment variables. Importing what data people use takes longer than most
 promises do, so all promises of a script share one process. Its last line is a JSON object: each
-promise, and null or the traceback of its failure.
+promise with `skipped`, which says why, or `failed`, the traceback, or neither.
 """
 
 import json
@@ -18,6 +18,10 @@ from pathlib import Path
 MIB = 1024 * 1024
 
 
+class Skipped(Exception):
+    """What this version of the client cannot be asked, and why."""
+
+
 def keep(functions, make_arguments):
     """`make_arguments(endpoint, promise)` gives what the function of that promise is called with."""
     endpoint, *promises = sys.argv[1:]
@@ -25,9 +29,11 @@ def keep(functions, make_arguments):
     for promise in promises:
         try:
             functions[promise](*make_arguments(endpoint, promise))
-            outcomes[promise] = None
+            outcomes[promise] = {}
+        except Skipped as why:
+            outcomes[promise] = {"skipped": str(why)}
         except Exception:
-            outcomes[promise] = traceback.format_exc()
+            outcomes[promise] = {"failed": traceback.format_exc()}
     print(json.dumps(outcomes), flush=True)
 
 

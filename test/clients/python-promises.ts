@@ -5,6 +5,13 @@ import { clientEnvironment, runTool } from '../tooling/tools.ts';
 import type { ClientTarget } from './stores.ts';
 
 const timeoutMs = 240_000;
+/** Are the clients the oldest that docs/clients.md promises? Those cannot be asked everything. */
+const areOldest = process.env.BURSAR_TEST_CLIENTS === 'oldest';
+
+interface Outcome {
+  skipped?: string;
+  failed?: string;
+}
 
 /** `promises`: the function in the script, and what it promises. */
 export function itKeepsPromises(
@@ -13,7 +20,7 @@ export function itKeepsPromises(
   targetOf: () => ClientTarget,
   promises: Record<string, string>,
 ): void {
-  let outcomes: Record<string, string | null>;
+  let outcomes: Record<string, Outcome>;
 
   beforeAll(async () => {
     const { endpoint, keys } = targetOf();
@@ -23,6 +30,12 @@ export function itKeepsPromises(
   }, timeoutMs);
 
   for (const [name, title] of Object.entries(promises)) {
-    it(title, () => expect(outcomes[name]).toBeNull());
+    it(title, ({ skip }) => {
+      const { failed, skipped } = outcomes[name] ?? { failed: 'was not tried' };
+      expect(failed).toBeUndefined();
+      // The newest clients, which CI has, can be asked everything.
+      if (process.env.CI === 'true' && !areOldest) expect(skipped).toBeUndefined();
+      skip(skipped !== undefined, skipped);
+    });
   }
 }

@@ -21,7 +21,6 @@ const key = generatePrivateKey('EdDSA');
 
 let gateway: ServedGateway;
 let dir: string;
-let environment: NodeJS.ProcessEnv;
 
 beforeAll(async () => {
   gateway = await startServedGateway();
@@ -45,12 +44,6 @@ beforeAll(async () => {
       `web_identity_token_file = ${join(dir, 'token')}\n${common}` +
       `[profile process]\ncredential_process = ${[...command, ...files].join(' ')}\n${common}`,
   );
-  const {
-    AWS_ACCESS_KEY_ID: _id,
-    AWS_SECRET_ACCESS_KEY: _secret,
-    ...rest
-  } = clientEnvironment(gateway);
-  environment = { ...rest, AWS_CONFIG_FILE: join(dir, 'config') };
   await putAsOperator(target);
 }, timeoutMs);
 
@@ -69,10 +62,20 @@ async function putAsOperator(target: Target): Promise<void> {
   }
 }
 
+/** With the file of profiles and no keys, in a home of its own: there the AWS CLI keeps temporary keys. */
+function withProfiles(): NodeJS.ProcessEnv {
+  const {
+    AWS_ACCESS_KEY_ID: _id,
+    AWS_SECRET_ACCESS_KEY: _secret,
+    ...rest
+  } = clientEnvironment(gateway);
+  return { ...rest, AWS_CONFIG_FILE: join(dir, 'config') };
+}
+
 /** What SDKs take from the environment to ask STS by themselves; rclone needs the last endpoint. */
 function withTokenFile(): NodeJS.ProcessEnv {
   return {
-    ...environment,
+    ...withProfiles(),
     AWS_CONFIG_FILE: '/dev/null',
     AWS_ENDPOINT_URL: gateway.endpoint,
     AWS_ENDPOINT_URL_STS: gateway.endpoint,
@@ -89,7 +92,7 @@ describeWithTool(awsCli, 'AWS CLI', (path) => {
   });
 
   it('works from `bursar credentials`, which proves the key', { timeout: timeoutMs }, async () => {
-    const env = { ...environment, AWS_PROFILE: 'process' };
+    const env = { ...withProfiles(), AWS_PROFILE: 'process' };
     expect(await runTool(path, ['s3', 'ls', 's3://raw/open/'], env)).toMatch(/ a$/m);
   });
 
@@ -117,7 +120,7 @@ try:
 except s3.exceptions.ClientError as error:
     assert error.response["Error"]["Code"] == "AccessDenied", error
 `;
-      await runTool(path, ['-c', script], environment);
+      await runTool(path, ['-c', script], withProfiles());
     },
   );
 });
@@ -139,7 +142,7 @@ describeWithTool(rclone, 'rclone', (path) => {
   });
 
   it('works from `bursar credentials`', { timeout: timeoutMs }, async () => {
-    const env = { ...environment, AWS_PROFILE: 'process' };
+    const env = { ...withProfiles(), AWS_PROFILE: 'process' };
     expect(await run(env, 'cat', at('raw/open/a'))).toBe('open');
   });
 });

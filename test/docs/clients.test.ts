@@ -8,7 +8,7 @@ it('each client was run in the version that the page of clients says', () => {
   const read = (path: string) => readFileSync(join(root, path), 'utf8');
   const pins = [
     ...read('test/clients/requirements.txt').matchAll(/^([\w-]+)==(.+)$/gm),
-    ...read('.ci/run').matchAll(/^(\w+)_version=(.+)$/gm),
+    ...read('.ci/common').matchAll(/^(\w+)_version=(.+)$/gm),
     ...read('test/tooling/restic/go.mod').matchAll(/^require .*\/(restic) (.+)$/gm),
     ...read('test/tooling/s5cmd/go.mod').matchAll(/^require .*\/(s5cmd)\/v2 (.+)$/gm),
     ...read('package.json').matchAll(/"(@aws-sdk\/client-s3)": "(.+)"/g),
@@ -24,6 +24,9 @@ it('each client was run in the version that the page of clients says', () => {
   expect(documented.length).toBeGreaterThan(10);
   for (const [client = '', version] of documented) {
     if (version === 'the machine’s') continue;
-    expect([client, brought.get(pinOf[client] ?? client.toLowerCase())]).toEqual([client, version]);
+    const name = pinOf[client] ?? client.toLowerCase();
+    const oldest = brought.get(`${name}_oldest`);
+    const newest = brought.get(name);
+    expect([client, oldest ? `${oldest} to ${newest}` : newest]).toEqual([client, version]);
   }
 });

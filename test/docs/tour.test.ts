@@ -133,9 +133,9 @@ function writeLauncher(file: string, path: string): void {
   chmodSync(file, 0o755);
 }
 
-/** Without the developer's own AWS set-up and settings, and without what npm tells its scripts. */
+/** Without what tests are told. */
 function cleanEnvironment(): NodeJS.ProcessEnv {
-  const own = /^(AWS_|BURSAR_|npm_|CI$|(https?|all|no)_proxy$)/i;
+  const own = /^(BURSAR_|CI$)/;
   const entries = Object.entries(process.env).filter(([name]) => !own.test(name));
   return { ...Object.fromEntries(entries), AWS_PAGER: '', NO_PROXY: '*' };
 }

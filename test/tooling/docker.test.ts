@@ -94,7 +94,7 @@ describe('docker/Dockerfile', () => {
   });
 
   it('pins the Node that CI tests on', () => {
-    const pinned = /^node_version=(.*)$/m.exec(read('.ci/run'))?.[1];
+    const pinned = /^node_version=(.*)$/m.exec(read('.ci/common'))?.[1];
     const images = allOf('FROM').map((text) => text.split(' ')[0]);
     expect(images).toEqual([`node:${pinned}-bookworm`, `node:${pinned}-bookworm-slim`]);
   });
@@ -220,7 +220,7 @@ describe('docker/compose.yaml', () => {
   });
 
   it('pins the versitygw that CI tests with', () => {
-    const pinned = /^versitygw_version=(.*)$/m.exec(read('.ci/run'))?.[1];
+    const pinned = /^versitygw_version=(.*)$/m.exec(read('.ci/common'))?.[1];
     expect(service('backend').image).toBe(`versity/versitygw:${pinned}`);
   });
 });

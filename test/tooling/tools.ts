@@ -2,7 +2,8 @@
 // A missing one is a loud skip on a developer's machine and a failing test where CI=true, so that
 // nothing passes on CI by not having run.
 import { type ExecFileOptions, execFile, execFileSync } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, mkdtempSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { describe, it } from 'vitest';
 
@@ -13,6 +14,9 @@ export interface Tool {
   /** Undefined where it is not installed. Sought when it is first asked for. */
   readonly path: string | undefined;
 }
+
+/** The variables that name tools. */
+export const toolVariables = new Set<string>();
 
 export const awsCli = findTool('AWS CLI', 'AWS_CLI', 'aws');
 export const rclone = findTool('rclone', 'RCLONE', 'rclone');
@@ -41,6 +45,7 @@ export const cryptographyPython = withModules(
 );
 
 function findTool(name: string, variable: string, command: string): Tool {
+  toolVariables.add(variable);
   const named = process.env[variable];
   if (named !== undefined && named !== '') return { name, variable, path: named };
   const folders = (process.env.PATH ?? '').split(delimiter);
@@ -131,17 +136,19 @@ export function runTool(path: string, args: string[], env: NodeJS.ProcessEnv): P
 }
 
 /**
- * The environment for a client of the gateway: its keys, and nothing of the developer's own AWS
- * set-up, proxies or certificate bundles, which have no business with a loopback server.
+ * The environment for a client of the gateway: its keys, and a home of its own, where tools keep what
+ * they remember of a gateway. Of the person who runs the tests there is nothing left in ours
+ * (own-environment.ts).
  */
 export function clientEnvironment(keys: {
   accessKeyId: string;
   secretAccessKey: string;
 }): NodeJS.ProcessEnv {
-  const own = /^(AWS_|RCLONE_|BURSAR_|(https?|all|no)_proxy$)/i;
+  const own = /^BURSAR_/;
   const entries = Object.entries(process.env).filter(([name]) => !own.test(name));
   return {
     ...Object.fromEntries(entries),
+    HOME: mkdtempSync(join(homedir(), 'client-')),
     AWS_ACCESS_KEY_ID: keys.accessKeyId,
     AWS_SECRET_ACCESS_KEY: keys.secretAccessKey,
     AWS_DEFAULT_REGION: 'us-east-1',
