@@ -10,7 +10,7 @@ import {
   verifyPart,
   verifyUpload,
 } from './authentic.ts';
-import type { WriteConditions } from './conditions.ts';
+import { isConditional, type WriteConditions } from './conditions.ts';
 import {
   addReferences,
   adoptExtents,
@@ -27,7 +27,7 @@ import {
   type StorageDelta,
 } from './outcome.ts';
 import { replaceCurrent } from './version-changes.ts';
-import { openToReplace } from './version-places.ts';
+import { openToReplace, type Place } from './version-places.ts';
 import { countedBytes } from './version-rows.ts';
 import { type Catalog, holdsExtents, type ObjectDraft } from './versions.ts';
 
@@ -39,7 +39,7 @@ export interface Upload {
   initiator: string;
   createdMs: number;
   class: string;
-  /** JSON of `UploadAttributes`. */
+  /** JSON of `UploadAttributes`, and of `Beginning`. */
   attributes: string;
   /** JSON of `CompletedUpload` once completed. */
   completed: string | null;
@@ -60,6 +60,12 @@ export interface Part {
   epoch: number;
   /** From `sealPart`. */
   mac: Uint8Array;
+}
+
+/** Which version was current when the upload was begun. Uploads of 0.1.0 do not say. */
+interface Beginning {
+  /** Its `seq`; null: there was none. */
+  currentSeq?: number | null;
 }
 
 export interface CompletedUpload {
@@ -165,6 +171,13 @@ export async function createUpload(
     change.bucketId,
   );
   if (!bucket) return refused('NoSuchBucket');
+  const current = await tx.get<{ seq: number }>(
+    'SELECT seq FROM versions WHERE bucket_id = ? AND key = ?',
+    change.bucketId,
+    change.key,
+  );
+  const beginning: Beginning = { currentSeq: current?.seq ?? null };
+  const attributes = JSON.stringify({ ...JSON.parse(change.attributes), ...beginning });
   await tx.run(
     'INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)',
     change.id,
@@ -173,9 +186,9 @@ export async function createUpload(
     change.initiator,
     createdMs,
     change.class,
-    change.attributes,
+    attributes,
     change.epoch,
-    computeUploadMac(keyring, bucket, { ...change, createdMs, completed: null }),
+    computeUploadMac(keyring, bucket, { ...change, attributes, createdMs, completed: null }),
   );
   return { ok: true, storage: noStorage, result: null };
 }
@@ -264,6 +277,8 @@ export async function completeUpload(
   if (!isAuthentic(() => verifyUpload(keyring, bucket, upload))) {
     return refused('BursarIntegrityError');
   }
+  const conflict = findConflict(upload, change, opening.result);
+  if (conflict) return conflict;
   const stored = new Map<number, Part>();
   for (const part of await readParts(tx, id, 0, -1)) stored.set(part.number, part);
   for (const { number, manifest } of change.parts) {
@@ -292,6 +307,29 @@ export async function completeUpload(
   const storedBytes = storage.storedBytes - partBytes;
   const billed = [...storage.billed, { class: upload.class, bytes: -partBytes }];
   return { ...outcome, storage: { ...storage, storedBytes, billed } };
+}
+
+/**
+ * Why a conditional completion is refused though its conditions hold; null: it is not. The key must
+ * have been left alone since the upload was begun, as on S3: whoever states a condition has based the
+ * parts on what was there then.
+ */
+function findConflict(
+  upload: Upload,
+  { key, conditions }: CompleteUpload,
+  { keeps, ends }: Place,
+): Outcome<never> | null {
+  const { ifMatch, mustCreate } = conditions;
+  if (!isConditional(conditions) || mustCreate) return null;
+  const current = keeps ?? ends;
+  const { currentSeq } = JSON.parse(upload.attributes) as Beginning;
+  const isSame =
+    currentSeq === undefined
+      ? (current?.createdMs ?? 0) <= upload.createdMs
+      : currentSeq === (current?.seq ?? null);
+  if (isSame) return null;
+  const Condition = ifMatch ? 'If-Match' : 'If-None-Match';
+  return refused('ConditionalRequestConflict', { Condition, Key: key });
 }
 
 export interface AbortUpload {

@@ -18,7 +18,10 @@ const table = {
   ],
   BucketNotEmpty: [409, 'The bucket you tried to delete is not empty.'],
   BursarIntegrityError: [500, 'Stored data failed authentication and was not sent.'],
-  ConditionalRequestConflict: [409, 'A conflicting operation occurred. Try again.'],
+  ConditionalRequestConflict: [
+    409,
+    'The conditional request cannot succeed due to a conflicting operation against this resource.',
+  ],
   EntityTooLarge: [400, 'Your proposed upload exceeds the maximum allowed object size.'],
   EntityTooSmall: [400, 'Your proposed upload is smaller than the minimum allowed size'],
   ExpectationFailed: [417, 'The expectation of the Expect header cannot be met.'],

@@ -45,6 +45,8 @@ export interface ModelUpload {
   bucketId: number;
   key: string;
   completed: boolean;
+  /** `seq` of what was current then; null: nothing. */
+  begunOn: number | null;
   parts: Map<number, ModelPart>;
 }
 
@@ -274,7 +276,8 @@ export class LedgerModel {
 
   #createUpload({ id, bucketId, key }: Change<'createUpload'>): ModelOutcome {
     if (!this.#has(bucketId)) return refused('NoSuchBucket');
-    this.uploads.set(id, { id, bucketId, key, completed: false, parts: new Map() });
+    const begunOn = this.kept(bucketId, key)[0]?.seq ?? null;
+    this.uploads.set(id, { id, bucketId, key, completed: false, parts: new Map(), begunOn });
     return nothing;
   }
 
@@ -306,6 +309,11 @@ export class LedgerModel {
     if (upload.completed) return refused('SlowDown');
     const refusal = this.#checkWrite(change, seq);
     if (refusal) return refusal;
+    const { ifMatch, ifNoneMatch } = change.conditions;
+    const now = this.kept(change.bucketId, change.key)[0]?.seq ?? null;
+    if ((ifMatch || ifNoneMatch) && now !== upload.begunOn) {
+      return refused('ConditionalRequestConflict');
+    }
     for (const { number, manifest } of change.parts) {
       const part = upload.parts.get(number);
       if (!part || !Buffer.from(part.manifest).equals(manifest)) return refused('SlowDown');

@@ -171,21 +171,24 @@ function parseParts(body: Buffer, attributes: UploadAttributes): AskedPart[] {
     if (number < 1) throw invalidArgument('PartNumber', text, 'PartNumber must be >= 1');
     if (number <= before) throw new Refusal('InvalidPartOrder');
     before = number;
-    return { number, etag, checksum: readPartChecksum(node, algorithm) };
+    return { number, etag, checksum: readPartChecksum(node, algorithm, { number, etag }) };
   });
 }
 
 /**
  * The checksum that the list gives of a part. Throws `Refusal` for what cannot be compared: its
- * sender takes it for verified. Of an upload without checksums nothing can, and AWS takes any.
+ * sender takes it for verified. An upload that was begun without an algorithm has parts without
+ * checksums, and there is no such part as one that has one.
  */
 function readPartChecksum(
   node: XmlNode,
   algorithm: ChecksumAlgorithm | undefined,
+  part: { number: number; etag: string },
 ): string | undefined {
   const given = node.children.filter(({ name }) => /^Checksum(?!Type$)/.test(name));
   const [one, another] = given;
-  if (!one || algorithm === undefined) return undefined;
+  if (!one) return undefined;
+  if (algorithm === undefined) throw invalidPart(part);
   const value = one.text.trim();
   if (another) throw invalidPartChecksum(value);
   if (one.name !== checksumElement(algorithm)) {
@@ -204,6 +207,10 @@ function invalidPartChecksum(value: string): Refusal {
   );
 }
 
+function invalidPart({ number, etag }: { number: number; etag: string }): Refusal {
+  return new Refusal('InvalidPart', { fields: { PartNumber: String(number), ETag: etag } });
+}
+
 function matchParts(asked: AskedPart[], stored: Part[], attributes: UploadAttributes): Part[] {
   const byNumber = new Map(stored.map((part) => [part.number, part]));
   const parts = asked.map(({ number, etag, checksum }) => {
@@ -211,8 +218,7 @@ function matchParts(asked: AskedPart[], stored: Part[], attributes: UploadAttrib
     const fits =
       part?.etag === etag &&
       (checksum === undefined || part.checksum === null || checksum === part.checksum);
-    if (!part || !fits)
-      throw new Refusal('InvalidPart', { fields: { PartNumber: String(number), ETag: etag } });
+    if (!part || !fits) throw invalidPart({ number, etag });
     return part;
   });
   for (const part of parts.slice(0, -1)) {
@@ -293,6 +299,10 @@ function compareWithHeaders(
   }
   const { checksum } = attributes;
   const type = readChecksumType(request);
+  if (type !== null && !checksum) {
+    const message = 'The upload was begun without checksums, and has none of any type.';
+    throw new Refusal('InvalidRequest', { message });
+  }
   if (type !== null && checksum && type !== checksum.type) {
     const message = `The upload was begun with the checksum type ${checksum.type}.`;
     throw new Refusal('BadDigest', { message });

@@ -1,5 +1,6 @@
 // Conditional headers (RFC 9110 section 13, as S3 has it) on reads, writes and copies, and CopyObject.
 import {
+  CompleteMultipartUploadCommand,
   CopyObjectCommand,
   type CopyObjectCommandInput,
   DeleteObjectCommand,
@@ -147,6 +148,44 @@ function describeWrites(room: Room): void {
       expect((await readObject(client, Bucket, upload.Key)).toString()).toBe('there before');
       await complete(client, upload, [part]);
       expect((await readObject(client, Bucket, upload.Key)).toString()).toBe('joined');
+    });
+
+    it('of a multipart upload holds only while the key is left alone', async () => {
+      const { client, Bucket } = room();
+      const Key = newName('conflict');
+      const put = async (Body: string) =>
+        (await client.send(new PutObjectCommand({ Bucket, Key, Body }))).ETag;
+      const start = async () => {
+        const upload = await begin(client, Bucket, { Key });
+        const part = await putPart(client, upload, 1, 'joined');
+        return (conditions: object) =>
+          client.send(
+            new CompleteMultipartUploadCommand({
+              ...{ ...upload, MultipartUpload: { Parts: [part] } },
+              ...conditions,
+            }),
+          );
+      };
+      const before = await put('before');
+      const first = await start();
+      const during = await put('during');
+      expect(await refusalOf(first({ IfMatch: before }))).toMatchObject({ status: 412 });
+      const conflict = { code: 'ConditionalRequestConflict', status: 409 };
+      expect(await refusalOf(first({ IfMatch: during }))).toEqual(conflict);
+      // The same bytes again are another write all the same.
+      const second = await start();
+      expect(await put('during')).toBe(during);
+      expect(await refusalOf(second({ IfMatch: during }))).toEqual(conflict);
+      const third = await start();
+      await client.send(new DeleteObjectCommand({ Bucket, Key }));
+      expect(await refusalOf(third({ IfMatch: during }))).toMatchObject({ status: 404 });
+      expect(await refusalOf(third({ IfNoneMatch: '*' }))).toEqual(conflict);
+      expect(await refusalOf(readObject(client, Bucket, Key))).toMatchObject({ status: 404 });
+      // A new upload is based on what is there now.
+      await (await start())({ IfNoneMatch: '*' });
+      expect((await readObject(client, Bucket, Key)).toString()).toBe('joined');
+      // Without a condition, none of that matters.
+      await first({});
     });
 
     it('a delete with If-Match removes only what was seen', async () => {

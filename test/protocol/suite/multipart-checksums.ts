@@ -112,6 +112,14 @@ export function describeMultipartChecksums(targetOf: () => Target): void {
     const unknown = await refusalOf(finish(plain, parts, claimed));
     expect(unknown).toEqual({ code: 'InvalidRequest', status: 400 });
 
+    // No part has a checksum where the upload was begun without: neither this one, nor another.
+    const ofPart = { ChecksumCRC32C: base64Checksum('CRC32C', Buffer.from('five5')) };
+    const partClaim = await refusalOf(finish(plain, [{ PartNumber: 1, ETag, ...ofPart }]));
+    expect(partClaim).toEqual({ code: 'InvalidPart', status: 400 });
+    const typed = await refusalOf(finish(plain, parts, { ChecksumType: 'COMPOSITE' }));
+    expect(typed).toEqual({ code: 'InvalidRequest', status: 400 });
+    await finish(plain, parts);
+
     const whole = await upload('CRC32', 'FULL_OBJECT');
     const otherType = finish(whole.begun, whole.parts, { ChecksumType: 'COMPOSITE' });
     expect(await refusalOf(otherType)).toEqual({ code: 'BadDigest', status: 400 });
