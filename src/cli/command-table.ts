@@ -36,8 +36,9 @@ const overHttp: Row[] = [
   ['verify', async () => (await import('./verify-commands.ts')).addVerifyCommands],
 ];
 
-/** These talk to no gateway: of the first two because there is none while its database is lost. */
+/** These talk to no gateway: of the first ones because there is none while its database is lost. */
 const offline: Row[] = [
+  ['database', async () => (await import('./database-commands.ts')).addDatabaseCommands],
   ['rebuild', async () => (await import('./rebuild-command.ts')).addRebuildCommand],
   ['log', async () => (await import('./log-fork-commands.ts')).addLogForkCommands],
   ['probe', async () => (await import('./probe-command.ts')).addProbeCommand],

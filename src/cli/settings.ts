@@ -265,6 +265,14 @@ export const settings = {
     isSwitch: true,
     parse: parseSwitch,
   }),
+  migrateWithoutCopy: setting({
+    key: 'migrateWithoutCopy',
+    placeholder: 'yes|no',
+    description: "bring an older release's database to this one's schema without a copy of it",
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
   trustTraceparent: setting({
     key: 'trustTraceparent',
     placeholder: 'yes|no',

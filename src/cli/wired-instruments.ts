@@ -1,4 +1,6 @@
 // The instruments, put together: who observes requests, and what is told of them.
+
+import { readVersion } from '../core/version.ts';
 import { Instruments } from '../instruments/instruments.ts';
 import type { Logger } from '../instruments/logger.ts';
 import { MetricRegistry } from '../instruments/metric-registry.ts';
@@ -10,7 +12,6 @@ import { watchStoreMeters } from '../instruments/store-metrics.ts';
 import { failureCauses } from '../tiering/stores/s3/failure.ts';
 import { type Closers, opened } from './closers.ts';
 import type { Config } from './config.ts';
-import { readVersion } from './version.ts';
 import { openLog } from './wired-request-log.ts';
 import { openTracer } from './wired-tracing.ts';
 import { openTrafficSampler } from './wired-traffic-sampler.ts';

@@ -1,12 +1,12 @@
 // Tracing, put together: nothing of OpenTelemetry's SDK is loaded where no exporter is configured.
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
+import { readVersion } from '../core/version.ts';
 import type { MetricRegistry } from '../instruments/metric-registry.ts';
 import { noTracer, type RequestTracer } from '../instruments/request-trace.ts';
 import type { Tracing } from '../instruments/tracing.ts';
 import type { Closers } from './closers.ts';
 import { type Config, readTracing } from './config.ts';
 import type { TracingChoice } from './tracing-settings.ts';
-import { readVersion } from './version.ts';
 
 /** How long a gateway that stops waits for its last spans to be taken. */
 const closeMsMax = 5000;

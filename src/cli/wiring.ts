@@ -40,6 +40,7 @@ import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { CheckpointKeeper } from './kept-checkpoint.ts';
+import { migrateFolder } from './migrated-folder.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
 import { startArchiver } from './wired-archive.ts';
@@ -84,6 +85,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     alarms?.tell(all);
   };
   const onCheckpoint = keepCheckpoints(folder, closers, log);
+  await migrateFolder(config, folder);
   const ledger = await openLedger({ folder, closers, prices, onAlarms, onCheckpoint });
   const { tx: read } = openReader(folder, closers);
   const { logKeys, witnesses } = await beginSigning({ config, folder, ledger, read, head: log });

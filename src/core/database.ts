@@ -1,5 +1,6 @@
 // The one place that knows better-sqlite3. Rooms write their SQL against the asynchronous `Tx`, so
 // that the same code can run on a database server; on SQLite each call completes before it returns.
+import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type Database from 'better-sqlite3';
 
@@ -50,6 +51,8 @@ export interface DatabaseOptions {
 const busyMsMax = 10_000;
 /** Beyond this much of the file readers copy pages again. */
 const mappedBytesMax = 256 * 1024 * 1024;
+/** Pages that a copy takes between two reports of its progress: 64 MiB. */
+const copiedPagesMax = 4096;
 
 /**
  * Opens a SQLite file in WAL mode with synchronous=FULL: a committed transaction survives a power
@@ -126,4 +129,56 @@ export function acquireLock(path: string): (() => void) | undefined {
     throw error;
   }
   return () => void db.close();
+}
+
+/**
+ * Copies a database, with what is in its write-ahead log, to a new file, and checks every page of the
+ * copy. Gives what SQLite finds wrong with it; empty: nothing. The copy is one file, without a log of
+ * its own, and has reached the disk. Throws the system's error, or SQLite's, when it cannot be made.
+ */
+export async function copyDatabase(
+  from: string,
+  to: string,
+  onProgress: (pagesDone: number, pagesTotal: number) => void,
+): Promise<string[]> {
+  const source = new Sqlite(from, { readonly: true, timeout: busyMsMax });
+  try {
+    await source.backup(to, {
+      progress: ({ totalPages, remainingPages }) => {
+        onProgress(totalPages - remainingPages, totalPages);
+        return copiedPagesMax;
+      },
+    });
+  } finally {
+    source.close();
+  }
+  const copy = new Sqlite(to);
+  try {
+    copy.pragma('journal_mode = DELETE');
+    return findDamage(copy);
+  } finally {
+    copy.close();
+    const file = openSync(to, 'r');
+    fsyncSync(file);
+    closeSync(file);
+  }
+}
+
+/** Reads all of the file; what is wrong with its pages, indexes and references. */
+export function checkDatabase(path: string): string[] {
+  const db = new Sqlite(path, { readonly: true, timeout: busyMsMax });
+  try {
+    return findDamage(db);
+  } finally {
+    db.close();
+  }
+}
+
+function findDamage(db: Database.Database): string[] {
+  const pages = db.pragma('integrity_check') as { integrity_check: string }[];
+  const references = db.pragma('foreign_key_check') as { table: string; parent: string }[];
+  return [
+    ...pages.map((row) => row.integrity_check).filter((text) => text !== 'ok'),
+    ...references.map(({ table, parent }) => `a row of ${table} names none of ${parent}`),
+  ];
 }

@@ -1,12 +1,18 @@
 // Which root keys the database was written under, so that it is never served with others: with a
 // key file of another gateway, or with an older copy that lacks an epoch. Invariant: an epoch is
 // noted before anything is written under it, and nothing is noted beside a key that does not fit.
-import type { Tx } from '../core/database.ts';
+import type { Reader, Tx } from '../core/database.ts';
 import type { Keyring, RootKey } from '../core/keyring.ts';
 
 /** Throws when the database was written under a key that the keyring has not; else notes all. */
 export async function claimEpochs(tx: Tx, keyring: Keyring): Promise<void> {
-  const noted = await tx.all<{ epoch: number; proof: Buffer }>(
+  await checkEpochs(tx, keyring);
+  for (const epoch of keyring.epochs) await noteEpoch(tx, keyring, epoch);
+}
+
+/** Throws when the database was written under a key that the keyring has not. */
+export async function checkEpochs(read: Reader, keyring: Keyring): Promise<void> {
+  const noted = await read.all<{ epoch: number; proof: Buffer }>(
     'SELECT epoch, proof FROM key_epochs',
   );
   for (const { epoch, proof } of noted) {
@@ -17,7 +23,6 @@ export async function claimEpochs(tx: Tx, keyring: Keyring): Promise<void> {
       throw new Error(`the key file has another root key of epoch ${epoch} than the one in use`);
     }
   }
-  for (const epoch of keyring.epochs) await noteEpoch(tx, keyring, epoch);
 }
 
 /** Adds the root key of another epoch, which is durable in its file already. */

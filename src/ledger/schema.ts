@@ -1,4 +1,6 @@
-// The embedded database's tables. One file, so that a reader sees the whole state of a gateway.
+// The embedded database's tables, as a new database gets them. One file, so that a reader sees the
+// whole state of a gateway. Older databases come to the same by the steps in `migrations/`: whoever
+// changes what is below adds a step, and a test holds the outcome of both to be identical.
 // `seq` and `idx` are the same number: the log index of the record that made the row.
 
 import { archiveSchema } from '../audit/archive/archived-tiles.ts';
@@ -14,9 +16,6 @@ import { transferSchema } from '../quota/prices/transfer-totals.ts';
 import { usageDaysSchema } from '../quota/roll-up/usage-days.ts';
 import { storageSchema } from '../quota/storage/storage-tables.ts';
 import { readFoldSchema } from './read-folds.ts';
-
-/** Another for each change of what is below: a database of another is refused. */
-export const schemaVersion = 3;
 
 const versionColumns = `  bucket_id INTEGER NOT NULL,
   key TEXT NOT NULL,
@@ -175,6 +174,16 @@ CREATE TABLE gateway (             -- what is true of this data folder as a whol
   instance TEXT NOT NULL           -- random: tells it from every other, in the stores it owns
 );
 INSERT INTO gateway VALUES (lower(hex(randomblob(16))));
+
+CREATE TABLE schema_history (      -- how the schema came to be what it is
+  schema INTEGER PRIMARY KEY,      -- that a step, or the making of the database, led to
+  from_schema INTEGER NOT NULL,    -- 0: it was made with this schema
+  version TEXT NOT NULL,           -- of the Bursar that did it: what is needed to open this
+  time_ms INTEGER NOT NULL,
+  digest_before TEXT,              -- SHA-256 of the schema, hex; null: there was none
+  digest_after TEXT NOT NULL,
+  record_idx INTEGER               -- of the audit record; null: of the making there is none
+) WITHOUT ROWID;
 
 CREATE TABLE key_epochs (          -- root keys that something in here may be made under
   epoch INTEGER PRIMARY KEY,

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { RecordLog } from '../audit/record-log.ts';
 import { monotonicMs } from '../core/clock.ts';
-import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
+import { openDatabase, type Reader } from '../core/database.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';
 import { Cashier } from '../quota/cashier.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
@@ -16,7 +16,7 @@ import { applyCommit, applyFold, applyHousekeeping } from './apply.ts';
 import type { LedgerAnswer, LedgerRequest } from './commit.ts';
 import { claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
-import { schema, schemaVersion } from './schema.ts';
+import { createSchema } from './migrations/schema-state.ts';
 
 export interface WorkerOptions {
   path: string;
@@ -52,7 +52,7 @@ const forgetAgainMs = 1000;
 /** Tells this run of the gateway from earlier ones: their intents are orphans. */
 const processId = randomUUID();
 const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
-createSchema(db);
+await createSchema(db);
 const keyring = new Keyring(rootKeys);
 await claimEpochs(db.tx, keyring);
 const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks));
@@ -234,14 +234,4 @@ function isFull(cause: unknown): boolean {
 async function readLastTime(read: Reader): Promise<number> {
   const sql = 'SELECT time_ms AS timeMs FROM records ORDER BY idx DESC LIMIT 1';
   return (await read.get<{ timeMs: number }>(sql))?.timeMs ?? 0;
-}
-
-function createSchema(database: OpenDatabase): void {
-  const version = database.userVersion();
-  if (version === schemaVersion) return;
-  if (version !== 0) {
-    const versions = `its schema is ${version}, and this one has ${schemaVersion}`;
-    throw new Error(`the database was made by another release of Bursar: ${versions}`);
-  }
-  database.exec(`BEGIN; ${schema} PRAGMA user_version = ${schemaVersion}; COMMIT;`);
 }

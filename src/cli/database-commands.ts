@@ -1,0 +1,141 @@
+// `bursar database`: what schema the database in a data folder has, whether it is whole, and its
+// migration without a gateway.
+import { existsSync } from 'node:fs';
+import type { Command } from 'commander';
+import { checkDatabase, openDatabase } from '../core/database.ts';
+import { readVersion } from '../core/version.ts';
+import { type MigrationReport, rehearse } from '../ledger/migrations/migrate.ts';
+import { describeRefusal, readSchemaState } from '../ledger/migrations/schema-state.ts';
+import { schemaVersion, stepsFrom } from '../ledger/migrations/steps.ts';
+import { MigrationFailure } from '../ledger/migrations/verified-copy.ts';
+import { type Config, type Flags, loadConfig } from './config.ts';
+import { dataFiles, openDataFolder } from './data-folder.ts';
+import { CommandFailure } from './failure.ts';
+import { migrateFolder, tellSteps } from './migrated-folder.ts';
+import { print, printable, printJson } from './output.ts';
+import { addSettingFlags } from './setting-flags.ts';
+
+interface DatabaseCheck {
+  file: string;
+  schema: number;
+  /** Of this Bursar. */
+  ownSchema: number;
+  version: string;
+  /** The Bursar that last changed the schema; null: unknown. */
+  madeBy: string | null;
+  /** Steps that `serve` and `migrate` would take. */
+  steps: { to: number; what: string }[];
+  /** Why this Bursar cannot serve it; null: it can. */
+  refusal: string | null;
+  /** What SQLite finds wrong with the file. */
+  damage: string[];
+}
+
+const keySettings = ['kmsKey', 'kmsRegion', 'kmsEndpoint'] as const;
+
+export function addDatabaseCommands(program: Command): void {
+  const database = program
+    .command('database')
+    .description('the database in a data folder: its schema, and whether it is whole');
+  const check = database
+    .command('check')
+    .description('read all of the database and tell its schema; a gateway may run meanwhile')
+    .option('--json', 'answer with JSON');
+  addSettingFlags(check, ['data', 'config']).action(
+    async ({ json, ...flags }: { json?: boolean } & Flags) => {
+      const found = await checkFile(databaseOf(loadConfig(flags)));
+      if (json) printJson(found);
+      else printCheck(found);
+      const { refusal, damage } = found;
+      if (refusal !== null) throw new CommandFailure('failed', refusal);
+      if (damage.length > 0) throw new CommandFailure('failed', 'the database is damaged');
+    },
+  );
+  const migrate = database
+    .command('migrate')
+    .description("bring an older release's database to this one's schema, as `serve` does")
+    .option('--dry-run', 'try it on a copy, which is removed again')
+    .option('--json', 'answer with JSON');
+  const wanted = ['data', 'config', 'migrateWithoutCopy', ...keySettings] as const;
+  addSettingFlags(migrate, wanted).action(
+    async ({ json, dryRun, ...flags }: { json?: boolean; dryRun?: boolean } & Flags) => {
+      const report = await runMigration(loadConfig(flags), dryRun === true);
+      if (json) printJson({ ...report, dryRun: dryRun === true });
+      else printMigration(report, dryRun === true);
+    },
+  );
+}
+
+function databaseOf({ data }: Pick<Config, 'data'>): string {
+  const { databaseFile } = dataFiles(data);
+  if (!existsSync(databaseFile)) throw new CommandFailure('failed', `there is no ${databaseFile}`);
+  return databaseFile;
+}
+
+async function checkFile(file: string): Promise<DatabaseCheck> {
+  try {
+    const db = openDatabase(file, { readonly: true, cacheKib: 1024 });
+    try {
+      const state = await readSchemaState(db);
+      const steps = state.relation === 'older' ? stepsFrom(state.schema) : [];
+      return {
+        file,
+        schema: state.schema,
+        ownSchema: schemaVersion,
+        version: readVersion(),
+        madeBy: state.madeBy,
+        steps: steps.map(({ to, what }) => ({ to, what })),
+        refusal: describeRefusal(state),
+        damage: checkDatabase(file),
+      };
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    // SQLite's own words: that it is no database, or which page it cannot read.
+    throw new CommandFailure('failed', `${file}: ${messageOf(error)}`, error);
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+async function runMigration(config: Config, isRehearsal: boolean): Promise<MigrationReport> {
+  databaseOf(config);
+  // As `serve` does: nothing in the folder is for other users' eyes.
+  process.umask(0o077);
+  const folder = await openDataFolder(config);
+  try {
+    if (!isRehearsal) return (await migrateFolder(config, folder)) as MigrationReport;
+    const { databaseFile: path, rootKeys } = folder;
+    return await rehearse({ path, rootKeys: rootKeys.keys, onProgress: tellSteps() });
+  } catch (error) {
+    if (error instanceof MigrationFailure) throw new CommandFailure('failed', error.message, error);
+    throw error;
+  } finally {
+    folder.release();
+  }
+}
+
+function printCheck({ file, schema, ownSchema, version, madeBy, steps, damage }: DatabaseCheck) {
+  const by = madeBy === null ? '' : `, by Bursar ${madeBy}`;
+  print(`${file}: schema ${schema}${by}; this is Bursar ${version} with schema ${ownSchema}`);
+  printSteps('to be done at the next start', steps);
+  for (const what of damage) print(`DAMAGED: ${printable(what)}`);
+  if (damage.length === 0) print('every page, index and reference is in order');
+}
+
+function printMigration({ from, to, steps, copy }: MigrationReport, isRehearsal: boolean): void {
+  if (steps.length === 0) {
+    print(`nothing to do: the database has schema ${to}`);
+    return;
+  }
+  print(`schema ${from} to ${to}${isRehearsal ? ', tried on a copy: it would work' : ''}`);
+  printSteps(isRehearsal ? 'to be done' : 'done', steps);
+  if (copy !== null) print(`the database as it was: ${copy}`);
+}
+
+function printSteps(title: string, steps: DatabaseCheck['steps']): void {
+  for (const { to, what } of steps) print(`  ${title}: schema ${to}, ${what}`);
+}

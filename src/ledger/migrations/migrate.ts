@@ -1,0 +1,146 @@
+// Brings an older database to the schema of this Bursar. Invariants: before the first step there is a
+// verified copy, unless the operator does without; each step is one transaction, so that a process
+// which is killed leaves the schema before or after a step, and the next start goes on from there;
+// every step that was taken is recorded in the audit log by the transaction of the last one.
+import { rmSync } from 'node:fs';
+import { readLogSize } from '../../audit/log/stored-tiles.ts';
+import { type OpenDatabase, openDatabase } from '../../core/database.ts';
+import { Keyring, type RootKey } from '../../core/keyring.ts';
+import { checkEpochs } from '../key-epochs.ts';
+import type { Migration } from './migration.ts';
+import { recordMigrations } from './migration-records.ts';
+import {
+  describeRefusal,
+  digestSchema,
+  noteStep,
+  readSchemaState,
+  type SchemaState,
+} from './schema-state.ts';
+import { schemaVersion, stepsFrom } from './steps.ts';
+import { type CopiedState, copyPathOf, copyVerified, MigrationFailure } from './verified-copy.ts';
+
+export interface MigrateOptions {
+  /** The database file; nobody else has it open. */
+  path: string;
+  /** Of all epochs. */
+  rootKeys: readonly RootKey[];
+  /** `total` is null where it is not known. */
+  onProgress: (step: string, done: number, total: number | null) => void;
+}
+
+export interface MigrationReport {
+  /** Schemas. */
+  from: number;
+  to: number;
+  /** What was done, or tried; none: the database has this Bursar's schema. */
+  steps: { to: number; what: string }[];
+  /** The file that has the database as it was; null: none was made. */
+  copy: string | null;
+}
+
+/**
+ * Does what is needed, and nothing where the database has this schema. Throws `MigrationFailure`, or the
+ * Error of a step, after which the database is as the step before left it.
+ */
+export async function migrate(
+  options: MigrateOptions & { withoutCopy: boolean },
+): Promise<MigrationReport> {
+  const { path, onProgress } = options;
+  const state = await examine(options);
+  const report = reportOn(state);
+  if (report.steps.length === 0) return report;
+  if (!options.withoutCopy) {
+    report.copy = copyPathOf(path, state);
+    await copyVerified(path, report.copy, (done, total) =>
+      onProgress('copying the database', done, total),
+    );
+  }
+  await takeSteps(path, options);
+  return report;
+}
+
+/** The same on a copy, which is removed again. Throws as `migrate` does. */
+export async function rehearse(options: MigrateOptions): Promise<MigrationReport> {
+  const { path, onProgress } = options;
+  const report = reportOn(await examine(options));
+  if (report.steps.length === 0) return report;
+  const copy = `${path}.rehearsal`;
+  const remove = () => {
+    for (const end of ['', '-wal', '-shm']) rmSync(`${copy}${end}`, { force: true });
+  };
+  // A log of one that was killed would be taken for that of this copy.
+  remove();
+  try {
+    await copyVerified(path, copy, (done, total) =>
+      onProgress('copying the database', done, total),
+    );
+    await takeSteps(copy, options);
+    return report;
+  } finally {
+    remove();
+  }
+}
+
+/** Before anything is changed: is it ours, and can it be brought here? */
+async function examine({ path, rootKeys }: MigrateOptions): Promise<CopiedState & SchemaState> {
+  const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
+  try {
+    const state = await readSchemaState(db);
+    const refusal = describeRefusal(state);
+    if (refusal !== null) throw new MigrationFailure(refusal);
+    if (state.relation === 'empty') return { ...state, records: 0 };
+    await checkEpochs(db.tx, new Keyring(rootKeys));
+    return { ...state, records: await readLogSize(db.tx) };
+  } finally {
+    db.close();
+  }
+}
+
+function reportOn({ schema, relation }: SchemaState): MigrationReport {
+  const needed = relation === 'older' ? stepsFrom(schema) : [];
+  const steps = needed.map(({ to, what }) => ({ to, what }));
+  return { from: schema, to: schemaVersion, steps, copy: null };
+}
+
+async function takeSteps(path: string, options: MigrateOptions): Promise<void> {
+  const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
+  try {
+    // Steps that make a table anew drop the old one, which must not take its children along.
+    db.exec('PRAGMA foreign_keys = OFF');
+    for (const step of stepsFrom(db.userVersion())) await takeStep(db, step, options);
+    db.emptyLog(0);
+  } finally {
+    db.close();
+  }
+}
+
+async function takeStep(
+  db: OpenDatabase,
+  step: Migration,
+  { rootKeys, onProgress }: MigrateOptions,
+): Promise<void> {
+  const { tx } = db;
+  const name = `schema ${step.to}: ${step.what}`;
+  onProgress(name, 0, null);
+  db.exec('BEGIN IMMEDIATE');
+  try {
+    const before = await digestSchema(tx);
+    await step.run({
+      tx,
+      exec: (sql) => db.exec(sql),
+      keyring: new Keyring(rootKeys),
+      onProgress: (done) => onProgress(name, done, null),
+    });
+    const [orphan] = await tx.all<{ table: string }>('PRAGMA foreign_key_check');
+    if (orphan) throw new Error(`a row of ${orphan.table} names one that is not there`);
+    const [from, after] = [step.to - 1, await digestSchema(tx)];
+    await noteStep(tx, { from, to: step.to, timeMs: Date.now(), before, after });
+    // The tables of records are this Bursar's only then.
+    if (step.to === schemaVersion) await recordMigrations(tx);
+    db.exec(`PRAGMA user_version = ${step.to}; COMMIT;`);
+  } catch (error) {
+    db.exec('ROLLBACK');
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new MigrationFailure(`${name}: ${reason}`, { cause: error });
+  }
+}
