@@ -207,6 +207,13 @@ export const settings = {
     default: '30s',
     parse: atLeast(parseDuration, 1, '1ms'),
   }),
+  minRate: setting({
+    key: 'minRate',
+    placeholder: 'SIZE',
+    description: 'what a client must send of a body, a second, over two stall timeouts; 0: any',
+    default: '1KiB',
+    parse: parseSize,
+  }),
   shutdownTimeoutMs: setting({
     key: 'shutdownTimeout',
     placeholder: 'DURATION',

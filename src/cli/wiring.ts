@@ -355,6 +355,7 @@ async function listen(
       port,
       stallTimeoutMs: config.stallTimeoutMs,
       connectionsMax: config.connectionsMax,
+      minRate: config.minRate,
       trustedProxies: config.trustedProxies ?? [],
       metricsToken: config.metricsToken,
       serverTiming: config.serverTiming,

@@ -6,8 +6,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { AwsChunkedDecoder, trailerNames } from '../authz/aws-chunked.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import { FairShare } from '../core/fair-share.ts';
-import { smallBodiesBytesMax, xmlBytesMax } from '../core/limits.ts';
+import { xmlBytesMax } from '../core/limits.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
 import type {
   Digests,
@@ -20,6 +19,7 @@ import { claimedChecksum, decodeChecksum } from './checksum-headers.ts';
 import type { Context } from './context.ts';
 import { header, type S3Request } from './request.ts';
 import { ShapedIntake } from './shaped-body.ts';
+import { SmallBody } from './small-body.ts';
 
 /** The client went away or fell silent: there is nobody to answer. */
 export class ClientGone extends Error {
@@ -128,13 +128,10 @@ export async function receiveObject(
   }
 }
 
-/** The memory of small bodies that are coming in, however slowly; one for the process. */
-const smallBodies = new FairShare(() => smallBodiesBytesMax);
-
 /**
  * A small body, whole, with its digests compared. `about: 'object'`: the request's checksum is of
- * the object that the body speaks of, not of the body. Refusal SlowDown, before any of it is read,
- * when there is no memory for it beside the others that are coming in.
+ * the object that the body speaks of, not of the body. Refusal SlowDown when there is no memory for
+ * it beside the others that are coming in: mostly before any of it is read.
  */
 export async function receiveSmall(
   context: Context,
@@ -160,19 +157,13 @@ async function collect(
   context: Context,
   sizeBytes: number,
 ): Promise<{ body: Buffer; trailers: ReadonlyMap<string, string> }> {
-  const { requester } = context;
-  if (smallBodies.take(requester, sizeBytes) !== 'taken') throw new Refusal('SlowDown');
+  const collected = new SmallBody(context, sizeBytes);
   try {
-    const body = Buffer.allocUnsafeSlow(sizeBytes);
-    let filled = 0;
-    const trailers = await receive(context, sizeBytes, (data) => {
-      if (filled + data.length > sizeBytes) throw new Refusal('IncompleteBody');
-      filled += data.copy(body, filled);
-      return null;
-    });
-    return { body, trailers };
+    const received = receive(context, sizeBytes, (data) => collected.write(data));
+    const trailers = await Promise.race([received, collected.evicted]);
+    return { body: collected.bytes, trailers };
   } finally {
-    smallBodies.give(requester, sizeBytes);
+    collected.close();
   }
 }
 
@@ -188,7 +179,10 @@ async function receive(
   if (request.expectsContinue) response.writeContinue();
   let plainBytes = 0;
   let isOver = false;
-  const store = (data: Buffer): Promise<void> | null => clock.during('store', write(data));
+  const store = (data: Buffer): Promise<void> | null => {
+    context.room?.arrive(data.length);
+    return clock.during('store', write(data));
+  };
   const intake = context.shaped && new ShapedIntake(context.shaped, store);
   const put = intake ? (data: Buffer) => intake.write(data) : store;
   const take = (chunk: Buffer): Promise<void> | null => {

@@ -11,6 +11,7 @@ import { nameUses } from '../ledger/backend-upkeep.ts';
 import type { Change, Commit, CommitResult } from '../ledger/commit.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
+import type { BodyRoom } from '../quota/disk-room.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
 import { AskedRights } from './asked-rights.ts';
 import { isVersionId } from './asked-version.ts';
@@ -54,6 +55,8 @@ export class Context extends AskedRights {
   #tallies: StoreTallies | null = null;
   /** null: nothing was committed of what the client signed with a key of its own. */
   #proven: ProvenCommits | null = null;
+  /** The disk's room for what is coming in; null: it takes none. */
+  room: BodyRoom | null = null;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
 

@@ -6,6 +6,7 @@ import { createServer, IncomingMessage, type Server, ServerResponse } from 'node
 import type { Socket } from 'node:net';
 import { type ErrorCode, messageOf, Refusal, statusOf } from '../core/errors.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
+import type { Connections } from './connections.ts';
 import { Exchange, type ExchangeTerms } from './exchange.ts';
 import { describeInXml, sendRefusal } from './reply.ts';
 import { bucketOfHost, markExpectingContinue } from './request.ts';
@@ -21,6 +22,7 @@ export type Entry = 'native' | 'share' | 'sts' | 'preflight' | 's3';
 
 export interface FrontDoorOptions {
   terms: ExchangeTerms;
+  connections: Connections;
   answers: Record<Entry, Answer>;
   domains: readonly string[];
   stallTimeoutMs: number;
@@ -33,11 +35,8 @@ const keepAliveTimeoutMs = 72_000;
 const headersTimeoutMsMax = 30_000;
 const headersCheckMs = 1000;
 
-/** The newest exchange of each connection. */
-const newest = new WeakMap<Socket, Exchange>();
-
 export function openFrontDoor(options: FrontDoorOptions): Server {
-  const { terms, answers, domains, isClosing } = options;
+  const { terms, connections, answers, domains, isClosing } = options;
   const server = createServer(
     {
       maxHeaderSize: headerBytesMax,
@@ -55,11 +54,21 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   );
   const take = (way: Entry, raw: IncomingMessage, response: ServerResponse, answer: Answer) => {
     const exchange = new Exchange(terms, way, raw, response);
-    newest.set(raw.socket, exchange);
+    connections.begin(exchange);
     response.shouldKeepAlive &&= !isClosing();
     response.on('timeout', cutIfStalled);
     runInTurn(exchange, answer);
   };
+  /** Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway. */
+  function cutIfStalled(this: ServerResponse, socket: Socket): void {
+    const { req } = this;
+    const mayRead = socket.writableLength > 0;
+    const maySend = !req.complete && !req.isPaused();
+    if (mayRead || maySend) connections.cut(socket, 'stalled');
+    else socket.setTimeout(socket.timeout ?? 0);
+  }
+  server.on('connection', (socket: Socket) => connections.add(socket));
+  server.on('close', () => connections.close());
   server.setTimeout(options.stallTimeoutMs);
   server.maxConnections = options.connectionsMax;
   // Headers are bounded in bytes; a count that silently drops the rest would change what was
@@ -76,7 +85,7 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   });
   // Nobody is connected to others here; Node would close the connection without a word.
   server.on('connect', (_raw, socket) => {
-    answerClientError(terms, new Error('CONNECT'), socket as Socket);
+    answerClientError({ terms, connections }, new Error('CONNECT'), socket as Socket);
   });
   return server;
 }
@@ -133,25 +142,16 @@ function runInTurn(exchange: Exchange, answer: Answer): void {
   });
 }
 
-/** Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway. */
-function cutIfStalled(this: ServerResponse, socket: Socket): void {
-  const { req } = this;
-  const mayRead = socket.writableLength > 0;
-  const maySend = !req.complete && !req.isPaused();
-  if (mayRead || maySend) socket.destroy();
-  else socket.setTimeout(socket.timeout ?? 0);
-}
-
 /** Connections of which nothing more can be read. */
 const unreadable = new WeakSet<Socket>();
 
 /** Messages that are not HTTP, or too much of it: answered as S3 does, then cut. */
 export function answerClientError(
-  terms: ExchangeTerms,
+  door: Pick<FrontDoorOptions, 'terms' | 'connections'>,
   error: NodeJS.ErrnoException,
   socket: Socket,
 ): void {
-  const begun = newest.get(socket);
+  const begun = door.connections.newestOf(socket) ?? undefined;
   const isDue = begun !== undefined && !begun.response.writableEnded;
   const isInBody = isDue && !begun.raw.complete;
   const mayAnswer = begun?.response.headersSent === false && begun.response.socket !== null;
@@ -165,11 +165,11 @@ export function answerClientError(
     // The answer before it must neither have this one in its midst nor be taken for it.
     if (unreadable.has(socket)) return;
     unreadable.add(socket);
-    begun.response.once('close', () => answerClientError(terms, error, socket));
+    begun.response.once('close', () => answerClientError(door, error, socket));
     return;
   }
   // What comes as the body of a request is that request's.
-  refuseRaw(isInBody ? begun : beginUnread(terms, socket), codeOfClientError(error), socket);
+  refuseRaw(isInBody ? begun : beginUnread(door.terms, socket), codeOfClientError(error), socket);
 }
 
 /** Answers where Node does not, and closes the connection. */

@@ -34,22 +34,24 @@ export interface Move<T> {
  * `ClientGone` when nobody waits for the answer any more. On any failure the sink is aborted.
  */
 export async function moveData<T>(context: Context, move: Move<T>): Promise<T> {
-  const { rooms, requester, bucket } = context;
+  const { rooms, tenant, requester, bucket } = context;
   const { runs, sizeBytes } = move;
   const stretchBytes = Math.min(sizeBytes, stretchBytesMax);
-  if (memory.take(requester, 2 * stretchBytes) !== 'taken') throw new Refusal('SlowDown');
+  // What a copy holds comes free by itself, so nobody takes it back.
+  const claim = memory.open(tenant, requester, null);
+  if (claim.take(2 * stretchBytes) !== 'taken') throw new Refusal('SlowDown');
   const release = rooms.leases.hold(runs);
   const diskBytes = bucket.store === localStore ? sizeBytes : 0;
   try {
-    const giveRoom = rooms.diskRoom.take(requester, diskBytes);
+    context.room = rooms.diskRoom.open(tenant, requester, diskBytes);
     try {
       return await write(context, move, stretchBytes);
     } finally {
-      giveRoom();
+      context.room?.close();
     }
   } finally {
     release();
-    memory.give(requester, 2 * stretchBytes);
+    claim.close();
   }
 }
 
@@ -82,6 +84,7 @@ async function fill(
   const count = Math.ceil(sizeBytes / stretchBytes);
   let stretch = await read(0);
   for (let index = 1; index <= count; index++) {
+    context.room?.arrive(stretch.length);
     // Both settle before anything else happens: neither may use its memory after a failure.
     const [ahead, written] = await Promise.allSettled([
       index < count ? read(index) : stretch,

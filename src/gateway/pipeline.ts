@@ -152,7 +152,7 @@ function decide(context: Context, operation: Operation): Promise<void> {
 
 /** Sets aside what the operation may use, as far as its headers tell; gives what ends that. */
 async function reserve(context: Context, operation: Operation): Promise<() => void> {
-  const { rooms, requester, request } = context;
+  const { rooms, tenant, requester, request } = context;
   const bodyBytes = declaredBodyBytes(request, operation.bodyBytesMax);
   const { stores } = operation;
   const ask: Ask = {
@@ -169,7 +169,9 @@ async function reserve(context: Context, operation: Operation): Promise<() => vo
   // What goes to a store over a network takes none of the disk's room.
   const isOnDisk = stores !== undefined && context.bucket.store === localStore;
   try {
-    return rooms.diskRoom.take(requester, isOnDisk ? bodyBytes : 0);
+    const room = rooms.diskRoom.open(tenant, requester, isOnDisk ? bodyBytes : 0);
+    context.room = room;
+    return () => room?.close();
   } catch (error) {
     context.closeBudget();
     throw error;

@@ -17,6 +17,7 @@ import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { AlarmTeller } from './alarms/alarm-teller.ts';
+import { Connections } from './connections.ts';
 import { takeCredentials } from './credentials.ts';
 import { Preflights } from './cross-origin.ts';
 import { DataVerifier } from './data-verifier.ts';
@@ -64,6 +65,8 @@ export interface GatewayOptions {
   /** A connection on which nothing moves for so long is closed, milliseconds. */
   stallTimeoutMs: number;
   connectionsMax: number;
+  /** What a client must send of a body on average, bytes a second; 0: however little. */
+  minRate: number;
   /** Peers that are believed where a request came from. */
   trustedProxies: readonly Network[];
   logger: Logger;
@@ -81,13 +84,19 @@ export interface Gateway {
 }
 
 const idleCheckMs = 100;
+/** Shorter times say nothing of a client. */
+const rateWindowMsMin = 2000;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory, logger, host } = options;
   const credentials = takeCredentials(rooms, directory);
   let isClosing = false;
   const integrity = new IntegrityCounter();
-  watchGateway(options.metrics.registry, { rooms, caches: credentials.caches, integrity });
+  const { stallTimeoutMs, minRate } = options;
+  const rateWindowMs = Math.max(2 * stallTimeoutMs, rateWindowMsMin);
+  const connections = new Connections({ minRate, rateWindowMs });
+  const { caches } = credentials;
+  watchGateway(options.metrics.registry, { rooms, caches, integrity, connections });
   const pipeline: Pipeline = {
     rooms,
     metrics: options.metrics,
@@ -109,15 +118,17 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       requestIdLogLabel: 'requestId',
     }),
     genReqId: (raw) => (exchangeOf(raw) as Exchange).id,
-    clientErrorHandler: (error, socket) => answerClientError(terms, error, socket as Socket),
+    clientErrorHandler: (error, socket) =>
+      answerClientError({ terms, connections }, error, socket as Socket),
     // While draining, a request on an open connection is served, and told to close.
     return503OnClosing: false,
     serverFactory: (native) =>
       openFrontDoor({
         terms,
+        connections,
         answers: { ...answersOf(options, pipeline, credentials), native: behindFastify(native) },
         domains: rooms.domains,
-        stallTimeoutMs: options.stallTimeoutMs,
+        stallTimeoutMs,
         connectionsMax: options.connectionsMax,
         isClosing: () => isClosing,
       }),

@@ -13,6 +13,7 @@ import { findStrayExtents, listExtentFiles } from './extents-on-disk.ts';
 import { serveArguments } from './kill-run.ts';
 import { sleep } from './plain-start.ts';
 import { type Answer, S3Client } from './s3-client.ts';
+import { addMember } from './tenants.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -194,6 +195,45 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
     await expect.poll(() => listExtentFiles(dataDir).temporary).toEqual([]);
     expect((await put('other', other)).status).toBe(200);
     expect(await read('other')).toEqual(toDigest(other));
+  });
+
+  it('has room for another tenant while bodies are announced for all of it and trickle', async () => {
+    const bob = new S3Client(await addMember(client, gateway.endpoint, 'atlas', 'bob'));
+    expect((await bob.send('PUT', '/bobs')).status).toBe(200);
+    const { bavail, bsize } = statfsSync(dataDir);
+    const count = 4;
+    const sizeBytes = Math.floor((bavail * bsize * 0.99) / count);
+    const open = await Promise.all(
+      Array.from({ length: count }, async (_, i) => {
+        const keys = await addMember(client, gateway.endpoint, 'evil', `mallory${i}`);
+        const mallory = new S3Client(keys);
+        expect((await mallory.send('PUT', `/evil${i}`)).status).toBe(200);
+        return { mallory, i };
+      }),
+    );
+    const trickling = open.map(({ mallory, i }) => {
+      const body = { sizeBytes, chunks: [] };
+      const request = mallory.begin('PUT', `/evil${i}/trickle`, { body });
+      request.on('error', () => undefined);
+      request.write(Buffer.alloc(1));
+      return request;
+    });
+    const drip = setInterval(() => {
+      for (const request of trickling) request.write('x');
+    }, 500);
+    const promised = async () => {
+      const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+      return Number(/^bursar_disk_reserved_bytes (\S+)/m.exec(text)?.[1] ?? text);
+    };
+    await expect.poll(promised, { timeout: 10_000 }).toBeGreaterThan(sizeBytes * (count - 1));
+    const small = await bob.send('PUT', '/bobs/small', { body: Buffer.alloc(1) });
+    const large = await bob.send('PUT', '/bobs/large', { body: Buffer.alloc(12 * MiB) });
+    expect([small, large].map(({ status, body }) => `${status}${body}`)).toEqual(['200', '200']);
+    clearInterval(drip);
+    for (const request of trickling) request.destroy();
+    for (const { mallory } of open) mallory.close();
+    await bob.send('DELETE', '/bobs/large');
+    bob.close();
   });
 
   it('keeps each upload of many whole or refuses it with 503', async () => {

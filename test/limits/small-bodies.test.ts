@@ -4,7 +4,8 @@ import { hash } from 'node:crypto';
 import type { ClientRequest } from 'node:http';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { MiB } from '../fault/content.ts';
-import { S3Client, type Target } from '../fault/s3-client.ts';
+import { S3Client } from '../fault/s3-client.ts';
+import { addMember } from '../fault/tenants.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { memoryBytes } from './process-figures.ts';
 
@@ -12,33 +13,34 @@ vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const query: [string, string][] = [['delete', '']];
 const stalledBytes = 2 * MiB;
-/** Half of the 64 MiB that all have. */
-const heldMax = 16;
+/** Of the 64 MiB that all have. */
+const heldMax = 32;
 
 let gateway: ServedGateway;
-let mallory: S3Client;
+let operator: S3Client;
+let mallories: S3Client[];
 let bob: S3Client;
+let dora: S3Client;
 
 beforeAll(async () => {
   gateway = await startServedGateway();
-  mallory = new S3Client(gateway, 200);
-  await mallory.send('PUT', '/small');
-  bob = new S3Client(await addMember('bob'));
-  await bob.send('PUT', '/bobs');
+  operator = new S3Client(gateway);
+  const member = async (tenant: string, name: string) =>
+    new S3Client(await addMember(operator, gateway.endpoint, tenant, name), 200);
+  mallories = [];
+  for (let i = 0; i < 50; i++) mallories.push(await member('evil', `mallory${i}`));
+  dora = await member('evil', 'dora');
+  bob = await member('atlas', 'bob');
+  for (const one of [...mallories, dora, bob]) await one.send('PUT', `/${bucketOf(one)}`);
 });
 afterAll(async () => {
-  mallory.close();
-  bob.close();
+  for (const one of [...mallories, dora, bob, operator]) one.close();
   await gateway.stop();
 });
 
-async function addMember(name: string): Promise<Target> {
-  const principals = '/_/v1/tenants/default/principals';
-  const body = Buffer.from(JSON.stringify({ name, kind: 'person', role: 'member' }));
-  const headers = { 'content-type': 'application/json' };
-  await mallory.send('POST', principals, { headers, body });
-  const made = await mallory.send('POST', `${principals}/${name}/access-keys`);
-  return { endpoint: gateway.endpoint, ...JSON.parse(made.body.toString()) };
+/** Each has one of its own: names are a tenant's. */
+function bucketOf(one: S3Client): string {
+  return one === bob ? 'bobs' : one === dora ? 'doras' : `evil${mallories.indexOf(one)}`;
 }
 
 interface Stalled {
@@ -49,10 +51,10 @@ interface Stalled {
 }
 
 /** A DeleteObjects that sends all of its body but the last byte. */
-function stall(): Stalled {
+function stall(mallory: S3Client): Stalled {
   const body = { sizeBytes: stalledBytes, chunks: [] };
   const headers = { 'content-md5': hash('md5', 'anything', 'base64') };
-  const request = mallory.begin('POST', '/small', { query, headers, body });
+  const request = mallory.begin('POST', `/${bucketOf(mallory)}`, { query, headers, body });
   const stalled: Stalled = { request, status: null, retryAfter: undefined };
   request.on('error', () => undefined);
   request.on('response', (response) => {
@@ -64,19 +66,22 @@ function stall(): Stalled {
   return stalled;
 }
 
-async function deleteOne(client: S3Client, bucket: string): Promise<number> {
+async function deleteOne(client: S3Client): Promise<number> {
   const body = Buffer.from('<Delete><Object><Key>k</Key></Object></Delete>');
   const headers = { 'content-md5': hash('md5', body, 'base64') };
-  return (await client.send('POST', bucket, { query, headers, body })).status;
+  return (await client.send('POST', `/${bucketOf(client)}`, { query, headers, body })).status;
 }
 
-it('100 stalled lists of keys take bounded memory, and others still delete', async () => {
+it('100 stalled lists of keys of one tenant take bounded memory, and others still delete', async () => {
   const pid = gateway.pid as number;
-  expect(await deleteOne(mallory, '/small')).toBe(200);
+  expect(await deleteOne(bob)).toBe(200);
   const before = memoryBytes(pid);
-  const all = Array.from({ length: 100 }, stall);
+  const all = mallories.flatMap((mallory) => [stall(mallory), stall(mallory)]);
   const open = () => all.filter(({ status }) => status === null);
-  await vi.waitFor(() => expect(open()).toHaveLength(heldMax), { timeout: 20_000, interval: 100 });
+  await vi.waitFor(() => expect(open().length).toBeLessThanOrEqual(heldMax), {
+    timeout: 20_000,
+    interval: 100,
+  });
   const refused = all.filter(({ status }) => status !== null);
   expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([503]));
   expect(refused.every(({ retryAfter }) => retryAfter === '1')).toBe(true);
@@ -84,9 +89,20 @@ it('100 stalled lists of keys take bounded memory, and others still delete', asy
   const grownBytes = () => memoryBytes(pid) - before;
   await vi.waitFor(() => expect(grownBytes()).toBeLessThan(160 * MiB), { timeout: 20_000 });
 
-  expect(await deleteOne(mallory, '/small')).toBe(503);
-  expect(await deleteOne(bob, '/bobs')).toBe(200);
+  // In another tenant, and another principal of the same.
+  expect(await deleteOne(bob)).toBe(200);
+  expect(await deleteOne(dora)).toBe(200);
 
   for (const { request } of all) request.destroy();
-  await vi.waitFor(async () => expect(await deleteOne(mallory, '/small')).toBe(200));
+  await vi.waitFor(async () => expect(await deleteOne(mallories[0] as S3Client)).toBe(200));
+});
+
+it('a large list of keys gets memory at the cost of who has more', async () => {
+  const all = mallories.slice(0, heldMax).map(stall);
+  const body = { sizeBytes: stalledBytes, chunks: [Buffer.alloc(stalledBytes, 0x20)] };
+  const headers = { 'content-md5': hash('md5', Buffer.alloc(stalledBytes, 0x20), 'base64') };
+  const answer = await bob.send('POST', '/bobs', { query, headers, body });
+  // It was read whole, and is no XML.
+  expect(`${answer.status}${answer.body}`).toMatch(/^400.*MalformedXML/s);
+  for (const { request } of all) request.destroy();
 });

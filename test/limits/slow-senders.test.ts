@@ -1,0 +1,110 @@
+// Bodies that come more slowly than they must: the client is cut, whatever the body is of; who is
+// slowed down by the gateway itself is not.
+import type { Socket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { KiB } from '../fault/content.ts';
+import { S3Client } from '../fault/s3-client.ts';
+import { addMember } from '../fault/tenants.ts';
+import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { ended, RawClient } from './raw-client.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+let gateway: ServedGateway;
+let client: S3Client;
+let raw: RawClient;
+
+beforeAll(async () => {
+  // On average over two seconds.
+  gateway = await startServedGateway({ args: ['--stall-timeout', '1s', '--min-rate', '64KiB'] });
+  client = new S3Client(gateway);
+  raw = new RawClient(gateway);
+  expect((await client.send('PUT', '/slow')).status).toBe(200);
+});
+afterAll(async () => {
+  raw.close();
+  client.close();
+  await gateway.stop();
+});
+
+async function closedAsSlow(): Promise<number> {
+  const { body } = await client.send('GET', '/_/metrics');
+  return Number(/^bursar_connections_closed_total\{reason="slow"\} (\d+)/m.exec(`${body}`)?.[1]);
+}
+
+/** Sends a head, and then a byte now and then, until the connection is closed. */
+async function trickle(head: string, drop: string): Promise<Socket> {
+  const socket = raw.connect().resume();
+  socket.write(head);
+  const drip = setInterval(() => socket.writable && socket.write(drop), 100);
+  await ended(socket);
+  clearInterval(drip);
+  return socket;
+}
+
+const length = { 'content-length': '60000' };
+const host = { host: 'gateway' };
+const plain = (method: string, path: string, headers: Record<string, string>): string =>
+  `${method} ${path} HTTP/1.1\r\n${Object.entries({ ...host, ...headers })
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')}\r\n`;
+
+describe('a client that trickles, though it never stalls', () => {
+  it.each([
+    ['an object', () => raw.head('PUT', '/slow/object', length)],
+    ['an object in HTTP chunks', () => raw.head('PUT', '/slow/object', { ...chunked })],
+    ['a list of keys', () => raw.head('POST', '/slow?delete=', length)],
+    [
+      'a form',
+      () => {
+        const type = { 'content-type': 'multipart/form-data; boundary=b' };
+        return `${plain('POST', '/slow', { ...length, ...type })}--b\r\nContent-Disposition: form-data; name="key"\r\n\r\n`;
+      },
+    ],
+    ['a native call', () => plain('POST', '/_/v1/tenants', length)],
+    [
+      'an STS form',
+      () => plain('POST', '/', { ...length, 'content-type': 'application/x-www-form-urlencoded' }),
+    ],
+  ])('is cut: %s', async (what, head) => {
+    const before = await closedAsSlow();
+    // Of a chunk's length no more than zeros.
+    await trickle(head(), what === 'an object in HTTP chunks' ? '1\r\n0\r\n' : 'x');
+    // The text is made about once a second.
+    await vi.waitFor(async () => expect(await closedAsSlow()).toBe(before + 1), 10_000);
+  });
+});
+
+const chunked = {
+  'transfer-encoding': 'chunked',
+  'x-amz-content-sha256': 'STREAMING-UNSIGNED-PAYLOAD-TRAILER',
+  'x-amz-decoded-content-length': '60000',
+};
+
+it('keeps a client that comes at the rate', async () => {
+  async function* chunks() {
+    for (let i = 0; i < 20; i++) {
+      yield Buffer.alloc(50 * KiB);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
+  const body = { sizeBytes: 1000 * KiB, chunks: chunks() };
+  expect((await client.send('PUT', '/slow/steady', { body })).status).toBe(200);
+});
+
+it('keeps a client that it slows down itself, by a rate of bytes below', async () => {
+  const paced = new S3Client(await addMember(client, gateway.endpoint, 'cms', 'paced'));
+  const limits = Buffer.from(JSON.stringify({ rate: { bytes: 50_000 } }));
+  const headers = { 'content-type': 'application/json' };
+  const set = await client.send('PUT', '/_/v1/limits/principal:cms/paced', {
+    headers,
+    body: limits,
+    encodedPath: '/_/v1/limits/principal%3Acms%2Fpaced',
+  });
+  expect(`${set.status}${set.body}`).toMatch(/^20/);
+  await paced.send('PUT', '/paced');
+  const body = Buffer.alloc(600 * KiB);
+  const { status } = await paced.send('PUT', '/paced/object', { body });
+  expect(status).toBe(200);
+  paced.close();
+});
