@@ -2,11 +2,13 @@
 // is missing. It holds every leaf of the range, of all tenants; each leaf that bears the tenant's
 // pseudonym is followed by what opens it, or by the word that it was erased. Lines of JSON, read one
 // after the other: memory does not grow with the range. Format: docs/formats/bundle.md. Pure.
-import { parseLeaf } from './leaf.ts';
+import { decodeBase64 } from '../core/base64.ts';
+import { isPseudonym, parseLeaf } from './leaf.ts';
 import { parseEntries, renderEntries } from './log/entries.ts';
 import { hashBytes, hashLeaf } from './log/merkle.ts';
 import { type RangeProof, RangeRoot } from './log/range-proof.ts';
 import { leafOf, type Opening, parseOpening, renderOpening } from './receipt.ts';
+import { type AuditRecord, judgeOpening, type OpenedLeaf } from './verify/opening.ts';
 import { type Refused, refuse, type Trust, verifyCheckpoint } from './verify/signed-checkpoint.ts';
 
 export const bundleFormat = 'bursar-bundle/1';
@@ -73,7 +75,7 @@ export interface VerifiedBundle {
 export interface BundleOptions {
   trust: Trust;
   /** Called with each record that was delivered and opens its leaf; what it throws ends all. */
-  onRecord?: (record: BundleRecord & { opening: Opening }) => void;
+  onRecord?: (opened: BundleRecord & { opening: Opening } & OpenedLeaf) => void;
 }
 
 /** The longest line: a record with its evidence, or 256 leaves. */
@@ -137,7 +139,7 @@ class BundleReader {
   /** null: it is what must come next. */
   read(line: string): string | null {
     const leaves = /^\{"leaves":"([A-Za-z0-9+/]+={0,2})"\}$/.exec(line)?.[1];
-    if (leaves !== undefined) return this.#readLeaves(Buffer.from(leaves, 'base64'));
+    if (leaves !== undefined) return this.#readLeaves(leaves);
     const record = parseRecord(line);
     return record ? this.#readRecord(record) : 'it is nothing that a bundle has';
   }
@@ -166,8 +168,9 @@ class BundleReader {
     return next ? `record ${next.index} is missing` : null;
   }
 
-  #readLeaves(bundle: Buffer): string | null {
-    const entries = parseEntries(bundle);
+  #readLeaves(base64: string): string | null {
+    const bundle = decodeBase64(base64);
+    const entries = bundle && parseEntries(bundle);
     if (!entries) return 'its leaves cannot be read';
     const missing = this.#missing();
     if (missing !== null) return missing;
@@ -176,8 +179,10 @@ class BundleReader {
       if (index >= this.#head.to) return 'it has more leaves than its range';
       this.#root.append(hashLeaf(entry));
       const leaf = parseLeaf(entry);
+      // Whose it is cannot be told, so it may be one that is missing.
+      if (!leaf) return `entry ${index} is not of a record`;
       const { pseudonym } = this.#head;
-      if (leaf?.tenant === pseudonym || leaf?.bucketTenant === pseudonym) {
+      if (leaf.tenant === pseudonym || leaf.bucketTenant === pseudonym) {
         this.#due.push({ index, entry });
       }
     }
@@ -193,70 +198,82 @@ class BundleReader {
       return null;
     }
     if (!leafOf(opening).equals(due.entry)) return `record ${index} is not what was logged`;
-    const why = this.#contradiction(opening, index);
+    const opened = judgeOpening(opening, index);
+    if (!opened.ok) return `record ${index}: ${opened.why}`;
+    const why = this.#contradiction(opened.record, opening);
     if (why !== null) return why;
     this.#records += 1;
-    this.#options.onRecord?.({ index, opening, erasedBy });
+    this.#options.onRecord?.({ index, opening, erasedBy, ...opened });
     return null;
   }
 
   /** What only the log's operator could have brought into it. */
-  #contradiction({ record: text, tenant }: Opening, index: number): string | null {
-    const record = JSON.parse(text) as {
-      index: number;
-      tenant: string;
-      bucketTenant?: string;
-      action: string;
-      status: number;
-      change?: { erased?: unknown };
-    };
-    if (record.index !== index) return `record ${index} says that it is ${record.index}`;
+  #contradiction(record: AuditRecord, { tenant }: Opening): string | null {
+    const { index, action, status, change } = record;
     const named = tenant === this.#head.pseudonym ? record.tenant : record.bucketTenant;
     if (named !== this.#head.tenant) return `record ${index} is of another tenant, ${named}`;
-    const { action, status, change } = record;
-    if (action === 'bursar:EraseRecords' && status === 200 && Array.isArray(change?.erased)) {
-      for (const erased of change.erased) this.#acts.set(Number(erased), index);
+    const { erased } = (change ?? {}) as { erased?: unknown };
+    if (action === 'bursar:EraseRecords' && status === 200 && Array.isArray(erased)) {
+      for (const one of erased) if (typeof one === 'number') this.#acts.set(one, index);
     }
     return null;
   }
 }
 
+const headMembers = [
+  ...['format', 'tenant', 'pseudonym', 'from', 'to', 'fromTime', 'toTime', 'checkpoint', 'keys'],
+  ...['before', 'after'],
+];
+
 function parseHead(line: string): BundleHead | undefined {
   const value = parseObject(line);
   if (value?.format !== bundleFormat) return undefined;
+  if (!Object.keys(value).every((name) => headMembers.includes(name))) return undefined;
   const { tenant, pseudonym, from, to, fromTime, toTime, checkpoint, keys } = value;
   const [before, after] = [parseHashes(value.before), parseHashes(value.after)];
-  if (typeof tenant !== 'string' || typeof pseudonym !== 'string') return undefined;
+  if (typeof tenant !== 'string' || !isPseudonym(pseudonym)) return undefined;
   if (typeof from !== 'number' || typeof to !== 'number' || !Array.isArray(keys)) return undefined;
   if (typeof checkpoint !== 'string' || !before || !after) return undefined;
-  if (!isTextOrNull(fromTime) || !isTextOrNull(toTime)) return undefined;
+  if (!isTimeOrNull(fromTime) || !isTimeOrNull(toTime)) return undefined;
   const proof = { before, after };
   return { tenant, pseudonym, from, to, fromTime, toTime, checkpoint, keys, proof };
 }
 
+const number = '(?:0|[1-9][0-9]{0,15})';
+const recordPattern = new RegExp(
+  `^\\{"index":(${number}),(?:"erasedBy":(null|${number})|"opening":(\\{.*\\}))\\}$`,
+  's',
+);
+
 function parseRecord(line: string): BundleRecord | undefined {
-  const match = /^\{"index":(\d{1,16}),(?:"erasedBy":(\d{1,16})|"opening":(\{.*\}))\}$/s.exec(line);
-  if (!match) return undefined;
-  const index = Number(match[1]);
-  if (match[2] !== undefined) return { index, opening: null, erasedBy: Number(match[2]) };
-  const opening = parseOpening(Buffer.from(match[3] ?? ''));
-  return opening && { index, opening, erasedBy: null };
+  const [, digits, by, text] = recordPattern.exec(line) ?? [];
+  const index = Number(digits);
+  if (!Number.isSafeInteger(index)) return undefined;
+  if (text !== undefined) {
+    const opening = parseOpening(Buffer.from(text));
+    return opening && { index, opening, erasedBy: null };
+  }
+  const erasedBy = by === 'null' ? null : Number(by);
+  const isIndex = erasedBy === null || Number.isSafeInteger(erasedBy);
+  return isIndex ? { index, opening: null, erasedBy } : undefined;
 }
 
 function parseHashes(value: unknown): Buffer[] | undefined {
   if (!Array.isArray(value)) return undefined;
-  const hashes = value.map((one) => Buffer.from(String(one), 'base64'));
-  return hashes.every((one) => one.length === hashBytes) ? hashes : undefined;
+  const hashes = value.map((one) => (typeof one === 'string' ? decodeBase64(one) : undefined));
+  return hashes.every((one) => one?.length === hashBytes) ? (hashes as Buffer[]) : undefined;
 }
 
-function isTextOrNull(value: unknown): value is string | null {
-  return value === null || typeof value === 'string';
+function isTimeOrNull(value: unknown): value is string | null {
+  return value === null || (typeof value === 'string' && !Number.isNaN(Date.parse(value)));
 }
 
+/** undefined: it is no object, or has a member twice, or spaces, and so another text than we write. */
 function parseObject(line: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(line);
-    return typeof value === 'object' && value !== null ? { ...value } : undefined;
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+    return JSON.stringify(value) === line ? { ...value } : undefined;
   } catch {
     return undefined;
   }

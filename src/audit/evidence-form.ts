@@ -1,4 +1,5 @@
 // The form of evidence, checked member by member before anything of it is verified. Pure.
+import { decodeBase64url } from '../core/base64.ts';
 import type { KeptPart } from './evidence.ts';
 
 /** A key's enrolment, the links of a token, and the request. */
@@ -50,7 +51,7 @@ function isDigest(value: unknown): value is string {
 
 function isBase64url(value: unknown): value is string {
   if (typeof value !== 'string' || value.length > textLengthMax) return false;
-  return Buffer.from(value, 'base64url').toString('base64url') === value;
+  return decodeBase64url(value) !== undefined;
 }
 
 /** Each character stands for a byte. */

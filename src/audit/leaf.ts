@@ -25,7 +25,7 @@ export function renderLeaf({ tenant, bucketTenant, commitment }: Leaf): Buffer {
   return Buffer.from(`{"v":1,"t":"${tenant}",${b}"c":"${commitment}"}`);
 }
 
-/** undefined: it is no leaf of this kind, which other logs may have. */
+/** undefined: it is no leaf of a record, and no verifier believes a log that has it. */
 export function parseLeaf(entry: Uint8Array): Leaf | undefined {
   const text = Buffer.from(entry).toString('latin1');
   const match = leafPattern.exec(text);
@@ -34,6 +34,15 @@ export function parseLeaf(entry: Uint8Array): Leaf | undefined {
   return { tenant, bucketTenant: bucketTenant ?? null, commitment };
 }
 
+/** What a leaf, and what opens it, may call a tenant. */
+export function isPseudonym(value: unknown): value is string {
+  return typeof value === 'string' && pseudonymPattern.test(value);
+}
+
 /** Of 16 and of 32 bytes. The last letter leaves no bits over, so that each has one text only. */
-const leafPattern =
-  /^\{"v":1,"t":"([\w-]{21}[AQgw])",(?:"b":"([\w-]{21}[AQgw])",)?"c":"([\w-]{42}[AEIMQUYcgkosw048])"\}$/;
+const pseudonym = '[A-Za-z0-9_-]{21}[AQgw]';
+const commitment = '[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]';
+const pseudonymPattern = new RegExp(`^${pseudonym}$`);
+const leafPattern = new RegExp(
+  `^\\{"v":1,"t":"(${pseudonym})",(?:"b":"(${pseudonym})",)?"c":"(${commitment})"\\}$`,
+);

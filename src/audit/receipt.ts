@@ -1,8 +1,9 @@
 // A receipt: the proof that a record is in the log (C2SP tlog-proof@v1), whose extra data are what
 // opens the record's leaf: canonical JSON of pseudonyms, salt and the record itself, and the evidence
 // that the record names by its hash. So the leaf follows from the receipt alone. Pure.
+import { decodeBase64url } from '../core/base64.ts';
 import { canonicalize, parseCanonical } from '../core/canonical-json.ts';
-import { commitTo, renderLeaf, saltBytes } from './leaf.ts';
+import { commitTo, isPseudonym, renderLeaf, saltBytes } from './leaf.ts';
 import { type ProofText, parseProof, renderProof } from './log/proof-text.ts';
 
 export interface Opening {
@@ -37,7 +38,7 @@ export function renderOpening(opening: Opening): string {
 }
 
 /** undefined: it is no receipt. Nothing of it is verified. */
-export function parseReceipt(text: string): Receipt | undefined {
+export function parseReceipt(text: string | Uint8Array): Receipt | undefined {
   const found = parseProof(text);
   const opening = found?.extra && parseOpening(found.extra);
   if (!opening) return undefined;
@@ -59,8 +60,8 @@ export function parseOpening(extra: Uint8Array): Opening | undefined {
   if (Object.keys(rest).length > 0 || !isObject(record) || !isPseudonym(t)) return undefined;
   if ('b' in value && !isPseudonym(b)) return undefined;
   if ('evidence' in value && !isObject(evidence)) return undefined;
-  const saltOf = typeof salt === 'string' ? Buffer.from(salt, 'base64url') : undefined;
-  if (saltOf?.length !== saltBytes || saltOf.toString('base64url') !== salt) return undefined;
+  const saltOf = typeof salt === 'string' ? decodeBase64url(salt) : undefined;
+  if (saltOf?.length !== saltBytes) return undefined;
   return {
     tenant: t,
     bucketTenant: isPseudonym(b) ? b : null,
@@ -68,10 +69,6 @@ export function parseOpening(extra: Uint8Array): Opening | undefined {
     record: canonicalize(record),
     evidence: evidence ?? null,
   };
-}
-
-function isPseudonym(value: unknown): value is string {
-  return typeof value === 'string' && /^[A-Za-z0-9_-]{22}$/.test(value);
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

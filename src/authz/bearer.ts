@@ -4,6 +4,7 @@
 // Specification: docs/formats/token.md, "Verifying" and "Proofs"; RFC 6750 section 2.1, RFC 9449
 // section 7.
 import { createHash } from 'node:crypto';
+import { decodeBase64url } from '../core/base64.ts';
 import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
@@ -23,7 +24,7 @@ import { type PublicKey, readPublicKey } from './tokens/keys.ts';
 import { linkType } from './tokens/link.ts';
 import { NonceStore } from './tokens/nonce-store.ts';
 import { type Proof, verifyProof } from './tokens/proof.ts';
-import { decodeBase64url, parseStrictObject } from './tokens/strict-json.ts';
+import { parseStrictObject } from './tokens/strict-json.ts';
 import { VerifiedChains } from './tokens/verified-chains.ts';
 
 export interface BearerTokensOptions {

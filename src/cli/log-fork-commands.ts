@@ -158,7 +158,7 @@ async function openCopy(
 ): Promise<{ size: number; tiles: VerifiedLog }> {
   const source = openLogSource(place);
   try {
-    const note = (await source.read('checkpoint'))?.toString();
+    const note = await source.read('checkpoint');
     if (note === undefined) throw new LogDamage('it has no checkpoint');
     const head = verifyCheckpoint(note, { keys });
     if (!head.ok) throw new LogDamage(head.why);

@@ -4,8 +4,7 @@
 import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
 import { type VerifiedBundle, verifyBundle } from '../audit/bundle.ts';
-import { type EvidenceState, judgeEvidence } from '../audit/verify/proven-evidence.ts';
-import type { AuditRecord } from '../audit/verify/receipt.ts';
+import type { EvidenceState } from '../audit/verify/proven-evidence.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { print, printable, printJson } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
@@ -33,27 +32,23 @@ async function verifyFile(file: string, flags: BundleFlags): Promise<void> {
   const trust = readTrust(flags);
   const progress = new CountProgress(process.stderr, 'records verified');
   const counts: EvidenceCounts = { none: 0, missing: 0, unproven: 0, proven: 0 };
-  const findings: string[] = [];
   let records = 0;
   const found = await verifyBundle(linesOf(file), {
     trust,
-    onRecord: ({ index, opening }) => {
-      const state = judgeEvidence(JSON.parse(opening.record) as AuditRecord, opening.evidence);
-      if ('ok' in state) findings.push(`record ${index}: ${state.why}`);
-      else counts[state.state] += 1;
+    onRecord: ({ evidence }) => {
+      counts[evidence.state] += 1;
       records += 1;
       progress.show(records);
     },
   });
   progress.clear();
-  if (!found.ok) findings.push(found.why);
-  if (flags.json)
-    printJson(found.ok ? jsonOf(found, { counts, findings }) : { ok: false, findings });
-  if (!found.ok || findings.length > 0) {
-    for (const finding of flags.json ? [] : findings) print(printable(finding));
+  if (!found.ok) {
+    if (flags.json) printJson({ ok: false, findings: [found.why] });
+    else print(printable(found.why));
     throw new CommandFailure('failed', `${file} is not to be believed`);
   }
-  if (!flags.json) show(found, counts);
+  if (flags.json) printJson(jsonOf(found, counts));
+  else show(found, counts);
 }
 
 function show(found: VerifiedBundle, counts: EvidenceCounts): void {
@@ -72,12 +67,12 @@ function show(found: VerifiedBundle, counts: EvidenceCounts): void {
 
 function jsonOf(
   { pseudonym, fromTime, toTime, checkpoint, ...found }: VerifiedBundle,
-  { counts, findings }: { counts: EvidenceCounts; findings: string[] },
+  evidence: EvidenceCounts,
 ): object {
   const { origin, size, root, keyIds, witnesses } = checkpoint;
   return {
     ...found,
-    ...{ ok: findings.length === 0, findings, pseudonym, fromTime, toTime, evidence: counts },
+    ...{ findings: [], pseudonym, fromTime, toTime, evidence },
     checkpoint: { origin, size, root: root.toString('base64'), keyIds, witnesses },
   };
 }

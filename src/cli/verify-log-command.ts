@@ -80,7 +80,7 @@ function conclude(found: SignedCheckpoint, kept: readonly Checkpoint[], asJson: 
 
 /** What was kept counts even if its key was revoked since: it is the verifier's own. */
 function readKept(file: string, { keys, revoked = [] }: Trust): Checkpoint {
-  const found = verifyCheckpoint(readGivenFile(file).toString(), { keys: [...keys, ...revoked] });
+  const found = verifyCheckpoint(readGivenFile(file), { keys: [...keys, ...revoked] });
   if (found.ok) return found;
   throw new CommandFailure('failed', `${file}: ${found.why}`);
 }

@@ -1,5 +1,7 @@
 // Canonical JSON: RFC 8785 (JCS). JSON.stringify writes strings and numbers as it demands; what is
-// left is the order of members, by UTF-16 code units. Pure.
+// left is the order of members, by UTF-16 code units. What is read has, besides, whole numbers and
+// Unicode text alone, so that readers in any language give a value the same text. Pure.
+import { decodeUtf8 } from './utf8.ts';
 
 /** Of what JSON can say. Throws a RangeError where it is nested so deeply that it cannot be honest. */
 export function canonicalize(value: unknown, depthMax = 64): string {
@@ -15,13 +17,31 @@ export function canonicalize(value: unknown, depthMax = 64): string {
   return `{${members.join(',')}}`;
 }
 
-/** What canonical JSON says; undefined: it is none, of which there is exactly one for each value. */
+/**
+ * What canonical JSON says; undefined: it is none, of which there is exactly one for each value, or it
+ * has a number that is not whole or not below 2^53, half of a surrogate pair, or more than 64 levels.
+ */
 export function parseCanonical(bytes: Uint8Array): unknown {
+  const text = decodeUtf8(bytes);
+  if (text === undefined) return undefined;
   try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
     const value: unknown = JSON.parse(text);
-    return canonicalize(value) === text ? value : undefined;
+    return canonicalize(value) === text && isPortable(value) ? value : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Is each number a safe integer, and each text Unicode? */
+function isPortable(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isSafeInteger(value);
+  return isUnicode(value, isPortable);
+}
+
+/** Has no text in it, member names included, half of a surrogate pair? `value`: of JSON. */
+export function isUnicode(value: unknown, isSound: (one: unknown) => boolean = isUnicode): boolean {
+  if (typeof value === 'string') return !/\p{Cs}/u.test(value);
+  if (typeof value !== 'object' || value === null) return true;
+  if (Array.isArray(value)) return value.every((one) => isSound(one));
+  return Object.entries(value).every(([name, one]) => isUnicode(name) && isSound(one));
 }

@@ -39,7 +39,8 @@ function openingOf(index: number): Opening {
   const named = [...erased].filter(([, by]) => by === index).map(([one]) => one);
   const action = named.length > 0 ? 'bursar:EraseRecords' : 's3:GetObject';
   const change = named.length > 0 ? { erased: named } : undefined;
-  const record = { action, bucketTenant, change, index, status: 200, tenant };
+  const known = { action, bucketTenant, change, evidence: 'none', index, principal: 'alice' };
+  const record = { ...known, status: 200, tenant, time: '2026-01-01T00:00:00.000Z' };
   return {
     tenant: nameOf(tenant),
     bucketTenant: bucketTenant === undefined ? null : nameOf(bucketTenant),
@@ -123,6 +124,10 @@ describe('a bundle', () => {
   });
 
   it('says which erasures no act in it explains', async () => {
+    const lines = (await bundle(300, 400)).map((line) =>
+      line.replace('"erasedBy":351', '"erasedBy":null'),
+    );
+    expect(await verifyBundle(lines, { trust })).toMatchObject({ unexplained: [321, 330] });
     const all = await verifyBundle(await bundle(300, 400), { trust });
     expect(all).toMatchObject({ erased: 2, unexplained: [321] });
     const before = await verifyBundle(await bundle(300, 351), { trust });
@@ -150,12 +155,54 @@ describe('a bundle', () => {
       (lines) => insert(lines, recordOf(9), (l) => [l.replace(/"salt":"../, '"salt":"AA')]),
       /record 9 is not what was logged/,
     ],
+    [
+      'writes an index in another way',
+      (lines) => insert(lines, recordOf(9), (l) => [l.replace('"index":9', '"index":09')]),
+      /nothing that a bundle has/,
+    ],
+    [
+      'writes leaves in another way',
+      (lines) => lines.with(-1, `${lines.at(-1)?.slice(0, -2)} "}`),
+      /nothing that a bundle has/,
+    ],
+    [
+      'writes its first line in another way',
+      (lines) => lines.with(0, (lines[0] ?? '').replace('"from":0', '"from":7,"from":0')),
+      /does not begin/,
+    ],
     ['has a line of something else', (lines) => [...lines, '{}'], /nothing that a bundle has/],
     ['has more leaves', (lines) => [...lines, lines[1] ?? ''], /more leaves/],
     ['is empty', () => [], /empty/],
     ['begins otherwise', (lines) => lines.slice(1), /does not begin/],
   ])('that %s is refused', async (_what, damage, why) => {
     expect(await whyNot(damage(await bundle()))).toMatch(why);
+  });
+
+  it.each<[string, (leaf: string) => string]>([
+    [
+      'whose b has spare bits',
+      (leaf) => leaf.replace(',"c"', `,"b":"${spare(nameOf('cms'))}","c"`),
+    ],
+    ['whose t has spare bits', (leaf) => leaf.replace(nameOf('atlas'), spare(nameOf('atlas')))],
+    ['of another version', (leaf) => leaf.replace('"v":1', '"v":2')],
+  ])('with a leaf %s is refused, though it was logged', async (_what, change) => {
+    const leaf = Buffer.from(change(entries[4]?.toString() ?? ''));
+    expect(leaf.equals(entries[4] as Buffer)).toBe(false);
+    const lines = await bundle();
+    lines[1] = renderBundleLeaves(entries.with(4, leaf).slice(0, tileWidth));
+    expect(await whyNot(lines)).toBe('line 2: entry 4 is not of a record');
+  });
+
+  it('with a record that no receipt could have is refused', async () => {
+    const lying = {
+      ...openingOf(9),
+      record: openingOf(9).record.replace('"index":9', '"index":8'),
+    };
+    const lines = await bundle();
+    lines[1] = renderBundleLeaves(entries.with(9, leafOf(lying)).slice(0, tileWidth));
+    const forged = renderBundleRecord({ index: 9, opening: lying, erasedBy: null });
+    const given = insert(lines, recordOf(9), () => [forged]);
+    expect(await whyNot(given)).toMatch(/record 9: its record says that its index is 8/);
   });
 
   it('with a leaf that is not the log’s is refused at its end', async () => {
@@ -198,6 +245,12 @@ describe('a bundle', () => {
     }
   });
 });
+
+/** The same bytes to who ignores the bits that base64url leaves over. */
+function spare(name: string): string {
+  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+  return `${name.slice(0, -1)}${letters[letters.indexOf(name.at(-1) as string) + 1]}`;
+}
 
 function insert(
   lines: readonly string[],

@@ -23,8 +23,8 @@ const script = blocksOf(readPage('docs/audit/verify-by-hand.md').text).find(
   ({ language }) => language === 'python',
 )?.code as string;
 
-it('the script has under 40 lines and needs one package', () => {
-  expect(script.trimEnd().split('\n').length).toBeLessThan(40);
+it('the script has under 80 lines and needs one package', () => {
+  expect(script.trimEnd().split('\n').length).toBeLessThan(80);
   const imports = script.match(/^(?:import|from) .*$/gm);
   expect(imports).toEqual([
     'import base64, hashlib, json, sys',

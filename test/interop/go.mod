@@ -3,6 +3,7 @@ module bursar.example/interop
 go 1.26.0
 
 require (
+	github.com/gowebpki/jcs v1.0.1
 	github.com/transparency-dev/merkle v0.0.2
 	github.com/transparency-dev/tessera v1.0.4
 	golang.org/x/mod v0.42.0

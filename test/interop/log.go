@@ -75,14 +75,17 @@ func signerOf(text []byte, known log) (note.Verifier, error) {
 	return nil, errors.New("no single key has signed")
 }
 
-// The leaf hashes of an entry bundle.
+// The leaf hashes of an entry bundle, whose entries must be of records.
 func hashEntries(bundle []byte) ([][]byte, error) {
 	parsed := &api.EntryBundle{}
 	if err := parsed.UnmarshalText(bundle); err != nil {
 		return nil, err
 	}
 	var hashes [][]byte
-	for _, entry := range parsed.Entries {
+	for at, entry := range parsed.Entries {
+		if !leafForm.Match(entry) {
+			return nil, fmt.Errorf("entry %d of its bundle is not of a record", at)
+		}
 		hashes = append(hashes, rfc6962.DefaultHasher.HashLeaf(entry))
 	}
 	return hashes, nil

@@ -277,11 +277,15 @@ describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
     },
   );
 
-  it('accept entries as long as they may be', async () => {
+  it('refuse entries that are not of records, however long, as we do', async () => {
     const dir = join(scratch, 'long');
-    const long = [Buffer.alloc(65_535, 'a'), Buffer.alloc(0), Buffer.alloc(65_535, 'b')];
-    writeFiles(dir, await makeLog(long, signerOf('log.example/long')));
-    expect(await judge('log', dir, join(dir, 'key'))).toMatchObject({ ok: true, size: 3 });
+    const long = [...entriesOf(1), Buffer.alloc(65_535, 'a'), Buffer.alloc(0)];
+    const strange = signerOf('log.example/long');
+    writeFiles(dir, await makeLog(long, strange));
+    const error = expect.stringContaining('entry 1 of its bundle is not of a record');
+    expect(await judge('log', dir, join(dir, 'key'))).toMatchObject({ ok: false, error });
+    const given = { trust: { keys: [strange.key] } };
+    expect(await verifyLog(folderSource(dir), given)).toMatchObject({ ok: false });
   });
 
   it('refuse a log that was rewritten and signed anew, where an old checkpoint is at hand', async () => {

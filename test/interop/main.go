@@ -4,18 +4,22 @@
 //
 //	interop log DIR|URL KEYS [OLD-CHECKPOINT]    a folder with the log's files, or its address
 //	interop receipt FILE KEYS
+//	interop receipts FOLDER KEYS    all files of a folder, in the order of their names
 //
-// KEYS is a file with a verifier key a line, any of which may have signed. Prints one line of JSON and
-// exits with 0 only if all is well.
+// KEYS is a file with a verifier key a line, any of which may have signed. Prints one line of JSON, of
+// a folder one for each file, and exits with 0 only if all is well.
 package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +47,9 @@ type head struct {
 
 func main() {
 	flag.Parse()
+	if flag.Arg(0) == "receipts" {
+		judgeFolder(flag.Arg(1), flag.Arg(2))
+	}
 	finish := make(chan outcome, 1)
 	go func() { finish <- run(flag.Args()) }()
 	result := outcome{Error: "no outcome in time"}
@@ -53,6 +60,21 @@ func main() {
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil || !result.OK {
 		os.Exit(1)
 	}
+}
+
+func judgeFolder(folder, keys string) {
+	files, err := os.ReadDir(folder)
+	status := 0
+	for _, file := range files {
+		result := run([]string{"receipt", filepath.Join(folder, file.Name()), keys})
+		if err = json.NewEncoder(os.Stdout).Encode(result); err != nil || !result.OK {
+			status = 1
+		}
+	}
+	if err != nil {
+		status = 1
+	}
+	os.Exit(status)
 }
 
 func run(args []string) (result outcome) {
@@ -119,20 +141,49 @@ func readKeys(file string) ([]note.Verifier, error) {
 	return verifiers, nil
 }
 
-// A checkpoint that one of the keys has signed whose name is its origin.
+const noteBytesMax = 1_000_000
+
+// A checkpoint that one of the keys has signed whose name is its origin. Base64 that is not the one
+// text of its bytes is refused, which neither of the libraries does.
 func openCheckpoint(text []byte, verifiers []note.Verifier) (*head, error) {
+	if len(text) > noteBytesMax {
+		return nil, errors.New("the note is too long")
+	}
 	signed, err := note.Open(text, note.VerifierList(verifiers...))
 	if err != nil {
 		return nil, err
 	}
-	lines := strings.SplitN(signed.Text, "\n", 2)
-	if signed.Sigs[0].Name != lines[0] {
+	for _, one := range append(signed.Sigs, signed.UnverifiedSigs...) {
+		if _, err := decodeBase64(one.Base64); err != nil {
+			return nil, err
+		}
+	}
+	lines := strings.Split(strings.TrimSuffix(signed.Text, "\n"), "\n")
+	if len(lines) < 3 || slices.Contains(lines, "") {
+		return nil, errors.New("the note is no checkpoint")
+	}
+	isOfOrigin := func(one note.Signature) bool { return one.Name == lines[0] }
+	if !slices.ContainsFunc(signed.Sigs, isOfOrigin) {
 		return nil, fmt.Errorf("a checkpoint of %q signed by %q", lines[0], signed.Sigs[0].Name)
 	}
+	if _, err := decodeBase64(lines[2]); err != nil {
+		return nil, err
+	}
 	// The Go checksum database writes its own name where others have their origin.
-	tree, err := tlog.ParseTree([]byte("go.sum database tree\n" + lines[1]))
+	tree, err := tlog.ParseTree(fmt.Appendf(nil, "go.sum database tree\n%s\n%s\n", lines[1], lines[2]))
 	if err != nil {
 		return nil, err
 	}
+	if tree.N > safeIntegerMax {
+		return nil, errors.New("the tree is too large")
+	}
 	return &head{origin: lines[0], tree: tree}, nil
+}
+
+func decodeBase64(text string) ([]byte, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err == nil && base64.StdEncoding.EncodeToString(data) != text {
+		err = fmt.Errorf("%q is not the base64 of anything", text)
+	}
+	return data, err
 }

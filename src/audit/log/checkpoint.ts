@@ -1,5 +1,6 @@
 // The text of a checkpoint: whose log, how many leaves, and the root above them (C2SP
 // tlog-checkpoint). It holds no time, so the same log always has the same checkpoint.
+import { decodeBase64 } from '../../core/base64.ts';
 import { hashBytes } from './merkle.ts';
 import { parseNote } from './note.ts';
 
@@ -20,14 +21,14 @@ export function parseCheckpoint(text: string): Checkpoint | undefined {
   if (lines.length < 4 || lines.pop() !== '' || lines.includes('')) return undefined;
   const [origin = '', digits = '', base64 = ''] = lines;
   const size = Number(digits);
-  const root = Buffer.from(base64, 'base64');
+  const root = decodeBase64(base64);
   if (!/^(0|[1-9][0-9]{0,15})$/.test(digits) || !Number.isSafeInteger(size)) return undefined;
-  if (root.length !== hashBytes || root.toString('base64') !== base64) return undefined;
+  if (root?.length !== hashBytes) return undefined;
   return { origin, size, root };
 }
 
 /** What a signed note says of a log; undefined: nothing. No signature is verified. */
-export function checkpointOf(note: string): Checkpoint | undefined {
+export function checkpointOf(note: string | Uint8Array): Checkpoint | undefined {
   const parsed = parseNote(note);
   return parsed && parseCheckpoint(parsed.text);
 }

@@ -49,7 +49,7 @@ export async function exportLog(options: ExportOptions): Promise<ExportReport> {
   const { log, target, trust, keyText } = options;
   const note = await log.read('checkpoint');
   if (!note) throw new LogDamage('the log has no checkpoint');
-  const head = verifyCheckpoint(note.toString(), trust);
+  const head = verifyCheckpoint(note, trust);
   if (!head.ok) throw new LogDamage(head.why);
   const before = await readCheckpoint(target);
   const verified = await openExtension(log, target, { head, before });
@@ -71,7 +71,7 @@ export async function exportLog(options: ExportOptions): Promise<ExportReport> {
 
 /** Of the target: it was verified before it was written, maybe by a key that is gone. */
 async function readCheckpoint(target: LogTarget): Promise<Checkpoint | undefined> {
-  const note = (await target.read('checkpoint'))?.toString();
+  const note = await target.read('checkpoint');
   if (note === undefined) return undefined;
   const checkpoint = checkpointOf(note);
   if (!checkpoint) throw new LogDamage('the checkpoint that was exported before is damaged');

@@ -2,6 +2,8 @@
 // tlog-cosignature). A signature of a known key that does not verify makes the whole note worthless;
 // those of unknown keys count for nothing.
 import { createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
+import { decodeBase64 } from '../../core/base64.ts';
+import { decodeUtf8 } from '../../core/utf8.ts';
 
 /** Types of signatures: by a log, and by a witness, who says when. */
 export const ed25519 = 1;
@@ -36,12 +38,12 @@ export interface Note {
   signatures: NoteSignature[];
 }
 
-/** Room for some 100 signatures. */
-const noteBytesMax = 1024 * 1024;
+/** As long as golang.org/x/mod/sumdb/tlog reads checkpoints. */
+const noteBytesMax = 1_000_000;
 const signaturesMax = 100;
 const keyNamePattern = /^[^\s+\p{Z}\p{C}]+$/u;
-/** Unicode counts one more character among spaces than regular expressions do. */
-const signaturePattern = /^— ([^\s\u0085+]+) ([A-Za-z0-9+/]+={0,2})$/;
+/** Unicode's spaces: `\s` has one more and one less. */
+const signaturePattern = /^— ([^\p{White_Space}+]+) ([A-Za-z0-9+/]+={0,2})$/u;
 
 /** Throws for a name that no key may have, and for a key of another length. */
 export function noteKey(name: string, publicKey: Uint8Array, type: NoteKey['type']): NoteKey {
@@ -69,10 +71,9 @@ export function parseVerifier(line: string): NoteKey | undefined {
   const match = /^([^+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+={0,2})$/.exec(line);
   if (!match) return undefined;
   const [, name = '', id, base64 = ''] = match;
-  const typed = Buffer.from(base64, 'base64');
-  const type = typed[0];
-  if (typed.toString('base64') !== base64) return undefined;
-  if (typed.length !== 33 || (type !== ed25519 && type !== cosignature)) return undefined;
+  const typed = decodeBase64(base64);
+  const type = typed?.[0];
+  if (typed?.length !== 33 || (type !== ed25519 && type !== cosignature)) return undefined;
   if (!keyNamePattern.test(name)) return undefined;
   const key = noteKey(name, typed.subarray(1), type);
   return key.id === id ? key : undefined;
@@ -92,12 +93,11 @@ export function renderSignature({ name, id }: NoteKey, bytes: Uint8Array): strin
   return `— ${name} ${Buffer.concat([Buffer.from(id, 'hex'), bytes]).toString('base64')}\n`;
 }
 
-/**
- * undefined: it is no signed note. Nothing of it is verified. Where it came as bytes, whoever
- * decodes them must refuse those that are not UTF-8, and keep all others (`ignoreBOM`).
- */
-export function parseNote(note: string): Note | undefined {
-  if (Buffer.byteLength(note) > noteBytesMax || /\p{Cs}/u.test(note)) return undefined;
+/** undefined: it is no signed note, or its bytes are no UTF-8. Nothing of it is verified. */
+export function parseNote(given: string | Uint8Array): Note | undefined {
+  if (Buffer.byteLength(given) > noteBytesMax) return undefined;
+  const note = typeof given === 'string' ? given : decodeUtf8(given);
+  if (note === undefined || /\p{Cs}/u.test(note)) return undefined;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
   if (/[\u0000-\u0009\u000b-\u001f]/.test(note)) return undefined;
   const blank = note.lastIndexOf('\n\n');
@@ -109,8 +109,8 @@ export function parseNote(note: string): Note | undefined {
     const match = signaturePattern.exec(line);
     if (!match) return undefined;
     const [, name = '', base64 = ''] = match;
-    const bytes = Buffer.from(base64, 'base64');
-    if (bytes.length <= 4 || bytes.toString('base64') !== base64) return undefined;
+    const bytes = decodeBase64(base64);
+    if (!bytes || bytes.length <= 4) return undefined;
     const keyId = bytes.toString('hex', 0, 4);
     signatures.push({ name, keyId, bytes: bytes.subarray(4), line });
   }

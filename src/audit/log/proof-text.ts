@@ -1,4 +1,6 @@
 // A proof that a leaf is in the log, as text to be kept: C2SP tlog-proof@v1.
+import { decodeBase64 } from '../../core/base64.ts';
+import { decodeUtf8 } from '../../core/utf8.ts';
 import { hashBytes } from './merkle.ts';
 
 export interface ProofText {
@@ -13,7 +15,7 @@ export interface ProofText {
 
 const firstLine = 'c2sp.org/tlog-proof@v1';
 /** More than any record, with its evidence, comes to. */
-const textCharactersMax = 4 * 1024 * 1024;
+const proofBytesMax = 4 * 1024 * 1024;
 /** Levels of a tree whose size is a safe integer. */
 const hashesMax = 53;
 
@@ -28,15 +30,17 @@ export function renderProof({ extra, index, proof, checkpoint }: ProofText): str
 }
 
 /** undefined: it is no proof. Nothing of it is verified. */
-export function parseProof(text: string): ProofText | undefined {
-  if (text.length > textCharactersMax) return undefined;
+export function parseProof(given: string | Uint8Array): ProofText | undefined {
+  if (Buffer.byteLength(given) > proofBytesMax) return undefined;
+  const text = typeof given === 'string' ? given : decodeUtf8(given);
+  if (text === undefined) return undefined;
   const blank = text.indexOf('\n\n');
   if (blank < 0) return undefined;
   const lines = text.slice(0, blank).split('\n');
   if (lines.shift() !== firstLine) return undefined;
   let extra: Buffer | null = null;
   if (lines[0]?.startsWith('extra ')) {
-    const decoded = decode(lines.shift()?.slice('extra '.length) ?? '');
+    const decoded = decodeBase64(lines.shift()?.slice('extra '.length) ?? '');
     if (!decoded) return undefined;
     extra = decoded;
   }
@@ -46,14 +50,9 @@ export function parseProof(text: string): ProofText | undefined {
   if (lines.length > hashesMax) return undefined;
   const proof: Buffer[] = [];
   for (const line of lines) {
-    const node = decode(line);
+    const node = decodeBase64(line);
     if (node?.length !== hashBytes) return undefined;
     proof.push(node);
   }
   return { extra, index, proof, checkpoint: text.slice(blank + 2) };
-}
-
-function decode(base64: string): Buffer | undefined {
-  const bytes = Buffer.from(base64, 'base64');
-  return bytes.toString('base64') === base64 ? bytes : undefined;
 }

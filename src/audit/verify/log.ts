@@ -40,7 +40,7 @@ export async function verifyLog(
 ): Promise<SignedCheckpoint | Refused> {
   const note = await source.read('checkpoint');
   if (!note) return refuse('there is no file "checkpoint" there');
-  const head = verifyCheckpoint(note.toString(), options.trust);
+  const head = verifyCheckpoint(note, options.trust);
   if (!head.ok) return head;
   try {
     const log = await VerifiedLog.open(head, source);

@@ -6,7 +6,7 @@ import { hashEvidence } from '../evidence.ts';
 import { readEvidenceParts } from '../evidence-form.ts';
 import { contradictionOf } from '../evidence-match.ts';
 import { type VerifiedEvidence, verifyEvidence } from '../evidence-verdict.ts';
-import type { AuditRecord } from './receipt.ts';
+import type { AuditRecord } from './opening.ts';
 import { type Refused, refuse } from './signed-checkpoint.ts';
 
 export type EvidenceState =

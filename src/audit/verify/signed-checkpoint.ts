@@ -43,8 +43,11 @@ export function refuse(why: string): Refused {
   return { ok: false, why };
 }
 
-export function verifyCheckpoint(text: string, trust: Trust): SignedCheckpoint | Refused {
-  const note = parseNote(text);
+export function verifyCheckpoint(
+  given: string | Uint8Array,
+  trust: Trust,
+): SignedCheckpoint | Refused {
+  const note = parseNote(given);
   const checkpoint = note && parseCheckpoint(note.text);
   if (!note || !checkpoint) return refuse('its checkpoint is not a signed checkpoint of a log');
   const { keys, revoked = [], witnesses = [], witnessesMin = 0 } = trust;
@@ -63,7 +66,7 @@ export function verifyCheckpoint(text: string, trust: Trust): SignedCheckpoint |
   return {
     ok: true,
     ...checkpoint,
-    note: text,
+    note: typeof given === 'string' ? given : Buffer.from(given).toString(),
     keyIds: ours.map(({ key }) => key.id),
     witnesses: seenBy.map(({ key, timeS }) => ({ name: key.name, time: timeOf(timeS as number) })),
   };

@@ -1,8 +1,9 @@
 // What a verified receipt proves, and what it does not, each in one sentence: for people who decide
 // something by it. The line between them is drawn by the record's evidence (docs/audit/records.md).
 import type { VerifiedEvidence } from '../evidence-verdict.ts';
+import type { AuditRecord } from './opening.ts';
 import type { EnrolledKey } from './proven-evidence.ts';
-import type { AuditRecord, VerifiedReceipt } from './receipt.ts';
+import type { VerifiedReceipt } from './receipt.ts';
 
 export interface Statement {
   proves: string;

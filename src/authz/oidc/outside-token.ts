@@ -4,11 +4,12 @@
 // Specification: RFC 7519, RFC 8725, RFC 9068; WLCG Common JWT Profile 1.x.
 import { createHash } from 'node:crypto';
 import type { JWTVerifyOptions } from 'jose';
+import { decodeBase64url } from '../../core/base64.ts';
 import { Refusal } from '../../core/errors.ts';
 import { clockSkewMs, idPartLengthMax, timeSecondsMax, tokenBytesMax } from '../tokens/bounds.ts';
 import { tokenRefusal } from '../tokens/faults.ts';
 import { mountScope, type Scope, ScopeError } from '../tokens/scope.ts';
-import { decodeBase64url, type JsonObject, parseStrictObject } from '../tokens/strict-json.ts';
+import { type JsonObject, parseStrictObject } from '../tokens/strict-json.ts';
 import type { IssuerBook, TrustedIssuer } from './issuer-book.ts';
 import { outsideIdOf } from './outside-id.ts';
 

@@ -5,11 +5,11 @@
 // Form: base64url of what core/sealing.ts makes of raw DEFLATE (RFC 1951) of JSON.
 import { createHmac } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { decodeBase64url } from '../../core/base64.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import { Sealer } from '../../core/sealing.ts';
 import type { TokenAccount } from '../tokens/chain.ts';
 import type { Conditions } from '../tokens/conditions.ts';
-import { decodeBase64url } from '../tokens/strict-json.ts';
 
 /** What is sealed. Plain data. */
 export interface Session {

@@ -2,6 +2,8 @@
 // `isSignedBy` does. Of the header only `typ`, `alg` and what the caller names may be there, so
 // `crit`, `jku`, `x5u` and the like have no meaning to get wrong.
 // Specification: RFC 7515 section 3.1 and 7.1, RFC 8725.
+
+import { decodeBase64url } from '../../core/base64.ts';
 import {
   type Algorithm,
   algorithms,
@@ -10,7 +12,7 @@ import {
   signBytes,
   verifyBytes,
 } from './keys.ts';
-import { decodeBase64url, type JsonObject, otherMember, parseStrictObject } from './strict-json.ts';
+import { type JsonObject, otherMember, parseStrictObject } from './strict-json.ts';
 
 export interface Jws {
   algorithm: Algorithm;

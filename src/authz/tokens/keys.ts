@@ -11,7 +11,8 @@ import {
   sign,
   verify,
 } from 'node:crypto';
-import { decodeBase64url, isObject, otherMember } from './strict-json.ts';
+import { decodeBase64url } from '../../core/base64.ts';
+import { isObject, otherMember } from './strict-json.ts';
 
 export const algorithms = ['EdDSA', 'ES256'] as const;
 export type Algorithm = (typeof algorithms)[number];

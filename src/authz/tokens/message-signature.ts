@@ -5,11 +5,11 @@
 // Specification: RFC 9421 sections 2, 3.2 and 4; RFC 9530 for Content-Digest; RFC 8941 for their
 // syntax, of which one form is read: a single signature, components without parameters, and no
 // escapes, which is what signers write.
+import { decodeBase64 } from '../../core/base64.ts';
 import { coveredComponentsMax, proofBytesMax } from './bounds.ts';
 import { proofRefusal } from './faults.ts';
 import { type Algorithm, type PrivateKey, type PublicKey, signBytes, verifyBytes } from './keys.ts';
 import { fieldValue, type RequestDescription, targetUri } from './request-description.ts';
-import { decodeBase64 } from './strict-json.ts';
 
 export interface MessageSignature {
   createdMs: number;

@@ -7,21 +7,6 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The bytes of canonical base64url without padding; undefined for any other text. */
-export function decodeBase64url(text: string): Buffer | undefined {
-  return decodeCanonical(text, 'base64url');
-}
-
-/** The same for base64 with padding. */
-export function decodeBase64(text: string): Buffer | undefined {
-  return decodeCanonical(text, 'base64');
-}
-
-function decodeCanonical(text: string, encoding: 'base64' | 'base64url'): Buffer | undefined {
-  const bytes = Buffer.from(text, encoding);
-  return bytes.toString(encoding) === text ? bytes : undefined;
-}
-
 /** The object that the bytes are the JSON of; undefined if they are none, or repeat a member. */
 export function parseStrictObject(bytes: Uint8Array): JsonObject | undefined {
   let text: string;

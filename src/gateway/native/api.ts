@@ -5,6 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { RequestFacts } from '../../authz/grants/access-request.ts';
 import { RefusedUse } from '../../authz/refused-use.ts';
+import { isUnicode } from '../../core/canonical-json.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { readLimits } from '../../quota/leases/account-tables.ts';
@@ -228,6 +229,8 @@ function parseJson(native: FastifyInstance, request: FastifyRequest, raw: Buffer
       failure = error;
       parsed = value;
     });
+    // What is recorded must be the same text to every reader.
+    if (!isUnicode(parsed)) failure = new TypeError('half of a surrogate pair');
   } catch (error) {
     failure = error;
   }

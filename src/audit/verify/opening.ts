@@ -1,0 +1,68 @@
+// Whether what opens a leaf is a record that may be in the log at that index. Receipts and bundles are
+// both judged here, so that neither believes a record that the other refuses. Pure; a refusal is a
+// value that says why. That the leaf is in the log is for the caller to see.
+import type { Opening } from '../receipt.ts';
+import { type EvidenceState, judgeEvidence } from './proven-evidence.ts';
+import { type Refused, refuse } from './signed-checkpoint.ts';
+
+/** A record as JSON says it: docs/audit/records.md. */
+export interface AuditRecord {
+  readonly [member: string]: unknown;
+  readonly index: number;
+  readonly tenant: string;
+  readonly principal: string;
+  readonly action: string;
+  readonly time: string;
+  readonly evidence: string;
+  readonly status: number;
+  readonly bytesIn: number;
+  readonly key?: string;
+  readonly bucket?: string;
+  readonly bucketTenant?: string;
+  readonly target?: string;
+  readonly error?: string;
+  readonly tokens?: readonly string[];
+}
+
+export interface OpenedLeaf {
+  ok: true;
+  record: AuditRecord;
+  /** What it shows besides of what the client signed. */
+  evidence: EvidenceState;
+}
+
+/** `opening`: as `parseOpening` gave it. */
+export function judgeOpening(opening: Opening, index: number): OpenedLeaf | Refused {
+  const record = JSON.parse(opening.record) as AuditRecord;
+  const why = contradictionOf(record, { index, bucketTenant: opening.bucketTenant });
+  if (why !== null) return refuse(why);
+  const evidence = judgeEvidence(record, opening.evidence);
+  return 'ok' in evidence ? evidence : { ok: true, record, evidence };
+}
+
+/** What the log itself should never say of a record; only its operator could have brought it there. */
+function contradictionOf(
+  record: AuditRecord,
+  { index, bucketTenant }: { index: number; bucketTenant: string | null },
+): string | null {
+  if (!isRecord(record)) return 'what it proves is not a record';
+  if (record.index !== index) return `its record says that its index is ${record.index}`;
+  if ((record.bucketTenant === undefined) !== (bucketTenant === null)) {
+    return "its leaf and its record differ about the bucket's tenant";
+  }
+  return null;
+}
+
+const demandedTexts = ['tenant', 'principal', 'action', 'time', 'evidence'];
+const optionalTexts = ['key', 'bucket', 'bucketTenant', 'target', 'error'];
+
+/** Has it what is said of it, as what it must be? */
+function isRecord(record: AuditRecord): boolean {
+  return (
+    demandedTexts.every((name) => typeof record[name] === 'string') &&
+    optionalTexts.every((name) => ['string', 'undefined'].includes(typeof record[name])) &&
+    Number.isSafeInteger(record.index) &&
+    Number.isSafeInteger(record.status) &&
+    (record.tokens === undefined || Array.isArray(record.tokens))
+  );
+}
