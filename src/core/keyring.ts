@@ -1,7 +1,8 @@
 // All keys of the gateway. Each is derived from the root key of its epoch by HKDF-SHA256 (RFC 5869,
 // empty salt) under a name of its purpose, docs/formats/catalog-macs.md. Invariants: two purposes,
 // tenants or epochs never share a key; a key that was given out stays the same object, so that what
-// is derived from it further can be kept beside it.
+// is derived from it further can be kept beside it; and an epoch is known before it begins, so that
+// each thread can read what another seals under it, however they are told of it.
 import { hkdfSync } from 'node:crypto';
 import { IntegrityError } from './errors.ts';
 
@@ -46,10 +47,13 @@ export class Keyring {
   #current: EpochKeys | null = null;
 
   constructor(keys: readonly RootKey[]) {
-    for (const key of keys) this.add(key);
+    for (const key of keys) {
+      this.learn(key);
+      this.begin(key.epoch);
+    }
   }
 
-  /** The highest epoch, which everything new is made under. */
+  /** The highest epoch that has begun, which everything new is made under. */
   get currentEpoch(): number {
     if (!this.#current) throw new Error('the keyring is empty');
     return this.#current.epoch;
@@ -100,16 +104,16 @@ export class Keyring {
     return this.#at(epoch).proof;
   }
 
-  /** All that there are, in the order they were added. */
+  /** All that are known, in the order they were learned. */
   get epochs(): number[] {
     return [...this.#epochs.keys()];
   }
 
   /**
-   * Adds the root key of another epoch; what is made from now on uses the highest. The same key
-   * again changes nothing.
+   * From now on what was made under this key is read; nothing new is, until its epoch begins. The
+   * same key again changes nothing.
    */
-  add({ epoch, key }: RootKey): void {
+  learn({ epoch, key }: RootKey): void {
     if (!Number.isInteger(epoch) || epoch < 1 || epoch > epochMax) {
       throw new Error(`there can be no epoch ${epoch}`);
     }
@@ -117,7 +121,7 @@ export class Keyring {
     const known = this.#epochs.get(epoch);
     if (known && Buffer.compare(known.root, key) === 0) return;
     if (known) throw new Error(`there is another root key of epoch ${epoch} already`);
-    const keys: EpochKeys = {
+    this.#epochs.set(epoch, {
       epoch,
       tenants: new Map(),
       root: key,
@@ -128,8 +132,15 @@ export class Keyring {
       sessions: deriveKey(key, 'bursar/sessions/v1'),
       tokens: deriveKey(key, 'bursar/tokens/v1'),
       proof: deriveKey(key, 'bursar/proof/v1'),
-    };
-    this.#epochs.set(epoch, keys);
+    });
+  }
+
+  /**
+   * What is made from now on uses the key of this epoch, unless a higher one has begun. All threads
+   * must know it, and the database that it is in use. Throws IntegrityError when it is unknown.
+   */
+  begin(epoch: number): void {
+    const keys = this.#at(epoch);
     if (!this.#current || this.#current.epoch < epoch) this.#current = keys;
   }
 

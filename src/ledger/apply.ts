@@ -43,7 +43,7 @@ import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import { enterPackedRecords } from './archive/pack-entry.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
-import { addRootKey } from './key-epochs.ts';
+import { noteRootKey } from './key-epochs.ts';
 import { endDue } from './lifecycle-upkeep.ts';
 import type { LogSigning } from './log-signing.ts';
 import { closeFolds, foldRead } from './read-folds.ts';
@@ -177,7 +177,7 @@ async function applyChange(
     case 'restoreVersion':
       return restoreVersion(tx, change, moment);
     case 'addRootKey':
-      await addRootKey(tx, moment.keyring, change.key);
+      await noteRootKey(tx, moment.keyring, change.key);
       return { ok: true, storage: noStorage, result: null };
     case 'rotateLogKey':
       await signing.rotate(tx, change, { fromSize: moment.seq + 1, timeMs: moment.timeMs });

@@ -1,8 +1,10 @@
 // Which root keys the database was written under, so that it is never served with others: with a
 // key file of another gateway, or with an older copy that lacks an epoch. Invariant: an epoch is
-// noted before anything is written under it, and nothing is noted beside a key that does not fit.
+// noted, and durably, before anything is written under it, and nothing is noted beside a key that
+// does not fit.
 import type { Reader, Tx } from '../core/database.ts';
 import type { Keyring, RootKey } from '../core/keyring.ts';
+import type { LedgerAnswer, LedgerRequest } from './commit.ts';
 
 /** Throws when the database was written under a key that the keyring has not; else notes all. */
 export async function claimEpochs(tx: Tx, keyring: Keyring): Promise<void> {
@@ -25,10 +27,25 @@ export async function checkEpochs(read: Reader, keyring: Keyring): Promise<void>
   }
 }
 
-/** Adds the root key of another epoch, which is durable in its file already. */
-export async function addRootKey(tx: Tx, keyring: Keyring, key: RootKey): Promise<void> {
-  keyring.add(key);
+/**
+ * Notes the root key of another epoch, which is durable in its file already. The epoch begins when the
+ * transaction is committed (`beginEpochs`).
+ */
+export async function noteRootKey(tx: Tx, keyring: Keyring, key: RootKey): Promise<void> {
+  keyring.learn(key);
   await noteEpoch(tx, keyring, key.epoch);
+}
+
+/** To be called with each batch that was committed, and its answers. */
+export function beginEpochs(
+  keyring: Keyring,
+  requests: readonly LedgerRequest[],
+  answers: readonly LedgerAnswer[],
+): void {
+  for (const [i, request] of requests.entries()) {
+    if (request.kind !== 'commit' || request.commit.change.kind !== 'addRootKey') continue;
+    if (answers[i]?.ok) keyring.begin(request.commit.change.key.epoch);
+  }
 }
 
 async function noteEpoch(tx: Tx, keyring: Keyring, epoch: number): Promise<void> {

@@ -14,7 +14,7 @@ import { PriceBooks } from '../quota/prices/price-books.ts';
 import { soundAlarms } from './alarms.ts';
 import { applyCommit, applyFold, applyHousekeeping } from './apply.ts';
 import type { LedgerAnswer, LedgerRequest } from './commit.ts';
-import { claimEpochs } from './key-epochs.ts';
+import { beginEpochs, claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
 import { createSchema } from './migrations/schema-state.ts';
 
@@ -121,6 +121,7 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     await discardLog();
     return recover(requests, cause);
   }
+  beginEpochs(keyring, requests, answers);
   await signing.settle(db.tx);
   if (alarms.length > 0) send({ alarms });
   return answers;

@@ -1,5 +1,5 @@
 // `bursar keys`: rotation of the root keys, served, killed and started again. BURSAR_FULL=1 kills at
-// more moments.
+// more moments, and rotates more often.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -14,6 +14,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 const inline = 3000;
 const stored = 300 * 1024;
 /** After a rotation was asked for. */
+const rotationsMin = process.env.BURSAR_FULL === '1' ? 200 : 40;
 const killsAfterMs = process.env.BURSAR_FULL === '1' ? [0, 1, 2, 4, 8, 16] : [0, 2, 16];
 
 let place: Workplace;
@@ -165,6 +166,33 @@ describe('keys rotate', () => {
     expect(done.status).toBe(200);
     const read = await client.send('GET', '/data/parts');
     expect(read.body.equals(Buffer.concat(bodies))).toBe(true);
+    client.close();
+  });
+
+  test('is noticed by nobody who reads and writes meanwhile', async () => {
+    const client = open();
+    const answers = new Map<number, number>();
+    const send = async (method: string, path: string, more: object = {}): Promise<void> => {
+      const { status } = await client.send(method, path, more);
+      answers.set(status, (answers.get(status) ?? 0) + 1);
+    };
+    const query: [string, string][] = [['tagging', '']];
+    const tags = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>';
+    let rotations = 0;
+    const use = async (key: string): Promise<void> => {
+      for (let i = 0; rotations < rotationsMin; i += 1) {
+        await send('PUT', key, { body: Buffer.from(String(i)) });
+        // A row that is there is sealed again, under the ledger's own newest key.
+        await send('PUT', key, { query, body: Buffer.from(tags) });
+        await send('GET', key);
+      }
+    };
+    const users = Array.from({ length: 12 }, (_, i) => use(`/data/meanwhile-${i % 4}`));
+    for (; rotations < rotationsMin; rotations += 1) {
+      await send('POST', '/_/v1/keys/rotations');
+    }
+    await Promise.all(users);
+    expect([...answers.keys()].sort()).toEqual([200, 201]);
     client.close();
   });
 

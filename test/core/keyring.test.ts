@@ -43,19 +43,27 @@ it('no two purposes, tenants or epochs share a key', () => {
   expect(new Set(keys).size).toBe(keys.length);
 });
 
-it('new data gets the key of the highest epoch, whatever the order they were added in', () => {
+it('new data gets the key of the highest epoch that has begun, whatever the order', () => {
   const keyring = new Keyring([rootKey(3), rootKey(1)]);
   expect(keyring.tenantKey('cms').epoch).toBe(3);
-  keyring.add(rootKey(2));
-  expect(keyring.currentEpoch).toBe(3);
-  keyring.add(rootKey(4));
+  for (const epoch of [2, 5, 4]) keyring.learn(rootKey(epoch));
+  for (const epoch of [2, 4, 1]) keyring.begin(epoch);
   expect(keyring.tenantKey('cms')).toEqual(keyring.tenantKey('cms', 4));
+});
+
+it('an epoch that has not begun is read, and nothing is made under it', () => {
+  const keyring = new Keyring([rootKey(1)]);
+  keyring.learn(rootKey(2));
+  expect(keyring.currentEpoch).toBe(1);
+  expect(keyring.rowKey(2)).toEqual(new Keyring([rootKey(2)]).rowKey(2));
+  expect(() => keyring.begin(3)).toThrow(IntegrityError);
 });
 
 it('a key stays the same object, and old ones stay when an epoch is added', () => {
   const keyring = new Keyring([rootKey(1)]);
   const { key } = keyring.tenantKey('cms');
-  keyring.add(rootKey(2));
+  keyring.learn(rootKey(2));
+  keyring.begin(2);
   expect(keyring.tenantKey('cms', 1).key).toBe(key);
 });
 
@@ -68,7 +76,7 @@ it('an epoch that never was is not authentic', () => {
 it('the same key again changes nothing', () => {
   const keyring = new Keyring([rootKey(1), rootKey(2)]);
   const key = keyring.rowKey(1);
-  keyring.add(rootKey(1));
+  keyring.learn(rootKey(1));
   expect([keyring.rowKey(1), keyring.epochs]).toEqual([key, [1, 2]]);
 });
 
@@ -79,5 +87,5 @@ it.each([
   ['half an epoch', rootKey(1.5)],
   ['a short key', { epoch: 2, key: Buffer.alloc(31) }],
 ])('refuses %s', (_, key) => {
-  expect(() => new Keyring([rootKey(1)]).add(key)).toThrow();
+  expect(() => new Keyring([rootKey(1)]).learn(key)).toThrow();
 });

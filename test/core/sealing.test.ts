@@ -65,7 +65,8 @@ describe('a sealed value', () => {
     const keyring = new Keyring([rootKey(1)]);
     const sealer = new Sealer(keyring);
     const first = sealer.seal(secret, 'c');
-    keyring.add(rootKey(2));
+    keyring.learn(rootKey(2));
+    keyring.begin(2);
     const second = sealer.seal(secret, 'c');
     expect([first[2], second[2]]).toEqual([1, 2]);
     expect(sealer.open(first, 'c')).toEqual(secret);

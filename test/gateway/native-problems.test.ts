@@ -84,6 +84,7 @@ describe('bad input', () => {
     ['a long name', { name: 'a'.repeat(64) }, 'body.name'],
     ['a path', { name: '../x' }, 'body.name'],
     ['a newline after the name', { name: 'lhcb\n' }, 'body.name'],
+    ['half a surrogate pair', { name: 'lhcb\ud800' }, 'body'],
     ['an array', [], 'body'],
     ['null', null, 'body'],
   ])('%s is refused by name', async (_what, body, field) => {

@@ -69,7 +69,8 @@ it('an object does not open under another name, in another generation or with ot
 
 it('an object of an earlier epoch opens after a rotation', () => {
   const rotated = new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]);
-  rotated.add({ epoch: 2, key: Buffer.alloc(32, 9) });
+  rotated.learn({ epoch: 2, key: Buffer.alloc(32, 9) });
+  rotated.begin(2);
   expect(open(sealed, place, rotated)).toEqual({ head, entries });
   const later = sealObject(rotated, place, [JSON.stringify(head)]);
   expect(later.readUInt16BE(4)).toBe(2);

@@ -3,11 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { findVersion } from '#bursar/catalog/versions.js';
 import { openDatabase } from '#bursar/core/database.js';
-import type { RootKey } from '#bursar/core/keyring.js';
+import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { Ledger } from '#bursar/ledger/ledger.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
-import { commitOf } from './fixture.ts';
+import { commitOf, rootKey as first, openLedger, putOf } from './fixture.ts';
 
 let folder: string;
 
@@ -74,4 +75,32 @@ it('a key that is added is in use with its record, and may be added again', asyn
   await ledger.close();
   expect(await notedEpochs()).toEqual([1, 2]);
   await expect(open(rootKey(1))).rejects.toThrow('lacks the root key of epoch 2');
+});
+
+it('nothing is sealed under a key before the batch that adds it is durable', async () => {
+  const fixture = await openLedger();
+  const { ledger, read } = fixture;
+  try {
+    const tag = (key: string) => {
+      const amendment = { tags: [['a', 'b']] } as const;
+      return commitOf({ kind: 'amendVersion', bucketId: 1, key, amendment }, key);
+    };
+    const [one, two] = await Promise.all([
+      ledger.commit(putOf('one')),
+      ledger.commit(putOf('two')),
+    ]);
+    const added = { kind: 'addRootKey', key: rootKey(2) } as const;
+    await Promise.all([ledger.commit(commitOf(added)), ledger.commit(tag('one'))]);
+    await ledger.commit(tag('two'));
+    const bucket = { id: 1, tenant: 'one', name: 'data' };
+    const find = (keyring: Keyring, key: string, result: typeof one) =>
+      findVersion({ read, keyring }, bucket, { key, seq: Number(result.index) });
+    const [before, told] = [new Keyring([first]), new Keyring([first])];
+    told.learn(rootKey(2));
+    expect(await find(before, 'one', one)).toMatchObject({ epoch: 1 });
+    expect(await find(told, 'two', two)).toMatchObject({ epoch: 2 });
+    await expect(find(before, 'two', two)).rejects.toThrow('no root key of epoch 2');
+  } finally {
+    await fixture.close();
+  }
 });

@@ -1,6 +1,6 @@
 // Native API: the root keys, as operators see them and add to them. Invariants: no answer and no
 // record has a key or what it is wrapped as; and nothing is made under a new key before it is
-// durable in its file and the ledger has it.
+// durable in its file, every thread can read by it, and the database says that it is in use.
 import type { NativeRoute } from './route.ts';
 import { answerObject, time } from './schemas.ts';
 
@@ -41,11 +41,13 @@ export const keyRoutes: NativeRoute[] = [
     answer: rootKey,
     run: async ({ deps: { rootKeys, keyring } }) => {
       const key = await rootKeys.rotate();
+      // The ledger seals under it with its next batch, before this thread hears of that.
+      keyring.learn(key);
       return {
         change: { type: 'addRootKey', key },
         target: `keys/${key.epoch}`,
         answer: async () => {
-          keyring.add(key);
+          keyring.begin(key.epoch);
           const added = rootKeys.describe().find(({ epoch }) => epoch === key.epoch);
           return { ...added, isCurrent: key.epoch === keyring.currentEpoch };
         },
