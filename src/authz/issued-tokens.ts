@@ -70,10 +70,17 @@ export async function listTokens(
   return entriesOf(await read.all(sql, tenant, principal, after.id, limit));
 }
 
-/** One link; undefined: it is not known. */
-export async function readToken(read: Reader, id: string): Promise<TokenEntry | undefined> {
-  return entriesOf(await read.all(`${select} AND id = ?`, id))[0];
+/** One link; undefined: it is not known, or not one of these owners', which takes as long. */
+export async function readToken(
+  read: Reader,
+  id: string,
+  { tenant, principal }: TokenFilter = everybodys,
+): Promise<TokenEntry | undefined> {
+  const sql = `${select} AND id = ? AND ifnull(?, tenant) = tenant AND ifnull(?, principal) = principal`;
+  return entriesOf(await read.all(sql, id, tenant, principal))[0];
 }
+
+const everybodys: TokenFilter = { tenant: null, principal: null };
 
 function entriesOf(rows: Row[]): TokenEntry[] {
   return rows.map(({ details, isActive, ...row }) => ({

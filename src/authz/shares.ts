@@ -50,20 +50,27 @@ export function newShareToken(): { id: string; token: string; secretHash: Buffer
 export async function findShare(read: Reader, token: string): Promise<Share | undefined> {
   const [, id, secret = ''] = tokenForm.exec(token) ?? [];
   if (id === undefined) return undefined;
-  const row = await read.get<ShareRow>(`${selectShares} AND id = ?`, id);
+  const row = await read.get<ShareRow>(shareOrNothing, id);
   const isRight = timingSafeEqual(digest(secret), row?.secretHash ?? nobodys);
   return row && isRight ? shareOf(row) : undefined;
 }
 
-export async function readShare(read: Reader, id: string): Promise<Share | undefined> {
-  const row = await read.get<ShareRow>(`${selectShares} AND id = ?`, id);
-  return row && shareOf(row);
-}
-
 /** Whose links: of all tenants, of one, or of one principal in it. */
 export interface ShareOwner {
-  tenant?: string;
-  principal?: string;
+  tenant?: string | undefined;
+  principal?: string | undefined;
+}
+
+/** One link; undefined: it is not there, or not one of these owners', which takes as long. */
+export async function readShare(
+  read: Reader,
+  id: string,
+  { tenant, principal }: ShareOwner = {},
+): Promise<Share | undefined> {
+  const sql = `${selectShares} AND id = ? AND ifnull(?, tenant) = tenant
+    AND ifnull(?, principal) = principal`;
+  const row = await read.get<ShareRow>(sql, id, tenant ?? null, principal ?? null);
+  return row && shareOf(row);
 }
 
 /** Where a run of a listing begins: after this one. */
@@ -128,6 +135,11 @@ const selectShares = `SELECT id, tenant, principal, details, created_ms AS creat
     last_used_ms AS lastUsedMs, secret_hash AS secretHash,
     EXISTS(SELECT 1 FROM revocations AS r WHERE r.id = tokens.id) AS isRevoked
   FROM tokens WHERE kind = 'share'`;
+
+/** Where there is no such link, one that no secret opens: it is read in the same time. */
+const shareOrNothing = `${selectShares} AND id = ? UNION ALL
+  SELECT '', '', '', '{}', 0, 0, 0, NULL, NULL, zeroblob(32),
+    EXISTS(SELECT 1 FROM revocations WHERE id = '') LIMIT 1`;
 
 function shareOf({ details, secretHash, isRevoked, ...row }: ShareRow): Share {
   return { ...row, ...(JSON.parse(details) as Shared), isRevoked: isRevoked !== 0 };

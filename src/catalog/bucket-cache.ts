@@ -1,5 +1,8 @@
 // Buckets by name, kept in memory: every request needs one, and they change seldom. The gateway
 // forgets a bucket whenever a commit of its own has changed it, before it answers that request.
+// Invariants: a name that is not there is answered from memory as one that is, so that the time of a
+// refusal does not tell them apart; and whoever asks for many names that are not there pushes none out
+// that are.
 import type { Reader } from '../core/database.ts';
 import { type Bucket, findBucket } from './buckets.ts';
 
@@ -7,10 +10,18 @@ import { type Bucket, findBucket } from './buckets.ts';
 const bucketsMax = 10_000;
 /** Of their policies together, which are kept compiled too, up to a hundred times as large. */
 const policiesLengthMax = 2 * 1024 * 1024;
+/** Names that were looked up or refused last; beyond it the one that was asked for longest ago goes. */
+const askedMax = 10_000;
 
 export class BucketCache {
   readonly #read: Reader;
   readonly #buckets = new Map<string, Bucket>();
+  /**
+   * Whether the names that were read, or whose askers were refused, are there. Those that are stand
+   * here too: a refusal for either is one read of the database, and from then on none, for as long as
+   * the name is among the last that were asked for.
+   */
+  readonly #asked = new Map<string, boolean>();
   #policiesLength = 0;
   #changes = 0;
   hits = 0;
@@ -24,31 +35,55 @@ export class BucketCache {
     return this.#buckets.size;
   }
 
-  /** The bucket of this name; names that are not there are not kept. */
+  /** The bucket of this name. */
   async find(tenant: string, name: string): Promise<Bucket | undefined> {
     const id = `${tenant}/${name}`;
     const kept = this.#buckets.get(id);
-    if (kept) {
+    if (kept || this.#asked.get(id) === false) {
       this.hits += 1;
       return kept;
     }
-    this.misses += 1;
-    const changes = this.#changes;
-    const bucket = await findBucket(this.#read, tenant, name);
-    if (!bucket) return undefined;
-    // What was read before a change that has been made meanwhile is not kept.
-    if (changes !== this.#changes) return bucket;
-    this.#keep(id, bucket);
-    return bucket;
+    return this.#load(tenant, name, id);
+  }
+
+  /**
+   * To be called before who asked for the bucket of this name is refused, whether it is there or not:
+   * from then on one name has taken as long as the other.
+   */
+  async levelRefusal(tenant: string, name: string): Promise<void> {
+    const id = `${tenant}/${name}`;
+    const isThere = this.#asked.get(id);
+    if (isThere === undefined) await this.#load(tenant, name, id);
+    else this.#note(id, isThere);
   }
 
   forget(tenant: string, name: string): void {
     this.#changes += 1;
-    this.#drop(`${tenant}/${name}`);
+    const id = `${tenant}/${name}`;
+    this.#drop(id);
+    this.#asked.delete(id);
+  }
+
+  async #load(tenant: string, name: string, id: string): Promise<Bucket | undefined> {
+    this.misses += 1;
+    const changes = this.#changes;
+    const bucket = await findBucket(this.#read, tenant, name);
+    // What was read before a change that has been made meanwhile is not kept.
+    if (changes !== this.#changes) return bucket;
+    this.#note(id, bucket !== undefined);
+    // One that is kept has its policy compiled.
+    if (bucket && !this.#buckets.has(id)) this.#keep(id, bucket);
+    return bucket;
+  }
+
+  /** It is the last that was asked for. */
+  #note(id: string, isThere: boolean): void {
+    this.#asked.delete(id);
+    if (this.#asked.size >= askedMax) this.#asked.delete(this.#asked.keys().next().value as string);
+    this.#asked.set(id, isThere);
   }
 
   #keep(id: string, bucket: Bucket): void {
-    this.#drop(id);
     const length = lengthOf(bucket);
     if (this.#buckets.size >= bucketsMax || this.#policiesLength + length > policiesLengthMax) {
       this.#buckets.clear();

@@ -97,6 +97,22 @@ export async function findUpload(
   return upload;
 }
 
+/**
+ * Whether this principal, `tenant/name`, began the upload. For others one that is there is not read any
+ * further than one that is not. Throws IntegrityError as `findUpload` does.
+ */
+export async function isInitiator(
+  { read, keyring }: Catalog,
+  bucket: BucketName,
+  { id, key, initiator }: { id: string; key: string; initiator: string },
+): Promise<boolean> {
+  const sql = `SELECT ${columns} FROM uploads
+    WHERE id = ? AND bucket_id = ? AND key = ? AND initiator = ?`;
+  const upload = await read.get<Upload>(sql, id, bucket.id, key, initiator);
+  if (upload) verifyUpload(keyring, bucket, upload);
+  return upload !== undefined;
+}
+
 function readUpload(
   read: Reader,
   bucketId: number,

@@ -3,7 +3,12 @@
 // Invariant: each decision is about the very bucket and key that are used afterwards.
 import type { AccessRequest, RequestFacts } from '../authz/grants/access-request.ts';
 import { parseActions, type S3Action } from '../authz/grants/actions.ts';
-import { type Decision, decideAccess } from '../authz/grants/decide.ts';
+import {
+  couldBeAllowed,
+  type Decision,
+  decideAccess,
+  decideBriefly,
+} from '../authz/grants/decide.ts';
 import { parsePolicy } from '../authz/grants/policy.ts';
 import { type Rule, verdictOf } from '../authz/grants/rule.ts';
 import { anyone } from '../authz/grants/subjects.ts';
@@ -46,11 +51,11 @@ export interface Target {
 const noTags: ReadonlyMap<string, string> = new Map();
 
 export class Access {
-  readonly #rooms: Pick<Rooms, 'grants'>;
+  readonly #rooms: Pick<Rooms, 'buckets' | 'grants'>;
   readonly #who: Identity;
   #facts: RequestFacts;
 
-  constructor(rooms: Pick<Rooms, 'grants'>, request: S3Request, who: Identity) {
+  constructor(rooms: Pick<Rooms, 'buckets' | 'grants'>, request: S3Request, who: Identity) {
     this.#rooms = rooms;
     this.#who = who;
     this.#facts = factsOf(request, who);
@@ -61,9 +66,18 @@ export class Access {
     this.#facts = { ...this.#facts, ...facts };
   }
 
-  /** Throws `Refusal` AccessDenied unless who asks may do this, which is what the request asks. */
-  demand(target: Target): Promise<void> {
-    return this.#demand(target, this.#facts);
+  /**
+   * Throws `Refusal` AccessDenied unless who asks may do this, which is what the request asks. Neither
+   * that nor its time tells whether the bucket is there.
+   */
+  async demand(target: Target): Promise<void> {
+    try {
+      await this.#demand(target, this.#facts);
+    } catch (error) {
+      const { found } = target;
+      if (found) await this.#rooms.buckets.levelRefusal(found.tenant, found.name);
+      throw error;
+    }
   }
 
   /** Whether who asks may do this, which the request does not ask. */
@@ -77,6 +91,12 @@ export class Access {
       if (error instanceof Refusal && error.code === 'AccessDenied') return false;
       throw error;
     }
+  }
+
+  /** Could who asks do this in another request? Whatever the credential leaves them of their rights. */
+  couldDo(target: Target): boolean {
+    const request = this.#requestFor(target, this.#facts, undefined);
+    return couldBeAllowed(this.#rooms.grants.index, request, policyFor(target));
   }
 
   /** Must a write of this key leave what is there? What a `create` scope allows never overwrites. */
@@ -99,15 +119,22 @@ export class Access {
       request = this.#requestFor(target, facts, new Map(await loadTags()));
       decision = this.#decide(request, target);
     }
-    if (!decision.allowed && !(decision.by === 'default' && (await isMaker(target)))) {
+    if (!decision.allowed && !(await this.#isMakers(request, target, decision))) {
       throw new Refusal('AccessDenied', { cause: decision.reason });
     }
     for (const policy of policies) checkPolicy(policy, request);
   }
 
-  #decide(request: AccessRequest, { found }: Target): Decision {
-    const policy = found?.bucket ? policyOf(found.bucket) : undefined;
-    return decideAccess(this.#rooms.grants.index, request, policy);
+  #decide(request: AccessRequest, target: Target): Decision {
+    return decideBriefly(this.#rooms.grants.index, request, policyFor(target));
+  }
+
+  /** Has who asks made what this is about? Then they may, where no rule speaks. */
+  async #isMakers(request: AccessRequest, target: Target, { by }: Decision): Promise<boolean> {
+    const { isInitiator, isOwnCopy } = target;
+    if (by !== 'default' || !(isInitiator ?? (await isOwnCopy?.()))) return false;
+    const { index } = this.#rooms.grants;
+    return decideAccess(index, request, policyFor(target)).by === 'default';
   }
 
   #requestFor(
@@ -137,11 +164,6 @@ export class Access {
 /** In a list each has a condition of its own, as a header says it of one. */
 function headersOf({ ifMatch }: Target, { headers }: RequestFacts): RequestFacts['headers'] {
   return ifMatch === undefined ? headers : { ...headers, 'if-match': ifMatch ?? undefined };
-}
-
-/** Has who asks made what this is about? Then they may, where no rule speaks. */
-async function isMaker({ isInitiator, isOwnCopy }: Target): Promise<boolean> {
-  return isInitiator ?? (await isOwnCopy?.()) ?? false;
 }
 
 function factsOf(request: S3Request, who: Identity): RequestFacts {
@@ -179,6 +201,10 @@ function checkPolicy(policy: readonly Rule[], request: AccessRequest): void {
   const applying = policy.filter((rule) => verdictOf(rule, request) === 'applies');
   if (applying.length > 0 && applying.every(({ effect }) => effect === 'allow')) return;
   throw new Refusal('AccessDenied', { message: 'The session policy does not allow this request.' });
+}
+
+function policyFor({ found }: Target): readonly Rule[] | undefined {
+  return found?.bucket ? policyOf(found.bucket) : undefined;
 }
 
 /** A bucket that is cached keeps its policy compiled. */

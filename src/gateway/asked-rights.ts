@@ -4,7 +4,7 @@ import type { S3Action } from '../authz/grants/actions.ts';
 import type { Identity } from '../authz/identity.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import type { Lock } from '../catalog/object-lock.ts';
-import { findNamed, type Tags, type Version } from '../catalog/versions.ts';
+import { type EvenlyFound, findNamedEvenly, type Tags, type Version } from '../catalog/versions.ts';
 import { Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
 import { Access, type Target } from './access.ts';
@@ -18,6 +18,8 @@ import type { Rooms } from './rooms.ts';
 
 /** What of the request's own bucket is meant. */
 type About = Partial<Omit<Target, 'action' | 'askedName' | 'found'>>;
+
+const nothing: EvenlyFound = { version: undefined, tags: noTags };
 
 export class AskedRights {
   readonly rooms: Rooms;
@@ -155,7 +157,7 @@ export class AskedRights {
     const action = this.action as S3Action;
     return this.authorizeKey(
       action,
-      this.#learnOf(action, async () => version),
+      this.#learnOf(action, version.key, async () => ({ version, tags: tagsOf(version) })),
     );
   }
 
@@ -168,18 +170,19 @@ export class AskedRights {
     const versionId = about.versionId ?? this.versionId;
     const load = async () => {
       const bucket = this.foundBucket;
-      const version = bucket ? await findNamed(this.rooms, bucket, { key, versionId }) : undefined;
-      this.#tagged = version ?? null;
-      return version;
+      const wanted = { key, versionId };
+      const found = bucket ? await findNamedEvenly(this.rooms, bucket, wanted) : nothing;
+      this.#tagged = found.version ?? null;
+      return found;
     };
-    return Object.assign(target, this.#learnOf(action, load));
+    return Object.assign(target, this.#learnOf(action, key, load));
   }
 
   /** What a decision may depend on of the version that is there. */
-  #learnOf(action: S3Action, load: () => Promise<Version | undefined>): About {
-    const loadTags = async () => tagsOf(await load());
+  #learnOf(action: S3Action, key: string, load: () => Promise<EvenlyFound>): About {
+    const loadTags = async () => (await load()).tags;
     if (action !== 's3:GetObject') return { loadTags };
-    return { loadTags, isOwnCopy: async () => isOwnCopy(this, await load()) };
+    return { loadTags, isOwnCopy: () => isOwnCopy(this, key, load) };
   }
 
   /**
@@ -206,6 +209,11 @@ export class AskedRights {
   /** The same as an answer. */
   mayReach(target: Target): Promise<boolean> {
     return this.#access.allows(target);
+  }
+
+  /** Could who asks write this key of the request's own bucket, if not as the request is? */
+  couldWrite(key: string): boolean {
+    return this.#access.couldDo(this.#targetOf('s3:PutObject', { key }));
   }
 
   /** Must a write of the key leave what is there, because a token only lets its bearer create? */

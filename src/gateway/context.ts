@@ -145,10 +145,15 @@ export class Context extends AskedRights {
     return this.rooms.readRecording.modeOf(this.bucketTenant, this.foundBucket);
   }
 
-  /** Must this read be recorded before its last byte is sent? */
+  /**
+   * Must this read be recorded before its last byte is sent? Not where a stranger is refused: that it
+   * took longer would tell them that there is such a bucket.
+   */
   get isStrictRead(): boolean {
     const { method } = this.request;
-    return (method === 'GET' || method === 'HEAD') && this.#recordReads === 'strict';
+    if (method !== 'GET' && method !== 'HEAD') return false;
+    const mayKnow = this.#budget !== null || this.who.principal.tenant === this.bucketTenant;
+    return mayKnow && this.#recordReads === 'strict';
   }
 
   /** Records an operation that changed nothing: a read, or a refusal. */

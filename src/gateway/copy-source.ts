@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Bucket } from '../catalog/buckets.ts';
-import { findNamed, type Version } from '../catalog/versions.ts';
+import { type EvenlyFound, findNamedEvenly, type Version } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { singlePutBytesMax } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
@@ -101,12 +101,14 @@ async function findCopySource(
   const { rooms, request, source } = context;
   const { askedName, found, key, versionId } = source;
   const { bucket } = found;
-  let loading: Promise<Version | undefined> | undefined;
+  let loading: Promise<EvenlyFound> | undefined;
   const load = async () => {
-    loading ??= bucket ? findNamed(rooms, bucket, { key, versionId }) : Promise.resolve(undefined);
+    loading ??= bucket
+      ? findNamedEvenly(rooms, bucket, { key, versionId })
+      : Promise.resolve({ version: undefined, tags: [] });
     return loading;
   };
-  const loadTags = async () => tagsOf(await load());
+  const loadTags = async () => (await load()).tags;
   const about = { askedName, found, key, versionId, listPrefix: null, loadTags };
   const isNewest = versionId === undefined;
   await context.authorizeOther({
@@ -115,7 +117,7 @@ async function findCopySource(
   });
   if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: askedName } });
   checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
-  const version = await load();
+  const { version } = await load();
   if (version?.isMarker && !isNewest) throw markerSource();
   if (!version || version.isMarker) throw await missingVersion(context, versionId, source);
   checkCopyConditions(request, version);

@@ -1,19 +1,23 @@
-// Who copied an object may read the copy for as long as they may read its source, where no rule
-// denies it: it tells them nothing that they could not read anyway. Invariant: nothing follows from
-// having written an object, only from what may be read elsewhere, now.
-import { type Attributes, findNamed, type Version } from '../catalog/versions.ts';
+// Who copied an object may read the copy for as long as they may read its source and could write
+// there, where no rule denies it: it tells them nothing that they could not read anyway. Invariants:
+// nothing follows from having written an object, only from what may be read elsewhere, now; and who
+// could write nothing there is refused before it is looked whether there is anything, since the time
+// would tell them.
+import { type Attributes, type EvenlyFound, findNamedEvenly } from '../catalog/versions.ts';
 import type { AskedRights } from './asked-rights.ts';
-import { tagsOf } from './object-tags.ts';
 
-/** Has who asks made this version as a copy, and may they read its source? */
+/** Has who asks made this version of the key as a copy, and may they read its source? */
 export async function isOwnCopy(
   context: AskedRights,
-  version: Version | undefined,
+  key: string,
+  load: () => Promise<EvenlyFound>,
 ): Promise<boolean> {
-  const copied = version && (JSON.parse(version.attributes) as Attributes).copied;
   const { who, rooms, requester } = context;
-  if (!copied || who.isAnonymous || copied.by !== requester) return false;
-  const { tenant, bucket: name, bucketId, key } = copied;
+  if (who.isAnonymous || !context.couldWrite(key)) return false;
+  const { version } = await load();
+  const copied = version && (JSON.parse(version.attributes) as Attributes).copied;
+  if (!copied || copied.by !== requester) return false;
+  const { tenant, bucket: name, bucketId, key: sourceKey } = copied;
   const bucket = await rooms.buckets.find(tenant, name);
   // Another bucket may have the name by now, maybe one of who asks.
   if (bucket?.id !== bucketId) return false;
@@ -22,9 +26,9 @@ export async function isOwnCopy(
     action: 's3:GetObject',
     askedName,
     found: { tenant, name, bucket },
-    key,
+    key: sourceKey,
     listPrefix: null,
-    loadTags: async () => tagsOf(await findNamed(rooms, bucket, { key })),
+    loadTags: async () => (await findNamedEvenly(rooms, bucket, { key: sourceKey })).tags,
   });
 }
 

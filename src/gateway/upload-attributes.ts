@@ -2,7 +2,7 @@
 // integrity for multipart uploads" of the Amazon S3 user guide).
 
 import type { S3Action } from '../authz/grants/actions.ts';
-import { findUpload, sumOtherParts, type Upload } from '../catalog/uploads.ts';
+import { findUpload, isInitiator, sumOtherParts, type Upload } from '../catalog/uploads.ts';
 import type { Attributes, ChecksumType } from '../catalog/versions.ts';
 import { Refusal } from '../core/errors.ts';
 import { manifestRunsMax } from '../core/limits.ts';
@@ -57,12 +57,15 @@ export async function admitInitiator(context: Context): Promise<void> {
   const action = context.action as S3Action;
   const { who, rooms, key, requester } = context;
   const [id, bucket] = [uploadIdOf(context.request), context.foundBucket];
-  if (who.isAnonymous || !bucket || (await context.mayReachKey(action))) {
-    return context.authorizeKey(action);
-  }
-  const upload = await findUpload(rooms, bucket, { id, key });
-  return context.authorizeKey(action, { isInitiator: upload?.initiator === requester });
+  if (who.isAnonymous || (await context.mayReachKey(action))) return context.authorizeKey(action);
+  // Also where there is no bucket: who may not know is refused by the same work.
+  const wanted = { id, key, initiator: requester };
+  const isInitiators = await isInitiator(rooms, bucket ?? nowhere, wanted);
+  return context.authorizeKey(action, { isInitiator: isInitiators });
 }
+
+/** Stands for a bucket that is not there; ids begin at 1. */
+const nowhere = { id: 0, tenant: '', name: '' };
 
 /**
  * Throws `Refusal` AccessDenied where the credential does not let the upload become an object with

@@ -51,3 +51,53 @@ it('keeps so many buckets only as their policies have room together', async () =
   await findAll(100);
   expect(await findAll(100)).toBe(0);
 });
+
+/** Counts reads of a database where the names that begin with `there` are there. */
+function countingReader(): { read: Reader; count: () => number } {
+  let reads = 0;
+  const unset = { policy: null, objectLock: null, publicAccess: null };
+  const get = async (_sql: string, tenant: string, name: string) => {
+    reads += 1;
+    return name.startsWith('there') ? { tenant, name, ...unset } : undefined;
+  };
+  const count = () => {
+    const since = reads;
+    reads = 0;
+    return since;
+  };
+  return { read: { get, all: async () => [] } as unknown as Reader, count };
+}
+
+it('knows of a name that is not there until a bucket of that name was made', async () => {
+  const { read, count } = countingReader();
+  const cache = new BucketCache(read);
+  await cache.find('cms', 'missing');
+  expect(await cache.find('cms', 'missing')).toBeUndefined();
+  expect([count(), cache.entries]).toEqual([1, 0]);
+  cache.forget('cms', 'others');
+  await cache.find('cms', 'missing');
+  expect(count()).toBe(0);
+  cache.forget('cms', 'missing');
+  await cache.find('cms', 'missing');
+  expect(count()).toBe(1);
+});
+
+it('reads as often for refusals, whether there is a bucket or not, whatever else was asked for', async () => {
+  const { read, count } = countingReader();
+  const cache = new BucketCache(read);
+  const refuse = async (name: string) => {
+    await cache.find('cms', name);
+    await cache.levelRefusal('cms', name);
+    return count();
+  };
+  await cache.find('cms', 'there-used');
+  count();
+  expect([await refuse('there-new'), await refuse('missing')]).toEqual([1, 1]);
+  expect([await refuse('there-new'), await refuse('missing')]).toEqual([0, 0]);
+  for (let i = 0; i < 10_000; i++) await refuse(`missing-${i}`);
+  // Those were pushed out of what is known of refusals, and no bucket out of memory.
+  expect([await refuse('there-new'), await refuse('missing')]).toEqual([1, 1]);
+  await cache.find('cms', 'there-used');
+  await cache.find('cms', 'there-new');
+  expect([count(), cache.entries]).toEqual([0, 2]);
+});

@@ -6,6 +6,7 @@ import { parseSessionPolicy } from '#bursar/authz/grants/session-policy.js';
 import { subjectsOf } from '#bursar/authz/grants/subjects.js';
 import type { Delegation, Identity } from '#bursar/authz/identity.js';
 import { ChainConditions } from '#bursar/authz/tokens/conditions.js';
+import { BucketCache } from '#bursar/catalog/bucket-cache.js';
 import { Access, type Target } from '#bursar/gateway/access.js';
 import type { S3Request } from '#bursar/gateway/request.js';
 
@@ -33,7 +34,8 @@ function accessOf(delegation: Delegation | null = null): Access {
   };
   const request = { source: '127.0.0.1', isSecure: false, headers: {}, query: [] };
   const grants = { index: new GrantIndex() } as never;
-  return new Access({ grants }, request as unknown as S3Request, who);
+  const buckets = new BucketCache({ get: async () => undefined, all: async () => [] });
+  return new Access({ buckets, grants }, request as unknown as S3Request, who);
 }
 
 function targetOf(action: Target['action'], policy: string | null = null): Target {

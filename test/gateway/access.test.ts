@@ -453,3 +453,25 @@ describe('ListBuckets', () => {
     expect(await names(boss)).toEqual(['bobs', 'raw']);
   });
 });
+
+it('who copied an object reads the copy while they could write there and may read its source', async () => {
+  const takeBack = await grant({ subjects: ['principal:dune/eve'], actions: ['s3:PutObject'] });
+  expect((await ask(eve, 'PUT', '/eves')).status).toBe(200);
+  expect((await ask(eve, 'PUT', '/eves/k', { body: 'mine' })).status).toBe(200);
+  const copy = { headers: { 'x-amz-copy-source': 'eves/k' } };
+  expect((await ask(eve, 'PUT', '/cms:raw/copy', copy)).status).toBe(200);
+  expect((await ask(eve, 'PUT', '/cms:raw/put', { body: 'put' })).status).toBe(200);
+  expect((await ask(eve, 'GET', '/cms:raw/copy')).text).toBe('mine');
+  expect(outcome(await ask(eve, 'GET', '/cms:raw/put'))).toEqual(denied);
+  expect(outcome(await ask(eve, 'GET', '/cms:raw/missing'))).toEqual(denied);
+  const deny = { Effect: 'Deny', Principal: '*', Action: 's3:GetObject' };
+  const statement = { ...deny, Resource: 'arn:aws:s3:::raw/copy' };
+  const policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
+  const query = { policy: '' };
+  expect((await ask(alice, 'PUT', '/raw', { query, body: policy })).status).toBe(204);
+  expect(outcome(await ask(eve, 'GET', '/cms:raw/copy'))).toEqual(denied);
+  await ask(alice, 'DELETE', '/raw', { query });
+  expect((await ask(eve, 'GET', '/cms:raw/copy')).status).toBe(200);
+  await takeBack();
+  expect(outcome(await ask(eve, 'GET', '/cms:raw/copy'))).toEqual(denied);
+});

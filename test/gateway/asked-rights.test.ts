@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { GrantIndex } from '#bursar/authz/grants/grant-index.js';
 import { anonymousIn } from '#bursar/authz/identity.js';
 import { sealObject } from '#bursar/catalog/authentic.js';
+import { BucketCache } from '#bursar/catalog/bucket-cache.js';
 import { type Bucket, getBucket } from '#bursar/catalog/buckets.js';
 import { findNamed, type Version } from '#bursar/catalog/versions.js';
 import { AskedRights } from '#bursar/gateway/asked-rights.js';
@@ -37,9 +38,10 @@ afterAll(() => fixture.close());
 function rightsTo(key: string, versionId?: string): AskedRights {
   const named = versionId === undefined ? '' : `?versionId=${versionId}`;
   const raw = { method: 'GET', url: `/data/${key}${named}`, headers: {}, rawHeaders: [] };
+  const buckets = new BucketCache(fixture.read);
   const about = { id: '0', source: '192.0.2.1', isSecure: false };
   const rights = new AskedRights({
-    rooms: { ...catalog(), grants: { index: new GrantIndex() } } as Rooms,
+    rooms: { ...catalog(), grants: { index: new GrantIndex() }, buckets } as Rooms,
     request: parseRequest(raw as unknown as IncomingMessage, about, []),
     who: anonymousIn('one'),
   });

@@ -147,3 +147,14 @@ it('a copy tells nothing of its source either', async () => {
     expect([told(noKey), told(missing)]).toEqual([told(there), told(there)]);
   }
 });
+
+it('a bucket that has its reads recorded first does not tell so by receipts', async () => {
+  const recordReads = 'strict';
+  await callNative(target, 'PATCH', '/_/v1/tenants/default/buckets/kept', { recordReads });
+  for (const who of [stranger, null]) {
+    const refused = await ask(who, 'default:kept', { method: 'GET', key: '/k', query: {} });
+    expect([refused.status, refused.headers['x-bursar-receipt']]).toEqual([403, undefined]);
+  }
+  const read = await send(target, { method: 'GET', path: '/kept/k' });
+  expect(read.headers['x-bursar-receipt']).toMatch(/^\d+$/);
+});

@@ -47,11 +47,39 @@ export function decideAccess(
   request: AccessRequest,
   policy: readonly Rule[] = noRules,
 ): Decision {
+  return decide(index, request, policy, false);
+}
+
+/**
+ * The same, but the policy of a bucket is not read for whom it cannot allow anything and nothing else
+ * does: they are refused as if there were none, so that the time does not tell that there is. By
+ * `default`, that is, even where a rule of the policy denies it.
+ */
+export function decideBriefly(
+  index: GrantIndex,
+  request: AccessRequest,
+  policy: readonly Rule[] = noRules,
+): Decision {
+  return decide(index, request, policy, true);
+}
+
+function decide(
+  index: GrantIndex,
+  request: AccessRequest,
+  policy: readonly Rule[],
+  isBrief: boolean,
+): Decision {
   const own = ownRight(request);
   if (own === noData || own === notPublic) return own;
   const found: Weighed = { denied: null, allowed: null, mayDeny: false, mayAllow: false };
   if (!own || !grantActions.has(request.action)) weigh(index.propose(request), request, found);
-  if (!own || !policyActions.has(request.action)) weigh(countedOf(policy, request), request, found);
+  const mayMatter = own !== null || found.allowed !== null || found.mayAllow || !isBrief;
+  if (
+    (mayMatter || allowsAny(policy, request.subjects)) &&
+    !(own && policyActions.has(request.action))
+  ) {
+    weigh(countedOf(policy, request), request, found);
+  }
   const { denied, allowed, mayDeny, mayAllow } = found;
   if (denied) return decision(false, fullName(denied), 'a rule denies it');
   const isAllowed = own?.allowed === true || allowed !== null;
@@ -60,6 +88,28 @@ export function decideAccess(
   if (own?.allowed) return own;
   return decision(true, fullName(allowed as Rule), 'a rule allows it');
 }
+
+/**
+ * Could who asks be allowed this, with whatever headers and at whatever time: do they have a right of
+ * their own to it, or does a rule allow it on some condition? What denies does not count.
+ */
+export function couldBeAllowed(
+  index: GrantIndex,
+  request: AccessRequest,
+  policy: readonly Rule[] = noRules,
+): boolean {
+  const own = ownRight(request);
+  if (own) return own.allowed;
+  const allows = (rule: Rule) =>
+    rule.effect === 'allow' && couldApply.has(verdictOf(rule, request));
+  return index.propose(request).some(allows) || countedOf(policy, request).some(allows);
+}
+
+const couldApply: ReadonlySet<Verdict> = new Set<Verdict>([
+  'applies',
+  'needs tags',
+  'a condition does not hold',
+]);
 
 /**
  * Whether a listing of what begins with `prefix` is allowed: everything that it would show must be.
@@ -95,6 +145,22 @@ export function explainAccess(
 /** As on S3, a policy that lets everybody in lets in no other either whom it is not to let in. */
 function countedOf(policy: readonly Rule[], { isShutOut }: AccessRequest): readonly Rule[] {
   return isShutOut && isPublic(policy) ? policy.filter(({ effect }) => effect === 'deny') : policy;
+}
+
+/** Of a policy, whom its statements that allow something name; null: everybody but somebody. */
+const allowedBy = new WeakMap<readonly Rule[], ReadonlySet<string> | null>();
+
+/** Does the policy allow any of these anything? */
+function allowsAny(policy: readonly Rule[], subjects: readonly string[]): boolean {
+  let allowed = allowedBy.get(policy);
+  if (allowed === undefined) {
+    const allowing = policy.filter(({ effect }) => effect === 'allow').map((rule) => rule.subjects);
+    const isOpen = allowing.some(({ isExcept }) => isExcept);
+    allowed = isOpen ? null : new Set(allowing.flatMap(({ names }) => names));
+    allowedBy.set(policy, allowed);
+  }
+  const names = allowed;
+  return names === null || subjects.some((subject) => names.has(subject));
 }
 
 interface Weighed {

@@ -133,13 +133,8 @@ export const shareRoutes: NativeRoute[] = [
     summary: 'Revoke a share link. It stops working at once.',
     status: 204,
     run: async (call) => {
-      const found = await readShare(call.deps.read, param(call, 'id'));
-      const { tenant, principal } = reachOf(call);
-      const isReached =
-        found &&
-        (tenant === undefined || tenant === found.tenant) &&
-        (principal === undefined || principal === found.principal);
-      if (!isReached) throw new Refusal('NoSuchShare');
+      const found = await readShare(call.deps.read, param(call, 'id'), reachOf(call));
+      if (!found) throw new Refusal('NoSuchShare');
       const { id, expiresMs } = found;
       return {
         change: {
@@ -189,7 +184,9 @@ async function planShare(call: Call, id: string): Promise<Share> {
     if (share.key === key && isFolder({ key })) return share;
     if (await isThere(deps, found.bucket, share.key)) return share;
   }
-  throw new Refusal(isAllowed ? 'NoSuchKey' : 'AccessDenied');
+  if (isAllowed) throw new Refusal('NoSuchKey');
+  await deps.buckets.levelRefusal(found.tenant, found.name);
+  throw new Refusal('AccessDenied');
 }
 
 /** Would who holds the link be allowed to read what it opens? */

@@ -108,11 +108,12 @@ const showRoute: NativeRoute = {
   status: 200,
   answer: token,
   run: async ({ who, reach, deps, params }) => {
-    const entry = await readToken(deps.read, params.jti ?? '');
-    const isSeen =
-      reach === 'all' ||
-      (entry?.tenant === who.tenant && (reach === 'tenant' || entry.principal === who.name));
-    if (!entry || !isSeen) throw new Refusal('NoSuchToken');
+    const seen = {
+      tenant: reach === 'all' ? null : who.tenant,
+      principal: reach === 'self' ? who.name : null,
+    };
+    const entry = await readToken(deps.read, params.jti ?? '', seen);
+    if (!entry) throw new Refusal('NoSuchToken');
     return { answer: await show(deps, entry) };
   },
 };
