@@ -40,6 +40,7 @@ const overHttp: Row[] = [
 const offline: Row[] = [
   ['database', async () => (await import('./database-commands.ts')).addDatabaseCommands],
   ['rebuild', async () => (await import('./rebuild-command.ts')).addRebuildCommand],
+  ['store', async () => (await import('./store-adopt-command.ts')).addStoreAdoptCommand],
   ['log', async () => (await import('./log-fork-commands.ts')).addLogForkCommands],
   ['probe', async () => (await import('./probe-command.ts')).addProbeCommand],
   [

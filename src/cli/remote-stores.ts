@@ -1,11 +1,12 @@
 // The S3 stores of a running gateway: each gets its number, is probed and found to be ours, and only
 // then its door is opened. Invariants: nothing is written under a prefix before its owner marker
 // says that it is this data folder's; a store that cannot be reached keeps its door shut and is
-// tried again, without keeping the gateway from its other buckets; a prefix that was taken over is
-// left alone within a minute.
+// tried again, without keeping the gateway from its other buckets; a prefix that was taken over, or
+// has lost its mark, is left alone with the next journal segment, or within a minute.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isStoreUsed, listStores, readInstance, type StoreRow } from '../catalog/stores.ts';
 import type { Reader } from '../core/database.ts';
+import { Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { StoreList, StoreView } from '../gateway/store-list.ts';
@@ -14,8 +15,9 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { S3Store, S3StoreOptions, StoreEvent } from '../tiering/stores/s3/s3-store.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import { StoreGate } from '../tiering/stores/store-gate.ts';
-import { claimStore, findOwner, type Owner } from '../tiering/stores/store-owner.ts';
+import type { Claim } from '../tiering/stores/store-owner.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
+import { explainOwner, lookForOwner, ownPlace, StoreProblem } from './store-claims.ts';
 import {
   localStoreName,
   locationOf,
@@ -57,11 +59,6 @@ const defaultTiming: Timing = {
   watchMs: 60_000,
 };
 
-/** It will not pass by itself: somebody has to change the configuration. */
-class StoreProblem extends Error {
-  override readonly name = 'StoreProblem';
-}
-
 interface Door {
   number: number;
   name: string;
@@ -75,6 +72,8 @@ interface Door {
   isDown: boolean;
   /** Why it is not available, as the log says. */
   reported: string | null;
+  /** Ends the pause until it is looked after again. */
+  wake: () => void;
 }
 
 export class RemoteStores implements StoreList {
@@ -127,6 +126,18 @@ export class RemoteStores implements StoreList {
     return this.#doors.find((door) => door.number === number)?.name ?? String(number);
   }
 
+  /**
+   * Resolves when the mark in the store says that it is ours, now. Rejects with Refusal
+   * ServiceUnavailable when it does not, and the store's door is shut then, or when the store
+   * cannot say.
+   */
+  async confirmOwner(number: number): Promise<void> {
+    const door = this.#doors.find((one) => one.number === number) as Door;
+    await this.#checkOwner(door);
+    const { reason } = door.gate;
+    if (reason !== null) throw new Refusal('ServiceUnavailable', { cause: new Error(reason) });
+  }
+
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all(this.#doors.map(({ driver }) => driver?.close()));
@@ -156,6 +167,7 @@ export class RemoteStores implements StoreList {
         driver: null,
         isDown: false,
         reported: null,
+        wake: () => {},
       });
       if (!settings) this.#log(name, `is not configured, but buckets are in it (${row.location})`);
     }
@@ -188,12 +200,20 @@ export class RemoteStores implements StoreList {
     const { signal } = this.#closing;
     for (let pauseMs = firstPauseMs; !signal.aborted; ) {
       const isOpen = door.gate.reason === null;
-      await sleep(isOpen ? watchMs : pauseMs, null, { signal, ref: false }).catch(() => null);
+      await this.#pause(door, isOpen ? watchMs : pauseMs);
       if (signal.aborted) return;
-      if (isOpen) await this.#checkOwner(door);
+      // While the store cannot say, its requests are refused by the driver.
+      if (isOpen) await this.#checkOwner(door).catch(() => {});
       else this.#report(door, await this.#tryAdmit(door));
       pauseMs = isOpen ? retryMsMin : Math.min(pauseMs * 2, retryMsMax);
     }
+  }
+
+  async #pause(door: Door, durationMs: number): Promise<void> {
+    const woken = new AbortController();
+    door.wake = () => woken.abort();
+    const signal = AbortSignal.any([this.#closing.signal, woken.signal]);
+    await sleep(durationMs, null, { signal, ref: false }).catch(() => null);
   }
 
   /** Opens the door or says why not. Never rejects. */
@@ -256,37 +276,36 @@ export class RemoteStores implements StoreList {
     this.#log(door.name, text);
   }
 
-  /** Makes sure that the prefix is ours. Throws `StoreProblem` when it is not to be. */
+  /** Makes sure that the prefix is ours. Throws when it is not to be. */
   async #own(door: Door, driver: StoreDriver): Promise<void> {
     const { read, sealer, ledger } = this.#options;
     const { number, name, location } = door;
-    const claim = { instance: await readInstance(read), store: number };
     const row = (await listStores(read)).find((one) => one.number === number) as StoreRow;
-    const hasMoved = row.location !== location;
-    let owner = await findOwner(driver, sealer, claim);
-    if (owner === 'nobody') {
-      if (hasMoved && (await isStoreUsed(read, number))) {
-        throw new StoreProblem(`it was at ${row.location}; ${location} has none of its data`);
-      }
-      if (!hasMoved) this.#log(name, `has lost the mark of its owner, which is set again`);
-      owner = await claimStore(driver, sealer, claim);
-    }
-    if (owner !== 'us') throw new StoreProblem(explain(owner, location));
-    if (!hasMoved) return;
+    const claim = await this.#claimOf(door);
+    await ownPlace(driver, { sealer, claim, row, location, read });
+    if (row.location === location) return;
     if (row.location !== '') this.#log(name, `has moved from ${row.location} to ${location}`);
     await ledger.keepHouse({ kind: 'registerStore', name, location });
   }
 
-  /** Shuts the door of a prefix that somebody has taken over. */
+  /**
+   * Shuts the door of a prefix that somebody has taken over, or that has lost its mark. Rejects
+   * when the store cannot say whose it is.
+   */
   async #checkOwner(door: Door): Promise<void> {
-    const { read, sealer } = this.#options;
-    const claim = { instance: await readInstance(read), store: door.number };
-    // While the store cannot say, its requests are refused by the driver.
-    const owner = await findOwner(door.driver as StoreDriver, sealer, claim).catch(() => 'us');
-    if (owner === 'us' || owner === 'nobody') return;
-    const reason = explain(owner as Owner, door.location);
-    door.gate.shut(reason);
-    this.#log(door.name, `is not available: ${reason}`);
+    const { driver, gate, name, location } = door;
+    if (!driver || gate.reason !== null) return;
+    const owner = await lookForOwner(driver, this.#options.sealer, await this.#claimOf(door));
+    if (owner === 'us' || gate.reason !== null) return;
+    const reason = explainOwner(owner, location);
+    gate.shut(reason);
+    door.reported = reason;
+    this.#log(name, `is not available: ${reason}`);
+    door.wake();
+  }
+
+  async #claimOf({ number }: Door): Promise<Claim> {
+    return { instance: await readInstance(this.#options.read), store: number };
   }
 
   #viewLocal(): StoreView {
@@ -325,17 +344,6 @@ function view(door: Door, journal: JournalState | undefined): StoreView {
     health: state ? { breaker, capabilities, journal: journal?.ready } : {},
     detail: state ? { findings, journal, ...detail } : {},
   };
-}
-
-function explain(owner: Owner, location: string): string {
-  switch (owner) {
-    case 'otherStore':
-      return `${location} is the place of another store of this gateway`;
-    case 'former':
-      return `${location} belongs to another data folder with the same keys; if that one is lost, run bursar rebuild`;
-    default:
-      return `${location} belongs to another gateway, which would destroy what this one writes there`;
-  }
 }
 
 /** The driver's own reason, where a refusal only says that there is one. */

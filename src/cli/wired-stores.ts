@@ -64,7 +64,8 @@ export async function openStores(
   for (const store of storeList.gates) {
     const onError = (error: unknown) =>
       process.stderr.write(`bursar: the journal of store ${store.name}: ${reasonOf(error)}\n`);
-    const options = { store, read, ledger, keyring: folder.keyring, onError };
+    const confirmOwner = () => storeList.confirmOwner(store.number);
+    const options = { store, read, ledger, keyring: folder.keyring, confirmOwner, onError };
     byNumber.set(store.number, await Journal.open(options));
   }
   journals = opened(closers, new Journals(byNumber));

@@ -100,7 +100,11 @@ class MapDriver implements StoreDriver {
     this.#objects().delete(name);
   }
 
-  async *listObjects() {}
+  async *listObjects(prefix: string) {
+    for (const [name, { length: sizeBytes }] of this.#objects()) {
+      if (name.startsWith(prefix)) yield { name, sizeBytes };
+    }
+  }
 
   #objects(): Map<string, Buffer> {
     if (away.has(this.#url)) throw new Refusal('ServiceUnavailable', { cause: new Error('away') });
@@ -308,13 +312,57 @@ describe('the owner of a prefix', () => {
     expect(await refusalOf(folder.start({ cold: 's3://cold' }))).toMatch(/another gateway/);
   });
 
-  test('whose mark was removed sets it again, and says so', async () => {
+  test('whose mark was removed is not set again while buckets are in the store', async () => {
     await folder.start({ cold: 's3://cold' });
     await folder.addBucket(2);
+    const mark = places.get('s3://cold')?.get('owner') as Buffer;
+    places.get('s3://cold')?.delete('owner');
+    const stores = await folder.start({ cold: 's3://cold', near: 's3://near' });
+    await write(stores, 3);
+    await expect(write(stores, 2)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+    expect(stores.all()[1]?.reason).toMatch(/^s3:\/\/cold has lost the mark of its owner/);
+    expect(folder.lines[0]).toMatch(/^store cold is not available: .*bursar store adopt/);
+    expect(places.get('s3://cold')?.size).toBe(0);
+    places.get('s3://cold')?.set('owner', mark);
+    await expect.poll(() => stores.all()[1]?.ready).toBe(true);
+    await write(stores, 2);
+  });
+
+  test('is set again where nothing is in the store', async () => {
+    await folder.start({ cold: 's3://cold' });
     places.get('s3://cold')?.delete('owner');
     await write(await folder.start({ cold: 's3://cold' }), 2);
-    expect(folder.lines[0]).toMatch(/^store cold has lost the mark of its owner/);
     expect(places.get('s3://cold')?.has('owner')).toBe(true);
+  });
+
+  test.each(['extents/01/x', 'journal/x'])(
+    'is nobody new where %s is, without a mark',
+    async (name) => {
+      places.set('s3://cold', new Map([[name, Buffer.from('x')]]));
+      expect(await refusalOf(folder.start({ cold: 's3://cold' }))).toMatch(/no mark of its owner/);
+      expect([...(places.get('s3://cold')?.keys() ?? [])]).toEqual([name]);
+    },
+  );
+
+  test('that is gone while the gateway runs shuts the store', async () => {
+    const stores = await folder.start({ cold: 's3://cold' });
+    await folder.addBucket(2);
+    await stores.confirmOwner(2);
+    places.set('s3://cold', new Map());
+    const refused = { code: 'ServiceUnavailable' };
+    await expect(stores.confirmOwner(2)).rejects.toMatchObject(refused);
+    await expect(write(stores, 2)).rejects.toMatchObject(refused);
+    expect(places.get('s3://cold')?.size).toBe(0);
+    expect(folder.lines.filter((line) => line.includes('has lost the mark'))).toHaveLength(1);
+  });
+
+  test('cannot be confirmed while the store does not answer, which shuts nothing', async () => {
+    const stores = await folder.start({ cold: 's3://cold' });
+    away.add('s3://cold');
+    await expect(stores.confirmOwner(2)).rejects.toThrow();
+    away.clear();
+    await stores.confirmOwner(2);
+    await write(stores, 2);
   });
 
   test('that changes while the gateway runs is noticed: it reads and writes nothing more', async () => {

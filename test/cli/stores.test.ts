@@ -120,7 +120,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
 
     test('says in its log and its health what the store can do, and to nobody where it is', async () => {
       expect(served.stderr()).toMatch(
-        /^bursar: store s3 is ready: write, read, range, list, condition, race, delete \(s3:\/\/backend\/prefix at http:\S+\)$/m,
+        /^bursar: store s3 is ready: write, proof, read, range, list, condition, race, delete \(s3:\/\/backend\/prefix at http:\S+\)$/m,
       );
       const health = await healthOf(served);
       expect(health).toMatchObject({

@@ -61,6 +61,7 @@ export class JournalRig {
       read,
       ledger,
       keyring,
+      confirmOwner: async () => {},
       onError: (error) => this.errors.push(error),
       ...options,
     });

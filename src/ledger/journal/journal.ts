@@ -28,6 +28,11 @@ export interface JournalOptions {
   read: Reader;
   ledger: Ledger;
   keyring: Keyring;
+  /**
+   * Rejects unless the store's place is this database's at this moment. Asked with each segment,
+   * and before old ones are removed: a place that was emptied or exchanged takes segments too.
+   */
+  confirmOwner: () => Promise<void>;
   /** Called with the first of several failures. */
   onError: (error: unknown) => void;
   /** The least that segments hold before a snapshot takes their place, bytes. */
@@ -83,8 +88,11 @@ class Unusable extends Error {}
 
 export class Journal {
   readonly #options: JournalOptions;
-  /** The newest change when the process began: nothing in the store can be newer. */
-  readonly #startSeq: number;
+  /**
+   * The newest change when the process began, or that it has tried to tell since: nothing in the
+   * store can be newer.
+   */
+  #triedSeq: number;
   #notedSeq: number;
   #safeSeq = -1;
   #waiters: Waiter[] = [];
@@ -102,7 +110,7 @@ export class Journal {
 
   private constructor(options: JournalOptions, newestSeq: number) {
     this.#options = options;
-    this.#startSeq = newestSeq;
+    this.#triedSeq = newestSeq;
     this.#notedSeq = newestSeq;
   }
 
@@ -263,7 +271,7 @@ export class Journal {
     const { read, store } = this.#options;
     if (toldSeq <= journaledSeq) return true;
     // The last segment may be durable and not known to be: then its last change is still waiting.
-    return toldSeq <= this.#startSeq && (await isInOutbox(read, store.number, toldSeq));
+    return toldSeq <= this.#triedSeq && (await isInOutbox(read, store.number, toldSeq));
   }
 
   /** Whether there is more that should not wait. */
@@ -282,7 +290,8 @@ export class Journal {
     const head: Head = { kind: 'segment', previous, lastSeq, timeMs: Date.now() };
     const name = segmentName(first.seq, lastSeq);
     const sealed = sealObject(keyring, { generation, name }, [JSON.stringify(head), ...lines]);
-    await store.putObject(objectName({ generation, name }), sealed);
+    this.#triedSeq = Math.max(this.#triedSeq, lastSeq);
+    await this.#putOwned(objectName({ generation, name }), sealed);
     segments.push({ name, lastSeq, sizeBytes: sealed.length });
     this.#damagedRows += damaged;
     // Rows are committed in order of seq, so those that were not listed are of later changes.
@@ -290,6 +299,18 @@ export class Journal {
     this.#settle(isAll ? Math.max(notedSeq, lastSeq) : lastSeq);
     await ledger.keepHouse({ kind: 'forgetJournaled', store: store.number, lastSeq });
     return !isAll || this.#waiters.length > 0;
+  }
+
+  /** Both at once; it is stored for us only when the place is ours. */
+  async #putOwned(name: string, sealed: Buffer): Promise<void> {
+    const { store, confirmOwner } = this.#options;
+    const [put, owned] = await Promise.allSettled([store.putObject(name, sealed), confirmOwner()]);
+    if (owned.status === 'rejected') {
+      // What comes back may be an older copy of what was there: it is looked at anew.
+      this.#opened = null;
+      throw owned.reason;
+    }
+    if (put.status === 'rejected') throw put.reason;
   }
 
   #settle(safeSeq: number): void {
@@ -326,7 +347,7 @@ export class Journal {
   }
 
   async #compact(opened: Opened): Promise<void> {
-    const { read, ledger, keyring, store } = this.#options;
+    const { read, ledger, keyring, store, confirmOwner } = this.#options;
     const { generation } = opened;
     const beginSeq = (await readNewestSeq(read)) + 1;
     await ledger.keepHouse({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
@@ -334,6 +355,7 @@ export class Journal {
     const written = { read, keyring, store, generation, beginSeq, isStopped };
     const snapshotBytes = await writeSnapshot(written);
     if (snapshotBytes === null) return;
+    await confirmOwner();
     opened.snapshotBytes = snapshotBytes;
     const isOld = ({ lastSeq }: SegmentFile): boolean => lastSeq < beginSeq;
     const old = opened.segments.filter(isOld);

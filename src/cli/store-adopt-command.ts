@@ -1,0 +1,120 @@
+// `bursar store adopt`: an operator says that a place which has lost the mark of its owner is the
+// store's all the same, as after a restore of its bucket. Works beside a running gateway, which
+// finds the mark within half a minute. Invariants: a mark that is there is never replaced; the
+// database is only read; and a place without the data is adopted only when that was asked for.
+import { existsSync } from 'node:fs';
+import type { Command } from 'commander';
+import { listStores, readInstance, readJournal } from '../catalog/stores.ts';
+import { openDatabase, type Reader } from '../core/database.ts';
+import { findNewestGeneration } from '../ledger/journal/generation.ts';
+import type { RemoteStore } from '../tiering/stores/store.ts';
+import { claimStore, findOwner } from '../tiering/stores/store-owner.ts';
+import { type Config, type Flags, loadConfig } from './config.ts';
+import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
+import { CommandFailure } from './failure.ts';
+import { openStore } from './opened-store.ts';
+import { print } from './output.ts';
+import { addSettingFlags } from './setting-flags.ts';
+import { explainOwner } from './store-claims.ts';
+import { chooseStores, locationOf, type StoreSettings } from './store-settings.ts';
+
+/** Those that lead to the stores and to the keys. */
+const wanted = [
+  'data',
+  'config',
+  'store',
+  'storeEndpoint',
+  'storeRegion',
+  'storePathStyle',
+  'stores',
+  'kmsKey',
+  'kmsRegion',
+  'kmsEndpoint',
+] as const satisfies (keyof Config)[];
+
+const cacheKib = 4096;
+
+export function addStoreAdoptCommand(program: Command): void {
+  const stores = program.commands.find((one) => one.name() === 'store');
+  if (!stores) throw new Error('there is no group store');
+  const command = stores
+    .command('adopt')
+    .description('take a place that has lost the mark of its owner for the store NAME again')
+    .argument('<name>', 'the store, as it is configured')
+    .option('--without-data', "even if the store's journal is not there: its data is lost");
+  addSettingFlags(command, wanted).action(
+    async (name: string, given: { withoutData?: boolean } & Flags) => {
+      const { withoutData = false, ...flags } = given;
+      await adopt(loadConfig(flags), name, withoutData);
+    },
+  );
+}
+
+async function adopt(config: Config, name: string, withoutData: boolean): Promise<void> {
+  const settings = chooseStores(config).stores.find((one) => one.name === name);
+  if (!settings) throw new CommandFailure('usage', `no S3 store ${name} is configured`);
+  const { databaseFile } = dataFiles(config.data);
+  if (!existsSync(databaseFile)) throw new CommandFailure('failed', `${databaseFile} is missing`);
+  const folder = await openDataFolder(config, { isShared: true });
+  try {
+    const db = openDatabase(databaseFile, { readonly: true, cacheKib });
+    try {
+      await adoptPlace({ folder, read: db.tx, settings, withoutData });
+    } finally {
+      db.close();
+    }
+  } finally {
+    folder.release();
+  }
+}
+
+interface Adoption {
+  folder: DataFolder;
+  read: Reader;
+  settings: StoreSettings;
+  withoutData: boolean;
+}
+
+async function adoptPlace({ folder, read, settings, withoutData }: Adoption): Promise<void> {
+  const { name } = settings;
+  const location = locationOf(settings);
+  const row = (await listStores(read)).find((one) => one.name === name);
+  if (!row) throw new CommandFailure('failed', `the data folder knows no store ${name}`);
+  const claim = { instance: await readInstance(read), store: row.number };
+  const store = await openStore({ ...settings, number: row.number });
+  try {
+    const owner = await findOwner(store, folder.sealer, claim);
+    if (owner === 'us') {
+      print(`${location} is the store ${name}: nothing was changed`);
+      return;
+    }
+    if (owner !== 'nobody') throw new CommandFailure('failed', explainOwner(owner, location));
+    await checkData({ folder, read, withoutData }, store, location);
+    const now = await claimStore(store, folder.sealer, claim);
+    if (now !== 'us') throw new CommandFailure('failed', explainOwner(now, location));
+    print(`${location} is the store ${name} again`);
+  } finally {
+    await store.close();
+  }
+}
+
+/** Throws unless the journal that the database writes is there, or need not be. */
+async function checkData(
+  { folder, read, withoutData }: Omit<Adoption, 'settings'>,
+  store: RemoteStore,
+  location: string,
+): Promise<void> {
+  const { generation } = await readJournal(read, store.number);
+  const found = await findNewestGeneration(store, folder.keyring);
+  if (found !== undefined && found !== generation) {
+    const message = `the journal ${found} in ${location} is not of this database`;
+    throw new CommandFailure('failed', `${message}, whose journal is ${generation ?? 'not begun'}`);
+  }
+  if (found === generation) {
+    print(`its journal ${found} is there; bursar verify data says which objects are`);
+    return;
+  }
+  if (withoutData) return;
+  const message = `${location} has not the store's journal ${generation}`;
+  throw new CommandFailure('failed', `${message}: add --without-data if its data is lost`);
+}
