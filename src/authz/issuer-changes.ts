@@ -1,8 +1,11 @@
-// Changes of the outside issuers that tenants trust.
+// Changes of the outside issuers that tenants trust. Invariant: issuer and audience tell whose a token
+// is, so what a tenant takes can never be another's: an audience is its own because it names it, or
+// because an operator gave it to the tenant with this issuer. Nobody is told what other tenants have.
 import type { Tx } from '../core/database.ts';
+import type { ErrorCode } from '../core/errors.ts';
 import { issuersPerTenantMax } from '../core/limits.ts';
 import { missing, type StepsOf, tenantExists } from './change-steps.ts';
-import type { IssuerMapping } from './oidc/issuer.ts';
+import { type IssuerMapping, lastSegment, namesTenant } from './oidc/issuer.ts';
 
 export type IssuerChange =
   | {
@@ -13,12 +16,15 @@ export type IssuerChange =
       url: string;
       audience: string;
       mapping: IssuerMapping;
+      /** An operator asks: the audience need not be the tenant's own. */
+      byOperator: boolean;
     }
   | { type: 'deleteIssuer'; tenant: string; name: string };
 
 export const issuerSteps: StepsOf<IssuerChange> = {
   putIssuer: {
-    check: async (tx, { tenant, name, url, audience, mapping }) => {
+    check: async (tx, change) => {
+      const { tenant, name, mapping } = change;
       if (!(await tenantExists(tx, tenant))) return 'NoSuchTenant';
       const { defaultPrincipal } = mapping;
       const principals = Object.values(mapping.principals);
@@ -26,13 +32,8 @@ export const issuerSteps: StepsOf<IssuerChange> = {
       if (await lacksOne(tx, 'principals', tenant, principals)) return 'NoSuchPrincipal';
       const groups = Object.values(mapping.groups);
       if (await lacksOne(tx, 'groups', tenant, groups)) return 'NoSuchGroup';
-      // A token says issuer and audience: these must tell whose it is.
-      const holder = await tx.get<{ tenant: string; name: string }>(
-        'SELECT tenant, name FROM issuers WHERE url = ? AND audience = ?',
-        url,
-        audience,
-      );
-      if (holder && (holder.tenant !== tenant || holder.name !== name)) return 'AlreadyExists';
+      const refusal = await refuseAudience(tx, change);
+      if (refusal) return refusal;
       if (await issuerExists(tx, tenant, name)) return undefined;
       const sql = 'SELECT count(*) AS count FROM issuers WHERE tenant = ?';
       const held = await tx.get<{ count: number }>(sql, tenant);
@@ -62,6 +63,29 @@ export const issuerSteps: StepsOf<IssuerChange> = {
     },
   },
 };
+
+/**
+ * A row with an audience that does not name its tenant is of an operator, or of release 0.1.0, and binds
+ * the audience to its tenant: nobody else can make one like it.
+ */
+async function refuseAudience(
+  tx: Tx,
+  { tenant, name, url, audience, byOperator }: Extract<IssuerChange, { type: 'putIssuer' }>,
+): Promise<ErrorCode | undefined> {
+  const holder = await tx.get<{ tenant: string; name: string }>(
+    'SELECT tenant, name FROM issuers WHERE url = ? AND audience = ?',
+    url,
+    audience,
+  );
+  if (holder?.tenant === tenant) return holder.name === name ? undefined : 'AlreadyExists';
+  const isOwn = namesTenant(audience, tenant);
+  // The same whether another tenant has it or nobody has.
+  if (!byOperator) return isOwn && !holder ? undefined : 'InvalidAudience';
+  if (holder) return 'AlreadyExists';
+  const named = lastSegment(audience);
+  const isOthers = !isOwn && named !== null && (await tenantExists(tx, named));
+  return isOthers ? 'InvalidAudience' : undefined;
+}
 
 async function issuerExists(tx: Tx, tenant: string, name: string): Promise<boolean> {
   const sql = 'SELECT 1 FROM issuers WHERE tenant = ? AND name = ?';

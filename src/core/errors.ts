@@ -182,6 +182,11 @@ const table = {
   TooManyPublicKeys: [409, 'The principal has as many public keys as it may have.'],
   TooManyTokens: [409, 'The principal has as many tokens as it may have.'],
   InvalidInput: [400, 'The request does not fit the documented schema.'],
+  InvalidAudience: [
+    400,
+    'The audience must end with a slash and the name of the tenant, or be one that an operator set ' +
+      'for this issuer of the tenant.',
+  ],
 } as const satisfies Record<string, readonly [number, string]>;
 
 export type ErrorCode = keyof typeof table;

@@ -163,6 +163,19 @@ describe('after the start', () => {
     expect(await bear(what.revokedToken)).toBe(403);
     const issuers = await json<{ audience: string }[]>('issuer', 'list', 'cms');
     expect(issuers.map(({ audience }) => audience)).toEqual([what.audience]);
+    // It was free text, which is an operator's matter now; this one stays the tenant's.
+    const asHead = {
+      BURSAR_ENDPOINT: endpoint,
+      BURSAR_ACCESS_KEY_ID: what.keys.head.accessKeyId,
+      BURSAR_SECRET_ACCESS_KEY: what.keys.head.secretAccessKey,
+    };
+    const put = (audience: string) => {
+      const url = ['--url', 'https://sso.example.org/realms/cms', '--audience', audience];
+      const args = ['issuer', 'add', 'cms/sso', ...url, '--path-prefix', '/plain'];
+      return place.run([...args, '--default-principal', 'alice'], asHead);
+    };
+    expect((await put('https://s3.example.org/free')).stderr).toContain('InvalidAudience');
+    expect((await put(what.audience)).code).toBe(0);
     expect(await run('limit', 'show', 'principal:cms/alice')).toContain('20');
     expect((await json<object[]>('grant', 'list', 'cms')).length).toBe(2);
   });

@@ -111,23 +111,55 @@ describe('an issuer is refused', () => {
     expect(json.code).toBe('InvalidInput');
   });
 
-  test('with the URL and audience of another, of whatever tenant', async () => {
+  test('with the URL and audience of another of the tenant', async () => {
     await api.call('cms/boss', 'PUT', `${issuers}/first`, body);
-    const mapping = { pathPrefix: '/' };
-    const again = { ...body, mapping };
-    expect((await api.call('cms/boss', 'PUT', `${issuers}/x`, again)).json.code).toBe(
-      'AlreadyExists',
-    );
+    const again = await api.call('cms/boss', 'PUT', `${issuers}/x`, body);
+    expect(again.json.code).toBe('AlreadyExists');
+  });
+
+  test('with an audience that is not the tenant’s own, the same whether another has it', async () => {
     const atlas = '/_/v1/tenants/atlas/issuers/x';
-    expect((await api.call('atlas/boss', 'PUT', atlas, again)).json.code).toBe('AlreadyExists');
-    const own = { ...again, audience: 'https://bursar.example/atlas' };
-    expect((await api.call('atlas/boss', 'PUT', atlas, own)).status).toBe(200);
+    const mapping = { pathPrefix: '/' };
+    const put = (who: string, path: string, audience: string) =>
+      api.call(who, 'PUT', path, { ...body, mapping, audience });
+    const answers = [
+      await put('atlas/boss', atlas, body.audience),
+      await put('atlas/boss', atlas, 'https://bursar.example/lhcb'),
+      await put('atlas/boss', atlas, 'https://bursar.example/atlas/'),
+      await put('atlas/boss', atlas, 'https://bursar.example/xatlas'),
+      await put('atlas/boss', atlas, 'atlas'),
+    ];
+    const { requestId: _, ...first } = (answers[0] as (typeof answers)[0]).json;
+    expect(first.code).toBe('InvalidAudience');
+    for (const { status, json } of answers) expect([status, json]).toMatchObject([400, first]);
+    expect((await put('atlas/boss', atlas, 'https://bursar.example/atlas')).status).toBe(200);
+  });
+
+  test('with another audience only by those who are no operators', async () => {
+    const free = { ...body, audience: 'cilogon:/client_id/0a1b' };
+    const [given, other] = [`${issuers}/given`, '/_/v1/tenants/atlas/issuers/y'];
+    const code = async (who: string, path: string, wanted: object) =>
+      (await api.call(who, 'PUT', path, wanted)).json.code;
+    expect(await code('cms/boss', given, free)).toBe('InvalidAudience');
+    expect((await api.call('ROOT', 'PUT', given, free)).status).toBe(200);
+    // It stays the tenant's: its admin may change the rest, and nobody else may have it.
+    const mapping = { pathPrefix: '/other' };
+    const changed = await api.call('cms/boss', 'PUT', given, { ...free, mapping });
+    expect(changed.json.mapping.pathPrefix).toBe('/other');
+    const atlas = { ...free, mapping };
+    expect(await code('atlas/boss', other, atlas)).toBe('InvalidAudience');
+    expect(await code('ROOT', other, atlas)).toBe('AlreadyExists');
+    // Not even an operator gives one tenant what names another.
+    const named = { ...atlas, audience: 'https://elsewhere.example/cms' };
+    expect(await code('ROOT', other, named)).toBe('InvalidAudience');
+    expect((await api.call('cms/boss', 'DELETE', given)).status).toBe(204);
+    expect(await code('atlas/boss', other, atlas)).toBe('InvalidAudience');
   });
 
   test('when the tenant trusts as many as it may', async () => {
     const statuses: number[] = [];
     for (let i = 0; i < issuersPerTenantMax; i++) {
-      const audience = `audience ${i}`;
+      const audience = `https://s3-${i}.example/cms`;
       const { status } = await api.call('cms/boss', 'PUT', `${issuers}/i${i}`, {
         ...body,
         audience,

@@ -162,7 +162,11 @@ describe('a token', () => {
     api.narrow('cms/boss', delegationOf(['b'], 'bursar.admin:/'));
     const issuer = '/_/v1/tenants/cms/issuers/own';
     const mapping = { pathPrefix: '/', principals: { me: 'boss' } };
-    const trust = { url: 'https://own.example.org', audience: 'x', mapping };
+    const trust = {
+      url: 'https://own.example.org',
+      audience: 'https://s3.example.org/cms',
+      mapping,
+    };
     refused(await api.call('cms/boss', 'PUT', issuer, trust), 403, 'AccessDenied');
     api.narrow('cms/boss', null);
     expect((await api.call('cms/boss', 'PUT', issuer, trust)).status).toBe(200);
@@ -279,7 +283,11 @@ describe('revoking', () => {
 
   test('reaches tokens of an outside issuer that were never seen', async () => {
     const mapping = { pathPrefix: '/', principals: {} };
-    const trust = { url: 'https://sso.example.org', audience: 'cms', mapping };
+    const trust = {
+      url: 'https://sso.example.org',
+      audience: 'https://s3.example.org/cms',
+      mapping,
+    };
     await api.call('cms/boss', 'PUT', '/_/v1/tenants/cms/issuers/s.o', trust);
     const [leaked, fresh] = ['oidc.cms.sDo.leaked', 'oidc.cms.sDo.fresh'];
     for (const [who, id] of [

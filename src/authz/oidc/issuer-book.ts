@@ -27,7 +27,7 @@ export class IssuerBook {
   readonly #policy: AddressPolicy;
   readonly #fetchMsMax: number;
   #issuers = new Map<string, TrustedIssuer>();
-  /** By the issuer's URL, which several tenants may trust. */
+  /** By tenant and URL: what one tenant sees of the keys says nothing of whom others trust. */
   #keys = new Map<string, IssuerKeys>();
 
   constructor(read: Reader, policy: AddressPolicy, fetchMsMax: number) {
@@ -41,8 +41,8 @@ export class IssuerBook {
     return audiences.flatMap((audience) => this.#issuers.get(placeOf(url, audience)) ?? []);
   }
 
-  keysOf(url: string): IssuerKeys | undefined {
-    return this.#keys.get(url);
+  keysOf({ tenant, url }: { tenant: string; url: string }): IssuerKeys | undefined {
+    return this.#keys.get(keysPlaceOf(tenant, url));
   }
 
   /** Reads what the tables say now. Keys of issuers that stay are kept. */
@@ -55,8 +55,9 @@ export class IssuerBook {
     const issuers = new Map<string, TrustedIssuer>();
     const keys = new Map<string, IssuerKeys>();
     for (const row of rows) {
-      const kept = keys.get(row.url) ?? this.#keys.get(row.url) ?? this.#newKeys(row.url);
-      keys.set(row.url, kept);
+      const place = keysPlaceOf(row.tenant, row.url);
+      const kept = keys.get(place) ?? this.#keys.get(place) ?? this.#newKeys(row.url);
+      keys.set(place, kept);
       const groups = new Set(JSON.parse(row.groups) as string[]);
       issuers.set(placeOf(row.url, row.audience), trust(entryOf(row), kept, groups));
     }
@@ -67,6 +68,10 @@ export class IssuerBook {
   #newKeys(url: string): IssuerKeys {
     return new IssuerKeys(() => fetchKeys(url, this.#policy, this.#fetchMsMax));
   }
+}
+
+function keysPlaceOf(tenant: string, url: string): string {
+  return `${tenant}\n${url}`;
 }
 
 /** A URL has no line end. */

@@ -31,6 +31,20 @@ export interface IssuerEntry {
 
 const urlLengthMax = 256;
 
+/**
+ * Is the audience the tenant's own, `https://s3.example.org/cms`? Its last segment names the tenant, so
+ * that no audience is two tenants' own.
+ */
+export function namesTenant(audience: string, tenant: string): boolean {
+  return lastSegment(audience) === tenant;
+}
+
+/** The tenant that an audience names, if there is one of this name. */
+export function lastSegment(audience: string): string | null {
+  const slash = audience.lastIndexOf('/');
+  return slash < 0 ? null : audience.slice(slash + 1);
+}
+
 /** Throws Refusal InvalidInput unless keys can be asked for at this URL by OIDC discovery. */
 export function checkIssuerUrl(text: string): void {
   const fits = text.length <= urlLengthMax && URL.canParse(text) && isPlain(new URL(text), text);

@@ -81,9 +81,9 @@ export class OutsideTokens implements Follower {
     return verifyOutsideToken(text, this.#book, nowMs);
   }
 
-  /** What there is of the keys of the issuer with this URL. */
-  keysState(url: string): KeysState {
-    return this.#book.keysOf(url)?.state ?? { count: 0, fetchedAt: null, problem: null };
+  /** What there is of the keys of an issuer that the tenant trusts. */
+  keysState(issuer: { tenant: string; url: string }): KeysState {
+    return this.#book.keysOf(issuer)?.state ?? { count: 0, fetchedAt: null, problem: null };
   }
 
   async follow(change: AuthzChange): Promise<() => void | Promise<void>> {

@@ -24,7 +24,9 @@ const audience = {
   type: 'string',
   minLength: 1,
   maxLength: 255,
-  description: 'What tokens must have in `aud` to be for this tenant.',
+  description:
+    'What tokens must have in `aud` to be for this tenant: a text that ends with a slash and the ' +
+    'tenant’s name, such as the gateway’s URL and that. Only operators may set another.',
 } as const;
 
 /** Names of the tenant's by texts of the issuer's. */
@@ -107,6 +109,7 @@ export const issuerRoutes: NativeRoute[] = [
           tenant,
           name: issuerName,
           mapping: { ...wanted.mapping, pathPrefix },
+          byOperator: call.who.role === 'operator',
         },
         answer: () => showIssuer(call.deps, tenant, issuerName),
       };
@@ -167,6 +170,6 @@ async function showIssuer(deps: NativeDeps, tenant: string, issuerName: string):
 }
 
 function show({ outside }: NativeDeps, { createdMs, ...entry }: IssuerEntry): object {
-  const keys = outside.keysState(entry.url);
+  const keys = outside.keysState(entry);
   return { ...entry, keys, createdAt: isoTime(createdMs) };
 }

@@ -175,6 +175,7 @@ export async function openTrust(
       url,
       audience: aud,
       mapping: { ...mappingDefault, ...mapping },
+      byOperator: true,
     });
   await apply({ type: 'createTenant', name: 'cms', membersCreateBuckets: true });
   await apply({ type: 'createGroup', tenant: 'cms', name: 'shifters' });

@@ -58,7 +58,7 @@ async function outcome(token: string, nowMs: number): Promise<string> {
 }
 
 function problem(): string | null {
-  return trust.outside.keysState(issuer.url).problem;
+  return trust.outside.keysState({ tenant: 'cms', url: issuer.url }).problem;
 }
 
 describe('keys are asked for', () => {
@@ -220,7 +220,7 @@ describe('nothing is taken', () => {
       // Of a name it is not told what it stands for.
       const { hostname } = new URL(iss);
       const problem = `${hostname} is at an address that is not a public one`;
-      expect(strict.outside.keysState(iss).problem).toBe(problem);
+      expect(strict.outside.keysState({ tenant: 'cms', url: iss }).problem).toBe(problem);
     }
     expect(issuer.asked).toEqual([]);
     strict.close();
