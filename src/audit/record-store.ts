@@ -110,6 +110,22 @@ export class RecordStore {
     return run;
   }
 
+  /**
+   * The text of a record, which is what its leaf commits to; undefined: it was erased, or is not there.
+   * Throws as `readRecord`, and IntegrityError for any other text, wherever it is.
+   */
+  async readText(index: number): Promise<string | undefined> {
+    const row = await this.#read.get<Pick<RecordRow, 'commitment' | 'salt' | 'record'>>(
+      'SELECT commitment, salt, record FROM records WHERE idx = ?',
+      index,
+    );
+    if (!row) return (await this.readRecord(index))?.opened?.record;
+    const { commitment, salt, record } = row;
+    if (!salt) return undefined;
+    if (commitTo(salt, record).equals(commitment)) return record;
+    throw new IntegrityError(`record ${index} is not what was recorded`);
+  }
+
   /** Of `max` from index `from` on those that are there, their texts alone. Throws as `readRecord`. */
   async readTexts(from: number, max: number): Promise<KeptText[]> {
     const rows = await this.#read.all<{ index: number; record: string | null }>(
@@ -184,6 +200,17 @@ export class RecordStore {
     if (!sealed) throw new IntegrityError(`tile ${tile.index} of the archived records is damaged`);
     return { nonce: part.nonce, sealed };
   }
+}
+
+/**
+ * Throws IntegrityError where a record says that it is of others than its row does, by which it was
+ * decided who may see it.
+ */
+export function checkOwners({ index, tenant, bucketTenant, opened }: KeptRecord): void {
+  if (!opened) return;
+  const said = JSON.parse(opened.record) as { tenant: string; bucketTenant?: string };
+  if (said.tenant === tenant && (said.bucketTenant ?? null) === bucketTenant) return;
+  throw new IntegrityError(`record ${index} is of another tenant than its row says`);
 }
 
 const select = `SELECT records.idx AS "index", time_ms AS timeMs, records.tenant,

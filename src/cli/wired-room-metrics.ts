@@ -35,6 +35,8 @@ export interface WatchedParts {
   digests: DigestPool;
   archiver: Pick<Archiver, 'lateMs'>;
   search: Pick<RecordSearch, 'countBehind'>;
+  /** Blocks of the search index that were not what the log says. */
+  countMended: () => number;
 }
 
 /** So many of what waits are counted: beyond it the numbers say only that there are more. */
@@ -62,6 +64,11 @@ export function watchRooms(registry: MetricRegistry, parts: WatchedParts): void 
     catalog_wal: sizeOf(`${folder.databaseFile}-wal`),
     search: sizeOf(join(folder.path, 'search.db')),
   }));
+  registry.counter({
+    name: 'bursar_search_mended_blocks_total',
+    help: 'Blocks of the search index that were not what the log says, and were made anew.',
+    collect: parts.countMended,
+  });
   watchNumbers(registry, { ...numbersOfMemory(parts), ...numbersOfRecords(parts) });
 }
 

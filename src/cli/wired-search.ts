@@ -13,6 +13,8 @@ import type { DataFolder } from './data-folder.ts';
 
 /** How far the index is behind the log, besides a block that is not whole yet. */
 const intervalMs = 1000;
+/** A block of records takes some 50 ms of the index's thread to compare. */
+const comparingMs = 60_000;
 
 export interface SearchParts {
   folder: Pick<DataFolder, 'path' | 'databaseFile'>;
@@ -21,24 +23,40 @@ export interface SearchParts {
   readPart: ReadPart;
 }
 
-/** `close` ends the thread. */
+export interface OpenedSearch {
+  search: RecordSearch;
+  /** How many blocks of the index were not what the log says, and were made anew. */
+  countMended: () => number;
+  /** Ends the thread. */
+  close(): Promise<void>;
+}
+
 export async function openSearch({
   folder,
   read,
   records,
   readPart,
-}: SearchParts): Promise<{ search: RecordSearch; close(): Promise<void> }> {
+}: SearchParts): Promise<OpenedSearch> {
   const indexPath = join(folder.path, 'search.db');
   const search = new RecordSearch({ read, store: records, index: null });
   const onError = (reason: unknown): void => {
     process.stderr.write(`bursar: records were not indexed: ${reason}\n`);
   };
+  let mended = 0;
+  const onMended = (block: number): void => {
+    mended += 1;
+    const what = `block ${block} of search.db was not what the log says, and is made anew`;
+    process.stderr.write(`bursar: ${what}: somebody may have changed it\n`);
+  };
   let indexer: Indexer | null = null;
   const look = async (): Promise<void> => {
     if (!existsSync(indexPath) && (await readLogSize(read)) < blockWidth) return;
     const logPath = folder.databaseFile;
-    indexer = await Indexer.open({ logPath, indexPath, intervalMs, readPart, onError });
-    search.use(indexer.index);
+    const times = { intervalMs, comparingMs };
+    const events = { readPart, onError, onMended };
+    const opened = await Indexer.open({ logPath, indexPath, ...times, ...events });
+    indexer = opened;
+    search.use({ index: opened.index, onFalse: (block) => opened.doubt(block) });
   };
   await look();
   let looking: Promise<void> | null = null;
@@ -54,5 +72,5 @@ export async function openSearch({
     await looking;
     await indexer?.close();
   };
-  return { search, close };
+  return { search, countMended: () => mended, close };
 }

@@ -114,8 +114,9 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const given = { bookOf, publicUrl, log, witnesses, lifecycle, ...memory };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   const usageRollUp = startUpkeep(config, rooms, { ...opening, lifecycle, closers });
-  const { archiver, records, search } = await openRecords(config, rooms, parts);
-  watchRooms(metrics.registry, { rooms, folder, ...memory, archiver, search });
+  const { archiver, records, search, countMended } = await openRecords(config, rooms, parts);
+  const recordParts = { archiver, search, countMended };
+  watchRooms(metrics.registry, { rooms, folder, ...memory, ...recordParts });
   alarms = await openAlarms(config, parts);
   closers.push(() => endSoon(opening.storeList));
   const served = {
@@ -305,8 +306,9 @@ async function openRecords(config: Config, rooms: Rooms, { folder, read, closers
   const archiver = startArchiver(config, rooms, { folder, readPart });
   closers.push(() => archiver.stop());
   const records = new RecordStore(read, readPart);
-  const { search } = opened(closers, await openSearch({ folder, read, records, readPart }));
-  return { archiver, records, search };
+  const found = opened(closers, await openSearch({ folder, read, records, readPart }));
+  const { search, countMended } = found;
+  return { archiver, records, search, countMended };
 }
 
 async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {

@@ -10,15 +10,20 @@ import { blockWidth } from '#bursar/audit/search/positions.js';
 import { RecordSearch } from '#bursar/audit/search/record-search.js';
 import { SearchIndexReader } from '#bursar/audit/search/search-index.js';
 import { openDatabase } from '#bursar/core/database.js';
+import { IntegrityError } from '#bursar/core/errors.js';
 import { SearchLog } from './search-log.ts';
 
 vi.setConfig({ testTimeout: 30_000 });
 
 let log: SearchLog;
 let failures: string[];
+let mended: number[];
+let comparingMs: number;
 
 beforeEach(async () => {
   failures = [];
+  mended = [];
+  comparingMs = 3_600_000;
   log = new SearchLog();
   await log.append([{ principal: 'secret-name', key: 'secret-key/1' }, { key: 'open-key' }]);
   await log.fill(2 * blockWidth);
@@ -27,9 +32,10 @@ afterEach(() => log.close());
 
 function open(): Promise<Indexer> {
   return Indexer.open({
-    ...{ logPath: log.logPath, indexPath: log.indexPath, intervalMs: 10 },
+    ...{ logPath: log.logPath, indexPath: log.indexPath, intervalMs: 10, comparingMs },
     readPart: async () => Buffer.alloc(0),
     onError: (reason) => failures.push(reason),
+    onMended: (block) => mended.push(block),
   });
 }
 
@@ -169,12 +175,105 @@ describe('the search index', () => {
     for (let tile = 0; tile < tiles; tile++) await archiveTile(log.db.tx, tile);
     log.db.exec('COMMIT');
     const second = await Indexer.open({
-      ...{ logPath: log.logPath, indexPath: log.indexPath, intervalMs: 10 },
+      ...{ logPath: log.logPath, indexPath: log.indexPath, intervalMs: 10, comparingMs },
+      onMended: (block) => mended.push(block),
       readPart: () => Promise.reject(new Error('it is away')),
       onError: (reason) => failures.push(reason),
     });
     expect(await second.index.end()).toBe(2 * blockWidth);
     await second.close();
     expect(failures).toEqual([]);
+  });
+});
+
+describe('an index that somebody changed', () => {
+  function tamper(sql: string): void {
+    const db = openDatabase(log.indexPath, { readonly: false, cacheKib: 1024, isDerived: true });
+    db.exec(sql);
+    db.close();
+  }
+
+  /** What an admin of the tenant finds, with what the index led to in vain. */
+  async function findAll(tenant: string | null, { index }: Indexer) {
+    const search = new RecordSearch({ read: log.db.tx, store: log.store, index: null });
+    const doubted: number[] = [];
+    search.use({ index, onFalse: (block) => doubted.push(block) });
+    const found: { index: number; tenant: string }[] = [];
+    let afterIndex: number | undefined;
+    for (let next: number | null = -1; next !== null; afterIndex = next ?? undefined) {
+      const page = await search.find({ tenant, afterIndex, limit: 1000 });
+      found.push(...page.records.map((text) => JSON.parse(text)));
+      next = page.nextIndex;
+    }
+    return { found, doubted };
+  }
+
+  it('shows a tenant no record of another, and is mended where it led to one', async () => {
+    await log.append([{ tenant: 'mine' }, { tenant: 'mine' }]);
+    await log.fill(3 * blockWidth);
+    const indexer = await open();
+    await indexed(indexer, 3 * blockWidth);
+    expect((await findAll('mine', indexer)).found).toHaveLength(2);
+    tamper(`INSERT OR REPLACE INTO postings
+      SELECT 'c:mine', block, places FROM postings WHERE term = 'c:filler'`);
+    const { found, doubted } = await findAll('mine', indexer);
+    expect(found).toEqual([]);
+    expect(doubted.length).toBeGreaterThanOrEqual(3);
+    for (const block of doubted) indexer.doubt(block);
+    await vi.waitFor(() => expect(mended.toSorted()).toEqual([0, 1, 2]), { timeout: 20_000 });
+    const { found: again, doubted: none } = await findAll('mine', indexer);
+    expect([again.map(({ tenant }) => tenant), none]).toEqual([['mine', 'mine'], []]);
+    await indexer.close();
+  });
+
+  it.each([
+    ['a term', "DELETE FROM postings WHERE term = 'p:secret-name'"],
+    ['a place', "UPDATE postings SET places = x'0500' WHERE term = 'p:secret-name'"],
+    ['a key', "DELETE FROM keys WHERE prefix = CAST('secret-key/1' AS BLOB)"],
+  ])('and hides %s, is mended when its block is compared', async (_what, sql) => {
+    comparingMs = 20;
+    const indexer = await open();
+    await indexed(indexer, 2 * blockWidth);
+    const { index } = indexer;
+    const search = new RecordSearch({ read: log.db.tx, store: log.store, index });
+    const query = { tenant: null, principal: 'secret-name', prefix: 'secret-key/1', limit: 10 };
+    expect((await search.find(query)).records).toHaveLength(1);
+    tamper(sql);
+    await vi.waitFor(() => expect(mended).toContain(0), { timeout: 20_000 });
+    expect((await search.find(query)).records).toHaveLength(1);
+    await indexer.close();
+    expect([failures, new Set(mended)]).toEqual([[], new Set([0])]);
+  });
+
+  it('is not mended where it is what it should be', async () => {
+    comparingMs = 1;
+    const indexer = await open();
+    await indexed(indexer, 2 * blockWidth);
+    await new Promise((done) => setTimeout(done, 500));
+    await indexer.close();
+    expect([failures, mended]).toEqual([[], []]);
+  });
+
+  it.each([
+    [
+      'text',
+      "UPDATE records SET record = replace(record, 'secret-name', 'other-name') WHERE idx = 0",
+    ],
+    ['salt', "UPDATE records SET salt = x'00000000000000000000000000000000' WHERE idx = 0"],
+    [
+      'place',
+      'UPDATE records SET idx = -1 WHERE idx = 0; UPDATE records SET idx = 0 WHERE idx = 1',
+    ],
+  ])('leads to no record whose %s was changed in the log’s database', async (_what, sql) => {
+    const indexer = await open();
+    await indexed(indexer, 2 * blockWidth);
+    const query = { tenant: null, limit: 3 };
+    const plain = new RecordSearch({ read: log.db.tx, store: log.store, index: null });
+    const search = new RecordSearch({ read: log.db.tx, store: log.store, index: indexer.index });
+    expect((await search.find(query)).records).toHaveLength(3);
+    log.db.exec(sql);
+    await expect(search.find(query)).rejects.toThrow(IntegrityError);
+    await expect(plain.find(query)).rejects.toThrow(IntegrityError);
+    await indexer.close();
   });
 });

@@ -1,13 +1,15 @@
 // The thread of the search index: follows the log behind it, block by block, and does erasures again
-// in the index. It has its own readers, so nothing waits for it; and it rests as long as it works
-// while it has much to catch up with, so that it never takes a core for itself.
+// in the index. When there is nothing to do, it now and then compares a block with its records, since
+// a block that was tampered with hides some. It has its own readers, so nothing waits for it; and it
+// rests as long as it works while it has much to catch up with, so that it never takes a core for
+// itself.
 import { setTimeout } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { openDatabase } from '../../core/database.ts';
 import type { PackedPart } from '../archive/archived-tiles.ts';
 import { readNextErasure } from '../erasure.ts';
 import { readLogSize } from '../log/stored-tiles.ts';
-import { RecordStore } from '../record-store.ts';
+import { type KeptText, RecordStore } from '../record-store.ts';
 import { blockWidth } from './positions.ts';
 import { SearchIndexWriter } from './search-index.ts';
 
@@ -18,16 +20,20 @@ export interface IndexWorkerOptions {
   indexPath: string;
   /** Pause between two looks at the log, milliseconds. */
   intervalMs: number;
+  /** And between two blocks that are compared with their records. */
+  comparingMs: number;
 }
 
 export type FromIndexWorker =
   | { ready: true }
   /** Wants what the archive's store has; answered by `ToIndexWorker`. */
   | { wanted: PackedPart; id: number }
+  | { mended: number }
   | { failed: string };
 
 export type ToIndexWorker =
   | { close: true }
+  | { doubted: number }
   | { id: number; bytes: Uint8Array }
   | { id: number; failed: string };
 
@@ -37,15 +43,24 @@ const pauseMsMax = 60_000;
 
 const port = parentPort;
 if (!port) throw new Error('the search index is made in a worker thread');
-const { logPath, indexPath, intervalMs } = workerData as IndexWorkerOptions;
+const { logPath, indexPath, intervalMs, comparingMs } = workerData as IndexWorkerOptions;
 
 const wanted = new Map<number, { resolve(bytes: Uint8Array): void; reject(cause: Error): void }>();
 let nextId = 1;
+/** Blocks that led to records which they should not lead to. */
+const doubted = new Set<number>();
+/** The next to be compared. */
+let comparedBlock = 0;
+let comparedMs = performance.now();
 const stopping = new AbortController();
 port.on('message', (message: ToIndexWorker) => {
   if ('close' in message) {
     stopping.abort();
     for (const { reject } of wanted.values()) reject(new Error('the gateway stops'));
+    return;
+  }
+  if ('doubted' in message) {
+    doubted.add(message.doubted);
     return;
   }
   const waiting = wanted.get(message.id);
@@ -69,7 +84,8 @@ async function follow(): Promise<void> {
     const begunMs = performance.now();
     let rest = intervalMs;
     try {
-      if ((await indexNext()) || (await eraseNext())) rest = performance.now() - begunMs;
+      if ((await indexNext()) || (await eraseNext()) || (await mendNext()))
+        rest = performance.now() - begunMs;
       failures = 0;
     } catch (cause) {
       if (stopping.signal.aborted) return;
@@ -101,8 +117,38 @@ async function eraseNext(): Promise<boolean> {
   return true;
 }
 
+/** Makes a block anew where it is doubted, or compares the next with its records when it is time. */
+async function mendNext(): Promise<boolean> {
+  const end = (await index.end()) / blockWidth;
+  const [block] = doubted;
+  if (block !== undefined) {
+    doubted.delete(block);
+    if (block < end) await mend(block);
+    return true;
+  }
+  if (end === 0 || performance.now() < comparedMs + comparingMs) return false;
+  comparedMs = performance.now();
+  // Those in the archive would cost requests to its store each time.
+  const oldest = await log.tx.get<{ idx: number | null }>('SELECT min(idx) AS idx FROM records');
+  const first = Math.ceil((oldest?.idx ?? 0) / blockWidth);
+  const next = comparedBlock >= first && comparedBlock < end ? comparedBlock : first;
+  comparedBlock = next + 1;
+  if (next >= end) return false;
+  if (!(await index.leadsToAll(next, await readBlock(next)))) await mend(next);
+  return true;
+}
+
+async function mend(block: number): Promise<void> {
+  await indexBlock(block);
+  tell({ mended: block });
+}
+
 async function indexBlock(block: number): Promise<void> {
-  await index.putBlock(block, await store.readTexts(block * blockWidth, blockWidth));
+  await index.putBlock(block, await readBlock(block));
+}
+
+function readBlock(block: number): Promise<KeptText[]> {
+  return store.readTexts(block * blockWidth, blockWidth);
 }
 
 /** The archive's stores are the main thread's. */

@@ -10,6 +10,8 @@ export interface IndexerOptions extends IndexWorkerOptions {
   readPart: ReadPart;
   /** Called with what went wrong; it is tried again, later and later. */
   onError: (reason: string) => void;
+  /** Called with a block that did not lead to its records as it should, and was made anew. */
+  onMended: (block: number) => void;
 }
 
 export class Indexer {
@@ -22,7 +24,8 @@ export class Indexer {
   }
 
   /** Opens or makes the index; what it lacks of the log is added from now on. */
-  static async open({ readPart, onError, ...workerData }: IndexerOptions): Promise<Indexer> {
+  static async open(options: IndexerOptions): Promise<Indexer> {
+    const { readPart, onError, onMended, ...workerData } = options;
     const worker = new Worker(new URL('./index-worker.js', import.meta.url), { workerData });
     // A search must not hold up the end of a gateway.
     worker.unref();
@@ -32,6 +35,7 @@ export class Indexer {
       worker.on('message', (message: FromIndexWorker) => {
         if ('ready' in message) resolve();
         else if ('failed' in message) onError(message.failed);
+        else if ('mended' in message) onMended(message.mended);
         else {
           const { id, wanted } = message;
           // A buffer comes out of another thread as plain bytes.
@@ -46,6 +50,11 @@ export class Indexer {
     worker.removeAllListeners('error');
     worker.on('error', (cause) => onError(cause.stack ?? String(cause)));
     return new Indexer(worker, new SearchIndexReader(workerData.indexPath));
+  }
+
+  /** A block that led to a record which it should not lead to: it will be made anew. */
+  doubt(block: number): void {
+    this.#worker.postMessage({ doubted: block } satisfies ToIndexWorker);
   }
 
   /** Resolves when the thread has ended; what it was at is not begun again before the next start. */

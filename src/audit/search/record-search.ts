@@ -1,15 +1,17 @@
 // Searches the records: by the index as far as that goes, and behind it in the records themselves.
-// Invariants: what is found has been read, and fits what was asked; and one call does a bounded amount
-// of work on the thread that serves everybody, however long the log is and however little fits.
+// Invariants: what is found was compared with its leaf's commitment, is of the tenant that may see it
+// and fits what was asked, whatever the index says; and one call does a bounded amount of work on the
+// thread that serves everybody, however long the log is and however little fits.
 import type { Reader } from '../../core/database.ts';
+import { IntegrityError } from '../../core/errors.ts';
 import { readLogSize } from '../log/stored-tiles.ts';
 import type { RecordStore } from '../record-store.ts';
 import { firstSince } from '../record-times.ts';
 import { blockWidth, placesOf } from './positions.ts';
 import type { SearchIndexReader } from './search-index.ts';
-import { fits, type RecordQuery, termsWanted } from './terms.ts';
+import { fitting, type RecordQuery, termsWanted } from './terms.ts';
 
-/** Records behind the index that one call looks at, fitting or not. */
+/** Records behind the index that one call looks at, fitting or not; and false hits that it takes. */
 const examinedMax = blockWidth;
 /** Blocks of the index that one call passes: 16 million records. */
 const blocksMax = 4096;
@@ -29,15 +31,22 @@ interface Span {
 
 export interface RecordSearchOptions {
   read: Reader;
-  store: Pick<RecordStore, 'readRecord' | 'readRun' | 'readTexts'>;
+  store: Pick<RecordStore, 'readRecord' | 'readRun' | 'readText' | 'readTexts'>;
   /** null: there is none, and everything is behind it. */
   index: SearchIndexReader | null;
+}
+
+export interface UsedIndex {
+  index: SearchIndexReader;
+  /** Called with a block of which the index says what its records do not. */
+  onFalse: (block: number) => void;
 }
 
 export class RecordSearch {
   readonly #read: Reader;
   readonly #store: RecordSearchOptions['store'];
   #index: SearchIndexReader | null;
+  #onFalse: UsedIndex['onFalse'] = () => {};
 
   constructor({ read, store, index }: RecordSearchOptions) {
     this.#read = read;
@@ -46,8 +55,9 @@ export class RecordSearch {
   }
 
   /** From now on it searches by this index. */
-  use(index: SearchIndexReader): void {
+  use({ index, onFalse }: UsedIndex): void {
     this.#index = index;
+    this.#onFalse = onFalse;
   }
 
   /** Records of the log that are not indexed yet: whole blocks are, so some always are not. */
@@ -86,12 +96,20 @@ export class RecordSearch {
     const last = Math.min(Math.ceil(to / blockWidth), first + blocksMax);
     const terms = termsWanted(query);
     const blocks = this.#index?.blocksWith(terms, query.prefix, { from: first, to: last }) ?? [];
+    let falseHits = 0;
     for await (const { block, bits } of blocks) {
       const begin = block * blockWidth;
+      let isFalse = false;
       for (const place of placesOf(bits, Math.max(from - begin, 0), to - begin)) {
-        const record = await this.#readText(begin + place);
-        if (record !== undefined) records.push(record);
-        if (records.length === query.limit) return begin + place + 1;
+        const text = await this.#store.readText(begin + place);
+        if (text !== undefined && this.#fits(text, begin + place, { terms, query })) {
+          records.push(text);
+        } else if (text !== undefined) {
+          if (!isFalse) this.#onFalse(block);
+          isFalse = true;
+          falseHits += 1;
+        }
+        if (records.length === query.limit || falseHits === examinedMax) return begin + place + 1;
       }
     }
     return Math.min(last * blockWidth, to);
@@ -102,18 +120,22 @@ export class RecordSearch {
     const end = Math.min(from + examinedMax, to);
     const terms = termsWanted(query);
     for (const { index, opened } of await this.#store.readTexts(from, end - from)) {
-      if (!opened || !fits(opened.record, terms, query.prefix)) continue;
-      records.push(opened.record);
+      if (!opened || !this.#fits(opened.record, index, { terms, query })) continue;
+      const text = await this.#store.readText(index);
+      if (text === opened.record) records.push(text);
       if (records.length === query.limit) return index + 1;
     }
     return end;
   }
 
-  /** undefined: it was erased. Nearly always it is new, and its text is all that it takes. */
-  async #readText(index: number): Promise<string | undefined> {
-    const sql = 'SELECT record FROM records WHERE idx = ?';
-    const row = await this.#read.get<{ record: string }>(sql, index);
-    if (row) return row.record || undefined;
-    return (await this.#store.readRecord(index))?.opened?.record;
+  /** Throws IntegrityError for a record that says that it is another. */
+  #fits(
+    text: string,
+    index: number,
+    { terms, query }: { terms: readonly string[]; query: RecordQuery },
+  ): boolean {
+    const record = fitting(text, terms, query.prefix);
+    if (!record || record.index === index) return record !== undefined;
+    throw new IntegrityError(`record ${index} says that it is record ${record.index}`);
   }
 }

@@ -1,10 +1,11 @@
 // The search index: a database beside the log's, of whole blocks of records, in the log's order.
-// Invariants: it says where to look and never what there is; a block is there whole or not at all;
+// Invariants: it says where to look, and never what there is, since whoever finds something by it reads
+// the record and compares it with what was asked; a block is there whole or not at all;
 // and an index that was not made of the log beside it is not used. It can always be made anew.
 import { existsSync, rmSync } from 'node:fs';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
 import type { KeptText, RecordStore } from '../record-store.ts';
-import { keyNodes } from './key-nodes.ts';
+import { type KeyNode, keyNodes } from './key-nodes.ts';
 import { allBits, type Bits, blockWidth, intersect, packPlaces } from './positions.ts';
 import { type FoundBy, termsOf } from './terms.ts';
 
@@ -91,6 +92,25 @@ export class SearchIndexWriter {
     }
   }
 
+  /**
+   * Does it lead to all of the block's records by all that they are found by? That it leads to others
+   * besides is not looked for: who is led there sees it.
+   */
+  async leadsToAll(block: number, records: readonly KeptText[]): Promise<boolean> {
+    const { postings, nodes } = rowsOf(records);
+    const { tx } = this.#db;
+    for (const [term, places] of postings) {
+      const sql = 'SELECT places FROM postings WHERE term = ? AND block = ?';
+      const row = await tx.get<{ places: Buffer }>(sql, term, block);
+      if (!row?.places.equals(packPlaces(places))) return false;
+    }
+    const sql = 'SELECT prefix, places FROM keys WHERE block = ? ORDER BY prefix';
+    const rows = await tx.all<{ prefix: Buffer; places: Buffer }>(sql, block);
+    const isNode = ({ prefix, places }: KeyNode, i: number): boolean =>
+      rows[i]?.prefix.equals(prefix) === true && rows[i].places.equals(packPlaces(places));
+    return rows.length === nodes.length && nodes.every(isNode);
+  }
+
   /** Erasures that were made by records behind this one are to be done here. */
   async erasedBy(): Promise<number> {
     return (await this.#db.tx.get<{ idx: number }>('SELECT by_idx AS idx FROM erased'))?.idx ?? -1;
@@ -107,24 +127,32 @@ export class SearchIndexWriter {
   }
 
   async #insert(block: number, records: readonly KeptText[]): Promise<void> {
-    const byTerm = new Map<string, number[]>();
-    const byKey = new Map<string, number[]>();
-    records.forEach(({ opened }, place) => {
-      if (!opened) return;
-      const found = JSON.parse(opened.record) as FoundBy;
-      for (const term of termsOf(found)) enter(byTerm, term, place);
-      if (found.key !== undefined) enter(byKey, found.key, place);
-    });
+    const { postings, nodes } = rowsOf(records);
     const { tx } = this.#db;
-    // In the order of the table, so that its pages are written one after the other.
-    for (const term of Array.from(byTerm.keys()).sort()) {
-      const places = packPlaces(byTerm.get(term) as number[]);
-      await tx.run('INSERT INTO postings VALUES (?, ?, ?)', term, block, places);
+    for (const [term, places] of postings) {
+      await tx.run('INSERT INTO postings VALUES (?, ?, ?)', term, block, packPlaces(places));
     }
-    for (const { prefix, places } of keyNodes(byKey)) {
+    for (const { prefix, places } of nodes) {
       await tx.run('INSERT INTO keys VALUES (?, ?, ?)', block, prefix, packPlaces(places));
     }
   }
+}
+
+/** What the index has of a block, in the order of its tables, whose pages are so written in turn. */
+function rowsOf(records: readonly KeptText[]): {
+  postings: [term: string, places: number[]][];
+  nodes: KeyNode[];
+} {
+  const byTerm = new Map<string, number[]>();
+  const byKey = new Map<string, number[]>();
+  records.forEach(({ opened }, place) => {
+    if (!opened) return;
+    const found = JSON.parse(opened.record) as FoundBy;
+    for (const term of termsOf(found)) enter(byTerm, term, place);
+    if (found.key !== undefined) enter(byKey, found.key, place);
+  });
+  const postings = Array.from(byTerm).sort(([one], [other]) => (one < other ? -1 : 1));
+  return { postings, nodes: keyNodes(byKey) };
 }
 
 function enter(sets: Map<string, number[]>, name: string, place: number): void {

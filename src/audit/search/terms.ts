@@ -4,6 +4,7 @@
 
 /** Of a record, what it is found by. */
 export interface FoundBy {
+  readonly index: number;
   readonly tenant: string;
   readonly principal: string;
   readonly action: string;
@@ -71,14 +72,18 @@ export function termsWanted(query: RecordQuery): string[] {
   return [...new Set(terms)];
 }
 
-/** Does a record have all of them, and a key that begins so? `text`: canonical. */
-export function fits(text: string, wanted: readonly string[], prefix: string | undefined): boolean {
+/** The record, where it has all of them and a key that begins so. `text`: canonical. */
+export function fitting(
+  text: string,
+  wanted: readonly string[],
+  prefix: string | undefined,
+): FoundBy | undefined {
   // Nearly all records that do not fit lack one of the words, which is seen without reading them.
-  for (const term of wanted) if (!text.includes(wordOf(term))) return false;
+  for (const term of wanted) if (!text.includes(wordOf(term))) return undefined;
   const record = JSON.parse(text) as FoundBy;
-  if (prefix && !record.key?.startsWith(prefix)) return false;
+  if (prefix && !record.key?.startsWith(prefix)) return undefined;
   const terms = termsOf(record);
-  return wanted.every((term) => terms.includes(term));
+  return wanted.every((term) => terms.includes(term)) ? record : undefined;
 }
 
 /** What the text of each record with this term has somewhere. */

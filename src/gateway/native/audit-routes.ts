@@ -15,7 +15,7 @@ import { tileWidth } from '../../audit/log/merkle.ts';
 import { proveRange } from '../../audit/log/range-proof.ts';
 import { storedTiles } from '../../audit/log/stored-tiles.ts';
 import { readPseudonym } from '../../audit/record-log.ts';
-import type { IsWanted, KeptRecord } from '../../audit/record-store.ts';
+import { checkOwners, type IsWanted, type KeptRecord } from '../../audit/record-store.ts';
 import { firstSince } from '../../audit/record-times.ts';
 import { nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
@@ -171,6 +171,7 @@ async function bundledOf({ deps, identity }: Call, record: KeptRecord): Promise<
     const erasedBy = (await readErasure(deps.read, index)) ?? null;
     return { index, opening: null, erasedBy };
   }
+  checkOwners(record);
   const { salt, evidence: text } = opened;
   const { keyThumbprint } = identity;
   const isShown =

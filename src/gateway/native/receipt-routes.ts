@@ -8,7 +8,7 @@ import { hashLeaf, proveInclusion, rootFromInclusion } from '../../audit/log/mer
 import { parseNote, verifyNote } from '../../audit/log/note.ts';
 import { storedTiles } from '../../audit/log/stored-tiles.ts';
 import { leafOf, type Opening, renderReceipt } from '../../audit/receipt.ts';
-import type { KeptRecord, OpenedRecord } from '../../audit/record-store.ts';
+import { checkOwners, type KeptRecord, type OpenedRecord } from '../../audit/record-store.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
 import type { NativeDeps } from './deps.ts';
 import { mayAdminister } from './rights.ts';
@@ -44,7 +44,9 @@ export const receiptRoutes: NativeRoute[] = [
 /** Those of others are not looked for in the archive, whose store charges for each look. */
 async function readRecord(call: Call, index: number): Promise<KeptRecord | undefined> {
   try {
-    return await call.deps.records.readRecord(index, (whose) => isInReach(call, whose));
+    const record = await call.deps.records.readRecord(index, (whose) => isInReach(call, whose));
+    if (record) checkOwners(record);
+    return record;
   } catch (cause) {
     if (cause instanceof IntegrityError) throw damaged(cause);
     throw cause;
