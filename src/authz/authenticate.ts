@@ -75,6 +75,11 @@ export type FindAccessKey = (
 export interface BearerVerifier {
   /** `scheme` as it was written, `Bearer` or `DPoP`. Throws a Refusal. */
   authenticate(request: SignedRequest, scheme: string, token: string): Promise<Identity>;
+  /** Whom a token lets act as things are now, by the clock of then. Throws a Refusal. */
+  renew(
+    token: string,
+    atMs: number,
+  ): Promise<Pick<Identity, 'principal' | 'subjects' | 'delegation'>>;
 }
 
 export interface AuthenticatorOptions {
@@ -152,6 +157,67 @@ export class Authenticator {
   }
 
   /**
+   * An identity that was authenticated at `atMs`, as things are now: its key, token and principal
+   * have to be good still, and what they may is what it is now. Not asked again is what the request
+   * itself has proven, and nothing ends by the time that has passed since then. Throws a Refusal.
+   */
+  async renew(request: SignedRequest, who: Identity, atMs: number): Promise<Identity> {
+    if (who.isAnonymous) return who;
+    const authorization = headerOf(request.headers, 'authorization') ?? '';
+    const [whole] = bearerScheme.exec(authorization) ?? [];
+    if (this.#bearer && whole !== undefined) {
+      return this.renewToken(request, who, { token: authorization.slice(whole.length), atMs });
+    }
+    const claim = readClaim(request.headers, request.query);
+    return this.#renewKey(request, who, { claim, atMs });
+  }
+
+  /** The same of who bears a token that came elsewhere in the request. */
+  async renewToken(
+    request: SignedRequest,
+    who: Identity,
+    { token, atMs }: { token: string; atMs: number },
+  ): Promise<Identity> {
+    if (!this.#bearer) throw new Refusal('NotImplemented');
+    return this.#renewed(request, who, { ...(await this.#bearer.renew(token, atMs)), atMs });
+  }
+
+  /** The same of who signed the policy of a form. */
+  async renewForm(
+    request: SignedRequest,
+    who: Identity,
+    { fields, atMs }: { fields: FormFields; atMs: number },
+  ): Promise<Identity> {
+    return who.isAnonymous
+      ? who
+      : this.#renewKey(request, who, { claim: readFormClaim(fields), atMs });
+  }
+
+  async #renewKey(
+    request: SignedRequest,
+    who: Identity,
+    { claim, atMs }: { claim: Claim | null; atMs: number },
+  ): Promise<Identity> {
+    if (claim === null) throw new Refusal('AccessDenied');
+    const key = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
+    const isSame = (key?.publicKey?.thumbprint ?? null) === who.keyThumbprint;
+    if (!key || !isSame) throw unknownKey(claim);
+    const { principal, subjects, delegation } = key;
+    return this.#renewed(request, who, { principal, subjects, delegation, atMs });
+  }
+
+  #renewed(
+    request: SignedRequest,
+    who: Identity,
+    { atMs, ...now }: Pick<Identity, 'principal' | 'subjects' | 'delegation'> & { atMs: number },
+  ): Identity {
+    if (now.principal.id !== who.principal.id) throw new Refusal('AccessDenied');
+    const renewed = { ...who, ...now };
+    this.#checkDelegation(renewed, request, atMs);
+    return renewed;
+  }
+
+  /**
    * The tenant of the key that a presigned URL names; null: it names none. Nothing of it is proven:
    * it only says which bucket is meant.
    */
@@ -168,18 +234,23 @@ export class Authenticator {
   }
 
   /** What is asked anew for each request, of tokens and of temporary keys made from them. */
-  #checkUse(who: Identity, { source }: SignedRequest): void {
+  #checkUse(who: Identity, request: SignedRequest): void {
+    if (who.delegation === null) return;
+    this.#checkDelegation(who, request, this.#nowMs());
+    this.#onUse(who.delegation.ids);
+  }
+
+  #checkDelegation(who: Identity, { source }: SignedRequest, nowMs: number): void {
     if (who.delegation === null) return;
     const { ids, conditions, expiresAtMs } = who.delegation;
     if (this.#isRevoked(ids)) {
       throw new RefusedUse(who, 'AccessDenied', { message: 'The token was revoked.' });
     }
-    if (this.#nowMs() >= expiresAtMs) throw new RefusedUse(who, 'ExpiredToken');
+    if (nowMs >= expiresAtMs) throw new RefusedUse(who, 'ExpiredToken');
     if (!conditions.allowSource(source)) {
       const message = 'The token may not be used from this address.';
       throw new RefusedUse(who, 'AccessDenied', { message });
     }
-    this.#onUse(ids);
   }
 
   /** undefined: there is no token, or tokens are not taken. */

@@ -97,26 +97,44 @@ export class BearerTokens implements BearerVerifier, Follower {
   async authenticate(request: SignedRequest, scheme: string, token: string): Promise<Identity> {
     const nowMs = this.#nowMs();
     const isDpop = scheme.toLowerCase() === 'dpop';
-    let chain = this.#chains.find(token, nowMs);
-    if (chain === undefined) {
-      if (!isLinkToken(token)) {
-        const borne = await this.#outside.authenticate(token, nowMs);
-        const shown = showUnbound(request, isDpop);
-        this.#seeOutside(borne, nowMs);
-        return identityOf(borne, shown, nowMs);
-      }
-      chain = await this.#chains.verify(token, nowMs);
+    const chain = await this.#findChain(token, nowMs);
+    if (chain === null) {
+      const borne = await this.#outside.authenticate(token, nowMs);
+      const shown = showUnbound(request, isDpop);
+      this.#seeOutside(borne, nowMs);
+      return identityOf(borne, shown, nowMs);
     }
-    const actor = await this.#directory.findActor(chain.subject);
-    if (actor === undefined) {
-      throw tokenRefusal('Claims', 'acts in the name of a principal who is not there, or inactive');
-    }
+    const borne = await this.#bearerOf(chain);
     const links = this.#evidence.find(chain) ?? (await this.#evidence.gather(chain, token));
     const shown =
       chain.boundKey === undefined
         ? { ...showUnbound(request, isDpop), signed: links.ofBearer }
         : this.#prove(request, { isDpop, chain, key: chain.boundKey, links, nowMs });
-    return identityOf({ actor, delegation: this.#delegationOf(chain) }, shown, nowMs);
+    return identityOf(borne, shown, nowMs);
+  }
+
+  /** The same as things are now, by the clock of `atMs`; a proof is good once. */
+  async renew(token: string, atMs: number): Promise<Actor & { delegation: Delegation }> {
+    const chain = await this.#findChain(token, atMs);
+    const { actor, delegation } = chain
+      ? await this.#bearerOf(chain)
+      : await this.#outside.authenticate(token, atMs);
+    return { ...actor, delegation };
+  }
+
+  /** null: an outside issuer's. */
+  async #findChain(token: string, nowMs: number): Promise<Chain | null> {
+    const known = this.#chains.find(token, nowMs);
+    if (known) return known;
+    return isLinkToken(token) ? this.#chains.verify(token, nowMs) : null;
+  }
+
+  async #bearerOf(chain: Chain): Promise<Borne> {
+    const actor = await this.#directory.findActor(chain.subject);
+    if (actor === undefined) {
+      throw tokenRefusal('Claims', 'acts in the name of a principal who is not there, or inactive');
+    }
+    return { actor, delegation: this.#delegationOf(chain) };
   }
 
   /**

@@ -144,11 +144,12 @@ export class ProbeAccount {
     collection: string,
     identity: IdentityChange,
   ): Promise<void> {
-    await this.#commit(
+    const { epoch } = await this.#commit(
       { kind: 'identity', identity },
       { action, target: `tenants/${defaultTenant}/${collection}`, change: accountOf(identity) },
     );
     this.#options.directory.forget();
+    this.#options.rooms.ledger.rights.follow(epoch);
   }
 
   /** The gateway's own doing: the record says so by naming no access key. */

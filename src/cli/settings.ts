@@ -214,6 +214,13 @@ export const settings = {
     default: '1KiB',
     parse: parseSize,
   }),
+  revokedDownloads: setting({
+    key: 'revokedDownloads',
+    placeholder: 'WHAT',
+    description: 'what becomes of downloads under way whose right is taken away: cut, finish',
+    default: 'cut',
+    parse: (value) => parseWord(value, ['cut', 'finish'] as const),
+  }),
   shutdownTimeoutMs: setting({
     key: 'shutdownTimeout',
     placeholder: 'DURATION',

@@ -295,6 +295,7 @@ function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Ro
     leases: new ReadLeases(),
     stores: storeList,
     diskRoom: new DiskRoom(freeBytesOf(folder.storeFolder)),
+    cutsRevoked: config.revokedDownloads === 'cut',
     region: config.region,
     domains: config.domains ?? [],
   };

@@ -36,6 +36,8 @@ export interface Target {
   versionId?: string | undefined;
   /** Of one in a list to delete: the entity tag that it must have; null: any, or none. */
   ifMatch?: string | null;
+  /** One of many, which whoever asks decides again by itself. */
+  isOneOfMany?: true;
   /** Of a listing, the prefix that it shows. */
   listPrefix: string | null;
   /** Tags of the object that is there; asked for only where a rule depends on them. */
@@ -52,8 +54,10 @@ const noTags: ReadonlyMap<string, string> = new Map();
 
 export class Access {
   readonly #rooms: Pick<Rooms, 'buckets' | 'grants'>;
-  readonly #who: Identity;
+  #who: Identity;
   #facts: RequestFacts;
+  /** All that was demanded and allowed: what is done for the request rests on it. */
+  readonly #allowed: { target: Target; facts: RequestFacts }[] = [];
 
   constructor(rooms: Pick<Rooms, 'buckets' | 'grants'>, request: S3Request, who: Identity) {
     this.#rooms = rooms;
@@ -71,12 +75,34 @@ export class Access {
    * that nor its time tells whether the bucket is there.
    */
   async demand(target: Target): Promise<void> {
+    const facts = this.#facts;
     try {
-      await this.#demand(target, this.#facts);
+      await this.#demand(target, facts);
     } catch (error) {
       const { found } = target;
       if (found) await this.#rooms.buckets.levelRefusal(found.tenant, found.name);
       throw error;
+    }
+    if (!target.isOneOfMany) this.#allowed.push({ target, facts });
+  }
+
+  /** When what is decided began, by the clock. */
+  get askedMs(): number {
+    return this.#facts.timeMs;
+  }
+
+  /**
+   * Demands again all that was allowed, of who asks as things are now. `placeOf`: a bucket as it is
+   * now. Throws as `demand` does.
+   */
+  async demandAgain(
+    who: Identity,
+    placeOf: (found: Target['found']) => Target['found'],
+  ): Promise<void> {
+    this.#who = who;
+    for (const { target, facts } of this.#allowed) {
+      target.found = placeOf(target.found);
+      await this.#demand(target, facts);
     }
   }
 

@@ -16,6 +16,14 @@ import { isOwnCopy } from './own-copy.ts';
 import { parameter, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
 
+/** What the names of a request mean. */
+export interface Places {
+  /** Its bucket; null: it is about none. */
+  found: NamedBucket | null;
+  /** What it copies; null: nothing. */
+  source: SourceName | null;
+}
+
 /** What of the request's own bucket is meant. */
 type About = Partial<Omit<Target, 'action' | 'askedName' | 'found'>>;
 
@@ -24,7 +32,7 @@ const nothing: EvenlyFound = { version: undefined, tags: noTags };
 export class AskedRights {
   readonly rooms: Rooms;
   readonly request: S3Request;
-  readonly who: Identity;
+  #who: Identity;
   readonly #access: Access;
   /** IAM name of what is asked for, once the route is known. */
   action: S3Action | 's3:Unknown' = 's3:Unknown';
@@ -35,12 +43,42 @@ export class AskedRights {
   tags: Tags = noTags;
   /** The version by whose tags the request was decided; null: there was none. */
   #tagged: Version | null | undefined;
+  /** The version that is read. */
+  #read: Version | undefined;
 
   constructor(given: { rooms: Rooms; request: S3Request; who: Identity }) {
     this.rooms = given.rooms;
     this.request = given.request;
-    this.who = given.who;
+    this.#who = given.who;
     this.#access = new Access(given.rooms, given.request, given.who);
+  }
+
+  /** Who asks, as things were when that was last decided. */
+  get who(): Identity {
+    return this.#who;
+  }
+
+  /** When what it asks for was first decided, by the clock. */
+  get askedMs(): number {
+    return this.#access.askedMs;
+  }
+
+  /**
+   * Decides again all that was decided, of who asks and of the buckets as they are now. Throws
+   * `Refusal` AccessDenied, or NoSuchBucket where a name means another bucket than it did.
+   */
+  async decideAgain(now: Places & { who: Identity }): Promise<void> {
+    const { who, found, source } = now;
+    const before = { found: this.found, source: this.#source };
+    checkSame(before.found, found, this.request.bucketName);
+    checkSame(before.source?.found ?? null, source?.found ?? null, before.source?.askedName);
+    this.#who = who;
+    this.found = found;
+    if (source) this.#source = source;
+    await this.#access.demandAgain(who, (place) => {
+      if (place === before.found) return found;
+      return place === before.source?.found ? (source?.found ?? null) : place;
+    });
   }
 
   /** What is asked for and about which bucket; null when it is about none. */
@@ -64,6 +102,11 @@ export class AskedRights {
   /** A source by the name that it has in the tenant of the bucket it is copied into. */
   #nameOf({ found: { tenant, name }, key }: SourceName): string {
     return tenant === this.bucketTenant ? `${name}/${key}` : `${tenant}:${name}/${key}`;
+  }
+
+  /** What is copied; null: nothing. */
+  protected get copied(): SourceName | null {
+    return this.#source;
   }
 
   /** The source that the operation's route promises. */
@@ -141,6 +184,14 @@ export class AskedRights {
     return this.mayReach(this.#keyTarget(action, about));
   }
 
+  /** The same where what is done rests on it, so that it is decided again with the rest. */
+  async reliesOnKey(action: S3Action, about: About = {}): Promise<boolean> {
+    const target = this.#keyTarget(action, about);
+    const isAllowed = await this.mayReach(target);
+    if (isAllowed) await this.#access.demand(target);
+    return isAllowed;
+  }
+
   /** The same for tags that are written: who may only create may create with tags. */
   authorizeTags(): Promise<void> {
     return this.authorizeKey('s3:PutObjectTagging', { wanted: 'create' });
@@ -151,6 +202,7 @@ export class AskedRights {
    * since by tags the request was; rejects with `Refusal` AccessDenied.
    */
   admitVersion(version: Version): Promise<void> | null {
+    this.#read = version;
     const tagged = this.#tagged;
     if (tagged === undefined) return null;
     if (tagged?.seq === version.seq && tagged.attributes === version.attributes) return null;
@@ -169,6 +221,7 @@ export class AskedRights {
     if (about.loadTags) return target;
     const versionId = about.versionId ?? this.versionId;
     const load = async () => {
+      if (this.#read?.key === key) return this.#read;
       const bucket = this.foundBucket;
       const wanted = { key, versionId };
       const found = bucket ? await findNamedEvenly(this.rooms, bucket, wanted) : nothing;
@@ -230,4 +283,14 @@ export class AskedRights {
     const askedName = this.request.bucketName;
     return { action, askedName, found: this.found, key: null, listPrefix: null, ...about };
   }
+}
+
+/** A bucket that is gone may not be replaced by another one of its name under a request's hands. */
+function checkSame(
+  before: NamedBucket | null,
+  now: NamedBucket | null,
+  asked: string | null | undefined,
+): void {
+  if (!before?.bucket || now?.bucket?.id === before.bucket.id) return;
+  throw new Refusal('NoSuchBucket', { fields: { BucketName: asked ?? '' } });
 }

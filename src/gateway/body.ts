@@ -167,6 +167,12 @@ async function collect(
   }
 }
 
+/**
+ * Who loses the right to what a body is for while it comes is asked at most this often, milliseconds; the
+ * commit asks in any case.
+ */
+const reconsiderMs = 1000;
+
 /** Lets the client send, and feeds what it sends. Resolves with the verified trailers. */
 async function receive(
   context: Context,
@@ -197,11 +203,17 @@ async function receive(
     decoder.push(chunk, (data) => slices.push(data));
     return writeAll(slices, 0, put);
   };
-  const received = consume(request.raw, (chunk) => {
+  const feed = (chunk: Buffer): Promise<void> | null => {
     intake?.count(chunk.length);
     const unreserved = clock.during('reserve', context.reserveReceived(chunk.length));
     const taken = unreserved ? unreserved.then(() => take(chunk) ?? undefined) : take(chunk);
     return intake ? intake.after(taken) : taken;
+  };
+  const received = consume(request.raw, (chunk) => {
+    // It has come in whatever is decided: it counts.
+    const fed = feed(chunk);
+    const reconsidered = context.reconsider(reconsiderMs);
+    return reconsidered ? Promise.all([fed, reconsidered]) : fed;
   });
   await received.finally(() => {
     isOver = true;

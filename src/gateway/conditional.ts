@@ -46,15 +46,15 @@ export async function decideDeletion(context: Context): Promise<WriteConditions>
 export async function admitDeletion(
   context: Context,
   conditions: WriteConditions,
-  { key, versionId }: { key: string; versionId: string | undefined },
+  of: { key: string; versionId: string | undefined; isOneOfMany?: true },
 ): Promise<void> {
   const { ifMatch, ifNoneMatch, ...others } = conditions;
   // Whether it is there is told by what a deletion does, too.
   const tags = [...(ifMatch ?? []), ...(ifNoneMatch ?? [])].filter((tag) => tag !== '*');
   const asked = { ifMatch: tags.length > 0 ? tags : null, ifNoneMatch: null, ...others };
   if (!isConditional(asked)) return;
-  const action = versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
-  await context.authorizeKey(action, { key, versionId, wanted: 'stat' });
+  const action = of.versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
+  await context.authorizeKey(action, { ...of, wanted: 'stat' });
 }
 
 const modifiedName = 'x-amz-if-match-last-modified-time';

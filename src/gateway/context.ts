@@ -3,17 +3,20 @@
 import type { ServerResponse } from 'node:http';
 import type { RecordDraft } from '../audit/record.ts';
 import type { Identity } from '../authz/identity.ts';
+import { monotonicMs } from '../core/clock.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 import type { StageClock } from '../instruments/stage-clock.ts';
 import { nameUses } from '../ledger/backend-upkeep.ts';
 import type { Change, Commit, CommitResult } from '../ledger/commit.ts';
+import type { Decision } from '../ledger/known-rights.ts';
+import { bucketScope, tenantScope } from '../ledger/rights-epoch.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { BodyRoom } from '../quota/disk-room.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
-import { AskedRights } from './asked-rights.ts';
+import { AskedRights, type Places } from './asked-rights.ts';
 import { isVersionId } from './asked-version.ts';
 import { type Ask, Budget } from './budget.ts';
 import type { Exchange } from './exchange.ts';
@@ -38,6 +41,9 @@ export type RecordDetail = Partial<
 /** What was committed. */
 export type Committed = Extract<CommitResult, { ok: true }>;
 
+/** Who asks, and what the request's names mean, as things are now. */
+export type Now = Places & { who: Identity };
+
 /** One for all: it crosses threads once for those that cross together. */
 const noChange: Change = { kind: 'none' };
 
@@ -59,10 +65,27 @@ export class Context extends AskedRights {
   room: BodyRoom | null = null;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
+  /** The epoch of rights by which it was decided. */
+  #epoch: number;
+  readonly #findAgain: () => Promise<Now>;
+  /** What is decided anew. */
+  #deciding: Promise<void> | null = null;
+  #decidedMs = 0;
 
-  constructor(given: { rooms: Rooms; request: S3Request; exchange: Exchange; who: Identity }) {
+  /**
+   * `epoch`: of the rights, as it was before anything was read to decide by. `findAgain`: who asks and
+   * what the names mean as things are now.
+   */
+  constructor(
+    given: { rooms: Rooms; request: S3Request; exchange: Exchange; who: Identity } & {
+      epoch: number;
+      findAgain: () => Promise<Now>;
+    },
+  ) {
     super(given);
     this.exchange = given.exchange;
+    this.#epoch = given.epoch;
+    this.#findAgain = given.findAgain;
   }
 
   get response(): ServerResponse {
@@ -93,35 +116,96 @@ export class Context extends AskedRights {
     return new IntegrityError('the stored row is not authentic');
   }
 
-  /** The same, with a refusal as a value, for operations that read again and retry. */
-  async tryCommit(change: Change, detail: RecordDetail = {}): Promise<CommitResult> {
+  /**
+   * The same, with a refusal as a value, for operations that read again and retry. Throws `Refusal`
+   * where rights were taken away meanwhile that it needs. `decision`: of what one request decides
+   * one by one.
+   */
+  async tryCommit(
+    change: Change,
+    detail: RecordDetail = {},
+    decision: Decision = this.#decision,
+  ): Promise<CommitResult> {
     const store = change.kind === 'createBucket' ? change.store : this.foundBucket?.store;
     const versioning = this.foundBucket?.versioning ?? 'Unversioned';
     if (store !== undefined) this.rooms.journals.admit(store, change, versioning);
     const told = { ...this.detail, ...detail };
     const charge = this.#charge(told.class);
-    const result = await this.#commit(change, charge, this.draft(200, null, charge, told));
+    const record = this.draft(200, null, charge, told);
+    const result = await this.#commit({ change, charge, record }, decision);
     if (changesBucket(change)) this.rooms.buckets.forget(this.bucketTenant, this.bucketName);
+    if (result.ok) this.rooms.ledger.rights.follow(result.epoch);
     if (result.ok && store !== undefined) this.#confirm(store, change, result);
     return result;
   }
 
-  async #commit(change: Change, charge: Charge | null, record: RecordDraft): Promise<CommitResult> {
+  async #commit(drafted: Commit, decision: Decision | null): Promise<CommitResult> {
     const asked = this.#tallies?.take();
     const { ledger } = this.rooms;
     const { signed } = this.who;
     if (signed) this.#proven ??= new ProvenCommits(ledger, signed);
-    const backend = this.#billOf(asked);
     const before = this.clock.enter('commit');
-    const result = await (this.#proven ?? ledger).commit({ change, charge, backend, record });
-    this.clock.enter(before);
-    if (result.index === null) {
-      this.#budget?.uncharge();
-      if (asked) this.#tallies?.add(asked);
-    } else {
-      this.exchange.index = result.index;
+    let result: CommitResult | null = null;
+    try {
+      const commit = { ...drafted, backend: this.#billOf(asked) };
+      const ways = this.#proven ?? ledger;
+      result = await (decision
+        ? ledger.rights.commit((one) => ways.commit(one), this.#concerned(commit), decision)
+        : ways.commit(commit));
+      return result;
+    } finally {
+      this.clock.enter(before);
+      const index = result?.index ?? null;
+      if (index !== null) this.exchange.index = index;
+      else {
+        this.#budget?.uncharge();
+        if (asked) this.#tallies?.add(asked);
+      }
     }
-    return result;
+  }
+
+  /** A copy depends on its source too. */
+  #concerned(commit: Commit): Commit {
+    const source = this.copied?.found;
+    if (!source) return commit;
+    const { tenant, name } = source;
+    return { ...commit, concerns: [tenantScope(tenant), bucketScope(tenant, name)] };
+  }
+
+  /** By what all that the request asks for was decided. */
+  get #decision(): Decision {
+    return { epoch: this.#epoch, again: () => this.decideAnew() };
+  }
+
+  /** The epoch of rights by which the request was decided. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /**
+   * While bytes come or go: null where no right was taken away since the request was decided, or that
+   * was asked a moment ago. Else it is asked; rejects with `Refusal` where it may not go on.
+   */
+  reconsider(intervalMs = 0): Promise<unknown> | null {
+    if (this.#epoch === this.rooms.ledger.rights.epoch) return null;
+    if (intervalMs > 0 && monotonicMs() - this.#decidedMs < intervalMs) return null;
+    return this.decideAnew();
+  }
+
+  /** Decides by what is known now; gives the epoch of that. Rejects with `Refusal`. */
+  async decideAnew(): Promise<number> {
+    this.#deciding ??= this.#decideAgain().finally(() => {
+      this.#deciding = null;
+    });
+    await this.#deciding;
+    return this.#epoch;
+  }
+
+  async #decideAgain(): Promise<void> {
+    const { epoch } = this.rooms.ledger.rights;
+    this.#decidedMs = monotonicMs();
+    await this.decideAgain(await this.#findAgain());
+    this.#epoch = epoch;
   }
 
   /**
@@ -195,7 +279,7 @@ export class Context extends AskedRights {
   ): Promise<ErrorCode | null> {
     const charge = this.#pays(status, error) ? this.#charge(detail.class) : null;
     const record = this.draft(status, error, charge, detail);
-    const result = await this.#commit(noChange, charge, record);
+    const result = await this.#commit({ change: noChange, charge, record }, null);
     return result.ok ? null : result.code;
   }
 

@@ -135,11 +135,12 @@ export async function lockHeaders(
  */
 export async function bypassesGovernance(
   context: Context,
-  of: { key: string; versionId: string | undefined } = context,
+  of: { key: string; versionId: string | undefined; isOneOfMany?: true } = context,
 ): Promise<boolean> {
   if (header(context.request, bypassHeader)?.toLowerCase() !== 'true') return false;
-  const { key, versionId } = of;
-  return context.mayReachKey('s3:BypassGovernanceRetention', { key, versionId });
+  const { key, versionId, isOneOfMany } = of;
+  const about = { key, versionId, ...(isOneOfMany && { isOneOfMany }) };
+  return context.reliesOnKey('s3:BypassGovernanceRetention', about);
 }
 
 /** Throws `Refusal` InvalidRequest where the bucket has no object lock. */

@@ -6,9 +6,10 @@ import type { Identity } from '../authz/identity.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Metrics } from '../instruments/metrics.ts';
+import type { Places } from './asked-rights.ts';
 import { checkVersionId } from './asked-version.ts';
 import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
-import { lookUpBucket, publicBucketName } from './bucket-lookup.ts';
+import { lookUpBucket, type NamedBucket, publicBucketName } from './bucket-lookup.ts';
 import type { Ask } from './budget.ts';
 import { Context, type Reply } from './context.ts';
 import { nameSource } from './copy-source.ts';
@@ -49,6 +50,11 @@ export interface Entered {
   receivedBytes?: number;
   /** Throws a Refusal. */
   findOperation(request: S3Request): Operation;
+  /**
+   * Who asks, where they were authenticated at `atMs`, as things are now (`Authenticator.renew`).
+   * Throws a Refusal where the credential is good no more.
+   */
+  renew(atMs: number): Promise<Identity>;
 }
 
 /** Answers one request. Never rejects. Its clock is told, here and where it waits, what for. */
@@ -60,13 +66,19 @@ export async function serveRequest(
   const { rooms } = pipeline;
   const { clock } = exchange;
   let context: Context | null = null;
+  // What is read from here on to decide by is at least as new.
+  const { epoch } = rooms.ledger.rights;
   try {
     const entered = await entrance.enter(exchange);
     clock.enter('decide');
     const { request, who, receivedBytes = 0 } = entered;
     exchange.know(who);
     exchange.bytesIn = receivedBytes;
-    const asked = new Context({ rooms, request, exchange, who });
+    const findAgain = async () => {
+      const now = await entered.renew(asked.askedMs);
+      return { who: now, ...(await findPlaces(asked, operation)) };
+    };
+    const asked = new Context({ rooms, request, exchange, who, epoch, findAgain });
     // Nothing is recorded of strangers who may do nothing: they could fill the log.
     if (!who.isAnonymous) context = asked;
     const operation = entered.findOperation(request);
@@ -105,24 +117,16 @@ export async function serveRequest(
 
 /** May who asks do this, and is there such a bucket? In this order: a stranger learns nothing. */
 async function admit(context: Context, operation: Operation): Promise<void> {
-  const { request, who, rooms } = context;
-  const { tenant } = who.principal;
-  const bucketName = who.isAnonymous
-    ? publicBucketName(request, rooms.domains)
-    : request.bucketName;
-  const { resource, copies, tags } = operation;
-  const isNew = resource === 'bucketName';
-  const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName, isNew);
-  context.concern(actionOf(operation, request), found);
-  if (found) context.exchange.concern(found, rooms.stores);
-  if (copies || tags) {
-    const source = copies ? header(request, 'x-amz-copy-source') : undefined;
-    const named = source === undefined ? null : await nameSource(rooms, tenant, source);
-    if (named) context.exchange.touch(named.found.tenant);
-    const given = tags?.(request) ?? noTags;
-    // Most writes bring neither.
-    if (given !== noTags || named) context.bring(given, named);
-  }
+  const { request, rooms } = context;
+  const { resource, tags } = operation;
+  const { found, source } = await findPlaces(context, operation, (bucket) => {
+    context.concern(actionOf(operation, request), bucket);
+    if (bucket) context.exchange.concern(bucket, rooms.stores);
+  });
+  if (source) context.exchange.touch(source.found.tenant);
+  const given = tags?.(request) ?? noTags;
+  // Most writes bring neither.
+  if (given !== noTags || source) context.bring(given, source);
   await (operation.admit ?? decide)(context, operation);
   if (tags && context.tags.length > 0) await context.authorizeTags();
   refuseUnimplemented(request);
@@ -131,6 +135,23 @@ async function admit(context: Context, operation: Operation): Promise<void> {
   if (found && !found.bucket && resource !== 'bucketName') {
     throw new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
   }
+}
+
+/** What the names mean now. `onFound`: told of the bucket before its source is looked for. */
+async function findPlaces(
+  { request, who, rooms }: Context,
+  { resource, copies }: Operation,
+  onFound: (found: NamedBucket | null) => void = () => {},
+): Promise<Places> {
+  const { tenant } = who.principal;
+  const bucketName = who.isAnonymous
+    ? publicBucketName(request, rooms.domains)
+    : request.bucketName;
+  const isNew = resource === 'bucketName';
+  const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName, isNew);
+  onFound(found);
+  const text = copies ? header(request, 'x-amz-copy-source') : undefined;
+  return { found, source: text === undefined ? null : await nameSource(rooms, tenant, text) };
 }
 
 function actionOf({ action, versionAction }: Operation, request: S3Request): S3Action {

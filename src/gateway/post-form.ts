@@ -32,6 +32,8 @@ export interface EnteredForm {
   refused: Refusal | null;
   /** Of the body, what was read. */
   receivedBytes: number;
+  /** As `Entered` has it. */
+  renew(atMs: number): Promise<Identity>;
 }
 
 /**
@@ -60,7 +62,14 @@ export async function enterForm(
   const { key, fault } = readKey(fields.get('key') ?? '');
   const headers = keptHeaders(request.headers);
   const sent = { ...request, key, headers, rawHeaders: [], expectsContinue: false };
-  const entered = { request: sent, who, refused: refused ?? fault, receivedBytes: formBytes };
+  const renew = (atMs: number) => authenticator.renewForm(request, who, { fields, atMs });
+  const entered = {
+    request: sent,
+    who,
+    refused: refused ?? fault,
+    receivedBytes: formBytes,
+    renew,
+  };
   if (entered.refused) return entered;
   try {
     const allowed = judge(fields, request.bucketName ?? '');

@@ -29,13 +29,16 @@ export class ProvenCommits {
 
   async commit(commit: Commit): Promise<CommitResult> {
     const { record, evidence } = provenBy(this.#signed, commit.record);
-    if (!this.#first) {
-      this.#first = this.#ledger.commit({ ...commit, record, evidence });
-      return this.#first;
+    while (this.#first) {
+      const { index } = await this.#first;
+      const named = { ...record, evidenceAt: index };
+      if (index !== null) return this.#ledger.commit({ ...commit, record: named, evidence: null });
     }
-    const { index } = await this.#first;
-    const isKept = index !== null;
-    const named = isKept ? { ...record, evidenceAt: index } : record;
-    return this.#ledger.commit({ ...commit, record: named, evidence: isKept ? null : evidence });
+    const first = this.#ledger.commit({ ...commit, record, evidence });
+    this.#first = first;
+    const result = await first;
+    // There is no record of it: the next one is the first.
+    if (result.index === null) this.#first = null;
+    return result;
   }
 }

@@ -65,6 +65,8 @@ export interface Rooms {
   lifecycle: Pick<LifecycleWorker, 'rules' | 'follow'>;
   /** What is asked of stores for no operation. */
   upkeep: BackendUpkeep;
+  /** Does a download end where the right to it is taken away? */
+  cutsRevoked: boolean;
   region: string;
   domains: readonly string[];
 }

@@ -55,21 +55,26 @@ async function identify(
       ...anonymousIn(defaultTenant),
       payload: unsignedPayloadOf(request),
     };
-    return enterAs(who, request);
+    const renew = (atMs: number) => authenticator.renew(request, who, atMs);
+    return enterAs({ request, who, refused: null, findOperation, renew });
   } catch (error) {
     if (!(error instanceof RefusedUse)) throw error;
-    return { request, who: error.who, refused: error, findOperation };
+    return { request, who: error.who, refused: error, findOperation, renew: () => refuse(error) };
   }
 }
 
 /** What the query says in place of headers is judged once it is known who said it. */
-function enterAs(who: Identity, request: S3Request): Entered {
-  if (request.query.length === 0) return { request, who, refused: null, findOperation };
+function enterAs(entered: Entered): Entered {
+  const { request, who } = entered;
+  if (request.query.length === 0) return entered;
   try {
-    const taken = takeQueryHeaders(request, who.presigned);
-    return { request: taken, who, refused: null, findOperation };
+    return { ...entered, request: takeQueryHeaders(request, who.presigned) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return { request, who, refused: error, findOperation };
+    return { ...entered, refused: error };
   }
+}
+
+async function refuse(error: RefusedUse): Promise<never> {
+  throw error;
 }

@@ -22,11 +22,14 @@ export function shareEntrance(read: Reader, directory: Directory): Entrance {
       clock.enter('authenticate');
       if (method !== 'GET' && method !== 'HEAD') throw new Refusal('MethodNotAllowed');
       const { token, rest } = splitSharePath(path);
-      const share = await findShare(read, token);
-      if (!share) throw new Refusal('NoSuchShare');
-      const actor = await directory.findActor(principalId(share.tenant, share.principal));
-      if (!actor) throw shareEnded('Who made it may share nothing any more.');
-      const who = identityOf(share, actor);
+      const find = async () => {
+        const share = await findShare(read, token);
+        if (!share) throw new Refusal('NoSuchShare');
+        const actor = await directory.findActor(principalId(share.tenant, share.principal));
+        if (!actor) throw shareEnded('Who made it may share nothing any more.');
+        return { share, who: identityOf(share, actor) };
+      };
+      const { share, who } = await find();
       const { key, refused } = findKey(share, rest);
       const isPage = isFolder({ key });
       const request: S3Request = {
@@ -40,7 +43,12 @@ export function shareEntrance(read: Reader, directory: Directory): Entrance {
       };
       const isHead = method === 'HEAD';
       const findOperation = () => operationOf(share, token, { isPage, isHead });
-      return { request, who, refused, findOperation };
+      const renew = async () => {
+        const now = await find();
+        if (now.share.isRevoked) throw wasRevoked();
+        return now.who;
+      };
+      return { request, who, refused, findOperation, renew };
     },
     describeRefusal,
   };
@@ -74,10 +82,14 @@ function operationOf(
   { isPage, isHead }: { isPage: boolean; isHead: boolean },
 ): Operation {
   const { isRevoked, expiresMs, downloads, downloadsMax } = share;
-  if (isRevoked) throw shareEnded('It was revoked.');
+  if (isRevoked) throw wasRevoked();
   if (Date.now() >= expiresMs) throw shareEnded('It has expired.');
   if (downloadsMax !== null && downloads >= downloadsMax) throw shareEnded('It is used up.');
   return isPage ? sharedFolder(share, token) : sharedObject(share, isHead);
+}
+
+function wasRevoked(): Refusal {
+  return shareEnded('It was revoked.');
 }
 
 /** Plain words: people read them in browsers. */

@@ -11,6 +11,8 @@ import type { Sessions, TemporaryKeys } from '../authz/sessions/sessions.ts';
 import { proofRefusal } from '../authz/tokens/faults.ts';
 import { isoTime } from '../core/clock.ts';
 import { type ErrorCode, Refusal } from '../core/errors.ts';
+import type { Commit } from '../ledger/commit.ts';
+import type { Decision } from '../ledger/known-rights.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ClientGone, consume } from './body.ts';
 import type { Exchange } from './exchange.ts';
@@ -43,6 +45,8 @@ export function isStsForm(raw: IncomingMessage): boolean {
 export async function serveSts(sts: Sts, exchange: Exchange): Promise<void> {
   const { raw, response, clock } = exchange;
   exchange.operation = 'AssumeRoleWithWebIdentity';
+  const { epoch } = sts.ledger.rights;
+  const atMs = Date.now();
   try {
     const request = parseRequest(raw, exchange, []);
     const body = await clock.during('stream', receiveForm(request, response));
@@ -53,7 +57,13 @@ export async function serveSts(sts: Sts, exchange: Exchange): Promise<void> {
     const { who, refused } = await identify(sts, request, form, body);
     exchange.know(who);
     clock.enter('decide');
-    const given = { request, who, issuersAsOf, bytesIn: body.length, exchange };
+    const again = async () => {
+      const now = sts.ledger.rights.epoch;
+      await sts.authenticator.renewToken(request, who, { token: form.readToken(), atMs });
+      return now;
+    };
+    const decision = { epoch, again };
+    const given = { request, who, issuersAsOf, bytesIn: body.length, exchange, decision };
     const document = await trade(sts, given, form, refused);
     clock.enter('firstByte');
     const sizeBytes = Buffer.byteLength(document);
@@ -137,6 +147,7 @@ interface Trade {
   who: Identity;
   issuersAsOf: number;
   bytesIn: number;
+  decision: Decision;
 }
 
 /** Gives the keys' document. Throws `Refusal`, which is recorded. */
@@ -151,10 +162,16 @@ async function trade(sts: Sts, trade: Trade, form: Form, refused: Refusal | null
     await record(sts, trade, { refusal: refusalOf(error), target: null });
     throw error;
   }
-  await record(sts, trade, {
-    refusal: null,
-    target: `temporary-keys/${keys.accessKeyId}/${asked.sessionName}`,
-  });
+  const target = `temporary-keys/${keys.accessKeyId}/${asked.sessionName}`;
+  try {
+    await record(sts, trade, { refusal: null, target });
+  } catch (error) {
+    // The token was taken back before its keys were recorded: nobody has them.
+    if (trade.exchange.index === null) {
+      await record(sts, trade, { refusal: refusalOf(error), target: null });
+    }
+    throw error;
+  }
   return renderKeys(keys, trade.who, asked, trade.request.id);
 }
 
@@ -176,12 +193,12 @@ async function issue(
 
 async function record(
   { ledger }: Sts,
-  { exchange, request, who, bytesIn }: Trade,
+  { exchange, request, who, bytesIn, decision }: Trade,
   { refusal, target }: { refusal: Refusal | null; target: string | null },
 ): Promise<void> {
   const { principal, keyThumbprint, delegation, evidence, signed } = who;
   exchange.clock.enter('commit');
-  const result = await ledger.commit({
+  const commit: Commit = {
     change: { kind: 'none' },
     charge: null,
     ...provenBy(signed, {
@@ -199,7 +216,10 @@ async function record(
       status: refusal?.status ?? 200,
       error: refusal?.code ?? null,
     }),
-  });
+  };
+  const result = await (refusal
+    ? ledger.commit(commit)
+    : ledger.rights.commit((one) => ledger.commit(one), commit, decision));
   if (!result.ok) throw new Refusal(result.code);
   exchange.index = result.index;
 }

@@ -29,6 +29,7 @@ import type { Charge } from '../quota/charge.ts';
 import type { DrawAnswer, DrawRequest, Shortage } from '../quota/leases/requests.ts';
 import type { SetAlarmHook } from '../quota/limits/alarm-hooks.ts';
 import type { LogKey } from './log-signing.ts';
+import type { Scope } from './rights-epoch.ts';
 
 /** Housekeeping of the gateway itself. Of objects it changes only what lifecycle rules end. */
 export type Housekeeping =
@@ -129,6 +130,10 @@ export interface Commit {
   record: RecordDraft;
   /** What the record's `evidenceHash` is of, where it is kept with this record. */
   evidence?: string | null;
+  /** The epoch of rights by which it was decided (rights-epoch.ts); absent: nobody asked for it. */
+  epoch?: number;
+  /** What its decision depends on besides who asks and the record's bucket; absent: nothing. */
+  concerns?: readonly Scope[];
 }
 
 export type CommitResult =
@@ -139,6 +144,8 @@ export type CommitResult =
       timeMs: number;
       /** What was made, changed or ended; absent where the bucket never had versioning. */
       version?: NamedVersion;
+      /** The epoch of rights that it has begun; absent: it took none away. */
+      epoch?: number;
     }
   | {
       ok: false;
@@ -148,6 +155,11 @@ export type CommitResult =
       shortage?: Shortage;
       /** Of the record of the refusal; null: none could be made, or SlowDown, which is tried again. */
       index: number | null;
+      /**
+       * Rights were taken away after the decision, the last ones of `scope` in `epoch`: nothing was
+       * done, and it is to be decided again. `body`: of an inline body, which was handed over.
+       */
+      outdated?: { scope: Scope; epoch: number; body?: Uint8Array };
     };
 
 export type LedgerRequest =

@@ -11,6 +11,7 @@ import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
+import { KnownRights } from './known-rights.ts';
 import type { LogKey } from './log-signing.ts';
 import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
 
@@ -64,6 +65,8 @@ export interface LedgerOptions {
 export class Ledger {
   /** What its batches took. */
   readonly meter = new LedgerMeter();
+  /** By what requests are decided, and their commits held to. */
+  readonly rights = new KnownRights();
   readonly #worker: Worker;
   readonly #options: LedgerOptions;
   #waiting: Waiting[] = [];

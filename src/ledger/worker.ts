@@ -12,11 +12,12 @@ import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { PriceBooks } from '../quota/prices/price-books.ts';
 import { soundAlarms } from './alarms.ts';
-import { applyCommit, applyFold, applyHousekeeping } from './apply.ts';
-import type { LedgerAnswer, LedgerRequest } from './commit.ts';
+import { applyCommit, applyFold, applyHousekeeping, type CommitContext } from './apply.ts';
+import type { Commit, CommitResult, LedgerAnswer, LedgerRequest } from './commit.ts';
 import { beginEpochs, claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
 import { createSchema } from './migrations/schema-state.ts';
+import { RightsEpoch } from './rights-epoch.ts';
 
 export interface WorkerOptions {
   path: string;
@@ -58,6 +59,7 @@ await claimEpochs(db.tx, keyring);
 const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks));
 const log = await RecordLog.open(db.tx);
 const signing = new LogSigning();
+const rights = new RightsEpoch();
 let lastTimeMs = await readLastTime(db.tx);
 /** How long the commits of the batch took that is being applied. */
 let committedMs = 0;
@@ -117,11 +119,13 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     commit();
   } catch (cause) {
     cashier.discard();
+    rights.discard();
     rollback();
     await discardLog();
     return recover(requests, cause);
   }
   beginEpochs(keyring, requests, answers);
+  rights.settle();
   await signing.settle(db.tx);
   if (alarms.length > 0) send({ alarms });
   return answers;
@@ -146,7 +150,7 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   // Records are in order of time even when the clock is set back.
   lastTimeMs = Math.max(lastTimeMs, Date.now());
   const context = { timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing };
-  if (request.kind === 'commit') return applyCommit(db.tx, request.commit, context);
+  if (request.kind === 'commit') return applyDecided(request.commit, context);
   if (request.kind === 'foldRead') {
     await applyFold(db.tx, request.commit, context);
     return { ok: true, touched: 1 };
@@ -155,6 +159,16 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
     return { ok: true, drawn: await cashier.accounts.draw(request, lastTimeMs) };
   }
   return { ok: true, touched: await applyHousekeeping(db.tx, request, context) };
+}
+
+/** Unless what it was decided by has changed. */
+async function applyDecided(commit: Commit, context: CommitContext): Promise<CommitResult> {
+  const refused = rights.refuse(commit);
+  if (refused) return refused;
+  const result = await applyCommit(db.tx, commit, context);
+  if (!result.ok) return result;
+  const epoch = rights.note(commit);
+  return epoch === undefined ? result : { ...result, epoch };
 }
 
 /** One signature a batch, when it is durable. Nobody waits for it. */

@@ -196,6 +196,9 @@ describe('malformed credentials', () => {
       const authenticator = new Authenticator({
         findAccessKey: async () => undefined,
         bearer: {
+          renew: () => {
+            throw new Error('unused');
+          },
           authenticate: () => {
             throw new Error('it was read');
           },

@@ -150,6 +150,8 @@ export async function openFixture(): Promise<Fixture> {
         authentication: null,
       };
     },
+    renew: async (_request, who) => who,
+    rights: { epoch: 0, follow: () => {} },
     originOf: (request) => ({ source: request.ip, isSecure: false }),
     async commit(entry) {
       if (broken) {

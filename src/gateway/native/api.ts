@@ -8,6 +8,8 @@ import { RefusedUse } from '../../authz/refused-use.ts';
 import { isUnicode } from '../../core/canonical-json.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
+import type { Decision } from '../../ledger/known-rights.ts';
+import { principalScope, type Scope, tenantScope } from '../../ledger/rights-epoch.ts';
 import { readLimits } from '../../quota/leases/account-tables.ts';
 import { addLogRoutes } from '../log-routes.ts';
 import type { Origin } from '../trusted-proxies.ts';
@@ -82,6 +84,10 @@ interface CallState {
   reach: Reach;
   /** Another tenant, whose grants let it in; null: none. */
   host: string | null;
+  /** By what rights it was decided. */
+  decision: Decision;
+  /** What the decision depends on besides the caller. */
+  concerns: readonly Scope[];
   /** Its record is made, or its making was left to the commit of the change. */
   recorded: boolean;
 }
@@ -153,10 +159,14 @@ async function admit(
   request: FastifyRequest,
 ): Promise<void> {
   enterStage(request, 'authenticate');
+  const { epoch } = deps.rights;
   const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   const begin = (who: Identity): CallState => {
     const bytesIn = raw.length;
-    const call: CallState = { route, who, bytesIn, reach: 'none', host: null, recorded: false };
+    const call: CallState = {
+      ...{ route, who, bytesIn, reach: 'none', host: null, concerns: [], recorded: false },
+      decision: { epoch, again: async () => epoch },
+    };
     request.nativeCall = call;
     knowCaller(request, who, raw.length);
     return call;
@@ -168,9 +178,32 @@ async function admit(
   const params = request.params as Record<string, string>;
   const addressed = { tenant: params.t, principal: params.p };
   const facts = factsOf(request, who, deps.originOf(request));
-  call.reach = decide({ who, action: route.action, addressed, facts }, deps.grants.index);
+  const decideFor = async (caller: Identity): Promise<Reach> => {
+    const asked = { who: caller, action: route.action, addressed, facts };
+    const reach = decide(asked, deps.grants.index);
+    if (route.method !== 'GET') await protectOthers(caller.principal, deps.directory, addressed);
+    return reach;
+  };
+  call.reach = await decideFor(who);
   call.host = hostOf(who, addressed);
-  if (route.method !== 'GET') await protectOthers(who.principal, deps.directory, addressed);
+  call.concerns = concernsOf(addressed);
+  call.decision = {
+    epoch,
+    onOutdated: () => {
+      call.recorded = false;
+    },
+    again: async () => {
+      const now = deps.rights.epoch;
+      const caller = await deps.renew(request, who, facts.timeMs);
+      if ((await decideFor(caller)) !== call.reach || !hasSameRights(caller, who)) {
+        // What the call has prepared, it has prepared as it was then.
+        const message = 'The rights of who asks have changed meanwhile. Try again.';
+        throw new Refusal('SlowDown', { message });
+      }
+      call.recorded = true;
+      return now;
+    },
+  };
   request.body = route.body ? parseJson(native, request, raw) : refuseContent(raw);
 }
 
@@ -187,6 +220,26 @@ async function authenticate(
     if (error instanceof RefusedUse) begin(error.who);
     throw error;
   }
+}
+
+/** Whose changes can take away the right to what the path names. */
+function concernsOf({ tenant, principal }: Addressed): Scope[] {
+  if (tenant === undefined) return [];
+  const scopes = [tenantScope(tenant)];
+  if (principal !== undefined) scopes.push(principalScope(tenant, principal));
+  return scopes;
+}
+
+function hasSameRights(now: Identity, before: Identity): boolean {
+  const { kind, role, membersCreateBuckets } = now.principal;
+  const then = before.principal;
+  return (
+    kind === then.kind &&
+    role === then.role &&
+    membersCreateBuckets === then.membersCreateBuckets &&
+    now.subjects.length === before.subjects.length &&
+    now.subjects.every((subject) => before.subjects.includes(subject))
+  );
 }
 
 /** Of a call that was let in: operators are in all tenants, others in another by its grants only. */
@@ -281,17 +334,21 @@ async function commit(
   const change = 'change' in outcome ? outcome.change : null;
   const { status } = state.route;
   const updates: (() => void | Promise<void>)[] = [];
+  let epoch: number | undefined;
   try {
     await follow(deps, change, updates);
     state.recorded = true;
     const entry = { ...entryOf(deps, request, state), status, change };
     if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
-    const { index } = await deps.commit(entry);
-    tellRecord(request, reply, index);
+    const committed = await deps.commit(entry, state.decision);
+    epoch = committed.epoch;
+    tellRecord(request, reply, committed.index);
     if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
   } finally {
     // Also after a failure, of which nobody knows what it changed.
     for (const update of updates) await update();
+    // Where memory could not follow, what was decided by it is not committed.
+    deps.rights.follow(epoch);
   }
   return 'change' in outcome ? outcome.answer() : outcome.answer;
 }
@@ -333,6 +390,7 @@ function entryOf(
     action: state.route.action,
     target: targetOf(request),
     host: state.host,
+    concerns: state.concerns,
     bytesIn: state.bytesIn,
   };
 }
@@ -373,7 +431,7 @@ async function recordRefusal(
   const status = new Refusal(refused).status;
   const entry = { ...entryOf(deps, request, state), status, change: null, refused };
   enterStage(request, 'commit');
-  const { index } = await deps.commit(entry);
+  const { index } = await deps.commit(entry, null);
   tellRecord(request, reply, index);
 }
 

@@ -18,8 +18,10 @@ import type { Limits } from '../../core/quota-terms.ts';
 import type { RootKeyFile } from '../../core/root-keys.ts';
 import type { Sealer } from '../../core/sealing.ts';
 import type { MetricRegistry } from '../../instruments/metric-registry.ts';
+import type { Decision, KnownRights } from '../../ledger/known-rights.ts';
 import type { LogKeyFile } from '../../ledger/log-key-file.ts';
 import type { LogKey } from '../../ledger/log-signing.ts';
+import type { Scope } from '../../ledger/rights-epoch.ts';
 import type { UsageRollUp } from '../../ledger/usage-roll-up.ts';
 import type { LeaseDesk } from '../../quota/leases/lease-desk.ts';
 import type { SetAlarmHook } from '../../quota/limits/alarm-hooks.ts';
@@ -82,6 +84,8 @@ export interface NativeEntry {
   target: string | null;
   /** Another tenant than the caller's, whose grants let it in; null: none. */
   host: string | null;
+  /** What its decision depends on besides the caller. */
+  concerns: readonly Scope[];
   bytesIn: number;
   /** HTTP status of the answer if the change is accepted. */
   status: number;
@@ -113,13 +117,24 @@ export interface NativeDeps
   keyring: Keyring;
   /** Authenticates a request whose whole body is `body`. Throws `Refusal`. */
   authenticate(request: FastifyRequest, body: Buffer): Promise<Identity>;
+  /**
+   * The caller of a request that was authenticated at `atMs`, as things are now. Throws `Refusal` where
+   * the credential is good no more.
+   */
+  renew(request: FastifyRequest, who: Identity, atMs: number): Promise<Identity>;
+  /** By what calls are decided. */
+  rights: Pick<KnownRights, 'epoch' | 'follow'>;
   /** Where a request came from, as proxies that are trusted tell it. */
   originOf(request: FastifyRequest): Origin;
   /**
-   * Commits a change with its record and charge; gives the log index. Throws `Refusal` when the
-   * change is refused inside the transaction, and has then recorded that refusal.
+   * Commits a change with its record and charge; gives the log index, and the epoch that it begins
+   * where it takes rights away. Throws `Refusal` when the change is refused inside the transaction,
+   * and has then recorded that refusal. `decision`: null for what is recorded whatever rights are.
    */
-  commit(entry: NativeEntry): Promise<{ index: number }>;
+  commit(
+    entry: NativeEntry,
+    decision: Decision | null,
+  ): Promise<{ index: number; epoch?: number | undefined }>;
   verifier: Pick<DataVerifier, 'verify'>;
   /** Records and counts what the call of `entry` found damaged. Throws `Refusal`. */
   commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;

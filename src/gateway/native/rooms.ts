@@ -12,6 +12,7 @@ import { type IntegrityError, Refusal } from '../../core/errors.ts';
 import type { EvidenceJwk, SignedEvidence, SignedPart } from '../../core/evidence.ts';
 import type { Limits } from '../../core/quota-terms.ts';
 import type { Change } from '../../ledger/commit.ts';
+import type { Decision } from '../../ledger/known-rights.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Finding } from '../data-verifier.ts';
 import { type Exchange, exchangeOf } from '../exchange.ts';
@@ -21,7 +22,10 @@ import { accountOf } from './change-account.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 
 export interface NativeRooms
-  extends Omit<NativeDeps, 'authenticate' | 'originOf' | 'commit' | 'commitFindings'> {
+  extends Omit<
+    NativeDeps,
+    'authenticate' | 'renew' | 'rights' | 'originOf' | 'commit' | 'commitFindings'
+  > {
   ledger: Ledger;
   authenticator: Authenticator;
   onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
@@ -39,7 +43,10 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
       checkBody(who, body);
       return who;
     },
-    commit: (entry) => commitEntry(ledger, entry),
+    renew: (request, who, atMs) =>
+      authenticator.renew(signedPartOf(request), who as Authenticated, atMs),
+    rights: ledger.rights,
+    commit: (entry, decision) => commitEntry(ledger, entry, decision),
     commitFindings: async (entry, findings) => {
       for (const { error } of findings) onIntegrityFailure(error, entry.requestId);
       await Promise.all(findings.map((finding) => commitFinding(ledger, entry, finding)));
@@ -71,13 +78,18 @@ function checkBody(who: Authenticated, body: Buffer): void {
   });
 }
 
-async function commitEntry(ledger: Ledger, entry: NativeEntry): Promise<{ index: number }> {
-  const result = await ledger.commit({
-    change: changeOf(entry),
-    charge: null,
-    ...provenBy(signedOf(entry), draftOf(entry)),
-  });
-  if (result.ok) return { index: result.index };
+async function commitEntry(
+  ledger: Ledger,
+  entry: NativeEntry,
+  decision: Decision | null,
+): Promise<{ index: number; epoch?: number | undefined }> {
+  const { concerns } = entry;
+  const proven = provenBy(signedOf(entry), draftOf(entry));
+  const commit = { change: changeOf(entry), charge: null, concerns, ...proven };
+  const result = await (decision
+    ? ledger.rights.commit((one) => ledger.commit(one), commit, decision)
+    : ledger.commit(commit));
+  if (result.ok) return { index: result.index, epoch: result.epoch };
   const { message, ...fields } = result.fields ?? {};
   throw new Refusal(result.code, message === undefined ? { fields } : { message, fields });
 }

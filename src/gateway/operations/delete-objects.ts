@@ -4,6 +4,7 @@ import type { WriteConditions } from '../../catalog/conditions.ts';
 import { messageOf, Refusal } from '../../core/errors.ts';
 import { deleteBodyBytesMax, deleteKeysMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
+import type { CommitResult } from '../../ledger/commit.ts';
 import { idOf, isVersionId } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
 import { admitDeletion, parseTags, readModified, readSize } from '../conditional.ts';
@@ -40,11 +41,16 @@ interface Told {
 }
 
 interface Decided {
+  /** The epoch of rights by which they were decided. */
+  epoch: number;
   targets: Target[];
   /** Why each is not deleted; null: it may be. */
   refusals: (Refusal | null)[];
   quiet: boolean;
 }
+
+/** Each is decided again by itself. */
+const isOneOfMany = true;
 
 /** From the admission of a request to its run. */
 const admitted = new WeakMap<Context, Decided>();
@@ -57,6 +63,7 @@ async function admit(context: Context): Promise<void> {
   if (context.who.isAnonymous) throw new Refusal('AccessDenied');
   demandDigest(context);
   const { targets, quiet } = parseTargets(await receiveSmall(context, deleteBodyBytesMax));
+  const { epoch } = context;
   const refusals: (Refusal | null)[] = [];
   const pace = new Pace();
   for (const target of targets) {
@@ -64,13 +71,16 @@ async function admit(context: Context): Promise<void> {
     await pace.rest();
   }
   if (refusals.every((one) => one?.code === 'AccessDenied')) throw new Refusal('AccessDenied');
-  admitted.set(context, { targets, refusals, quiet });
+  admitted.set(context, { epoch, targets, refusals, quiet });
 }
 
 async function run(context: Context): Promise<Reply> {
-  const { targets, refusals, quiet } = admitted.get(context) as Decided;
+  const { epoch, targets, refusals, quiet } = admitted.get(context) as Decided;
   const told = await Promise.all(
-    targets.map((target, i) => deleteOne(context, target, refusals[i] ?? null)),
+    targets.map((target, i) => {
+      const refused = refusals[i];
+      return refused ? refuseOne(context, target, refused) : deleteOne(context, target, epoch);
+    }),
   );
   const shown = quiet ? told.filter(({ element }) => element === 'Error') : told;
   return xmlReply(
@@ -83,9 +93,10 @@ async function decideOne(context: Context, target: Target): Promise<Refusal | nu
   const { key, conditions, versionId } = target;
   try {
     checkKeyLength(key);
-    await context.authorizeKey(actionOn(target), { key, versionId, ifMatch: target.etag ?? null });
+    const one = { key, versionId, isOneOfMany } as const;
+    await context.authorizeKey(actionOn(target), { ...one, ifMatch: target.etag ?? null });
     if (versionId !== undefined && !isVersionId(versionId)) throw new Refusal('NoSuchVersion');
-    await admitDeletion(context, conditions, { key, versionId });
+    await admitDeletion(context, conditions, one);
     return null;
   } catch (error) {
     if (error instanceof Refusal) return error;
@@ -107,22 +118,42 @@ function detailOf(target: Target, refused: Refusal | null): RecordDetail {
   };
 }
 
-async function deleteOne(context: Context, target: Target, refused: Refusal | null): Promise<Told> {
+async function refuseOne(context: Context, target: Target, refused: Refusal): Promise<Told> {
+  const { key, versionId } = target;
+  const { status, code, message } = refused;
+  const failed = await context.recordNow(status, code, detailOf(target, refused));
+  if (failed !== null) throw new Refusal(failed);
+  const content = { Key: key, VersionId: versionId, Code: code, Message: message };
+  return { element: 'Error', content };
+}
+
+async function deleteOne(context: Context, target: Target, epoch: number): Promise<Told> {
   const { key, versionId, conditions } = target;
+  const one = { key, versionId, isOneOfMany } as const;
   const asked = { Key: key, VersionId: versionId };
-  const detail = detailOf(target, refused);
-  if (refused) {
-    const { status, code, message } = refused;
-    const failed = await context.recordNow(status, code, detail);
-    if (failed !== null) throw new Refusal(failed);
-    return { element: 'Error', content: { ...asked, Code: code, Message: message } };
-  }
+  const detail = detailOf(target, null);
   const { id: bucketId } = context.bucket;
-  const bypassGovernance = await bypassesGovernance(context, target);
-  const result = await context.tryCommit(
-    { kind: 'deleteObject', bucketId, key, versionId, conditions, bypassGovernance },
-    { ...detail, ...shownBypass(bypassGovernance) },
-  );
+  const bypassGovernance = await bypassesGovernance(context, one);
+  const again = async (): Promise<number> => {
+    const now = await context.decideAnew();
+    const refused = await decideOne(context, target);
+    if (refused) throw refused;
+    if (bypassGovernance && !(await bypassesGovernance(context, one))) {
+      throw new Refusal('AccessDenied');
+    }
+    return now;
+  };
+  let result: CommitResult;
+  try {
+    result = await context.tryCommit(
+      { kind: 'deleteObject', bucketId, key, versionId, conditions, bypassGovernance },
+      { ...detail, ...shownBypass(bypassGovernance) },
+      { epoch, again },
+    );
+  } catch (error) {
+    if (error instanceof Refusal) return refuseOne(context, target, error);
+    throw error;
+  }
   if (!result.ok) {
     const { code } = result;
     return { element: 'Error', content: { ...asked, Code: code, Message: messageOf(code) } };
