@@ -221,7 +221,8 @@ export class AskedRights {
     if (about.loadTags) return target;
     const versionId = about.versionId ?? this.versionId;
     const load = async () => {
-      if (this.#read?.key === key) return this.#read;
+      const read = this.#read;
+      if (read?.key === key) return { version: read, tags: tagsOf(read) };
       const bucket = this.foundBucket;
       const wanted = { key, versionId };
       const found = bucket ? await findNamedEvenly(this.rooms, bucket, wanted) : nothing;

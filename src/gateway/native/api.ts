@@ -181,11 +181,11 @@ async function admit(
   const decideFor = async (caller: Identity): Promise<Reach> => {
     const asked = { who: caller, action: route.action, addressed, facts };
     const reach = decide(asked, deps.grants.index);
+    call.host = hostOf(caller, addressed);
     if (route.method !== 'GET') await protectOthers(caller.principal, deps.directory, addressed);
     return reach;
   };
   call.reach = await decideFor(who);
-  call.host = hostOf(who, addressed);
   call.concerns = concernsOf(addressed);
   call.decision = {
     epoch,
