@@ -104,21 +104,20 @@ export class BearerTokens implements BearerVerifier, Follower {
       this.#seeOutside(borne, nowMs);
       return identityOf(borne, shown, nowMs);
     }
-    const borne = await this.#bearerOf(chain);
+    const actor = await this.#actorOf(chain);
     const links = this.#evidence.find(chain) ?? (await this.#evidence.gather(chain, token));
     const shown =
       chain.boundKey === undefined
         ? { ...showUnbound(request, isDpop), signed: links.ofBearer }
         : this.#prove(request, { isDpop, chain, key: chain.boundKey, links, nowMs });
-    return identityOf(borne, shown, nowMs);
+    return identityOf({ actor, delegation: this.#delegationOf(chain) }, shown, nowMs);
   }
 
   /** The same as things are now, by the clock of `atMs`; a proof is good once. */
   async renew(token: string, atMs: number): Promise<Actor & { delegation: Delegation }> {
     const chain = await this.#findChain(token, atMs);
-    const { actor, delegation } = chain
-      ? await this.#bearerOf(chain)
-      : await this.#outside.authenticate(token, atMs);
+    if (chain) return { ...(await this.#actorOf(chain)), delegation: this.#delegationOf(chain) };
+    const { actor, delegation } = await this.#outside.authenticate(token, atMs);
     return { ...actor, delegation };
   }
 
@@ -129,12 +128,12 @@ export class BearerTokens implements BearerVerifier, Follower {
     return isLinkToken(token) ? this.#chains.verify(token, nowMs) : null;
   }
 
-  async #bearerOf(chain: Chain): Promise<Borne> {
+  async #actorOf(chain: Chain): Promise<Actor> {
     const actor = await this.#directory.findActor(chain.subject);
     if (actor === undefined) {
       throw tokenRefusal('Claims', 'acts in the name of a principal who is not there, or inactive');
     }
-    return { actor, delegation: this.#delegationOf(chain) };
+    return actor;
   }
 
   /**

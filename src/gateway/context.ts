@@ -192,6 +192,11 @@ export class Context extends AskedRights {
     return this.decideAnew();
   }
 
+  /** The same of a download that is under way, where these are cut. */
+  reconsiderDownload(): Promise<unknown> | null {
+    return this.rooms.cutsRevoked ? this.reconsider() : null;
+  }
+
   /** Decides by what is known now; gives the epoch of that. Rejects with `Refusal`. */
   async decideAnew(): Promise<number> {
     this.#deciding ??= this.#decideAgain().finally(() => {

@@ -64,11 +64,13 @@ async function sendStream(
     clock.enter('store');
     let next = await chunks.next();
     clock.enter('firstByte');
-    if (context.rooms.cutsRevoked) await context.reconsider();
+    const first = context.reconsiderDownload();
+    if (first) await first;
     exchange.writeHead(status, headers);
     while (!next.done) {
       const { length } = next.value;
-      if (context.rooms.cutsRevoked) await context.reconsider();
+      const reconsidered = context.reconsiderDownload();
+      if (reconsidered) await reconsidered;
       // Nobody has all of it before its record is durable.
       if (exchange.bytesOut + length === lengthBytes) await recordStrictly(context, status, length);
       clock.enter('stream');

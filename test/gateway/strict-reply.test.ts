@@ -30,6 +30,7 @@ function rig({ failed = null as ErrorCode | null, isStrictRead = true, method = 
     shaped: null,
     isStrictRead,
     tellLimits: () => {},
+    reconsiderDownload: () => null,
     recordNow: async (status: number) => {
       events.push(`recorded ${status}, ${context.exchange.bytesOut} bytes`);
       if (failed === null) context.index = 7;
