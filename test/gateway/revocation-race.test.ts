@@ -68,7 +68,9 @@ it('nothing follows it in the log, of whatever is done in a loop', async () => {
         const index = Number(headers['x-bursar-receipt']);
         if (status < 300) done += 1;
         else if (status === 403) refused += 1;
-        if (status < 300 && Number.isFinite(off)) expect(index).toBeLessThan(off);
+        // A list is answered with 200, whatever became of its keys: its records say that.
+        const isList = message.body === list;
+        if (status < 300 && Number.isFinite(off) && !isList) expect(index).toBeLessThan(off);
       }
     });
     await new Promise((resolve) => setTimeout(resolve, 100));
