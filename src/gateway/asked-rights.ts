@@ -169,6 +169,11 @@ export class AskedRights {
     return isAnonymous ? principalId(this.tenant, principal.name) : principal.id;
   }
 
+  /** In whose name memory is taken. */
+  get party(): { tenant: string; principal: string } {
+    return { tenant: this.tenant, principal: this.requester };
+  }
+
   /** Throws `Refusal` AccessDenied unless who asks may do this with the request's own bucket. */
   authorize(action: S3Action, about: About = {}): Promise<void> {
     return this.#access.demand(this.#targetOf(action, about));

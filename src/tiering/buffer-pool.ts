@@ -1,11 +1,12 @@
 // The chunk buffers of the whole process: one shared arena, cut into slots of a chunk and its tag,
 // so that memory for object data is bounded and worker threads see a slot by its number, without a
-// copy. Invariant: a slot has one owner at a time, and who waited longest gets the next free one. A
-// stream that waits must hold none, or only slots that come free without its help (being hashed or
-// written): then the pool cannot lock up. Read-ahead uses `tryAcquire` and never waits. A slot
-// whose owner waits for its client is on loan: when others have waited for a while, the oldest
-// loans are called back, so that clients which crawl or stall cannot keep the rest out.
-
+// copy. Invariants: a slot has one owner at a time; and the next free one goes to the tenant that has
+// the fewest, of those that wait, within it to the principal that has the fewest, and to who waited
+// longest of that one's. A stream that waits must hold none, or only slots that come free without its
+// help (being hashed or written): then the pool cannot lock up. Read-ahead uses `tryAcquire`, never
+// waits, and leaves the last slots to those who have none. A slot whose owner waits for its client is
+// on loan: it is called back for somebody who has fewer, and in the end for anybody who waits, so
+// that clients which crawl or stall cannot keep the rest out.
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { chunkBytes, tagBytes } from '../core/limits.ts';
@@ -20,21 +21,60 @@ export interface ChunkBuffer {
   readonly bytes: Buffer;
 }
 
+/** Whose slots they are. */
+export interface Party {
+  tenant: string;
+  /** `tenant/name` */
+  principal: string;
+}
+
+/** The gateway's own reads and writes. */
+const ownParty: Party = { tenant: '', principal: '' };
+
+/** What a principal has of the pool. */
+interface Holder {
+  readonly tenant: TenantHolder;
+  readonly name: string;
+  held: number;
+  /** Longest first. */
+  readonly waiters: Set<Waiter>;
+  /** By slot, oldest first. */
+  readonly loans: Map<number, Loan>;
+}
+
+interface TenantHolder {
+  readonly name: string;
+  held: number;
+  readonly principals: Map<string, Holder>;
+  readonly waiting: Set<Holder>;
+}
+
 interface Waiter {
   sinceMs: number;
+  holder: Holder;
   grant(buffer: ChunkBuffer): void;
 }
 
 interface Loan {
   sinceMs: number;
+  holder: Holder;
   recall: () => void;
+  isCheap: boolean;
 }
 
 /** A loan is safe for so long: time for a chunk even at 50 KiB/s. */
 const loanMsMin = 5000;
-/** How long a stream waits before loans are called back for it. */
+/** One that costs its client nothing to end is safe for so long. */
+const cheapLoanMsMin = 1000;
+/** How long a stream waits before loans are called back for it, of whoever has more slots. */
+const fairPatienceMs = 100;
+/** How long before they are called back of anybody. */
 const patienceMs = 2000;
-const patrolMs = 500;
+const patrolMs = 100;
+/** Called back of those who have more, in one patrol. */
+const fairRecallsMax = 32;
+/** Of the slots, this part is not for read-ahead. */
+const reservedPart = 1 / 8;
 
 export interface BufferPoolOptions {
   /** Default 128 MiB. Memory is taken from the system when a slot is first used. */
@@ -56,7 +96,12 @@ export class BufferPool {
   readonly #waitMsMax: number;
   /** Last released is first reused: it is warm in the cache, and cold slots cost no memory. */
   readonly #free: ChunkBuffer[] = [];
-  readonly #taken: Uint8Array;
+  /** By slot; undefined: it is free. */
+  readonly #owners: (Holder | undefined)[];
+  readonly #tenants = new Map<string, TenantHolder>();
+  /** Tenants that wait. */
+  readonly #waitingTenants = new Set<TenantHolder>();
+  /** Longest first. */
   readonly #waiters = new Set<Waiter>();
   /** By slot, oldest first. */
   readonly #loans = new Map<number, Loan>();
@@ -72,7 +117,7 @@ export class BufferPool {
     this.#waitMsMax = options.waitMsMax ?? 30_000;
     this.#loanMsMin = options.loanMsMin ?? loanMsMin;
     this.arena = new SharedArrayBuffer(this.slots * slotBytes);
-    this.#taken = new Uint8Array(this.slots);
+    this.#owners = new Array(this.slots).fill(undefined);
   }
 
   /** Slots that have an owner now. */
@@ -87,63 +132,124 @@ export class BufferPool {
 
   /**
    * A free slot, or null. Never waits, and never overtakes: while others wait no slot is free,
-   * since `release` hands it straight on.
+   * since `release` hands it straight on. `isAhead`: it is for what is not wanted yet.
    */
-  tryAcquire(): ChunkBuffer | null {
+  tryAcquire(party: Party = ownParty, isAhead = false): ChunkBuffer | null {
+    if (isAhead && this.slots - this.inUse <= this.slots * reservedPart) return null;
     const buffer = this.#free.pop() ?? this.#touch();
-    if (buffer) this.#taken[buffer.slot] = 1;
+    if (buffer) this.#give(buffer, this.#holderOf(party));
     return buffer;
   }
 
-  /** The next free slot, first come, first served. Throws Refusal SlowDown after `waitMsMax`. */
-  acquire(): Promise<ChunkBuffer> {
-    const buffer = this.tryAcquire();
+  /** The next free slot that is this party's. Throws Refusal SlowDown after `waitMsMax`. */
+  acquire(party: Party = ownParty): Promise<ChunkBuffer> {
+    const buffer = this.tryAcquire(party);
     if (buffer) return Promise.resolve(buffer);
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        this.#waiters.delete(waiter);
+        this.#stopWaiting(waiter);
+        forgetIdle(this.#tenants, waiter.holder);
         reject(new Refusal('SlowDown'));
       }, this.#waitMsMax);
       const waiter: Waiter = {
         sinceMs: monotonicMs(),
+        holder: this.#holderOf(party),
         grant: (granted) => {
           clearTimeout(timer);
           resolve(granted);
         },
       };
-      this.#waiters.add(waiter);
-      this.#patrol ??= setInterval(() => this.#callBack(), patrolMs).unref();
+      this.#wait(waiter);
     });
   }
 
   /**
    * The slot's owner waits for its client from now until it releases the slot or calls `keep`. The
-   * owner must release it soon after `recall`, which is called at most once.
+   * owner must release it soon after `recall`, which is called at most once. `isCheap`: that costs
+   * the client nothing.
    */
-  lend(buffer: ChunkBuffer, recall: () => void): void {
-    this.#loans.set(buffer.slot, { sinceMs: monotonicMs(), recall });
+  lend(buffer: ChunkBuffer, recall: () => void, isCheap = false): void {
+    const holder = this.#owners[buffer.slot];
+    if (!holder) throw new Error(`slot ${buffer.slot} has no owner`);
+    const loan = { sinceMs: monotonicMs(), holder, recall, isCheap };
+    this.#loans.set(buffer.slot, loan);
+    holder.loans.set(buffer.slot, loan);
   }
 
   /** Ends the slot's loan, if it has one: the client has done its part. */
   keep(buffer: ChunkBuffer): void {
+    const loan = this.#loans.get(buffer.slot);
+    if (!loan) return;
     this.#loans.delete(buffer.slot);
+    loan.holder.loans.delete(buffer.slot);
   }
 
   /** Gives a slot back. Throws when it had been given back before. */
   release(buffer: ChunkBuffer): void {
-    if (this.#taken[buffer.slot] !== 1) throw new Error(`slot ${buffer.slot} released twice`);
-    this.#loans.delete(buffer.slot);
-    this.#recalled.delete(buffer.slot);
-    for (const waiter of this.#waiters) {
-      this.#waiters.delete(waiter);
-      waiter.grant(buffer);
-      return;
+    const { slot } = buffer;
+    const holder = this.#owners[slot];
+    if (!holder) throw new Error(`slot ${slot} released twice`);
+    this.keep(buffer);
+    this.#recalled.delete(slot);
+    this.#owners[slot] = undefined;
+    holder.held--;
+    holder.tenant.held--;
+    const next = this.#next();
+    if (next) {
+      this.#stopWaiting(next);
+      this.#give(buffer, next.holder);
+      next.grant(buffer);
+    } else {
+      this.#free.push(buffer);
     }
-    this.#taken[buffer.slot] = 0;
-    this.#free.push(buffer);
+    forgetIdle(this.#tenants, holder);
   }
 
-  /** One slot for each stream that has been patient, from the oldest loans that are old enough. */
+  #holderOf({ tenant: tenantName, principal: name }: Party): Holder {
+    let tenant = this.#tenants.get(tenantName);
+    if (!tenant) {
+      tenant = { name: tenantName, held: 0, principals: new Map(), waiting: new Set() };
+      this.#tenants.set(tenantName, tenant);
+    }
+    let holder = tenant.principals.get(name);
+    if (!holder) {
+      holder = { tenant, name, held: 0, waiters: new Set(), loans: new Map() };
+      tenant.principals.set(name, holder);
+    }
+    return holder;
+  }
+
+  #give({ slot }: ChunkBuffer, holder: Holder): void {
+    this.#owners[slot] = holder;
+    holder.held++;
+    holder.tenant.held++;
+  }
+
+  #wait(waiter: Waiter): void {
+    const { holder } = waiter;
+    this.#waiters.add(waiter);
+    holder.waiters.add(waiter);
+    holder.tenant.waiting.add(holder);
+    this.#waitingTenants.add(holder.tenant);
+    this.#patrol ??= setInterval(() => this.#callBack(), patrolMs).unref();
+  }
+
+  #stopWaiting(waiter: Waiter): void {
+    const { holder } = waiter;
+    const { tenant } = holder;
+    this.#waiters.delete(waiter);
+    holder.waiters.delete(waiter);
+    if (holder.waiters.size === 0) tenant.waiting.delete(holder);
+    if (tenant.waiting.size === 0) this.#waitingTenants.delete(tenant);
+  }
+
+  /** Who gets the next slot; undefined: nobody waits. */
+  #next(): Waiter | undefined {
+    if (this.#waitingTenants.size === 0) return undefined;
+    const tenant = fewest(this.#waitingTenants);
+    return firstOf(fewest(tenant.waiting).waiters);
+  }
+
   #callBack(): void {
     if (this.#waiters.size === 0) {
       clearInterval(this.#patrol ?? undefined);
@@ -151,17 +257,77 @@ export class BufferPool {
       return;
     }
     const nowMs = monotonicMs();
+    this.#callBackOfRichest(nowMs);
+    this.#callBackOldest(nowMs);
+  }
+
+  /** One slot for each stream of who has fewer, from the oldest loans of who has most. */
+  #callBackOfRichest(nowMs: number): void {
+    for (let count = 0; count < fairRecallsMax; count++) {
+      const richest = this.#richest(nowMs);
+      if (!richest || this.#countPoorer(richest.holder, nowMs) <= this.#recalled.size) return;
+      this.#recall(richest);
+    }
+  }
+
+  /** The oldest loan that may be called back of the principal that has most, in such a tenant. */
+  #richest(nowMs: number): (Loan & { slot: number }) | null {
+    let found: Holder | null = null;
+    for (const tenant of this.#tenants.values()) {
+      if (found && tenant.held <= found.tenant.held) continue;
+      for (const holder of tenant.principals.values()) {
+        const isMore = found?.tenant !== tenant || holder.held > found.held;
+        if (isMore && this.#oldestOf(holder, nowMs)) found = holder;
+      }
+    }
+    return found && this.#oldestOf(found, nowMs);
+  }
+
+  #oldestOf({ loans }: Holder, nowMs: number): (Loan & { slot: number }) | null {
+    for (const [slot, loan] of loans) if (this.#isOld(loan, nowMs)) return { ...loan, slot };
+    return null;
+  }
+
+  /** May the loan be called back? */
+  #isOld({ sinceMs, isCheap }: Loan, nowMs: number): boolean {
+    const safeMs = isCheap ? Math.min(cheapLoanMsMin, this.#loanMsMin) : this.#loanMsMin;
+    return nowMs - sinceMs >= safeMs;
+  }
+
+  /** Streams that have waited and whose tenant or, in the same, principal has fewer slots. */
+  #countPoorer(richest: Holder, nowMs: number): number {
+    let count = 0;
+    for (const { sinceMs, holder } of this.#waiters) {
+      if (nowMs - sinceMs < fairPatienceMs) break;
+      const [has, most] =
+        holder.tenant === richest.tenant
+          ? [holder.held, richest.held]
+          : [holder.tenant.held, richest.tenant.held];
+      if (has < most) count++;
+    }
+    return count;
+  }
+
+  /** One slot for each stream that has been patient, from the oldest loans that are old enough. */
+  #callBackOldest(nowMs: number): void {
     let wanted = -this.#recalled.size;
     for (const { sinceMs } of this.#waiters) {
       if (nowMs - sinceMs < patienceMs) break;
       wanted++;
     }
     for (const [slot, loan] of this.#loans) {
-      if (wanted-- <= 0 || nowMs - loan.sinceMs < this.#loanMsMin) return;
-      this.#loans.delete(slot);
-      this.#recalled.add(slot);
-      loan.recall();
+      if (wanted <= 0) return;
+      if (!this.#isOld(loan, nowMs)) continue;
+      wanted--;
+      this.#recall({ ...loan, slot });
     }
+  }
+
+  #recall({ slot, holder, recall }: Loan & { slot: number }): void {
+    this.#loans.delete(slot);
+    holder.loans.delete(slot);
+    this.#recalled.add(slot);
+    recall();
   }
 
   #touch(): ChunkBuffer | null {
@@ -169,4 +335,23 @@ export class BufferPool {
     const slot = this.#touched++;
     return { slot, bytes: viewSlot(this.arena, slot) };
   }
+}
+
+function firstOf<T>(all: Iterable<T>): T | undefined {
+  for (const one of all) return one;
+  return undefined;
+}
+
+/** Of several that have as few, the one that has waited longest. Of none it throws. */
+function fewest<T extends { held: number }>(all: Iterable<T>): T {
+  let found: T | undefined;
+  for (const one of all) if (!found || one.held < found.held) found = one;
+  if (!found) throw new Error('nobody waits');
+  return found;
+}
+
+function forgetIdle(tenants: Map<string, TenantHolder>, holder: Holder): void {
+  const { tenant } = holder;
+  if (holder.held === 0 && holder.waiters.size === 0) tenant.principals.delete(holder.name);
+  if (tenant.principals.size === 0) tenants.delete(tenant.name);
 }

@@ -6,7 +6,7 @@ import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
-import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
+import type { BufferPool, ChunkBuffer, Party } from './buffer-pool.ts';
 import { chunkLength } from './chunk-format.ts';
 import { type ChunkPart, planChunks, type ReadChunk, type Reading } from './chunk-reading.ts';
 import type { DigestPool, DigestReader } from './digest-pool.ts';
@@ -23,6 +23,8 @@ export interface ChunkStreamOptions {
   digests: DigestPool;
   buffers: BufferPool;
   openInline: (run: ExtentRun) => Promise<Buffer>;
+  /** Whose memory it takes; default: the gateway's own. */
+  party?: Party;
   /** Called when others wait for the buffer that was given out: close the stream. */
   recall?: () => void;
   /** Ends what a remote store is asked for; `next` then rejects with its reason. */
@@ -138,10 +140,11 @@ export class ChunkStream {
 
   /** Begins to read up to `wanted` chunks of a run; false when there is no buffer for any. */
   async #begin(reading: Reading, run: ExtentRun, wanted: number): Promise<boolean> {
-    const { buffers } = this.#options;
-    let buffer = buffers.tryAcquire();
-    if (!buffer && this.#incoming.length > 0) return false;
-    buffer ??= await buffers.acquire();
+    const { buffers, party } = this.#options;
+    const isAhead = this.#incoming.length > 0;
+    let buffer = buffers.tryAcquire(party, isAhead);
+    if (!buffer && isAhead) return false;
+    buffer ??= await buffers.acquire(party);
     const parts: ChunkPart[] = [];
     const taken: ChunkBuffer[] = [];
     while (buffer) {
@@ -149,7 +152,7 @@ export class ChunkStream {
       taken.push(buffer);
       this.#planned = this.#plan.next().value;
       const isMore = this.#planned?.run === run && parts.length < wanted;
-      buffer = isMore ? buffers.tryAcquire() : null;
+      buffer = isMore ? buffers.tryAcquire(party, true) : null;
     }
     const chunks = reading.begin(parts, taken);
     for (const [i, chunk] of chunks.entries()) {

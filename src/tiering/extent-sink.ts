@@ -26,6 +26,9 @@ export interface ExtentSinkOptions extends WriteOptions {
   buffers: BufferPool;
 }
 
+/** Extents of one write that end early because others wait for its buffer. */
+const earlyExtentsMax = 64;
+
 /** A promise that others resolve, made only when somebody waits. */
 interface Signal {
   promise: Promise<void>;
@@ -39,6 +42,9 @@ function createSignal(): Signal {
   });
   return { promise, resolve };
 }
+
+/** What ends with a chunk; null: nothing, as far as is known. */
+export type Ends = 'object' | 'extent' | null;
 
 export abstract class ExtentSink implements ObjectSink {
   protected readonly options: ExtentSinkOptions;
@@ -60,6 +66,9 @@ export abstract class ExtentSink implements ObjectSink {
   /** The id of the next extent. */
   #nextId: Buffer | null = null;
   #isTakingId = false;
+  /** Others wait for the buffer: what is in it goes off as soon as its extent has an id. */
+  #isRecalled = false;
+  #earlyExtents = 0;
 
   #inFlight = 0;
   #moved: Signal | null = null;
@@ -78,10 +87,10 @@ export abstract class ExtentSink implements ObjectSink {
   /** Whether the stream may hold another buffer. When not, something under way will `move` it. */
   protected abstract readonly hasRoom: boolean;
   /**
-   * Takes a full chunk, or the object's last: its buffer is to be given back by `giveBack`. May
-   * call `beginExtent` once.
+   * Takes a full chunk, the object's last, or one with which its extent shall end: its buffer is to
+   * be given back by `giveBack`, without waiting for the client. May call `beginExtent` once.
    */
-  protected abstract accept(buffer: ChunkBuffer, length: number, isObjectsLast: boolean): void;
+  protected abstract accept(buffer: ChunkBuffer, length: number, ends: Ends): void;
   /** The stream is about to wait for the pool: what is held must be on its way to be given back. */
   protected abstract letGo(): void;
   /** Resolves when all extents are durable. */
@@ -175,7 +184,8 @@ export abstract class ExtentSink implements ObjectSink {
   #take(bytes: Buffer, from: number): number {
     let at = from;
     while (at < bytes.length) {
-      if (!this.#buffer && this.hasRoom) this.#hold(this.options.buffers.tryAcquire());
+      if (!this.#buffer && this.hasRoom)
+        this.#hold(this.options.buffers.tryAcquire(this.options.party));
       const buffer = this.#buffer;
       if (!buffer || (this.#isFull() && !this.#sendOff())) return at;
       if (this.#buffer) at += this.#fill(buffer, bytes, at);
@@ -194,7 +204,7 @@ export abstract class ExtentSink implements ObjectSink {
   async #acquire(): Promise<void> {
     const { buffers } = this.options;
     this.letGo();
-    const buffer = await buffers.acquire();
+    const buffer = await buffers.acquire(this.options.party);
     if (this.failure) buffers.release(buffer);
     else this.#hold(buffer);
   }
@@ -203,9 +213,37 @@ export abstract class ExtentSink implements ObjectSink {
   #hold(buffer: ChunkBuffer | null): void {
     this.#buffer = buffer;
     const { buffers, recall } = this.options;
-    if (buffer && recall) buffers.lend(buffer, recall);
+    if (buffer && recall) buffers.lend(buffer, () => this.#yield(recall), this.#mayEndEarly);
     // Declared while the chunk comes in.
     if (buffer && !this.isExtentOpen) this.#takeId();
+  }
+
+  /**
+   * Others wait for the buffer that the client fills. What is in it ends its extent, so the client
+   * goes on in another when it sends more; only where that cannot be, it is cut.
+   */
+  #yield(cut: () => void): void {
+    if (!this.#buffer || this.failure) return;
+    if (!this.#mayEndEarly) {
+      cut();
+      return;
+    }
+    this.#isRecalled = true;
+    this.#sendOffRecalled();
+  }
+
+  /** Of what has no end yet, any chunk may be the end. */
+  get #mayEndEarly(): boolean {
+    return !this.#isOpenEnded && this.#earlyExtents < earlyExtentsMax;
+  }
+
+  #sendOffRecalled(): void {
+    try {
+      if (this.#isRecalled && this.#sendOff()) this.move();
+    } catch (error) {
+      // A store whose door was shut meanwhile.
+      this.fail(error);
+    }
   }
 
   #takeId(): void {
@@ -220,6 +258,7 @@ export abstract class ExtentSink implements ObjectSink {
       .then((id) => {
         this.#isTakingId = false;
         this.#nextId = id;
+        this.#sendOffRecalled();
         this.move();
       })
       .catch((error: unknown) => this.fail(error));
@@ -243,7 +282,7 @@ export abstract class ExtentSink implements ObjectSink {
     return this.#filled === this.#chunkLength;
   }
 
-  /** Hands the full chunk on. False: its extent has no id yet, and it stays. */
+  /** Hands the chunk on. False: its extent has no id yet, and it stays. */
   #sendOff(): boolean {
     const buffer = this.#buffer;
     if (!buffer) return true;
@@ -252,12 +291,16 @@ export abstract class ExtentSink implements ObjectSink {
       if (!this.#nextId) return false;
     }
     const length = this.#filled;
+    const isEarly = this.#isRecalled && !this.#isFull();
+    if (isEarly) this.#earlyExtents++;
+    this.#isRecalled = false;
     this.options.buffers.keep(buffer);
     this.#buffer = null;
     this.#filled = 0;
     this.#before += length;
     this.#inFlight++;
-    this.accept(buffer, length, !this.#isOpenEnded && this.#before === this.sizeBytes);
+    const isLast = !this.#isOpenEnded && this.#before === this.sizeBytes;
+    this.accept(buffer, length, isLast ? 'object' : isEarly ? 'extent' : null);
     return true;
   }
 

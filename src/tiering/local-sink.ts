@@ -7,7 +7,7 @@ import { type ExtentRun, localStore } from '../core/manifest.ts';
 import type { ChunkBuffer } from './buffer-pool.ts';
 import { chunkPosition, type ExtentKey } from './chunk-format.ts';
 import type { ChunkToSeal } from './digest-pool.ts';
-import { ExtentSink, type ExtentSinkOptions } from './extent-sink.ts';
+import { type Ends, ExtentSink, type ExtentSinkOptions } from './extent-sink.ts';
 import type { ExtentFile, LocalStore } from './stores/local-store.ts';
 
 /** Chunk buffers that one stream may hold. */
@@ -47,11 +47,11 @@ export class LocalSink extends ExtentSink {
     return this.inFlight < buffersPerStreamMax;
   }
 
-  protected override accept(buffer: ChunkBuffer, length: number, isObjectsLast: boolean): void {
+  protected override accept(buffer: ChunkBuffer, length: number, ends: Ends): void {
     const extent = this.#open ?? this.#begin();
     const index = extent.chunks++;
     extent.extentBytes += length;
-    extent.isEnded = isObjectsLast || extent.extentBytes === extentBytesMax;
+    extent.isEnded = ends !== null || extent.extentBytes === extentBytesMax;
     this.#open = extent.isEnded ? null : extent;
     const { key, opened, isEnded: last } = extent;
     const descriptor = opened?.descriptor ?? null;

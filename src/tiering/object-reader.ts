@@ -4,7 +4,7 @@ import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
 import { type ExtentRun, inlineStore, localStore } from '../core/manifest.ts';
-import type { BufferPool } from './buffer-pool.ts';
+import type { BufferPool, Party } from './buffer-pool.ts';
 import { sealedBytes, verifyChunk } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
@@ -18,6 +18,8 @@ export interface ReadOptions {
   runs: readonly ExtentRun[];
   /** The sealed bytes of an inline extent. */
   inlineBody: (id: Buffer) => Promise<Uint8Array>;
+  /** Whose memory it takes; default: the gateway's own. */
+  party?: Party;
   /** Called when others wait for a buffer that the caller has kept for long: end the read. */
   recall?: () => void;
   /** Ends a read that waits for a remote store, which then throws the signal's reason. */

@@ -1,6 +1,7 @@
 // What a writer is asked and what it answers: the terms between the gateway and all kinds of sink.
 // Invariant: the sink never asks for memory that grows with the object; `write` tells when to wait.
 import type { ExtentRun } from '../core/manifest.ts';
+import type { Party } from './buffer-pool.ts';
 import type { ChecksumAlgorithm } from './checksums.ts';
 import type { Digests } from './digest-jobs.ts';
 import type { ObjectDescription, WritePlace } from './extent-metadata.ts';
@@ -33,7 +34,12 @@ export interface WriteOptions {
   takeId: () => Buffer | Promise<Buffer>;
   /** Counts what is asked of a store over a network. */
   tally?: StoreTally;
-  /** Called when the client is so slow that others wait for the buffer it fills: abort the sink. */
+  /** Whose memory it takes; default: the gateway's own. */
+  party?: Party;
+  /**
+   * Called when the client is so slow that others wait for the buffer it fills, and what is in it
+   * cannot be written without the rest: abort the sink. Without it nobody is waited for.
+   */
   recall?: () => void;
 }
 

@@ -9,7 +9,7 @@ import { AdaptiveWindow } from './adaptive-window.ts';
 import type { ChunkBuffer } from './buffer-pool.ts';
 import type { ExtentKey } from './chunk-format.ts';
 import { type LastExtent, sealExtentMetadata } from './extent-metadata.ts';
-import { ExtentSink, type ExtentSinkOptions } from './extent-sink.ts';
+import { type Ends, ExtentSink, type ExtentSinkOptions } from './extent-sink.ts';
 import type { Digests, ObjectDescription } from './object-sink.ts';
 import type { RemoteStore } from './stores/store.ts';
 
@@ -57,15 +57,16 @@ export class RemoteSink extends ExtentSink {
     return this.#underWay < this.#window.size;
   }
 
-  protected override accept(buffer: ChunkBuffer, length: number, isObjectsLast: boolean): void {
+  protected override accept(buffer: ChunkBuffer, length: number, ends: Ends): void {
     const extent = this.#open ?? this.#begin();
     if (extent.chunks.length > 0) this.#seal(extent, false);
     extent.chunks.push({ buffer, length });
     extent.extentBytes += length;
-    if (isObjectsLast) this.#endLast(extent);
+    if (ends === 'object') this.#endLast(extent);
+    else if (ends === 'extent') this.letGo();
     else if (extent.extentBytes + length > this.#store.extentBytesMax) this.letGo();
     // Its client may be slow: then what there is of the extent is sent off for those who wait.
-    else this.options.buffers.lend(buffer, () => this.letGo());
+    else this.options.buffers.lend(buffer, () => this.letGo(), true);
   }
 
   protected override letGo(): void {

@@ -11,6 +11,7 @@ import { digestOf, KiB, MiB, makePieces } from '../fault/content.ts';
 import { listExtentFiles } from '../fault/extents-on-disk.ts';
 import { sleep } from '../fault/plain-start.ts';
 import { S3Client } from '../fault/s3-client.ts';
+import { addMember } from '../fault/tenants.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { memoryBytes, openFiles, readBytes } from './process-figures.ts';
@@ -256,6 +257,47 @@ function letOthersIn(): void {
     clearInterval(drip);
   });
 }
+
+/** Many more than there are chunk buffers; each has sent more than is kept in the database. */
+const stalling = isFull ? 2500 : 300;
+
+describe('a gateway with few chunk buffers', () => {
+  beforeAll(() => serve(['--stall-timeout', '60s', '--buffer-memory', '16MiB'], 1 * MiB));
+  afterAll(stop);
+
+  it(`lets another tenant write and read while ${stalling} uploads stall, and these go on`, async () => {
+    const bob = new S3Client(await addMember(client, gateway.endpoint, 'atlas', 'bob'));
+    await bob.send('PUT', '/bobs');
+    const sizeBytes = 300 * KiB;
+    const sockets: Socket[] = [];
+    for (let at = 0; at < stalling; at += 100) {
+      const some = Array.from({ length: Math.min(100, stalling - at) }, async (_, i) => {
+        const socket = raw.connect();
+        const length = { 'content-length': String(sizeBytes) };
+        socket.write(raw.head('PUT', `/slow/stalled${at + i}`, length));
+        await new Promise((resolve) => socket.write(Buffer.alloc(70 * KiB), resolve));
+        return socket;
+      });
+      sockets.push(...(await Promise.all(some)));
+    }
+    for (let round = 0; round < 3; round++) {
+      const body = { sizeBytes: MiB, chunks: makePieces(7, MiB) };
+      const written = await bob.send('PUT', `/bobs/other${round}`, { body });
+      expect(`${written.status}${written.body}`).toBe('200');
+      const found = await bob.digest(`/bobs/other${round}`);
+      expect(found).toEqual({ status: 200, ...digestOf(7, MiB) });
+    }
+    bob.close();
+    // Nobody was cut whose bytes came: what was written early is a part of the object.
+    const answers = sockets.slice(0, 20).map(async (socket) => {
+      const answer = new Promise((resolve) => socket.once('data', resolve));
+      socket.write(Buffer.alloc(sizeBytes - 70 * KiB));
+      return String(await answer).slice(0, 12);
+    });
+    expect(new Set(await Promise.all(answers))).toEqual(new Set(['HTTP/1.1 200']));
+    for (const socket of sockets) socket.destroy();
+  });
+});
 
 describe('a gateway that allows long stalls', () => {
   beforeAll(() => serve(patient, stillBytes));

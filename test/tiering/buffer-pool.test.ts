@@ -1,6 +1,6 @@
 // The bound on memory for object data.
 import { expect, it } from 'vitest';
-import { BufferPool, viewSlot } from '#bursar/tiering/buffer-pool.js';
+import { BufferPool, type ChunkBuffer, viewSlot } from '#bursar/tiering/buffer-pool.js';
 import { C, MiB } from './rig.ts';
 
 it('gives no more bytes than its bound', () => {
@@ -62,4 +62,51 @@ it('a slot that comes back is used before a fresh one', async () => {
   const buffer = await pool.acquire();
   pool.release(buffer);
   expect(await pool.acquire()).toBe(buffer);
+});
+
+const alice = { tenant: 'cms', principal: 'cms/alice' };
+const bob = { tenant: 'atlas', principal: 'atlas/bob' };
+const dora = { tenant: 'cms', principal: 'cms/dora' };
+
+/** A pool of so many slots, all of which are alice's. */
+function makeAlices(slots: number) {
+  const pool = new BufferPool({ bytesMax: slots * 260 * 1024, loanMsMin: 0 });
+  const held: ChunkBuffer[] = [];
+  for (let b = pool.tryAcquire(alice); b; b = pool.tryAcquire(alice)) held.push(b);
+  expect(held).toHaveLength(slots);
+  return { pool, held };
+}
+
+it('gives a free slot to the tenant that has fewest, then to the principal, however many wait', async () => {
+  const { pool, held } = makeAlices(3);
+  const order: string[] = [];
+  const wait = async (party: typeof alice) => {
+    const buffer = await pool.acquire(party);
+    order.push(party.principal);
+    return buffer;
+  };
+  const waits = [alice, alice, dora, bob].map(wait);
+  for (const buffer of held) pool.release(buffer);
+  const granted = await Promise.all(waits.slice(2));
+  // One each: then alice has none either, and has waited longest.
+  expect(order).toEqual(['atlas/bob', 'cms/dora', 'cms/alice']);
+  for (const buffer of granted) pool.release(buffer);
+  for (const buffer of await Promise.all(waits.slice(0, 2))) pool.release(buffer);
+  expect(pool.inUse).toBe(0);
+});
+
+it('calls back what is lent to who has most, for who has fewer, and leaves who has as many alone', async () => {
+  const { pool, held } = makeAlices(3);
+  for (const buffer of held) pool.lend(buffer, () => pool.release(buffer), true);
+  const others = await Promise.all([pool.acquire(bob), pool.acquire(alice)]);
+  expect(pool.inUse).toBe(3);
+  for (const buffer of others) pool.release(buffer);
+});
+
+it('keeps the last slots from read-ahead', () => {
+  const pool = new BufferPool({ bytesMax: 16 * 260 * 1024 });
+  let ahead = 0;
+  while (pool.tryAcquire(alice, true)) ahead++;
+  expect([pool.slots, ahead]).toEqual([16, 14]);
+  expect(pool.tryAcquire(bob)).not.toBeNull();
 });

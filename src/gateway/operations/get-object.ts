@@ -208,6 +208,7 @@ export async function* streamRuns(
       tenant,
       runs,
       inlineBody: (id) => readInlineBody(rooms.read, id),
+      party: context.party,
       recall: () => context.cut(),
       signal: gone.signal,
       tallies: context,

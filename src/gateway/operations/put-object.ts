@@ -165,6 +165,7 @@ export async function openSink(
     sizeBytes,
     checksum,
     takeId: () => rooms.intents.take(store),
+    party: context.party,
     recall: () => context.cut(),
   };
   if (isAtMost) write.isAtMost = isAtMost;
