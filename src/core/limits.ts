@@ -53,6 +53,8 @@ export const smallBodiesBytesMax = 64 * MiB;
 export const formBytesMax = 20 * KiB;
 export const corsBodyBytesMax = 64 * KiB;
 export const corsRulesMax = 100;
+/** Of allowed headers with something on both sides of their star, which cost the most to match. */
+export const corsInfixesMax = 100;
 
 // aws-chunked
 export const chunkHeaderBytesMax = 4 * KiB;

@@ -1,7 +1,7 @@
 // The document of a bucket's CORS rules, read strictly: what is not understood may have been a
 // restriction. Specification: PutBucketCors and GetBucketCors of the Amazon S3 API reference.
 import { Refusal } from '../core/errors.ts';
-import { corsRulesMax } from '../core/limits.ts';
+import { corsInfixesMax, corsRulesMax } from '../core/limits.ts';
 import { type CorsRule, corsMethods } from './cors.ts';
 import { parseXml, textOf, type XmlElements, type XmlNode } from './xml.ts';
 
@@ -13,7 +13,17 @@ export function parseCorsRules(body: Buffer): CorsRule[] {
   const { children } = parseXml(body, 'CORSConfiguration');
   if (children.some(({ name }) => name !== 'CORSRule')) throw new Refusal('MalformedXML');
   if (children.length === 0 || children.length > corsRulesMax) throw new Refusal('MalformedXML');
-  return children.map(parseRule);
+  const rules = children.map(parseRule);
+  const infixes = rules.flatMap(({ allowedHeaders }) => allowedHeaders.filter(isInfix));
+  if (infixes.length <= corsInfixesMax) return rules;
+  throw invalid(
+    `More than ${corsInfixesMax} values of AllowedHeader have a wildcard in their middle.`,
+  );
+}
+
+/** Is something on both sides of its star? */
+function isInfix(pattern: string): boolean {
+  return /.\*./.test(pattern);
 }
 
 function parseRule(node: XmlNode): CorsRule {

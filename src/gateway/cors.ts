@@ -3,6 +3,8 @@
 // Specification: "Elements of a CORS configuration" of the Amazon S3 user guide, and the Fetch
 // standard, section "CORS protocol".
 
+import { firstRule, intersect, StarPatterns } from './star-patterns.ts';
+
 export const corsMethods = ['GET', 'PUT', 'POST', 'DELETE', 'HEAD'] as const;
 
 export interface CorsRule {
@@ -22,21 +24,39 @@ export interface CorsAsk {
   headers: readonly string[];
 }
 
-/** As `bucket_settings` has them. */
-export function readCorsRules(document: string): readonly CorsRule[] {
-  return JSON.parse(document) as CorsRule[];
+/** The rules of a bucket, made ready for being asked: anybody may, and often. */
+export class CorsRules {
+  /** As they were written. */
+  readonly rules: readonly CorsRule[];
+  readonly #methods: StarPatterns;
+  readonly #origins: StarPatterns;
+  readonly #headers: StarPatterns;
+
+  constructor(rules: readonly CorsRule[]) {
+    this.rules = rules;
+    this.#methods = new StarPatterns(rules.map(({ allowedMethods }) => allowedMethods));
+    this.#origins = new StarPatterns(rules.map(({ allowedOrigins }) => allowedOrigins));
+    this.#headers = new StarPatterns(
+      rules.map(({ allowedHeaders }) => allowedHeaders.map((pattern) => pattern.toLowerCase())),
+    );
+  }
+
+  /** The rule that allows it; undefined: none does. */
+  find({ method, origin, headers }: CorsAsk): CorsRule | undefined {
+    const allowing = this.#methods.rulesOf(method);
+    intersect(allowing, this.#origins.rulesOf(origin));
+    for (const name of headers) {
+      if (firstRule(allowing) === undefined) return undefined;
+      intersect(allowing, this.#headers.rulesOf(name));
+    }
+    const first = firstRule(allowing);
+    return first === undefined ? undefined : this.rules[first];
+  }
 }
 
-/** The rule that allows it; undefined: none does. */
-export function findCorsRule(rules: readonly CorsRule[], ask: CorsAsk): CorsRule | undefined {
-  return rules.find(
-    ({ allowedOrigins, allowedMethods, allowedHeaders }) =>
-      allowedMethods.includes(ask.method) &&
-      allowedOrigins.some((pattern) => fits(pattern, ask.origin)) &&
-      ask.headers.every((name) =>
-        allowedHeaders.some((pattern) => fits(pattern.toLowerCase(), name)),
-      ),
-  );
+/** As `bucket_settings` has them. */
+export function readCorsRules(document: string): CorsRules {
+  return new CorsRules(JSON.parse(document) as CorsRule[]);
 }
 
 /** What caches have to keep apart, wherever there are rules. */
@@ -54,16 +74,4 @@ export function corsHeaders(rule: CorsRule, ask: CorsAsk): Record<string, string
     ...(exposeHeaders.length > 0 && { 'access-control-expose-headers': exposeHeaders.join(', ') }),
     ...(maxAgeSeconds !== undefined && { 'access-control-max-age': String(maxAgeSeconds) }),
   };
-}
-
-/** `*` stands for anything, also for nothing. */
-function fits(pattern: string, text: string): boolean {
-  const star = pattern.indexOf('*');
-  if (star < 0) return pattern === text;
-  const after = pattern.length - star - 1;
-  return (
-    text.length >= pattern.length - 1 &&
-    text.startsWith(pattern.slice(0, star)) &&
-    text.endsWith(pattern.slice(pattern.length - after))
-  );
 }

@@ -10,14 +10,7 @@ import { defaultTenant } from '../authz/identity-changes.ts';
 import { Refusal } from '../core/errors.ts';
 import { TokenBucket } from '../quota/token-bucket.ts';
 import { lookUpBucket, publicBucketName } from './bucket-lookup.ts';
-import {
-  type CorsAsk,
-  type CorsRule,
-  corsHeaders,
-  corsMethods,
-  corsVary,
-  findCorsRule,
-} from './cors.ts';
+import { type CorsAsk, type CorsRules, corsHeaders, corsMethods, corsVary } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { describeInXml, sendRefusal } from './reply.ts';
 import { header, parseRequest, type S3Request } from './request.ts';
@@ -28,6 +21,8 @@ const preflightsPerSecond = 200;
 /** Beyond so many addresses the count begins again. */
 const sourcesMax = 10_000;
 const requestedHeadersMax = 100;
+/** Of their names together. Metadata, whose names may be many, has 2 KiB for names and values. */
+const requestedLengthMax = 4096;
 
 type Known = Pick<Rooms, 'buckets' | 'mounts' | 'cors' | 'domains'>;
 
@@ -49,7 +44,7 @@ export async function tellOrigin(
     const rules = await findRules(rooms, request, named);
     if (!rules) return;
     response.setHeader('vary', corsVary);
-    const rule = findCorsRule(rules, ask);
+    const rule = rules.find(ask);
     if (rule) setHeaders(response, corsHeaders(rule, ask));
   } catch (error) {
     // What can be no bucket has no rules; the request itself is refused for it.
@@ -111,7 +106,7 @@ export class Preflights {
     const tenant = await claimedTenant(this.#authenticator, request);
     const rules = await findRules(this.#rooms, request, tenant);
     if (!rules) throw forbidden(request, ask, 'CORS is not enabled for this bucket.');
-    const rule = findCorsRule(rules, ask);
+    const rule = rules.find(ask);
     if (rule) return { ...corsHeaders(rule, ask), vary: corsVary };
     // Letter for letter as AWS says it, "evalution" included.
     throw forbidden(
@@ -160,7 +155,8 @@ function forbidden({ key }: S3Request, { method }: CorsAsk, message: string): Re
 function requestedHeaders(request: S3Request): string[] {
   const text = header(request, 'access-control-request-headers') ?? '';
   const names = text.toLowerCase().split(',', requestedHeadersMax + 1);
-  if (names.length > requestedHeadersMax) throw insufficient('Too many headers are requested.');
+  if (names.length > requestedHeadersMax || text.length > requestedLengthMax)
+    throw insufficient('Too many headers are requested.');
   return names
     .map((name) => name.trim())
     .filter((name) => name !== '')
@@ -185,7 +181,7 @@ async function findRules(
   rooms: Known,
   request: S3Request,
   tenant: string | null,
-): Promise<readonly CorsRule[] | null> {
+): Promise<CorsRules | null> {
   const named = tenant === null ? publicBucketName(request, rooms.domains) : request.bucketName;
   if (named === null) return null;
   const { bucket } = await lookUpBucket(rooms, tenant ?? defaultTenant, named);

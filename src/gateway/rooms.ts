@@ -20,7 +20,7 @@ import type { Rates } from '../quota/rates.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
-import type { CorsRule } from './cors.ts';
+import type { CorsRules } from './cors.ts';
 import type { LogHead } from './log-head.ts';
 import type { ReadRecording } from './read-recording.ts';
 import type { StoreList } from './store-list.ts';
@@ -60,7 +60,7 @@ export interface Rooms {
   bookOf(store: number): PriceBook;
   stores: StoreList;
   /** Which pages of other origins may ask for what, by bucket. */
-  cors: SettingCache<readonly CorsRule[]>;
+  cors: SettingCache<CorsRules>;
   /** Lifecycle rules, and who is told when they were set. */
   lifecycle: Pick<LifecycleWorker, 'rules' | 'follow'>;
   /** What is asked of stores for no operation. */

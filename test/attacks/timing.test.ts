@@ -16,7 +16,7 @@ import {
 } from '../protocol/target.ts';
 import { type PairVerdict, type TimedPair, timePairs } from '../tooling/timed-pairs.ts';
 
-const rounds = 4000;
+const rounds = 2000;
 const alarm = 5;
 const perSide = 6;
 
@@ -203,7 +203,7 @@ describe.runIf(process.env.BURSAR_FULL === '1')('the time of a refusal', () => {
     target = await startEmbeddedTarget();
     await prepare();
     const pairs = Object.fromEntries(Object.entries(asked).map(([name, { pair }]) => [name, pair]));
-    verdicts = await timePairs(target.endpoint, pairs, Number(process.env.TIMING_ROUNDS ?? rounds));
+    verdicts = await timePairs(target.endpoint, pairs, rounds);
     for (const [name, { differenceUs, errors }] of Object.entries(verdicts)) {
       console.log(`${name}: ${differenceUs.toFixed(2)} µs, ${errors.toFixed(1)} errors`);
     }

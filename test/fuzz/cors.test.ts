@@ -2,7 +2,7 @@
 // a plain reading of them allows.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import { type CorsRule, corsHeaders, findCorsRule } from '#bursar/gateway/cors.js';
+import { type CorsRule, CorsRules, corsHeaders, readCorsRules } from '#bursar/gateway/cors.js';
 import { corsElements, parseCorsRules } from '#bursar/gateway/cors-xml.js';
 import { renderXml } from '#bursar/gateway/xml.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
@@ -51,7 +51,9 @@ describe('CORS rules', () => {
     'allow what the first that fits allows, and tell no more',
     () =>
       fuzz(100_000, 3000, (random) => {
-        const rules = some(random, [null], 0).map(() => someRule(random));
+        // Beyond 32, and beyond 64, too.
+        const count = randomBelow(random, randomOf(random, [3, 40, 100]));
+        const rules = Array.from({ length: count }, () => someRule(random));
         const ask = {
           origin: randomOf(random, [...origins, 'https://c.a.org', 'aba', '']),
           method: randomOf(random, [...methods, 'PATCH']),
@@ -65,7 +67,7 @@ describe('CORS rules', () => {
               rule.allowedHeaders.some((pattern) => fits(pattern.toLowerCase(), name)),
             ),
         );
-        const rule = findCorsRule(rules, ask);
+        const rule = new CorsRules(rules).find(ask);
         expect(rule).toBe(expected);
         if (!rule) return;
         const told = corsHeaders(rule, ask);
@@ -111,4 +113,21 @@ describe('CORS rules', () => {
       }),
     fuzzTimeoutMs,
   );
+
+  it('have at most 100 allowed headers with a star in their middle, but for those of before', () => {
+    const of = (count: number): CorsRule[] => [
+      {
+        allowedHeaders: Array.from({ length: count }, (_, i) => `a${i}-*-z`),
+        ...{ allowedMethods: ['GET'], allowedOrigins: ['*'], exposeHeaders: [] },
+      },
+    ];
+    const parse = (rules: CorsRule[]) =>
+      parseCorsRules(Buffer.from(renderXml('CORSConfiguration', corsElements(rules))));
+    expect(parse(of(100))).toEqual(of(100));
+    expect(() => parse(of(101))).toThrow(expect.objectContaining({ code: 'InvalidRequest' }));
+    const stored = readCorsRules(JSON.stringify(of(1000)));
+    const ask = { origin: 'https://a', method: 'GET' };
+    expect(stored.find({ ...ask, headers: ['a999-b-z'] })).toEqual(of(1000)[0]);
+    expect(stored.find({ ...ask, headers: ['a999-z'] })).toBeUndefined();
+  });
 });

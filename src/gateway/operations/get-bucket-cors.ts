@@ -15,7 +15,7 @@ export const getBucketCors: Operation = {
 };
 
 async function run({ rooms, bucket, askedName }: Context): Promise<Reply> {
-  const rules = await rooms.cors.find(bucket.id);
-  if (rules) return xmlReply('CORSConfiguration', corsElements(rules));
+  const found = await rooms.cors.find(bucket.id);
+  if (found) return xmlReply('CORSConfiguration', corsElements(found.rules));
   throw new Refusal('NoSuchCORSConfiguration', { fields: { BucketName: askedName } });
 }
