@@ -2,6 +2,14 @@
 import { type Command, Option } from 'commander';
 import { type Config, flagOf, type Setting, settings, variableOf } from './settings.ts';
 
+/** Flags that may be given several times, instead of with commas. */
+const repeatable: ReadonlySet<keyof Config> = new Set([
+  'domains',
+  'witnesses',
+  'privateIssuers',
+  'privateWebhooks',
+]);
+
 /** Adds a flag for each of the settings, and says where those are given that have none. */
 export function addSettingFlags(
   command: Command,
@@ -22,9 +30,7 @@ export function addSettingFlags(
       `${one.description}${fallback} ${names}`,
     ).preset('yes');
     option.attributeName = () => property;
-    command.addOption(
-      property === 'domains' || property === 'witnesses' ? option.argParser(joinRepeated) : option,
-    );
+    command.addOption(repeatable.has(property) ? option.argParser(joinRepeated) : option);
   }
   const rows = hidden.map((one) => `  ${variableOf(one)}, ${one.key}: ${one.description}`);
   if (rows.length > 0) {

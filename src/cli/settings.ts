@@ -2,7 +2,11 @@
 // file and the help are all derived from it, so they cannot disagree.
 import { parseWitness, type Witness } from '../audit/log/witness.ts';
 import { type Network, parseNetwork } from '../authz/grants/networks.ts';
-import { isLoopbackAddress } from '../authz/oidc/address-policy.ts';
+import {
+  isLoopbackAddress,
+  type PrivateHost,
+  parsePrivateHost,
+} from '../authz/oidc/address-policy.ts';
 import { inlineBytesMax } from '../core/limits.ts';
 import { type Picodollars, parseUsd } from '../core/money.ts';
 import {
@@ -263,21 +267,19 @@ export const settings = {
     default: '4096',
     parse: atLeast(parseCount, 1, '1'),
   }),
-  privateIssuers: setting({
+  privateIssuers: optional({
     key: 'privateIssuers',
-    placeholder: 'yes|no',
-    description: 'ask OIDC issuers in private networks for their keys',
-    default: 'no',
-    isSwitch: true,
-    parse: parseSwitch,
+    placeholder: 'HOST:PORT',
+    description:
+      'hosts with private addresses that tenants may have as OIDC issuers; comma-separated if several',
+    parse: parsePrivateHosts,
   }),
-  privateWebhooks: setting({
+  privateWebhooks: optional({
     key: 'privateWebhooks',
-    placeholder: 'yes|no',
-    description: "tell alarms to tenants' webhooks in private networks",
-    default: 'no',
-    isSwitch: true,
-    parse: parseSwitch,
+    placeholder: 'HOST:PORT',
+    description:
+      "hosts with private addresses that tenants' webhooks may be at; comma-separated if several",
+    parse: parsePrivateHosts,
   }),
   migrateWithoutCopy: setting({
     key: 'migrateWithoutCopy',
@@ -448,6 +450,17 @@ function parseDomains(value: string): string[] {
     throw new Error('must be host names such as s3.example.org');
   }
   return domains;
+}
+
+/** `no`, as earlier releases had it, is none of them. */
+function parsePrivateHosts(value: string): PrivateHost[] {
+  if (value === 'no') return [];
+  return value.split(',').map((text) => {
+    const host = parsePrivateHost(text.trim());
+    // Earlier releases had it for all of them.
+    if (host && text.trim() !== 'yes') return host;
+    throw new Error('must be hosts such as sso.example.org, 10.1.2.3:8443 or [fd00::1]:*');
+  });
 }
 
 function parseNetworks(value: string): Network[] {

@@ -5,7 +5,7 @@ import { Directory } from '../authz/directory.ts';
 import { GrantBook } from '../authz/grants/grant-book.ts';
 import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/identity-changes.ts';
 import { MountBook } from '../authz/mount-book.ts';
-import { isLoopbackAddress } from '../authz/oidc/address-policy.ts';
+import { onlyPrivate } from '../authz/oidc/address-policy.ts';
 import { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
 import { Revocations } from '../authz/revocations.ts';
 import { TokenUse } from '../authz/token-use.ts';
@@ -41,6 +41,7 @@ import type { DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { CheckpointKeeper } from './kept-checkpoint.ts';
 import { migrateFolder } from './migrated-folder.ts';
+import { printable } from './output.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
 import { startArchiver } from './wired-archive.ts';
@@ -167,14 +168,11 @@ async function loadBooks(
   { ledger, read, closers }: Pick<Parts, 'ledger' | 'read' | 'closers'>,
   directory: Directory,
 ) {
-  const policy = {
-    allowPrivate: config.privateIssuers,
-    allowLoopback: isLoopbackAddress(config.listen.host),
-  };
+  const policy = onlyPrivate(config.privateIssuers ?? []);
   return {
     grants: await GrantBook.load(read),
     mounts: await MountBook.load(read),
-    outside: await OutsideTokens.load({ read, directory, policy }),
+    outside: await OutsideTokens.load({ read, directory, policy, onProblem: tellOperator }),
     revocations: await Revocations.load(read),
     readRecording: await ReadRecording.load(read),
     tokenUse: opened(
@@ -314,12 +312,16 @@ async function openRecords(config: Config, rooms: Rooms, { folder, read, closers
 
 async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {
   const { folder, ledger, read, closers } = parts;
-  // A message is a POST: what trusts this machine's own requests must not be reached by tenants.
-  const policy = { allowPrivate: config.privateWebhooks, allowLoopback: false };
+  const policy = onlyPrivate(config.privateWebhooks ?? []);
   const onError = (error: unknown) =>
     process.stderr.write(`bursar: alarms were not told: ${String(error)}\n`);
-  const options = { read, sealer: folder.sealer, ledger, policy, onError };
+  const options = { read, sealer: folder.sealer, ledger, policy, onError, onProblem: tellOperator };
   return opened(closers, await AlarmTeller.open(options));
+}
+
+/** What tenants' admins chose did not work, and why is not for them to know. */
+function tellOperator(reason: string): void {
+  process.stderr.write(`bursar: ${printable(reason)}\n`);
 }
 
 interface Listening

@@ -14,6 +14,7 @@ import {
   type Witness,
   type WitnessAnswer,
 } from '../audit/log/witness.ts';
+import { everywhere } from '../authz/oidc/address-policy.ts';
 import { askGuarded } from '../authz/oidc/guarded-request.ts';
 import { isoTime, monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
@@ -271,7 +272,7 @@ function isDue({ cosignedSize, cosignedMs, notBeforeMs }: Line, { size }: Checkp
 }
 
 /** The operator chose it: it may be in a private network, or on this machine. */
-const policy = { allowPrivate: true, allowLoopback: true };
+const policy = everywhere;
 
 async function sendTo(
   { url }: Witness,

@@ -12,7 +12,7 @@ let issuer: FakeIssuer;
 
 beforeAll(async () => {
   place = new Workplace();
-  served = await place.serve();
+  served = await place.serve(['--private-issuers', '127.0.0.1:*']);
   issuer = await FakeIssuer.start(makeKey('ES256', 'one'));
 });
 

@@ -23,7 +23,7 @@ const keys = new Map<string, { accessKeyId: string; secretAccessKey: string }>()
 
 beforeAll(async () => {
   place = new Workplace();
-  served = await place.serve(['--private-webhooks']);
+  served = await place.serve(['--private-webhooks', '127.0.0.1:*']);
   await run('tenant create cms');
   for (const name of ['alice', 'bob']) await enroll(`cms/${name}`);
   await enroll('cms/boss', '--role admin');
@@ -265,7 +265,7 @@ describe('alarms', () => {
     await expect.poll(() => messages.length, { timeout: 10_000 }).toBe(before + 1);
     await served.stop('SIGKILL');
     status = 204;
-    served = await place.serve(['--private-webhooks']);
+    served = await place.serve(['--private-webhooks', '127.0.0.1:*']);
     await expect.poll(() => messages.length, { timeout: 10_000 }).toBe(before + 2);
     expect(messages.at(-1)).toEqual(messages.at(-2));
     await run('alarm remove --tenant cms', as('cms/boss'));

@@ -1,5 +1,6 @@
 // A native API over a real SQLite file, with commits that apply changes and write records as the
 // ledger does. Requests say who they are in a header instead of signing.
+
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +13,7 @@ import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
 import { GrantBook } from '#bursar/authz/grants/grant-book.js';
 import type { Delegation } from '#bursar/authz/identity.js';
 import { MountBook } from '#bursar/authz/mount-book.js';
+import { onlyPrivate } from '#bursar/authz/oidc/address-policy.js';
 import { OutsideTokens } from '#bursar/authz/oidc/outside-tokens.js';
 import { Revocations } from '#bursar/authz/revocations.js';
 import { TokenKeys } from '#bursar/authz/token-keys.js';
@@ -98,7 +100,7 @@ export async function openFixture(): Promise<Fixture> {
   const keyring = new Keyring(rootKeys.keys);
   const sealer = new Sealer(keyring);
   const directory = new Directory({ read: db.tx, sealer });
-  const policy = { allowPrivate: false, allowLoopback: false };
+  const policy = onlyPrivate([]);
   const outside = await OutsideTokens.load({ read: db.tx, directory, policy });
   const [grants, mounts] = [await GrantBook.load(db.tx), await MountBook.load(db.tx)];
   const revocations = await Revocations.load(db.tx);

@@ -1,15 +1,54 @@
-// Which addresses the gateway asks for an issuer's documents. Tenants' admins choose the URLs, so
-// these must not lead into the network that the gateway is in. Invariant: the address that is
-// checked is the one that is connected to, since the name is resolved here, once.
+// Which addresses the gateway asks for an issuer's documents, or tells alarms to. Tenants' admins choose
+// the URLs, so these must not lead into the network that the gateway is in, or to other programs on its
+// machine, but where the operator named the host. Invariant: the address that is checked is the one that
+// is connected to, since the name is resolved here, once.
 // Specification: the IANA registries of special-purpose IPv4 and IPv6 addresses.
 import { promises as dns, type LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 
 export interface AddressPolicy {
-  /** Issuers in private networks, and on this machine. */
-  allowPrivate: boolean;
-  /** Issuers on this machine. */
-  allowLoopback: boolean;
+  /** May the host of this URL be in a private network, or on this machine? */
+  allowsPrivate(url: URL): boolean;
+}
+
+/** For what operators choose. */
+export const everywhere: AddressPolicy = { allowsPrivate: () => true };
+
+/** A host that an operator named: `sso.example.org:8443`. */
+export interface PrivateHost {
+  /** As `URL.hostname` has it. */
+  name: string;
+  /** null: each. */
+  port: number | null;
+}
+
+/** Private addresses of these hosts alone. */
+export function onlyPrivate(hosts: readonly PrivateHost[]): AddressPolicy {
+  return {
+    allowsPrivate: ({ protocol, hostname, port }) => {
+      const asked = port === '' ? defaultPorts[protocol] : Number(port);
+      return hosts.some((host) => {
+        return host.name === hostname && (host.port === null || host.port === asked);
+      });
+    },
+  };
+}
+
+const defaultPorts: Record<string, number> = { 'http:': 80, 'https:': 443 };
+
+/**
+ * `NAME`, for the port of https, `NAME:PORT`, or `NAME:*`; an IPv6 address in brackets. Undefined for
+ * another text.
+ */
+export function parsePrivateHost(text: string): PrivateHost | undefined {
+  const [, name = '', port] =
+    /^([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(\*|\d{1,5}))?$/i.exec(text) ?? [];
+  const url = `https://${name}`;
+  if (name === '' || !URL.canParse(url)) return undefined;
+  const { hostname } = new URL(url);
+  if (port === '*') return { name: hostname, port: null };
+  const number = port === undefined ? 443 : Number(port);
+  return number >= 1 && number <= 65_535 ? { name: hostname, port: number } : undefined;
 }
 
 // An IPv4 network of a list has its addresses in IPv6's notation as well (::ffff:10.0.0.1).
@@ -36,15 +75,16 @@ function subnets(...texts: string[]): BlockList {
 }
 
 /** May the gateway connect to this address? False for what is no address. */
-export function allowsAddress(policy: AddressPolicy, address: string): boolean {
+export function allowsAddress(address: string, isPrivateAllowed: boolean): boolean {
   const version = isIP(address);
   if (version === 0) return false;
   const family = version === 4 ? 'ipv4' : 'ipv6';
   if (never.check(address, family)) return false;
-  if (loopback.check(address, family)) return policy.allowLoopback || policy.allowPrivate;
   const isPublic =
-    !special.check(address, family) && (version === 4 || global6.check(address, family));
-  return isPublic || policy.allowPrivate;
+    !loopback.check(address, family) &&
+    !special.check(address, family) &&
+    (version === 4 || global6.check(address, family));
+  return isPublic || isPrivateAllowed;
 }
 
 /** Does the address, or the name `localhost`, mean this machine and no other? */
@@ -60,11 +100,11 @@ const askMs = 2000;
  * Resolves names for `http.request`, and fails where an address is not allowed. By DNS alone: the
  * system's own resolver takes a thread from the disk's pool for as long as a name server is silent.
  */
-export function guardedLookup(policy: AddressPolicy): LookupFunction {
+export function guardedLookup(isPrivateAllowed: boolean): LookupFunction {
   return (hostname, options, callback) => {
     resolveName(hostname).then(
       (addresses) => {
-        const refused = addresses.find(({ address }) => !allowsAddress(policy, address));
+        const refused = addresses.find(({ address }) => !allowsAddress(address, isPrivateAllowed));
         const [first] = addresses;
         if (refused) callback(new AddressRefused(hostname), '');
         else if (!first) callback(new Error(`${hostname} has no address`), '');
@@ -76,7 +116,7 @@ export function guardedLookup(policy: AddressPolicy): LookupFunction {
   };
 }
 
-/** It does not say which: tenants' admins read it, and could ask what is called how in there. */
+/** For the operator's log: what is called how in there is no tenant's business. */
 export class AddressRefused extends Error {
   override readonly name = 'AddressRefused';
 

@@ -24,7 +24,7 @@ export interface GuardedRequest {
 
 /**
  * Sends a request and gives what `use` makes of the answer, which ends with that. Rejects with an Error
- * for its sender's admin to read.
+ * for the operator's log: to others it would tell what there is in the gateway's network.
  */
 export async function askGuarded<T>(
   { url, policy, method, headers, body, signal }: GuardedRequest,
@@ -32,9 +32,10 @@ export async function askGuarded<T>(
 ): Promise<T> {
   // An address in the URL is not looked up.
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
-  if (isIP(host) !== 0 && !allowsAddress(policy, host)) throw new AddressRefused(host);
+  const isPrivateAllowed = policy.allowsPrivate(url);
+  if (isIP(host) !== 0 && !allowsAddress(host, isPrivateAllowed)) throw new AddressRefused(host);
   const begin = url.protocol === 'https:' ? https.request : http.request;
-  const lookup = guardedLookup(policy);
+  const lookup = guardedLookup(isPrivateAllowed);
   const request = begin(url, { method, headers, lookup, signal, agent: false });
   try {
     request.end(body);

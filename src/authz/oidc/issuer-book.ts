@@ -22,18 +22,29 @@ export interface TrustedIssuer {
   defaultPrincipal: string | null;
 }
 
+export interface IssuerBookOptions {
+  /** Where issuers may be asked for their keys. */
+  policy: AddressPolicy;
+  /** How long an issuer has to give them. */
+  fetchMsMax: number;
+  /** Told why one did not, for the operator. */
+  onProblem: (reason: string) => void;
+}
+
 export class IssuerBook {
   readonly #read: Reader;
   readonly #policy: AddressPolicy;
   readonly #fetchMsMax: number;
+  readonly #onProblem: (reason: string) => void;
   #issuers = new Map<string, TrustedIssuer>();
   /** By tenant and URL: what one tenant sees of the keys says nothing of whom others trust. */
   #keys = new Map<string, IssuerKeys>();
 
-  constructor(read: Reader, policy: AddressPolicy, fetchMsMax: number) {
+  constructor(read: Reader, { policy, fetchMsMax, onProblem }: IssuerBookOptions) {
     this.#read = read;
     this.#policy = policy;
     this.#fetchMsMax = fetchMsMax;
+    this.#onProblem = onProblem;
   }
 
   /** Those that were given these URL and audiences: `iss` and `aud` of a token. */
@@ -56,7 +67,7 @@ export class IssuerBook {
     const keys = new Map<string, IssuerKeys>();
     for (const row of rows) {
       const place = keysPlaceOf(row.tenant, row.url);
-      const kept = keys.get(place) ?? this.#keys.get(place) ?? this.#newKeys(row.url);
+      const kept = keys.get(place) ?? this.#keys.get(place) ?? this.#newKeys(row);
       keys.set(place, kept);
       const groups = new Set(JSON.parse(row.groups) as string[]);
       issuers.set(placeOf(row.url, row.audience), trust(entryOf(row), kept, groups));
@@ -65,8 +76,11 @@ export class IssuerBook {
     this.#keys = keys;
   }
 
-  #newKeys(url: string): IssuerKeys {
-    return new IssuerKeys(() => fetchKeys(url, this.#policy, this.#fetchMsMax));
+  #newKeys({ tenant, name, url }: IssuerRow): IssuerKeys {
+    return new IssuerKeys(
+      () => fetchKeys(url, this.#policy, this.#fetchMsMax),
+      (reason) => this.#onProblem(`keys of the issuer ${tenant}/${name}: ${reason}`),
+    );
   }
 }
 

@@ -15,7 +15,7 @@ const modulusLengthMax = 1366;
 
 /**
  * The public keys that the issuer of this URL publishes now. Throws an Error that says, for the
- * tenant's admin, what is wrong.
+ * operator, what is wrong.
  */
 export async function fetchKeys(
   issuerUrl: string,
@@ -41,6 +41,8 @@ export async function fetchKeys(
 function keysPlace({ jwks_uri }: JsonObject, origin: URL): URL {
   if (typeof jwks_uri === 'string' && URL.canParse(jwks_uri)) {
     const place = new URL(jwks_uri);
+    const isPlain = place.username === '' && place.password === '';
+    if (!isPlain) throw new Error('its "jwks_uri" has a user');
     if (place.protocol === 'https:' || place.origin === origin.origin) return place;
   }
   throw new Error('its configuration has no "jwks_uri" of https or of its own origin');

@@ -13,6 +13,9 @@ export const keysKeptMs = 24 * 3600_000;
 /** How soon an issuer is asked again, for a key that is not among its last ones or after a failure. */
 export const retryMs = 30_000;
 
+/** All that a tenant's admin is told of it: more would show what is in the gateway's network. */
+export const keysProblem = 'its keys could not be fetched: the operator has the reason in the log';
+
 export type FetchKeys = () => Promise<JSONWebKeySet>;
 
 /** What is known of an issuer's keys, for its tenant's admin. */
@@ -20,7 +23,7 @@ export interface KeysState {
   count: number;
   /** null: never. */
   fetchedAt: string | null;
-  /** Why the last try failed; null: it did not. */
+  /** That the last try failed: why is told to the operator alone. Null: it did not. */
   problem: string | null;
 }
 
@@ -32,14 +35,17 @@ interface KeySet {
 
 export class IssuerKeys {
   readonly #fetch: FetchKeys;
+  readonly #onProblem: (reason: string) => void;
   #set: KeySet | null = null;
   #fetching: Promise<void> | null = null;
   #triedMs = Number.NEGATIVE_INFINITY;
   #goodUntilMs = Number.NEGATIVE_INFINITY;
   #problem: string | null = null;
 
-  constructor(fetch: FetchKeys) {
+  /** `onProblem` is told why a try failed. */
+  constructor(fetch: FetchKeys, onProblem: (reason: string) => void = () => {}) {
     this.#fetch = fetch;
+    this.#onProblem = onProblem;
   }
 
   get state(): KeysState {
@@ -95,7 +101,8 @@ export class IssuerKeys {
       this.#problem = null;
       this.#goodUntilMs = nowMs + keysFreshMs;
     } catch (error) {
-      this.#problem = reasonOf(error as NodeJS.ErrnoException);
+      this.#problem = keysProblem;
+      this.#onProblem(reasonOf(error as NodeJS.ErrnoException));
       this.#goodUntilMs = nowMs + retryMs;
     }
   }

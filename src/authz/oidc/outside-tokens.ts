@@ -21,6 +21,8 @@ export interface OutsideTokensOptions {
   policy: AddressPolicy;
   /** How long an issuer has to give them, 5 seconds if absent. */
   fetchMsMax?: number;
+  /** Told why an issuer gave no keys, for the operator. */
+  onProblem?: (reason: string) => void;
 }
 
 /** A token that was verified, with what was made of it for the actor as it was then. */
@@ -45,7 +47,8 @@ export class OutsideTokens implements Follower {
 
   /** Reads the issuers of all tenants. Asks none of them for anything yet. */
   static async load(options: OutsideTokensOptions): Promise<OutsideTokens> {
-    const book = new IssuerBook(options.read, options.policy, options.fetchMsMax ?? 5000);
+    const { read, policy, fetchMsMax = 5000, onProblem = () => {} } = options;
+    const book = new IssuerBook(read, { policy, fetchMsMax, onProblem });
     await book.load();
     return new OutsideTokens(options.directory, book);
   }

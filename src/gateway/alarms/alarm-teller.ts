@@ -2,7 +2,7 @@
 // what is waiting is bounded for each webhook, so one that is down takes neither memory nor turns
 // from others; there is one request at a time to each; and an alarm is forgotten by the ledger only
 // when nobody is to be told of it any more, so it outlives the process.
-import type { AddressPolicy } from '../../authz/oidc/address-policy.ts';
+import { type AddressPolicy, everywhere } from '../../authz/oidc/address-policy.ts';
 import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Sealer } from '../../core/sealing.ts';
@@ -23,6 +23,8 @@ export interface AlarmTellerOptions {
   };
   /** Where tenants' webhooks may be; the operator's own may be in private networks too. */
   policy: AddressPolicy;
+  /** Told why a tenant's webhook did not take a message, for the operator. */
+  onProblem?: (reason: string) => void;
   onError: (error: unknown) => void;
   /** Pauses after the first failure, the second and so on, milliseconds. */
   pausesMs?: readonly number[];
@@ -123,7 +125,7 @@ export class AlarmTeller {
       await this.#send(hook, testMessage(nowMs(), this.#instance));
       return null;
     } catch (error) {
-      return reasonOf(error);
+      return this.#explain(hook.tenant, error);
     }
   }
 
@@ -201,13 +203,21 @@ export class AlarmTeller {
     const { sealer, policy, attemptMs = attemptMsDefault } = this.#options;
     const secret = sealer.open(sealedSecret, hookContext(tenant));
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(attemptMs)]);
-    const own = tenant === null ? { allowPrivate: true, allowLoopback: true } : policy;
+    const own = tenant === null ? everywhere : policy;
     await sendMessage({ url, secret }, message, { policy: own, nowMs: nowMs(), signal });
+  }
+
+  /** Of a tenant's webhook its admin is told no more: it would show what is in the gateway's network. */
+  #explain(tenant: string | null, error: unknown): string {
+    const reason = reasonOf(error);
+    if (tenant === null) return reason;
+    this.#options.onProblem?.(`the webhook of tenant ${tenant}: ${reason}`);
+    return 'it was not taken';
   }
 
   /** Those that failed less go first, so one that is always refused stops none. */
   #fail(line: Line, delivery: Delivery, error: unknown): void {
-    line.problem = reasonOf(error);
+    line.problem = this.#explain(line.tenant, error);
     delivery.failures += 1;
     if (delivery.failures > this.#pausesMs.length) this.#settle(delivery.alarm);
     else line.waiting.push(delivery);

@@ -21,7 +21,10 @@ const members = {
   url,
   createdAt: time,
   waiting: { type: 'integer', description: 'Messages that were not taken yet.' },
-  problem: { type: ['string', 'null'], description: 'Why the last attempt failed.' },
+  problem: {
+    type: ['string', 'null'],
+    description: 'That the last attempt failed; why, only where it is the operator’s.',
+  },
   toldAt: { ...timeOrNull, description: 'When a message was last taken, since the start.' },
 };
 
@@ -67,7 +70,10 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       summary: `Send the webhook for ${accounts} a message that is no alarm, once.`,
       status: 200,
       answer: answerObject({
-        problem: { type: ['string', 'null'], description: 'Why it was not taken; null: it was.' },
+        problem: {
+          type: ['string', 'null'],
+          description: 'That it was not taken; why, only where it is the operator’s. Null: it was.',
+        },
       }),
       run: async (call) => {
         const found = await findHook(call, tenantOf(call));

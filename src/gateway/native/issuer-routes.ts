@@ -73,7 +73,10 @@ const issuer = answerObject({
     ...answerObject({
       count: { type: 'integer' },
       fetchedAt: { anyOf: [time, { type: 'null' }] },
-      problem: { type: ['string', 'null'], description: 'Why the last try to fetch them failed.' },
+      problem: {
+        type: ['string', 'null'],
+        description: 'That the last try to fetch them failed; the operator’s log says why.',
+      },
     }),
     description: 'What the gateway has of the issuer’s keys. It asks for them when a token comes.',
   },

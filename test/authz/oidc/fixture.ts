@@ -1,5 +1,6 @@
 // Outside issuers for tests: an HTTP server that publishes what it is told to, tokens signed with
 // node:crypto (so that nothing that verifies has also signed), and a tenant that trusts them.
+
 import { createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,6 +10,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
 import { Directory } from '#bursar/authz/directory.js';
+import {
+  onlyPrivate,
+  type PrivateHost,
+  parsePrivateHost,
+} from '#bursar/authz/oidc/address-policy.js';
 import type { IssuerMapping } from '#bursar/authz/oidc/issuer.js';
 import { OutsideTokens } from '#bursar/authz/oidc/outside-tokens.js';
 import { openDatabase } from '#bursar/core/database.js';
@@ -131,6 +137,8 @@ export interface Trust {
   apply(change: AuthzChange): Promise<void>;
   /** Has cms trust the issuer. */
   trust(name: string, url: string, mapping?: Partial<IssuerMapping>, aud?: string): Promise<void>;
+  /** What the operator was told. */
+  problems: string[];
   close(): void;
 }
 
@@ -143,19 +151,21 @@ const mappingDefault: IssuerMapping = {
 
 /** The tenant `cms` with alice, bob, an operator `root`, and the group `shifters`. */
 export async function openTrust(
-  { allowLoopback, fetchMsMax }: { allowLoopback: boolean; fetchMsMax?: number } = {
-    allowLoopback: true,
+  { privateHosts, fetchMsMax }: { privateHosts: readonly string[]; fetchMsMax?: number } = {
+    privateHosts: ['127.0.0.1:*'],
   },
 ): Promise<Trust> {
   const folder = mkdtempSync(join(tmpdir(), 'bursar-oidc-'));
   const db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
   db.exec(schema);
   const sealer = new Sealer(new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]));
+  const problems: string[] = [];
   const directory = new Directory({ read: db.tx, sealer });
   const outside = await OutsideTokens.load({
     read: db.tx,
     directory,
-    policy: { allowPrivate: false, allowLoopback },
+    policy: onlyPrivate(privateHosts.map((text) => parsePrivateHost(text) as PrivateHost)),
+    onProblem: (reason) => problems.push(reason),
     ...(fetchMsMax === undefined ? {} : { fetchMsMax }),
   });
   const apply = async (change: AuthzChange) => {
@@ -188,5 +198,5 @@ export async function openTrust(
     db.close();
     rmSync(folder, { recursive: true });
   };
-  return { outside, apply, trust, close };
+  return { outside, apply, trust, problems, close };
 }

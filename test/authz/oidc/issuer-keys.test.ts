@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { keysFreshMs, keysKeptMs, retryMs } from '#bursar/authz/oidc/issuer-keys.js';
+import { keysFreshMs, keysKeptMs, keysProblem, retryMs } from '#bursar/authz/oidc/issuer-keys.js';
 import { FakeIssuer, makeKey, openTrust, signToken, startMs, type Trust } from './fixture.ts';
 
 const keyOld = makeKey('ES256', 'old');
@@ -20,7 +20,7 @@ let trust: Trust;
 
 beforeAll(async () => {
   patient = await openTrust();
-  hasty = await openTrust({ allowLoopback: true, fetchMsMax: 300 });
+  hasty = await openTrust({ privateHosts: ['127.0.0.1:*'], fetchMsMax: 300 });
 });
 
 afterAll(() => {
@@ -57,8 +57,12 @@ async function outcome(token: string, nowMs: number): Promise<string> {
   }
 }
 
+/** Of the last try, as the operator is told; its tenant is told that it failed. */
 function problem(): string | null {
-  return trust.outside.keysState({ tenant: 'cms', url: issuer.url }).problem;
+  const { problem: told } = trust.outside.keysState({ tenant: 'cms', url: issuer.url });
+  if (told === null) return null;
+  expect(told).toBe(keysProblem);
+  return trust.problems.at(-1) ?? '';
 }
 
 describe('keys are asked for', () => {
@@ -207,8 +211,11 @@ describe('nothing is taken', () => {
     }
   });
 
-  test('from this machine, unless the gateway listens on it alone', async () => {
-    const strict = await openTrust({ allowLoopback: false });
+  test('from this machine, but from a host and port that the operator named', async () => {
+    const { port } = new URL(issuer.url);
+    // Neither the port of https nor another one.
+    const others = ['127.0.0.1', `127.0.0.1:${Number(port) - 1}`, 'localhost.example'];
+    const strict = await openTrust({ privateHosts: others });
     await strict.trust('issuer', issuer.url);
     const localhost = issuer.url.replace('127.0.0.1', 'localhost');
     await strict.trust('named', localhost);
@@ -217,12 +224,46 @@ describe('nothing is taken', () => {
       await expect(strict.outside.authenticate(token, startMs)).rejects.toMatchObject({
         fields: { Reason: 'IssuerKeys' },
       });
-      // Of a name it is not told what it stands for.
+      expect(strict.outside.keysState({ tenant: 'cms', url: iss }).problem).toBe(keysProblem);
       const { hostname } = new URL(iss);
-      const problem = `${hostname} is at an address that is not a public one`;
-      expect(strict.outside.keysState({ tenant: 'cms', url: iss }).problem).toBe(problem);
+      const reason = `${hostname} is at an address that is not a public one`;
+      expect(strict.problems.at(-1)).toMatch(
+        new RegExp(`^keys of the issuer cms/\\w+: ${reason}$`),
+      );
     }
     expect(issuer.asked).toEqual([]);
+    strict.close();
+    const named = await openTrust({ privateHosts: [`127.0.0.1:${port}`] });
+    await named.trust('issuer', issuer.url);
+    await named.outside.authenticate(issuer.token(), startMs);
+    named.close();
+  });
+
+  test('from a place in the network that a public issuer names for them', async () => {
+    const { port } = new URL(issuer.url);
+    const strict = await openTrust({ privateHosts: [`127.0.0.1:${port}`] });
+    const inside = createServer(() => expect.fail('was asked')).listen(0, '127.0.0.1');
+    await once(inside, 'listening');
+    const { port: other } = inside.address() as AddressInfo;
+    const places = ['2130706433', '0x7f.1', '127.1', '[::ffff:127.0.0.1]', 'localhost', '0.0.0.0'];
+    await strict.trust('issuer', issuer.url);
+    for (const [i, host] of places.entries()) {
+      issuer.answer = ({ url = '' }, response) =>
+        json(response, { ...issuer.document(url), jwks_uri: `https://${host}:${other}/jwks` });
+      const nowMs = startMs + i * 60_000;
+      const token = issuer.tokenAt(nowMs);
+      await expect(strict.outside.authenticate(token, nowMs)).rejects.toMatchObject({
+        fields: { Reason: 'IssuerKeys' },
+      });
+      expect(strict.problems.at(-1)).toContain('is at an address that is not a public one');
+    }
+    issuer.answer = ({ url = '' }, response) =>
+      json(response, { ...issuer.document(url), jwks_uri: 'https://user@example.org/jwks' });
+    const lateMs = startMs + places.length * 60_000;
+    const late = strict.outside.authenticate(issuer.tokenAt(lateMs), lateMs);
+    await expect(late).rejects.toMatchObject({ fields: { Reason: 'IssuerKeys' } });
+    expect(strict.problems.at(-1)).toContain('has a user');
+    inside.close();
     strict.close();
   });
 });
