@@ -279,7 +279,7 @@ describe('a webhook', () => {
     }
   });
 
-  it('is tested by a message that is no alarm, signed as one, and says why it is not taken', async () => {
+  it('is tested by a message that is no alarm, signed as one, and says that it is not taken', async () => {
     await hook('cms', receiver.url);
     const teller = await open();
     const there = (await readAlarmHook(db.tx, 'cms')) as AlarmHook;
@@ -289,9 +289,11 @@ describe('a webhook', () => {
     const signed = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`);
     expect(signature).toBe(`v1,${signed.digest('base64')}`);
     receiver.answer = status(404);
-    expect(await teller.test(there)).toBe('it answered 404');
+    expect(await teller.test(there)).toBe('it was not taken');
+    expect(problems.at(-1)).toContain('it answered 404');
     receiver.answer = hang;
-    expect(await teller.test(there)).toBe('it did not answer in time');
+    expect(await teller.test(there)).toBe('it was not taken');
+    expect(problems.at(-1)).toContain('it did not answer in time');
     expect(new Set(receiver.ids).size).toBe(3);
     expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
   });

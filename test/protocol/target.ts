@@ -36,7 +36,9 @@ export const region = 'us-east-1';
 
 /** The gateway on its embedded store. */
 export async function startEmbeddedTarget(): Promise<Target> {
-  const gateway = await startServedGateway({ args: ['--domain', domain] });
+  const gateway = await startServedGateway({
+    args: ['--domain', domain, '--private-issuers', '127.0.0.1:*'],
+  });
   const { endpoint, accessKeyId, secretAccessKey, dataDir, stop } = gateway;
   const strayNames = () => strayFiles(dataDir, [ownFile]);
   return { endpoint, keys: { accessKeyId, secretAccessKey }, strayNames, stop };
