@@ -260,3 +260,9 @@ export class IntegrityError extends Error {
  * What failed: a row of the catalog, or of a stored extent its presence, its length or a chunk.
  */
 export type IntegrityKind = 'row' | 'missing' | 'length' | 'chunk';
+
+/** Whether the process, or the machine, has no file descriptors left: that passes. */
+export function isOutOfDescriptors(error: unknown): boolean {
+  const { code } = (error ?? {}) as NodeJS.ErrnoException;
+  return code === 'EMFILE' || code === 'ENFILE';
+}

@@ -7,6 +7,7 @@ import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { extentBytesMax } from '../core/limits.ts';
 import { sealedBytes } from './chunk-format.ts';
+import { askAgain } from './stores/asked-again.ts';
 import type { RemoteStore } from './stores/store.ts';
 
 /** Where the bytes of a write belong. */
@@ -136,11 +137,25 @@ export function openExtentMetadata(keyring: Keyring, id: Buffer, trailer: Buffer
  * What extent `id` says of itself, and its sizes in the store. undefined: there is no such extent.
  * Throws IntegrityError when metadata and size do not belong together, and what the store throws.
  */
-export async function readExtentMetadata(
+export function readExtentMetadata(
   store: RemoteStore,
   keyring: Keyring,
   id: Buffer,
-): Promise<{ metadata: ExtentMetadata; trailerBytes: number; sizeBytes: number } | undefined> {
+): Promise<FoundMetadata | undefined> {
+  return askAgain(store.meter, () => readMetadataOnce(store, keyring, id));
+}
+
+interface FoundMetadata {
+  metadata: ExtentMetadata;
+  trailerBytes: number;
+  sizeBytes: number;
+}
+
+async function readMetadataOnce(
+  store: RemoteStore,
+  keyring: Keyring,
+  id: Buffer,
+): Promise<FoundMetadata | undefined> {
   let end = await store.readEnd(id, firstReadBytes);
   if (!end) return undefined;
   const trailerBytes = countTrailerBytes(end.bytes);

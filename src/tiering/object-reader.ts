@@ -9,6 +9,7 @@ import { sealedBytes, verifyChunk } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
+import { noteDamage } from './stores/asked-again.ts';
 import type { StoreTally, TallySource } from './stores/store-tally.ts';
 import type { Stores } from './stores/stores.ts';
 
@@ -85,8 +86,16 @@ export class ObjectReader {
       // With the trailer: some servers do much less for an object as a whole than for most of it.
       const stored = Buffer.allocUnsafeSlow(sealed + trailerBytes);
       const from = this.#options.stores.remote(store);
-      await from.read({ id, sizeBytes: stored.length, position: 0, into: [stored], tally });
-      return this.#verifyWhole(tenant, run, stored.subarray(0, sealed));
+      const read = { id, sizeBytes: stored.length, position: 0, into: [stored], tally };
+      await from.read(read);
+      try {
+        return this.#verifyWhole(tenant, run, stored.subarray(0, sealed));
+      } catch (error) {
+        if (!(error instanceof IntegrityError)) throw error;
+        noteDamage(from.meter);
+        await from.read(read);
+        return this.#verifyWhole(tenant, run, stored.subarray(0, sealed));
+      }
     } catch (error) {
       if (error instanceof IntegrityError) error.store = store;
       throw error;

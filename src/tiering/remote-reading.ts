@@ -1,7 +1,9 @@
 // Chunks of extents in a remote store: one read for all that is wanted of an extent, straight into
 // the chunks' buffers, where a digest thread verifies each as soon as it is whole. Invariants: what
 // is asked for ahead grows only while the client waits for the store, so that a slow client holds
-// little; and a chunk settles only when the store can write to its buffer no more.
+// little; a chunk settles only when the store can write to its buffer no more; and one that is not what
+// was written is asked for once more, alone.
+import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { tagBytes } from '../core/limits.ts';
 import { AdaptiveWindow } from './adaptive-window.ts';
@@ -16,6 +18,7 @@ import {
 import type { ChunkPart, ReadChunk, Reading } from './chunk-reading.ts';
 import type { DigestReader } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
+import { noteDamage } from './stores/asked-again.ts';
 import type { RemoteStore } from './stores/store.ts';
 import type { StoreTally } from './stores/store-tally.ts';
 
@@ -92,7 +95,13 @@ export class RemoteReading implements Reading {
       const buffer = buffers[i] as ChunkBuffer;
       const verify = async (): Promise<Buffer> => {
         await (arrivals[i] as Arrival).promise;
-        await reader.verify(seal, part.index, buffer, null);
+        try {
+          await reader.verify(seal, part.index, buffer, null);
+        } catch (error) {
+          if (!(error instanceof IntegrityError)) throw error;
+          await this.#readAgain(part, buffer);
+          await reader.verify(seal, part.index, buffer, null);
+        }
         return buffer.bytes.subarray(part.from, part.to);
       };
       return { data: verify() };
@@ -109,6 +118,20 @@ export class RemoteReading implements Reading {
 
   async close(): Promise<void> {
     this.#window.close();
+  }
+
+  /** Reads one chunk once more, which may have been damaged on its way, into the same buffer. */
+  async #readAgain({ run, index }: ChunkPart, buffer: ChunkBuffer): Promise<void> {
+    const { store, signal, tally } = this.#options;
+    noteDamage(store.meter);
+    await store.read({
+      id: run.id,
+      sizeBytes: sealedBytes(run.extentBytes) + run.trailerBytes,
+      position: chunkPosition(index),
+      into: [buffer.bytes.subarray(0, chunkLength(run.extentBytes, index) + tagBytes)],
+      signal,
+      tally,
+    });
   }
 
   /** Reads a unit, and settles all of its arrivals. */

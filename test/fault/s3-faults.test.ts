@@ -3,6 +3,7 @@
 // is over, the bucket holds what the catalog names, and nothing else.
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Fault, FaultProxy } from '../tooling/fault-proxy.ts';
+import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type BackedGateway, startBackedGateway } from './backed-gateway.ts';
 import { type Content, KiB, MiB, makeContent } from './content.ts';
@@ -176,6 +177,29 @@ describeWithTool(versitygw, 'a gateway on a faulty S3 server', (path) => {
       const part = await client.send('GET', `/${bucket}/large`, { headers });
       expect(part.status).toBe(206);
       expect(part.body.equals(large.bytes.subarray(start, end))).toBe(true);
+    });
+  });
+
+  describe('whose answer to a read is once', () => {
+    it.each<Case>([
+      ['altered', altered],
+      ['that there is no such object', { kind: 'status', status: 404, code: 'NoSuchKey' }],
+      ['that the object is shorter', { kind: 'status', status: 416, code: 'InvalidRange' }],
+    ])('%s: it is asked for again, and that is counted', async (_title, fault) => {
+      const retried = async (): Promise<number> => {
+        const text = await (await fetch(`${backed.gateway.endpoint}/_/metrics`)).text();
+        const labels = { store: 'cloud', cause: 'damaged' };
+        return totalOf(parseMetrics(text), 'bursar_store_retries_total', labels);
+      };
+      const before = await retried();
+      for (const [key, content] of [
+        ['small', small],
+        ['large', large],
+      ] as const) {
+        inject('GET', fault, 1);
+        expect((await read(key)).equals(content.bytes)).toBe(true);
+      }
+      await expect.poll(async () => (await retried()) - before, { timeout: 10_000 }).toBe(2);
     });
   });
 

@@ -196,6 +196,25 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     expect(objects).toEqual({ a: 'etag', c: 'etag' });
   });
 
+  it('is read again where an answer was damaged on its way', async () => {
+    const journal = await rig.open();
+    await journal.flushed(await rig.put('a'));
+    await rig.put('b');
+    await journal.flushed(await rig.remove('a'));
+    // Each object is altered the first time that it is given.
+    const given = new Set<string>();
+    s3.proxy.choose = ({ method, target }) => {
+      if (method !== 'GET' || target.includes('list-type') || given.has(target)) return undefined;
+      given.add(target);
+      return { kind: 'flip', at: 'download', offset: 60 };
+    };
+    const { objects, report } = await rig.replay();
+    expect(objects).toEqual({ b: 'etag' });
+    expect(report).toMatchObject({ damaged: [], missing: [] });
+    expect(given.size).toBeGreaterThan(2);
+    expect(rig.store.meter.counts.retries.damaged).toBe(given.size);
+  });
+
   it('takes nothing from an object that was altered, or is in another’s place', async () => {
     const journal = await rig.open();
     const newest: string[] = [];

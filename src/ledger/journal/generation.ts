@@ -5,10 +5,12 @@ import { randomBytes } from 'node:crypto';
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
+import { askAgain } from '../../tiering/stores/asked-again.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import {
   beginName,
   type Head,
+  type JournalObject,
   journalFolder,
   lastSeqOf,
   objectName,
@@ -57,9 +59,10 @@ export async function markBegin(options: {
   const place = { generation, name: beginName };
   const sealed = sealObject(keyring, place, [JSON.stringify(head)]);
   if ((await store.putObject(objectName(place), sealed, { ifAbsent: true })) === 'stored') return;
-  const there = await store.getObject(objectName(place));
   // What somebody without the keys has put under this generation's name says nothing.
-  if (!there || !opens(keyring, place, there)) await store.putObject(objectName(place), sealed);
+  if (!(await isBegun(store, keyring, generation))) {
+    await store.putObject(objectName(place), sealed);
+  }
 }
 
 /**
@@ -72,20 +75,34 @@ export async function findNewestGeneration(
 ): Promise<string | undefined> {
   const { generations } = await listGenerations(store);
   for (const generation of generations.reverse()) {
-    const place = { generation, name: beginName };
-    const bytes = await store.getObject(objectName(place));
-    if (bytes && opens(keyring, place, bytes)) return generation;
+    if (await isBegun(store, keyring, generation)) return generation;
   }
   return undefined;
 }
 
-function opens(keyring: Keyring, place: Place, bytes: Buffer): boolean {
+async function isBegun(store: RemoteStore, keyring: Keyring, generation: string): Promise<boolean> {
   try {
-    return openObject(keyring, place, bytes).head.kind === 'begin';
+    const begin = await readObject(store, keyring, { generation, name: beginName });
+    return begin?.head.kind === 'begin';
   } catch (error) {
     if (error instanceof IntegrityError) return false;
     throw error;
   }
+}
+
+/**
+ * An object of a journal, asked for twice where it is not what a gateway with these keys put there:
+ * then IntegrityError. undefined: there is none.
+ */
+export function readObject(
+  store: RemoteStore,
+  keyring: Keyring,
+  place: Place,
+): Promise<JournalObject | undefined> {
+  return askAgain(store.meter, async () => {
+    const bytes = await store.getObject(objectName(place));
+    return bytes && openObject(keyring, place, bytes);
+  });
 }
 
 /** What is there of a generation; segments and snapshots each in order. */

@@ -14,10 +14,14 @@ import {
   lastSeqOf,
   objectBytesMax,
   objectName,
-  openObject,
   pageName,
 } from '../journal/format.ts';
-import { listGeneration, listGenerations, type SnapshotFiles } from '../journal/generation.ts';
+import {
+  listGeneration,
+  listGenerations,
+  readObject,
+  type SnapshotFiles,
+} from '../journal/generation.ts';
 import type { JournalReport } from './report.ts';
 import type { Staging } from './staging.ts';
 
@@ -58,7 +62,7 @@ export async function findJournal(
       foreign,
     };
     const reading = { store, keyring, report };
-    const marker = await readObject(reading, beginName, 'begin');
+    const marker = await readOf(reading, beginName, 'begin');
     if (marker) {
       // Others were without a marker: they were not meant to count yet.
       report.earlierLosses = marker.head.losses;
@@ -89,7 +93,7 @@ export async function replayJournal(reading: Reading, staging: Staging): Promise
     report.snapshotPages = snapshot.pages;
     const pages = Array.from({ length: snapshot.pages }, (_, page) => page);
     await inParallel(pages, readsAtOnce, async (page) => {
-      const object = await readObject(reading, pageName(snapshot.beginSeq, page), 'page');
+      const object = await readOf(reading, pageName(snapshot.beginSeq, page), 'page');
       if (object) await staging.takeEntries(store.number, object.entries);
     });
   }
@@ -97,7 +101,7 @@ export async function replayJournal(reading: Reading, staging: Staging): Promise
   const names = new Set(files.segments.map(({ name }) => name));
   const segments = files.segments.filter(({ lastSeq }) => lastSeq >= beginSeq);
   await inParallel(segments, readsAtOnce, async ({ name, sizeBytes, lastSeq }) => {
-    const object = await readObject(reading, name, 'segment', sizeBytes);
+    const object = await readOf(reading, name, 'segment', sizeBytes);
     if (!object) return;
     const { previous, timeMs } = object.head;
     await staging.takeEntries(store.number, object.entries);
@@ -118,14 +122,14 @@ async function openSnapshot(
   snapshots: readonly SnapshotFiles[],
 ): Promise<HeadOf<'complete'> | undefined> {
   for (const { beginSeq } of snapshots.filter((one) => one.isComplete).reverse()) {
-    const object = await readObject(reading, completeName(beginSeq), 'complete');
+    const object = await readOf(reading, completeName(beginSeq), 'complete');
     if (object) return object.head;
   }
   return undefined;
 }
 
 /** Undefined, and reported, when it is not there or not what it should be. */
-async function readObject<K extends Head['kind']>(
+async function readOf<K extends Head['kind']>(
   reading: Reading,
   name: string,
   kind: K,
@@ -137,13 +141,13 @@ async function readObject<K extends Head['kind']>(
     report.damaged.push(shown);
     return undefined;
   }
-  const bytes = await store.getObject(shown);
-  if (!bytes) {
-    report.missing.push(shown);
-    return undefined;
-  }
   try {
-    const object = openObject(keyring, { generation: report.generation, name }, bytes);
+    const place = { generation: report.generation, name };
+    const object = await readObject(store, keyring, place);
+    if (!object) {
+      report.missing.push(shown);
+      return undefined;
+    }
     if (object.head.kind === kind) return object as JournalObject & { head: HeadOf<K> };
   } catch (error) {
     if (!(error instanceof IntegrityError)) throw error;

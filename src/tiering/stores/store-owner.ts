@@ -30,7 +30,12 @@ type Objects = Pick<RemoteStore, 'getObject' | 'putObject'>;
 export async function findOwner(store: Objects, sealer: Sealer, claim: Claim): Promise<Owner> {
   const bytes = await store.getObject(ownerName);
   if (!bytes) return 'nobody';
-  const marker = readMarker(bytes, sealer);
+  let marker = readMarker(bytes, sealer);
+  if (!marker) {
+    // It may have been damaged on its way.
+    const again = await store.getObject(ownerName);
+    marker = again && readMarker(again, sealer);
+  }
   if (!marker) return 'foreign';
   if (marker.instance !== claim.instance) return 'former';
   return marker.store === claim.store ? 'us' : 'otherStore';

@@ -95,6 +95,7 @@ const noBytes = { sentBytes: 0, receivedBytes: 0 };
 /** Of the SDK's requests: there was no connection for it. */
 const unsentCauses: ReadonlySet<FailureCause> = new Set<FailureCause>([
   'credentials',
+  'no-descriptors',
   'refused',
   'timeout-connect',
   'unreachable',

@@ -1,15 +1,18 @@
 // Reads of extents out of an S3 store, straight into the caller's buffers. Invariant: bytes are
 // written to a piece in order and each once; a piece that was said to be filled is not written to
 // again, and after the read has settled none is. A try that breaks off is gone on with after its
-// last byte; a small read that is slow is asked a second time, into a buffer of its own, and the
+// last byte, and one that says the extent is missing or of another length is made once more; a small
+// read that is slow is asked a second time, into a buffer of its own, and the
 // first good answer wins (DESIGN section 7).
 import { IntegrityError } from '../../../core/errors.ts';
 import { copyIntoShared } from '../../shared-memory.ts';
+import { damagedCause } from '../asked-again.ts';
 import type { RemoteRead } from '../store.ts';
 import type { HedgeCause, StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
 import { type Answer, type Attempt, countBytes } from './attempt.ts';
 import type { Admission, Connection } from './connection.ts';
+import { AttemptFailure } from './failure.ts';
 import type { HedgeBudget } from './hedge-budget.ts';
 import { RangeAnswer } from './range-answer.ts';
 
@@ -65,6 +68,8 @@ interface Reading {
   signal: AbortSignal | undefined;
   tally: StoreTally | undefined;
   earlierTries: number;
+  /** An answer said already that the extent is not what it must be, and was not believed. */
+  isDoubted: boolean;
 }
 
 export class ExtentReader {
@@ -87,11 +92,21 @@ export class ExtentReader {
       signal,
       tally,
       earlierTries: 0,
+      isDoubted: false,
     };
     await this.#options.connection.persist((earlierTries) => {
       reading.earlierTries = earlierTries;
-      return this.#try(reading);
+      return this.#try(reading).catch((error: unknown) => this.#doubt(reading, error));
     }, signal);
+  }
+
+  /** That an extent is missing, or has another length, is believed of two answers. */
+  #doubt(reading: Reading, error: unknown): never {
+    if (!(error instanceof IntegrityError) || reading.isDoubted) throw error;
+    reading.isDoubted = true;
+    const failure = new AttemptFailure(damagedCause, error.message, { cause: error });
+    this.#options.connection.note(failure);
+    throw failure;
   }
 
   async #try(reading: Reading): Promise<void> {

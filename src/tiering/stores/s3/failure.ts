@@ -5,6 +5,7 @@
 
 export const failureCauses = [
   'refused',
+  'no-descriptors',
   'unreachable',
   'reset',
   'timeout-connect',
@@ -34,12 +35,13 @@ export type FailureCause = (typeof failureCauses)[number];
 
 /** The same request will fail again: the configuration is wrong, or the rights. */
 const lasting: ReadonlySet<FailureCause> = new Set(['denied', 'no-bucket', 'unfit']);
-/** The server answered, and properly. */
+/** The server answered, and properly; or it is not what failed. */
 const proper: ReadonlySet<FailureCause> = new Set([
   ...lasting,
   'conflict',
   'damaged',
   'expired',
+  'no-descriptors',
   'unproven',
 ]);
 
@@ -147,6 +149,9 @@ interface SdkError extends NodeJS.ErrnoException {
 
 function causeOfError(name: string, code: string): FailureCause {
   switch (code) {
+    case 'EMFILE':
+    case 'ENFILE':
+      return 'no-descriptors';
     case 'ECONNREFUSED':
       return 'refused';
     case 'ENOTFOUND':
