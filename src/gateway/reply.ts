@@ -36,8 +36,8 @@ export async function sendReply(context: Context, reply: Reply): Promise<void> {
       return sendStream(context, reply.status, headers, sendInTurns(context.shaped, bytes));
     }
     exchange.writeHead(reply.status, headers);
+    if (withBody && !response.destroyed) exchange.bytesOut += bytes.length;
     response.end(withBody ? bytes : undefined);
-    if (withBody) exchange.bytesOut += bytes.length;
     return;
   }
   if (!withBody) {
@@ -74,8 +74,7 @@ async function sendStream(
       // Nobody has all of it before its record is durable.
       if (exchange.bytesOut + length === lengthBytes) await recordStrictly(context, status, length);
       clock.enter('stream');
-      await socket.write(next.value);
-      exchange.bytesOut += length;
+      await socket.write(next.value, exchange);
       clock.enter('store');
       next = await chunks.next();
     }
@@ -113,10 +112,17 @@ class ChunkWriter {
     response.once('close', () => this.#fail?.(new ClientGone('the client closed the connection')));
   }
 
-  /** Resolves when the kernel has the bytes: until then the buffer is not ours to use again. */
-  write(chunk: Buffer): Promise<void> {
+  /**
+   * Resolves when the kernel has the bytes: until then the buffer is not ours to use again. Counted is
+   * what is handed over, since nobody knows how much of a chunk has arrived when its write fails.
+   */
+  write(chunk: Buffer, counter: { bytesOut: number }): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#response.destroyed) reject(new ClientGone('the client closed the connection'));
+      if (this.#response.destroyed) {
+        reject(new ClientGone('the client closed the connection'));
+        return;
+      }
+      counter.bytesOut += chunk.length;
       this.#fail = reject;
       this.#response.write(chunk, (error) => {
         this.#fail = null;
