@@ -4,12 +4,14 @@
 // abandoned ones.
 import type { Reader, Tx } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
-import { decodeManifest, inlineStore } from '../core/manifest.ts';
+import { decodeManifest, inlineStore, localStore } from '../core/manifest.ts';
 
 /**
  * `left`: a rebuild found it and nothing names it, but what would may be lost: it is not removed.
+ * `swept`: it was removed from an S3 store, and is remembered until no rebuild would take it for a
+ * new write, should somebody put it back there.
  */
-export const extentState = { intent: 0, live: 1, condemned: 2, left: 3 } as const;
+export const extentState = { intent: 0, live: 1, condemned: 2, left: 3, swept: 4 } as const;
 
 /**
  * Word for word what the index of these is for; SQLite does not see that `state = 2` implies it.
@@ -152,9 +154,35 @@ export async function listCondemned(
   return rows.map(({ id }) => id);
 }
 
-/** Forgets extents whose bytes are gone; only those still condemned. */
-export async function forgetExtents(tx: Tx, ids: readonly Uint8Array[]): Promise<void> {
-  for (const id of ids) await tx.run('DELETE FROM extents WHERE id = ? AND state = 2', id);
+/** Notes that the bytes of extents are gone; only of those still condemned. */
+export async function noteSwept(tx: Tx, ids: readonly Uint8Array[], timeMs: number): Promise<void> {
+  const forget = 'DELETE FROM extents WHERE id = ? AND state = 2 AND store <= ?';
+  const remember = 'UPDATE extents SET state = 4, changed_ms = ? WHERE id = ? AND state = 2';
+  for (const id of ids) {
+    await tx.run(forget, id, localStore);
+    await tx.run(remember, timeMs, id);
+  }
+}
+
+/** Forgets up to `max` extents that were swept before `beforeMs`; gives how many. */
+export async function forgetSwept(tx: Tx, beforeMs: number, max: number): Promise<number> {
+  const { changes } = await tx.run(
+    `DELETE FROM extents WHERE id IN (
+       SELECT id FROM extents WHERE ${notLive} AND state = 4 AND changed_ms < ? LIMIT ?)`,
+    beforeMs,
+    max,
+  );
+  return changes;
+}
+
+/** Has condemned extents wait as those do that were condemned at `timeMs`. */
+export async function deferExtents(
+  tx: Tx,
+  ids: readonly Uint8Array[],
+  timeMs: number,
+): Promise<void> {
+  const sql = 'UPDATE extents SET changed_ms = ? WHERE id = ? AND state = 2';
+  for (const id of ids) await tx.run(sql, timeMs, id);
 }
 
 /** The sealed bytes of an inline extent. Throws IntegrityError when there is none of this id. */

@@ -5,18 +5,20 @@ import { decodeManifest, isManifest } from '../core/manifest.ts';
 import { extentState } from './extents.ts';
 
 /**
- * Extents of a store that may still be in it and belong to nothing: condemned ones and those that a
- * rebuild left alone, and the last ones of versions that ended, by which a plain write is known. In
- * pages of hexadecimal ids.
+ * Extents of a store that may be in it and belong to nothing: condemned ones and those that a
+ * rebuild left alone, the last ones of versions that ended, by which a plain write is known, and what
+ * was swept lately and may be put back. In pages of hexadecimal ids.
  */
 export async function* listGarbage(
   read: Reader,
   store: number,
   max: number,
 ): AsyncGenerator<string[]> {
-  // In the order in which they go on: what an ended version is let go of meanwhile is condemned.
+  // In the order in which they go on: what an ended version is let go of meanwhile is condemned,
+  // and then swept.
   yield* listLastExtents(read, store, max);
-  for (const state of [extentState.condemned, extentState.left]) {
+  const { condemned, left, swept } = extentState;
+  for (const state of [condemned, left, swept]) {
     yield* listInState(read, { store, state, max });
   }
 }

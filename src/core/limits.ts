@@ -93,5 +93,10 @@ export const nativeListMax = 1000;
 
 // An upload that takes longer than this is given up: its extents are swept and its commit refused.
 export const uploadMsMax = 24 * 3600 * 1000;
+// A write is committed much sooner than this after its last extent: a rebuild takes no older extent
+// for a write that the journal does not tell yet.
+export const commitMsMax = 3600 * 1000;
+// So what was swept is remembered for longer than that, and than a snapshot takes which tells of it.
+export const sweptKeptMs = 6 * commitMsMax;
 // A completed multipart upload answers a repeated completion for this long.
 export const completedUploadKeptMs = 7 * 24 * 3600 * 1000;

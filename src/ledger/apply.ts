@@ -19,7 +19,13 @@ import {
   setRecordReads,
   setVersioning,
 } from '../catalog/bucket-changes.ts';
-import { condemnIntents, declareExtents, forgetExtents } from '../catalog/extents.ts';
+import {
+  condemnIntents,
+  declareExtents,
+  deferExtents,
+  forgetSwept,
+  noteSwept,
+} from '../catalog/extents.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
 import { enterUnnamed, restoreBucket, restoreStore, restoreVersion } from '../catalog/restore.ts';
@@ -265,9 +271,14 @@ export async function applyHousekeeping(
       return restoreStore(tx, work);
     case 'enterUnnamed':
       return enterUnnamed(tx, work, timeMs);
-    case 'forgetExtents':
-      await forgetExtents(tx, work.ids);
+    case 'noteSwept':
+      await noteSwept(tx, work.ids, timeMs);
       return work.ids.length;
+    case 'deferExtents':
+      await deferExtents(tx, work.ids, timeMs);
+      return work.ids.length;
+    case 'forgetSwept':
+      return forgetSwept(tx, work.beforeMs, work.max);
     case 'forgetCompleted':
       return forgetCompleted(tx, work.beforeMs, work.max);
     case 'noteTokenUse':

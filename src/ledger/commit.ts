@@ -46,7 +46,9 @@ export type Housekeeping =
   | { kind: 'forgetJournaled'; store: number; lastSeq: number }
   | { kind: 'restoreStore'; number: number; name: string; generation: string }
   | { kind: 'enterUnnamed'; store: number; ids: Uint8Array[]; state: 'condemned' | 'left' }
-  | { kind: 'forgetExtents'; ids: Uint8Array[] }
+  | { kind: 'noteSwept'; ids: Uint8Array[] }
+  | { kind: 'deferExtents'; ids: Uint8Array[] }
+  | { kind: 'forgetSwept'; beforeMs: number; max: number }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number }
   | ({ kind: 'noteTokenUse' } & TokenUses)
   | { kind: 'purgeTokens'; max: number }

@@ -6,7 +6,7 @@
 import { listCondemned, listStoresToSweep } from '../catalog/extents.ts';
 import { listOutbox } from '../catalog/outbox.ts';
 import type { Reader } from '../core/database.ts';
-import { completedUploadKeptMs, uploadMsMax } from '../core/limits.ts';
+import { completedUploadKeptMs, sweptKeptMs, uploadMsMax } from '../core/limits.ts';
 import { inlineStore } from '../core/manifest.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { ExtentStore } from '../tiering/stores/store.ts';
@@ -40,6 +40,18 @@ const batchesMax = 5000;
 const inlineGraceMsMax = 5000;
 /** Removals under way in one store: a remote one takes its time for each. */
 const removalsMax = 8;
+
+/** What became of a batch. */
+interface Removal {
+  removed: Buffer[];
+  kept: Buffer[];
+  /** Why the first of `kept` could not be removed; null: there is none. */
+  error: unknown;
+}
+
+function allRemoved(ids: Buffer[]): Removal {
+  return { removed: ids, kept: [], error: null };
+}
 
 export class Sweeper {
   readonly #options: SweeperOptions;
@@ -90,6 +102,9 @@ export class Sweeper {
     );
     await this.#repeat(() => ledger.keepHouse({ kind: 'purgeTokens', max }));
     await this.#repeat(() => ledger.keepHouse({ kind: 'purgeTokenAccounts', max }));
+    await this.#repeat(() =>
+      ledger.keepHouse({ kind: 'forgetSwept', beforeMs: Date.now() - sweptKeptMs, max }),
+    );
     const removedExtents = await this.#removeAllCondemned();
     return { condemnedIntents, purgedVersions, removedExtents };
   }
@@ -118,19 +133,35 @@ export class Sweeper {
     const beforeMs = Math.min(Date.now() - ownGraceMs, (untold?.timeMs ?? Infinity) - 1);
     const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });
     const ids = found.filter((id) => !leases.isHeld(id));
-    if (store !== inlineStore) await this.#removeExtents(store, ids);
-    if (ids.length > 0) await ledger.keepHouse({ kind: 'forgetExtents', ids });
+    const { removed, kept, error } =
+      store === inlineStore ? allRemoved(ids) : await this.#removeExtents(store, ids);
+    if (removed.length > 0) await ledger.keepHouse({ kind: 'noteSwept', ids: removed });
+    // One that the store does not let go of, as whoever writes to its bucket may lock an object,
+    // must not keep the others: it comes behind them the next time.
+    if (kept.length > 0) await ledger.keepHouse({ kind: 'deferExtents', ids: kept });
+    if (error !== null) throw error;
     return ids.length;
   }
 
-  async #removeExtents(store: number, ids: readonly Buffer[]): Promise<void> {
+  /** Stops when nothing of what was tried until then could be removed: the store is down. */
+  async #removeExtents(store: number, ids: readonly Buffer[]): Promise<Removal> {
     const from = this.#options.stores.get(store);
     const waiting = ids.values();
+    const done: Removal = { removed: [], kept: [], error: null };
     const remove = async (): Promise<void> => {
-      for (const id of waiting) await from.remove(id);
+      for (const id of waiting) {
+        try {
+          await from.remove(id);
+          done.removed.push(id);
+        } catch (error) {
+          done.kept.push(id);
+          done.error ??= error;
+        }
+        if (done.removed.length === 0 && done.kept.length >= removalsMax) return;
+      }
     };
-    const removals = await Promise.allSettled(Array.from({ length: removalsMax }, remove));
-    for (const removal of removals) if (removal.status === 'rejected') throw removal.reason;
+    await Promise.all(Array.from({ length: removalsMax }, remove));
+    return done;
   }
 
   /** Runs `work` until it has less than a full batch to do, or the cap is reached. */

@@ -37,9 +37,14 @@ const version = (seq: number, told: Partial<VersionEntry> = {}): VersionEntry =>
  */
 async function restored(told: Entry[], last: { needsJournal?: true } = {}) {
   await staging.takeEntries(2, [bucket, ...told]);
+  await takeWrite(2, last);
+  return versions();
+}
+
+async function takeWrite(store: number, last: { needsJournal?: true } = {}): Promise<void> {
   const id = Buffer.alloc(16, 7);
   await staging.takeMetadata({
-    ...{ id, store: 2, trailerBytes: 300 },
+    ...{ id, store, trailerBytes: 300 },
     metadata: {
       ...{ tenant: 'one', bucket: 'data', bucketId: 1, key: 'a', write: id.toString('hex') },
       ...{ index: 0, offset: 0, extentBytes: 9, algorithm: 1, epoch: 1 },
@@ -50,6 +55,9 @@ async function restored(told: Entry[], last: { needsJournal?: true } = {}) {
       },
     },
   });
+}
+
+async function versions() {
   const [staged] = await staging.listBuckets();
   if (!staged) throw new Error('there is no bucket');
   await placeTails(staging, new Map([[1, { ...staged, snapshotMs: null }]]));
@@ -86,4 +94,14 @@ it('what is older than a version or a marker with an id does not hide it', async
 
 it('a write that waited for the journal, which does not tell of it, is not', async () => {
   expect(await restored([version(3)], { needsJournal: true })).toEqual([['etag 3', null]]);
+});
+
+it('a copy of an extent in another store neither hides a write nor makes another', async () => {
+  await staging.takeEntries(2, [bucket]);
+  for (const store of [1, 2, 3]) {
+    await staging.takeExtents(store, [{ id: Buffer.alloc(16, 7), sizeBytes: store }]);
+    await takeWrite(store);
+  }
+  expect(await staging.findExtent(2, Buffer.alloc(16, 7))).toEqual({ sizeBytes: 2 });
+  expect(await versions()).toEqual([['tail', null]]);
 });

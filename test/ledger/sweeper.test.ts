@@ -15,6 +15,7 @@ let leases: ReadLeases;
 let failing: Set<number>;
 /** Stores whose journals are behind. */
 let untold: Set<number>;
+let lockedIds: Set<string>;
 
 beforeEach(async () => {
   fixture = await openLedger();
@@ -22,6 +23,7 @@ beforeEach(async () => {
   leases = new ReadLeases();
   failing = new Set();
   untold = new Set();
+  lockedIds = new Set();
 });
 afterEach(() => fixture.close());
 
@@ -29,6 +31,7 @@ function sweeper(graceMs = 0): Sweeper {
   const get = (store: number) => ({
     remove: async (id: Buffer): Promise<void> => {
       if (failing.has(store)) throw new Error(`store ${store} is away`);
+      if (lockedIds.has(id.toString('hex'))) throw new Error('it is locked');
       removed.push(id.toString('hex'));
     },
   });
@@ -57,8 +60,9 @@ async function putStored(key: string, store = 1, bucketId = 1): Promise<Buffer> 
   return storedId;
 }
 
+/** Those that may be in a store. */
 async function extents(): Promise<string[]> {
-  const rows = await fixture.read.all<{ id: Buffer }>('SELECT id FROM extents');
+  const rows = await fixture.read.all<{ id: Buffer }>('SELECT id FROM extents WHERE state <> 4');
   return rows.map(({ id }) => id.toString('hex')).sort();
 }
 
@@ -157,6 +161,35 @@ describe('a sweep', () => {
     failing.clear();
     await sweeper().sweep();
     expect([removed, await extents()]).toEqual([hex(id), []]);
+  });
+
+  it('goes on with the others when the store does not let go of one, and comes back to it', async () => {
+    const locked = await putStored('locked', 2);
+    const others = [await putStored('b', 2), await putStored('c', 2)];
+    for (const key of ['locked', 'b', 'c']) await fixture.ledger.commit(deleteOf(key));
+    lockedIds.add(locked.toString('hex'));
+    await expect(sweeper().sweep()).rejects.toThrow('locked');
+    expect(removed.sort()).toEqual(hex(...others));
+    expect(await extents()).toEqual(hex(locked));
+    lockedIds.clear();
+    await sweeper(0).sweep();
+    expect(await extents()).toEqual([]);
+  });
+
+  it('remembers what it swept from an S3 store, for some hours', async () => {
+    await putStored('far', 2);
+    await putStored('near');
+    for (const key of ['far', 'near']) await fixture.ledger.commit(deleteOf(key));
+    await sweeper().sweep();
+    const count = async () =>
+      (await fixture.read.all('SELECT 1 FROM extents WHERE state = 4')).length;
+    expect(await count()).toBe(1);
+    const { keepHouse } = fixture.ledger;
+    const forget = (beforeMs: number) =>
+      keepHouse.call(fixture.ledger, { kind: 'forgetSwept', beforeMs, max: 10 });
+    expect(await forget(Date.now() - 3600_000)).toBe(0);
+    expect(await forget(Date.now() + 1)).toBe(1);
+    expect(await count()).toBe(0);
   });
 
   it('goes through with the other stores when one is away, and says so at the end', async () => {

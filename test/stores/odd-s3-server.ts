@@ -32,6 +32,10 @@ export type Oddity =
   | 'dribbles'
   /** Answers for extents with a 500 whose document goes on and on. */
   | 'complains without end'
+  /** Refuses to give extents, as what somebody moved to an archive class, and serves all else. */
+  | 'archives extents'
+  /** Gives nothing any more, and says that it may not. */
+  | 'denies reads'
   /** A page of its lists may be empty and not the last. */
   | 'has empty pages'
   /** Answers PUTs with an ETag that is no MD5, and without a checksum. */
@@ -128,8 +132,15 @@ async function answer(exchange: Exchange): Promise<void> {
       return send(response, 204);
     case 'GET':
       if (url.searchParams.has('list-type')) return list(exchange, url.searchParams);
+      if (oddity === 'archives extents' && name.includes('/extents/')) {
+        return refuse(response, 403, 'InvalidObjectState');
+      }
+      if (oddity === 'denies reads' && !name.includes('/probe/')) {
+        return refuse(response, 403, 'AccessDenied');
+      }
       return get(exchange, name);
     default:
+      if (oddity === 'denies reads') return send(response, 403);
       return send(response, objects.has(name) ? 200 : 404);
   }
 }
@@ -205,10 +216,14 @@ function drip(response: ServerResponse, text: string): void {
 
 function list({ response, objects, oddity }: Exchange, query: URLSearchParams): void {
   const prefix = query.get('prefix') ?? '';
+  const isEncoded = query.get('encoding-type') === 'url';
   const contents = [...objects]
     .map(([name, bytes]) => ({ key: name.replace(/^\/bucket\//, ''), size: bytes.length }))
     .filter(({ key }) => key.startsWith(prefix) && oddity !== 'lists nothing')
-    .map(({ key, size }) => `<Contents><Key>${key}</Key><Size>${size}</Size></Contents>`);
+    .map(({ key, size }) => {
+      const shown = isEncoded ? encodeURIComponent(key).replaceAll('%20', '+') : key;
+      return `<Contents><Key>${shown}</Key><Size>${size}</Size></Contents>`;
+    });
   const isOfProbe = prefix.includes('/probe/');
   const does = (one: Oddity): boolean => oddity === one && !isOfProbe;
   const isEmptyPage = does('has empty pages') && !query.has('continuation-token');
@@ -222,6 +237,7 @@ function list({ response, objects, oddity }: Exchange, query: URLSearchParams): 
   }
   const head =
     `<Name>bucket</Name><Prefix>${does('lists elsewhere') ? 'elsewhere/' : prefix}</Prefix>` +
+    `${isEncoded ? '<EncodingType>url</EncodingType>' : ''}` +
     `<KeyCount>${shown.length + (does('lists in part') ? 1 : 0)}</KeyCount>` +
     `<IsTruncated>${isTruncated}</IsTruncated>${token}`;
   const text = `<ListBucketResult>${head}${shown.join('')}</ListBucketResult>`;

@@ -163,8 +163,11 @@ async function nameExtents(
   for await (const { version } of staging.listVersions()) {
     const bucket = buckets.get(version.bucketId);
     if (bucket && version.seq > (toldSeqs.get(bucket.store) ?? -1)) continue;
-    const checked = bucket && (await checkExtents(staging, bucket.store, version));
-    if (checked?.runs) await staging.nameExtents(checked.runs.map(({ id }) => id));
+    const runs = bucket && (await checkExtents(staging, bucket.store, version)).runs;
+    if (runs) {
+      const ids = runs.map(({ id }) => id);
+      await staging.nameExtents(bucket.store, ids);
+    }
   }
 }
 

@@ -148,8 +148,8 @@ export async function checkExtents(
   if (countBytes(runs) !== version.sizeBytes) return { runs: null, reason: 'its size is another' };
   for (const run of runs) {
     const name = `extent ${run.id.toString('hex')}`;
-    const found = await staging.findExtent(run.id);
-    if (found?.store !== store || run.store !== store) {
+    const found = run.store === store && (await staging.findExtent(store, run.id));
+    if (!found) {
       return { runs: null, reason: `${name} is missing` };
     }
     const sizeBytes = sealedBytes(run.extentBytes) + run.trailerBytes;

@@ -105,7 +105,7 @@ export async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> 
   const { id, store, trailerBytes, metadata } = extent;
   const { tenant, bucket, key, upload, extentBytes } = metadata;
   if (tenant === archiveTenant) {
-    await tx.run('INSERT OR IGNORE INTO packs VALUES (?, ?)', id, store);
+    await tx.run('INSERT OR IGNORE INTO packs (id, store) VALUES (?, ?)', id, store);
     return;
   }
   if (upload) {
@@ -121,10 +121,10 @@ export async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> 
   }
   await tx.run(
     'INSERT OR IGNORE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?)',
+    store,
     metadata.write,
     metadata.index,
     id,
-    store,
     trailerBytes,
     JSON.stringify(metadata),
     metadata.last?.timeMs ?? null,

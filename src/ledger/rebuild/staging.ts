@@ -37,26 +37,30 @@ CREATE TABLE replaced (            -- extents of versions that the journal tells
   seq INTEGER NOT NULL,            -- of the version
   PRIMARY KEY (id, seq)
 ) WITHOUT ROWID;
+-- Of each store apart: whoever writes to the bucket of one can put there what has the name of an
+-- extent in another, or is a copy of it.
 CREATE TABLE extents (
-  id BLOB PRIMARY KEY,
   store INTEGER NOT NULL,
+  id BLOB NOT NULL,
   size INTEGER NOT NULL,
-  is_named INTEGER NOT NULL DEFAULT 0 -- by what the journal says of a version
+  is_named INTEGER NOT NULL DEFAULT 0, -- by what the journal says of a version
+  PRIMARY KEY (store, id)
 ) WITHOUT ROWID;
 CREATE TABLE writes (              -- extents that nothing names, as their metadata has them
+  store INTEGER NOT NULL,
   write_id TEXT NOT NULL,
   position INTEGER NOT NULL,       -- in the write
   id BLOB NOT NULL,
-  store INTEGER NOT NULL,
   trailer_bytes INTEGER NOT NULL,
   metadata TEXT NOT NULL,
   end_ms INTEGER,                  -- of the last extent: when the write ended
-  PRIMARY KEY (write_id, position)
+  PRIMARY KEY (store, write_id, position)
 ) WITHOUT ROWID;
-CREATE INDEX writes_by_end ON writes (end_ms, write_id) WHERE end_ms IS NOT NULL;
+CREATE INDEX writes_by_end ON writes (end_ms, write_id, store) WHERE end_ms IS NOT NULL;
 CREATE TABLE packs (               -- extents of archived records
-  id BLOB PRIMARY KEY,
-  store INTEGER NOT NULL
+  store INTEGER NOT NULL,
+  id BLOB NOT NULL,
+  PRIMARY KEY (store, id)
 ) WITHOUT ROWID;
 CREATE TABLE uploads (             -- to which such extents belong
   id TEXT PRIMARY KEY,
@@ -137,11 +141,11 @@ export class Staging {
     return this.#write((tx) => takeMetadata(tx, extent));
   }
 
-  /** Marks extents as belonging to what the journal says of a version. */
-  nameExtents(ids: readonly Buffer[]): Promise<void> {
+  /** Marks extents of a store as belonging to what the journal says of a version. */
+  nameExtents(store: number, ids: readonly Buffer[]): Promise<void> {
     return this.#write(async (tx) => {
-      const sql = 'UPDATE extents SET is_named = 1 WHERE id = ?';
-      for (const id of ids) await tx.run(sql, id);
+      const sql = 'UPDATE extents SET is_named = 1 WHERE store = ? AND id = ?';
+      for (const id of ids) await tx.run(sql, store, id);
     });
   }
 
@@ -161,8 +165,10 @@ export class Staging {
     });
   }
 
-  async findExtent(id: Buffer): Promise<{ store: number; sizeBytes: number } | undefined> {
-    return this.#db.tx.get('SELECT store, size AS sizeBytes FROM extents WHERE id = ?', id);
+  /** An extent as a store lists it. */
+  async findExtent(store: number, id: Buffer): Promise<{ sizeBytes: number } | undefined> {
+    const sql = 'SELECT size AS sizeBytes FROM extents WHERE store = ? AND id = ?';
+    return this.#db.tx.get(sql, store, id);
   }
 
   async findKey(bucketId: number, key: string): Promise<StagedKey> {
@@ -251,13 +257,14 @@ export class Staging {
 
   /** The last extents of writes that nothing names, the oldest write first. */
   async *listWriteEnds(): AsyncGenerator<StagedExtent> {
-    let after = { endMs: -1, write: '' };
+    let after = { endMs: -1, write: '', store: -1 };
     for (;;) {
       const rows = await this.#db.tx.all<WriteRow & { endMs: number; write: string }>(
-        `${selectWrites} WHERE end_ms IS NOT NULL AND (end_ms, write_id) > (?, ?)
-           ORDER BY end_ms, write_id LIMIT ?`,
+        `${selectWrites} WHERE end_ms IS NOT NULL AND (end_ms, write_id, store) > (?, ?, ?)
+           ORDER BY end_ms, write_id, store LIMIT ?`,
         after.endMs,
         after.write,
+        after.store,
         rowsPerQuery,
       );
       for (const row of rows) yield readWriteRow(row);
@@ -267,10 +274,11 @@ export class Staging {
     }
   }
 
-  /** The extents of one write, in order. */
-  async listWrite(write: string): Promise<StagedExtent[]> {
+  /** The extents of one write that are in a store, in order. */
+  async listWrite(store: number, write: string): Promise<StagedExtent[]> {
     const rows = await this.#db.tx.all<WriteRow>(
-      `${selectWrites} WHERE write_id = ? ORDER BY position`,
+      `${selectWrites} WHERE store = ? AND write_id = ? ORDER BY position`,
+      store,
       write,
     );
     return rows.map(readWriteRow);

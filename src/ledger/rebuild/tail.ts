@@ -7,6 +7,7 @@
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
+import { commitMsMax } from '../../core/limits.ts';
 import { encodeManifest } from '../../core/manifest.ts';
 import { readExtentMetadata } from '../../tiering/extent-metadata.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
@@ -15,8 +16,6 @@ import type { RebuildReport } from './report.ts';
 import type { StagedBucket, StagedExtent, Staging } from './staging.ts';
 
 const readsAtOnce = 16;
-/** A write is committed much sooner than this after its last extent. Milliseconds. */
-const commitMsMax = 3600 * 1000;
 
 /** Stages what the extents say that nothing names. */
 export async function readUnnamed(
@@ -55,7 +54,9 @@ export async function placeTails(
 ): Promise<void> {
   for await (const end of staging.listWriteEnds()) {
     const bucket = buckets.get(end.metadata.bucketId);
-    const version = bucket && (await composeVersion(staging, bucket, end));
+    // A copy in another store is not what was written.
+    if (bucket?.store !== end.store) continue;
+    const version = await composeVersion(staging, bucket, end);
     if (!version) continue;
     const known = await staging.findKey(bucket.id, version.key);
     if (!isNewest(bucket, known, version)) continue;
@@ -74,14 +75,13 @@ async function composeVersion(
 ): Promise<VersionEntry | undefined> {
   const { last, write, key } = end.metadata;
   if (!last || last.needsJournal) return undefined;
-  const extents = await staging.listWrite(write);
+  const extents = await staging.listWrite(bucket.store, write);
   if (extents.length !== last.extentCount || extents[0]?.id.toString('hex') !== write) {
     return undefined;
   }
   let sizeBytes = 0;
-  for (const [index, { store, metadata }] of extents.entries()) {
+  for (const [index, { metadata }] of extents.entries()) {
     const fits =
-      store === bucket.store &&
       metadata.tenant === bucket.tenant &&
       metadata.bucket === bucket.name &&
       metadata.bucketId === bucket.id &&

@@ -14,6 +14,7 @@ import { type Answer, type Attempt, countBytes } from './attempt.ts';
 import type { Admission, Connection } from './connection.ts';
 import { AttemptFailure } from './failure.ts';
 import type { HedgeBudget } from './hedge-budget.ts';
+import { persistRead } from './object-read.ts';
 import { RangeAnswer } from './range-answer.ts';
 
 export interface ExtentReaderOptions {
@@ -94,10 +95,11 @@ export class ExtentReader {
       earlierTries: 0,
       isDoubted: false,
     };
-    await this.#options.connection.persist((earlierTries) => {
+    const { connection, store } = this.#options;
+    await persistRead(connection, { name, store, signal }, (earlierTries) => {
       reading.earlierTries = earlierTries;
       return this.#try(reading).catch((error: unknown) => this.#doubt(reading, error));
-    }, signal);
+    });
   }
 
   /** That an extent is missing, or has another length, is believed of two answers. */

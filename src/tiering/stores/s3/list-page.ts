@@ -29,6 +29,8 @@ export interface ListedPage {
 
 /** Servers pass over what was deleted; one that never ends is given up. */
 const emptyPagesMax = 1000;
+/** Printable ASCII, as all names that a gateway gives. */
+const plainName = /^[\x20-\x7e]*$/;
 
 /** Throws AttemptFailure when the page is not what was asked for. */
 export function readPage(page: ListObjectsV2CommandOutput, asked: AskedPage): ListedPage {
@@ -36,7 +38,9 @@ export function readPage(page: ListObjectsV2CommandOutput, asked: AskedPage): Li
   // An error document, or any other, would be read as an empty list.
   if (page.Name !== bucket) throw new AttemptFailure('error-in-200', 'a list that is none');
   const whole = base + prefix;
-  if ((page.Prefix ?? whole) !== whole) throw wrong(`a list of ${page.Prefix}`);
+  const isEncoded = page.EncodingType === 'url';
+  const nameOf = (text: string): string => (isEncoded ? decodeName(text) : text);
+  if (nameOf(page.Prefix ?? whole) !== whole) throw wrong(`a list of ${page.Prefix}`);
   const contents = page.Contents ?? [];
   // Part of a document may read like a smaller one.
   if ((page.KeyCount ?? 0) > contents.length) {
@@ -44,10 +48,14 @@ export function readPage(page: ListObjectsV2CommandOutput, asked: AskedPage): Li
   }
   let { after } = asked;
   const objects = contents.map(({ Key, Size }) => {
-    if (!Key?.startsWith(whole) || !Number.isSafeInteger(Size) || (Size as number) < 0) {
+    const full = Key === undefined ? '' : nameOf(Key);
+    if (!full.startsWith(whole) || !Number.isSafeInteger(Size) || (Size as number) < 0) {
       throw wrong(`the list of ${whole} has ${Key} of ${Size} bytes`);
     }
-    const name = Key.slice(base.length);
+    const name = full.slice(base.length);
+    // Of others XML may have changed characters, and so their order. They are none of ours, and
+    // whoever may write to the bucket can put them there: they are listed, and decide nothing.
+    if (!plainName.test(name)) return { name, sizeBytes: Size as number };
     if (after !== undefined && !isAfter(name, after)) {
       throw wrong(`the list has ${name} behind ${after}`);
     }
@@ -65,6 +73,15 @@ function nextPage(page: ListObjectsV2CommandOutput, asked: AskedPage): PageStart
   const emptyPages = page.Contents?.length ? 0 : (asked.emptyPages ?? 0) + 1;
   if (token === asked.token || emptyPages > emptyPagesMax) throw wrong('a list that never ends');
   return { after: asked.after, token, emptyPages };
+}
+
+/** A name as `encoding-type=url` gives it; one that is no UTF-8 stays as it is. */
+function decodeName(encoded: string): string {
+  try {
+    return decodeURIComponent(encoded.replaceAll('+', ' '));
+  } catch {
+    return encoded;
+  }
 }
 
 /** S3 orders names by their bytes; servers that do it by UTF-16 list the same names. */

@@ -1,6 +1,7 @@
 // Answers to GETs of whole objects and of the ends of objects: into buffers of their own, or held
 // against what was sent. Invariant: bytes are given only when all have come that the head announced.
 import type { IncomingHttpHeaders } from 'node:http';
+import { IntegrityError } from '../../../core/errors.ts';
 import type { AnswerBody } from './attempt.ts';
 import { AttemptFailure } from './failure.ts';
 import { checkIsData, checkLength, parseContentRange } from './range-answer.ts';
@@ -8,7 +9,7 @@ import { checkIsData, checkLength, parseContentRange } from './range-answer.ts';
 /** Larger ones are not kept as single objects beside the extents. */
 const objectBytesMax = 64 * 1024 * 1024;
 
-/** An object of whatever size. */
+/** An object of whatever size; one that is too large to be ours ends in an IntegrityError. */
 export class ObjectAnswer implements AnswerBody {
   bytes: Buffer = Buffer.alloc(0);
   #got = 0;
@@ -21,7 +22,7 @@ export class ObjectAnswer implements AnswerBody {
 
   protected allocate(headers: IncomingHttpHeaders, sizeBytes: number): void {
     checkLength(headers, sizeBytes);
-    if (sizeBytes > objectBytesMax) throw new Error(`an object of ${sizeBytes} bytes`);
+    if (sizeBytes > objectBytesMax) throw new IntegrityError(`an object of ${sizeBytes} bytes`);
     this.bytes = Buffer.allocUnsafeSlow(sizeBytes);
   }
 

@@ -18,6 +18,7 @@ import { AttemptFailure } from './failure.ts';
 import { HedgeBudget } from './hedge-budget.ts';
 import { type ListedPage, type PageStart, readPage } from './list-page.ts';
 import { EndAnswer, ObjectAnswer } from './object-answer.ts';
+import { persistRead } from './object-read.ts';
 import type { S3StoreOptions, StoreEvent, StoreState } from './options.ts';
 import { type Finding, Prober } from './probe.ts';
 import { type ProofKind, ProvenPut, type Write } from './proven-put.ts';
@@ -124,7 +125,7 @@ export class S3Store implements RemoteStore {
 
   readEnd(id: Buffer, maxBytes: number): Promise<{ bytes: Buffer; sizeBytes: number } | undefined> {
     const name = nameOf(id);
-    return this.#connection.persist(async () => {
+    return persistRead(this.#connection, { name, store: this.number }, async () => {
       const body = new EndAnswer(maxBytes);
       const headers = { range: `bytes=-${maxBytes}` };
       const { status } = await this.#connection.exchange({ method: 'GET', name, headers, body });
@@ -147,7 +148,7 @@ export class S3Store implements RemoteStore {
   }
 
   getObject(name: string): Promise<Buffer | undefined> {
-    return this.#connection.persist(async () => {
+    return persistRead(this.#connection, { name, store: this.number }, async () => {
       const body = new ObjectAnswer();
       const { status } = await this.#connection.exchange({ method: 'GET', name, body });
       return status === 404 ? undefined : body.bytes;
@@ -238,6 +239,8 @@ export class S3Store implements RemoteStore {
         // The token says it already.
         StartAfter: after === undefined || token !== undefined ? undefined : base + after,
         ContinuationToken: token,
+        // XML cannot have every character that a name can.
+        EncodingType: 'url' as const,
       };
       const page = await this.#client.send(new ListObjectsV2Command(asked), { abortSignal });
       return readPage(page, { ...start, bucket, base, prefix });

@@ -1,0 +1,55 @@
+// Reads of one object, told from reads of the server. Invariant: what whoever writes to the bucket
+// can do to a single object (another storage class, a key of encryption of his own, a policy on its
+// name) makes that object damaged, and not the store unavailable: those who read many objects name it
+// and go on with the others.
+import { IntegrityError } from '../../../core/errors.ts';
+import { refusalOf } from './breaker.ts';
+import type { Connection } from './connection.ts';
+import { AttemptFailure } from './failure.ts';
+
+/** Read by every gateway, and by the breaker's trial: a server that gives it gives objects. */
+const probedName = 'owner';
+
+export interface ReadObject {
+  /** Relative to the store's prefix. */
+  name: string;
+  /** Number of the store, for errors. */
+  store: number;
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * As `Connection.persist`, for a GET of one object. Throws IntegrityError when the server refuses
+ * this object and serves others.
+ */
+export async function persistRead<T>(
+  connection: Connection,
+  { name, store, signal }: ReadObject,
+  attempt: (earlierTries: number) => Promise<T>,
+): Promise<T> {
+  try {
+    return await connection.retry(attempt, signal);
+  } catch (error) {
+    if (error instanceof IntegrityError && error.store === 0) error.store = store;
+    if (!(error instanceof AttemptFailure)) throw error;
+    if (isRefused(error) && (await servesOthers(connection))) {
+      const message = `the store refuses ${name} alone: ${error.message}`;
+      throw new IntegrityError(message, { kind: 'missing', store, cause: error });
+    }
+    throw refusalOf(error);
+  }
+}
+
+function isRefused({ reason }: AttemptFailure): boolean {
+  return reason === 'denied' || reason === 'unfit';
+}
+
+async function servesOthers(connection: Connection): Promise<boolean> {
+  try {
+    // A missing one is an answer too; a denial, or no bucket, is none.
+    const { status } = await connection.exchange({ method: 'HEAD', name: probedName });
+    return status < 300 || status === 404;
+  } catch {
+    return false;
+  }
+}
