@@ -9,6 +9,7 @@ import type { KeptRecord, RecordStore } from '../audit/record-store.ts';
 import type { Difference, RecordFields } from '../audit/verify/deep-records.ts';
 import { hashSettings } from '../catalog/bucket-settings.ts';
 import type { Reader } from '../core/database.ts';
+import { IntegrityError } from '../core/errors.ts';
 
 export interface DeepCatalogOptions {
   /** One state of the database throughout. */
@@ -60,7 +61,7 @@ export class DeepCatalog {
   readonly #amended = new Map<number, { index: number; where: string }>();
   /** Versions that are there. */
   versions = 0;
-  /** Of these and of ends, those that cannot be compared, since their records were erased. */
+  /** Of these and of ends, those whose records were erased or are damaged: nothing to compare. */
   unknown = 0;
 
   constructor(options: DeepCatalogOptions) {
@@ -189,8 +190,8 @@ export class DeepCatalog {
     if (hasBit(this.#seen, seq)) return this.#tell(where, 'another row has its number');
     if (seq >= 0 && seq < this.#options.size) setBit(this.#seen, seq);
     if (hasBit(this.#made, seq)) return;
-    const record = await this.#options.store.readRecord(seq);
-    if (record?.opened === null) this.unknown++;
+    const record = await this.#readRecord(seq);
+    if (record === 'damaged' || record?.opened === null) this.unknown++;
     else if (!(await this.#isLeftOver(row, record))) this.#tell(where, 'no record made it');
   }
 
@@ -230,9 +231,20 @@ export class DeepCatalog {
     }
   }
 
+  /** Or it cannot be read, so that it says nothing either. */
   async #isErased(index: number): Promise<boolean> {
-    const record = await this.#options.store.readRecord(index);
-    return record?.opened === null;
+    const record = await this.#readRecord(index);
+    return record === 'damaged' || record?.opened === null;
+  }
+
+  /** What is damaged in the archive was told where the records were walked, and stops nothing. */
+  async #readRecord(index: number): Promise<KeptRecord | undefined | 'damaged'> {
+    try {
+      return await this.#options.store.readRecord(index);
+    } catch (error) {
+      if (error instanceof IntegrityError) return 'damaged';
+      throw error;
+    }
   }
 
   /** The record that ended a version; null: none, as far as the catalog knows. */

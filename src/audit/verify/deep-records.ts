@@ -191,10 +191,9 @@ class RecordWalk {
       if (evidence !== null) this.#tell(index, 'it has evidence that it does not name');
       return;
     }
-    const { store } = this.#options;
-    const of = evidenceAt === index ? { evidence } : (await store.readRecord(evidenceAt))?.opened;
+    const of = evidenceAt === index ? { evidence } : await this.#readOther(evidenceAt);
     // What was erased with another record of the same request is not there.
-    if (of === null) return;
+    if (of === null || of === 'damaged') return;
     if (of?.evidence && hashEvidence(of.evidence) === evidenceHash) return;
     this.#tell(index, of?.evidence ? 'its evidence is another' : 'its evidence is missing');
   }
@@ -203,7 +202,8 @@ class RecordWalk {
     const sql = 'SELECT by_idx AS byIndex FROM erasures WHERE idx = ?';
     const act = await this.#options.read.get<{ byIndex: number }>(sql, index);
     if (!act) return this.#tell(index, 'it was erased, and no record says by whom');
-    const by = (await this.#options.store.readRecord(act.byIndex))?.opened;
+    const by = await this.#readOther(act.byIndex);
+    if (by === 'damaged') return;
     const { action, status, change } = JSON.parse(by?.record ?? '{}') as {
       action?: string;
       status?: number;
@@ -212,6 +212,16 @@ class RecordWalk {
     const erased = action === 'bursar:EraseRecords' && status === 200 ? change?.erased : undefined;
     if (Array.isArray(erased) && erased.includes(index)) return;
     this.#tell(index, `it was erased, and record ${act.byIndex} is not of its erasure`);
+  }
+
+  /** What a record says that another names; a damaged one is told when it is met itself. */
+  async #readOther(index: number): Promise<KeptRecord['opened'] | undefined | 'damaged'> {
+    try {
+      return (await this.#options.store.readRecord(index))?.opened;
+    } catch (error) {
+      if (error instanceof IntegrityError) return 'damaged';
+      throw error;
+    }
   }
 
   #compareCheckpoints(): void {
