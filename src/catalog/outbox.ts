@@ -3,6 +3,7 @@
 // missed; it goes when a segment of the journal that tells of it is durable in the store.
 import type { Reader, Tx } from '../core/database.ts';
 import { localStore } from '../core/manifest.ts';
+import { type JournalObjectRow, noteJournalObject } from './journal-objects.ts';
 import type { Moment } from './outcome.ts';
 import { noteJournaled } from './stores.ts';
 
@@ -45,8 +46,16 @@ export async function isInOutbox(read: Reader, store: number, seq: number): Prom
   return (await read.get(sql, store, seq)) !== undefined;
 }
 
-/** Forgets what is in the journal: a store's rows up to `lastSeq`. Gives how many there were. */
-export async function forgetJournaled(tx: Tx, store: number, lastSeq: number): Promise<number> {
+/**
+ * Forgets what is in the journal: a store's rows up to `lastSeq`, which `segment` tells. Gives how many
+ * there were.
+ */
+export async function forgetJournaled(
+  tx: Tx,
+  told: { store: number; lastSeq: number; segment: JournalObjectRow },
+): Promise<number> {
+  const { store, lastSeq, segment } = told;
+  await noteJournalObject(tx, store, segment);
   const { changes } = await tx.run(
     'DELETE FROM outbox WHERE store = ? AND seq <= ?',
     store,

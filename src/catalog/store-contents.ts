@@ -23,6 +23,12 @@ export async function* listGarbage(
   }
 }
 
+/** Whether a rebuild left extents alone in a store, since something that it needed was lost. */
+export async function hasLeftExtents(read: Reader, store: number): Promise<boolean> {
+  const sql = 'SELECT 1 FROM extents WHERE state <> 1 AND state = 3 AND store = ? LIMIT 1';
+  return (await read.get(sql, store)) !== undefined;
+}
+
 async function* listInState(
   read: Reader,
   { store, state, max }: { store: number; state: number; max: number },

@@ -3,6 +3,7 @@
 // finds its old number.
 import type { Reader, Tx } from '../core/database.ts';
 import { localStore } from '../core/manifest.ts';
+import { forgetJournalObjects } from './journal-objects.ts';
 
 export interface StoreRow {
   number: number;
@@ -85,6 +86,7 @@ export async function noteJournaled(tx: Tx, store: number, seq: number): Promise
 }
 
 export async function beginGeneration(tx: Tx, store: number, generation: string): Promise<number> {
+  await forgetJournalObjects(tx, store);
   const sql = 'UPDATE stores SET generation = ? WHERE number = ?';
   return (await tx.run(sql, generation, store)).changes;
 }

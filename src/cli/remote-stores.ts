@@ -341,7 +341,7 @@ function view(door: Door, journal: JournalState | undefined): StoreView {
     isConfigured: settings !== null,
     ready: reason === null,
     reason,
-    health: state ? { breaker, capabilities, journal: journal?.ready } : {},
+    health: state ? { breaker, capabilities, journal: journal?.ready && journal.whole } : {},
     detail: state ? { findings, journal, ...detail } : {},
   };
 }

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { listStores, readInstance, readJournal } from '../catalog/stores.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
-import { findNewestGeneration } from '../ledger/journal/generation.ts';
+import { findNewestGeneration, listGenerations } from '../ledger/journal/generation.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import { claimStore, findOwner } from '../tiering/stores/store-owner.ts';
 import { type Config, type Flags, loadConfig } from './config.ts';
@@ -105,7 +105,9 @@ async function checkData(
   location: string,
 ): Promise<void> {
   const { generation } = await readJournal(read, store.number);
-  const found = await findNewestGeneration(store, folder.keyring);
+  const { generations } = await listGenerations(store);
+  const newest = await findNewestGeneration(store, folder.keyring, generations);
+  const found = newest?.generation;
   if (found !== undefined && found !== generation) {
     const message = `the journal ${found} in ${location} is not of this database`;
     throw new CommandFailure('failed', `${message}, whose journal is ${generation ?? 'not begun'}`);

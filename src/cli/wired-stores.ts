@@ -62,10 +62,13 @@ export async function openStores(
   opened(closers, storeList);
   const byNumber = new Map<number, Journal>();
   for (const store of storeList.gates) {
-    const onError = (error: unknown) =>
-      process.stderr.write(`bursar: the journal of store ${store.name}: ${reasonOf(error)}\n`);
+    const log = (text: string) =>
+      void process.stderr.write(`bursar: the journal of store ${store.name}${text}\n`);
+    const onError = (error: unknown) => log(`: ${reasonOf(error)}`);
+    const onRepaired = () => log(' is whole again, by a snapshot');
     const confirmOwner = () => storeList.confirmOwner(store.number);
-    const options = { store, read, ledger, keyring: folder.keyring, confirmOwner, onError };
+    const { keyring } = folder;
+    const options = { store, read, ledger, keyring, confirmOwner, onError, onRepaired };
     byNumber.set(store.number, await Journal.open(options));
   }
   journals = opened(closers, new Journals(byNumber));

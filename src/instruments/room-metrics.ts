@@ -106,6 +106,12 @@ export interface StoreState {
   detail: Record<string, unknown>;
 }
 
+/** What `detail.journal` has, of an S3 store. */
+interface JournalHealth {
+  whole: boolean;
+  lostObjects: number;
+}
+
 const breakerStates = ['closed', 'half-open', 'open'] as const;
 
 export function watchStores(registry: MetricRegistry, all: () => readonly StoreState[]): void {
@@ -120,6 +126,23 @@ export function watchStores(registry: MetricRegistry, all: () => readonly StoreS
     name: 'bursar_store_ready',
     help: '1: the store can be read and written. 0: its buckets are refused.',
     collect: () => all().map(({ name: store, ready }) => [{ store }, ready ? 1 : 0] as const),
+  });
+  const ofJournals = (read: (journal: JournalHealth) => number): (() => Numbers) => {
+    return () =>
+      all().flatMap(({ name: store, detail }) => {
+        const journal = detail.journal as JournalHealth | undefined;
+        return journal ? [[{ store }, read(journal)] as const] : [];
+      });
+  };
+  registry.gauge({
+    name: 'bursar_journal_whole',
+    help: '1: the store has all of its journal, as far as the last look saw. 0: some is lost.',
+    collect: ofJournals(({ whole }) => (whole ? 1 : 0)),
+  });
+  registry.counter({
+    name: 'bursar_journal_lost_objects_total',
+    help: 'Objects of the journal that were found missing or altered since the start.',
+    collect: ofJournals(({ lostObjects }) => lostObjects),
   });
   registry.gauge({
     name: 'bursar_store_breaker',

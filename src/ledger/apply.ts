@@ -26,6 +26,7 @@ import {
   forgetSwept,
   noteSwept,
 } from '../catalog/extents.ts';
+import { noteJournalObject, noteSnapshot } from '../catalog/journal-objects.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
 import { enterUnnamed, restoreBucket, restoreStore, restoreVersion } from '../catalog/restore.ts';
@@ -266,7 +267,12 @@ export async function applyHousekeeping(
     case 'noteJournaled':
       return noteJournaled(tx, work.store, work.seq);
     case 'forgetJournaled':
-      return forgetJournaled(tx, work.store, work.lastSeq);
+      return forgetJournaled(tx, work);
+    case 'noteSnapshot':
+      return noteSnapshot(tx, work);
+    case 'noteJournalObject':
+      await noteJournalObject(tx, work.store, work.object);
+      return 1;
     case 'restoreStore':
       return restoreStore(tx, work);
     case 'enterUnnamed':

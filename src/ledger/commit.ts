@@ -14,6 +14,7 @@ import type {
   SetRecordReads,
   SetVersioning,
 } from '../catalog/bucket-changes.ts';
+import type { JournalObjectRow, NotedSnapshot } from '../catalog/journal-objects.ts';
 import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
 import type { RestoreBucket, RestoreVersion } from '../catalog/restore.ts';
@@ -43,7 +44,10 @@ export type Housekeeping =
   | { kind: 'noteCosigned'; witness: string; note: string }
   | { kind: 'beginGeneration'; store: number; generation: string }
   | { kind: 'noteJournaled'; store: number; seq: number }
-  | { kind: 'forgetJournaled'; store: number; lastSeq: number }
+  | { kind: 'forgetJournaled'; store: number; lastSeq: number; segment: JournalObjectRow }
+  | ({ kind: 'noteSnapshot' } & NotedSnapshot)
+  /** What belongs to a journal and is neither a segment nor of a snapshot. */
+  | { kind: 'noteJournalObject'; store: number; object: JournalObjectRow }
   | { kind: 'restoreStore'; number: number; name: string; generation: string }
   | { kind: 'enterUnnamed'; store: number; ids: Uint8Array[]; state: 'condemned' | 'left' }
   | { kind: 'noteSwept'; ids: Uint8Array[] }

@@ -9,6 +9,7 @@ import { evidenceSchema } from '../audit/evidence.ts';
 import { cosignatureSchema } from '../audit/log/cosignatures.ts';
 import { logKeySchema } from '../audit/log/log-keys.ts';
 import { logSchema } from '../audit/log/stored-tiles.ts';
+import { journalObjectSchema } from '../catalog/journal-objects.ts';
 import { accountSchema } from '../quota/leases/account-tables.ts';
 import { alarmHookSchema } from '../quota/limits/alarm-hooks.ts';
 import { alarmSchema } from '../quota/limits/alarms.ts';
@@ -257,6 +258,7 @@ CREATE TABLE outbox (              -- changes that the journal in their store do
   PRIMARY KEY (store, seq)
 ) WITHOUT ROWID;
 
+${journalObjectSchema}
 CREATE TABLE extents (
   id BLOB PRIMARY KEY,
   store INTEGER NOT NULL,          -- number of the store it lies in; 0: inline

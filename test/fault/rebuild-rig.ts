@@ -24,6 +24,7 @@ export interface Report {
     generation: string;
     earlierLosses: number;
   }[];
+  untoldBuckets: string[];
   tenants: string[];
   principals: string[];
   buckets: number;
@@ -167,6 +168,20 @@ export class RebuildRig {
     const { status } = await client.send('PUT', `/${bucket}/store/${name}`, { body });
     client.close();
     if (status !== 200) throw new Error(`PUT ${name}: ${status}`);
+  }
+
+  /** Gives a stored object another content type, as somebody does who may write to the bucket. */
+  async rewriteType(name: string, contentType: string): Promise<void> {
+    const { endpoint, credentials } = this.backend;
+    const client = new S3Client({ endpoint, ...credentials });
+    const headers = {
+      'x-amz-copy-source': `/${bucket}/store/${name}`,
+      'x-amz-metadata-directive': 'REPLACE',
+      'content-type': contentType,
+    };
+    const { status } = await client.send('PUT', `/${bucket}/store/${name}`, { headers });
+    client.close();
+    if (status !== 200) throw new Error(`COPY ${name}: ${status}`);
   }
 
   /** Everything that a client can see of a bucket's objects. */

@@ -159,7 +159,7 @@ class Trial {
       default: {
         const wanted = { store: randomBelow(random, 2), beforeMs: this.seq, max };
         const ids = await listCondemned(this.db.tx, wanted);
-        return this.housekeeping({ kind: 'forgetExtents', ids });
+        return this.housekeeping({ kind: 'noteSwept', ids });
       }
     }
   }
@@ -174,7 +174,7 @@ class Trial {
     await applyHousekeeping(this.db.tx, whole, context);
     if (work.kind === 'purgeEnded') model.purge(work.max);
     if (work.kind === 'condemnIntents') model.condemnIntents(thisProcess);
-    if (work.kind === 'forgetExtents') model.forget(work.ids);
+    if (work.kind === 'noteSwept') model.forget(work.ids);
   }
 }
 

@@ -163,8 +163,8 @@ export class JournalRig {
     const file = join(folder, 'staging.db');
     const staging = Staging.open(file);
     try {
-      const { report } = found;
-      await replayJournal({ store: this.store, keyring, report }, staging);
+      const { report, begin } = found;
+      await replayJournal({ store: this.store, keyring, report, begin }, staging);
       const objects: Record<string, string> = {};
       const versions: VersionEntry[] = [];
       for await (const { version } of staging.listVersions()) {

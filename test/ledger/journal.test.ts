@@ -234,31 +234,6 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     expect(objects).toEqual({ a: 'etag' });
   });
 
-  it('does not go on with an older copy of the database', async () => {
-    const journal = await rig.open();
-    await journal.flushed(await rig.put('a'));
-    await journal.close();
-    const newest = await rig.fixture.read.get<{ idx: number }>(
-      'SELECT max(idx) AS idx FROM records',
-    );
-    // What a gateway with a later copy would have written.
-    const { segments } = await rig.files();
-    const later = String((newest?.idx ?? 0) + 5).padStart(20, '0');
-    const name = `${(segments[0] as string).slice(0, -41)}${later}-${later}`;
-    await rig.store.putObject(name, Buffer.alloc(100));
-    const again = await rig.open();
-    await until(() => again.state().reason !== null, 'it notices');
-    expect(again.state().reason).toMatch(/older copy/);
-    expect(() => again.admit({ mustBeSafe: false })).toThrow(
-      expect.objectContaining({ code: 'ServiceUnavailable' }),
-    );
-    const before = await rig.names();
-    await expect(again.flushed(await rig.put('b'))).rejects.toMatchObject({
-      code: 'ServiceUnavailable',
-    });
-    expect(await rig.names()).toEqual(before);
-  });
-
   it('does not go on with an older copy that has written records since', async () => {
     const journal = await rig.open();
     await journal.flushed(await rig.put('a'));
@@ -270,6 +245,14 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     const again = await rig.open();
     await until(() => again.state().reason !== null, 'it notices');
     expect(again.state().reason).toMatch(/older copy/);
+    expect(() => again.admit({ mustBeSafe: false })).toThrow(
+      expect.objectContaining({ code: 'ServiceUnavailable' }),
+    );
+    const before = await rig.names();
+    await expect(again.flushed(await rig.put('c'))).rejects.toMatchObject({
+      code: 'ServiceUnavailable',
+    });
+    expect(await rig.names()).toEqual(before);
     expect((await rig.replay()).objects).toEqual({ a: 'etag', b: 'etag' });
   });
 

@@ -235,7 +235,8 @@ describe('a sweep', () => {
     expect(await sweeper().sweep()).toMatchObject({ purgedVersions: 1, removedExtents: 0 });
     expect(removed).toEqual([]);
     const lastSeq = gone.index as number;
-    await ledger.keepHouse({ kind: 'forgetJournaled', store: 2, lastSeq });
+    const segment = { name: 'segment', lastSeq, sizeBytes: 1, digest: Buffer.alloc(32) };
+    await ledger.keepHouse({ kind: 'forgetJournaled', store: 2, lastSeq, segment });
     await sweeper().sweep();
     expect(removed).toEqual(hex(id));
   });

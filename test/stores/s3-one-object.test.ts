@@ -62,6 +62,7 @@ describe('an object that the server refuses', () => {
       credentials: { accessKeyId: 'key', secretAccessKey: 'secret' },
       retryPolicy: { triesMax: 2, pauseMsMin: 1, pauseMsMax: 2 },
     });
+    await store.putObject('owner', Buffer.from('us'));
   };
   const read = (id: Buffer) =>
     store.read({ id, sizeBytes: 1000, position: 0, into: [Buffer.alloc(1000)] });

@@ -14,13 +14,22 @@ export type Head =
    * The generation counts: it is the journal of the store of this number. `losses`: objects that
    * the rebuild which began it could not restore, and whose extents may still be there.
    */
-  | { kind: 'begin'; store: number; name: string; losses: number; timeMs: number }
+  | ({ kind: 'begin'; store: number; name: string; losses: number; timeMs: number } & Since)
   /** Changes up to `lastSeq`; `previous` is the segment that was written before it. */
-  | { kind: 'segment'; previous: string | null; lastSeq: number; timeMs: number }
+  | ({ kind: 'segment'; previous: string | null; lastSeq: number; timeMs: number } & Since)
   /** A page of a snapshot that tells of all changes before `beginSeq`, begun at `timeMs`. */
   | { kind: 'page'; beginSeq: number; timeMs: number }
   /** The snapshot has so many pages. */
   | { kind: 'complete'; beginSeq: number; pages: number; timeMs: number };
+
+/** Of what is read together with a snapshot. */
+interface Since {
+  /**
+   * BEGIN of the newest snapshot that was complete when this was written; null: there was none.
+   * Absent from what 0.1.0 wrote.
+   */
+  snapshot?: number | null;
+}
 
 /** Entries that are `told` are as new as that change, at least: the newest of a thing holds. */
 interface Told {
@@ -137,8 +146,11 @@ export function segmentName(firstSeq: number, lastSeq: number): string {
 
 /** The last seq that a segment's name says; null when it is no segment's name. */
 export function lastSeqOf(name: string): number | null {
-  const found = /^\d{20}-(\d{20})$/.exec(name);
-  return found ? Number(found[1]) : null;
+  const found = /^(\d{20})-(\d{20})$/.exec(name);
+  if (!found) return null;
+  const lastSeq = Number(found[2]);
+  // A number that is none of ours would not come out as its name.
+  return Number.isSafeInteger(lastSeq) && Number(found[1]) <= lastSeq ? lastSeq : null;
 }
 
 const snapshotPrefix = 'snapshot-';
@@ -154,7 +166,9 @@ export function completeName(beginSeq: number): string {
 /** Which snapshot an object belongs to, and whether it completes it; null: to none. */
 export function snapshotOf(name: string): { beginSeq: number; isComplete: boolean } | null {
   const found = /^snapshot-(\d{20})-(\d{20}|complete)$/.exec(name);
-  return found ? { beginSeq: Number(found[1]), isComplete: found[2] === 'complete' } : null;
+  const beginSeq = Number(found?.[1]);
+  if (!found || !Number.isSafeInteger(beginSeq)) return null;
+  return { beginSeq, isComplete: found[2] === 'complete' };
 }
 
 function digits(value: number): string {
@@ -225,6 +239,7 @@ type Check = (value: unknown) => boolean;
 const isText: Check = (value) => typeof value === 'string';
 const isTextOrNull: Check = (value) => value === null || isText(value);
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isCountOrNone: Check = (value) => value === undefined || value === null || isCount(value);
 const isFlag: Check = (value) => typeof value === 'boolean';
 const isVersioning: Check = (value) =>
   value === 'Unversioned' || value === 'Enabled' || value === 'Suspended';
@@ -236,8 +251,19 @@ const isIds: Check = (value) =>
   Array.isArray(value) && value.every((id) => isText(id) && /^[0-9a-f]{32}$/.test(id));
 
 const heads: Record<Head['kind'], Record<string, Check>> = {
-  begin: { store: isCount, name: isText, losses: isCount, timeMs: isCount },
-  segment: { previous: isTextOrNull, lastSeq: isCount, timeMs: isCount },
+  begin: {
+    store: isCount,
+    name: isText,
+    losses: isCount,
+    timeMs: isCount,
+    snapshot: isCountOrNone,
+  },
+  segment: {
+    previous: isTextOrNull,
+    lastSeq: isCount,
+    timeMs: isCount,
+    snapshot: isCountOrNone,
+  },
   page: { beginSeq: isCount, timeMs: isCount },
   complete: { beginSeq: isCount, pages: isCount, timeMs: isCount },
 };

@@ -1,7 +1,8 @@
 // The journals in one store. A generation is all that one database has told its store; its name
-// begins with the time, so that the newest sorts last. Invariant: a generation counts once its
-// begin marker is there, which is written only when what belongs to it can be replayed.
-import { randomBytes } from 'node:crypto';
+// begins with the time, so that the newest sorts last. Invariants: a generation counts once its begin
+// marker is there, which is written only when what belongs to it can be replayed; and only if the
+// marker opens: names prove nothing, since whoever writes to the store's bucket can give any.
+import { hash, randomBytes } from 'node:crypto';
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -13,6 +14,7 @@ import {
   type JournalObject,
   journalFolder,
   lastSeqOf,
+  objectBytesMax,
   objectName,
   openObject,
   type Place,
@@ -33,83 +35,147 @@ export interface SnapshotFiles {
   names: string[];
 }
 
+export type Opened<K extends Head['kind']> = JournalObject & { head: Extract<Head, { kind: K }> };
+
 export const removalsAtOnce = 8;
+/** Foreign names that are remembered: of more than that nobody reads the rest. */
+export const foreignMax = 1000;
+const readsAtOnce = 16;
+/** Names of one generation after which its rest is passed over. */
+const namesPassed = 1000;
 
 /** A new generation's name; it sorts after those of earlier times. */
 export function newGeneration(timeMs: number): string {
   return `${String(timeMs).padStart(15, '0')}-${randomBytes(4).toString('hex')}`;
 }
 
-/** The time in a generation's name; null when it is no such name. */
+/**
+ * The time in a generation's name; null when it is no such name. It has 16 digits where 0.1.0 named a
+ * journal after one of the last time that 15 digits have, which somebody had planted.
+ */
 export function generationTime(generation: string): number | null {
-  const found = /^(\d{15})-[0-9a-f]{8}$/.exec(generation);
+  const found = /^(\d{15}|[1-8]\d{15})-[0-9a-f]{8}$/.exec(generation);
   return found ? Number(found[1]) : null;
 }
 
-/** Makes the generation count. */
-export async function markBegin(options: {
-  store: RemoteStore;
-  keyring: Keyring;
+/** By time, then by name. */
+export function compareGenerations(a: string, b: string): number {
+  const byTime = (generationTime(a) ?? 0) - (generationTime(b) ?? 0);
+  return byTime || (a < b ? -1 : Number(a > b));
+}
+
+interface Begin {
   generation: string;
   losses: number;
-}): Promise<void> {
-  const { store, keyring, generation, losses } = options;
+  /** BEGIN of the newest complete snapshot. */
+  snapshot: number | null;
+}
+
+/** What makes the generation count, sealed. */
+export function sealBegin(store: RemoteStore, keyring: Keyring, begin: Begin): Buffer {
+  const { generation, losses, snapshot } = begin;
   const { number, name } = store;
-  const head: Head = { kind: 'begin', store: number, name, losses, timeMs: Date.now() };
-  const place = { generation, name: beginName };
-  const sealed = sealObject(keyring, place, [JSON.stringify(head)]);
-  if ((await store.putObject(objectName(place), sealed, { ifAbsent: true })) === 'stored') return;
-  // What somebody without the keys has put under this generation's name says nothing.
-  if (!(await isBegun(store, keyring, generation))) {
-    await store.putObject(objectName(place), sealed);
-  }
+  const head: Head = {
+    kind: 'begin',
+    store: number,
+    name,
+    losses,
+    timeMs: Date.now(),
+    snapshot,
+  };
+  return sealObject(keyring, { generation, name: beginName }, [JSON.stringify(head)]);
+}
+
+/** Makes the generation count, as `sealed` says it. */
+export async function markBegin(
+  store: RemoteStore,
+  generation: string,
+  sealed: Buffer,
+): Promise<void> {
+  await store.putObject(objectName({ generation, name: beginName }), sealed);
 }
 
 /**
- * The newest generation that counts; undefined: there is none. What somebody without the keys has
- * put there does not count.
+ * An object of the journal; undefined: it is not there. `'false'`: nobody with these keys has written
+ * it there; or it is larger than any of ours, or the store refuses it and no other. Asked for twice
+ * before that is said.
  */
-export async function findNewestGeneration(
+export async function readObject<K extends Head['kind']>(
   store: RemoteStore,
   keyring: Keyring,
-): Promise<string | undefined> {
-  const { generations } = await listGenerations(store);
-  for (const generation of generations.reverse()) {
-    if (await isBegun(store, keyring, generation)) return generation;
+  place: Place,
+  kind: K,
+): Promise<Opened<K> | 'false' | undefined> {
+  try {
+    const object = await askAgain(store.meter, async () => {
+      const bytes = await store.getObject(objectName(place));
+      return bytes && openObject(keyring, place, bytes);
+    });
+    if (object && object.head.kind !== kind) return 'false';
+    return object as Opened<K> | undefined;
+  } catch (error) {
+    if (error instanceof IntegrityError) return 'false';
+    throw error;
   }
-  return undefined;
 }
 
-async function isBegun(store: RemoteStore, keyring: Keyring, generation: string): Promise<boolean> {
+/** Whether the store has an object of the journal as it was written. Asked twice before it has not. */
+export async function isThere(
+  store: RemoteStore,
+  place: Place,
+  digest: Uint8Array,
+): Promise<boolean> {
   try {
-    const begin = await readObject(store, keyring, { generation, name: beginName });
-    return begin?.head.kind === 'begin';
+    await askAgain(store.meter, async () => {
+      const bytes = await store.getObject(objectName(place));
+      if (bytes && hash('sha256', bytes, 'buffer').equals(digest)) return;
+      throw new IntegrityError(`${objectName(place)} is not what was written`);
+    });
+    return true;
   } catch (error) {
     if (error instanceof IntegrityError) return false;
     throw error;
   }
 }
 
-/**
- * An object of a journal, asked for twice where it is not what a gateway with these keys put there:
- * then IntegrityError. undefined: there is none.
- */
-export function readObject(
+export interface BegunGeneration {
+  generation: string;
+  begin: Opened<'begin'>;
+}
+
+/** Generations whose marker does not open, the newest first, as `findNewestGeneration` meets them. */
+export type OnFalseBegin = (generation: string) => void;
+
+/** The newest of these generations that counts; undefined: none does. */
+export async function findNewestGeneration(
   store: RemoteStore,
   keyring: Keyring,
-  place: Place,
-): Promise<JournalObject | undefined> {
-  return askAgain(store.meter, async () => {
-    const bytes = await store.getObject(objectName(place));
-    return bytes && openObject(keyring, place, bytes);
-  });
+  generations: readonly string[],
+  onFalseBegin: OnFalseBegin = () => {},
+): Promise<BegunGeneration | undefined> {
+  const newestFirst = [...generations].sort(compareGenerations).reverse();
+  for (let at = 0; at < newestFirst.length; at += readsAtOnce) {
+    const some = newestFirst.slice(at, at + readsAtOnce);
+    const begins = await Promise.all(
+      some.map((generation) => {
+        const place = { generation, name: beginName };
+        return readObject(store, keyring, place, 'begin');
+      }),
+    );
+    for (const [index, begin] of begins.entries()) {
+      const generation = some[index] as string;
+      if (begin === 'false') onFalseBegin(generation);
+      else if (begin) return { generation, begin };
+    }
+  }
+  return undefined;
 }
 
 /** What is there of a generation; segments and snapshots each in order. */
 export interface GenerationFiles {
   segments: SegmentFile[];
   snapshots: SnapshotFiles[];
-  /** Names that no gateway gives. */
+  /** Names that no gateway gives, the first of them; and what is too long to be one of its objects. */
   foreign: string[];
 }
 
@@ -126,7 +192,7 @@ export async function listGeneration(
     const lastSeq = lastSeqOf(name);
     const part = snapshotOf(name);
     if (lastSeq !== null) segments.push({ name, lastSeq, sizeBytes });
-    else if (!part && name !== beginName) foreign.push(fullName);
+    else if (!part && name !== beginName) noteForeign(foreign, fullName);
     if (!part) continue;
     const { beginSeq, isComplete } = part;
     const snapshot = snapshots.get(beginSeq) ?? {
@@ -143,42 +209,69 @@ export async function listGeneration(
   return { segments, snapshots: [...snapshots.values()], foreign };
 }
 
-/** The generations in a store, in order of time, whether they count or not; and foreign names. */
-export async function listGenerations(
-  store: RemoteStore,
-): Promise<{ generations: string[]; foreign: string[] }> {
-  const generations: string[] = [];
-  const foreign: string[] = [];
-  for (let after: string | undefined; ; ) {
-    const name = await firstName(store, after);
-    if (name === undefined) return { generations, foreign };
-    const [generation = ''] = name.slice(journalFolder.length).split('/');
-    if (!name.startsWith(`${journalFolder}${generation}/`) || !generationTime(generation)) {
-      foreign.push(name);
-      after = name;
-      continue;
-    }
-    generations.push(generation);
-    // What follows the slash sorts behind everything in the folder.
-    after = `${journalFolder}${generation}0`;
-  }
+export function isTooLong(sizeBytes: number): boolean {
+  return sizeBytes > objectBytesMax;
 }
 
-async function firstName(store: RemoteStore, after?: string): Promise<string | undefined> {
-  for await (const { name } of store.listObjects(journalFolder, after)) return name;
+/** Adds a name, as long as there are few. */
+export function noteForeign(foreign: string[], name: string): void {
+  if (foreign.length < foreignMax) foreign.push(name);
+}
+
+/**
+ * The generations in a store by name, whether they count or not; and the first foreign names. Those
+ * `after` a generation alone, where one is given.
+ */
+export async function listGenerations(
+  store: RemoteStore,
+  after?: string,
+): Promise<{ generations: string[]; foreign: string[] }> {
+  const found = { generations: [] as string[], foreign: [] as string[] };
+  let from: string | undefined = after && endOf(after);
+  do from = await listSome(store, from, found);
+  while (from !== undefined);
+  return found;
+}
+
+/** Goes on behind a name; gives where to go on again, undefined at the end. */
+async function listSome(
+  store: RemoteStore,
+  after: string | undefined,
+  { generations, foreign }: { generations: string[]; foreign: string[] },
+): Promise<string | undefined> {
+  let passed = 0;
+  for await (const { name } of store.listObjects(journalFolder, after)) {
+    const [generation = ''] = name.slice(journalFolder.length).split('/');
+    if (!name.startsWith(`${journalFolder}${generation}/`) || generationTime(generation) === null) {
+      noteForeign(foreign, name);
+    } else if (generation !== generations.at(-1)) {
+      generations.push(generation);
+      passed = 0;
+    } else if (++passed === namesPassed) return endOf(generation);
+  }
   return undefined;
 }
 
-/** Removes all generations before this one: what they tell is told by it. */
+/** What follows the slash sorts behind everything in the folder. */
+function endOf(generation: string): string {
+  return `${journalFolder}${generation}0`;
+}
+
+/**
+ * Removes all generations before this one: what they tell is told by it. What cannot be removed stays,
+ * and `onError` is told.
+ */
 export async function removeEarlierGenerations(
   store: RemoteStore,
   generation: string,
+  onError: (error: unknown) => void,
 ): Promise<void> {
   const { generations } = await listGenerations(store);
-  for (const earlier of generations.filter((one) => one < generation)) {
+  const remove = (name: string): Promise<void> => store.removeObject(name).catch(onError);
+  for (const earlier of generations.filter((one) => compareGenerations(one, generation) < 0)) {
     // The marker goes first: what is left after a crash does not count.
-    await store.removeObject(objectName({ generation: earlier, name: beginName }));
+    await remove(objectName({ generation: earlier, name: beginName }));
     const rest = store.listObjects(`${journalFolder}${earlier}/`);
-    await inParallel(rest, removalsAtOnce, ({ name }) => store.removeObject(name));
+    await inParallel(rest, removalsAtOnce, ({ name }) => remove(name));
   }
 }

@@ -2,41 +2,29 @@
 // says of its buckets, so that they can be restored when the database is lost. Invariants: a row
 // leaves the outbox only after a segment that tells of it is durable; segments are written one
 // after another; old ones go only when a later snapshot is complete. So a crash at any point
-// leaves a journal that replays to the catalog, up to what the outbox still has.
+// leaves a journal that replays to the catalog, up to what the outbox still has. And what the store
+// has lost of it is noticed, at the start and now and then, and made good by a snapshot.
+import { listJournalObjects } from '../../catalog/journal-objects.ts';
 import { isInOutbox, listOutbox } from '../../catalog/outbox.ts';
 import { readJournal } from '../../catalog/stores.ts';
-import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
-import { inParallel } from '../../core/in-parallel.ts';
-import type { Keyring } from '../../core/keyring.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
-import type { Ledger } from '../ledger.ts';
 import { composeSegment } from './entries.ts';
 import { type Head, objectName, sealObject, segmentName } from './format.ts';
 import {
+  compareGenerations,
   findNewestGeneration,
   listGeneration,
-  markBegin,
+  listGenerations,
   newGeneration,
-  removalsAtOnce,
-  type SegmentFile,
 } from './generation.ts';
-import { writeSnapshot } from './snapshot.ts';
+import { findLost, findToldElsewhere, type GenerationPlace, objectRow } from './inventory.ts';
+import { findOrMakeBegin, type OpenedJournal, openedOf } from './opened-journal.ts';
+import { JournalUpkeep, namesShown, readNewestSeq, type UpkeepOptions } from './upkeep.ts';
 
-export interface JournalOptions {
-  store: RemoteStore;
-  read: Reader;
-  ledger: Ledger;
-  keyring: Keyring;
-  /**
-   * Rejects unless the store's place is this database's at this moment. Asked with each segment,
-   * and before old ones are removed: a place that was emptied or exchanged takes segments too.
-   */
-  confirmOwner: () => Promise<void>;
-  /** Called with the first of several failures. */
-  onError: (error: unknown) => void;
-  /** The least that segments hold before a snapshot takes their place, bytes. */
-  compactionBytes?: number;
+export interface JournalOptions extends UpkeepOptions {
+  /** Between looks at what the store still has of it, milliseconds. */
+  lookMs?: number;
 }
 
 export interface JournalState {
@@ -53,6 +41,12 @@ export interface JournalState {
   compactionReason: string | null;
   segments: number;
   snapshotBytes: number;
+  /** The store has all of it that was written, as far as the last look saw. */
+  whole: boolean;
+  /** What it has not, the first names. */
+  lost: string[];
+  /** Objects that were found to be lost or altered since the start. */
+  lostObjects: number;
 }
 
 /** How long changes that nobody waits for wait for company, milliseconds. */
@@ -64,23 +58,15 @@ const closeMsMax = 10_000;
 const backOffMs = 100;
 const backOffMsMax = 5000;
 const rowsPerSegment = 1000;
-const compactionBytesDefault = 16 * 1024 * 1024;
-/** What a segment counts at least: many small ones are slow to list and to read. Bytes. */
-const segmentBytesCounted = 16 * 1024;
-const compactionPauseMs = 60_000;
+const lookMsDefault = 3600_000;
+/** Newer generations that are looked at: others are not by this database's like. */
+const newerMax = 1000;
 
 interface Waiter {
   seq: number;
   resolve: () => void;
   reject: (error: unknown) => void;
   timer: NodeJS.Timeout;
-}
-
-interface Opened {
-  generation: string;
-  /** In order; those that the newest complete snapshot has not made superfluous. */
-  segments: SegmentFile[];
-  snapshotBytes: number;
 }
 
 /** The store has a journal that this database cannot go on with. Stays until somebody acts. */
@@ -96,21 +82,21 @@ export class Journal {
   #notedSeq: number;
   #safeSeq = -1;
   #waiters: Waiter[] = [];
-  #opened: Opened | null = null;
+  #opened: OpenedJournal | null = null;
   #timer: { handle: NodeJS.Timeout; delayMs: number } | null = null;
   #running: Promise<void> | null = null;
   #failure: unknown = null;
   #failures = 0;
   #isUnusable = false;
-  #compaction: Promise<void> | null = null;
-  #compactAfterMs = 0;
-  #compactionFailure: unknown = null;
+  readonly #upkeep: JournalUpkeep;
+  #lookTimer: NodeJS.Timeout | null = null;
   #damagedRows = 0;
   #closing = false;
 
   private constructor(options: JournalOptions, newestSeq: number) {
     this.#options = options;
     this.#triedSeq = newestSeq;
+    this.#upkeep = new JournalUpkeep(options);
     this.#notedSeq = newestSeq;
   }
 
@@ -118,6 +104,8 @@ export class Journal {
   static async open(options: JournalOptions): Promise<Journal> {
     const journal = new Journal(options, await readNewestSeq(options.read));
     journal.#wake(0);
+    const look = (): void => journal.#keepUp({ mustLook: true });
+    journal.#lookTimer = setInterval(look, options.lookMs ?? lookMsDefault).unref();
     return journal;
   }
 
@@ -157,22 +145,29 @@ export class Journal {
 
   state(): JournalState {
     const failure = this.#failure;
+    const upkeep = this.#upkeep;
+    const { generation = null, lost = [], segments, snapshot } = this.#opened ?? {};
     return {
       ready: failure === null && this.#opened !== null,
-      generation: this.#opened?.generation ?? null,
+      generation,
       safeSeq: this.#safeSeq,
       reason: reasonOf(failure),
       damagedRows: this.#damagedRows,
-      compactionReason: reasonOf(this.#compactionFailure),
-      segments: this.#opened?.segments.length ?? 0,
-      snapshotBytes: this.#opened?.snapshotBytes ?? 0,
+      compactionReason: reasonOf(upkeep.failure),
+      segments: segments?.length ?? 0,
+      snapshotBytes: snapshot?.sizeBytes ?? 0,
+      whole: lost.length === 0,
+      lost: lost.slice(0, namesShown),
+      lostObjects: upkeep.lostObjects,
     };
   }
 
   /** Writes what is still to be written, if the store takes it. */
   async close(): Promise<void> {
     this.#closing = true;
+    this.#upkeep.stop();
     if (this.#timer) clearTimeout(this.#timer.handle);
+    clearInterval(this.#lookTimer ?? undefined);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, closeMsMax);
@@ -184,7 +179,7 @@ export class Journal {
   async #finish(): Promise<void> {
     await this.#running;
     if (this.#safeSeq < this.#notedSeq && !this.#isUnusable) await this.#run();
-    await this.#compaction;
+    await this.#upkeep.running;
   }
 
   /** Begins to write in so many milliseconds, if not sooner anyway. */
@@ -211,7 +206,11 @@ export class Journal {
       return;
     }
     if (this.#safeSeq < this.#notedSeq) this.#wake(this.#waiters.length > 0 ? 0 : lingerMs);
-    this.#compactWhenDue();
+    this.#keepUp();
+  }
+
+  #keepUp({ mustLook = false } = {}): void {
+    if (this.#opened && !this.#isUnusable) this.#upkeep.keepUp(this.#opened, { mustLook });
   }
 
   /** Does not reject. */
@@ -238,29 +237,32 @@ export class Journal {
     }
   }
 
-  async #openGeneration(): Promise<Opened> {
+  async #openGeneration(): Promise<OpenedJournal> {
     const { store, read, ledger, keyring } = this.#options;
     const known = await readJournal(read, store.number);
-    const newest = await findNewestGeneration(store, keyring);
-    if (newest !== undefined && (known.generation === null || newest > known.generation)) {
-      throw olderCopy(store, `its journal ${newest} is not of this database`);
-    }
+    const listed = await listGenerations(store, known.generation ?? undefined);
+    const newer = listed.generations
+      .filter((one) => known.generation === null || compareGenerations(one, known.generation) > 0)
+      .slice(-newerMax);
+    const newest = await findNewestGeneration(store, keyring, newer);
+    if (newest) throw olderCopy(store, `its journal ${newest.generation} is not of this database`);
     const generation = known.generation ?? newGeneration(Date.now());
     if (known.generation === null) {
       await ledger.keepHouse({ kind: 'beginGeneration', store: store.number, generation });
     }
-    await markBegin({ store, keyring, generation, losses: 0 });
-    const { segments, snapshots } = await listGeneration(store, generation);
-    const snapshot = snapshots.findLast((one) => one.isComplete);
-    const toldSeq = Math.max(segments.at(-1)?.lastSeq ?? -1, (snapshot?.beginSeq ?? 0) - 1);
-    if (!(await this.#isOurs(toldSeq, known.journaledSeq))) {
+    const place: GenerationPlace = { store, keyring, generation };
+    const rows = await listJournalObjects(read, store.number);
+    const files = await listGeneration(store, generation);
+    const { journaledSeq } = known;
+    const toldSeq = await findToldElsewhere(place, { rows, files, journaledSeq });
+    if (!(await this.#isOurs(toldSeq, journaledSeq))) {
       throw olderCopy(store, `its journal tells of change ${toldSeq}`);
     }
-    return {
-      generation,
-      segments: segments.filter((one) => one.lastSeq >= (snapshot?.beginSeq ?? 0)),
-      snapshotBytes: snapshot?.sizeBytes ?? 0,
-    };
+    const isNew = known.generation === null;
+    const begin = await findOrMakeBegin(place, { rows, read, ledger, isNew });
+    const opened = await openedOf(place, { rows, files, begin, isNew });
+    this.#upkeep.alarm(opened, [...begin.lost, ...(await findLost(place, rows, files))]);
+    return opened;
   }
 
   /**
@@ -275,7 +277,7 @@ export class Journal {
   }
 
   /** Whether there is more that should not wait. */
-  async #writeSegment(opened: Opened): Promise<boolean> {
+  async #writeSegment(opened: OpenedJournal): Promise<boolean> {
     const { read, ledger, keyring, store } = this.#options;
     const notedSeq = this.#notedSeq;
     const rows = await listOutbox(read, store.number, rowsPerSegment);
@@ -285,19 +287,21 @@ export class Journal {
       return false;
     }
     const { lines, lastSeq, damaged } = await composeSegment(read, keyring, rows);
-    const { generation, segments } = opened;
-    const previous = segments.at(-1)?.name ?? null;
-    const head: Head = { kind: 'segment', previous, lastSeq, timeMs: Date.now() };
+    const { generation, previous } = opened;
+    const snapshot = opened.snapshot?.beginSeq ?? null;
+    const head: Head = { kind: 'segment', previous, lastSeq, timeMs: Date.now(), snapshot };
     const name = segmentName(first.seq, lastSeq);
     const sealed = sealObject(keyring, { generation, name }, [JSON.stringify(head), ...lines]);
     this.#triedSeq = Math.max(this.#triedSeq, lastSeq);
     await this.#putOwned(objectName({ generation, name }), sealed);
-    segments.push({ name, lastSeq, sizeBytes: sealed.length });
     this.#damagedRows += damaged;
     // Rows are committed in order of seq, so those that were not listed are of later changes.
     const isAll = rows.length < rowsPerSegment && rows.at(-1)?.seq === lastSeq;
     this.#settle(isAll ? Math.max(notedSeq, lastSeq) : lastSeq);
-    await ledger.keepHouse({ kind: 'forgetJournaled', store: store.number, lastSeq });
+    const segment = objectRow(name, lastSeq, sealed);
+    await ledger.keepHouse({ kind: 'forgetJournaled', store: store.number, lastSeq, segment });
+    opened.segments.push({ name, lastSeq, sizeBytes: sealed.length });
+    opened.previous = name;
     return !isAll || this.#waiters.length > 0;
   }
 
@@ -323,56 +327,6 @@ export class Journal {
       resolve();
     }
   }
-
-  #compactWhenDue(): void {
-    const opened = this.#opened;
-    if (!opened || this.#compaction || this.#closing || Date.now() < this.#compactAfterMs) return;
-    const least = this.#options.compactionBytes ?? compactionBytesDefault;
-    let bytes = 0;
-    for (const { sizeBytes } of opened.segments) bytes += Math.max(sizeBytes, segmentBytesCounted);
-    if (bytes <= Math.max(least, 2 * opened.snapshotBytes)) return;
-    this.#compaction = this.#compact(opened)
-      .then(() => {
-        this.#compactionFailure = null;
-      })
-      .catch((error: unknown) => {
-        // The segments stay, which is safe; they only get more.
-        this.#compactAfterMs = Date.now() + compactionPauseMs;
-        if (this.#compactionFailure === null) this.#options.onError(error);
-        this.#compactionFailure = error;
-      })
-      .finally(() => {
-        this.#compaction = null;
-      });
-  }
-
-  async #compact(opened: Opened): Promise<void> {
-    const { read, ledger, keyring, store, confirmOwner } = this.#options;
-    const { generation } = opened;
-    const beginSeq = (await readNewestSeq(read)) + 1;
-    await ledger.keepHouse({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
-    const isStopped = (): boolean => this.#closing;
-    const written = { read, keyring, store, generation, beginSeq, isStopped };
-    const snapshotBytes = await writeSnapshot(written);
-    if (snapshotBytes === null) return;
-    await confirmOwner();
-    opened.snapshotBytes = snapshotBytes;
-    const isOld = ({ lastSeq }: SegmentFile): boolean => lastSeq < beginSeq;
-    const old = opened.segments.filter(isOld);
-    opened.segments = opened.segments.filter((one) => !isOld(one));
-    const listed = await listGeneration(store, generation);
-    const names = listed.snapshots
-      .filter((one) => one.beginSeq < beginSeq)
-      .flatMap((one) => one.names);
-    await inParallel([...names, ...old.map(({ name }) => name)], removalsAtOnce, (name) =>
-      store.removeObject(objectName({ generation, name })),
-    );
-  }
-}
-
-async function readNewestSeq(read: Reader): Promise<number> {
-  const row = await read.get<{ idx: number | null }>('SELECT max(idx) AS idx FROM records');
-  return row?.idx ?? -1;
 }
 
 function olderCopy({ name }: RemoteStore, reason: string): Unusable {

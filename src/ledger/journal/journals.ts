@@ -53,10 +53,11 @@ export class Journals {
   /**
    * Whether extents may be removed from a store: not before its journal is known to be this
    * database's, since an older copy would take for garbage what later changes live on; and not
-   * while it names what was deleted since.
+   * while it names what was deleted since, or has lost that it was.
    */
   maySweep(store: number): boolean {
-    return this.#journals.get(store)?.state().ready ?? true;
+    const state = this.#journals.get(store)?.state();
+    return !state || (state.ready && state.whole);
   }
 
   /** By number of the store. */

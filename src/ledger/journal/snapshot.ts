@@ -4,6 +4,7 @@
 // snapshot counts only when it is complete, and then it tells of every change before its begin.
 import { verifyVersion } from '../../catalog/authentic.ts';
 import { type Bucket, listStoreBuckets } from '../../catalog/buckets.ts';
+import type { JournalObjectRow } from '../../catalog/journal-objects.ts';
 import { listKept } from '../../catalog/kept-versions.ts';
 import { listGarbage } from '../../catalog/store-contents.ts';
 import type { Version } from '../../catalog/versions.ts';
@@ -12,6 +13,7 @@ import type { Keyring } from '../../core/keyring.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { bucketEntry, nextTurn, settingsEntry, versionEntry } from './entries.ts';
 import { completeName, type Entry, type Head, objectName, pageName, sealObject } from './format.ts';
+import { objectRow } from './inventory.ts';
 
 interface SnapshotOptions {
   read: Reader;
@@ -28,18 +30,18 @@ const pageBytesMax = 4 * 1024 * 1024;
 const rowsPerQuery = 100;
 
 /**
- * Gives the snapshot's bytes; null when it was stopped. Throws IntegrityError on a row that is not
+ * Gives what the snapshot consists of; null when it was stopped. Throws IntegrityError on a row that is not
  * authentic, and what the store throws: then the snapshot is not complete.
  */
-export async function writeSnapshot(options: SnapshotOptions): Promise<number | null> {
+export async function writeSnapshot(options: SnapshotOptions): Promise<JournalObjectRow[] | null> {
   const { store, keyring, generation, beginSeq } = options;
   const timeMs = Date.now();
-  let storedBytes = 0;
+  const objects: JournalObjectRow[] = [];
   const put = async (name: string, head: Head, lines: readonly string[]): Promise<void> => {
     const place = { generation, name };
     const sealed = sealObject(keyring, place, [JSON.stringify(head), ...lines]);
     await store.putObject(objectName(place), sealed);
-    storedBytes += sealed.length;
+    objects.push(objectRow(name, null, sealed));
   };
   let pages = 0;
   let lines: string[] = [];
@@ -61,7 +63,7 @@ export async function writeSnapshot(options: SnapshotOptions): Promise<number | 
   }
   if (lines.length > 0) await putPage();
   await put(completeName(beginSeq), { kind: 'complete', beginSeq, pages, timeMs }, []);
-  return storedBytes;
+  return objects;
 }
 
 async function* listEntries(options: SnapshotOptions): AsyncGenerator<Entry[]> {

@@ -1,11 +1,12 @@
 // All steps, in their order. The first is from the schema of release 0.1.0, which is 3.
 import { schemaHistory } from './0004-schema-history.ts';
+import { journalObjects } from './0005-journal-objects.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
 export const oldestSchema = 3;
 
-export const steps: readonly Migration[] = [schemaHistory];
+export const steps: readonly Migration[] = [schemaHistory, journalObjects];
 
 /** The schema of this Bursar. */
 export const schemaVersion = oldestSchema + steps.length;

@@ -13,12 +13,8 @@ import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { StoreGate } from '../../tiering/stores/store-gate.ts';
 import { claimStore, findOwner, ownerName } from '../../tiering/stores/store-owner.ts';
 import { commitOf, nameUses } from '../backend-upkeep.ts';
-import {
-  generationTime,
-  markBegin,
-  newGeneration,
-  removeEarlierGenerations,
-} from '../journal/generation.ts';
+import { generationTime, newGeneration, removeEarlierGenerations } from '../journal/generation.ts';
+import { putBegin } from '../journal/opened-journal.ts';
 import { writeSnapshot } from '../journal/snapshot.ts';
 import { Ledger } from '../ledger.ts';
 import { findJournal, replayJournal } from './replay.ts';
@@ -50,7 +46,10 @@ export async function rebuild(options: RebuildOptions): Promise<RebuildReport> {
     renameDurably(newFile, databaseFile);
     // Who wants to try again what was lost needs the journal that tells of it.
     if (!isWhole(work.report)) return work.report;
-    for (const one of stores) await removeEarlierGenerations(one.store, one.newGeneration);
+    for (const { store, newGeneration } of stores) {
+      // What cannot be removed is told by the new one, and does not count beside it.
+      await removeEarlierGenerations(store, newGeneration, () => {});
+    }
   } finally {
     staging.close();
     removeDatabase(stagingFile);
@@ -83,8 +82,9 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
     const gate = new StoreGate({ number, name: store.name, reason: '' });
     gate.open(store);
     report.journals.push(journal.report);
-    const newGeneration = nameGeneration(journal.lastGeneration);
-    found.push({ store: gate, journal: journal.report, snapshotMs: null, newGeneration });
+    const newGeneration = nameGeneration(journal.newestGeneration);
+    const { begin, report: told } = journal;
+    found.push({ store: gate, journal: told, begin, snapshotMs: null, newGeneration });
   }
   const { generation: wanted } = work;
   if (wanted !== undefined && !report.journals.some(({ generation }) => generation === wanted)) {
@@ -99,9 +99,9 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
 async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
   const { staging, keyring, report } = work;
   for (const one of stores) {
-    const { store, journal } = one;
+    const { store, journal, begin } = one;
     work.onProgress(`reading the journal of ${store.name}`, 0);
-    one.snapshotMs = await replayJournal({ store, keyring, report: journal }, staging);
+    one.snapshotMs = await replayJournal({ store, keyring, report: journal, begin }, staging);
     await stageExtents(work, store);
   }
   await staging.dropReplacedBuckets();
@@ -119,6 +119,11 @@ async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
     await readUnnamed({ store, toldSeq, keyring, staging, report }, () =>
       work.onProgress(`reading what extents in ${store.name} say that nothing names`, ++read),
     );
+  }
+  for (const { store, snapshotMs } of stores) {
+    // All that was made since the snapshot was begun is in the segments.
+    const untold = await staging.listUntold(store.number, snapshotMs ?? -1, listedMax);
+    report.untoldBuckets.push(...untold);
   }
   await placeTails(staging, buckets);
   report.uploads = await staging.listUploads(listedMax);
@@ -208,9 +213,9 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
   }
 }
 
-/** After all that are there, whatever the clock says. */
-function nameGeneration(lastGeneration: string): string {
-  return newGeneration(Math.max(Date.now(), (generationTime(lastGeneration) ?? 0) + 1));
+/** After all that count, whatever the clock says. */
+function nameGeneration(newestGeneration: string): string {
+  return newGeneration(Math.max(Date.now(), (generationTime(newestGeneration) ?? 0) + 1));
 }
 
 /** From here on the new journal counts, and the store belongs to the new database. */
@@ -223,9 +228,11 @@ async function takeOver(
   const newest = await read.get<{ idx: number }>('SELECT max(idx) AS idx FROM records');
   const beginSeq = (newest?.idx ?? -1) + 1;
   await ledger.keepHouse({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
-  await writeSnapshot({ read, keyring, store, generation, beginSeq });
+  const pages = await writeSnapshot({ read, keyring, store, generation, beginSeq });
   const losses = isWhole(report) ? 0 : Math.max(1, report.lost.count);
-  await markBegin({ store, keyring, generation, losses });
+  const begin = { losses, snapshot: beginSeq };
+  const objects = [...(pages ?? []), await putBegin({ store, keyring, generation }, begin)];
+  await ledger.keepHouse({ kind: 'noteSnapshot', store: store.number, beginSeq, objects });
   const claim = { instance: await readInstance(read), store: store.number };
   const owner = await claimStore(store, sealer, claim, { takeOver: true });
   if (owner !== 'us') throw new RebuildFailure(`store ${store.name} was taken by another rebuild`);

@@ -2,7 +2,6 @@
 // newest of what is said of a key wins. Invariant: nothing is taken from an object that is not
 // authentic, or not what its name says; each such one is reported.
 import { isoTime } from '../../core/clock.ts';
-import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
@@ -10,21 +9,26 @@ import {
   beginName,
   completeName,
   type Head,
-  type JournalObject,
-  lastSeqOf,
-  objectBytesMax,
   objectName,
   pageName,
+  snapshotOf,
 } from '../journal/format.ts';
 import {
+  findNewestGeneration,
+  isTooLong,
   listGeneration,
   listGenerations,
-  readObject,
+  noteForeign,
+  type Opened,
+  readObject as readJournalObject,
   type SnapshotFiles,
 } from '../journal/generation.ts';
+import { Chain } from './chain.ts';
 import type { JournalReport } from './report.ts';
 import type { Staging } from './staging.ts';
 
+/** Objects of a generation that are tried before it is taken for made up. */
+const witnessesMax = 100;
 const readsAtOnce = 8;
 
 type HeadOf<K extends Head['kind']> = Extract<Head, { kind: K }>;
@@ -34,8 +38,8 @@ export interface FoundJournal {
   store: RemoteStore;
   begin: HeadOf<'begin'>;
   report: JournalReport;
-  /** The last of all generations in the store, whether they count or not. */
-  lastGeneration: string;
+  /** The newest in the store that counts. */
+  newestGeneration: string;
 }
 
 /** The generation `wanted`, if the store has it, else the newest; undefined when there is none. */
@@ -45,31 +49,59 @@ export async function findJournal(
   wanted: string | undefined,
 ): Promise<FoundJournal | undefined> {
   const { generations, foreign } = await listGenerations(store);
-  const damaged: string[] = [];
+  const falseBegins: string[] = [];
+  const onFalse = (generation: string): void => noteForeign(falseBegins, generation);
+  const newest = await findNewestGeneration(store, keyring, generations, onFalse);
   const isThere = wanted !== undefined && generations.includes(wanted);
-  const lastGeneration = generations.at(-1) ?? '';
-  for (const generation of isThere ? [wanted] : generations.reverse()) {
-    const report: JournalReport = {
-      store: store.name,
-      generation,
-      lastSeq: -1,
-      lastTime: '',
-      earlierLosses: 0,
-      segments: 0,
-      snapshotPages: 0,
-      damaged,
-      missing: [],
-      foreign,
-    };
-    const reading = { store, keyring, report };
-    const marker = await readOf(reading, beginName, 'begin');
-    if (marker) {
-      // Others were without a marker: they were not meant to count yet.
-      report.earlierLosses = marker.head.losses;
-      return { store, begin: marker.head, report, lastGeneration };
-    }
+  const found = isThere ? await findNewestGeneration(store, keyring, [wanted]) : newest;
+  if (!found) return undefined;
+  const { generation, begin } = found;
+  const report: JournalReport = {
+    store: store.name,
+    generation,
+    lastSeq: -1,
+    lastTime: '',
+    earlierLosses: begin.head.losses,
+    segments: 0,
+    snapshotPages: 0,
+    damaged: [],
+    missing: [],
+    foreign,
+  };
+  for (const one of falseBegins) {
+    const isOurs = await isWritten(store, keyring, one);
+    noteForeign(
+      isOurs ? report.damaged : foreign,
+      objectName({ generation: one, name: beginName }),
+    );
   }
-  return undefined;
+  const newestGeneration = newest?.generation ?? generation;
+  return { store, begin: begin.head, report, newestGeneration };
+}
+
+/**
+ * Whether anything in a generation was written by a gateway with these keys: then its marker was, too,
+ * and is damaged. Where nothing was, somebody has made the name up.
+ */
+async function isWritten(
+  store: RemoteStore,
+  keyring: Keyring,
+  generation: string,
+): Promise<boolean> {
+  const { segments, snapshots } = await listGeneration(store, generation);
+  const names = [
+    ...segments.map(({ name }) => [name, 'segment'] as const),
+    ...snapshots.flatMap((one) => one.names.map((name) => [name, kindOf(name)] as const)),
+  ];
+  for (const [name, kind] of names.slice(0, witnessesMax)) {
+    const object = await readJournalObject(store, keyring, { generation, name }, kind);
+    if (object && object !== 'false') return true;
+  }
+  return false;
+}
+
+function kindOf(name: string): 'page' | 'complete' {
+  return snapshotOf(name)?.isComplete ? 'complete' : 'page';
 }
 
 interface Reading {
@@ -82,77 +114,80 @@ interface Reading {
  * Takes all that the journal says into `staging`. Gives when the snapshot was begun that it starts
  * from, milliseconds; null: there is none, it starts with the first change.
  */
-export async function replayJournal(reading: Reading, staging: Staging): Promise<number | null> {
-  const { store, report } = reading;
+export async function replayJournal(
+  reading: Reading & { begin: HeadOf<'begin'> },
+  staging: Staging,
+): Promise<number | null> {
+  const { store, report, begin } = reading;
   const files = await listGeneration(store, report.generation);
-  report.foreign.push(...files.foreign);
-  const snapshot = await openSnapshot(reading, files.snapshots);
+  for (const name of files.foreign) noteForeign(report.foreign, name);
+  const { snapshot, passedOver } = await openSnapshot(reading, files.snapshots);
+  const beginSeq = snapshot?.beginSeq ?? 0;
+  const chain = new Chain(beginSeq);
+  chain.expect(begin.snapshot);
   let lastTimeMs = snapshot?.timeMs ?? 0;
   if (snapshot) {
     report.lastSeq = snapshot.beginSeq - 1;
     report.snapshotPages = snapshot.pages;
     const pages = Array.from({ length: snapshot.pages }, (_, page) => page);
     await inParallel(pages, readsAtOnce, async (page) => {
-      const object = await readOf(reading, pageName(snapshot.beginSeq, page), 'page');
+      const name = pageName(snapshot.beginSeq, page);
+      const object = await readNeeded(reading, name, 'page');
       if (object) await staging.takeEntries(store.number, object.entries);
     });
   }
-  const beginSeq = snapshot?.beginSeq ?? 0;
-  const names = new Set(files.segments.map(({ name }) => name));
   const segments = files.segments.filter(({ lastSeq }) => lastSeq >= beginSeq);
   await inParallel(segments, readsAtOnce, async ({ name, sizeBytes, lastSeq }) => {
-    const object = await readOf(reading, name, 'segment', sizeBytes);
+    const object = isTooLong(sizeBytes) ? 'false' : await read(reading, name, 'segment');
     if (!object) return;
-    const { previous, timeMs } = object.head;
+    if (object === 'false') return chain.passOver(name);
     await staging.takeEntries(store.number, object.entries);
     report.segments++;
     report.lastSeq = Math.max(report.lastSeq, lastSeq);
-    lastTimeMs = Math.max(lastTimeMs, timeMs);
-    // What the snapshot tells as well may have been removed.
-    const isNeeded = previous !== null && (lastSeqOf(previous) ?? beginSeq) >= beginSeq;
-    if (isNeeded && !names.has(previous)) report.missing.push(nameIn(reading, previous));
+    lastTimeMs = Math.max(lastTimeMs, object.head.timeMs);
+    chain.add(name, object.head);
   });
+  for (const name of passedOver) chain.passOver(name);
+  const { missing, damaged, foreign } = chain.judge();
+  const tell = (list: string[], names: string[]): void => {
+    for (const name of names) noteForeign(list, nameIn(reading, name));
+  };
+  tell(report.missing, missing);
+  tell(report.damaged, damaged);
+  tell(report.foreign, foreign);
   report.lastTime = isoTime(lastTimeMs);
   return snapshot?.timeMs ?? null;
 }
 
-/** The newest snapshot that is complete; undefined: there is none. */
+/** The newest snapshot that is complete, and the names of newer ones that say so and do not open. */
 async function openSnapshot(
   reading: Reading,
   snapshots: readonly SnapshotFiles[],
-): Promise<HeadOf<'complete'> | undefined> {
+): Promise<{ snapshot?: HeadOf<'complete'>; passedOver: string[] }> {
+  const passedOver: string[] = [];
   for (const { beginSeq } of snapshots.filter((one) => one.isComplete).reverse()) {
-    const object = await readOf(reading, completeName(beginSeq), 'complete');
-    if (object) return object.head;
+    const name = completeName(beginSeq);
+    const object = await read(reading, name, 'complete');
+    if (object && object !== 'false') return { snapshot: object.head, passedOver };
+    noteForeign(passedOver, name);
   }
-  return undefined;
+  return { passedOver };
 }
 
-/** Undefined, and reported, when it is not there or not what it should be. */
-async function readOf<K extends Head['kind']>(
+function read<K extends Head['kind']>({ store, keyring, report }: Reading, name: string, kind: K) {
+  return readJournalObject(store, keyring, { generation: report.generation, name }, kind);
+}
+
+/** What another object names; undefined, and reported, when it is not there or not what it should be. */
+async function readNeeded<K extends Head['kind']>(
   reading: Reading,
   name: string,
   kind: K,
-  sizeBytes = 0,
-): Promise<(JournalObject & { head: HeadOf<K> }) | undefined> {
-  const { store, keyring, report } = reading;
-  const shown = nameIn(reading, name);
-  if (sizeBytes > objectBytesMax) {
-    report.damaged.push(shown);
-    return undefined;
-  }
-  try {
-    const place = { generation: report.generation, name };
-    const object = await readObject(store, keyring, place);
-    if (!object) {
-      report.missing.push(shown);
-      return undefined;
-    }
-    if (object.head.kind === kind) return object as JournalObject & { head: HeadOf<K> };
-  } catch (error) {
-    if (!(error instanceof IntegrityError)) throw error;
-  }
-  report.damaged.push(shown);
+): Promise<Opened<K> | undefined> {
+  const object = await read(reading, name, kind);
+  if (object && object !== 'false') return object;
+  const { damaged, missing } = reading.report;
+  noteForeign(object === 'false' ? damaged : missing, nameIn(reading, name));
   return undefined;
 }
 

@@ -43,6 +43,8 @@ export interface JournalReport {
 
 export interface RebuildReport {
   journals: JournalReport[];
+  /** `tenant/name`: of these there are extents, and the journal should tell of them and does not. */
+  untoldBuckets: string[];
   /** Configured stores that hold nothing of a gateway. */
   emptyStores: string[];
   tenants: string[];
@@ -70,6 +72,7 @@ export interface RebuildReport {
 export function newReport(): RebuildReport {
   return {
     journals: [],
+    untoldBuckets: [],
     emptyStores: [],
     tenants: [],
     principals: [],
@@ -93,5 +96,6 @@ export function newReport(): RebuildReport {
 export function isWhole(report: RebuildReport): boolean {
   const isDamaged = ({ damaged, missing, earlierLosses }: JournalReport): boolean =>
     damaged.length + missing.length + earlierLosses > 0;
-  return report.lost.count === 0 && !report.journals.some(isDamaged);
+  if (report.lost.count > 0 || report.untoldBuckets.length > 0) return false;
+  return !report.journals.some(isDamaged);
 }

@@ -108,6 +108,17 @@ export async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> 
     await tx.run('INSERT OR IGNORE INTO packs (id, store) VALUES (?, ?)', id, store);
     return;
   }
+  // The journals were taken before.
+  if (!(await tx.get('SELECT 1 FROM buckets WHERE id = ?', metadata.bucketId))) {
+    await tx.run(
+      `INSERT INTO untold VALUES (?, ?, ?)
+         ON CONFLICT DO UPDATE SET time_ms = max(time_ms, excluded.time_ms)`,
+      store,
+      `${tenant}/${bucket}`,
+      // Ids begin with the time (core/ids.ts).
+      id.readUIntBE(0, 6),
+    );
+  }
   if (upload) {
     await tx.run(
       `INSERT INTO uploads VALUES (?, ?, ?, ?)

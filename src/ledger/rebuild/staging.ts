@@ -62,6 +62,12 @@ CREATE TABLE packs (               -- extents of archived records
   id BLOB NOT NULL,
   PRIMARY KEY (store, id)
 ) WITHOUT ROWID;
+CREATE TABLE untold (              -- buckets that extents are of and that no journal knows
+  store INTEGER NOT NULL,
+  bucket TEXT NOT NULL,            -- tenant/name
+  time_ms INTEGER NOT NULL,        -- when the newest of these extents was begun
+  PRIMARY KEY (store, bucket)
+) WITHOUT ROWID;
 CREATE TABLE uploads (             -- to which such extents belong
   id TEXT PRIMARY KEY,
   bucket TEXT NOT NULL,            -- tenant/name
@@ -282,6 +288,20 @@ export class Staging {
       write,
     );
     return rows.map(readWriteRow);
+  }
+
+  /**
+   * Buckets of which a store has extents that were begun after this time, and of which its journal
+   * says nothing: neither that they are there nor that they are gone.
+   */
+  async listUntold(store: number, afterMs: number, max: number): Promise<string[]> {
+    const rows = await this.#db.tx.all<{ bucket: string }>(
+      'SELECT bucket FROM untold WHERE store = ? AND time_ms > ? ORDER BY bucket LIMIT ?',
+      store,
+      afterMs,
+      max,
+    );
+    return rows.map(({ bucket }) => bucket);
   }
 
   async listUploads(max: number): Promise<{ count: number; first: StagedUpload[] }> {

@@ -4,6 +4,7 @@ import type { Sealer } from '../../core/sealing.ts';
 import type { PriceBook } from '../../quota/prices/price-book.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import type { StoreTallies } from '../../tiering/stores/store-tally.ts';
+import type { FoundJournal } from './replay.ts';
 import type { JournalReport, RebuildReport } from './report.ts';
 import type { Staging } from './staging.ts';
 
@@ -43,6 +44,8 @@ export interface Work extends RebuildOptions {
 export interface RebuiltStore {
   store: RemoteStore;
   journal: JournalReport;
+  /** The marker by which that journal counts. */
+  begin: FoundJournal['begin'];
   /** When the snapshot was begun that the journal starts from, milliseconds. */
   snapshotMs: number | null;
   /** Of the journal that the new database writes. */

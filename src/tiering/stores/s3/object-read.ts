@@ -7,8 +7,13 @@ import { refusalOf } from './breaker.ts';
 import type { Connection } from './connection.ts';
 import { AttemptFailure } from './failure.ts';
 
-/** Read by every gateway, and by the breaker's trial: a server that gives it gives objects. */
+/** The mark of its owner, which every store has: a server that gives it gives objects. */
 const probedName = 'owner';
+/**
+ * What S3 says of an object in an archive class, and of one under a key that is not named, not there
+ * or not ours. Source: "Error responses" of the Amazon S3 API reference.
+ */
+const ofOneObject = /^(InvalidObjectState|InvalidRequest|InvalidArgument|AccessDenied|KMS\..+)$/;
 
 export interface ReadObject {
   /** Relative to the store's prefix. */
@@ -32,7 +37,7 @@ export async function persistRead<T>(
   } catch (error) {
     if (error instanceof IntegrityError && error.store === 0) error.store = store;
     if (!(error instanceof AttemptFailure)) throw error;
-    if (isRefused(error) && (await servesOthers(connection))) {
+    if (ofOneObject.test(error.code ?? '') && (await servesOthers(connection))) {
       const message = `the store refuses ${name} alone: ${error.message}`;
       throw new IntegrityError(message, { kind: 'missing', store, cause: error });
     }
@@ -40,15 +45,10 @@ export async function persistRead<T>(
   }
 }
 
-function isRefused({ reason }: AttemptFailure): boolean {
-  return reason === 'denied' || reason === 'unfit';
-}
-
 async function servesOthers(connection: Connection): Promise<boolean> {
   try {
-    // A missing one is an answer too; a denial, or no bucket, is none.
     const { status } = await connection.exchange({ method: 'HEAD', name: probedName });
-    return status < 300 || status === 404;
+    return status < 300;
   } catch {
     return false;
   }
