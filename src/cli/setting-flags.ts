@@ -4,6 +4,7 @@ import { type Config, flagOf, type Setting, settings, variableOf } from './setti
 
 /** Flags that may be given several times, instead of with commas. */
 const repeatable: ReadonlySet<keyof Config> = new Set([
+  'acceptHosts',
   'domains',
   'witnesses',
   'privateIssuers',

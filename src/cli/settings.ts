@@ -1,5 +1,6 @@
 // Every setting of `bursar serve`, in one table. Flags, environment variables, the keys of the YAML
 // file and the help are all derived from it, so they cannot disagree.
+import { isIP } from 'node:net';
 import { parseWitness, type Witness } from '../audit/log/witness.ts';
 import { type Network, parseNetwork } from '../authz/grants/networks.ts';
 import {
@@ -97,6 +98,13 @@ export const settings = {
     placeholder: 'URL',
     description: 'how clients reach the gateway, where that is not the listening address',
     parse: parseUrl,
+  }),
+  acceptHosts: optional({
+    key: 'acceptHosts',
+    placeholder: 'NAME',
+    description:
+      'more host names to answer for, *.NAME for all below one; comma-separated if several',
+    parse: parseHosts,
   }),
   trustedProxies: optional({
     key: 'trustedProxies',
@@ -461,6 +469,16 @@ function parsePrivateHosts(value: string): PrivateHost[] {
     if (host && text.trim() !== 'yes') return host;
     throw new Error('must be hosts such as sso.example.org, 10.1.2.3:8443 or [fd00::1]:*');
   });
+}
+
+function parseHosts(value: string): string[] {
+  const hosts = value.split(',').map((host) => host.trim().toLowerCase());
+  const label = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?';
+  const pattern = new RegExp(`^(?:\\*\\.)?${label}(?:\\.${label})*$`);
+  if (!hosts.every((host) => isIP(host) !== 0 || pattern.test(host))) {
+    throw new Error('must be host names such as s3.example.org, without ports');
+  }
+  return hosts;
 }
 
 function parseNetworks(value: string): Network[] {

@@ -358,6 +358,7 @@ async function listen(
       rootKeys: folder.rootKeys,
       host,
       port,
+      acceptHosts: config.acceptHosts ?? [],
       stallTimeoutMs: config.stallTimeoutMs,
       connectionsMax: config.connectionsMax,
       minRate: config.minRate,

@@ -94,6 +94,7 @@ const table = {
   ],
   MetadataTooLarge: [400, 'Your metadata headers exceed the maximum allowed metadata size'],
   MethodNotAllowed: [405, 'The specified method is not allowed against this resource.'],
+  MisdirectedRequest: [421, 'The gateway does not answer for this host.'],
   MissingContentLength: [411, 'You must provide the Content-Length HTTP header.'],
   MissingRequestBodyError: [400, 'Request Body is empty'],
   MissingSecurityHeader: [400, 'Your request was missing a required header.'],

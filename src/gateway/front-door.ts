@@ -1,15 +1,17 @@
 // Where connections come in: one HTTP server for all ways, each of which answers what is its own.
-// Invariants: each request that comes in is an exchange, which ends once; one runs when its answer is
-// the next on its connection; and what is no request gets an answer with an id all the same.
+// Invariants: what is asked of a host that is not the gateway's is refused, whatever it is; each request
+// that comes in is an exchange, which ends once; one runs when its answer is the next on its
+// connection; and what is no request gets an answer with an id all the same.
 // Specification: RFC 9112.
 import { createServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type ErrorCode, messageOf, Refusal, statusOf } from '../core/errors.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
+import type { AcceptedHosts } from './accepted-hosts.ts';
 import type { Connections } from './connections.ts';
 import { Exchange, type ExchangeTerms } from './exchange.ts';
-import { describeInXml, sendRefusal } from './reply.ts';
-import { bucketOfHost, markExpectingContinue } from './request.ts';
+import { type DescribeRefusal, describeInXml, sendRefusal } from './reply.ts';
+import { bucketOfHost, markExpectingContinue, repeatedHeader } from './request.ts';
 import { isShareTarget } from './share-url.ts';
 import { isStsForm } from './sts.ts';
 import { renderErrorXml } from './xml.ts';
@@ -24,7 +26,10 @@ export interface FrontDoorOptions {
   terms: ExchangeTerms;
   connections: Connections;
   answers: Record<Entry, Answer>;
+  /** How each way tells a refusal. */
+  describers: Record<Entry, DescribeRefusal>;
   domains: readonly string[];
+  hosts: Pick<AcceptedHosts, 'accepts'>;
   stallTimeoutMs: number;
   connectionsMax: number;
   /** Is what is open to be closed after its answer? */
@@ -36,7 +41,7 @@ const headersTimeoutMsMax = 30_000;
 const headersCheckMs = 1000;
 
 export function openFrontDoor(options: FrontDoorOptions): Server {
-  const { terms, connections, answers, domains, isClosing } = options;
+  const { terms, connections, answers, describers, domains, hosts, isClosing } = options;
   const server = createServer(
     {
       maxHeaderSize: headerBytesMax,
@@ -49,7 +54,10 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
     },
     (raw, response) => {
       const entry = entryOf(raw, domains);
-      take(entry, raw, response, answers[entry]);
+      const fault = faultOf(raw, entry, hosts);
+      const refuse = (exchange: Exchange) =>
+        void refuseAtOnce(exchange, fault as Refusal, describers[entry]);
+      take(entry, raw, response, fault ? refuse : answers[entry]);
     },
   );
   const take = (way: Entry, raw: IncomingMessage, response: ServerResponse, answer: Answer) => {
@@ -75,13 +83,16 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   // signed.
   server.maxHeadersCount = 0;
   server.on('checkContinue', (raw: IncomingMessage, response: ServerResponse) => {
-    if (entryOf(raw, domains) === 'native') response.writeContinue();
-    else markExpectingContinue(raw);
+    const entry = entryOf(raw, domains);
+    if (entry !== 'native') markExpectingContinue(raw);
+    else if (!faultOf(raw, entry, hosts)) response.writeContinue();
     server.emit('request', raw, response);
   });
   // Node would refuse by itself, without an id.
   server.on('checkExpectation', (raw: IncomingMessage, response: ServerResponse) => {
-    take('s3', raw, response, (exchange) => void refuseExpectation(exchange));
+    // RFC 9110 section 10.1.1.
+    const refusal = new Refusal('ExpectationFailed');
+    take('s3', raw, response, (exchange) => void refuseAtOnce(exchange, refusal, describeInXml));
   });
   // Nobody is connected to others here; Node would close the connection without a word.
   server.on('connect', (_raw, socket) => {
@@ -90,10 +101,34 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   return server;
 }
 
-/** RFC 9110 section 10.1.1. */
-async function refuseExpectation(exchange: Exchange): Promise<void> {
-  await sendRefusal(exchange, new Refusal('ExpectationFailed'), describeInXml);
+async function refuseAtOnce(
+  exchange: Exchange,
+  refusal: Refusal,
+  describe: DescribeRefusal,
+): Promise<void> {
+  await sendRefusal(exchange, refusal, describe);
   exchange.end();
+}
+
+/** Why a request is refused before anything of it is looked at; null: it is not. */
+function faultOf(
+  { url = '', headers: { host }, rawHeaders, socket }: IncomingMessage,
+  entry: Entry,
+  hosts: FrontDoorOptions['hosts'],
+): Refusal | null {
+  // The others see to that themselves, where they see to what else a header may not be.
+  if (entry === 'native') {
+    const fault = repeatedHeader(rawHeaders, 'host') ?? repeatedHeader(rawHeaders, 'authorization');
+    if (fault) return fault;
+  }
+  // HTTP/1.0 knows no hosts; and nobody proves anything by asking whether the gateway is well, which
+  // load balancers ask by its address.
+  if (host === undefined || url === '/_/health' || url.startsWith('/_/health?')) return null;
+  if (hosts.accepts(host, socket.localAddress)) return null;
+  const message =
+    `The gateway does not answer for the host ${host}. If that is one of its names, ` +
+    'its operator says so with --accept-hosts.';
+  return new Refusal('MisdirectedRequest', { message, fields: { Host: host } });
 }
 
 /** Where the host names a bucket, paths that are reserved otherwise are keys like any other. */

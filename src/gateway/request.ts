@@ -74,9 +74,10 @@ export function parseRequest(
  */
 export function parseTarget(raw: IncomingMessage): Pick<S3Request, 'target' | 'path' | 'query'> {
   if (raw.rawHeaders.length > 2 * headerCountMax) throw new Refusal('RequestHeaderSectionTooLarge');
-  refuseTwice(raw.rawHeaders, 'host');
   if (raw.headers.host === undefined && raw.httpVersion === '1.1') throw new Refusal('BadRequest');
-  refuseTwice(raw.rawHeaders, 'authorization');
+  const repeated =
+    repeatedHeader(raw.rawHeaders, 'host') ?? repeatedHeader(raw.rawHeaders, 'authorization');
+  if (repeated) throw repeated;
   const target = originForm(raw.url ?? '');
   const mark = target.indexOf('?');
   const path = decode(mark < 0 ? target : target.slice(0, mark));
@@ -115,18 +116,17 @@ export function checkKeyLength(key: string): void {
 }
 
 /**
- * Throws `Refusal` InvalidRequest where a header stands twice of which Node keeps the first alone: a
- * proxy on the way may have gone by the other (RFC 9112 section 3.2 of Host).
+ * Why a request is refused in which a header stands twice of which Node keeps the first alone: a proxy
+ * on the way may have gone by the other (RFC 9112 section 3.2 of Host). null: it does not.
  */
-function refuseTwice(rawHeaders: readonly string[], name: string): void {
+export function repeatedHeader(rawHeaders: readonly string[], name: string): Refusal | null {
   let count = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const other = rawHeaders[i] as string;
     if (other.length === name.length && other.toLowerCase() === name) count++;
   }
-  if (count > 1) {
-    throw new Refusal('InvalidRequest', { message: `The header ${name} is given twice.` });
-  }
+  if (count <= 1) return null;
+  return new Refusal('InvalidRequest', { message: `The header ${name} is given twice.` });
 }
 
 function originForm(target: string): string {

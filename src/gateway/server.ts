@@ -16,6 +16,7 @@ import type { Metrics } from '../instruments/metrics.ts';
 import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
+import { AcceptedHosts } from './accepted-hosts.ts';
 import type { AlarmTeller } from './alarms/alarm-teller.ts';
 import { Connections } from './connections.ts';
 import { takeCredentials } from './credentials.ts';
@@ -34,14 +35,15 @@ import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import type { NativeDeps } from './native/deps.ts';
 import { observeCalls } from './native/observed-call.ts';
-import { sendProblem } from './native/problem.ts';
+import { describeInProblem, sendProblem } from './native/problem.ts';
 import { nativeDepsOf } from './native/rooms.ts';
 import { nativeServerOptions } from './native/server-options.ts';
 import { type Entrance, type Pipeline, serveRequest } from './pipeline.ts';
+import { type DescribeRefusal, describeInXml } from './reply.ts';
 import type { Rooms } from './rooms.ts';
 import { s3Entrance } from './s3-entrance.ts';
-import { shareEntrance } from './share-entrance.ts';
-import { serveSts } from './sts.ts';
+import { describeInWords, shareEntrance } from './share-entrance.ts';
+import { describeInStsXml, serveSts } from './sts.ts';
 import { TrustedProxies } from './trusted-proxies.ts';
 
 export interface GatewayOptions {
@@ -62,6 +64,8 @@ export interface GatewayOptions {
   host: string;
   /** 0: any free port. */
   port: number;
+  /** Names that requests may be sent to besides its own: accepted-hosts.ts. */
+  acceptHosts: readonly string[];
   /** A connection on which nothing moves for so long is closed, milliseconds. */
   stallTimeoutMs: number;
   connectionsMax: number;
@@ -127,7 +131,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         terms,
         connections,
         answers: { ...answersOf(options, pipeline, credentials), native: behindFastify(native) },
+        describers,
         domains: rooms.domains,
+        hosts: new AcceptedHosts({
+          listenHost: host,
+          publicUrl: rooms.publicUrl,
+          domains: rooms.domains,
+          acceptHosts: options.acceptHosts,
+        }),
         stallTimeoutMs,
         connectionsMax: options.connectionsMax,
         isClosing: () => isClosing,
@@ -176,6 +187,14 @@ function answersOf(
     sts: (exchange) => void serveSts(sts, exchange),
   };
 }
+
+const describers: Record<Entry, DescribeRefusal> = {
+  native: describeInProblem,
+  preflight: describeInXml,
+  s3: describeInXml,
+  share: describeInWords,
+  sts: describeInStsXml,
+};
 
 type Handler = (raw: IncomingMessage, response: ServerResponse) => void;
 

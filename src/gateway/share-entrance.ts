@@ -50,7 +50,7 @@ export function shareEntrance(read: Reader, directory: Directory): Entrance {
       };
       return { request, who, refused, findOperation, renew };
     },
-    describeRefusal,
+    describeRefusal: describeInWords,
   };
 }
 
@@ -93,7 +93,7 @@ function wasRevoked(): Refusal {
 }
 
 /** Plain words: people read them in browsers. */
-const describeRefusal: DescribeRefusal = ({ code, message }, { id }) => ({
+export const describeInWords: DescribeRefusal = ({ code, message }, { id }) => ({
   headers: {
     ...secretHeaders,
     'content-type': 'text/plain; charset=utf-8',

@@ -20,7 +20,7 @@ import { provenBy } from './proven-record.ts';
 import { type DescribeRefusal, sendRefusal } from './reply.ts';
 import { parseRequest, type S3Request } from './request.ts';
 import { type Form, type KeysRequest, openForm } from './sts-form.ts';
-import { renderXml, type XmlElements } from './xml.ts';
+import { renderErrorXml, renderXml, type XmlElements } from './xml.ts';
 
 export interface Sts {
   authenticator: Authenticator;
@@ -77,7 +77,7 @@ export async function serveSts(sts: Sts, exchange: Exchange): Promise<void> {
   } catch (error) {
     const refusal = refusalOf(error);
     if (refusal.code === 'InternalError') sts.onBug(error, exchange.id);
-    await sendRefusal(exchange, refusal, describeRefusal);
+    await sendRefusal(exchange, refusal, describeInStsXml);
   } finally {
     exchange.end();
   }
@@ -286,12 +286,12 @@ function refusalOf(error: unknown): Refusal {
   return new Refusal(codeOf(error), { message: error.message, cause: error });
 }
 
-const describeRefusal: DescribeRefusal = (refusal, { id }) => {
+export const describeInStsXml: DescribeRefusal = (refusal, { id }) => {
   const error: XmlElements = {
     Type: refusal.status < 500 ? 'Sender' : 'Receiver',
     Code: refusal.code,
     Message: refusal.message,
   };
-  const text = renderXml('ErrorResponse', { Error: error, RequestId: id }, namespace);
+  const text = renderErrorXml({ Error: error, RequestId: id }, 'ErrorResponse', namespace);
   return { headers: { 'content-type': 'text/xml' }, text };
 };

@@ -5,6 +5,7 @@
 import { SaxesParser } from 'saxes';
 import { Refusal } from '../core/errors.ts';
 import { xmlBytesMax, xmlDepthMax, xmlNodesMax } from '../core/limits.ts';
+import { echoedInXml } from './echo.ts';
 
 const s3Namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
 
@@ -35,9 +36,28 @@ export function renderXml(
   return `<?xml version="1.0" encoding="UTF-8"?>\n<${named}>${inner}</${root}>`;
 }
 
-/** S3's error document, which has no namespace. */
-export function renderErrorXml(content: XmlElements): string {
-  return renderXml('Error', content, null);
+/**
+ * An error document, S3's where nothing else is said. It gives back what may be no text of XML's, and is
+ * well-formed all the same; documents of S3's that name keys have to name them as they are.
+ */
+export function renderErrorXml(
+  content: XmlElements,
+  root = 'Error',
+  namespace: string | null = null,
+): string {
+  return renderXml(root, echoedElements(content), namespace);
+}
+
+function echoedElements(content: XmlElements): XmlElements {
+  const out: XmlElements = {};
+  for (const name in content) {
+    const value = content[name];
+    if (typeof value === 'string') out[name] = echoedInXml(value);
+    else if (typeof value === 'object' && value !== null && !isList(value)) {
+      out[name] = echoedElements(value as XmlElements);
+    } else out[name] = value;
+  }
+  return out;
 }
 
 function renderContent(content: XmlContent): string {

@@ -52,6 +52,7 @@ describe('settings', () => {
       config: undefined,
       domains: undefined,
       publicUrl: undefined,
+      acceptHosts: undefined,
       trustedProxies: undefined,
       logOrigin: undefined,
       region: 'us-east-1',
@@ -107,6 +108,7 @@ describe('settings', () => {
       listen: '[::1]:9001',
       domains: 'a.example,b.example',
       publicUrl: 'https://s3.example.org',
+      acceptHosts: 'bursar,*.example.org,192.0.2.1',
       trustedProxies: '10.0.0.0/8,::1',
       logOrigin: 'log.example.org/bursar',
       region: 'eu-west-3',
@@ -251,6 +253,7 @@ describe('what does not fit', () => {
   test.each([
     ['listen', ['', 'x', '127.0.0.1', '127.0.0.1:', ':65536', '::1:9000', '[::1]', 'a b:1']],
     ['domains', ['', '.example', 'a..b', 'a,', 'a/b', 'a:9000', '-a.example', '*']],
+    ['acceptHosts', ['', '*', '.example', 'a..b', 'a,', 'a/b', 'a:9000', '[::1]', 'a.*', '*a']],
     [
       'trustedProxies',
       ['', ',', '10.0.0.0/33', '10.0.0.1:80', '10.1', 'lo', '::1,', '*', 'fe80::1%0'],

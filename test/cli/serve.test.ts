@@ -303,7 +303,7 @@ describe('the end', () => {
     socket.setEncoding('utf8').on('data', (piece: string) => {
       answer += piece;
     });
-    const head = 'POST /_/v1/tenants HTTP/1.1\r\nHost: x\r\nConnection: close\r\n';
+    const head = 'POST /_/v1/tenants HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n';
     socket.write(`${head}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n`);
     await once(socket, 'data');
     expect(answer).toMatch(/^HTTP\/1\.1 100 /);

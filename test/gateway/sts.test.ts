@@ -268,7 +268,7 @@ describe('a token that is bound to a key', () => {
     refused(await post(body, { authorization: `Bearer ${token}` }), 401, 'InvalidProof');
     const wider = formOf(token, { DurationSeconds: '43200' });
     refused(await post(wider, proofFor(token, body)), 401, 'InvalidProof');
-    const elsewhere = { ...proofFor(token, body), host: 'other.example.org' };
+    const elsewhere = { ...proofFor(token, body), host: 'localhost' };
     refused(await post(body, elsewhere), 401, 'InvalidProof');
     const stranger = proofFor(token, body, { key: generatePrivateKey('ES256') });
     refused(await post(body, stranger), 401, 'InvalidProof');

@@ -86,8 +86,9 @@ describe('docker/Dockerfile', () => {
     const flags = entrypoint.filter((word) => word.startsWith('--'));
     expect(flags).not.toHaveLength(0);
     for (const flag of flags) expect(help).toContain(flag);
+    const own = service('bursar').environment as string[];
     const variables = [
-      ...(service('bursar').environment as string[]),
+      ...own.map((one) => one.replace(/=.*$/, '')),
       ...Object.keys(service('bursar-s3').environment).filter((name) => name.startsWith('BURSAR_')),
     ];
     for (const name of variables) expect(help).toContain(name);
@@ -139,6 +140,12 @@ describe('docker/compose.yaml', () => {
     for (const name of ['prometheus', 'grafana']) {
       expect(service(name).profiles).toEqual(['monitoring']);
     }
+  });
+
+  it('has the gateway answer for the name by which Prometheus asks it', () => {
+    const scraped = read('docker/prometheus/prometheus.yaml');
+    expect(scraped).toContain('targets: ["bursar:9000"]');
+    expect(service('bursar').environment).toContain('BURSAR_ACCEPT_HOSTS=bursar');
   });
 
   it('with the profile s3 starts a gateway with settings that it takes, on a bucket that is made', () => {

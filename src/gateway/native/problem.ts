@@ -3,7 +3,9 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { messageOf, Refusal } from '../../core/errors.ts';
 import { challengeOf } from '../challenge.ts';
+import { echoed } from '../echo.ts';
 import { exchangeOf } from '../exchange.ts';
+import type { DescribeRefusal } from '../reply.ts';
 
 /** The refusal that an error means; undefined for a bug. */
 export function refusalOf(error: unknown): Refusal | undefined {
@@ -27,16 +29,6 @@ export function sendProblem(
   reply: FastifyReply,
   refusal: Refusal,
 ): FastifyReply {
-  const document = {
-    type: `urn:bursar:error:${refusal.code}`,
-    title: messageOf(refusal.code),
-    status: refusal.status,
-    detail: refusal.message,
-    code: refusal.code,
-    ...(refusal.fields.field === undefined ? {} : { field: refusal.fields.field }),
-    requestId: request.id,
-    instance: pathOf(request.url),
-  };
   const exchange = exchangeOf(request.raw);
   if (exchange) exchange.error ??= refusal.code;
   const challenge = challengeOf(refusal);
@@ -45,8 +37,30 @@ export function sendProblem(
   return reply
     .code(refusal.status)
     .header('cache-control', 'no-store')
-    .type('application/problem+json')
-    .send(JSON.stringify(document));
+    .type(mediaType)
+    .send(renderProblem(refusal, request.id, request.url));
+}
+
+/** The same outside of Fastify. */
+export const describeInProblem: DescribeRefusal = (refusal, { raw, id }) => ({
+  headers: { 'cache-control': 'no-store', 'content-type': mediaType },
+  text: renderProblem(refusal, id, raw.url ?? ''),
+});
+
+const mediaType = 'application/problem+json';
+
+function renderProblem(refusal: Refusal, requestId: string, url: string): string {
+  const { field } = refusal.fields;
+  return JSON.stringify({
+    type: `urn:bursar:error:${refusal.code}`,
+    title: messageOf(refusal.code),
+    status: refusal.status,
+    detail: echoed(refusal.message),
+    code: refusal.code,
+    ...(field === undefined ? {} : { field: echoed(field) }),
+    requestId,
+    instance: echoed(pathOf(url)),
+  });
 }
 
 /** The path of a request target, without its query. */

@@ -171,17 +171,17 @@ function describeHeads(room: Room): void {
     });
 
     it.each([
-      ['a line without a colon', 'GET / HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n'],
-      ['a name with a space', 'GET / HTTP/1.1\r\nHost: x\r\nbad name: v\r\n\r\n'],
-      ['a value with NUL', 'GET / HTTP/1.1\r\nHost: x\r\nname: v\0v\r\n\r\n'],
+      ['a line without a colon', 'GET / HTTP/1.1\r\nHost: localhost\r\nnonsense\r\n\r\n'],
+      ['a name with a space', 'GET / HTTP/1.1\r\nHost: localhost\r\nbad name: v\r\n\r\n'],
+      ['a value with NUL', 'GET / HTTP/1.1\r\nHost: localhost\r\nname: v\0v\r\n\r\n'],
       ['a space before the colon', 'GET / HTTP/1.1\r\nHost : x\r\n\r\n'],
       ['no Host', 'GET / HTTP/1.1\r\n\r\n'],
-      ['a version that is none', 'GET / HTTP/9.9\r\nHost: x\r\n\r\n'],
-      ['a method that is none', 'STORE / HTTP/1.1\r\nHost: x\r\n\r\n'],
-      ['a target with a space', 'GET /a b HTTP/1.1\r\nHost: x\r\n\r\n'],
-      ['a target with raw UTF-8', 'GET /\xc3\xbc HTTP/1.1\r\nHost: x\r\n\r\n'],
-      ['a target that is an asterisk', 'OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n'],
-      ['a target of another scheme', 'GET ftp://x/y HTTP/1.1\r\nHost: x\r\n\r\n'],
+      ['a version that is none', 'GET / HTTP/9.9\r\nHost: localhost\r\n\r\n'],
+      ['a method that is none', 'STORE / HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+      ['a target with a space', 'GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+      ['a target with raw UTF-8', 'GET /\xc3\xbc HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+      ['a target that is an asterisk', 'OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+      ['a target of another scheme', 'GET ftp://x/y HTTP/1.1\r\nHost: localhost\r\n\r\n'],
     ])('with %s is 400', async (_title, head) => {
       const { status } = await hear(room().target, head);
       expect(status).toBe(400);

@@ -322,14 +322,14 @@ export function describePostForms(targetOf: () => Target): void {
         'multipart/form-data; boundary=----BoundaryOfATest7MA4YWxk',
       ];
       const head = (lines: string[]) =>
-        `POST /${Bucket} HTTP/1.1\r\nHost: x\r\n${name}: ${value}\r\n${lines.join('\r\n')}\r\n\r\n`;
+        `POST /${Bucket} HTTP/1.1\r\nHost: localhost\r\n${name}: ${value}\r\n${lines.join('\r\n')}\r\n\r\n`;
       wire.write(head([`Content-Length: ${body.length}`, 'Expect: 100-continue']));
       await wire.until(/100 Continue/);
       for (const byte of body) wire.write(Buffer.from([byte]));
       await wire.until(/204 No Content/);
       wire.write(Buffer.concat([Buffer.from(head([`Content-Length: ${body.length}`])), body]));
       await wire.until(/204 No Content[\s\S]*204 No Content/);
-      wire.write(`GET /${Bucket} HTTP/1.1\r\nHost: x\r\n\r\n`);
+      wire.write(`GET /${Bucket} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
       await wire.until(/403 Forbidden/);
       wire.destroy();
       expect((await read('forms/slow')).toString()).toBe('slowly');
@@ -340,7 +340,7 @@ export function describePostForms(targetOf: () => Target): void {
       const body = formBody([['key', 'forms/refused'], ...signed], { content: patternOf(500_000) });
       const wire = await Wire.open(target);
       wire.write(
-        `POST /${Bucket} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n` +
+        `POST /${Bucket} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n` +
           'Content-Type: multipart/form-data; boundary=----BoundaryOfATest7MA4YWxk\r\n\r\n',
       );
       wire.write(body.subarray(0, 400_000));
