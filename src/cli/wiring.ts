@@ -1,5 +1,6 @@
 // The rooms, put together. What is opened here is closed in reverse order, whether the start fails
 // half-way or the gateway stops: requests end first, then what they write to.
+
 import { RecordStore } from '../audit/record-store.ts';
 import { Directory } from '../authz/directory.ts';
 import { GrantBook } from '../authz/grants/grant-book.ts';
@@ -15,10 +16,12 @@ import { monotonicMs } from '../core/clock.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
+import { Turns } from '../core/turns.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
 import { readCorsRules } from '../gateway/cors.ts';
 import { LogHead } from '../gateway/log-head.ts';
 import { ReadRecording } from '../gateway/read-recording.ts';
+import { RecordFolding } from '../gateway/record-folding.ts';
 import type { Rooms } from '../gateway/rooms.ts';
 import { type GatewayOptions, startGateway } from '../gateway/server.ts';
 import { partReader } from '../ledger/archive/part-reader.ts';
@@ -278,6 +281,8 @@ function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Ro
     keyring,
     buckets: new BucketCache(read),
     cors: new SettingCache(read, 'cors', readCorsRules),
+    folding: new RecordFolding(),
+    bulkTurns: new Turns(),
     ...books,
     ledger,
     journals,

@@ -25,7 +25,7 @@ import { LimitAudience } from './limit-refusals.ts';
 import type { Operation } from './operation.ts';
 import { payersOf } from './payers.ts';
 import { ProvenCommits, provenBy } from './proven-record.ts';
-import { type Entered, enterAtRate } from './rate-gate.ts';
+import { countPart, type Entered, enterAtRate } from './rate-gate.ts';
 import type { S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
 import type { TimedStream } from './shaped-body.ts';
@@ -63,6 +63,8 @@ export class Context extends AskedRights {
   #proven: ProvenCommits | null = null;
   /** The disk's room for what is coming in; null: it takes none. */
   room: BodyRoom | null = null;
+  /** Is its record one with others, which is still to come? */
+  #isFolded = false;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
   /** The epoch of rights by which it was decided. */
@@ -102,6 +104,11 @@ export class Context extends AskedRights {
     return this.exchange.index;
   }
 
+  /** Is there a record of it, or will there be one that it has in common with others? */
+  get isRecorded(): boolean {
+    return this.index !== null || this.#isFolded;
+  }
+
   /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
   async commit(change: Change, detail: RecordDetail = {}): Promise<Committed> {
     const result = await this.tryCommit(change, detail);
@@ -132,7 +139,8 @@ export class Context extends AskedRights {
     const told = { ...this.detail, ...detail };
     const charge = this.#charge(told.class);
     const record = this.draft(200, null, charge, told);
-    const result = await this.#commit({ change, charge, record }, decision);
+    const folds = change.kind === 'deleteObject' && this.#mustFold();
+    const result = await this.#commit({ change, charge, record, folds }, decision);
     if (changesBucket(change)) this.rooms.buckets.forget(this.bucketTenant, this.bucketName);
     if (result.ok) this.rooms.ledger.rights.follow(result.epoch);
     if (result.ok && store !== undefined) this.#confirm(store, change, result);
@@ -157,6 +165,7 @@ export class Context extends AskedRights {
       this.clock.enter(before);
       const index = result?.index ?? null;
       if (index !== null) this.exchange.index = index;
+      else if (result?.isFolded) this.#isFolded = true;
       else {
         this.#budget?.uncharge();
         if (asked) this.#tallies?.add(asked);
@@ -256,12 +265,17 @@ export class Context extends AskedRights {
     const commit: Commit = { change: noChange, charge, backend, record };
     if (evidence) commit.evidence = evidence;
     const { ledger } = this.rooms;
-    const isFolded =
+    const isPublicRead =
       error === null &&
       this.who.isAnonymous &&
       this.action === 's3:GetObject' &&
       this.#recordReads === 'aggregate';
-    return isFolded ? ledger.recordFolded(commit) : ledger.record(commit);
+    if (isPublicRead || (error !== null && this.#mustFold())) commit.folds = true;
+    return ledger.record(commit);
+  }
+
+  #mustFold(): boolean {
+    return this.rooms.folding.mustFold(this.requester, this.tenant);
   }
 
   /**
@@ -284,7 +298,8 @@ export class Context extends AskedRights {
   ): Promise<ErrorCode | null> {
     const charge = this.#pays(status, error) ? this.#charge(detail.class) : null;
     const record = this.draft(status, error, charge, detail);
-    const result = await this.#commit({ change: noChange, charge, record }, null);
+    const folds = error !== null && this.#mustFold();
+    const result = await this.#commit({ change: noChange, charge, record, folds }, null);
     return result.ok ? null : result.code;
   }
 
@@ -301,19 +316,25 @@ export class Context extends AskedRights {
       const { tenant, name: principal } = who.principal;
       if (!limits) continue;
       rooms.desk.introduce(name, { tenant, principal, expiresAtMs, limits });
-      rooms.rates.introduce(name, limits);
     }
     const charged = payersOf(who, this.tenant, bucket);
     const audience = new LimitAudience(who, bucket, this.request.bucketName);
     this.#audience = audience;
-    if (price !== 'free') {
+    if (!rooms.rates.isEmpty) {
       const { exchange } = this;
-      this.#entered = enterAtRate(rooms.rates, charged, { audience, exchange });
+      const terms = { who, waits: price === 'free', audience, exchange };
+      this.#entered = await enterAtRate(rooms.rates, charged, terms);
     }
     this.#budget = new Budget(rooms.desk, { who: charged, price, book, audience });
     this.exchange.budget = this.#budget;
     if (reserves) this.#budget.expect(ask);
     else await this.#budget.reserve(ask);
+  }
+
+  /** Has a part of what it asks for wait its turn, as a request of its own would; null: it may go on. */
+  countPart(): Promise<void> | null {
+    const { accounts = [] } = this.#entered ?? {};
+    return countPart(this.rooms.rates, accounts, this.response);
   }
 
   /** What the bytes of both bodies have to go through; null: nothing slows them. */

@@ -28,14 +28,16 @@ function accountOf(name: string): Account | undefined {
   return account;
 }
 
+type Asker = Pick<Identity, 'principal' | 'delegation' | 'isAnonymous'>;
+
 /** Who asks, as far as it decides what they are told. */
 export class LimitAudience {
-  readonly #who: Identity;
+  readonly #who: Asker;
   readonly #bucket: Charged['bucket'];
   readonly #askedName: string | null;
 
   /** `askedName`: the bucket, as the request named it. */
-  constructor(who: Identity, bucket: Charged['bucket'], askedName: string | null) {
+  constructor(who: Asker, bucket: Charged['bucket'], askedName: string | null) {
     this.#who = who;
     this.#bucket = bucket;
     this.#askedName = askedName;

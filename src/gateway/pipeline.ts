@@ -18,6 +18,7 @@ import { checkExpectedOwner } from './expected-owner.ts';
 import { standardClass } from './object-attributes.ts';
 import { noTags } from './object-tags.ts';
 import type { Operation } from './operation.ts';
+import { countCall } from './rate-gate.ts';
 import { type DescribeRefusal, sendRefusal, sendReply } from './reply.ts';
 import { header, parameter, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
@@ -85,6 +86,9 @@ export async function serveRequest(
     exchange.operation = operation.name;
     // Also what is refused at once was asked for.
     asked.concern(actionOf(operation, request), null);
+    const { response } = exchange;
+    const counted = countCall(rooms.rates, who, { waits: operation.price === 'free', response });
+    if (counted) await clock.during('reserve', counted);
     if (entered.refused) throw entered.refused;
     await admit(asked, operation);
     context = asked;
@@ -96,11 +100,11 @@ export async function serveRequest(
       clock.enter('store');
       const reply = await operation.run(context);
       if (context.confirmation) await clock.during('commit', context.confirmation);
-      if (context.index === null) await clock.during('reserve', reserveAnswer(context, reply));
+      if (!context.isRecorded) await clock.during('reserve', reserveAnswer(context, reply));
       clock.enter('firstByte');
       await sendReply(context, reply);
       clock.enter('commit');
-      if (context.index === null) await context.record(reply.status, null);
+      if (!context.isRecorded) await context.record(reply.status, null);
     } finally {
       release();
     }
@@ -207,7 +211,7 @@ function reserveAnswer({ request, budget }: Context, { body }: Reply): Promise<v
 
 /** The error, or why there is not budget enough to answer with it. */
 async function chargeable(context: Context | null, error: unknown): Promise<unknown> {
-  if (context === null || context.index !== null || refusalOf(error).status >= 500) return error;
+  if (context === null || context.isRecorded || refusalOf(error).status >= 500) return error;
   try {
     await context.reserveExpected();
     return error;
@@ -230,7 +234,7 @@ async function recordFailure(
     pipeline.metrics.countRefusal(meter, window);
   }
   if (error instanceof IntegrityError) pipeline.onIntegrityFailure(error, requestId);
-  if (!context || context.index !== null) return refusal;
+  if (!context || context.isRecorded) return refusal;
   const { method } = context.request;
   if ((method === 'GET' || method === 'HEAD') && !context.isStrictRead) {
     await context.record(refusal.status, refusal.code);

@@ -90,7 +90,7 @@ async function sendStream(
  * `Refusal` where that cannot be written: then they are not sent.
  */
 async function recordStrictly(context: Context, status: number, bytes: number): Promise<void> {
-  if (context.index !== null || !context.isStrictRead) return;
+  if (context.isRecorded || !context.isStrictRead) return;
   const { exchange } = context;
   exchange.bytesOut += bytes;
   const failed = await context.recordNow(status, null);

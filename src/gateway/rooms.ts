@@ -8,6 +8,7 @@ import type { BucketCache } from '../catalog/bucket-cache.ts';
 import type { SettingCache } from '../catalog/setting-cache.ts';
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
+import type { Turns } from '../core/turns.ts';
 import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
@@ -23,6 +24,7 @@ import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { CorsRules } from './cors.ts';
 import type { LogHead } from './log-head.ts';
 import type { ReadRecording } from './read-recording.ts';
+import type { RecordFolding } from './record-folding.ts';
 import type { StoreList } from './store-list.ts';
 import type { Witnesses } from './witnesses.ts';
 
@@ -38,6 +40,9 @@ export interface Rooms {
   outside: OutsideTokens;
   revocations: Revocations;
   readRecording: ReadRecording;
+  folding: RecordFolding;
+  /** Who has the ledger do much at once, by id of principal. */
+  bulkTurns: Turns;
   tokenUse: TokenUse;
   /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
   publicUrl(): string;

@@ -178,7 +178,8 @@ function answersOf(
   const behind = (entrance: Entrance): Answer => {
     return (exchange) => void serveRequest(pipeline, entrance, exchange);
   };
-  const sts = { authenticator, sessions, ledger: rooms.ledger, onBug };
+  const { ledger, rates, folding } = rooms;
+  const sts = { authenticator, sessions, ledger, rates, folding, onBug };
   const preflights = new Preflights({ rooms, authenticator, onBug });
   return {
     preflight: (exchange) => void preflights.serve(exchange),
@@ -223,6 +224,8 @@ function nativeOf(
     stores,
     grants: rooms.grants,
     mounts: rooms.mounts,
+    rates: rooms.rates,
+    folding: rooms.folding,
     buckets: rooms.buckets,
     log: rooms.log,
     witnesses: rooms.witnesses,

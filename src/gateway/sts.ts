@@ -3,6 +3,7 @@
 // answered; a token that is bound to a key is traded only with its proof on this very request, form
 // included, but with DPoP, which covers no body.
 // Specification: "AssumeRoleWithWebIdentity" and "Common errors" of the AWS STS API reference.
+
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator, Identity } from '../authz/authenticate.ts';
@@ -14,9 +15,12 @@ import { type ErrorCode, Refusal } from '../core/errors.ts';
 import type { Commit } from '../ledger/commit.ts';
 import type { Decision } from '../ledger/known-rights.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { Rates } from '../quota/rates.ts';
 import { ClientGone, consume } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import { provenBy } from './proven-record.ts';
+import { countCall } from './rate-gate.ts';
+import type { RecordFolding } from './record-folding.ts';
 import { type DescribeRefusal, sendRefusal } from './reply.ts';
 import { parseRequest, type S3Request } from './request.ts';
 import { type Form, type KeysRequest, openForm } from './sts-form.ts';
@@ -26,6 +30,8 @@ export interface Sts {
   authenticator: Authenticator;
   sessions: Sessions;
   ledger: Ledger;
+  rates: Rates;
+  folding: RecordFolding;
   /** Told of each bug, with the request's id. */
   onBug: (error: unknown, requestId: string) => void;
 }
@@ -155,6 +161,8 @@ async function trade(sts: Sts, trade: Trade, form: Form, refused: Refusal | null
   let asked: KeysRequest;
   let keys: TemporaryKeys;
   try {
+    const { response } = trade.exchange;
+    await countCall(sts.rates, trade.who, { waits: true, response });
     if (refused) throw refused;
     asked = form.read();
     keys = await issue(sts, trade, asked);
@@ -192,7 +200,7 @@ async function issue(
 }
 
 async function record(
-  { ledger }: Sts,
+  { ledger, folding }: Sts,
   { exchange, request, who, bytesIn, decision }: Trade,
   { refusal, target }: { refusal: Refusal | null; target: string | null },
 ): Promise<void> {
@@ -201,6 +209,7 @@ async function record(
   const commit: Commit = {
     change: { kind: 'none' },
     charge: null,
+    folds: refusal !== null && folding.mustFold(principal.id, principal.tenant),
     ...provenBy(signed, {
       action: 'sts:AssumeRoleWithWebIdentity',
       tenant: principal.tenant,

@@ -5,7 +5,7 @@ import { archiveTile } from '../audit/archive/archived-tiles.ts';
 import { type EraseRecords, eraseRecords } from '../audit/erasure.ts';
 import { keepEvidence } from '../audit/evidence.ts';
 import { noteCosigned } from '../audit/log/cosignatures.ts';
-import type { RecordSeal } from '../audit/record.ts';
+import type { RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { readRecordsFrom } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
@@ -53,7 +53,7 @@ import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './co
 import { noteRootKey } from './key-epochs.ts';
 import { endDue } from './lifecycle-upkeep.ts';
 import type { LogSigning } from './log-signing.ts';
-import { closeFolds, foldRead } from './read-folds.ts';
+import { closeFolds, foldRequest } from './record-folds.ts';
 import { CommitTerms, chargeAccrued } from './storage-upkeep.ts';
 
 export interface CommitContext {
@@ -84,36 +84,50 @@ export async function applyCommit(
   const { billed: _, ended: _2, ...stored } = outcome.ok ? outcome.storage : noStorage;
   const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
   const charged = await chargeCommit(commit, outcome, timeMs, cashier);
+  const told = toldOf(record, outcome, terms);
+  const result = resultOf(outcome, { timeMs, terms });
+  if (commit.folds && changesNothing(change, outcome)) {
+    await foldRequest(tx, told, { ...charged, backend }, timeMs);
+    return { ...result, index: null, isFolded: true };
+  }
   const seal: RecordSeal = { index, timeMs, ...stored, ...charged, backend };
   if (evidence) await keepEvidence(tx, index, evidence);
+  await log.append(told, seal);
+  return { ...result, index };
+}
+
+/** What the record says, now that it is known how it ended. */
+function toldOf(record: RecordDraft, outcome: Outcome<null>, terms: CommitTerms): RecordDraft {
+  if (!outcome.ok) {
+    const { code } = outcome;
+    const bucketOwner = terms.shortage ? null : record.bucketOwner;
+    return { ...record, bucketOwner, status: statusOf(code), error: code };
+  }
+  // Of which class it was that is gone, only the transaction knows.
+  const [changed] = outcome.storage.billed;
+  return record.class || !changed ? record : { ...record, class: changed.class };
+}
+
+type WithoutIndex<R> = R extends unknown ? Omit<R, 'index'> : never;
+
+function resultOf(
+  outcome: Outcome<null>,
+  { timeMs, terms: { shortage } }: { timeMs: number; terms: CommitTerms },
+): WithoutIndex<CommitResult> {
   if (outcome.ok) {
-    // Of which class it was that is gone, only the transaction knows.
-    const [changed] = outcome.storage.billed;
-    const isKnown = record.class || !changed;
-    await log.append(isKnown ? record : { ...record, class: changed.class }, seal);
     const { named } = outcome.storage;
-    return { ok: true, index, timeMs, ...(named && { version: named }) };
+    return { ok: true, timeMs, ...(named && { version: named }) };
   }
   const { code, fields } = outcome;
-  const { shortage } = terms;
-  const bucketOwner = shortage ? null : record.bucketOwner;
-  await log.append({ ...record, bucketOwner, status: statusOf(code), error: code }, seal);
-  const result = { ok: false, code, index } as const;
-  return { ...result, ...(fields && { fields }), ...(shortage && { shortage }) };
+  return { ok: false, code, ...(fields && { fields }), ...(shortage && { shortage }) };
 }
 
-/** Charges a read that is recorded with others. */
-export async function applyFold(
-  tx: Tx,
-  commit: Commit,
-  { timeMs, cashier }: CommitContext,
-): Promise<void> {
-  const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
-  const charged = await chargeCommit(commit, nothingChanged, timeMs, cashier);
-  await foldRead(tx, commit.record, { ...charged, backend }, timeMs);
+/** Reads, refusals, and deletes of what is absent. */
+function changesNothing({ kind }: Change, outcome: Outcome<null>): boolean {
+  if (!outcome.ok || kind === 'none') return true;
+  const { makesVersion, supersededSeq } = outcome.storage;
+  return kind === 'deleteObject' && !makesVersion && supersededSeq === undefined;
 }
-
-const nothingChanged: Outcome<null> = { ok: true, storage: noStorage, result: null };
 
 /** Who was refused for want of budget, or since what is stored is damaged, is charged nothing. */
 async function chargeCommit(

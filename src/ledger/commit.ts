@@ -140,13 +140,16 @@ export interface Commit {
   epoch?: number;
   /** What its decision depends on besides who asks and the record's bucket; absent: nothing. */
   concerns?: readonly Scope[];
+  /** If it changes nothing, its record is one with others of the same minute (`record-folds.ts`). */
+  folds?: boolean;
 }
 
 export type CommitResult =
   | {
       ok: true;
-      /** Log index of the record. */
-      index: number;
+      /** Log index of the record; null: it is one with others. */
+      index: number | null;
+      isFolded?: true;
       timeMs: number;
       /** What was made, changed or ended; absent where the bucket never had versioning. */
       version?: NamedVersion;
@@ -159,19 +162,21 @@ export type CommitResult =
       fields?: Record<string, string>;
       /** Of QuotaExceeded. */
       shortage?: Shortage;
-      /** Of the record of the refusal; null: none could be made, or SlowDown, which is tried again. */
+      /**
+       * Of the record of the refusal; null: it is one with others, or there is none: none could be
+       * made, or this is SlowDown, and is tried again.
+       */
       index: number | null;
       /**
        * Rights were taken away after the decision, the last ones of `scope` in `epoch`: nothing was
        * done, and it is to be decided again. `body`: of an inline body, which was handed over.
        */
       outdated?: { scope: Scope; epoch: number; body?: Uint8Array };
+      isFolded?: true;
     };
 
 export type LedgerRequest =
   | { kind: 'commit'; commit: Commit }
-  /** A read that is charged now, and recorded with others like it. */
-  | { kind: 'foldRead'; commit: Commit }
   | ({ kind: 'draw' } & DrawRequest)
   | Housekeeping;
 

@@ -119,17 +119,8 @@ export class Ledger {
    * Records something that changed nothing, soon. Resolves at once unless very many are waiting.
    */
   record(commit: Commit): Promise<unknown> | null {
-    return this.#recordSoon({ kind: 'commit', commit });
-  }
-
-  /** The same of a read that shares its record with others like it (`recordReads: aggregate`). */
-  recordFolded(commit: Commit): Promise<unknown> | null {
-    return this.#recordSoon({ kind: 'foldRead', commit });
-  }
-
-  #recordSoon(request: LedgerRequest): Promise<unknown> | null {
     let recorded: Promise<unknown> | null = null;
-    const waiting: Waiting = { request, resolve: ignore };
+    const waiting: Waiting = { request: { kind: 'commit', commit }, resolve: ignore };
     if (this.#prompt.length >= promptWaitingMax) {
       recorded = new Promise((resolve) => {
         waiting.resolve = resolve;

@@ -16,7 +16,7 @@ import { alarmSchema } from '../quota/limits/alarms.ts';
 import { transferSchema } from '../quota/prices/transfer-totals.ts';
 import { usageDaysSchema } from '../quota/roll-up/usage-days.ts';
 import { storageSchema } from '../quota/storage/storage-tables.ts';
-import { readFoldSchema } from './read-folds.ts';
+import { readFoldSchema } from './record-folds.ts';
 
 const versionColumns = `  bucket_id INTEGER NOT NULL,
   key TEXT NOT NULL,

@@ -12,7 +12,7 @@ import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { PriceBooks } from '../quota/prices/price-books.ts';
 import { soundAlarms } from './alarms.ts';
-import { applyCommit, applyFold, applyHousekeeping, type CommitContext } from './apply.ts';
+import { applyCommit, applyHousekeeping, type CommitContext } from './apply.ts';
 import type { Commit, CommitResult, LedgerAnswer, LedgerRequest } from './commit.ts';
 import { beginEpochs, claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
@@ -151,10 +151,6 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   lastTimeMs = Math.max(lastTimeMs, Date.now());
   const context = { timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing };
   if (request.kind === 'commit') return applyDecided(request.commit, context);
-  if (request.kind === 'foldRead') {
-    await applyFold(db.tx, request.commit, context);
-    return { ok: true, touched: 1 };
-  }
   if (request.kind === 'draw') {
     return { ok: true, drawn: await cashier.accounts.draw(request, lastTimeMs) };
   }

@@ -1,5 +1,5 @@
-// How fast accounts may go: requests per second, which refuse, and bytes per second, which only slow
-// a stream down. In memory alone: after a restart all begin with one second's worth. Invariants: a
+// How fast accounts may go: requests per second, which refuse or have those wait that must not be
+// refused, and bytes per second, which only slow a stream down. In memory alone: after a restart all begin with one second's worth. Invariants: a
 // request that is refused takes nothing of any account; of several accounts the slowest rules; and
 // an account without rates costs a look into a map.
 import type { Limits } from '../core/quota-terms.ts';
@@ -87,6 +87,23 @@ export class Rates {
     if (slowest) return slowest;
     for (const account of accounts) this.#rates.get(account)?.requests?.take(1);
     return null;
+  }
+
+  /**
+   * Takes a request in all accounts, however little they have left, for one that is to wait for as long
+   * as it gives, milliseconds. Where that were longer than `waitMsMax`, it takes nothing, and gives who
+   * allows no more.
+   */
+  queue(accounts: readonly string[], waitMsMax: number): TooFast | number {
+    let longestMs = 0;
+    for (const account of accounts) {
+      const bucket = this.#rates.get(account)?.requests;
+      const waitMs = bucket?.waitMs(1) ?? 0;
+      if (bucket && waitMs > waitMsMax) return { account, perSecond: bucket.perSecond, waitMs };
+      longestMs = Math.max(longestMs, waitMs);
+    }
+    for (const account of accounts) this.#rates.get(account)?.requests?.take(1);
+    return longestMs;
   }
 
   /** Whose rate of requests has the least room now; null: none has a rate. */

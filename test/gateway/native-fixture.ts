@@ -40,6 +40,7 @@ import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { AccountTables } from '#bursar/quota/leases/account-tables.js';
 import { setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
+import { Rates } from '#bursar/quota/rates.js';
 
 export interface Fixture {
   app: FastifyInstance;
@@ -118,6 +119,7 @@ export async function openFixture(): Promise<Fixture> {
     followers: [directory, grants, mounts, outside, revocations],
     grants,
     mounts,
+    rates: new Rates(),
     buckets: new BucketCache(db.tx),
     log: new LogHead(),
     witnesses: { state: () => [] },
@@ -148,6 +150,7 @@ export async function openFixture(): Promise<Fixture> {
         delegation: delegations.get(id) ?? null,
         accessKeyId: id,
         keyThumbprint: null,
+        isAnonymous: false,
         evidence: 'shared-secret',
         authentication: null,
       };

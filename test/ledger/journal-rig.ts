@@ -73,7 +73,7 @@ export class JournalRig {
     const result = await this.fixture.ledger.commit(commitOf(change));
     if (!result.ok) throw new Error(`refused: ${result.code}`);
     this.versionId = result.version?.versionId ?? 'null';
-    return result.index;
+    return result.index as number;
   }
 
   setVersioning(versioning: 'Enabled' | 'Suspended'): Promise<number> {

@@ -11,7 +11,9 @@ import { nativeBodyBytesMax } from '../../core/limits.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import { principalScope, type Scope, tenantScope } from '../../ledger/rights-epoch.ts';
 import { readLimits } from '../../quota/leases/account-tables.ts';
+import { exchangeOf } from '../exchange.ts';
 import { addLogRoutes } from '../log-routes.ts';
+import { countCall } from '../rate-gate.ts';
 import type { Origin } from '../trusted-proxies.ts';
 import { accessKeyRoutes } from './access-key-routes.ts';
 import { alarmRoutes } from './alarm-routes.ts';
@@ -173,6 +175,7 @@ async function admit(
   };
   const call = begin(await authenticate(deps, request, raw, begin));
   const { who } = call;
+  await count(deps, request, who);
 
   enterStage(request, 'decide');
   const params = request.params as Record<string, string>;
@@ -217,7 +220,10 @@ async function authenticate(
   try {
     return await deps.authenticate(request, body);
   } catch (error) {
-    if (error instanceof RefusedUse) begin(error.who);
+    if (error instanceof RefusedUse) {
+      begin(error.who);
+      await count(deps, request, error.who);
+    }
     throw error;
   }
 }
@@ -240,6 +246,12 @@ function hasSameRights(now: Identity, before: Identity): boolean {
     now.subjects.length === before.subjects.length &&
     now.subjects.every((subject) => before.subjects.includes(subject))
   );
+}
+
+/** What administers must be possible whatever was used up: it waits rather than being refused. */
+async function count(deps: NativeDeps, { raw }: FastifyRequest, who: Identity): Promise<void> {
+  const response = exchangeOf(raw)?.response;
+  if (response) await countCall(deps.rates, who, { waits: true, response });
 }
 
 /** Of a call that was let in: operators are in all tenants, others in another by its grants only. */

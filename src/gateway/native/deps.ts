@@ -36,6 +36,7 @@ import type { Origin } from '../trusted-proxies.ts';
 export type Identity = Pick<
   Authenticated,
   | 'principal'
+  | 'isAnonymous'
   | 'subjects'
   | 'accessKeyId'
   | 'keyThumbprint'
@@ -96,7 +97,7 @@ export interface NativeEntry {
 }
 
 export interface NativeDeps
-  extends Pick<Rooms, 'grants' | 'mounts' | 'buckets' | 'log' | 'witnesses'> {
+  extends Pick<Rooms, 'grants' | 'mounts' | 'buckets' | 'log' | 'witnesses' | 'rates'> {
   directory: Directory;
   /** Told of an account's limits as they are durable. */
   desk: Pick<LeaseDesk, 'setLimits'>;
@@ -127,14 +128,14 @@ export interface NativeDeps
   /** Where a request came from, as proxies that are trusted tell it. */
   originOf(request: FastifyRequest): Origin;
   /**
-   * Commits a change with its record and charge; gives the log index, and the epoch that it begins
-   * where it takes rights away. Throws `Refusal` when the change is refused inside the transaction,
+   * Commits a change with its record and charge; gives the log index, or null where the record is one
+   * with others, and the epoch that it begins where it takes rights away. Throws `Refusal` when the change is refused inside the transaction,
    * and has then recorded that refusal. `decision`: null for what is recorded whatever rights are.
    */
   commit(
     entry: NativeEntry,
     decision: Decision | null,
-  ): Promise<{ index: number; epoch?: number | undefined }>;
+  ): Promise<{ index: number | null; epoch?: number | undefined }>;
   verifier: Pick<DataVerifier, 'verify'>;
   /** Records and counts what the call of `entry` found damaged. Throws `Refusal`. */
   commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;

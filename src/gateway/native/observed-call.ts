@@ -58,8 +58,13 @@ export function knowCaller(request: FastifyRequest, who: Identity, bytesIn: numb
   exchange.bytesIn = bytesIn;
 }
 
-/** The call has this record: its receipt, for who called. */
-export function tellRecord(request: FastifyRequest, reply: FastifyReply, index: number): void {
+/** The call has this record: its receipt, for who called. Null: it has none of its own. */
+export function tellRecord(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  index: number | null,
+): void {
+  if (index === null) return;
   reply.header('x-bursar-receipt', String(index));
   const exchange = exchangeOf(request.raw);
   if (exchange) exchange.index = index;

@@ -17,6 +17,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Finding } from '../data-verifier.ts';
 import { type Exchange, exchangeOf } from '../exchange.ts';
 import { provenBy } from '../proven-record.ts';
+import type { RecordFolding } from '../record-folding.ts';
 import { type Begun, parseRequest } from '../request.ts';
 import { accountOf } from './change-account.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
@@ -28,12 +29,13 @@ export interface NativeRooms
   > {
   ledger: Ledger;
   authenticator: Authenticator;
+  folding: RecordFolding;
   onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
 }
 
 /** What `registerNativeApi` needs, from the rooms. */
 export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
-  const { ledger, authenticator, onIntegrityFailure, ...rest } = rooms;
+  const { ledger, authenticator, folding, onIntegrityFailure, ...rest } = rooms;
   return {
     ...rest,
     originOf: (request) => begunOf(request),
@@ -46,7 +48,7 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
     renew: (request, who, atMs) =>
       authenticator.renew(signedPartOf(request), who as Authenticated, atMs),
     rights: ledger.rights,
-    commit: (entry, decision) => commitEntry(ledger, entry, decision),
+    commit: (entry, decision) => commitEntry(ledger, entry, { decision, folds: isFolded(folding, entry) }),
     commitFindings: async (entry, findings) => {
       for (const { error } of findings) onIntegrityFailure(error, entry.requestId);
       await Promise.all(findings.map((finding) => commitFinding(ledger, entry, finding)));
@@ -78,14 +80,20 @@ function checkBody(who: Authenticated, body: Buffer): void {
   });
 }
 
+/** Only what was refused changed nothing for sure. */
+function isFolded(folding: RecordFolding, { who, refused }: NativeEntry): boolean {
+  const { id, tenant } = who.principal;
+  return refused !== undefined && folding.mustFold(id, tenant);
+}
+
 async function commitEntry(
   ledger: Ledger,
   entry: NativeEntry,
-  decision: Decision | null,
-): Promise<{ index: number; epoch?: number | undefined }> {
+  { decision, folds }: { decision: Decision | null; folds: boolean },
+): Promise<{ index: number | null; epoch?: number | undefined }> {
   const { concerns } = entry;
   const proven = provenBy(signedOf(entry), draftOf(entry));
-  const commit = { change: changeOf(entry), charge: null, concerns, ...proven };
+  const commit = { change: changeOf(entry), charge: null, folds, concerns, ...proven };
   const result = await (decision
     ? ledger.rights.commit((one) => ledger.commit(one), commit, decision)
     : ledger.commit(commit));

@@ -1,5 +1,6 @@
-// DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, all in one
-// batch. Who may delete none of them is told nothing else, as of a bucket that is not there.
+// DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, a hundred at a time:
+// for rates, so many are a request, and the ledger has those of one principal at once and no more, so
+// that nobody's write waits for thousands. Who may delete none of them is told nothing else, as of a bucket that is not there.
 import type { WriteConditions } from '../../catalog/conditions.ts';
 import { messageOf, Refusal } from '../../core/errors.ts';
 import { deleteBodyBytesMax, deleteKeysMax } from '../../core/limits.ts';
@@ -51,6 +52,7 @@ interface Decided {
 
 /** Each is decided again by itself. */
 const isOneOfMany = true;
+const atOnceMax = 100;
 
 /** From the admission of a request to its run. */
 const admitted = new WeakMap<Context, Decided>();
@@ -76,12 +78,21 @@ async function admit(context: Context): Promise<void> {
 
 async function run(context: Context): Promise<Reply> {
   const { epoch, targets, refusals, quiet } = admitted.get(context) as Decided;
-  const told = await Promise.all(
-    targets.map((target, i) => {
-      const refused = refusals[i];
-      return refused ? refuseOne(context, target, refused) : deleteOne(context, target, epoch);
-    }),
-  );
+  const told: Told[] = [];
+  for (let from = 0; from < targets.length; from += atOnceMax) {
+    // The first came in as the request did.
+    const waiting = from > 0 ? context.countPart() : null;
+    if (waiting) await waiting;
+    const some = targets.slice(from, from + atOnceMax);
+    const deleteSome = () =>
+      Promise.all(
+        some.map((target, i) => {
+          const refused = refusals[from + i];
+          return refused ? refuseOne(context, target, refused) : deleteOne(context, target, epoch);
+        }),
+      );
+    told.push(...(await context.rooms.bulkTurns.take(context.requester, deleteSome)));
+  }
   const shown = quiet ? told.filter(({ element }) => element === 'Error') : told;
   return xmlReply(
     'DeleteResult',

@@ -33,7 +33,8 @@ export class Journals {
     { index, version }: Extract<CommitResult, { ok: true }>,
   ): Promise<void> | null {
     const journal = this.#journals.get(store);
-    if (!journal) return null;
+    // What is recorded with others has changed nothing.
+    if (!journal || index === null) return null;
     // No extent knows the id of the version that it became.
     if (version || needsJournal(change)) return journal.flushed(index);
     if (change.kind === 'putObject') journal.note(index);

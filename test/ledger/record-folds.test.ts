@@ -47,7 +47,7 @@ async function settle(): Promise<void> {
 }
 
 async function fold(reads: readonly Read[]): Promise<void> {
-  for (const read of reads) fixture.ledger.recordFolded(readOf(read));
+  for (const read of reads) fixture.ledger.record({ ...readOf(read), folds: true });
   await settle();
 }
 

@@ -1,7 +1,9 @@
-// Reads by anybody that become one record for each object and minute (`recordReads: aggregate`).
-// Invariants: a read is added to its fold in the transaction that charges it, so what is charged is
+// Requests that changed nothing and become one record a minute with others like them: reads by anybody,
+// one record for each object (`recordReads: aggregate`, docs/admin/record-reads.md), and refusals and
+// deletes of what is absent beyond a rate, one for each kind (docs/audit/records.md).
+// Invariants: a request is added to its fold in the transaction that charges it, so what is charged is
 // never without its record to come; and a fold becomes its record, once, when its minute is over,
-// whatever happened to the process meanwhile. Specification: docs/admin/record-reads.md.
+// whatever happened to the process meanwhile.
 import type { BackendEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { isoTime } from '../core/clock.ts';
@@ -21,8 +23,8 @@ const minuteMs = 60_000;
 /** Addresses that a fold names. */
 const sourcesMax = 16;
 
-/** What the ledger found out about a read: what it cost. */
-export type ChargedRead = Pick<RecordSeal, 'cost' | 'priced' | 'backend'>;
+/** What the ledger found out about a request: what it cost. */
+export type ChargedRequest = Pick<RecordSeal, 'cost' | 'priced' | 'backend'>;
 
 interface Fold {
   reads: number;
@@ -31,29 +33,28 @@ interface Fold {
   firstMs: number;
   lastMs: number;
   sources: string[];
-  /** Reads from addresses that are not named. */
+  /** Requests from addresses that are not named. */
   otherReads: number;
   /** Picodollars in decimal; null: nobody was charged. */
   cost: string | null;
   backend: (Omit<BackendEntry, 'cost'> & { cost: string })[];
 }
 
-type Same = Omit<
-  RecordDraft,
-  'bytesIn' | 'bytesOut' | 'requestId' | 'source' | 'status' | 'range'
-> & {
+type Same = Omit<RecordDraft, 'bytesIn' | 'bytesOut' | 'requestId' | 'source' | 'status'> & {
+  /** Absent: reads, of which some may be of a part. */
+  status?: number;
   priced: RecordSeal['priced'];
 };
 
-/** Adds a read, which was charged in this transaction, to its fold. */
-export async function foldRead(
+/** Adds a request, which was charged in this transaction, to its fold. */
+export async function foldRequest(
   tx: Tx,
   draft: RecordDraft,
-  charged: ChargedRead,
+  charged: ChargedRequest,
   timeMs: number,
 ): Promise<void> {
-  const { bytesIn, bytesOut, requestId: _, source, status: _2, range: _3, ...same } = draft;
-  const text = JSON.stringify({ ...same, priced: charged.priced ?? null } satisfies Same);
+  const { bytesIn, bytesOut, source } = draft;
+  const text = JSON.stringify({ ...sameOf(draft, charged), priced: charged.priced ?? null });
   const minute = timeMs - (timeMs % minuteMs);
   const sql = 'SELECT fold FROM read_folds WHERE minute_ms = ? AND same = ?';
   const row = await tx.get<{ fold: string }>(sql, minute, text);
@@ -67,6 +68,24 @@ export async function foldRead(
   for (const entry of charged.backend ?? []) addBackend(fold, entry);
   const write = 'INSERT OR REPLACE INTO read_folds VALUES (?, ?, ?)';
   await tx.run(write, minute, text, JSON.stringify(fold));
+}
+
+/**
+ * What the record of a fold says of all its requests. Of reads that is the object. Of others it is
+ * nothing that a client could choose freely, which would make each a kind of its own: who asked for
+ * what, and how that ended; and for what was charged, to which accounts.
+ */
+function sameOf(draft: RecordDraft, { cost }: ChargedRequest): Omit<Same, 'priced'> {
+  const { bytesIn: _, bytesOut: _2, requestId: _3, source: _4, range: _5, ...rest } = draft;
+  if (!draft.error && draft.action === 's3:GetObject') {
+    const { status: _6, ...same } = rest;
+    return same;
+  }
+  const { action, tenant, principal, evidence, bucketTenant, status, error } = draft;
+  const kind = { action, tenant, principal, evidence, bucketTenant, status, error };
+  if (cost === null) return kind;
+  const { bucket, bucketOwner, tokens } = draft;
+  return { ...kind, bucket, bucketOwner, tokens, class: draft.class };
 }
 
 function emptyFold(timeMs: number): Fold {
@@ -119,9 +138,9 @@ export async function closeFolds(
   return rows.length;
 }
 
-function recordOf({ priced, ...draft }: Same, fold: Fold) {
+function recordOf({ priced, status = 200, ...draft }: Same, fold: Fold) {
   const { reads, bytesIn, bytesOut, firstMs, lastMs, sources, otherReads, cost, backend } = fold;
-  const charged: ChargedRead = {
+  const charged: ChargedRequest = {
     cost: cost === null ? null : BigInt(cost),
     priced,
     backend: backend.length > 0 ? backend.map((one) => ({ ...one, cost: BigInt(one.cost) })) : null,
@@ -130,7 +149,7 @@ function recordOf({ priced, ...draft }: Same, fold: Fold) {
   const folded = { reads, firstRead: isoTime(firstMs), lastRead: isoTime(lastMs), sources };
   const read: RecordDraft = {
     ...draft,
-    ...{ bytesIn, bytesOut, source, status: 200, requestId: newRequestId() },
+    ...{ bytesIn, bytesOut, source, status, requestId: newRequestId() },
     folded: { ...folded, ...(otherReads > 0 && { otherReads }) },
   };
   return { draft: read, charged };

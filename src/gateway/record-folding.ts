@@ -1,0 +1,43 @@
+// Which records of what changed nothing, refusals and deletes of what is absent, are one with others of
+// the same minute: those of a sender beyond so many. What a sender can do at no cost must not fill the
+// log, nor may the log lose count of it (ledger/record-folds.ts, docs/audit/records.md).
+import { monotonicMs } from '../core/clock.ts';
+
+const minuteMs = 60_000;
+
+/** How many records of a minute stand for one request each. */
+export interface FoldingTerms {
+  perPrincipal: number;
+  perTenant: number;
+}
+
+export const foldingDefaults: FoldingTerms = { perPrincipal: 300, perTenant: 1500 };
+
+export class RecordFolding {
+  readonly #terms: FoldingTerms;
+  /** Principals by id, which has a slash, and tenants by name, which has none. */
+  readonly #counts = new Map<string, number>();
+  #minute = 0;
+
+  constructor(terms: FoldingTerms = foldingDefaults) {
+    this.#terms = terms;
+  }
+
+  /** Counts a request; shall its record be one with others if it changes nothing? */
+  mustFold(principalId: string, tenant: string): boolean {
+    const minute = Math.floor(monotonicMs() / minuteMs);
+    if (minute !== this.#minute) {
+      this.#minute = minute;
+      this.#counts.clear();
+    }
+    const own = this.#count(principalId);
+    const all = this.#count(tenant);
+    return own > this.#terms.perPrincipal || all > this.#terms.perTenant;
+  }
+
+  #count(name: string): number {
+    const count = (this.#counts.get(name) ?? 0) + 1;
+    this.#counts.set(name, count);
+    return count;
+  }
+}
