@@ -270,10 +270,11 @@ export class Context extends AskedRights {
       this.who.isAnonymous &&
       this.action === 's3:GetObject' &&
       this.#recordReads === 'aggregate';
-    if (isPublicRead || (error !== null && this.#mustFold())) commit.folds = true;
+    if (isPublicRead || (charge === null && this.#mustFold())) commit.folds = true;
     return ledger.record(commit);
   }
 
+  /** Of what costs nothing: what is charged is bounded by that, and has a record of its own. */
   #mustFold(): boolean {
     return this.rooms.folding.mustFold(this.requester, this.tenant);
   }
@@ -298,7 +299,7 @@ export class Context extends AskedRights {
   ): Promise<ErrorCode | null> {
     const charge = this.#pays(status, error) ? this.#charge(detail.class) : null;
     const record = this.draft(status, error, charge, detail);
-    const folds = error !== null && this.#mustFold();
+    const folds = charge === null && this.#mustFold();
     const result = await this.#commit({ change: noChange, charge, record, folds }, null);
     return result.ok ? null : result.code;
   }
