@@ -48,7 +48,8 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
     renew: (request, who, atMs) =>
       authenticator.renew(signedPartOf(request), who as Authenticated, atMs),
     rights: ledger.rights,
-    commit: (entry, decision) => commitEntry(ledger, entry, { decision, folds: isFolded(folding, entry) }),
+    commit: (entry, decision) =>
+      commitEntry(ledger, entry, { decision, folds: isFolded(folding, entry) }),
     commitFindings: async (entry, findings) => {
       for (const { error } of findings) onIntegrityFailure(error, entry.requestId);
       await Promise.all(findings.map((finding) => commitFinding(ledger, entry, finding)));
