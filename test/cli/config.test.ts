@@ -98,6 +98,7 @@ describe('settings', () => {
       region: 'from-flag',
       stallTimeoutMs: 2000,
       sweepGraceMs: 120_000,
+      revokedDownloads: 'cut',
       shutdownTimeoutMs: 30_000,
     });
   });
@@ -122,6 +123,7 @@ describe('settings', () => {
       bufferMemoryBytes: '70MiB',
       stallTimeoutMs: '7s',
       minRate: '2KiB',
+      revokedDownloads: 'finish',
       shutdownTimeoutMs: '7s',
       sweepIntervalMs: '7s',
       sweepGraceMs: '7s',
