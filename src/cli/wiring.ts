@@ -44,6 +44,7 @@ import type { DataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { CheckpointKeeper } from './kept-checkpoint.ts';
 import { migrateFolder } from './migrated-folder.ts';
+import { connectionsWithin } from './open-files.ts';
 import { printable } from './output.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
@@ -365,7 +366,7 @@ async function listen(
       port,
       acceptHosts: config.acceptHosts ?? [],
       stallTimeoutMs: config.stallTimeoutMs,
-      connectionsMax: config.connectionsMax,
+      connectionsMax: connectionsWithin(config.connectionsMax),
       minRate: config.minRate,
       trustedProxies: config.trustedProxies ?? [],
       metricsToken: config.metricsToken,

@@ -31,7 +31,6 @@ export interface FrontDoorOptions {
   domains: readonly string[];
   hosts: Pick<AcceptedHosts, 'accepts'>;
   stallTimeoutMs: number;
-  connectionsMax: number;
   /** Is what is open to be closed after its answer? */
   isClosing: () => boolean;
 }
@@ -65,7 +64,16 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
     connections.begin(exchange);
     response.shouldKeepAlive &&= !isClosing();
     response.on('timeout', cutIfStalled);
-    runInTurn(exchange, answer);
+    // Beyond its connections the gateway tells of its health, and of nothing else.
+    const isHealth = way === 'native' && isHealthTarget(raw.url);
+    const isServed = isHealth || connections.mayServe(raw.socket);
+    runInTurn(exchange, isServed ? answer : refuseCrowded);
+  };
+  /** There are too many connections for this one. */
+  const refuseCrowded = (exchange: Exchange): void => {
+    exchange.response.shouldKeepAlive = false;
+    const way = entryOf(exchange.raw, domains);
+    void refuseAtOnce(exchange, new Refusal('SlowDown'), describers[way]);
   };
   /** Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway. */
   function cutIfStalled(this: ServerResponse, socket: Socket): void {
@@ -78,7 +86,6 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   server.on('connection', (socket: Socket) => connections.add(socket));
   server.on('close', () => connections.close());
   server.setTimeout(options.stallTimeoutMs);
-  server.maxConnections = options.connectionsMax;
   // Headers are bounded in bytes; a count that silently drops the rest would change what was
   // signed.
   server.maxHeadersCount = 0;
@@ -99,6 +106,10 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
     answerClientError({ terms, connections }, new Error('CONNECT'), socket as Socket);
   });
   return server;
+}
+
+function isHealthTarget(url = ''): boolean {
+  return url === '/_/health' || url.startsWith('/_/health?');
 }
 
 async function refuseAtOnce(

@@ -98,8 +98,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const integrity = new IntegrityCounter();
   const { stallTimeoutMs, minRate } = options;
   const rateWindowMs = Math.max(2 * stallTimeoutMs, rateWindowMsMin);
-  const connections = new Connections({ minRate, rateWindowMs });
   const { caches } = credentials;
+  const proxies = new TrustedProxies(options.trustedProxies);
+  const { connectionsMax } = options;
+  const connections = new Connections({ connectionsMax, proxies, minRate, rateWindowMs });
   watchGateway(options.metrics.registry, { rooms, caches, integrity, connections });
   const pipeline: Pipeline = {
     rooms,
@@ -112,7 +114,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
   };
   const { instruments, serverTiming } = options;
-  const proxies = new TrustedProxies(options.trustedProxies);
   const terms: ExchangeTerms = { proxies, instruments, serverTiming };
   const app = Fastify({
     ...nativeServerOptions,
@@ -140,7 +141,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
           acceptHosts: options.acceptHosts,
         }),
         stallTimeoutMs,
-        connectionsMax: options.connectionsMax,
         isClosing: () => isClosing,
       }),
   });

@@ -4,6 +4,7 @@
 // Specification: `X-Forwarded-For` and `X-Forwarded-Proto` as MDN describes them, "Selecting an IP
 // address".
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { type Network, networkTest, plainAddress } from '../authz/grants/networks.ts';
 
 export interface Origin {
@@ -25,9 +26,19 @@ export class TrustedProxies {
     this.#isProxy = networks.length === 0 ? null : networkTest(networks);
   }
 
+  /** The address at the other end, without the IPv6 dress of an IPv4 one; `unknown` if it has gone. */
+  peerOf({ remoteAddress }: Pick<Socket, 'remoteAddress'>): string {
+    return plainAddress(remoteAddress ?? '') ?? unknown;
+  }
+
+  /** Is it a proxy, whose connections are everybody's? */
+  isProxy(peer: string): boolean {
+    return this.#isProxy?.(peer) ?? false;
+  }
+
   /** Where a message came from. */
   locate({ socket, headers }: IncomingMessage): Origin {
-    const peer = plainAddress(socket.remoteAddress ?? '') ?? unknown;
+    const peer = this.peerOf(socket);
     const isSecure = 'encrypted' in socket;
     if (!this.#isProxy?.(peer)) return { source: peer, isSecure };
     const scheme = lastOf(textOf(headers['x-forwarded-proto']) ?? '').toLowerCase();
