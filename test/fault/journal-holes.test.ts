@@ -104,12 +104,15 @@ describeWithTool(versitygw, 'a gateway whose store', (path) => {
     await put('kept');
     await send('DELETE', '/data/nothing');
     const [segment = ''] = segments();
+    const [extent = ''] = names('extents/');
     const planted = [
       'journal/999999999999999-00000000/x',
       'journal/999999999999998-00000000/begin',
       'journal/no-generation',
       `${segment.slice(0, -41)}${'0'.repeat(20)}-${'0'.repeat(19)}1`,
       `extents/00/${'0'.repeat(32)}`,
+      // Names of the one that is there, where it would be listed first and last.
+      ...['0/', '00/', '0f/', 'ff/'].map((folder) => `extents/${folder}${extent.slice(-32)}`),
     ];
     for (const name of planted) await rig.putObject(name, Buffer.alloc(300, 7));
     for (let again = 0; again < 2; again++) {

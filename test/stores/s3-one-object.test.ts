@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type Oddity, type OddServer, startOddServer } from './odd-s3-server.ts';
-import { bucket, emptyLike, newId, piecesOf, type S3Rig, startS3Rig } from './s3-rig.ts';
+import { bucket, emptyLike, listed, newId, piecesOf, type S3Rig, startS3Rig } from './s3-rig.ts';
 
 describeWithTool(versitygw, 'an object whose metadata was rewritten', (path) => {
   let s3: S3Rig;
@@ -89,6 +89,16 @@ describe('an object that the server refuses', () => {
     await expect(store.getObject('journal/a')).rejects.toMatchObject({
       code: 'ServiceUnavailable',
     });
+  });
+
+  it('is no extent in the folder of others, whatever its name', async () => {
+    await open();
+    const id = Buffer.alloc(16, 0xaa);
+    await store.put(id, piecesOf([1000]));
+    for (const folder of ['aab', 'ab', 'ff']) {
+      server.objects.set(`/bucket/prefix/extents/${folder}/${id.toString('hex')}`, Buffer.alloc(1));
+    }
+    expect(await listed(store)).toEqual({ [id.toString('hex')]: 1000 });
   });
 
   it('is listed by its name, whatever characters that has', async () => {

@@ -29,7 +29,8 @@ export type { S3StoreOptions, StoreEvent, StoreState };
 const defaultExtentBytesMax = 8 * 1024 * 1024;
 const defaultConnectionsMax = 64;
 const defaultBreaker = { failuresMax: 10, pauseMsMin: 100, pauseMsMax: 10_000 };
-const namePattern = /^extents\/[0-9a-f]{2}\/([0-9a-f]{32})$/;
+/** An id in its own folder: in another one somebody has put it, beside the extent of that name. */
+const namePattern = /^extents\/([0-9a-f]{2})\/([0-9a-f]{30}\1)$/;
 
 export class S3Store implements RemoteStore {
   readonly number: number;
@@ -142,7 +143,7 @@ export class S3Store implements RemoteStore {
 
   async *list(): AsyncIterable<{ id: Buffer; sizeBytes: number }> {
     for await (const { name, sizeBytes } of this.listObjects('extents/')) {
-      const id = namePattern.exec(name)?.[1];
+      const id = namePattern.exec(name)?.[2];
       if (id !== undefined) yield { id: Buffer.from(id, 'hex'), sizeBytes };
     }
   }
