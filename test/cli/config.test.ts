@@ -69,6 +69,7 @@ describe('settings', () => {
       bufferMemoryBytes: 134_217_728,
       stallTimeoutMs: 30_000,
       minRate: 1024,
+      revokedDownloads: 'cut',
       shutdownTimeoutMs: 30_000,
       sweepIntervalMs: 60_000,
       sweepGraceMs: 3_600_000,
