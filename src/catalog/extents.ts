@@ -131,6 +131,12 @@ export async function condemnIntents(
   return changes;
 }
 
+/** Whether any live extent is in a store. */
+export async function holdsLiveExtents(read: Reader, store: number): Promise<boolean> {
+  const sql = 'SELECT 1 FROM extents WHERE store = ? AND state = 1 LIMIT 1';
+  return (await read.get(sql, store)) !== undefined;
+}
+
 /** The stores that have condemned extents. */
 export async function listStoresToSweep(read: Reader): Promise<number[]> {
   const rows = await read.all<{ store: number }>(

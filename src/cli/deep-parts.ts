@@ -22,6 +22,7 @@ import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { Stores } from '../tiering/stores/stores.ts';
 import { type DataFolder, type DataSettings, openDataFolder } from './data-folder.ts';
 import { readKeptCheckpoint } from './kept-checkpoint.ts';
+import { checkLocalPlace } from './local-place.ts';
 import { openStore } from './opened-store.ts';
 import { chooseStores } from './store-settings.ts';
 import { readGivenFile, readTrust } from './verify-trust.ts';
@@ -72,6 +73,7 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     const buffers = new BufferPool({ bytesMax: buffersBytes });
     const digests = new DigestPool({ buffers });
     closers.push(() => digests.close());
+    await checkLocalPlace(now.tx, folder.storeFolder);
     const stores = new Stores(await LocalStore.open(folder.storeFolder), remotes);
     const { keyring } = folder;
     const reader = new ObjectReader({ keyring, stores, digests, buffers });

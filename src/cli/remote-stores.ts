@@ -316,7 +316,7 @@ export class RemoteStores implements StoreList {
       location: localStoreName,
       isConfigured: true,
       ready,
-      reason: null,
+      reason: ready ? null : 'its folder is not there: is its disk mounted?',
       health: { freeBytes },
       detail: {},
     };

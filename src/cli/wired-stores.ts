@@ -13,6 +13,7 @@ import { Stores } from '../tiering/stores/stores.ts';
 import { type Closers, opened } from './closers.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
+import { checkLocalPlace } from './local-place.ts';
 import { RemoteStores, reasonOf } from './remote-stores.ts';
 import { chooseStores } from './store-settings.ts';
 
@@ -38,6 +39,7 @@ export async function openStores(
   },
 ): Promise<OpenStores> {
   const { folder, ledger, read, closers, upkeep, meters } = parts;
+  await checkLocalPlace(read, folder.storeFolder);
   const local = await LocalStore.open(folder.storeFolder, { meter: meters.local });
   await local.removeTemporary();
   let journals = new Journals(new Map());
@@ -55,7 +57,7 @@ export async function openStores(
         meter: meters.ofRemote(name),
       });
     },
-    localState: () => storeState(folder),
+    localState: () => storeState(folder, local),
     journalState: (number) => journals.state(number),
     log: (line) => process.stderr.write(`bursar: ${line}\n`),
   });
@@ -87,12 +89,21 @@ export function freeBytesOf(path: string): () => number {
   return () => {
     const now = monotonicMs();
     if (now - askedMs > 1000) {
-      const { bavail, bsize } = statfsSync(path);
-      freeBytes = bavail * bsize;
+      freeBytes = freeBytesIn(path);
       askedMs = now;
     }
     return freeBytes;
   };
+}
+
+/** None in a folder that is not there. */
+function freeBytesIn(path: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(path);
+    return bavail * bsize;
+  } catch {
+    return 0;
+  }
 }
 
 /** For everybody: no places, no reasons. */
@@ -102,7 +113,6 @@ export function healthOf(stores: StoreList): Record<string, object> {
   );
 }
 
-function storeState(folder: DataFolder): { ready: boolean; freeBytes: number } {
-  const { bavail, bsize } = statfsSync(folder.storeFolder);
-  return { ready: true, freeBytes: bavail * bsize };
+function storeState(folder: DataFolder, local: LocalStore): { ready: boolean; freeBytes: number } {
+  return { ready: local.isThere(), freeBytes: freeBytesIn(folder.storeFolder) };
 }

@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { monotonicMs } from '../../core/clock.ts';
-import { IntegrityError } from '../../core/errors.ts';
+import { IntegrityError, Refusal } from '../../core/errors.ts';
 import { extentIdBytes } from '../../core/ids.ts';
 import { localStore } from '../../core/manifest.ts';
 import { FolderSync } from './folder-sync.ts';
@@ -42,7 +42,7 @@ export interface LocalStoreOptions {
   meter?: StoreMeter;
 }
 
-const temporaryFolder = 'temporary';
+export const temporaryFolder = 'temporary';
 const idPattern = /^[0-9a-f]{32}$/;
 
 function stopProcess(error: unknown): never {
@@ -101,6 +101,8 @@ export class LocalStore implements ExtentStore {
    * durable.
    */
   readonly #settled = new Map<string, number>();
+  /** Of the folder of temporary files: an unmounted disk has left another one there, or none. */
+  #identity: { dev: number; ino: number } = { dev: 0, ino: 0 };
 
   /** Use `LocalStore.open`. */
   private constructor(dir: string, onFatal: (error: unknown) => never, meter: StoreMeter) {
@@ -121,11 +123,32 @@ export class LocalStore implements ExtentStore {
       folder = path.dirname(folder);
       await store.#folders.sync(folder);
     }
+    const { dev, ino } = fs.statSync(temporary);
+    store.#identity = { dev, ino };
     return store;
   }
 
-  /** Begins the file of a new extent, under a temporary name. */
+  /** Whether the folder is the one that was opened: a disk may have been unmounted since. */
+  isThere(): boolean {
+    const { dev, ino } = this.#identity;
+    const found = fs.statSync(path.join(this.#dir, temporaryFolder), { throwIfNoEntry: false });
+    return found?.dev === dev && found.ino === ino;
+  }
+
+  /** Throws Refusal ServiceUnavailable when it is not: nothing that is missing then is lost. */
+  #mustBeThere(): void {
+    if (this.isThere()) return;
+    const message = 'The store of this bucket is not available.';
+    const cause = new Error(`${this.#dir} is not the folder that was opened`);
+    throw new Refusal('ServiceUnavailable', { message, cause });
+  }
+
+  /**
+   * Begins the file of a new extent, under a temporary name. Throws Refusal ServiceUnavailable when
+   * the folder is not there.
+   */
   async create(id: Buffer): Promise<ExtentFile> {
+    this.#mustBeThere();
     const temporary = path.join(this.#dir, temporaryFolder, id.toString('hex'));
     const { O_WRONLY, O_CREAT, O_EXCL } = fs.constants;
     const fd = await openFile(temporary, O_WRONLY | O_CREAT | O_EXCL);
@@ -155,18 +178,22 @@ export class LocalStore implements ExtentStore {
         await close();
         await rm(temporary, { force: true });
         // A finish that failed late has renamed it already.
-        await this.remove(id);
+        if (this.isThere()) await this.remove(id);
       },
     };
   }
 
-  /** Opens an extent to be read. Throws IntegrityError when there is none. */
+  /**
+   * Opens an extent to be read. Throws IntegrityError when there is none, Refusal
+   * ServiceUnavailable when the folder is not there.
+   */
   async open(id: Buffer): Promise<ExtentSource> {
     let fd: number;
     try {
       fd = await openFile(this.#nameOf(id), fs.constants.O_RDONLY);
     } catch (error) {
       if (!isMissing(error)) throw error;
+      this.#mustBeThere();
       throw new IntegrityError(`extent ${id.toString('hex')} is missing`, {
         kind: 'missing',
         cause: error,
@@ -180,12 +207,16 @@ export class LocalStore implements ExtentStore {
     };
   }
 
-  /** Removes an extent; one that is absent is fine. */
+  /**
+   * Removes an extent; one that is absent is fine. Throws Refusal ServiceUnavailable when the folder
+   * is not there: the extent may come back with it.
+   */
   async remove(id: Buffer): Promise<void> {
     try {
       await unlink(this.#nameOf(id));
     } catch (error) {
       if (!isMissing(error)) throw error;
+      this.#mustBeThere();
     }
   }
 
@@ -228,6 +259,7 @@ export class LocalStore implements ExtentStore {
       await rename(temporary, name);
     } catch (error) {
       if (!isMissing(error)) throw error;
+      this.#mustBeThere();
       this.#makeFolder(first, second);
       await rename(temporary, name);
     }
