@@ -99,7 +99,6 @@ describe('settings', () => {
       region: 'from-flag',
       stallTimeoutMs: 2000,
       sweepGraceMs: 120_000,
-      revokedDownloads: 'cut',
       shutdownTimeoutMs: 30_000,
     });
   });
