@@ -55,6 +55,7 @@ export class Exchange implements ObservedRequest {
 
   constructor(terms: ExchangeTerms, way: Way, raw: IncomingMessage, response: ServerResponse) {
     this.clock = terms.instruments.begin();
+    this.clock.turn = this;
     this.trace = terms.instruments.trace(raw.headers, this.clock);
     this.#terms = terms;
     this.#isTimed = terms.serverTiming === 'everyone';

@@ -5,6 +5,7 @@
 import { SaxesParser } from 'saxes';
 import { Refusal } from '../core/errors.ts';
 import { xmlBytesMax, xmlDepthMax, xmlNodesMax } from '../core/limits.ts';
+import { Pace } from '../core/pace.ts';
 import { echoedInXml } from './echo.ts';
 
 const s3Namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
@@ -123,44 +124,83 @@ const onlyInXml10 = /[\u007f-\u009f\u2028]/g;
  * Throws `Refusal` MalformedXML for anything but one well-formed element `root` within the limits.
  */
 export function parseXml(bytes: Buffer, root: string): XmlNode {
-  if (bytes.length > xmlBytesMax) throw new Refusal('MaxMessageLengthExceeded');
-  const top: XmlNode = { name: '', text: '', children: [] };
-  const open: XmlNode[] = [top];
-  // XML 1.1 can name control characters by reference, as keys need. But some characters that 1.0
-  // takes as they are it refuses, or folds into other line ends: so those go in by reference.
-  const given = decodeUtf8(bytes);
-  const text = given.replace(onlyInXml10, (one) => `&#x${one.charCodeAt(0).toString(16)};`);
-  const isChanged = text !== given;
-  const parser = new SaxesParser({ defaultXMLVersion: '1.1', forceXMLVersion: true });
-  parser.on('doctype', () => fail('a document type is not allowed'));
-  parser.on('error', (error) => fail(error.message));
-  let nodes = 0;
-  const count = (): void => {
-    if (++nodes > xmlNodesMax) fail('the document has too many elements');
-  };
-  parser.on('attribute', count);
-  parser.on('opentag', (tag) => {
-    count();
-    if (open.length > xmlDepthMax) fail('the document is too deep');
-    const colon = tag.name.indexOf(':');
-    const node = { name: tag.name.slice(colon + 1), text: '', children: [] };
-    open.at(-1)?.children.push(node);
-    open.push(node);
-  });
-  parser.on('closetag', () => void open.pop());
-  const addText = (text: string): void => {
-    const node = open.at(-1);
+  const reading = new Reading(bytes);
+  while (!reading.read(bytes.length));
+  return reading.end(root);
+}
+
+/** Characters between two turns of others: a few milliseconds, of whatever they are. */
+const turnLength = 16 * 1024;
+
+/** The same of what may be large, in which others have their turns. */
+export async function parseLargeXml(bytes: Buffer, root: string): Promise<XmlNode> {
+  if (bytes.length <= turnLength) return parseXml(bytes, root);
+  const pace = new Pace();
+  await pace.wait();
+  const reading = new Reading(bytes);
+  while (!reading.read(turnLength)) await pace.rest();
+  return reading.end(root);
+}
+
+/** A document that is being read. */
+class Reading {
+  readonly #text: string;
+  readonly #parser = new SaxesParser({ defaultXMLVersion: '1.1', forceXMLVersion: true });
+  readonly #top: XmlNode = { name: '', text: '', children: [] };
+  readonly #open: XmlNode[] = [this.#top];
+  #nodes = 0;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    if (bytes.length > xmlBytesMax) throw new Refusal('MaxMessageLengthExceeded');
+    // XML 1.1 can name control characters by reference, as keys need. But some characters that 1.0
+    // takes as they are it refuses, or folds into other line ends: so those go in by reference.
+    const given = decodeUtf8(bytes);
+    this.#text = given.replace(onlyInXml10, (one) => `&#x${one.charCodeAt(0).toString(16)};`);
+    const isChanged = this.#text !== given;
+    const parser = this.#parser;
+    parser.on('doctype', () => fail('a document type is not allowed'));
+    parser.on('error', (error) => fail(error.message));
+    parser.on('attribute', () => this.#count());
+    parser.on('opentag', (tag) => this.#begin(tag.name));
+    parser.on('closetag', () => void this.#open.pop());
+    parser.on('text', (text) => this.#addText(text));
+    parser.on('cdata', (data) =>
+      isChanged ? fail('a CDATA section cannot hold this') : this.#addText(data),
+    );
+  }
+
+  /** Reads on by so many characters; true: that was all. */
+  read(length: number): boolean {
+    this.#parser.write(this.#text.slice(this.#at, this.#at + length));
+    this.#at += length;
+    return this.#at >= this.#text.length;
+  }
+
+  end(root: string): XmlNode {
+    this.#parser.close();
+    const [node] = this.#top.children;
+    if (!node || node.name !== root) throw new Refusal('MalformedXML');
+    return node;
+  }
+
+  #count(): void {
+    if (++this.#nodes > xmlNodesMax) fail('the document has too many elements');
+  }
+
+  #begin(tagName: string): void {
+    this.#count();
+    if (this.#open.length > xmlDepthMax) fail('the document is too deep');
+    const colon = tagName.indexOf(':');
+    const node = { name: tagName.slice(colon + 1), text: '', children: [] };
+    this.#open.at(-1)?.children.push(node);
+    this.#open.push(node);
+  }
+
+  #addText(text: string): void {
+    const node = this.#open.at(-1);
     if (node) node.text += text;
-  };
-  parser.on('text', addText);
-  parser.on('cdata', (data) =>
-    isChanged ? fail('a CDATA section cannot hold this') : addText(data),
-  );
-  parser.write(text);
-  parser.close();
-  const [node] = top.children;
-  if (!node || node.name !== root) throw new Refusal('MalformedXML');
-  return node;
+  }
 }
 
 /** The only child of this name; undefined when there is none. Refuses a repeated one. */

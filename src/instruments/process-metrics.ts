@@ -4,6 +4,7 @@ import { PerformanceObserver, performance } from 'node:perf_hooks';
 import { monotonicMs } from '../core/clock.ts';
 import { Histogram, secondBounds } from './histogram.ts';
 import type { Labels, MetricRegistry } from './metric-registry.ts';
+import { StallWatch } from './stall-watch.ts';
 
 const delayCheckMs = 20;
 
@@ -14,13 +15,19 @@ export class ProcessMetrics {
 
   constructor(registry: MetricRegistry, version: string) {
     const delays = new Histogram(secondBounds);
-    this.#timer = watchDelay(delays);
+    const stalls = new StallWatch();
+    this.#timer = watchDelay(delays, stalls);
     const pauses = new Histogram(secondBounds);
     this.#collections = watchCollections(pauses);
     registry.histogram({
       name: 'bursar_event_loop_delay_seconds',
       help: 'How late the main thread was for a timer of 20 ms.',
       collect: () => delays,
+    });
+    registry.histogram({
+      name: 'bursar_event_loop_stall_seconds',
+      help: 'How late that timer was, where it was 50 ms or more, by what kept the thread.',
+      collect: () => stalls.stalls(),
     });
     registry.counter({
       name: 'bursar_event_loop_active_seconds_total',
@@ -61,11 +68,13 @@ export class ProcessMetrics {
   }
 }
 
-function watchDelay(delays: Histogram): NodeJS.Timeout {
+function watchDelay(delays: Histogram, stalls: StallWatch): NodeJS.Timeout {
   let sinceMs = monotonicMs();
   const check = (): void => {
     const now = monotonicMs();
-    delays.record(Math.max(0, now - sinceMs - delayCheckMs) / 1000);
+    const lateMs = Math.max(0, now - sinceMs - delayCheckMs);
+    delays.record(lateMs / 1000);
+    stalls.check(lateMs, now);
     sinceMs = now;
   };
   return setInterval(check, delayCheckMs).unref();

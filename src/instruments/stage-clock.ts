@@ -2,6 +2,7 @@
 // so the stages add up to its duration; a change of stage costs one reading of the monotonic clock,
 // and allocates nothing.
 import { monotonicMs } from '../core/clock.ts';
+import { noteTurn, type Turn } from './stall-watch.ts';
 
 /** In the order of a request's way. `store`: waiting for one; `stream`: bodies on the client's side. */
 export const stages = [
@@ -30,6 +31,9 @@ export class StageClock {
   readonly startedMs: number;
   #stage: Stage = 'parse';
   #sinceMs: number;
+
+  /** Whose clock it is; null: nobody's who could be named. */
+  turn: Turn | null = null;
 
   /** Of the first byte of the answer, from the start; 0: none was sent. */
   firstByteMs = 0;
@@ -106,5 +110,6 @@ export class StageClock {
     const place = placeOf[this.#stage];
     this.#times[place] = (this.#times[place] as number) + now - this.#sinceMs;
     this.#sinceMs = now;
+    noteTurn(this.turn, now);
   }
 }

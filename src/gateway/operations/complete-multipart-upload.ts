@@ -1,13 +1,14 @@
 // CompleteMultipartUpload: joins the parts' manifests in one commit; asked twice, it answers the
 // same.
 import { createHash } from 'node:crypto';
-import { sealObject } from '../../catalog/authentic.ts';
+import { type PartPlace, sealObject } from '../../catalog/authentic.ts';
 import { type CompletedUpload, listParts, type Part } from '../../catalog/uploads.ts';
-import type { Attributes } from '../../catalog/versions.ts';
+import type { Attributes, Catalog } from '../../catalog/versions.ts';
 import { percentEncode } from '../../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { objectBytesMax, partBytesMin, partCountMax, xmlBytesMax } from '../../core/limits.ts';
 import { countRuns } from '../../core/manifest.ts';
+import { Pace } from '../../core/pace.ts';
 import {
   type ChecksumAlgorithm,
   type CrcAlgorithm,
@@ -38,7 +39,7 @@ import {
   readChecksumType,
   type UploadAttributes,
 } from '../upload-attributes.ts';
-import { parseXml, textOf, type XmlNode } from '../xml.ts';
+import { parseLargeXml, textOf, type XmlNode } from '../xml.ts';
 
 export const completeMultipartUpload: Operation = {
   name: 'CompleteMultipartUpload',
@@ -62,12 +63,12 @@ async function run(context: Context): Promise<Reply> {
   // The upload is looked up first: for one that is not there, the list of parts does not matter.
   const { upload } = await findNamedUpload(context);
   const place = { tenant: context.bucket.tenant, uploadId: upload.id };
-  const body = await receiveSmall(context, xmlBytesMax, 'object');
+  const nodes = await readList(await receiveSmall(context, xmlBytesMax, 'object'));
   for (let tries = 1; ; tries++) {
     // Parts first: if the upload is still open after that, they are not those of a completed one.
-    const stored = await listParts(context.rooms, place, 0, partCountMax);
+    const stored = await listAllParts(context.rooms, place);
     const open = await findNamedUpload(context);
-    const asked = parseParts(body, open.attributes);
+    const asked = parseParts(nodes, open.attributes);
     const fingerprint = createHash('sha256').update(JSON.stringify(asked)).digest('hex');
     if (open.upload.completed !== null) return repeat(context, open, fingerprint);
     const parts = matchParts(asked, stored, open.attributes);
@@ -154,17 +155,41 @@ function describe(
   return reply;
 }
 
-function parseParts(body: Buffer, attributes: UploadAttributes): AskedPart[] {
+/** Parts that are read and verified at once: a few milliseconds. */
+const pageParts = 250;
+
+/** All parts of an upload, in their order. Others have their turns meanwhile. */
+async function listAllParts(catalog: Catalog, place: PartPlace): Promise<Part[]> {
+  const parts: Part[] = [];
+  const pace = new Pace();
+  for (;;) {
+    const page = await listParts(catalog, place, parts.at(-1)?.number ?? 0, pageParts);
+    parts.push(...page);
+    if (page.length < pageParts) return parts;
+    await pace.rest();
+  }
+}
+
+/** The elements of the parts in the order of the list. Throws `Refusal` MalformedXML. */
+async function readList(body: Buffer): Promise<XmlNode[]> {
   if (body.length === 0) throw new Refusal('MalformedXML');
-  const root = parseXml(body, 'CompleteMultipartUpload');
+  const root = await parseLargeXml(body, 'CompleteMultipartUpload');
   const nodes = root.children.filter((child) => child.name === 'Part');
   if (nodes.length === 0 || nodes.length > partCountMax) throw new Refusal('MalformedXML');
+  return nodes;
+}
+
+/** Longer than any value that fits, and all of one that does not that an answer repeats. */
+const valueLengthMax = 256;
+
+function parseParts(nodes: readonly XmlNode[], attributes: UploadAttributes): AskedPart[] {
   const algorithm = attributes.checksum?.algorithm;
   let before = 0;
   return nodes.map((node) => {
     const text = textOf(node, 'PartNumber')?.trim() ?? '';
     const etag = textOf(node, 'ETag')
       ?.trim()
+      .slice(0, valueLengthMax)
       .replace(/^"(.*)"$/, '$1');
     if (!/^-?\d{1,9}$/.test(text) || etag === undefined) throw new Refusal('MalformedXML');
     const number = Number(text);
@@ -189,10 +214,10 @@ function readPartChecksum(
   const [one, another] = given;
   if (!one) return undefined;
   if (algorithm === undefined) throw invalidPart(part);
-  const value = one.text.trim();
+  const value = one.text.trim().slice(0, valueLengthMax);
   if (another) throw invalidPartChecksum(value);
   if (one.name !== checksumElement(algorithm)) {
-    const message = `The upload was begun with checksums of another algorithm than ${one.name}.`;
+    const message = `The upload was begun with checksums of another algorithm than ${one.name.slice(0, valueLengthMax)}.`;
     throw new Refusal('BadDigest', { message });
   }
   if (!isChecksum(algorithm, value)) throw invalidPartChecksum(value);

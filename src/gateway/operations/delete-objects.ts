@@ -15,7 +15,7 @@ import { bypassesGovernance, shownBypass } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
 import { xmlReply } from '../replies.ts';
 import { checkKeyLength } from '../request.ts';
-import { parseXml, textOf, type XmlElements, type XmlNode } from '../xml.ts';
+import { parseLargeXml, textOf, type XmlElements, type XmlNode } from '../xml.ts';
 
 export const deleteObjects: Operation = {
   name: 'DeleteObjects',
@@ -64,7 +64,7 @@ const admitted = new WeakMap<Context, Decided>();
 async function admit(context: Context): Promise<void> {
   if (context.who.isAnonymous) throw new Refusal('AccessDenied');
   demandDigest(context);
-  const { targets, quiet } = parseTargets(await receiveSmall(context, deleteBodyBytesMax));
+  const { targets, quiet } = await parseTargets(await receiveSmall(context, deleteBodyBytesMax));
   const { epoch } = context;
   const refusals: (Refusal | null)[] = [];
   const pace = new Pace();
@@ -175,9 +175,9 @@ async function deleteOne(context: Context, target: Target, epoch: number): Promi
   return { element: 'Deleted', content: { ...asked, ...marker } };
 }
 
-function parseTargets(body: Buffer): { targets: Target[]; quiet: boolean } {
+async function parseTargets(body: Buffer): Promise<{ targets: Target[]; quiet: boolean }> {
   if (body.length === 0) throw new Refusal('MissingRequestBodyError');
-  const root = parseXml(body, 'Delete');
+  const root = await parseLargeXml(body, 'Delete');
   const objects = root.children.filter((child) => child.name === 'Object');
   if (objects.length === 0 || objects.length > deleteKeysMax) throw new Refusal('MalformedXML');
   return { targets: objects.map(parseTarget), quiet: textOf(root, 'Quiet')?.trim() === 'true' };
