@@ -43,9 +43,11 @@ async function trickle(head: string, drop: string): Promise<Socket> {
 }
 
 const length = { 'content-length': '60000' };
-const host = { host: 'gateway' };
 const plain = (method: string, path: string, headers: Record<string, string>): string =>
-  `${method} ${path} HTTP/1.1\r\n${Object.entries({ ...host, ...headers })
+  `${method} ${path} HTTP/1.1\r\n${Object.entries({
+    host: new URL(gateway.endpoint).host,
+    ...headers,
+  })
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join('')}\r\n`;
 
