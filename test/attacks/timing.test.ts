@@ -119,7 +119,7 @@ async function prepare(): Promise<void> {
     ask: (bucket) => ({ ...key(bucket), headers: page }),
   });
   guard('buckets, by another tenant', { ...ofBuckets, ask: list, who: stranger });
-  guard('buckets to copy from, by another tenant', {
+  guard('buckets, in a list of parts, by another tenant', {
     ...ofBuckets,
     ask: (bucket) => ({
       method: 'GET',
