@@ -74,6 +74,8 @@ export interface Moment {
   /** The log index of the change's record. */
   seq: number;
   timeMs: number;
+  /** What the clock says, where records are ahead of it; absent: the same. */
+  clockMs?: number;
   keyring: Keyring;
   terms: StorageTerms;
 }

@@ -128,9 +128,10 @@ export function refuseEnd(
 
 export function lockMomentOf(
   { bypassGovernance = false }: { bypassGovernance?: boolean | undefined },
-  { timeMs }: Moment,
+  { timeMs, clockMs }: Moment,
 ): LockMoment {
-  return { timeMs, bypassGovernance };
+  // Records that are in the future end no lock.
+  return { timeMs: clockMs ?? timeMs, bypassGovernance };
 }
 
 /** Says nothing of a bucket that never had versioning, as S3. */

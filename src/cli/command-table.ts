@@ -24,6 +24,7 @@ const overHttp: Row[] = [
   ['issuer', async () => (await import('./issuer-commands.ts')).addIssuerCommands],
   ['share', async () => (await import('./share-command.ts')).addShareCommands],
   ['keys', async () => (await import('./keys-commands.ts')).addRootKeyCommands],
+  ['clock', async () => (await import('./clock-commands.ts')).addClockCommands],
   ['store', async () => (await import('./store-commands.ts')).addStoreCommands],
   ['limit', async () => (await import('./limit-commands.ts')).addLimitCommands],
   ['usage', async () => (await import('./usage-command.ts')).addUsageCommand],

@@ -16,6 +16,7 @@ import { monotonicMs } from '../core/clock.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
+import { steadyClock } from '../core/steady-clock.ts';
 import { Turns } from '../core/turns.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
 import { readCorsRules } from '../gateway/cors.ts';
@@ -38,6 +39,7 @@ import { DigestPool } from '../tiering/digest-pool.ts';
 import { ObjectReader } from '../tiering/object-reader.ts';
 import { ObjectWriter } from '../tiering/object-writer.ts';
 import { ReadLeases } from '../tiering/read-leases.ts';
+import { announceSteps } from './clock-steps.ts';
 import { type Closers, closeAll, opened } from './closers.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
@@ -110,6 +112,8 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const { publicUrl, onListening, listenedUrl } = addressOf(config);
   const limits = await openLimits(parts);
   metrics.watchLog(log, witnesses);
+  metrics.watchClock(steadyClock);
+  closers.push(announceSteps(tellOperator));
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
@@ -374,6 +378,7 @@ async function listen(
       health: async () => ({
         ready: !stopping,
         stores: healthOf(rooms.stores),
+        clock: { stepMs: steadyClock.stepMs },
         log: { ready: rooms.log.refusal === null, problem: rooms.log.refusal },
       }),
     });

@@ -1,5 +1,8 @@
 // The wall clock, in one place, so that nobody mixes units.
 
+/** A difference that clocks are corrected by without anybody being asked. */
+export const stepMsMax = 5 * 60_000;
+
 /** Milliseconds since the Unix epoch. */
 export function nowMs(): number {
   return Date.now();

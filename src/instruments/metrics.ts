@@ -33,6 +33,15 @@ export class Metrics {
     });
   }
 
+  /** What records and limits go by, and whether the system's clock has stepped from it. */
+  watchClock(clock: { readonly stepMs: number }): void {
+    this.registry.gauge({
+      name: 'bursar_clock_step_seconds',
+      help: 'How far the system clock has stepped, and is not followed until it is back or confirmed.',
+      collect: () => clock.stepMs / 1000,
+    });
+  }
+
   /** The audit log, asked when somebody reads. What witnesses are called stands in the log as well. */
   watchLog(
     head: Readonly<{ size: number; refusal: string | null }>,

@@ -78,7 +78,8 @@ export async function applyCommit(
   const index = log.size;
   const { change, record, evidence } = commit;
   const terms = new CommitTerms(cashier.storage, commit.charge, timeMs);
-  const moment = { seq: index, timeMs, keyring, terms };
+  const clockMs = timeMs - cashier.accounts.aheadMs;
+  const moment = { seq: index, timeMs, clockMs, keyring, terms };
   const outcome = await applyChange(tx, change, moment, context);
   if (!outcome.ok && outcome.code === 'SlowDown') return toBeRetried;
   const { billed: _, ended: _2, ...stored } = outcome.ok ? outcome.storage : noStorage;
@@ -205,6 +206,9 @@ async function applyChange(
       return { ok: true, storage: noStorage, result: null };
     case 'revokeLogKey':
       return revokeLogKey(tx, signing, change.id, moment.timeMs);
+    case 'confirmClock':
+      // Before its record got its time.
+      return { ok: true, storage: noStorage, result: null };
     case 'eraseRecords':
       return erase(tx, change, moment.seq);
     case 'setLimits':

@@ -109,6 +109,8 @@ export type Change =
   /** A key for the log that is durable in its file; those of before sign until then. */
   | { kind: 'rotateLogKey'; key: LogKey; retireMs: number }
   | { kind: 'revokeLogKey'; id: string }
+  /** The system's clock is right, however far it stepped. */
+  | { kind: 'confirmClock' }
   | ({ kind: 'eraseRecords' } & EraseRecords)
   | SetLimits
   /** Counts as unspent what crashes lost of an account. */

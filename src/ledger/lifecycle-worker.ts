@@ -4,6 +4,7 @@
 // times as long is rested, so all of it never takes more than a quarter of what others need, and less
 // the busier the ledger is. It keeps nothing that must not be lost: after a stop, a kill or an error
 // it begins anew, and what has ended is not there any more.
+
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
 import { coveredPrefixes, type Lifecycle, readLifecycle } from '../catalog/lifecycle.ts';
 import {
@@ -18,6 +19,7 @@ import {
 import { SettingCache } from '../catalog/setting-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
+import { steadyClock } from '../core/steady-clock.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface LifecycleOptions {
@@ -122,7 +124,7 @@ export class LifecycleWorker {
 
   #beginPass(): void {
     const { dayMs } = this.#options;
-    const nowMs = Date.now();
+    const nowMs = steadyClock.nowMs();
     // A clock that was set back far must not keep it waiting.
     const isDue = nowMs >= this.#passMs || nowMs < this.#passMs - dayMs;
     if (!isDue || this.#passedId !== null) return;
@@ -168,7 +170,7 @@ export class LifecycleWorker {
     step: WalkStep,
   ): Promise<LifecyclePlace | null> {
     const { read, ledger, dayMs, admit, bookOf, onEnded } = this.#options;
-    const terms = { bucket, rules, timeMs: Date.now(), dayMs };
+    const terms = { bucket, rules, timeMs: steadyClock.nowMs(), dayMs };
     const { due, last } = await findDue(read, terms, step);
     if (due.length === 0) return last;
     const { id: bucketId, store } = bucket;

@@ -1,6 +1,7 @@
 // Has what is stored charged as the clock's hours pass. Invariant: what was not charged in time,
 // since nobody ran, is charged at the next start; nothing is charged twice, because the ledger knows
 // until when it has charged (docs/admin/charges.md).
+import { steadyClock } from '../core/steady-clock.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface StorageTimerOptions {
@@ -45,7 +46,7 @@ export class StorageTimer {
   /** Charges what was not charged in this hour yet. */
   async charge(): Promise<void> {
     const { ledger, books } = this.#options;
-    const nowMs = Date.now();
+    const nowMs = steadyClock.nowMs();
     const work = { beforeMs: nowMs - (nowMs % intervalMs), max: placesMax, books: books() };
     for (let charged = placesMax; charged === placesMax && !this.#stopped; ) {
       charged = await ledger.keepHouse({ kind: 'chargeStorage', ...work });

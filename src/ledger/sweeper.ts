@@ -3,11 +3,13 @@
 // any more; it waits, spares what is being read, and any error ends the sweep of the store that it
 // came from: the others are swept none the less. It lives here, above the rooms, because it needs
 // the catalog's word and the stores' hands.
+
 import { listCondemned, listStoresToSweep } from '../catalog/extents.ts';
 import { listOutbox } from '../catalog/outbox.ts';
 import type { Reader } from '../core/database.ts';
 import { completedUploadKeptMs, sweptKeptMs, uploadMsMax } from '../core/limits.ts';
 import { inlineStore } from '../core/manifest.ts';
+import { steadyClock } from '../core/steady-clock.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { ExtentStore } from '../tiering/stores/store.ts';
 import type { Ledger } from './ledger.ts';
@@ -86,7 +88,11 @@ export class Sweeper {
     const { ledger } = this.#options;
     const max = rowsPerBatch;
     const condemnedIntents = await this.#repeat(() =>
-      ledger.keepHouse({ kind: 'condemnIntents', expiredBeforeMs: Date.now() - uploadMsMax, max }),
+      ledger.keepHouse({
+        kind: 'condemnIntents',
+        expiredBeforeMs: steadyClock.nowMs() - uploadMsMax,
+        max,
+      }),
     );
     // Until there are none: of those that are large a batch has few.
     const purgedVersions = await this.#repeat(
@@ -96,7 +102,7 @@ export class Sweeper {
     await this.#repeat(() =>
       ledger.keepHouse({
         kind: 'forgetCompleted',
-        beforeMs: Date.now() - completedUploadKeptMs,
+        beforeMs: steadyClock.nowMs() - completedUploadKeptMs,
         max,
       }),
     );
@@ -130,7 +136,7 @@ export class Sweeper {
     const ownGraceMs = store === inlineStore ? Math.min(graceMs, inlineGraceMsMax) : graceMs;
     // What the journal still calls alive stays until that is put right in the store.
     const [untold] = await listOutbox(read, store, 1);
-    const beforeMs = Math.min(Date.now() - ownGraceMs, (untold?.timeMs ?? Infinity) - 1);
+    const beforeMs = Math.min(steadyClock.nowMs() - ownGraceMs, (untold?.timeMs ?? Infinity) - 1);
     const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });
     const ids = found.filter((id) => !leases.isHeld(id));
     const { removed, kept, error } =

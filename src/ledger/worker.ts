@@ -7,6 +7,7 @@ import { RecordLog } from '../audit/record-log.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';
+import { steadyClock } from '../core/steady-clock.ts';
 import { Cashier } from '../quota/cashier.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
@@ -60,6 +61,7 @@ const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks));
 const log = await RecordLog.open(db.tx);
 const signing = new LogSigning();
 const rights = new RightsEpoch();
+/** Of the newest record. It may be later than the clock says: then records keep it until that is past. */
 let lastTimeMs = await readLastTime(db.tx);
 /** How long the commits of the batch took that is being applied. */
 let committedMs = 0;
@@ -147,8 +149,11 @@ function commit(): void {
 }
 
 async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
+  if (request.kind === 'commit' && request.commit.change.kind === 'confirmClock') {
+    steadyClock.confirm();
+  }
   // Records are in order of time even when the clock is set back.
-  lastTimeMs = Math.max(lastTimeMs, Date.now());
+  tick();
   const context = { timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing };
   if (request.kind === 'commit') return applyDecided(request.commit, context);
   if (request.kind === 'draw') {
@@ -165,6 +170,12 @@ async function applyDecided(commit: Commit, context: CommitContext): Promise<Com
   if (!result.ok) return result;
   const epoch = rights.note(commit);
   return epoch === undefined ? result : { ...result, epoch };
+}
+
+function tick(): void {
+  const nowMs = steadyClock.nowMs();
+  lastTimeMs = Math.max(lastTimeMs, nowMs);
+  cashier.accounts.aheadMs = lastTimeMs - nowMs;
 }
 
 /** One signature a batch, when it is durable. Nobody waits for it. */
@@ -187,7 +198,7 @@ async function discardLog(): Promise<void> {
 async function buryLeases(): Promise<void> {
   for (let buried = 1; buried > 0; ) {
     db.exec('BEGIN IMMEDIATE');
-    lastTimeMs = Math.max(lastTimeMs, Date.now());
+    tick();
     buried = await cashier.accounts.buryLeases(buriedMax, lastTimeMs);
     await settleAccounts();
     db.exec('COMMIT');

@@ -442,6 +442,8 @@ const native: Record<string, () => NativeCall> = {
   VerifyData: () => post('/_/v1/verifications', {}),
   ListKeys: () => get('/_/v1/keys'),
   RotateKeys: () => post('/_/v1/keys/rotations'),
+  GetClock: () => get('/_/v1/clock'),
+  ConfirmClock: () => post('/_/v1/clock/confirmations'),
   ListStores: () => get('/_/v1/stores'),
   ListStoreCosts: () => get('/_/v1/store-costs'),
   GetMetrics: () => get('/_/v1/metrics'),

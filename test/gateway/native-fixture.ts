@@ -212,6 +212,8 @@ export async function openFixture(): Promise<Fixture> {
           ? { ok: true }
           : { ok: false, code: change.hook ? 'NoSuchTenant' : 'NotFound' };
       }
+      case 'confirmClock':
+        return { ok: true };
       default:
         return applyAuthzChange(db.tx, structuredClone(change), { timeMs, seq: 0 });
     }

@@ -162,6 +162,8 @@ const tenantActions = [
   'bursar:VerifyData',
   'bursar:ListKeys',
   'bursar:RotateKeys',
+  'bursar:GetClock',
+  'bursar:ConfirmClock',
   'bursar:RotateLogKey',
   'bursar:RevokeLogKey',
   'bursar:ListStores',

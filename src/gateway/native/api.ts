@@ -19,6 +19,7 @@ import { accessKeyRoutes } from './access-key-routes.ts';
 import { alarmRoutes } from './alarm-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes } from './bucket-routes.ts';
+import { clockRoutes } from './clock-routes.ts';
 import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
 import { explainRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
@@ -71,6 +72,7 @@ const routes: readonly NativeRoute[] = [
   ...verifyRoutes,
   ...whoAmIRoutes,
   ...keyRoutes,
+  ...clockRoutes,
   ...issuerRoutes,
   ...storeRoutes,
   ...alarmRoutes,
@@ -376,6 +378,7 @@ async function follow(
 ): Promise<void> {
   if (!change || change.type === 'addRootKey' || change.type === 'eraseRecords') return;
   if (change.type === 'rotateLogKey' || change.type === 'revokeLogKey') return;
+  if (change.type === 'confirmClock') return;
   if (change.type === 'forgetLost' || change.type === 'setAlarmHook') return;
   if (change.type === 'setRecordReads') {
     updates.push(() => buckets.forget(change.tenant, change.name));

@@ -30,6 +30,8 @@ function membersOf(change: NativeChange): object | null {
       return { keyId: change.id };
     case 'eraseRecords':
       return { erased: change.indexes, reason: change.reason };
+    case 'confirmClock':
+      return { stepMs: change.stepMs };
     case 'addRootKey':
       return { epoch: change.key.epoch };
     case 'setRecordReads':

@@ -71,6 +71,7 @@ export type NativeChange =
   | ({ type: 'setAlarmHook' } & SetAlarmHook)
   | ({ type: 'setRecordReads' } & SetRecordReads)
   | { type: 'addRootKey'; key: RootKey }
+  | { type: 'confirmClock'; stepMs: number }
   | LogKeyChange;
 
 /** One authenticated call, ready to be committed. */

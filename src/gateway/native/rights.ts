@@ -56,6 +56,8 @@ const table = {
   'bursar:DeleteIssuer': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:ListKeys': /*         */ ['all', 'none', 'none', 'none'],
   'bursar:RotateKeys': /*       */ ['all', 'none', 'none', 'none'],
+  'bursar:GetClock': /*         */ ['all', 'none', 'none', 'none'],
+  'bursar:ConfirmClock': /*     */ ['all', 'none', 'none', 'none'],
   'bursar:RotateLogKey': /*     */ ['all', 'none', 'none', 'none'],
   'bursar:RevokeLogKey': /*     */ ['all', 'none', 'none', 'none'],
   'bursar:ListStores': /*       */ ['all', 'none', 'none', 'none'],

@@ -125,6 +125,8 @@ function changeOf({ change }: NativeEntry): Change {
       return { kind: 'rotateLogKey', key: change.key, retireMs: change.retireMs };
     case 'revokeLogKey':
       return { kind: 'revokeLogKey', id: change.id };
+    case 'confirmClock':
+      return { kind: 'confirmClock' };
     case 'eraseRecords':
       return { kind: 'eraseRecords', tenant: change.tenant, indexes: change.indexes };
     case 'setLimits':

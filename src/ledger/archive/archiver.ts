@@ -3,6 +3,7 @@
 // tiles leave the database one by one, each in a transaction of its own, so that no request waits
 // long. Invariants: a record leaves the database only when its pack was read back whole; whatever
 // ends the process, the next run goes on from what the tables say; and the newest record stays.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   countArchivedTiles,
@@ -13,6 +14,7 @@ import { tileWidth } from '../../audit/log/merkle.ts';
 import type { ReadPart } from '../../audit/record-store.ts';
 import type { Reader } from '../../core/database.ts';
 import { encodeManifest } from '../../core/manifest.ts';
+import { steadyClock } from '../../core/steady-clock.ts';
 import { nextUnsummed } from '../../quota/roll-up/usage-days.ts';
 import type { ObjectWriter, WrittenObject } from '../../tiering/object-writer.ts';
 import type { IntentPool } from '../intent-pool.ts';
@@ -74,7 +76,7 @@ export class Archiver {
   /** For how long a pack could have been made and was not, milliseconds; 0: none is due. */
   async lateMs(): Promise<number> {
     const full = await this.#findFull();
-    return full ? Math.max(Date.now() - this.#options.afterMs - full.newestMs, 0) : 0;
+    return full ? Math.max(steadyClock.nowMs() - this.#options.afterMs - full.newestMs, 0) : 0;
   }
 
   /** Archives all that is old enough. Rejects with what a store or the ledger refused. */
@@ -110,7 +112,7 @@ export class Archiver {
     const sql = 'SELECT idx, time_ms AS timeMs FROM records WHERE idx IN (?, ?)';
     const rows = await read.all<{ idx: number; timeMs: number }>(sql, end - 1, end);
     const last = rows.find(({ idx }) => idx === end - 1);
-    const isOld = last !== undefined && last.timeMs <= Date.now() - afterMs;
+    const isOld = last !== undefined && last.timeMs <= steadyClock.nowMs() - afterMs;
     return isOld && rows.length === 2 ? { tile, newestMs: last.timeMs } : undefined;
   }
 

@@ -76,6 +76,11 @@ interface OpenHeld extends Held {
 const keptMax = 10_000;
 
 export class AccountBook {
+  /**
+   * How far the times that it is given, those of records, are ahead of the clock, milliseconds. Records
+   * keep the time of the newest until that is past; windows go by the clock.
+   */
+  aheadMs = 0;
   readonly #storage: AccountStorage;
   readonly #holder: string;
   readonly #kept = new Map<string, Entry>();
@@ -356,7 +361,8 @@ export class AccountBook {
     return entry;
   }
 
-  #beginWindows(entry: Entry, timeMs: number): void {
+  #beginWindows(entry: Entry, recordMs: number): void {
+    const timeMs = recordMs - this.aheadMs;
     if (!isWindowOver(entry.state, timeMs)) return;
     entry.posted.bringIn();
     // What was reached in a window is to be told of that one.

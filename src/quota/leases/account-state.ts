@@ -6,6 +6,7 @@
 //
 // What was used in a window is the counter now minus the counter when the window began: a post
 // touches six counters and no window.
+import { stepMsMax } from '../../core/clock.ts';
 import { isLevel, type Meter, meters, type Window } from '../../core/quota-terms.ts';
 import {
   addAmounts,
@@ -73,17 +74,26 @@ export function newAccountState(): AccountState {
   };
 }
 
-/** Is there a window to begin? A clock that is set back begins none. */
+/** Is there a window to begin? A clock that is corrected backwards begins none. */
 export function isWindowOver({ marks }: AccountState, timeMs: number): boolean {
-  return timeMs - marks.minute.beginMs >= minuteMs;
+  const sinceMs = timeMs - marks.minute.beginMs;
+  return sinceMs >= minuteMs || sinceMs < -stepMsMax;
 }
 
-/** Begins the windows that `timeMs` is in; says which. */
+/**
+ * Begins the windows that `timeMs` is in; says which. One that was begun in the future, by a clock that
+ * was wrong, becomes that of now, and what was used in it counts: who has a limit gets nothing by it.
+ */
 export function beginWindows(state: AccountState, timeMs: number): MarkedWindow[] {
   const begun: MarkedWindow[] = [];
   for (const window of markedWindows) {
     const beginMs = windowBeginMs(window, timeMs);
-    if (beginMs <= state.marks[window].beginMs) continue;
+    const mark = state.marks[window];
+    if (beginMs < mark.beginMs && timeMs < mark.beginMs - stepMsMax) {
+      state.marks[window] = { ...mark, beginMs };
+      begun.push(window);
+    }
+    if (beginMs <= mark.beginMs) continue;
     state.marks[window] = { beginMs, used: { ...state.used }, lost: { ...state.lost } };
     begun.push(window);
   }
