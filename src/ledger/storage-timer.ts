@@ -9,6 +9,8 @@ export interface StorageTimerOptions {
   /** By number of store the names of the price books in force. */
   books: () => ReadonlyMap<number, string>;
   onError: (error: unknown) => void;
+  /** Absent: the steady clock. */
+  nowMs?: () => number;
 }
 
 const intervalMs = 3_600_000;
@@ -46,7 +48,7 @@ export class StorageTimer {
   /** Charges what was not charged in this hour yet. */
   async charge(): Promise<void> {
     const { ledger, books } = this.#options;
-    const nowMs = steadyClock.nowMs();
+    const nowMs = (this.#options.nowMs ?? (() => steadyClock.nowMs()))();
     const work = { beforeMs: nowMs - (nowMs % intervalMs), max: placesMax, books: books() };
     for (let charged = placesMax; charged === placesMax && !this.#stopped; ) {
       charged = await ledger.keepHouse({ kind: 'chargeStorage', ...work });

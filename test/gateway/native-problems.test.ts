@@ -191,6 +191,8 @@ describe('the description', () => {
     expect(Object.keys(json.paths).sort()).toEqual([
       '/_/v1/alarm-hook',
       '/_/v1/alarm-hook/test',
+      '/_/v1/clock',
+      '/_/v1/clock/confirmations',
       '/_/v1/explain',
       '/_/v1/keys',
       '/_/v1/keys/rotations',

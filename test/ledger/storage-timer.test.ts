@@ -24,7 +24,12 @@ beforeEach(() => {
     return answer;
   };
   const onError = (error: unknown) => void errors.push(error);
-  timer = new StorageTimer({ ledger: { keepHouse }, books: () => books, onError });
+  timer = new StorageTimer({
+    ledger: { keepHouse },
+    books: () => books,
+    onError,
+    nowMs: () => Date.now(),
+  });
 });
 afterEach(() => {
   vi.useRealTimers();
