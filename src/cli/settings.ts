@@ -10,6 +10,7 @@ import {
 } from '../authz/oidc/address-policy.ts';
 import { inlineBytesMax } from '../core/limits.ts';
 import { type Picodollars, parseUsd } from '../core/money.ts';
+import { type StoredPages, storedPagesChoices } from '../gateway/origins.ts';
 import {
   parseCount,
   parseDuration,
@@ -105,6 +106,19 @@ export const settings = {
     description:
       'more host names to answer for, *.NAME for all below one; comma-separated if several',
     parse: parseHosts,
+  }),
+  shareUrl: optional({
+    key: 'shareUrl',
+    placeholder: 'URL',
+    description: 'what share links begin with, on a host for them alone; without it, --public-url',
+    parse: parseUrl,
+  }),
+  storedPages: setting({
+    key: 'storedPages',
+    placeholder: 'HOW',
+    default: 'sandbox',
+    description: 'how browsers run stored pages: sandbox, apart from all others; or same-origin',
+    parse: parseStoredPages,
   }),
   trustedProxies: optional({
     key: 'trustedProxies',
@@ -479,6 +493,12 @@ function parseHosts(value: string): string[] {
     throw new Error('must be host names such as s3.example.org, without ports');
   }
   return hosts;
+}
+
+function parseStoredPages(value: string): StoredPages {
+  const found = storedPagesChoices.find((choice) => choice === value);
+  if (found === undefined) throw new Error(`must be ${storedPagesChoices.join(' or ')}`);
+  return found;
 }
 
 function parseNetworks(value: string): Network[] {

@@ -120,7 +120,8 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const { journals } = opening;
   const lifecycle = makeLifecycleWorker(config, { ...parts, journals, bookOf, log, metrics });
   const memory = openMemory(config, closers);
-  const given = { bookOf, publicUrl, log, witnesses, lifecycle, ...memory };
+  const shareUrl = () => config.shareUrl ?? publicUrl();
+  const given = { bookOf, publicUrl, shareUrl, log, witnesses, lifecycle, ...memory };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   const usageRollUp = startUpkeep(config, rooms, { ...opening, lifecycle, closers });
   const { archiver, records, search, countMended } = await openRecords(config, rooms, parts);
@@ -261,6 +262,7 @@ type Books = Pick<
   | 'rates'
   | 'bookOf'
   | 'publicUrl'
+  | 'shareUrl'
   | 'log'
   | 'witnesses'
   | 'lifecycle'
@@ -306,6 +308,7 @@ function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Ro
     cutsRevoked: config.revokedDownloads === 'cut',
     region: config.region,
     domains: config.domains ?? [],
+    storedPages: config.storedPages,
   };
 }
 

@@ -110,6 +110,8 @@ export class Exchange implements ObservedRequest {
   /** Begins the answer. Of each it says which request it is of, and which record that has. */
   writeHead(status: number, headers: Record<string, string>): void {
     headers['x-amz-request-id'] = this.id;
+    // What is stored is what its type says, and never what a browser makes of its bytes.
+    headers['x-content-type-options'] = 'nosniff';
     if (this.index !== null) headers['x-bursar-receipt'] = String(this.index);
     const { serverTiming } = this;
     if (serverTiming !== undefined) headers['server-timing'] = serverTiming;
@@ -137,6 +139,7 @@ export function lendExchange(exchange: Exchange): void {
   const { raw, response, id } = exchange;
   exchanges.set(raw, exchange);
   response.setHeader('x-amz-request-id', id);
+  response.setHeader('x-content-type-options', 'nosniff');
   response.once('close', () => exchange.end());
 }
 

@@ -10,6 +10,7 @@ import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { AcceptedHosts } from './accepted-hosts.ts';
 import type { Connections } from './connections.ts';
 import { Exchange, type ExchangeTerms } from './exchange.ts';
+import { refuseServiceWorker, type ShareHost } from './origins.ts';
 import { type DescribeRefusal, describeInXml, sendRefusal } from './reply.ts';
 import { bucketOfHost, markExpectingContinue, repeatedHeader } from './request.ts';
 import { isShareTarget } from './share-url.ts';
@@ -30,6 +31,8 @@ export interface FrontDoorOptions {
   describers: Record<Entry, DescribeRefusal>;
   domains: readonly string[];
   hosts: Pick<AcceptedHosts, 'accepts'>;
+  /** Serves share links alone. */
+  shareHost: Pick<ShareHost, 'is'>;
   stallTimeoutMs: number;
   /** Is what is open to be closed after its answer? */
   isClosing: () => boolean;
@@ -40,7 +43,7 @@ const headersTimeoutMsMax = 30_000;
 const headersCheckMs = 1000;
 
 export function openFrontDoor(options: FrontDoorOptions): Server {
-  const { terms, connections, answers, describers, domains, hosts, isClosing } = options;
+  const { terms, connections, answers, describers, isClosing } = options;
   const server = createServer(
     {
       maxHeaderSize: headerBytesMax,
@@ -52,8 +55,8 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
       requireHostHeader: false,
     },
     (raw, response) => {
-      const entry = entryOf(raw, domains);
-      const fault = faultOf(raw, entry, hosts);
+      const entry = entryOf(raw, options);
+      const fault = faultOf(raw, entry, options);
       const refuse = (exchange: Exchange) =>
         void refuseAtOnce(exchange, fault as Refusal, describers[entry]);
       take(entry, raw, response, fault ? refuse : answers[entry]);
@@ -72,7 +75,7 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   /** There are too many connections for this one. */
   const refuseCrowded = (exchange: Exchange): void => {
     exchange.response.shouldKeepAlive = false;
-    const way = entryOf(exchange.raw, domains);
+    const way = entryOf(exchange.raw, options);
     void refuseAtOnce(exchange, new Refusal('SlowDown'), describers[way]);
   };
   /** Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway. */
@@ -90,9 +93,9 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   // signed.
   server.maxHeadersCount = 0;
   server.on('checkContinue', (raw: IncomingMessage, response: ServerResponse) => {
-    const entry = entryOf(raw, domains);
+    const entry = entryOf(raw, options);
     if (entry !== 'native') markExpectingContinue(raw);
-    else if (!faultOf(raw, entry, hosts)) response.writeContinue();
+    else if (!faultOf(raw, entry, options)) response.writeContinue();
     server.emit('request', raw, response);
   });
   // Node would refuse by itself, without an id.
@@ -123,18 +126,23 @@ async function refuseAtOnce(
 
 /** Why a request is refused before anything of it is looked at; null: it is not. */
 function faultOf(
-  { url = '', headers: { host }, rawHeaders, socket }: IncomingMessage,
+  raw: IncomingMessage,
   entry: Entry,
-  hosts: FrontDoorOptions['hosts'],
+  { hosts, shareHost }: Pick<FrontDoorOptions, 'hosts' | 'shareHost'>,
 ): Refusal | null {
+  const { url = '', headers, rawHeaders, socket } = raw;
+  const { host } = headers;
   // The others see to that themselves, where they see to what else a header may not be.
   if (entry === 'native') {
     const fault = repeatedHeader(rawHeaders, 'host') ?? repeatedHeader(rawHeaders, 'authorization');
     if (fault) return fault;
   }
+  const forbidden = refuseServiceWorker(raw);
+  if (forbidden) return forbidden;
   // HTTP/1.0 knows no hosts; and nobody proves anything by asking whether the gateway is well, which
   // load balancers ask by its address.
   if (host === undefined || url === '/_/health' || url.startsWith('/_/health?')) return null;
+  if (shareHost.is(host)) return entry === 'share' ? null : refuseUnshared();
   if (hosts.accepts(host, socket.localAddress)) return null;
   const message =
     `The gateway does not answer for the host ${host}. If that is one of its names, ` +
@@ -142,14 +150,23 @@ function faultOf(
   return new Refusal('MisdirectedRequest', { message, fields: { Host: host } });
 }
 
+function refuseUnshared(): Refusal {
+  const message = 'This host is for share links alone.';
+  return new Refusal('MisdirectedRequest', { message });
+}
+
 /** Where the host names a bucket, paths that are reserved otherwise are keys like any other. */
-function entryOf(raw: IncomingMessage, domains: readonly string[]): Entry {
+function entryOf(
+  raw: IncomingMessage,
+  { domains, shareHost }: Pick<FrontDoorOptions, 'domains' | 'shareHost'>,
+): Entry {
   const url = raw.url ?? '';
   const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
   const isForm = !isReserved && isStsForm(raw);
   const s3 = raw.method === 'OPTIONS' ? 'preflight' : 's3';
   if (!isReserved && !isForm) return s3;
   const { host } = raw.headers;
+  if (isShareTarget(url) && shareHost.is(host)) return 'share';
   if (host === undefined || bucketOfHost(host, domains) !== null) return s3;
   if (isForm) return 'sts';
   return isShareTarget(url) ? 'share' : 'native';
@@ -226,6 +243,7 @@ function refuseRaw(exchange: Exchange, code: ErrorCode, socket: Socket): void {
     `HTTP/1.1 ${statusOf(code)} ${code}`,
     'Connection: close',
     'Content-Type: application/xml',
+    'X-Content-Type-Options: nosniff',
     `Content-Length: ${Buffer.byteLength(body)}`,
     `x-amz-request-id: ${id}`,
   ];

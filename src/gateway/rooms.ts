@@ -23,6 +23,7 @@ import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { CorsRules } from './cors.ts';
 import type { LogHead } from './log-head.ts';
+import type { StoredPages } from './origins.ts';
 import type { ReadRecording } from './read-recording.ts';
 import type { RecordFolding } from './record-folding.ts';
 import type { StoreList } from './store-list.ts';
@@ -46,6 +47,8 @@ export interface Rooms {
   tokenUse: TokenUse;
   /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
   publicUrl(): string;
+  /** What share links begin with. Throws until it listens. */
+  shareUrl(): string;
   ledger: Ledger;
   /** The newest checkpoint of the audit log. */
   log: LogHead;
@@ -74,4 +77,5 @@ export interface Rooms {
   cutsRevoked: boolean;
   region: string;
   domains: readonly string[];
+  storedPages: StoredPages;
 }

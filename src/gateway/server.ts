@@ -38,6 +38,7 @@ import { observeCalls } from './native/observed-call.ts';
 import { describeInProblem, sendProblem } from './native/problem.ts';
 import { nativeDepsOf } from './native/rooms.ts';
 import { nativeServerOptions } from './native/server-options.ts';
+import { ShareHost } from './origins.ts';
 import { type Entrance, type Pipeline, serveRequest } from './pipeline.ts';
 import { type DescribeRefusal, describeInXml } from './reply.ts';
 import type { Rooms } from './rooms.ts';
@@ -140,6 +141,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
           domains: rooms.domains,
           acceptHosts: options.acceptHosts,
         }),
+        shareHost: new ShareHost(rooms),
         stallTimeoutMs,
         isClosing: () => isClosing,
       }),
@@ -236,6 +238,7 @@ function nativeOf(
       },
     },
     publicUrl: rooms.publicUrl,
+    shareUrl: rooms.shareUrl,
     outside: rooms.outside,
     directory: options.directory,
     followers: [rooms.grants, rooms.mounts, rooms.readRecording, ...followers],

@@ -111,6 +111,8 @@ async function showFolder(context: Context, share: Share, token: string): Promis
     ...secretHeaders,
     'content-type': 'text/html; charset=utf-8',
     'content-security-policy': pagePolicy,
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
   };
   return { status: 200, headers, body: text };
 }

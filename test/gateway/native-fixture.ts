@@ -132,6 +132,7 @@ export async function openFixture(): Promise<Fixture> {
     records,
     search: new RecordSearch({ read: db.tx, store: records, index: null }),
     publicUrl: () => 'https://s3.example.org',
+    shareUrl: () => 'https://s3.example.org',
     desk: { setLimits: (account, limits) => void limitsInMemory.set(account, limits) },
     tokenKeys,
     revocations,

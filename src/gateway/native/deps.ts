@@ -112,6 +112,8 @@ export interface NativeDeps
   outside: Pick<OutsideTokens, 'keysState'>;
   /** The gateway's own URL, which tokens and proofs of keys are for. */
   publicUrl(): string;
+  /** What share links begin with. */
+  shareUrl(): string;
   tokenKeys: Pick<TokenKeys, 'current' | 'jwks'>;
   revocations: Pick<Revocations, 'has'>;
   rootKeys: Pick<RootKeyFile, 'describe' | 'rotate'>;

@@ -104,7 +104,7 @@ export const shareRoutes: NativeRoute[] = [
         target: `shares/${id}`,
         answer: async () => ({
           ...show((await readShare(deps.read, id)) ?? made),
-          url: shareUrl(deps.publicUrl(), token, made),
+          url: shareUrl(deps.shareUrl(), token, made),
         }),
       };
     },

@@ -21,6 +21,7 @@ import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';
 import { hasLock, lockHeaders } from '../object-lock.ts';
 import { askedPart, type ObjectPart, partChecksumHeaders } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
+import { describeToBrowsers } from '../origins.ts';
 import { type ByteRange, parseRange } from '../range.ts';
 import { emptyReply, quoted } from '../replies.ts';
 import { header, type S3Request } from '../request.ts';
@@ -53,6 +54,8 @@ async function run(context: Context): Promise<Reply> {
 
   const range = askedRange(request, version, attributes);
   describe(context, headers, version, attributes, range);
+  const { storedPages } = context.rooms;
+  describeToBrowsers(headers, { storedPages, isPresigned: context.who.presigned });
   if (attributes.tags) await countTags(context, headers, attributes.tags);
   if (hasLock(attributes)) Object.assign(headers, await lockHeaders(context, attributes));
   Object.assign(headers, await readExpiration(context, version));
