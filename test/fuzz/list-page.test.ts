@@ -43,7 +43,8 @@ describe('pages of listings', () => {
         taken++;
         expect(page.Name).toBe('bucket');
         expect(objects).toHaveLength(page.Contents?.length ?? 0);
-        expect(new Set(objects.map(({ name }) => name)).size).toBe(objects.length);
+        const ours = objects.map(({ name }) => name).filter((name) => /^[a-z0-9/]+$/.test(name));
+        expect(ours).toEqual([...new Set(ours)].sort());
         for (const { name, sizeBytes } of objects) {
           expect(name.startsWith(asked.prefix)).toBe(true);
           expect(name).not.toBe(asked.after);

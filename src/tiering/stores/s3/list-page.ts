@@ -56,7 +56,8 @@ export function readPage(page: ListObjectsV2CommandOutput, asked: AskedPage): Li
     // Of others XML may have changed characters, and so their order. They are none of ours, and
     // whoever may write to the bucket can put them there: they are listed, and decide nothing.
     if (!plainName.test(name)) return { name, sizeBytes: Size as number };
-    if (after !== undefined && !isAfter(name, after)) {
+    // By bytes, as S3 has it, and by UTF-16, as some servers do: of these it is the same.
+    if (after !== undefined && name <= after) {
       throw wrong(`the list has ${name} behind ${after}`);
     }
     after = name;
@@ -82,11 +83,6 @@ function decodeName(encoded: string): string {
   } catch {
     return encoded;
   }
-}
-
-/** S3 orders names by their bytes; servers that do it by UTF-16 list the same names. */
-function isAfter(name: string, before: string): boolean {
-  return name > before || Buffer.compare(Buffer.from(name), Buffer.from(before)) > 0;
 }
 
 function wrong(message: string): AttemptFailure {
