@@ -1,7 +1,7 @@
 // A data folder that release 0.1.0 wrote, served by this one: who could do what can do it still, what was
 // stored is there, what was signed verifies, and nothing differs from the records.
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import {
@@ -33,6 +33,8 @@ let logKey: string;
 
 beforeAll(async () => {
   unpackFolder(packed010, place.folder);
+  // It was empty, and only files are packed.
+  mkdirSync(join(data, 'extents/temporary'), { recursive: true });
   what = JSON.parse(readFileSync(join(kept, 'what.json'), 'utf8')) as What;
   logKey = join(kept, 'log.key');
 });
