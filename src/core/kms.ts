@@ -12,10 +12,11 @@ export interface KmsOptions {
   region: string | undefined;
   /** Undefined: that of AWS. */
   endpoint: string | undefined;
+  /** For an answer, and for each pause in it, milliseconds; a call is tried up to three times. */
+  answerMsMax?: number;
 }
 
-/** Milliseconds for a connection, and for an answer; a call is tried up to three times. */
-const timeouts = { connectionTimeout: 5_000, requestTimeout: 10_000 };
+const defaultAnswerMsMax = 10_000;
 
 /** Wraps by a key of the service. Its calls reject with the SDK's errors. */
 export function wrapByKms(options: KmsOptions): KeyWrapping {
@@ -61,12 +62,19 @@ async function unwrap(options: KmsOptions, key: WrappedKey, epoch: number): Prom
   }
 }
 
-async function openClient({ region, endpoint }: Omit<KmsOptions, 'keyId'>): Promise<KMSClient> {
+async function openClient(options: Omit<KmsOptions, 'keyId'>): Promise<KMSClient> {
+  const { region, endpoint, answerMsMax = defaultAnswerMsMax } = options;
   const { KMSClient } = await import('@aws-sdk/client-kms');
   return new KMSClient({
     ...(region === undefined ? {} : { region }),
     ...(endpoint === undefined ? {} : { endpoint }),
-    requestHandler: timeouts,
+    requestHandler: {
+      connectionTimeout: 5_000,
+      requestTimeout: answerMsMax,
+      socketTimeout: answerMsMax,
+      // Otherwise the SDK only warns, and waits for ever.
+      throwOnRequestTimeout: true,
+    },
   });
 }
 

@@ -86,7 +86,7 @@ export class RootKeyFile {
 
   /**
    * Adds a random key of the next epoch, durable once this resolves. Rotations queue up. Refusal
-   * ServiceUnavailable when it cannot be wrapped.
+   * ServiceUnavailable when it cannot be wrapped so that it can be unwrapped again.
    */
   rotate(): Promise<RootKey> {
     const rotation = this.#rotation.then(() => this.#rotate());
@@ -113,9 +113,26 @@ async function makeKey(
   const key = randomBytes(rootKeyBytes);
   const made = { epoch, createdAt: isoTime(nowMs()) };
   if (!wrapping) return { key: { epoch, key }, entry: { ...made, key: key.toString('base64') } };
-  const { keyId, region, wrapped } = await wrapping.wrap(key, epoch).catch(refuseWrapping);
+  const { keyId, region, wrapped } = await wrapUsably(wrapping, key, epoch).catch(refuseWrapping);
   const entry = { ...made, kms: { keyId, region }, wrapped: wrapped.toString('base64') };
+  // The next start would refuse the file.
+  if (!isEntry(entry)) refuseWrapping(new Error('what it gave is no wrapped key'));
   return { key: { epoch, key }, entry };
+}
+
+/**
+ * Wraps a key and has it unwrapped: nothing must be made under one that does not come back, for want
+ * of a right to do so or because the service gave something else.
+ */
+async function wrapUsably(
+  wrapping: KeyWrapping,
+  key: Uint8Array,
+  epoch: number,
+): Promise<WrappedKey> {
+  const made = await wrapping.wrap(key, epoch);
+  const opened = await wrapping.unwrap(made, epoch);
+  if (opened.equals(key)) return made;
+  throw new Error('it does not give back what it was given');
 }
 
 function refuseWrapping(cause: Error): never {

@@ -3,6 +3,8 @@ import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CreateKeyCommand, KMSClient } from '@aws-sdk/client-kms';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
+import { wrapByKms } from '#bursar/core/kms.js';
+import { type Fault, FaultProxy } from '../tooling/fault-proxy.ts';
 import { type KmsServer, kmsCredentials, startKms } from '../tooling/kms-server.ts';
 import { describeWithTool, motoPython } from '../tooling/tools.ts';
 import { Workplace } from './command.ts';
@@ -48,6 +50,11 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
   const flags = (endpoint = server.endpoint) => [
     ...['--kms-key', keyArn, '--kms-region', server.region, '--kms-endpoint', endpoint],
   ];
+  /** What KMS says: an error of this name, or this document. */
+  const answer = (status: number, said: string): Fault => ({
+    ...{ kind: 'lie', status, headers: { 'content-type': 'application/x-amz-json-1.1' } },
+    body: status === 200 ? said : JSON.stringify({ __type: said, message: 'refused' }),
+  });
   const keyFile = () => readFileSync(join(place.data, 'keys', 'root-keys.json'), 'utf8');
 
   it('holds no key that opens anything, and serves again after a start', async () => {
@@ -79,6 +86,71 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
       /^bursar: [^\n]*cannot be unwrapped: [^\n]*ECONNREFUSED[^\n]*\n$/,
     );
     expect(keyFile()).toBe(before);
+  });
+
+  it('goes on under its old key when a new one would not come back', async () => {
+    cpSync(left.data, place.data, { recursive: true });
+    const before = keyFile();
+    const proxy = await FaultProxy.start(Number(new URL(server.endpoint).port));
+    let served = await place.serve(flags(proxy.endpoint), kmsCredentials);
+    const failsFor = (operation: string, fault: Fault) => {
+      proxy.choose = ({ headers }) =>
+        headers['x-amz-target'] === `TrentService.${operation}` ? fault : undefined;
+    };
+    const rotate = () => place.run(['keys', 'rotate']);
+    const shown: string[] = [];
+    const expectRefused = async () => {
+      const { code, stderr } = await rotate();
+      shown.push(stderr);
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/^bursar: [^\n]*KMS does not wrap a new root key: [^\n]*\n$/);
+      expect(keyFile()).toBe(before);
+    };
+    // Whoever may encrypt need not be allowed to decrypt.
+    failsFor('Decrypt', answer(400, 'AccessDeniedException'));
+    await expectRefused();
+    failsFor('Encrypt', answer(400, 'ThrottlingException'));
+    await expectRefused();
+    const other = { Plaintext: Buffer.alloc(32, 1).toString('base64'), KeyId: keyArn };
+    failsFor('Decrypt', answer(200, JSON.stringify(other)));
+    await expectRefused();
+    // Killed while KMS has wrapped the key and not yet given it back.
+    failsFor('Decrypt', { kind: 'stall', at: 'answer' });
+    const asked = rotate();
+    await vi.waitFor(() => expect(proxy.faults.stall).toBe(1), 20_000);
+    shown.push(served.stdout(), served.stderr());
+    await served.stop('SIGKILL');
+    expect((await asked).code).toBe(1);
+    expect(keyFile()).toBe(before);
+    for (const text of shown) expect(text).not.toContain(kmsCredentials.AWS_SECRET_ACCESS_KEY);
+    // Another key than that of its epoch opens nothing, and is told apart.
+    failsFor('Decrypt', answer(200, JSON.stringify(other)));
+    const listen = ['serve', '--listen', '127.0.0.1:0', ...flags(proxy.endpoint)];
+    const refused = await place.run(listen, kmsCredentials);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(/^bursar: [^\n]+\n$/);
+    proxy.choose = () => undefined;
+    served = await place.serve(flags(proxy.endpoint), kmsCredentials);
+    expect(JSON.parse((await place.run(['keys', 'rotate', '--json'])).stdout)).toMatchObject({
+      epoch: 3,
+    });
+    await served.stop();
+    await proxy.stop();
+  });
+
+  it.each<Fault>([
+    { kind: 'stall', at: 'answer' },
+    { kind: 'stall', at: 'download', afterBytes: 10 },
+  ])('is not waited for when KMS stalls (%o)', async (fault) => {
+    const proxy = await FaultProxy.start(Number(new URL(server.endpoint).port));
+    const { region } = server;
+    vi.stubEnv('AWS_ACCESS_KEY_ID', kmsCredentials.AWS_ACCESS_KEY_ID);
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', kmsCredentials.AWS_SECRET_ACCESS_KEY);
+    const options = { keyId: keyArn, region, endpoint: proxy.endpoint, answerMsMax: 200 };
+    proxy.choose = () => fault;
+    await expect(wrapByKms(options).wrap(Buffer.alloc(32), 1)).rejects.toThrow();
+    vi.unstubAllEnvs();
+    await proxy.stop();
   });
 
   it('is not made when KMS cannot be reached', async () => {

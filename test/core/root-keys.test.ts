@@ -1,6 +1,7 @@
 // The file of root keys: how it is made, what it refuses, and rotation.
 import {
   chmodSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -154,6 +155,41 @@ describe('wrapped keys', () => {
     expect((await file.rotate()).epoch).toBe(2);
     expect((await open(flipping)).keys).toEqual(file.keys);
   });
+
+  it.each<[string, Partial<KeyWrapping>]>([
+    ['is not given back', { unwrap: () => Promise.reject(new Error('AccessDenied')) }],
+    ['comes back as another', { unwrap: async () => Buffer.alloc(32, 1) }],
+    [
+      'is longer than the file may have it',
+      {
+        wrap: async () => ({ keyId: 'arn:flip', region: 'nowhere', wrapped: Buffer.alloc(20_000) }),
+        unwrap: async () => given,
+      },
+    ],
+  ])('are not made when one %s', async (_, faults) => {
+    const file = await open(flipping);
+    const before = readFileSync(path, 'utf8');
+    const { wrap } = { ...flipping, ...faults };
+    const service: KeyWrapping = {
+      ...flipping,
+      ...faults,
+      wrap: (key, epoch) => {
+        given = Buffer.from(key);
+        return wrap(key, epoch);
+      },
+    };
+    const failing = await open({
+      ...service,
+      unwrap: (key, epoch) => (epoch === 1 ? flipping : service).unwrap(key, epoch),
+    });
+    await expect(failing.rotate()).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+    expect(readFileSync(path, 'utf8')).toBe(before);
+    rmSync(path);
+    await expect(open(service)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+    expect(existsSync(path)).toBe(false);
+    expect(file.keys).toHaveLength(1);
+  });
+  let given: Buffer;
 
   it('are refused when what was unwrapped is no root key', async () => {
     await open(flipping);
