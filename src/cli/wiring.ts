@@ -382,6 +382,7 @@ async function listen(
         ready: !stopping,
         stores: healthOf(rooms.stores),
         clock: { stepMs: steadyClock.stepMs },
+        database: { isWritable: rooms.ledger.load.isWritable },
         log: { ready: rooms.log.refusal === null, problem: rooms.log.refusal },
       }),
     });

@@ -30,7 +30,7 @@ export interface OpenDatabase {
   userVersion(): number;
   /**
    * Takes pages as they were before out of SQLite's log, where they stay until it begins anew. False:
-   * somebody read all the time, `waitMsMax`, and they are still there.
+   * somebody read all the time, `waitMsMax`, and they are still there. Throws SQLite's error.
    */
   emptyLog(waitMsMax: number): boolean;
   close(): void;
@@ -105,9 +105,12 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
     userVersion: () => db.pragma('user_version', { simple: true }) as number,
     emptyLog: (waitMsMax) => {
       db.pragma(`busy_timeout = ${waitMsMax}`);
-      const [outcome] = db.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
-      db.pragma(`busy_timeout = ${busyMsMax}`);
-      return outcome?.busy === 0;
+      try {
+        const [outcome] = db.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
+        return outcome?.busy === 0;
+      } finally {
+        db.pragma(`busy_timeout = ${busyMsMax}`);
+      }
     },
     close: () => void db.close(),
   };

@@ -175,6 +175,8 @@ export type CommitResult =
        */
       outdated?: { scope: Scope; epoch: number; body?: Uint8Array };
       isFolded?: true;
+      /** The disk refused to be written: nothing was done, and the same may succeed later. */
+      isUnwritten?: true;
     };
 
 export type LedgerRequest =

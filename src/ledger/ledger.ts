@@ -17,6 +17,8 @@ import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
 
 /** How long the record of a read may wait to be written, milliseconds. */
 const promptMs = 50;
+/** When those are tried again that could not be written, milliseconds. */
+const againMs = 1000;
 const batchRequestsMax = 1000;
 /** So many reads have room in a batch however much else waits. */
 const batchReadsMin = batchRequestsMax / 2;
@@ -28,6 +30,8 @@ type NewCheckpoint = Extract<FromWorker, { checkpoint: unknown }>;
 
 interface Waiting {
   request: LedgerRequest;
+  /** It is kept until it is recorded: nobody could ask for it again. */
+  isRead?: true;
   resolve: (answer: LedgerAnswer) => void;
 }
 
@@ -40,6 +44,8 @@ export interface LedgerLoad {
   underWay: number;
   /** What the ledger's thread has worked since it began. */
   busyMs: number;
+  /** False: the disk refused what was last to be written. */
+  isWritable: boolean;
 }
 
 export interface LedgerOptions {
@@ -77,7 +83,12 @@ export class Ledger {
   #promptTimer: NodeJS.Timeout | null = null;
   /** Some reads have waited for company long enough. */
   #isPromptDue = false;
+  /** What was last to be written could not be. */
+  #isUnwritten = false;
   #idle: (() => void)[] = [];
+  /** What cannot be written now never is. */
+  #isEnding = false;
+  #lostReads = 0;
   #closing = false;
 
   private constructor(worker: Worker, options: LedgerOptions) {
@@ -107,6 +118,7 @@ export class Ledger {
       readsWaiting: this.#prompt.length,
       underWay: this.#underWay.length,
       busyMs: this.#worker.performance.eventLoopUtilization().active,
+      isWritable: !this.#isUnwritten,
     };
   }
 
@@ -116,23 +128,29 @@ export class Ledger {
   }
 
   /**
-   * Records something that changed nothing, soon. Resolves at once unless very many are waiting.
+   * Records something that changed nothing, soon: as soon as the disk takes it. Resolves at once
+   * unless very many are waiting.
    */
   record(commit: Commit): Promise<unknown> | null {
     let recorded: Promise<unknown> | null = null;
-    const waiting: Waiting = { request: { kind: 'commit', commit }, resolve: ignore };
+    const request: LedgerRequest = { kind: 'commit', commit };
+    const waiting: Waiting = { request, isRead: true, resolve: ignore };
     if (this.#prompt.length >= promptWaitingMax) {
       recorded = new Promise((resolve) => {
         waiting.resolve = resolve;
       });
     }
     this.#prompt.push(waiting);
+    this.#recordWithin(promptMs);
+    return recorded;
+  }
+
+  #recordWithin(ms: number): void {
     this.#promptTimer ??= setTimeout(() => {
       this.#promptTimer = null;
       this.#isPromptDue = this.#prompt.length > 0;
       this.#flush();
-    }, promptMs);
-    return recorded;
+    }, ms);
   }
 
   /** Housekeeping; gives how many rows it touched. Throws `Refusal` when the disk is full. */
@@ -163,14 +181,18 @@ export class Ledger {
     return this.keepHouse({ kind: 'giveBack', draws });
   }
 
-  /** Writes everything that waits, then closes the database. */
+  /** Writes everything that waits, as far as the disk takes it, then closes the database. */
   async close(): Promise<void> {
+    this.#isEnding = true;
     while (this.#prompt.length + this.#waiting.length + this.#underWay.length > 0) {
       this.#isPromptDue = this.#prompt.length > 0;
       this.#flush();
       await new Promise<void>((resolve) => this.#idle.push(resolve));
     }
     if (this.#promptTimer) clearTimeout(this.#promptTimer);
+    if (this.#lostReads > 0) {
+      this.#options.onFailure(`${this.#lostReads} records of reads could not be written`);
+    }
     this.#closing = true;
     const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
     this.#post({ close: true }, []);
@@ -203,7 +225,9 @@ export class Ledger {
    */
   #takeBatch(): Waiting[] {
     const room = Math.max(batchRequestsMax - this.#waiting.length, batchReadsMin);
-    const reads = this.#prompt.splice(0, room);
+    // Those that could not be written would have each batch fail.
+    const isHeld = this.#isUnwritten && !this.#isPromptDue;
+    const reads = this.#prompt.splice(0, isHeld ? 0 : room);
     if (this.#prompt.length === 0) this.#isPromptDue = false;
     return [...reads, ...this.#waiting.splice(0, batchRequestsMax - reads.length)];
   }
@@ -235,9 +259,21 @@ export class Ledger {
     this.meter.countBatch(answers.length, appliedMs, committedMs);
     const answered = this.#underWay;
     this.#underWay = [];
+    // A batch in which nothing was to be written says nothing of the disk.
+    if (answers.some(isUnwritten)) this.#isUnwritten = true;
+    else if (answers.some(isRecorded)) this.#isUnwritten = false;
+    const kept: Waiting[] = [];
     answered.forEach((one, i) => {
-      one.resolve(answers[i] as LedgerAnswer);
+      const answer = answers[i] as LedgerAnswer;
+      if (one.isRead && isUnwritten(answer) && !this.#isEnding) kept.push(one);
+      else one.resolve(answer);
+      if (one.isRead && isUnwritten(answer) && this.#isEnding) this.#lostReads++;
     });
+    if (kept.length > 0) {
+      this.#prompt.unshift(...kept);
+      this.#isPromptDue = false;
+      this.#recordWithin(againMs);
+    }
     this.#flush();
     if (this.#underWay.length === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
@@ -251,6 +287,14 @@ function inlineBuffer(request: LedgerRequest): ArrayBuffer[] {
   const body = change.inline?.body;
   if (!body || body.byteLength !== body.buffer.byteLength) return [];
   return [body.buffer as ArrayBuffer];
+}
+
+function isUnwritten(answer: LedgerAnswer): boolean {
+  return !answer.ok && answer.isUnwritten === true;
+}
+
+function isRecorded(answer: LedgerAnswer): boolean {
+  return answer.ok && 'timeMs' in answer;
 }
 
 function ignore(): void {}

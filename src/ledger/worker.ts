@@ -51,6 +51,14 @@ const buriedMax = 1000;
 const readersMsMax = 50;
 const forgetAgainMs = 1000;
 
+const untoldMs = 1000;
+const unwritten: LedgerAnswer = {
+  ok: false,
+  code: 'ServiceUnavailable',
+  index: null,
+  isUnwritten: true,
+};
+
 /** Tells this run of the gateway from earlier ones: their intents are orphans. */
 const processId = randomUUID();
 const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
@@ -65,6 +73,7 @@ const rights = new RightsEpoch();
 let lastTimeMs = await readLastTime(db.tx);
 /** How long the commits of the batch took that is being applied. */
 let committedMs = 0;
+let toldUnwrittenMs = Number.NEGATIVE_INFINITY;
 
 let closing = false;
 
@@ -107,7 +116,18 @@ function isErasure(request: LedgerRequest): boolean {
 
 /** Whoever reads for long, as a verification does, must not hold up everybody: it is tried again. */
 function forgetPages(): void {
-  if (!closing && !db.emptyLog(readersMsMax)) setTimeout(forgetPages, forgetAgainMs).unref();
+  if (!closing && !emptyLog()) setTimeout(forgetPages, forgetAgainMs).unref();
+}
+
+/** Where the database cannot be written, the pages stay in the log, from which it is read. */
+function emptyLog(): boolean {
+  try {
+    return db.emptyLog(readersMsMax);
+  } catch (cause) {
+    if (!isUnwritten(cause)) throw cause;
+    tellFailure(cause);
+    return false;
+  }
 }
 
 /** All in one transaction; if that fails, each in its own, so that one fails without the others. */
@@ -134,8 +154,9 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
 }
 
 /**
- * Throws only when the disk is full: the log's last frame, which makes a transaction one, could not
- * be written, so there is none. After any other error nobody knows.
+ * Throws only when SQLite's log could not be written: its last frame, which makes a transaction one,
+ * is not there, so there is none, and the next one is written in the same place. After any other
+ * error, that of an fsync above all, nobody knows.
  */
 function commit(): void {
   const begunMs = monotonicMs();
@@ -143,7 +164,7 @@ function commit(): void {
     db.exec('COMMIT');
     committedMs += monotonicMs() - begunMs;
   } catch (cause) {
-    if (!isFull(cause)) stop(cause);
+    if (!isUnwritten(cause)) stop(cause);
     throw cause;
   }
 }
@@ -216,15 +237,35 @@ async function settleAccounts(): Promise<Alarm[]> {
 
 async function recover(requests: LedgerRequest[], cause: unknown): Promise<LedgerAnswer[]> {
   const [only] = requests;
-  if (requests.length > 1) {
-    const answers: LedgerAnswer[] = [];
-    for (const request of requests) answers.push(...(await applyBatch([request])));
-    return answers;
+  if (requests.length > 1) return applyOneByOne(requests);
+  tellFailure(cause);
+  if (only === undefined) return [];
+  if (isUnwritten(cause)) return [unwritten];
+  return [{ ok: false, code: 'InternalError', index: null }];
+}
+
+async function applyOneByOne(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
+  const answers: LedgerAnswer[] = [];
+  let isHopeless = false;
+  for (const request of requests) {
+    const isRecord = request.kind === 'commit' && request.commit.change.kind === 'none';
+    // Nothing takes less room than a record by itself.
+    const answer: LedgerAnswer[] =
+      isRecord && isHopeless ? [unwritten] : await applyBatch([request]);
+    isHopeless ||= isRecord && answer[0] === unwritten;
+    answers.push(...answer);
+  }
+  return answers;
+}
+
+/** Where the disk takes nothing, once a second: each commit would say the same. */
+function tellFailure(cause: unknown): void {
+  const nowMs = monotonicMs();
+  if (isUnwritten(cause)) {
+    if (nowMs - toldUnwrittenMs < untoldMs) return;
+    toldUnwrittenMs = nowMs;
   }
   send({ failed: describe(cause) });
-  if (only === undefined) return [];
-  const code = isFull(cause) ? 'ServiceUnavailable' : 'InternalError';
-  return [{ ok: false, code, index: null }];
 }
 
 function rollback(): void {
@@ -249,8 +290,10 @@ function describe(cause: unknown): string {
   return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
 }
 
-function isFull(cause: unknown): boolean {
-  return cause instanceof Error && (cause as Error & { code?: string }).code === 'SQLITE_FULL';
+/** No room, a quota, a file system that was made read-only, or a disk that refuses to write. */
+function isUnwritten(cause: unknown): boolean {
+  const { code } = cause as { code?: string };
+  return code === 'SQLITE_FULL' || code === 'SQLITE_IOERR_WRITE';
 }
 
 async function readLastTime(read: Reader): Promise<number> {

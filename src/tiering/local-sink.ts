@@ -135,8 +135,8 @@ export class LocalSink extends ExtentSink {
 
   #failOf(error: unknown): void {
     this.fail(
-      isDiskFull(error)
-        ? new Refusal('ServiceUnavailable', { message: 'The store is full.', cause: error })
+      isUnwritable(error)
+        ? new Refusal('ServiceUnavailable', { message: 'The store takes no bytes.', cause: error })
         : error,
     );
   }
@@ -150,10 +150,10 @@ export class LocalSink extends ExtentSink {
   }
 }
 
-/** What a full disk says, or a quota of the file system's. */
-function isDiskFull(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return code === 'ENOSPC' || code === 'EDQUOT';
+/** What a disk says that is full, a quota of its file system's, and one that was made read-only. */
+function isUnwritable(error: unknown): boolean {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  return ['ENOSPC', 'EDQUOT', 'EROFS'].includes(code);
 }
 
 async function settleAll<A, B>(a: Promise<A>, b: Promise<B>): Promise<[A, B]> {

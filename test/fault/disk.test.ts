@@ -172,7 +172,7 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
     execFileSync(mountPath, ['--bind', extents, extents]);
     execFileSync(mountPath, ['-o', 'remount,ro,bind', extents]);
     try {
-      expect((await put('refused', makeContent(4, 300 * KiB))).status).toBe(500);
+      expect((await put('refused', makeContent(4, 300 * KiB))).status).toBe(503);
       expect(await read('kept')).toEqual(toDigest(kept));
     } finally {
       execFileSync('umount', ['--lazy', extents]);

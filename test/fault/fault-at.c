@@ -1,19 +1,23 @@
 /*
- * Preloaded into a gateway, sets its clock back by as many seconds as CLOCK_BACK_S says, and meets one
- * system call with a fault. The file that FAULT_AT names says
- * which: "CALL PATH NUMBER FAULT", as in "sync bursar.db-wal 1 EIO": the call's kind, what the path of
- * its file contains, how many such calls to wait for, and what happens then: kill (before the call),
- * kill-after, or an error of that name. It happens once: the file is removed.
+ * Preloaded into a gateway, sets its clock back by as many seconds as CLOCK_BACK_S says, and meets
+ * system calls with faults. The file that FAULT_AT names says which: "CALL PATH NUMBER FAULT", as in
+ * "sync bursar.db-wal 1 EIO": the call's kind (sync, write, rename, link, make, truncate, or "any"
+ * but sync), what the path of its file contains, how many such calls to wait for, and what
+ * happens then: kill (before the call), kill-after, or an error of that name. It happens once: the file
+ * is removed. With a plus, as in "any /data/ 1+ EROFS", it happens from that call on until somebody
+ * removes the file.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -29,11 +33,17 @@ static void die(void) {
   for (;;) pause();
 }
 
+static int error_of(const char *name) {
+  if (strcmp(name, "ENOSPC") == 0) return ENOSPC;
+  if (strcmp(name, "EDQUOT") == 0) return EDQUOT;
+  if (strcmp(name, "EROFS") == 0) return EROFS;
+  return EIO;
+}
+
 static enum fault meet(const char *call, const char *path) {
-  char text[512], wanted[16], part[256], fault[32];
-  int number;
+  char text[512], wanted[16], part[256], which[16], fault[32], *lasts;
   const char *name = getenv("FAULT_AT");
-  int file = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+  int file = name ? syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC) : -1;
   if (file < 0) {
     atomic_store(&seen, 0);
     return NONE;
@@ -42,13 +52,16 @@ static enum fault meet(const char *call, const char *path) {
   close(file);
   if (length <= 0) return NONE;
   text[length] = 0;
-  if (sscanf(text, "%15s %255s %d %31s", wanted, part, &number, fault) != 4) return NONE;
-  if (strcmp(wanted, call) != 0 || strstr(path, part) == NULL) return NONE;
-  if (atomic_fetch_add(&seen, 1) + 1 != number) return NONE;
-  unlink(name);
+  if (sscanf(text, "%15s %255s %15s %31s", wanted, part, which, fault) != 4) return NONE;
+  if (strcmp(wanted, call) != 0 && (strcmp(wanted, "any") != 0 || strcmp(call, "sync") == 0))
+    return NONE;
+  if (strstr(path, part) == NULL) return NONE;
+  int now = atomic_fetch_add(&seen, 1) + 1, number = strtol(which, &lasts, 10);
+  if (*lasts == '+' ? now < number : now != number) return NONE;
+  if (*lasts != '+') syscall(SYS_unlinkat, AT_FDCWD, name, 0);
   if (strcmp(fault, "kill") == 0) die();
   if (strcmp(fault, "kill-after") == 0) return KILL_AFTER;
-  errno = strcmp(fault, "ENOSPC") == 0 ? ENOSPC : EIO;
+  errno = error_of(fault);
   return FAIL;
 }
 
@@ -124,4 +137,38 @@ int rename(const char *from, const char *to) {
   enum fault fault = meet("rename", to);
   FAULTY(fault);
   return finish(fault, syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+
+int link(const char *from, const char *to) {
+  enum fault fault = meet("link", to);
+  FAULTY(fault);
+  return finish(fault, syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+
+int unlink(const char *path) {
+  enum fault fault = meet("link", path);
+  FAULTY(fault);
+  return finish(fault, syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+}
+
+int mkdir(const char *path, mode_t mode) {
+  enum fault fault = meet("make", path);
+  FAULTY(fault);
+  return finish(fault, syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+}
+
+int open64(const char *path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  enum fault fault = flags & O_CREAT ? meet("make", path) : NONE;
+  FAULTY(fault);
+  return finish(fault, syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+int ftruncate64(int fd, off64_t length) {
+  enum fault fault = meet_file("truncate", fd);
+  FAULTY(fault);
+  return finish(fault, syscall(SYS_ftruncate, fd, length));
 }
