@@ -49,11 +49,14 @@ export class KillRun {
   readonly #random: () => number;
   #gateway: ServedGateway | null = null;
   #member = { accessKeyId: '', secretAccessKey: '' };
+  readonly #afterKill: () => void;
   #loads = 0;
 
-  constructor(dataDir: string, random: () => number) {
+  /** `afterKill`: what else happens to the folder when its gateway is dead. */
+  constructor(dataDir: string, random: () => number, afterKill: () => void = () => {}) {
     this.#dataDir = dataDir;
     this.#random = random;
+    this.#afterKill = afterKill;
   }
 
   get gateway(): ServedGateway {
@@ -98,6 +101,7 @@ export class KillRun {
     } else await sleep(randomBelow(random, 900));
     load.expectKill();
     await gateway.kill();
+    this.#afterKill();
     this.kills++;
     await load.stop();
     this.#gateway = null;
@@ -175,6 +179,7 @@ export class KillRun {
     const starts = 1 + randomBelow(this.#random, 3);
     for (let i = 0; i < starts; i++) {
       await killWhileStarting(this.#dataDir, randomBelow(this.#random, 700));
+      this.#afterKill();
       this.kills++;
     }
   }
