@@ -150,7 +150,6 @@ class StepProgress {
 
 function printReport(report: RebuildReport): void {
   for (const journal of report.journals) printJournal(journal);
-  for (const name of report.emptyStores) print(`store ${name}: holds nothing of a gateway`);
   if (report.untoldBuckets.length > 0) {
     const names = report.untoldBuckets.map(printable).join(', ');
     print(`not told of by the journal, though there are extents: ${names}`);

@@ -106,7 +106,7 @@ async function checkData(
 ): Promise<void> {
   const { generation } = await readJournal(read, store.number);
   const { generations } = await listGenerations(store);
-  const newest = await findNewestGeneration(store, folder.keyring, generations);
+  const newest = await findNewestGeneration(store, folder.keyring, generations, store.number);
   const found = newest?.generation;
   if (found !== undefined && found !== generation) {
     const message = `the journal ${found} in ${location} is not of this database`;

@@ -157,7 +157,7 @@ export class JournalRig {
 
   /** What a rebuild would learn from the journal. */
   async replay(): Promise<Replayed> {
-    const found = await findJournal(this.store, keyring, undefined);
+    const found = await findJournal({ store: this.store, keyring, number: null }, undefined);
     if (!found) throw new Error('there is no journal');
     const folder = mkdtempSync(join(tmpdir(), 'bursar-replay-'));
     const file = join(folder, 'staging.db');

@@ -143,14 +143,21 @@ export interface BegunGeneration {
   begin: Opened<'begin'>;
 }
 
-/** Generations whose marker does not open, the newest first, as `findNewestGeneration` meets them. */
-export type OnFalseBegin = (generation: string) => void;
+/**
+ * Generations whose marker does not open, or is of another store of the gateway, from which somebody
+ * has copied it; the newest first, as `findNewestGeneration` meets them.
+ */
+export type OnFalseBegin = (generation: string, why: 'damaged' | 'otherStore') => void;
 
-/** The newest of these generations that counts; undefined: none does. */
+/**
+ * The newest of these generations that counts; undefined: none does. `number`: the store's, for which
+ * it was begun; null: any.
+ */
 export async function findNewestGeneration(
   store: RemoteStore,
   keyring: Keyring,
   generations: readonly string[],
+  number: number | null,
   onFalseBegin: OnFalseBegin = () => {},
 ): Promise<BegunGeneration | undefined> {
   const newestFirst = [...generations].sort(compareGenerations).reverse();
@@ -164,8 +171,10 @@ export async function findNewestGeneration(
     );
     for (const [index, begin] of begins.entries()) {
       const generation = some[index] as string;
-      if (begin === 'false') onFalseBegin(generation);
-      else if (begin) return { generation, begin };
+      if (begin === 'false') onFalseBegin(generation, 'damaged');
+      else if (begin && number !== null && begin.head.store !== number) {
+        onFalseBegin(generation, 'otherStore');
+      } else if (begin) return { generation, begin };
     }
   }
   return undefined;

@@ -244,7 +244,7 @@ export class Journal {
     const newer = listed.generations
       .filter((one) => known.generation === null || compareGenerations(one, known.generation) > 0)
       .slice(-newerMax);
-    const newest = await findNewestGeneration(store, keyring, newer);
+    const newest = await findNewestGeneration(store, keyring, newer, store.number);
     if (newest) throw olderCopy(store, `its journal ${newest.generation} is not of this database`);
     const generation = known.generation ?? newGeneration(Date.now());
     if (known.generation === null) {

@@ -11,7 +11,7 @@ import { Keyring } from '../../core/keyring.ts';
 import { localStore } from '../../core/manifest.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { StoreGate } from '../../tiering/stores/store-gate.ts';
-import { claimStore, findOwner, ownerName } from '../../tiering/stores/store-owner.ts';
+import { claimStore, findClaim, ownerName } from '../../tiering/stores/store-owner.ts';
 import { commitOf, nameUses } from '../backend-upkeep.ts';
 import { generationTime, newGeneration, removeEarlierGenerations } from '../journal/generation.ts';
 import { putBegin } from '../journal/opened-journal.ts';
@@ -60,24 +60,27 @@ export async function rebuild(options: RebuildOptions): Promise<RebuildReport> {
 async function findStores(work: Work): Promise<RebuiltStore[]> {
   const { keyring, sealer, report } = work;
   const found: RebuiltStore[] = [];
+  const without: string[] = [];
   for (const store of work.stores) {
-    const journal = await findJournal(store, keyring, work.generation);
+    const claim = await findClaim(store, sealer);
+    const marked = typeof claim === 'string' ? null : claim.store;
+    const journal = await findJournal({ store, keyring, number: marked }, work.generation);
     if (!journal) {
-      report.emptyStores.push(store.name);
+      without.push(store.name);
       continue;
     }
-    const number = journal.begin.store;
-    const owner = await findOwner(store, sealer, { instance: '', store: number });
-    if (owner === 'foreign') {
+    if (claim === 'foreign') {
       throw new RebuildFailure(
         `the mark of the owner of store ${store.name} is another gateway's, or damaged: if no ` +
           `other gateway uses the store, remove its object ${ownerName} and run this again`,
       );
     }
+    const number = journal.begin.store;
     const other = found.find((one) => one.store.number === number);
     if (other) {
       const names = `${other.store.name} and ${store.name}`;
-      throw new RebuildFailure(`stores ${names} are of different gateways: rebuild them apart`);
+      const reason = 'are of different gateways, or one has a copy of what is in the other';
+      throw new RebuildFailure(`stores ${names} ${reason}: rebuild them apart`);
     }
     const gate = new StoreGate({ number, name: store.name, reason: '' });
     gate.open(store);
@@ -90,9 +93,12 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
   if (wanted !== undefined && !report.journals.some(({ generation }) => generation === wanted)) {
     throw new RebuildFailure(`no journal ${wanted} under these keys is in any of the stores`);
   }
-  if (found.length > 0) return found;
-  const names = work.stores.map(({ name }) => name).join(', ');
-  throw new RebuildFailure(`no journal under these keys is in ${names || 'any store'}`);
+  if (found.length > 0 && without.length === 0) return found;
+  // Whatever has been served with a store has begun a journal there: so one that has none was emptied,
+  // or is another place, and what was acknowledged there would be gone in silence.
+  const advice = found.length > 0 ? ': bring it back, or leave the store out' : '';
+  const names = without.join(', ') || 'any store';
+  throw new RebuildFailure(`no journal under these keys is in ${names}${advice}`);
 }
 
 /** Gathers what journals and extents say, and decides which version of each key is restored. */

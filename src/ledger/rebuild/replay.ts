@@ -42,18 +42,22 @@ export interface FoundJournal {
   newestGeneration: string;
 }
 
-/** The generation `wanted`, if the store has it, else the newest; undefined when there is none. */
+/**
+ * The generation `wanted`, if the store has it, else the newest; undefined when there is none.
+ * `number`: as the mark of its owner says; null: it has none.
+ */
 export async function findJournal(
-  store: RemoteStore,
-  keyring: Keyring,
+  { store, keyring, number }: { store: RemoteStore; keyring: Keyring; number: number | null },
   wanted: string | undefined,
 ): Promise<FoundJournal | undefined> {
   const { generations, foreign } = await listGenerations(store);
   const falseBegins: string[] = [];
-  const onFalse = (generation: string): void => noteForeign(falseBegins, generation);
-  const newest = await findNewestGeneration(store, keyring, generations, onFalse);
+  const newest = await findNewestGeneration(store, keyring, generations, number, (one, why) => {
+    if (why === 'damaged') noteForeign(falseBegins, one);
+    else noteForeign(foreign, objectName({ generation: one, name: beginName }));
+  });
   const isThere = wanted !== undefined && generations.includes(wanted);
-  const found = isThere ? await findNewestGeneration(store, keyring, [wanted]) : newest;
+  const found = isThere ? await findNewestGeneration(store, keyring, [wanted], number) : newest;
   if (!found) return undefined;
   const { generation, begin } = found;
   const report: JournalReport = {

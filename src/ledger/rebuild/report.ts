@@ -45,8 +45,6 @@ export interface RebuildReport {
   journals: JournalReport[];
   /** `tenant/name`: of these there are extents, and the journal should tell of them and does not. */
   untoldBuckets: string[];
-  /** Configured stores that hold nothing of a gateway. */
-  emptyStores: string[];
   tenants: string[];
   /** `tenant/name`, bucket owners, now members without access keys. */
   principals: string[];
@@ -73,7 +71,6 @@ export function newReport(): RebuildReport {
   return {
     journals: [],
     untoldBuckets: [],
-    emptyStores: [],
     tenants: [],
     principals: [],
     buckets: 0,

@@ -28,6 +28,20 @@ type Objects = Pick<RemoteStore, 'getObject' | 'putObject'>;
 
 /** Who owns the prefix. Throws `Refusal` when the store cannot say. */
 export async function findOwner(store: Objects, sealer: Sealer, claim: Claim): Promise<Owner> {
+  const found = await findClaim(store, sealer);
+  if (typeof found === 'string') return found;
+  if (found.instance !== claim.instance) return 'former';
+  return found.store === claim.store ? 'us' : 'otherStore';
+}
+
+/**
+ * The claim of a data folder with our keys, whichever it is; `foreign`: it is not ours, or damaged.
+ * Throws `Refusal` when the store cannot say.
+ */
+export async function findClaim(
+  store: Objects,
+  sealer: Sealer,
+): Promise<Claim | 'nobody' | 'foreign'> {
   const bytes = await store.getObject(ownerName);
   if (!bytes) return 'nobody';
   let marker = readMarker(bytes, sealer);
@@ -36,9 +50,7 @@ export async function findOwner(store: Objects, sealer: Sealer, claim: Claim): P
     const again = await store.getObject(ownerName);
     marker = again && readMarker(again, sealer);
   }
-  if (!marker) return 'foreign';
-  if (marker.instance !== claim.instance) return 'former';
-  return marker.store === claim.store ? 'us' : 'otherStore';
+  return marker ?? 'foreign';
 }
 
 /**
