@@ -262,6 +262,15 @@ export class IntegrityError extends Error {
  */
 export type IntegrityKind = 'row' | 'missing' | 'length' | 'chunk';
 
+/**
+ * Whether a disk takes nothing: it is full, a quota of its file system is used up, or that was made
+ * read-only. All of them pass.
+ */
+export function isUnwritable(error: unknown): boolean {
+  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException;
+  return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EROFS';
+}
+
 /** Whether the process, or the machine, has no file descriptors left: that passes. */
 export function isOutOfDescriptors(error: unknown): boolean {
   const { code } = (error ?? {}) as NodeJS.ErrnoException;

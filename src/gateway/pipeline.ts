@@ -3,7 +3,7 @@
 // succeed.
 import type { S3Action } from '../authz/grants/actions.ts';
 import type { Identity } from '../authz/identity.ts';
-import { IntegrityError, isOutOfDescriptors, Refusal } from '../core/errors.ts';
+import { IntegrityError, isOutOfDescriptors, isUnwritable, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Metrics } from '../instruments/metrics.ts';
 import type { Places } from './asked-rights.ts';
@@ -249,6 +249,8 @@ function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof IntegrityError) return new Refusal('BursarIntegrityError', { cause: error });
   if (error instanceof ClientGone) return new Refusal('RequestTimeout', { cause: error });
-  if (isOutOfDescriptors(error)) return new Refusal('ServiceUnavailable', { cause: error });
+  if (isOutOfDescriptors(error) || isUnwritable(error)) {
+    return new Refusal('ServiceUnavailable', { cause: error });
+  }
   return new Refusal('InternalError', { cause: error });
 }

@@ -1,7 +1,7 @@
 // The sink of the local store: extents of 16 MiB, each a file that the digest thread writes to
 // while the chunk is warm. Invariant: it holds at most four buffers, all on their way to the disk,
 // and no more than two files wait for their fsync while the next one is filled.
-import { Refusal } from '../core/errors.ts';
+import { isUnwritable, Refusal } from '../core/errors.ts';
 import { extentBytesMax, tagBytes } from '../core/limits.ts';
 import { type ExtentRun, localStore } from '../core/manifest.ts';
 import type { ChunkBuffer } from './buffer-pool.ts';
@@ -148,12 +148,6 @@ export class LocalSink extends ExtentSink {
     if (extent.durable) await this.#store.remove(extent.key.id);
     else await file.abort();
   }
-}
-
-/** What a disk says that is full, a quota of its file system's, and one that was made read-only. */
-function isUnwritable(error: unknown): boolean {
-  const { code = '' } = error as NodeJS.ErrnoException;
-  return ['ENOSPC', 'EDQUOT', 'EROFS'].includes(code);
 }
 
 async function settleAll<A, B>(a: Promise<A>, b: Promise<B>): Promise<[A, B]> {

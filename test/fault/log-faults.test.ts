@@ -93,13 +93,13 @@ describeWithTool(compiler, 'a gateway', (compilerPath) => {
     beforeAll(markBegin);
 
     it.each([
-      ['for want of room', `write ${keys} 1 ENOSPC`],
-      ['as the file is not synced', `sync ${keys} 1 EIO`],
-      ['as the file has not its name', `rename ${keys} 1 EIO`],
-    ])('%s signs with that of before, and can be asked again', async (_, fault) => {
+      ['for want of room', `write ${keys} 1 ENOSPC`, 503],
+      ['as the file is not synced', `sync ${keys} 1 EIO`, 500],
+      ['as the file has not its name', `rename ${keys} 1 EIO`, 500],
+    ])('%s signs with that of before, and can be asked again', async (_, fault, status) => {
       await begin();
       rig.arm(fault);
-      expect(await rig.rotateKey(3600)).toBe(500);
+      expect(await rig.rotateKey(3600)).toBe(status);
       expect(rig.isStruck).toBe(true);
       expect(await rig.put()).toBe(200);
       await rig.check(from);

@@ -2,7 +2,7 @@
 // after an error, or refusing to write. Writes are refused, what is stored is read, no read goes
 // without its record, and all is well when the disk takes bytes again, without a restart.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
@@ -102,6 +102,28 @@ describeWithTool(compiler, 'a gateway whose disk takes nothing', (compilerPath) 
       readsCount++;
     },
   );
+
+  // Rotations write key files, beside the database.
+  it.each([
+    ['a PUT', 'PUT', '/bucket/large'],
+    ['a rotation of root keys', 'POST', '/_/v1/keys/rotations'],
+  ])('has 503 for each single write of %s that finds no room', async (_, method, path) => {
+    const body = method === 'PUT' ? makeContent(3, 300 * KiB) : undefined;
+    let count = 0;
+    for (let isStruck = true; isStruck && count < 100; count++) {
+      writeFileSync(faultFile, `any ${dataDir} ${count + 1} ENOSPC`);
+      const status = await send(method, path, body?.bytes);
+      isStruck = !existsSync(faultFile);
+      rmSync(faultFile, { force: true });
+      // It may have been another write, such as of a sample.
+      if (!isStruck || status < 300) expect(status).toBe(body ? 200 : 201);
+      else expect(status).toBe(503);
+      if (body && status === 200) stored.set('large', body);
+      await readAll();
+    }
+    expect(count).toBeGreaterThan(3);
+    expect(count).toBeLessThan(100);
+  });
 
   it('has all that it acknowledged when it is served again', async () => {
     client.close();

@@ -6,7 +6,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { RequestFacts } from '../../authz/grants/access-request.ts';
 import { RefusedUse } from '../../authz/refused-use.ts';
 import { isUnicode } from '../../core/canonical-json.ts';
-import { type ErrorCode, IntegrityError, isOutOfDescriptors, Refusal } from '../../core/errors.ts';
+import {
+  type ErrorCode,
+  IntegrityError,
+  isOutOfDescriptors,
+  isUnwritable,
+  Refusal,
+} from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import { principalScope, type Scope, tenantScope } from '../../ledger/rights-epoch.ts';
@@ -460,7 +466,9 @@ function explain(error: unknown, request: FastifyRequest): Refusal {
     request.log.error({ err: error }, 'stored records are damaged');
     return new Refusal('BursarIntegrityError', { cause: error });
   }
-  if (isOutOfDescriptors(error)) return new Refusal('ServiceUnavailable', { cause: error });
+  if (isOutOfDescriptors(error) || isUnwritable(error)) {
+    return new Refusal('ServiceUnavailable', { cause: error });
+  }
   request.log.error({ err: error }, 'native API call failed');
   return new Refusal('InternalError', { cause: error });
 }
