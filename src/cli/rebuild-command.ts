@@ -181,10 +181,10 @@ function printReport(report: RebuildReport): void {
 }
 
 function printJournal(journal: JournalReport): void {
-  const { store, generation, lastSeq, lastTime, damaged, missing, foreign, earlierLosses } =
-    journal;
+  const { store, generation, lastSeq, lastTime, earlierLosses } = journal;
+  const { damaged, missing, unlisted, foreign } = journal;
   print(`store ${store}: journal ${generation}, up to change ${lastSeq} at ${lastTime}`);
-  for (const [what, names] of Object.entries({ damaged, missing, foreign })) {
+  for (const [what, names] of Object.entries({ damaged, missing, unlisted, foreign })) {
     if (names.length > 0) print(`  ${what}: ${names.map(printable).join(', ')}`);
   }
   if (earlierLosses > 0) print(`  a rebuild before this one lost ${formatCount(earlierLosses)}`);

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import type { FaultProxy } from '../tooling/fault-proxy.ts';
 import { listFiles } from '../tooling/files.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
@@ -20,6 +21,7 @@ export interface Report {
     lastSeq: number;
     damaged: string[];
     missing: string[];
+    unlisted: string[];
     foreign: string[];
     generation: string;
     earlierLosses: number;
@@ -58,6 +60,8 @@ export class RebuildRig {
   readonly dataDir = mkdtempSync(join(tmpdir(), 'bursar-rebuild-'));
   /** More settings for the gateway and for the rebuild. */
   environment: Record<string, string> = {};
+  /** Between the gateway and the backend; null: nothing is. */
+  proxy: FaultProxy | null = null;
   #gateway: ServedGateway | null = null;
   #client: S3Client | null = null;
 
@@ -222,7 +226,7 @@ export class RebuildRig {
   }
 
   #storeFlags(): string[] {
-    const { endpoint } = this.backend;
+    const { endpoint } = this.proxy ?? this.backend;
     const store = `s3://${bucket}/store`;
     return ['--store', store, '--store-endpoint', endpoint, '--store-path-style'];
   }

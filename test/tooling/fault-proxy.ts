@@ -28,6 +28,8 @@ export type Fault =
       body?: string;
       carriedOut?: boolean;
     }
+  /** The answer is another: its body, where it is short text, or headers of it. */
+  | { kind: 'rewrite'; body?: (text: string) => string; headers?: Record<string, string> }
   /** A bit of the body is another. */
   | { kind: 'flip'; at: 'upload' | 'download'; offset?: number }
   /** The connection ends before the announced length. */
@@ -211,6 +213,9 @@ export class FaultProxy {
       case 'truncate':
         cutBody(answer, response, fault.afterBytes, 'end');
         return;
+      case 'rewrite':
+        rewrite(answer, response, fault);
+        return;
       case 'shorten':
         shorten(answer, response, fault.byBytes);
         return;
@@ -335,6 +340,24 @@ function cutBody(
     return;
   }
   answer.on('data', take);
+}
+
+function rewrite(
+  answer: IncomingMessage,
+  response: ServerResponse,
+  { body, headers = {} }: Extract<Fault, { kind: 'rewrite' }>,
+): void {
+  const pieces: Buffer[] = [];
+  answer.on('data', (chunk: Buffer) => pieces.push(chunk));
+  answer.on('end', () => {
+    const bytes = Buffer.concat(pieces);
+    const sent = body ? Buffer.from(body(bytes.toString())) : bytes;
+    let kept = body ? withoutHeader(answer.rawHeaders, 'content-length') : answer.rawHeaders;
+    if (body) kept.push('content-length', `${sent.length}`);
+    for (const name in headers)
+      kept = [...withoutHeader(kept, name), name, headers[name] as string];
+    response.writeHead(answer.statusCode ?? 0, kept).end(sent);
+  });
 }
 
 function shorten(answer: IncomingMessage, response: ServerResponse, byBytes: number): void {

@@ -22,6 +22,7 @@ import { isWhole, listedMax, newReport, type RebuildReport } from './report.ts';
 import { checkExtents, restoreAll } from './restore.ts';
 import { Staging } from './staging.ts';
 import { placeTails, readUnnamed, type TailBucket } from './tail.ts';
+import { takeUnlisted } from './unlisted.ts';
 import type { RebuildOptions, RebuiltStore, Work } from './work.ts';
 
 /** A rebuild cannot be made of what there is. Nothing was changed. */
@@ -118,6 +119,7 @@ async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
     throw new RebuildFailure(`several stores claim the bucket ${names}: rebuild them apart`);
   }
   const buckets = await listBuckets(staging, stores);
+  await takeUnlisted(staging, buckets, stores);
   await nameExtents(staging, buckets, stores);
   for (const { store, journal } of stores) {
     let read = 0;

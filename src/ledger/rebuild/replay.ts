@@ -9,6 +9,7 @@ import {
   beginName,
   completeName,
   type Head,
+  lastSeqOf,
   objectName,
   pageName,
   snapshotOf,
@@ -70,6 +71,7 @@ export async function findJournal(
     snapshotPages: 0,
     damaged: [],
     missing: [],
+    unlisted: [],
     foreign,
   };
   for (const one of falseBegins) {
@@ -125,7 +127,7 @@ export async function replayJournal(
   const { store, report, begin } = reading;
   const files = await listGeneration(store, report.generation);
   for (const name of files.foreign) noteForeign(report.foreign, name);
-  const { snapshot, passedOver } = await openSnapshot(reading, files.snapshots);
+  const { snapshot, passedOver } = await openSnapshot(reading, begin, files.snapshots);
   const beginSeq = snapshot?.beginSeq ?? 0;
   const chain = new Chain(beginSeq);
   chain.expect(begin.snapshot);
@@ -141,16 +143,27 @@ export async function replayJournal(
     });
   }
   const segments = files.segments.filter(({ lastSeq }) => lastSeq >= beginSeq);
-  await inParallel(segments, readsAtOnce, async ({ name, sizeBytes, lastSeq }) => {
-    const object = isTooLong(sizeBytes) ? 'false' : await read(reading, name, 'segment');
-    if (!object) return;
-    if (object === 'false') return chain.passOver(name);
+  const take = async (name: string): Promise<boolean> => {
+    const object = await read(reading, name, 'segment');
+    if (object === 'false') chain.passOver(name);
+    if (!object || object === 'false') return false;
     await staging.takeEntries(store.number, object.entries);
     report.segments++;
-    report.lastSeq = Math.max(report.lastSeq, lastSeq);
+    report.lastSeq = Math.max(report.lastSeq, object.head.lastSeq);
     lastTimeMs = Math.max(lastTimeMs, object.head.timeMs);
     chain.add(name, object.head);
+    return true;
+  };
+  await inParallel(segments, readsAtOnce, async ({ name, sizeBytes }) => {
+    if (isTooLong(sizeBytes)) chain.passOver(name);
+    else await take(name);
   });
+  // What is not listed may be there all the same, and name another one.
+  const asked = new Set(segments.map(({ name }) => name));
+  for (let name = nextOf(chain, asked); name; name = nextOf(chain, asked)) {
+    asked.add(name);
+    if (await take(name)) noteForeign(report.unlisted, nameIn(reading, name));
+  }
   for (const name of passedOver) chain.passOver(name);
   const { missing, damaged, foreign } = chain.judge();
   const tell = (list: string[], names: string[]): void => {
@@ -163,17 +176,33 @@ export async function replayJournal(
   return snapshot?.timeMs ?? null;
 }
 
-/** The newest snapshot that is complete, and the names of newer ones that say so and do not open. */
+/** A segment that another one names and that was not asked for yet. */
+function nextOf(chain: Chain, asked: ReadonlySet<string>): string | undefined {
+  return chain.judge().missing.find((name) => lastSeqOf(name) !== null && !asked.has(name));
+}
+
+/**
+ * The newest snapshot that is complete, listed or named by the marker, and the names of newer ones that
+ * say so and do not open.
+ */
 async function openSnapshot(
   reading: Reading,
+  begin: HeadOf<'begin'>,
   snapshots: readonly SnapshotFiles[],
 ): Promise<{ snapshot?: HeadOf<'complete'>; passedOver: string[] }> {
   const passedOver: string[] = [];
-  for (const { beginSeq } of snapshots.filter((one) => one.isComplete).reverse()) {
+  const listed = snapshots.filter((one) => one.isComplete).map(({ beginSeq }) => beginSeq);
+  const beginSeqs = new Set(listed);
+  if (typeof begin.snapshot === 'number') beginSeqs.add(begin.snapshot);
+  for (const beginSeq of [...beginSeqs].sort((a, b) => b - a)) {
     const name = completeName(beginSeq);
     const object = await read(reading, name, 'complete');
-    if (object && object !== 'false') return { snapshot: object.head, passedOver };
-    noteForeign(passedOver, name);
+    const isListed = listed.includes(beginSeq);
+    if (object && object !== 'false') {
+      if (!isListed) noteForeign(reading.report.unlisted, nameIn(reading, name));
+      return { snapshot: object.head, passedOver };
+    }
+    if (isListed || object) noteForeign(passedOver, name);
   }
   return { passedOver };
 }

@@ -37,6 +37,8 @@ export interface JournalReport {
   damaged: string[];
   /** Objects that others name and that are not there. */
   missing: string[];
+  /** Objects that others name, that are there and that the store's list lacks. */
+  unlisted: string[];
   /** Names that no gateway gives. */
   foreign: string[];
 }
@@ -87,12 +89,12 @@ export function newReport(): RebuildReport {
 }
 
 /**
- * Whether the journals told all that they had been told, and all of it was there. Only then is what
- * nothing names certain to belong to nothing.
+ * Whether the journals told all that they had been told, and all of it was there and listed. Only
+ * then is what nothing names certain to belong to nothing.
  */
 export function isWhole(report: RebuildReport): boolean {
-  const isDamaged = ({ damaged, missing, earlierLosses }: JournalReport): boolean =>
-    damaged.length + missing.length + earlierLosses > 0;
+  const isDamaged = ({ damaged, missing, unlisted, earlierLosses }: JournalReport): boolean =>
+    damaged.length + missing.length + unlisted.length + earlierLosses > 0;
   if (report.lost.count > 0 || report.untoldBuckets.length > 0) return false;
   return !report.journals.some(isDamaged);
 }
