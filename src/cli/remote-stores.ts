@@ -15,7 +15,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { S3Store, S3StoreOptions, StoreEvent } from '../tiering/stores/s3/s3-store.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import { StoreGate } from '../tiering/stores/store-gate.ts';
-import type { Claim } from '../tiering/stores/store-owner.ts';
+import type { Claim, Owner } from '../tiering/stores/store-owner.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { explainOwner, lookForOwner, ownPlace, StoreProblem } from './store-claims.ts';
 import {
@@ -35,7 +35,7 @@ export interface RemoteStoresOptions {
   sealer: Sealer;
   /** `S3Store.open`, in so many words. */
   openDriver: (
-    options: StoreSettings & Pick<S3StoreOptions, 'number' | 'onEvent' | 'signal'>,
+    options: StoreSettings & Pick<S3StoreOptions, 'number' | 'onEvent' | 'confirmPlace' | 'signal'>,
   ) => Promise<StoreDriver>;
   localState: () => { ready: boolean; freeBytes: number };
   /** Of the store's journal. */
@@ -72,6 +72,8 @@ interface Door {
   isDown: boolean;
   /** Why it is not available, as the log says. */
   reported: string | null;
+  /** Why it could not say whose it is when it was last asked; null: it could. */
+  silence: string | null;
   /** Ends the pause until it is looked after again. */
   wake: () => void;
 }
@@ -129,10 +131,11 @@ export class RemoteStores implements StoreList {
   /**
    * Resolves when the mark in the store says that it is ours, now. Rejects with Refusal
    * ServiceUnavailable when it does not, and the store's door is shut then, or when the store
-   * cannot say.
+   * cannot say. The local store is always ours.
    */
   async confirmOwner(number: number): Promise<void> {
-    const door = this.#doors.find((one) => one.number === number) as Door;
+    const door = this.#doors.find((one) => one.number === number);
+    if (!door) return;
     await this.#checkOwner(door);
     const { reason } = door.gate;
     if (reason !== null) throw new Refusal('ServiceUnavailable', { cause: new Error(reason) });
@@ -167,6 +170,7 @@ export class RemoteStores implements StoreList {
         driver: null,
         isDown: false,
         reported: null,
+        silence: null,
         wake: () => {},
       });
       if (!settings) this.#log(name, `is not configured, but buckets are in it (${row.location})`);
@@ -200,12 +204,13 @@ export class RemoteStores implements StoreList {
     const { signal } = this.#closing;
     for (let pauseMs = firstPauseMs; !signal.aborted; ) {
       const isOpen = door.gate.reason === null;
-      await this.#pause(door, isOpen ? watchMs : pauseMs);
+      await this.#pause(door, isOpen && door.silence === null ? watchMs : pauseMs);
       if (signal.aborted) return;
-      // While the store cannot say, its requests are refused by the driver.
+      // While the store cannot say, its requests are refused by the driver, or by the store.
       if (isOpen) await this.#checkOwner(door).catch(() => {});
       else this.#report(door, await this.#tryAdmit(door));
-      pauseMs = isOpen ? retryMsMin : Math.min(pauseMs * 2, retryMsMax);
+      const isServed = isOpen && door.silence === null;
+      pauseMs = isServed ? retryMsMin : Math.min(pauseMs * 2, retryMsMax);
     }
   }
 
@@ -253,6 +258,7 @@ export class RemoteStores implements StoreList {
         ...(door.settings as StoreSettings),
         number,
         onEvent: (event) => this.#hear(door, event),
+        confirmPlace: () => this.confirmOwner(number),
         signal: this.#closing.signal,
       });
     } catch (cause) {
@@ -274,6 +280,7 @@ export class RemoteStores implements StoreList {
     door.isDown = isDown;
     const text = isDown ? `is taken for down: ${event.failure?.message}` : 'answers again';
     this.#log(door.name, text);
+    if (!isDown && door.silence !== null) door.wake();
   }
 
   /** Makes sure that the prefix is ours. Throws when it is not to be. */
@@ -295,13 +302,31 @@ export class RemoteStores implements StoreList {
   async #checkOwner(door: Door): Promise<void> {
     const { driver, gate, name, location } = door;
     if (!driver || gate.reason !== null) return;
-    const owner = await lookForOwner(driver, this.#options.sealer, await this.#claimOf(door));
+    const owner = await this.#lookForOwner(door, driver);
     if (owner === 'us' || gate.reason !== null) return;
     const reason = explainOwner(owner, location);
     gate.shut(reason);
     door.reported = reason;
     this.#log(name, `is not available: ${reason}`);
     door.wake();
+  }
+
+  /** A store that answers and refuses is not served either: that is said as well. */
+  async #lookForOwner(door: Door, driver: StoreDriver): Promise<Owner> {
+    try {
+      const owner = await lookForOwner(driver, this.#options.sealer, await this.#claimOf(door));
+      if (door.silence !== null && !door.isDown) this.#log(door.name, 'answers again');
+      door.silence = null;
+      return owner;
+    } catch (error) {
+      const reason = reasonOf(error);
+      const isNew = door.silence === null && !door.isDown && !this.#closing.signal.aborted;
+      if (isNew) this.#log(door.name, `does not serve: ${reason}`);
+      door.silence = reason;
+      // It is asked again sooner than in a minute.
+      if (isNew) door.wake();
+      throw error;
+    }
   }
 
   async #claimOf({ number }: Door): Promise<Claim> {
@@ -328,10 +353,10 @@ export class RemoteStores implements StoreList {
 }
 
 function view(door: Door, journal: JournalState | undefined): StoreView {
-  const { number, name, location, gate, settings, driver } = door;
+  const { number, name, location, gate, settings, driver, silence } = door;
   const state = driver?.state();
   const failure = state?.ready ? null : (state?.lastFailure?.message ?? 'it does not answer');
-  const reason = gate.reason ?? failure ?? journal?.reason ?? null;
+  const reason = gate.reason ?? failure ?? silence ?? journal?.reason ?? null;
   const { ready: _, breaker, findings = [], ...detail } = state ?? {};
   const capabilities = Object.fromEntries(findings.map((one) => [one.capability, one.ok]));
   return {

@@ -4,32 +4,37 @@ import type { Rooms } from '../gateway/rooms.ts';
 import type { LifecycleWorker } from '../ledger/lifecycle-worker.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { UsageRollUp } from '../ledger/usage-roll-up.ts';
-import type { Stores } from '../tiering/stores/stores.ts';
 import { type Closers, opened } from './closers.ts';
 import type { Config } from './config.ts';
+import type { OpenStores } from './wired-stores.ts';
 import { startFoldTimer, startStorageTimer } from './wired-timers.ts';
 
 /** `lifecycle` has not begun. Gives what adds usage up. */
 export function startUpkeep(
   config: Config,
   rooms: Rooms,
-  given: { stores: Stores; lifecycle: LifecycleWorker; closers: Closers },
+  given: OpenStores & { lifecycle: LifecycleWorker; closers: Closers },
 ): UsageRollUp {
-  const { stores, lifecycle, closers } = given;
-  startSweeper(config, rooms, stores, closers);
+  const { lifecycle, closers } = given;
+  startSweeper(config, rooms, given, closers);
   closers.push(startStorageTimer(rooms), startFoldTimer(rooms.ledger));
   closers.push(() => lifecycle.stop());
   lifecycle.start();
   return startRollUp(rooms, closers);
 }
 
-function startSweeper(config: Config, rooms: Rooms, stores: Stores, closers: Closers): void {
-  const { read, ledger, leases, journals } = rooms;
+function startSweeper(
+  config: Config,
+  { read, ledger, leases }: Rooms,
+  { stores, storeList, journals }: OpenStores,
+  closers: Closers,
+): void {
   const sweeper = new Sweeper({
     read,
     ledger,
     stores,
     maySweep: (store) => journals.maySweep(store),
+    confirmPlace: (store) => storeList.confirmOwner(store),
     leases,
     intervalMs: config.sweepIntervalMs,
     graceMs: config.sweepGraceMs,

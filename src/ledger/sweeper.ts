@@ -20,6 +20,11 @@ export interface SweeperOptions {
   stores: { get(number: number): Pick<ExtentStore, 'remove'> };
   /** Asked before each batch of removals; what may not go yet waits for a later sweep. */
   maySweep: (store: number) => boolean;
+  /**
+   * Rejects when the store's place is not ours. Asked before each batch, and after it: what is not in
+   * another place was not removed.
+   */
+  confirmPlace?: (store: number) => Promise<void>;
   leases: ReadLeases;
   /** Pause between sweeps, milliseconds. */
   intervalMs: number;
@@ -140,13 +145,21 @@ export class Sweeper {
     const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });
     const ids = found.filter((id) => !leases.isHeld(id));
     const { removed, kept, error } =
-      store === inlineStore ? allRemoved(ids) : await this.#removeExtents(store, ids);
+      store === inlineStore ? allRemoved(ids) : await this.#removeFromPlace(store, ids);
     if (removed.length > 0) await ledger.keepHouse({ kind: 'noteSwept', ids: removed });
     // One that the store does not let go of, as whoever writes to its bucket may lock an object,
     // must not keep the others: it comes behind them the next time.
     if (kept.length > 0) await ledger.keepHouse({ kind: 'deferExtents', ids: kept });
     if (error !== null) throw error;
     return ids.length;
+  }
+
+  async #removeFromPlace(store: number, ids: readonly Buffer[]): Promise<Removal> {
+    const { confirmPlace } = this.#options;
+    if (ids.length > 0) await confirmPlace?.(store);
+    const removal = await this.#removeExtents(store, ids);
+    if (removal.removed.length > 0) await confirmPlace?.(store);
+    return removal;
   }
 
   /** Stops when nothing of what was tried until then could be removed: the store is down. */

@@ -25,6 +25,8 @@ import { claimStore } from '#bursar/tiering/stores/store-owner.js';
 const places = new Map<string, Map<string, Buffer>>();
 const away = new Set<string>();
 const denied = new Set<string>();
+/** Those that answer every request with a refusal. */
+const refused = new Set<string>();
 /** Places whose probe takes until these resolve, or until it is ended. */
 const slow = new Map<string, Promise<void>>();
 
@@ -108,6 +110,10 @@ class MapDriver implements StoreDriver {
 
   #objects(): Map<string, Buffer> {
     if (away.has(this.#url)) throw new Refusal('ServiceUnavailable', { cause: new Error('away') });
+    if (refused.has(this.#url)) {
+      const cause = new AttemptFailure('denied', 'HTTP 403 AccessDenied');
+      throw new Refusal('ServiceUnavailable', { cause });
+    }
     const objects = places.get(this.#url) ?? new Map<string, Buffer>();
     places.set(this.#url, objects);
     return objects;
@@ -187,6 +193,7 @@ beforeEach(() => {
   places.clear();
   away.clear();
   denied.clear();
+  refused.clear();
   slow.clear();
   folder = new Folder(1);
   other = new Folder(2);
@@ -363,6 +370,20 @@ describe('the owner of a prefix', () => {
     away.clear();
     await stores.confirmOwner(2);
     await write(stores, 2);
+  });
+
+  test('of a store that answers and refuses all is said to be silent, until it is not', async () => {
+    const stores = await folder.start({ cold: 's3://cold' });
+    refused.add('s3://cold');
+    await expect.poll(() => stores.all()[1]?.reason).toBe('HTTP 403 AccessDenied');
+    expect(stores.all()[1]?.ready).toBe(false);
+    refused.clear();
+    await expect.poll(() => stores.all()[1]?.ready).toBe(true);
+    await write(stores, 2);
+    expect(folder.lines.slice(-2)).toEqual([
+      'store cold does not serve: HTTP 403 AccessDenied',
+      'store cold answers again',
+    ]);
   });
 
   test('that changes while the gateway runs is noticed: it reads and writes nothing more', async () => {

@@ -68,6 +68,8 @@ export interface OddServer {
   gets: number;
   /** The session token of the last request. */
   token: string | undefined;
+  /** What the next GETs of extents are refused with. */
+  refusals: string[];
   /** Session tokens that have ended. */
   ended: Set<string>;
   stop(): Promise<void>;
@@ -82,6 +84,7 @@ export async function startOddServer(oddity?: Oddity): Promise<OddServer> {
     gets: 0,
     token: undefined,
     ended: new Set(),
+    refusals: [],
     stop: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -96,6 +99,12 @@ export async function startOddServer(oddity?: Oddity): Promise<OddServer> {
     served.token = request.headers['x-amz-security-token']?.toString();
     if (served.token !== undefined && served.ended.has(served.token)) {
       refuse(response, 400, 'ExpiredToken');
+      return;
+    }
+    const isExtent = request.method === 'GET' && request.url?.includes('/extents/');
+    const refusal = isExtent ? served.refusals.shift() : undefined;
+    if (refusal !== undefined) {
+      refuse(response, 403, refusal);
       return;
     }
     await answer({ request, response, objects, oddity, body: Buffer.concat(body) });

@@ -81,6 +81,15 @@ describe('an object that the server refuses', () => {
     expect(store.state().ready).toBe(true);
   });
 
+  it('once, and then gives it, is not damaged', async () => {
+    await open();
+    const id = newId();
+    await store.put(id, piecesOf([1000]));
+    server.refusals.push('AccessDenied');
+    await read(id);
+    expect(server.refusals).toEqual([]);
+  });
+
   it('with all others says nothing of it', async () => {
     await open('denies reads');
     const id = newId();

@@ -89,6 +89,12 @@ async function configuredRegion(profile: string | undefined): Promise<string> {
   }
 }
 
+/**
+ * For the chain of credentials, which is given all settings: a file that an administrator has changed is
+ * read again when the server refuses what was in it.
+ */
+const rereadFiles = { ignoreCache: true };
+
 async function createClient(
   options: S3StoreOptions,
   region: string,
@@ -103,6 +109,9 @@ async function createClient(
     ignoreConfiguredEndpointUrls: true,
     forcePathStyle: pathStyle ?? false,
     credentials,
+    ...rereadFiles,
+    // The clock is ours: a wrong Date that a proxy sends must not change what is signed.
+    disableClockSkewCorrection: true,
     maxAttempts: 1,
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',

@@ -73,6 +73,8 @@ export interface ConnectionOptions {
   /** Finds out whether a server that was down is back. */
   trial: () => Promise<void>;
   onBreaker: (state: BreakerState, failure?: AttemptFailure) => void;
+  /** See `S3StoreOptions`. */
+  confirmPlace?: (() => Promise<void>) | undefined;
 }
 
 /** How long a connection without a request is kept: S3 closes it after some 20 seconds. */
@@ -177,6 +179,11 @@ export class Connection {
     } catch (error) {
       throw error instanceof AttemptFailure ? refusalOf(error) : error;
     }
+  }
+
+  /** Rejects when what is missing in the store was not lost: its place is another's. */
+  async confirmPlace(): Promise<void> {
+    await this.#options.confirmPlace?.();
   }
 
   /** One try. Rejects with AttemptFailure, Refusal of an open breaker, or what `body` threw. */
@@ -326,7 +333,8 @@ export class Connection {
       return;
     }
     this.note(outcome);
-    if (outcome.reason === 'expired' && credentials) this.credentials.invalidate(credentials);
+    // Those that were replaced meanwhile say nothing of the ones that are used now.
+    if (outcome.isOfCredentials && credentials && !this.credentials.invalidate(credentials)) return;
     if (outcome.serverFault) this.breaker.fail(outcome);
     else this.breaker.succeed();
   }

@@ -49,11 +49,12 @@ export class CredentialSource {
     return this.#loading;
   }
 
-  /** The server has refused these: maybe only after others had taken their place. */
-  invalidate(refused: Credentials): void {
-    if (this.#known !== refused) return;
+  /** The server has refused these. False: others have taken their place by now. */
+  invalidate(refused: Credentials): boolean {
+    if (this.#known !== refused) return false;
     this.#known = undefined;
     this.refresh(true).catch(() => null);
+    return true;
   }
 
   async #ask(again: boolean): Promise<Credentials> {

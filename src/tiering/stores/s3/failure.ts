@@ -27,6 +27,7 @@ export const failureCauses = [
   'conflict',
   'credentials',
   'expired',
+  'clock',
   'denied',
   'no-bucket',
   'unfit',
@@ -40,10 +41,11 @@ const proper: ReadonlySet<FailureCause> = new Set([
   ...lasting,
   'conflict',
   'damaged',
-  'expired',
   'no-descriptors',
   'unproven',
 ]);
+/** The server serves others, and us not until we have other credentials. */
+const ofCredentials: ReadonlySet<FailureCause> = new Set(['credentials', 'expired']);
 
 /** One try failed. Not for clients, who get a Refusal with this as its cause. */
 export class AttemptFailure extends Error {
@@ -70,9 +72,14 @@ export class AttemptFailure extends Error {
     return !lasting.has(this.reason);
   }
 
-  /** Whether the server is at fault, which opens the circuit breaker. */
+  /** Whether all requests will fail for now, which opens the circuit breaker. */
   get serverFault(): boolean {
     return !proper.has(this.reason);
+  }
+
+  /** Whether other credentials may help. */
+  get isOfCredentials(): boolean {
+    return ofCredentials.has(this.reason);
   }
 }
 
@@ -96,6 +103,14 @@ const expiryCodes: ReadonlySet<string> = new Set([
   'ExpiredToken',
   'ExpiredTokenException',
   'TokenRefreshRequired',
+]);
+/** Of keys that were revoked, or are others by now. */
+const credentialCodes: ReadonlySet<string> = new Set([
+  'InvalidAccessKeyId',
+  'InvalidSecurity',
+  'InvalidToken',
+  'NotSignedUp',
+  'SignatureDoesNotMatch',
 ]);
 const statusCauses = new Map<number, FailureCause>([
   [429, 'http-503'],
@@ -124,6 +139,8 @@ function causeOfAnswer(status: number, code: string | undefined): FailureCause {
     if (damagedCodes.has(code)) return 'damaged';
     if (conflictCodes.has(code)) return 'conflict';
     if (expiryCodes.has(code)) return 'expired';
+    if (credentialCodes.has(code)) return 'credentials';
+    if (code === 'RequestTimeTooSkewed') return 'clock';
     // S3 gives up on a request whose bytes come too slowly.
     if (code === 'RequestTimeout') return 'stall';
   }

@@ -25,24 +25,44 @@ export interface ReadObject {
 
 /**
  * As `Connection.persist`, for a GET of one object. Throws IntegrityError when the server refuses
- * this object and serves others.
+ * this object and serves others, twice: what a key may do is not known to all of a store's servers at
+ * the same moment. Nothing is said to be missing before the place was found to be ours.
  */
 export async function persistRead<T>(
   connection: Connection,
-  { name, store, signal }: ReadObject,
+  object: ReadObject,
   attempt: (earlierTries: number) => Promise<T>,
 ): Promise<T> {
-  try {
-    return await connection.retry(attempt, signal);
-  } catch (error) {
-    if (error instanceof IntegrityError && error.store === 0) error.store = store;
-    if (!(error instanceof AttemptFailure)) throw error;
-    if (ofOneObject.test(error.code ?? '') && (await servesOthers(connection))) {
-      const message = `the store refuses ${name} alone: ${error.message}`;
-      throw new IntegrityError(message, { kind: 'missing', store, cause: error });
+  const { store, signal } = object;
+  for (let isSecond = false; ; isSecond = true) {
+    try {
+      return await connection.retry(attempt, signal);
+    } catch (error) {
+      if (error instanceof IntegrityError) {
+        if (error.store === 0) error.store = store;
+        throw await believed(connection, object, error);
+      }
+      if (!(error instanceof AttemptFailure)) throw error;
+      const isOfOne = ofOneObject.test(error.code ?? '') && (await servesOthers(connection));
+      if (!isOfOne) throw refusalOf(error);
+      if (isSecond) throw await believed(connection, object, refusedAlone(object, error));
     }
-    throw refusalOf(error);
   }
+}
+
+function refusedAlone({ name, store }: ReadObject, cause: AttemptFailure): IntegrityError {
+  const message = `the store refuses ${name} alone: ${cause.message}`;
+  return new IntegrityError(message, { kind: 'missing', store, cause });
+}
+
+/** The error, unless it says that something is missing where nothing of ours can be. */
+async function believed(
+  connection: Connection,
+  { name }: ReadObject,
+  error: IntegrityError,
+): Promise<IntegrityError> {
+  if (error.kind === 'missing' && name !== probedName) await connection.confirmPlace();
+  return error;
 }
 
 async function servesOthers(connection: Connection): Promise<boolean> {

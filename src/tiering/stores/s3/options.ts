@@ -42,6 +42,11 @@ export interface S3StoreOptions {
   /** Measures what is asked of the server. Default: nobody looks, and no read is asked twice. */
   meter?: StoreMeter;
   onEvent?: (event: StoreEvent) => void;
+  /**
+   * Asked before an extent is said to be missing. Rejects when the place is not ours any more: then
+   * nothing was lost in it. Default: it is ours.
+   */
+  confirmPlace?: () => Promise<void>;
   /** Ends an opening that is under way. */
   signal?: AbortSignal;
 }

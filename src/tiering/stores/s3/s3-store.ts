@@ -71,6 +71,7 @@ export class S3Store implements RemoteStore {
       tally: options.tally ?? new StoreTally(number),
       trial: () => this.#try(),
       onBreaker: (state, failure) => this.#onEvent({ kind: 'breaker', state, failure }),
+      confirmPlace: options.confirmPlace,
     });
     this.#reader = new ExtentReader({
       connection: this.#connection,
@@ -99,7 +100,7 @@ export class S3Store implements RemoteStore {
       await store.#probe();
     } catch (error) {
       const isDown = error instanceof AttemptFailure && error.serverFault;
-      if (!isDown || error.reason === 'credentials') {
+      if (!isDown || error.isOfCredentials || error.reason === 'clock') {
         await store.close();
         throw error;
       }
@@ -271,7 +272,9 @@ export class S3Store implements RemoteStore {
       return;
     }
     try {
-      await this.#connection.exchange({ method: 'HEAD', name: 'owner', isTrial: true });
+      // A HEAD would not say why it is refused.
+      const headers = { range: 'bytes=0-0' };
+      await this.#connection.exchange({ method: 'GET', name: 'owner', headers, isTrial: true });
     } catch (error) {
       // Who says no is back.
       if (!(error instanceof AttemptFailure) || error.serverFault) throw error;

@@ -1,0 +1,178 @@
+// The credentials of a store are revoked, and replaced in their file, under a gateway that serves; a
+// proxy tells wrong times. A real S3 server with accounts.
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { FaultProxy } from '../tooling/fault-proxy.ts';
+import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { describeWithTool, versitygw } from '../tooling/tools.ts';
+import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
+import { S3Client } from './s3-client.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const hourMs = 3600_000;
+const body = Buffer.alloc(300_000, 'body');
+
+describeWithTool(versitygw, 'a store that refuses the credentials of its gateway', (path) => {
+  const dir = mkdtempSync(join(tmpdir(), 'refused-credentials-'));
+  const file = join(dir, 'credentials');
+  let backend: S3Backend;
+  let proxy: FaultProxy;
+  let gateway: ServedGateway;
+  let client: S3Client;
+
+  beforeAll(async () => {
+    backend = await startVersitygw(path, ['--iam-dir', dir, '--iam-cache-disable']);
+    backend.makeBucket('backend');
+    proxy = await FaultProxy.start(backend.port);
+    createAccount('first');
+    useAccount('first');
+    await serve();
+    await expectAnswers({ 'PUT /data': 200, 'PUT /data/kept': 200, 'PUT /data/removed': 200 });
+  });
+  afterAll(async () => {
+    client?.close();
+    await gateway?.stop();
+    if (gateway) rmSync(gateway.dataDir, { recursive: true });
+    await proxy?.stop();
+    await backend?.stop();
+    rmSync(dir, { recursive: true });
+  });
+
+  async function serve(): Promise<void> {
+    const flags = ['--store', 's3://backend/store', '--store-endpoint', proxy.endpoint];
+    gateway = await startServedGateway({
+      dataDir: gateway?.dataDir ?? mkdtempSync(join(tmpdir(), 'refused-gateway-')),
+      args: [...flags, '--store-path-style', '--sweep-grace', '0s', '--sweep-interval', '1s'],
+      env: {
+        AWS_PROFILE: 'store',
+        AWS_SHARED_CREDENTIALS_FILE: file,
+        AWS_EC2_METADATA_DISABLED: 'true',
+      },
+    });
+    client = new S3Client(gateway);
+  }
+
+  function admin(...args: string[]): void {
+    const { accessKeyId, secretAccessKey } = backend.credentials;
+    const root = ['--access', accessKeyId, '--secret', secretAccessKey];
+    execFileSync(path, ['admin', ...root, '--endpoint-url', backend.endpoint, ...args]);
+  }
+
+  function createAccount(name: string): void {
+    admin('create-user', '--access', name, '--secret', `secret of ${name}`, '--role', 'admin');
+  }
+
+  function useAccount(name: string): void {
+    const secret = `aws_secret_access_key = secret of ${name}`;
+    writeFileSync(file, `[store]\naws_access_key_id = ${name}\n${secret}\n`);
+  }
+
+  async function answersTo(requests: readonly string[]): Promise<Record<string, number>> {
+    const answers: Record<string, number> = {};
+    for (const request of requests) {
+      const [method = '', to = ''] = request.split(' ');
+      const sent = method === 'PUT' && to !== '/data' ? { body } : {};
+      answers[request] = (await client.send(method, to, sent)).status;
+    }
+    return answers;
+  }
+
+  async function expectAnswers(expected: Record<string, number>): Promise<void> {
+    expect(await answersTo(Object.keys(expected))).toEqual(expected);
+  }
+
+  async function health() {
+    const answer = await client.send('GET', '/_/health');
+    return JSON.parse(answer.body.toString());
+  }
+
+  async function reason(): Promise<string | null> {
+    const { body: text } = await client.send('GET', '/_/v1/stores');
+    const { stores } = JSON.parse(text.toString());
+    return stores.find(({ name }: { name: string }) => name === 's3').reason;
+  }
+
+  const extents = () =>
+    readdirSync(join(backend.dataDir, 'backend/store/extents'), { recursive: true }).filter(
+      (name) => String(name).length > 30,
+    );
+
+  it('is not ready, damages nothing, and serves again with those that its file has then', async () => {
+    admin('delete-user', '--access', 'first');
+    await expectAnswers({
+      'GET /data/kept': 503,
+      'PUT /data/new': 503,
+      'DELETE /data/removed': 503,
+      'HEAD /data/kept': 200,
+    });
+    await vi.waitFor(async () => expect(await reason()).toMatch(/InvalidAccessKeyId/), 20_000);
+    expect(await health()).toMatchObject({ stores: { s3: { ready: false } } });
+    expect(gateway.output()).toMatch(/store s3 .*InvalidAccessKeyId/);
+    expect(gateway.output()).not.toMatch(/is missing|lost the mark|not there any more/);
+    createAccount('second');
+    useAccount('second');
+    await vi.waitFor(async () => expect(await reason()).toBeNull(), 30_000);
+    const { body: kept } = await client.send('GET', '/data/kept');
+    expect(kept.equals(body)).toBe(true);
+    // The one that was refused may have been carried out.
+    await expectAnswers({
+      'PUT /data/new': 200,
+      'GET /data/new': 200,
+      'DELETE /data/removed': 204,
+    });
+    // What was removed is swept, and nothing else.
+    await vi.waitFor(() => expect(extents().length).toBe(2), 20_000);
+  });
+
+  it('that denies all is not ready, and is found when it does no more', async () => {
+    proxy.choose = () => ({ kind: 'status', status: 403, code: 'AccessDenied' });
+    await expectAnswers({ 'GET /data/kept': 503, 'PUT /data/other': 503, 'DELETE /data/new': 503 });
+    expect(await health()).toMatchObject({ stores: { s3: { ready: false } } });
+    expect(await reason()).toMatch(/AccessDenied/);
+    proxy.choose = () => undefined;
+    await vi.waitFor(async () => expect(await reason()).toBeNull(), 40_000);
+    await expectAnswers({
+      'GET /data/kept': 200,
+      'PUT /data/other': 200,
+    });
+  });
+
+  it('by another clock than ours is not ready until the clocks agree', async () => {
+    proxy.choose = () => ({ kind: 'status', status: 403, code: 'RequestTimeTooSkewed' });
+    await expectAnswers({
+      'GET /data/kept': 503,
+      'PUT /data/other': 503,
+      'DELETE /data/other': 503,
+    });
+    await vi.waitFor(async () => expect(await reason()).toMatch(/TooSkewed/), 20_000);
+    proxy.choose = () => undefined;
+    await vi.waitFor(async () => expect(await reason()).toBeNull(), 40_000);
+    await expectAnswers({ 'GET /data/kept': 200, 'DELETE /data/other': 204 });
+  });
+
+  it.each([-26, 26])(
+    'or a proxy that is %i hours ahead decides nothing by its clock',
+    async (hours) => {
+      const date = new Date(Date.now() + hours * hourMs).toUTCString();
+      const headers = { date, 'last-modified': date };
+      proxy.choose = ({ method }) => (method === 'PUT' ? undefined : { kind: 'rewrite', headers });
+      client.close();
+      await gateway.stop();
+      // Lists are asked for at each start and before it, by a client that would go by these dates.
+      await serve();
+      await expectAnswers({ 'GET /data/kept': 200, 'PUT /data/new': 200, 'DELETE /data/new': 204 });
+      await vi.waitFor(async () => {
+        expect(await health()).toMatchObject({ stores: { s3: { ready: true, journal: true } } });
+      }, 20_000);
+      const { headers: seen } = await client.send('HEAD', '/data/kept');
+      const ageMs = Date.now() - Date.parse(seen['last-modified'] ?? '');
+      expect(Math.abs(ageMs)).toBeLessThan(hourMs);
+      expect(gateway.output()).not.toMatch(/TooSkewed|is not available/);
+      proxy.choose = () => undefined;
+    },
+  );
+});
