@@ -95,7 +95,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
     await vi.waitFor(async () => {
       const { stdout } = await place.run(['records', '--action', 's3:GetObject', '--json'], client);
       expect(stdout).not.toBe('');
-    });
+    }, 20_000);
     const { stdout } = await place.run(['records', '--json'], client);
     const charged = stdout
       .trimEnd()

@@ -155,7 +155,7 @@ describeWithTool(versitygw, 'a store that refuses the credentials of its gateway
   });
 
   it.each([-26, 26])(
-    'or a proxy that is %i hours ahead decides nothing by its clock',
+    'or whose proxy is %i hours ahead decides nothing by that clock',
     async (hours) => {
       const date = new Date(Date.now() + hours * hourMs).toUTCString();
       const headers = { date, 'last-modified': date };
