@@ -3,6 +3,8 @@
 // reference. A refusal is thrown as `Refusal` and becomes an answer in one place, the gateway's
 // pipeline; anything else that is thrown is a bug and becomes 500 InternalError.
 
+import { constants } from 'node:os';
+
 const table = {
   AccessControlListNotSupported: [400, 'The bucket does not allow ACLs'],
   AccessDenied: [403, 'Access Denied'],
@@ -267,8 +269,13 @@ export type IntegrityKind = 'row' | 'missing' | 'length' | 'chunk';
  * read-only. All of them pass.
  */
 export function isUnwritable(error: unknown): boolean {
-  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException;
-  return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EROFS';
+  return ['ENOSPC', 'EDQUOT', 'EROFS'].includes(systemCode(error) ?? '');
+}
+
+/** The system's name of an error. Node has none for EDQUOT, and says one thing or another instead. */
+export function systemCode(error: unknown): string | undefined {
+  const { code, errno } = (error ?? {}) as NodeJS.ErrnoException;
+  return errno === -constants.errno.EDQUOT ? 'EDQUOT' : code;
 }
 
 /** Whether the process, or the machine, has no file descriptors left: that passes. */

@@ -8,7 +8,7 @@ import type { Hash } from 'node:crypto';
 import { createHash } from 'node:crypto';
 import { readSync, writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
-import { IntegrityError } from '../core/errors.ts';
+import { IntegrityError, systemCode } from '../core/errors.ts';
 import { tagBytes } from '../core/limits.ts';
 import { viewSlot } from './buffer-pool.ts';
 import type { Checksum } from './checksums.ts';
@@ -90,7 +90,7 @@ function verify(request: Extract<DigestJob, { kind: 'verify' }>): DigestReply {
     return { job };
   } catch (error) {
     const isIntegrity = error instanceof IntegrityError;
-    return { job, error, code: (error as NodeJS.ErrnoException).code, isIntegrity };
+    return { job, error, code: systemCode(error), isIntegrity };
   }
 }
 
@@ -115,7 +115,7 @@ function answer(job: Extract<DigestJob, { stream: number; job: number }>): Diges
     return { job: job.job };
   } catch (error) {
     stream.error = error;
-    return { job: job.job, error, code: (error as NodeJS.ErrnoException).code };
+    return { job: job.job, error, code: systemCode(error) };
   }
 }
 

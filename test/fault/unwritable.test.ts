@@ -105,13 +105,14 @@ describeWithTool(compiler, 'a gateway whose disk takes nothing', (compilerPath) 
 
   // Rotations write key files, beside the database.
   it.each([
-    ['a PUT', 'PUT', '/bucket/large'],
-    ['a rotation of root keys', 'POST', '/_/v1/keys/rotations'],
-  ])('has 503 for each single write of %s that finds no room', async (_, method, path) => {
+    ['a PUT', 'ENOSPC', 'PUT', '/bucket/large'],
+    ['a PUT', 'EDQUOT', 'PUT', '/bucket/large'],
+    ['a rotation of root keys', 'EDQUOT', 'POST', '/_/v1/keys/rotations'],
+  ])('has 503 for each single write of %s that meets %s', async (_, error, method, path) => {
     const body = method === 'PUT' ? makeContent(3, 300 * KiB) : undefined;
     let count = 0;
     for (let isStruck = true; isStruck && count < 100; count++) {
-      writeFileSync(faultFile, `any ${dataDir} ${count + 1} ENOSPC`);
+      writeFileSync(faultFile, `any ${dataDir} ${count + 1} ${error}`);
       const status = await send(method, path, body?.bytes);
       isStruck = !existsSync(faultFile);
       rmSync(faultFile, { force: true });

@@ -54,6 +54,15 @@ function isMissing(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'ENOENT';
 }
 
+/** One that is there is fine. Making several at once would tell a used-up quota as ENOENT. */
+function makeFolder(folder: string): void {
+  try {
+    fs.mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
 // Plain descriptors with callbacks: half the cost of a FileHandle on the path of every chunk.
 function openFile(name: string, flags: number): Promise<number> {
   return new Promise((resolve, reject) => {
@@ -272,7 +281,7 @@ export class LocalStore implements ExtentStore {
    * step with its counting, so that no rename can use a folder that `#made` does not yet know.
    */
   #makeFolder(first: string, second: string): void {
-    fs.mkdirSync(second, { recursive: true, mode: 0o700 });
+    for (const folder of [first, second]) makeFolder(folder);
     this.#made.set(first, this.#countMade(first) + 1);
   }
 
