@@ -13,23 +13,26 @@ import { describeMachineLimits, measureMachineLimits } from './machine.mjs';
 import { benchPath } from './peers.mjs';
 import { describePath } from './peers-report.mjs';
 import { stopAll } from './processes.mjs';
+import { benchStalls, describeStalls } from './stalls.mjs';
 import { benchTokens, describeTokens } from './tokens.mjs';
 
 /**
  * How much is measured. `seconds`, `rounds`, `warmupSeconds`, `listKeys`: beside peers; `pairs`: short
  * turns of each; `growthRounds` the same, where states are compared; `instrumentPairs`: periods with and
- * without instruments; the rest is the largest state.
+ * without instruments; `stalls`: see `stalls/state.mjs`; the rest is the largest state.
  */
 export const efforts = {
   whole: {
     ...{ seconds: 2, rounds: 2, warmupSeconds: 0.7, listKeys: 30_000 },
     ...{ pairs: 12, instrumentPairs: 120, growthRounds: 5 },
     ...{ objects: 1_000_000, versions: 100_000, grants: 1_000_000 },
+    stalls: { parts: 10_000, uploads: 8, entries: 1000, seconds: 2 },
   },
   quick: {
     ...{ seconds: 0.3, rounds: 1, warmupSeconds: 0.2, listKeys: 2000 },
     ...{ pairs: 1, instrumentPairs: 1, growthRounds: 1 },
     ...{ objects: 10_000, versions: 100, grants: 10_000 },
+    stalls: { parts: 500, uploads: 1, entries: 50, seconds: 0.1 },
   },
 };
 
@@ -88,6 +91,10 @@ export const sections = [
   {
     ...{ name: 'clients', title: 'How cost grows with clients' },
     ...{ seconds: { whole: 45, quick: 8 }, measure: benchClients, describe: describeClients },
+  },
+  {
+    ...{ name: 'stalls', title: 'What the largest requests keep from others' },
+    ...{ seconds: { whole: 120, quick: 15 }, measure: benchStalls, describe: describeStalls },
   },
 ];
 

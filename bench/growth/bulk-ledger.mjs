@@ -6,7 +6,7 @@ import { RecordLog } from '#bursar/audit/record-log.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
 import { blockWidth } from '#bursar/audit/search/positions.js';
 import { SearchIndexWriter } from '#bursar/audit/search/search-index.js';
-import { sealObject } from '#bursar/catalog/authentic.js';
+import { sealObject, sealPart } from '#bursar/catalog/authentic.js';
 import { findBucket } from '#bursar/catalog/buckets.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
@@ -76,6 +76,17 @@ async function openChanges(bucketName, { read, keyring, books }) {
       const from = sources[i % sources.length];
       const { sizeBytes } = from.object;
       return commitOf({ kind: 'copyObject', key, conditions, ...from }, { key, sizeBytes });
+    },
+    /** A part of an upload that was begun: one of the objects that were there. */
+    putPart: ({ key, uploadId, ...part }) => {
+      const [{ source, object }] = sources;
+      const { manifest, etag } = object;
+      const place = { tenant, uploadId };
+      const change = {
+        ...{ kind: 'putPart', ...place, source, extentIds: [], inline: null },
+        part: sealPart(keyring, place, { ...part, manifest, etag }),
+      };
+      return commitOf(change, { key, sizeBytes: part.sizeBytes });
     },
     /** Ids of the versions of a key. */
     versionIds: async (key) => {

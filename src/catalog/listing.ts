@@ -175,12 +175,14 @@ async function findStart(
 }
 
 /**
- * Unfinished uploads, by key and then id; `after.text` may be continued inside a key by `afterId`.
+ * What `take` makes of unfinished uploads, by key and then id; `after.text` may be continued inside a
+ * key by `afterId`.
  */
-export async function listUploads(
+export async function listUploads<E>(
   read: Reader,
   query: ListQuery & { afterId: string | null },
-): Promise<Listing<ListedUpload>> {
+  take: (row: ListedUpload) => E,
+): Promise<Listing<E>> {
   const { bucketId, afterId } = query;
   const columns = 'key, id, initiator, created_ms AS createdMs, class, attributes';
   const fetch: Fetch<ListedUpload> = ({ from, exclusive, tail }, below, max) =>
@@ -196,7 +198,7 @@ export async function listUploads(
       below,
       max,
     );
-  return foldKeys(query, fetch, (row) => row);
+  return foldKeys(query, fetch, take);
 }
 
 const seekRows = 16;
@@ -236,6 +238,7 @@ async function foldKeys<T extends { key: string; isMarker?: number }, E>(
         listing.prefixes.push(folded);
         last = { kind: 'prefix', text: folded };
       }
+      if (pace.isDue) await pace.wait();
     }
     const tail = rows.at(-1);
     if (rows.length < batch || !tail) return listing;

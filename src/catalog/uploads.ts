@@ -266,8 +266,11 @@ export interface CompleteUpload {
   key: string;
   uploadId: string;
   conditions: WriteConditions;
-  /** The parts the object was composed of, as read: each must still be the same. */
-  parts: { number: number; manifest: Uint8Array }[];
+  /**
+   * The parts that the object was composed of, in its order, and how much of its manifest is each one's:
+   * each must still be the same. Numbers alone cross threads in no time, however many there are.
+   */
+  parts: { numbers: Uint32Array; manifestBytes: Uint32Array };
   fingerprint: string;
   object: ObjectDraft;
 }
@@ -297,14 +300,18 @@ export async function completeUpload(
   if (conflict) return conflict;
   const stored = new Map<number, Part>();
   for (const part of await readParts(tx, id, 0, -1)) stored.set(part.number, part);
-  for (const { number, manifest } of change.parts) {
+  const { numbers, manifestBytes } = change.parts;
+  let at = 0;
+  for (const [i, number] of numbers.entries()) {
     const part = stored.get(number);
+    const manifest = change.object.manifest.subarray(at, at + (manifestBytes[i] as number));
+    at += manifest.length;
     if (!part || Buffer.compare(part.manifest, manifest) !== 0) return refused('SlowDown');
   }
 
   let partBytes = 0;
   for (const part of stored.values()) partBytes += countedBytes(part.sizeBytes);
-  for (const { number } of change.parts) stored.delete(number);
+  for (const number of numbers) stored.delete(number);
   const place = { tenant: bucket.tenant, uploadId: id };
   for (const unused of stored.values()) await dropPart(tx, place, unused, moment);
   await tx.run('DELETE FROM parts WHERE upload_id = ?', id);

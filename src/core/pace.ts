@@ -1,30 +1,53 @@
-// Long work on the main thread, in which others have their turns. Invariant: they wait for no longer
-// than `turnMs` and the longest of the steps between two calls of `rest`, however many such works are
-// under way: one of them goes on in each turn of the event loop.
+// Long work on the main thread, in which others have their turns. Invariant: in one turn of the event
+// loop all works that begin share `turnMs`, and of those that have waited one goes on for as long; so
+// others wait for no longer than that and the longest steps, however many such works are under way.
 
 const turnMs = 10;
 
 /** Works that wait to go on, in their order. */
 const waiting: (() => void)[] = [];
 
+/** Since when works have this turn of the event loop; null: none has. */
+let sinceMs: number | null = null;
+
 export class Pace {
-  #sinceMs = performance.now();
+  constructor() {
+    beginTurn();
+  }
+
+  /** Whether the next step belongs to another turn: where steps are short, to be asked first. */
+  get isDue(): boolean {
+    return performance.now() - beginTurn() >= turnMs;
+  }
 
   /** To be awaited after each step. */
   async rest(): Promise<void> {
-    if (performance.now() - this.#sinceMs >= turnMs) await this.wait();
+    if (this.isDue) await this.wait();
   }
 
-  /** To be awaited before work that is known to be long: others that are begin with it. */
+  /** To be awaited before a step that is known to be long: of several one is done in a turn. */
   async wait(): Promise<void> {
     await new Promise<void>((resolve) => {
       if (waiting.push(resolve) === 1) setImmediate(giveTurn);
     });
-    this.#sinceMs = performance.now();
   }
 }
 
+function beginTurn(): number {
+  if (sinceMs !== null) return sinceMs;
+  setImmediate(endTurn);
+  sinceMs = performance.now();
+  return sinceMs;
+}
+
+function endTurn(): void {
+  sinceMs = null;
+}
+
 function giveTurn(): void {
+  // Whatever others have begun with in this turn.
+  beginTurn();
+  sinceMs = performance.now();
   waiting.shift()?.();
   // What is asked for in a turn's own callbacks comes with the next one.
   if (waiting.length > 0) setImmediate(giveTurn);

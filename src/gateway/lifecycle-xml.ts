@@ -18,18 +18,17 @@ import {
   tagKeyLengthMax,
   tagValueLengthMax,
 } from '../core/limits.ts';
-import { childOf, parseXml, textOf, type XmlElements, type XmlNode } from './xml.ts';
+import { childOf, textOf, type XmlElements, type XmlNode } from './xml.ts';
 
 const dayMs = 86_400_000;
 const countMax = 2 ** 31 - 1;
 const newerVersionsMax = 100;
 
 /**
- * The rules of a document. Throws `Refusal` MalformedXML, InvalidArgument, InvalidRequest, or
+ * The rules of a document, which has this root. Throws `Refusal` MalformedXML, InvalidArgument, InvalidRequest, or
  * NotImplemented for transitions.
  */
-export function parseLifecycle(bytes: Buffer): LifecycleRule[] {
-  const root = parseXml(bytes, 'LifecycleConfiguration');
+export function parseLifecycle(root: XmlNode): LifecycleRule[] {
   allowOnly(root, ['Rule']);
   const nodes = root.children;
   if (nodes.length === 0) throw malformed('a configuration has at least one rule');

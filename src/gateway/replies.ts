@@ -1,5 +1,5 @@
 // What operations answer with, and the shapes of reply that they share.
-import { renderXml, type XmlContent } from './xml.ts';
+import { renderLargeXml, renderXml, type XmlContent, type XmlElements } from './xml.ts';
 
 /** An answer. A generator gives verified bytes that are valid until the next is asked for. */
 export interface Reply {
@@ -8,10 +8,19 @@ export interface Reply {
   body: string | Buffer | AsyncGenerator<Buffer, void, void> | null;
 }
 
+const xmlHeaders = { 'content-type': 'application/xml' };
+
 /** 200 with an S3 document. */
 export function xmlReply(root: string, content: XmlContent): Reply {
-  const headers = { 'content-type': 'application/xml' };
-  return { status: 200, headers, body: renderXml(root, content) };
+  return { status: 200, headers: { ...xmlHeaders }, body: renderXml(root, content) };
+}
+
+/** The same of what may have many elements, in which others have their turns. */
+export async function largeXmlReply(
+  root: string,
+  content: XmlElements | readonly XmlElements[],
+): Promise<Reply> {
+  return { status: 200, headers: { ...xmlHeaders }, body: await renderLargeXml(root, content) };
 }
 
 /** A status and headers without a body. */

@@ -32,9 +32,30 @@ export function renderXml(
   content: XmlContent,
   namespace: string | null = s3Namespace,
 ): string {
-  const inner = renderContent(content);
+  return enclose(root, renderContent(content), namespace);
+}
+
+function enclose(root: string, inner: string, namespace: string | null): string {
   const named = namespace === null ? root : `${root} xmlns="${namespace}"`;
   return `<?xml version="1.0" encoding="UTF-8"?>\n<${named}>${inner}</${root}>`;
+}
+
+/** The same of what may have many elements, in which others have their turns. */
+export async function renderLargeXml(
+  root: string,
+  content: XmlElements | readonly XmlElements[],
+): Promise<string> {
+  const pace = new Pace();
+  let inner = '';
+  for (const one of isList(content) ? (content as readonly XmlElements[]) : [content]) {
+    for (const [name, value] of Object.entries(one)) {
+      for (const each of typeof value === 'object' && value && isList(value) ? value : [value]) {
+        inner += element(name, each);
+        if (pace.isDue) await pace.wait();
+      }
+    }
+  }
+  return enclose(root, inner, s3Namespace);
 }
 
 /**

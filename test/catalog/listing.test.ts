@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type ListedObject,
+  type ListedUpload,
   type ListedVersion,
   type Listing,
   listObjects,
@@ -152,7 +153,8 @@ describe('a listing of uploads', () => {
       let after: Position | null = null;
       let afterId: string | null = null;
       do {
-        const page = await listUploads(db.tx, { ...query, delimiter: '/', max, after, afterId });
+        const asked = { ...query, delimiter: '/', max, after, afterId };
+        const page: Listing<ListedUpload> = await listUploads(db.tx, asked, (row) => row);
         found.push(...page.prefixes, ...page.entries.map(({ id }) => id));
         after = page.next;
         afterId = page.next?.kind === 'key' ? (page.entries.at(-1)?.id ?? null) : null;
@@ -166,7 +168,8 @@ describe('a listing of uploads', () => {
     await addUpload('a', 'zzz');
     await addUpload('b', 'id-2');
     const after = { kind: 'key', text: 'a' } as const;
-    const { entries } = await listUploads(db.tx, { ...query, after, afterId: null });
+    const asked = { ...query, after, afterId: null };
+    const { entries } = await listUploads(db.tx, asked, (row) => row);
     expect(entries.map(({ id }) => id)).toEqual(['id-2']);
   });
 });

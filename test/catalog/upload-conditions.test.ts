@@ -37,7 +37,8 @@ async function complete(uploadId: string): Promise<string> {
   const result = await fixture.ledger.commit(
     commitOf(
       {
-        ...{ kind: 'completeUpload', bucketId: 1, key: 'k', uploadId, parts: [], object },
+        ...{ kind: 'completeUpload', bucketId: 1, key: 'k', uploadId, object },
+        parts: { numbers: new Uint32Array(), manifestBytes: new Uint32Array() },
         ...{ fingerprint: '', conditions: { ifMatch: ['*'], ifNoneMatch: null } },
       },
       'k',

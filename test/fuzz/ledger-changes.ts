@@ -333,7 +333,10 @@ function completeUpload(random: Random, model: LedgerModel, seq: number): Random
       key,
       uploadId: upload.id,
       conditions: conditionsOf(random, model, upload.bucketId, key),
-      parts: parts.map(({ number, manifest: seen }) => ({ number, manifest: seen })),
+      parts: {
+        numbers: Uint32Array.from(parts, ({ number }) => number),
+        manifestBytes: Uint32Array.from(parts, (part) => part.manifest.length),
+      },
       fingerprint: '',
       object: objectOf(tenant, sizeBytes, manifest, seq),
     },

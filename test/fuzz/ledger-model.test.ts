@@ -427,10 +427,10 @@ async function checkUploadListing(
   let afterId: string | null = null;
   do {
     const query = { bucketId, prefix: '', delimiter: '', max, after, afterId };
-    const page = await listUploads(db.tx, query);
-    found.push(...page.entries.map(({ key, id }) => [key, id]));
+    const page: Listing<string[]> = await listUploads(db.tx, query, ({ key, id }) => [key, id]);
+    found.push(...page.entries);
     after = page.next;
-    afterId = page.entries.at(-1)?.id ?? null;
+    afterId = page.entries.at(-1)?.[1] ?? null;
   } while (after !== null);
   const modelled = model.openUploadsOf(bucketId).map(({ key, id }) => [key, id]);
   const order = ([key = '', id = '']: string[]) => Buffer.from(`${key}\u0000\u0000${id}`);

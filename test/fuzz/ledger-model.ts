@@ -314,12 +314,16 @@ export class LedgerModel {
     if ((ifMatch || ifNoneMatch) && now !== upload.begunOn) {
       return refused('ConditionalRequestConflict');
     }
-    for (const { number, manifest } of change.parts) {
+    const { numbers, manifestBytes } = change.parts;
+    let at = 0;
+    for (const [i, number] of numbers.entries()) {
       const part = upload.parts.get(number);
+      const manifest = change.object.manifest.subarray(at, at + (manifestBytes[i] as number));
+      at += manifest.length;
       if (!part || !Buffer.from(part.manifest).equals(manifest)) return refused('SlowDown');
     }
     let partBytes = 0;
-    const used = new Set(change.parts.map(({ number }) => number));
+    const used = new Set(numbers);
     for (const [number, part] of upload.parts) {
       partBytes += part.sizeBytes;
       if (!used.has(number)) this.#drop(part.manifest);

@@ -10,7 +10,7 @@ import {
 } from '#bursar/catalog/lifecycle.js';
 import { Refusal } from '#bursar/core/errors.js';
 import { lifecycleElements, parseLifecycle } from '#bursar/gateway/lifecycle-xml.js';
-import { renderXml } from '#bursar/gateway/xml.js';
+import { parseXml, renderXml } from '#bursar/gateway/xml.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;
@@ -98,7 +98,7 @@ function damage(random: Random, text: string): string {
 /** The rules, or undefined where it was refused; nothing else is thrown. */
 function attempt(text: string): LifecycleRule[] | undefined {
   try {
-    return parseLifecycle(Buffer.from(text));
+    return parseLifecycle(parseXml(Buffer.from(text), 'LifecycleConfiguration'));
   } catch (error) {
     if (error instanceof Refusal && error.status < 500) return undefined;
     if (error instanceof Refusal && error.code === 'NotImplemented') return undefined;

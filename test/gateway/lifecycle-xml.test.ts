@@ -4,14 +4,17 @@ import { describe, expect, it } from 'vitest';
 import type { LifecycleRule } from '#bursar/catalog/lifecycle.js';
 import { Refusal } from '#bursar/core/errors.js';
 import { lifecycleElements, parseLifecycle } from '#bursar/gateway/lifecycle-xml.js';
-import { renderXml } from '#bursar/gateway/xml.js';
+import { parseXml, renderXml } from '#bursar/gateway/xml.js';
 
 const days = '<Expiration><Days>1</Days></Expiration>';
 const enabled = '<Status>Enabled</Status>';
 
+const read = (text: string): LifecycleRule[] =>
+  parseLifecycle(parseXml(Buffer.from(text), 'LifecycleConfiguration'));
+
 function parse(...rules: string[]): LifecycleRule[] {
   const inner = rules.map((rule) => `<Rule>${rule}</Rule>`).join('');
-  return parseLifecycle(Buffer.from(`<LifecycleConfiguration>${inner}</LifecycleConfiguration>`));
+  return read(`<LifecycleConfiguration>${inner}</LifecycleConfiguration>`);
 }
 
 function refusalOf(...rules: string[]): string {
@@ -91,7 +94,7 @@ describe('a rule', () => {
   ])('comes back as it went in: %s', (_, text) => {
     const rules = parse(`<ID>r</ID>${text}`);
     const written = renderXml('LifecycleConfiguration', lifecycleElements(rules));
-    expect(parseLifecycle(Buffer.from(written))).toEqual(rules);
+    expect(read(written)).toEqual(rules);
   });
 });
 

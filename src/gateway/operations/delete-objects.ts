@@ -13,7 +13,7 @@ import type { Context, RecordDetail, Reply } from '../context.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import { bypassesGovernance, shownBypass } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { largeXmlReply } from '../replies.ts';
 import { checkKeyLength } from '../request.ts';
 import { parseLargeXml, textOf, type XmlElements, type XmlNode } from '../xml.ts';
 
@@ -94,7 +94,7 @@ async function run(context: Context): Promise<Reply> {
     told.push(...(await context.rooms.bulkTurns.take(context.requester, deleteSome)));
   }
   const shown = quiet ? told.filter(({ element }) => element === 'Error') : told;
-  return xmlReply(
+  return largeXmlReply(
     'DeleteResult',
     shown.map(({ element, content }) => ({ [element]: content })),
   );

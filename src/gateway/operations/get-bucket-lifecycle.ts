@@ -5,7 +5,7 @@ import { Refusal } from '../../core/errors.ts';
 import type { Context, Reply } from '../context.ts';
 import { lifecycleElements } from '../lifecycle-xml.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { largeXmlReply } from '../replies.ts';
 import { minimumHeader } from './put-bucket-lifecycle.ts';
 
 export const getBucketLifecycle: Operation = {
@@ -23,6 +23,6 @@ async function run({ rooms, bucket, askedName }: Context): Promise<Reply> {
     throw new Refusal('NoSuchLifecycleConfiguration', { fields: { BucketName: askedName } });
   }
   const { rules, transitionMinimum } = JSON.parse(document) as LifecycleConfig;
-  const reply = xmlReply('LifecycleConfiguration', lifecycleElements(rules));
+  const reply = await largeXmlReply('LifecycleConfiguration', lifecycleElements(rules));
   return { ...reply, headers: { ...reply.headers, [minimumHeader]: transitionMinimum } };
 }

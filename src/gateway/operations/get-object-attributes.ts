@@ -10,7 +10,7 @@ import { checkReadConditions } from '../conditional.ts';
 import type { Context, Reply } from '../context.ts';
 import { partChecksumsOf } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, quoted, xmlReply } from '../replies.ts';
+import { emptyReply, largeXmlReply, quoted } from '../replies.ts';
 import { header, type S3Request } from '../request.ts';
 import type { XmlElements } from '../xml.ts';
 
@@ -46,7 +46,7 @@ async function run(context: Context): Promise<Reply> {
   if (checkReadConditions(request, version) === 'notModified') {
     return emptyReply(304, { ...headers, etag: quoted(etag) });
   }
-  const reply = xmlReply('GetObjectAttributesResponse', describe(version, wanted, page));
+  const reply = await largeXmlReply('GetObjectAttributesResponse', describe(version, wanted, page));
   Object.assign(reply.headers, headers);
   return reply;
 }

@@ -13,7 +13,7 @@ import type { Context, Reply } from '../context.ts';
 import { touches } from '../delegated-rights.ts';
 import { decodeToken, encodeToken, ownerElement, parseCount } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { largeXmlReply } from '../replies.ts';
 import { parameter } from '../request.ts';
 
 const bucketsMax = 10_000;
@@ -44,7 +44,7 @@ async function run(context: Context): Promise<Reply> {
   const found = isHere ? await collect(context, { prefix, after, max: max + 1 }) : [];
   const buckets = found.slice(0, max);
   const last = buckets.at(-1);
-  return xmlReply('ListAllMyBucketsResult', {
+  return largeXmlReply('ListAllMyBucketsResult', {
     Owner: ownerElement(id),
     Buckets: {
       Bucket: buckets.map((bucket) => ({

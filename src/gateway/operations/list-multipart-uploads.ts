@@ -5,7 +5,7 @@ import { principalId } from '../../core/principal.ts';
 import type { Context, Reply } from '../context.ts';
 import { commonPrefixes, listingParameters, markerPosition, ownerElement } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { largeXmlReply } from '../replies.ts';
 import { parameter } from '../request.ts';
 import type { UploadAttributes } from '../upload-attributes.ts';
 
@@ -27,40 +27,41 @@ async function run(context: Context): Promise<Reply> {
   const keyMarker = parameter(request, 'key-marker') ?? '';
   // Without a key marker the id marker means nothing.
   const idMarker = keyMarker === '' ? '' : (parameter(request, 'upload-id-marker') ?? '');
-  const listing = await listUploads(rooms.read, {
+  const owner = ownerElement(principalId(bucket.tenant, bucket.owner));
+  const query = {
     bucketId: bucket.id,
     prefix,
     delimiter,
     max,
     after: markerPosition(keyMarker, { prefix, delimiter }),
     afterId: idMarker === '' ? null : idMarker,
+  };
+  const listing = await listUploads(rooms.read, query, (upload) => {
+    const { checksum } = JSON.parse(upload.attributes) as UploadAttributes;
+    return {
+      Key: encode(upload.key),
+      UploadId: upload.id,
+      Initiator: ownerElement(upload.initiator),
+      Owner: owner,
+      StorageClass: upload.class,
+      Initiated: s3Time(upload.createdMs),
+      ChecksumAlgorithm: checksum?.algorithm,
+      ChecksumType: checksum?.type,
+    };
   });
-  const owner = ownerElement(principalId(bucket.tenant, bucket.owner));
   const { next } = listing;
-  return xmlReply('ListMultipartUploadsResult', {
+  return largeXmlReply('ListMultipartUploadsResult', {
     Bucket: context.askedName,
     KeyMarker: encode(keyMarker),
     UploadIdMarker: idMarker,
     NextKeyMarker: next ? encode(next.text) : undefined,
-    NextUploadIdMarker: next?.kind === 'key' ? listing.entries.at(-1)?.id : undefined,
+    NextUploadIdMarker: next?.kind === 'key' ? listing.entries.at(-1)?.UploadId : undefined,
     Prefix: encode(prefix),
     Delimiter: delimiter === '' ? undefined : encode(delimiter),
     EncodingType: encodingType,
     MaxUploads: max,
     IsTruncated: next !== null,
-    Upload: listing.entries.map((upload) => {
-      const { checksum } = JSON.parse(upload.attributes) as UploadAttributes;
-      return {
-        Key: encode(upload.key),
-        UploadId: upload.id,
-        Initiator: ownerElement(upload.initiator),
-        Owner: owner,
-        StorageClass: upload.class,
-        Initiated: s3Time(upload.createdMs),
-        ChecksumAlgorithm: checksum?.algorithm,
-        ChecksumType: checksum?.type,
-      };
-    }),
+    Upload: listing.entries,
     CommonPrefixes: commonPrefixes(listing.prefixes, encode),
   });
 }

@@ -14,7 +14,7 @@ import {
   ownerElement,
 } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { quoted, xmlReply } from '../replies.ts';
+import { largeXmlReply, quoted } from '../replies.ts';
 import { parameter, type S3Request } from '../request.ts';
 import type { XmlElements } from '../xml.ts';
 
@@ -37,7 +37,7 @@ async function run(context: Context): Promise<Reply> {
     verifyListed(rooms.keyring, bucket, entry);
     return describe(context, entry, asked);
   });
-  return xmlReply('ListVersionsResult', [
+  return largeXmlReply('ListVersionsResult', [
     {
       Name: context.askedName,
       Prefix: encode(prefix),

@@ -20,7 +20,7 @@ import {
   ownerElement,
 } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { quoted, xmlReply } from '../replies.ts';
+import { largeXmlReply, quoted } from '../replies.ts';
 import { parameter } from '../request.ts';
 import type { XmlElements } from '../xml.ts';
 
@@ -39,7 +39,7 @@ async function runV1(context: Context): Promise<Reply> {
   const marker = parameter(context.request, 'marker') ?? '';
   const listing = await list(context, asked, markerPosition(marker, asked), true);
   const { encode } = asked;
-  return xmlReply('ListBucketResult', {
+  return largeXmlReply('ListBucketResult', {
     Name: context.askedName,
     // As on S3, this version alone gives the prefix as it is: its clients do not decode it.
     Prefix: asked.prefix,
@@ -64,7 +64,7 @@ async function runV2(context: Context): Promise<Reply> {
   const withOwner = parameter(request, 'fetch-owner') === 'true';
   const listing = await list(context, asked, position, withOwner);
   const { encode } = asked;
-  return xmlReply('ListBucketResult', {
+  return largeXmlReply('ListBucketResult', {
     Name: context.askedName,
     Prefix: encode(asked.prefix),
     StartAfter: startAfter === undefined ? undefined : encode(startAfter),

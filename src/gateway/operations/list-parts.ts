@@ -8,7 +8,7 @@ import type { Context, Reply } from '../context.ts';
 import { abortHeaders } from '../lifecycle-headers.ts';
 import { listingParameters, ownerElement, parseCount } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { quoted, xmlReply } from '../replies.ts';
+import { largeXmlReply, quoted } from '../replies.ts';
 import { admitInitiator, findOpenUpload } from '../upload-attributes.ts';
 
 export const listParts: Operation = {
@@ -32,7 +32,7 @@ async function run(context: Context): Promise<Reply> {
   const parts = found.slice(0, max);
   const last = parts.at(-1);
   const algorithm = attributes.checksum?.algorithm;
-  const reply = xmlReply('ListPartsResult', {
+  const reply = await largeXmlReply('ListPartsResult', {
     Bucket: context.askedName,
     Key: encode(key),
     UploadId: upload.id,

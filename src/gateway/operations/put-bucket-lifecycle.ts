@@ -7,6 +7,7 @@ import {
 } from '../../catalog/lifecycle.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { lifecycleBodyBytesMax } from '../../core/limits.ts';
+import { Pace } from '../../core/pace.ts';
 import { receiveSmall } from '../body.ts';
 import type { Context, Reply } from '../context.ts';
 import { demandDigest } from '../demanded-digest.ts';
@@ -14,6 +15,7 @@ import { parseLifecycle } from '../lifecycle-xml.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
 import { header } from '../request.ts';
+import { parseLargeXml } from '../xml.ts';
 
 export const putBucketLifecycle: Operation = {
   name: 'PutBucketLifecycleConfiguration',
@@ -31,7 +33,11 @@ async function run(context: Context): Promise<Reply> {
   const transitionMinimum = readMinimum(context);
   const body = await receiveSmall(context, lifecycleBodyBytesMax);
   if (body.length === 0) throw new Refusal('MissingRequestBodyError');
-  const config: LifecycleConfig = { rules: parseLifecycle(body), transitionMinimum };
+  const root = await parseLargeXml(body, 'LifecycleConfiguration');
+  const pace = new Pace();
+  await pace.wait();
+  const config: LifecycleConfig = { rules: parseLifecycle(root), transitionMinimum };
+  await pace.wait();
   await setLifecycle(context, config, 200);
   return emptyReply(200, { [minimumHeader]: transitionMinimum });
 }

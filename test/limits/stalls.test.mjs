@@ -1,0 +1,35 @@
+// No operation keeps the main thread from others for long at the largest input that it takes, as the
+// gateway itself tells: the inputs are those of `npm run bench -- --path stalls`, which measures them.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { stopAll } from '../../bench/processes.mjs';
+import { benchStalls } from '../../bench/stalls.mjs';
+
+/** Milliseconds, of a machine that others use too: what is to be found are stalls of a quarter second. */
+const stallMsMax = 500;
+const effort = { parts: 10_000, uploads: 2, entries: 1000, seconds: 0.1 };
+const folder = mkdtempSync(join(tmpdir(), 'bursar-stalls-'));
+
+describe.runIf(process.env.BURSAR_FULL === '1')('the main thread', () => {
+  afterAll(async () => {
+    await stopAll();
+    rmSync(folder, { recursive: true, force: true });
+  }, 60_000);
+
+  it('is kept from others for no longer than half a second by any operation', async () => {
+    const told = [];
+    const say = (line) => void told.push(line);
+    const { measured } = await benchStalls({ dir: folder, effort: { stalls: effort }, say });
+    const long = measured.flatMap(({ title, stalls }) =>
+      stalls
+        // What no request did is the machine's, and its other processes'.
+        .filter(({ operation, upToMs }) => operation !== 'none' && upToMs > stallMsMax)
+        .map(({ operation, upToMs }) => `${title}: ${operation}, up to ${upToMs} ms`),
+    );
+    expect(long, told.join('\n')).toEqual([]);
+    expect(measured.length).toBeGreaterThan(30);
+    expect(measured.some(({ waits }) => waits.get.length > 0)).toBe(true);
+  }, 600_000);
+});
