@@ -14,6 +14,7 @@ import {
   Refusal,
 } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
+import { Pace } from '../../core/pace.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import { principalScope, type Scope, tenantScope } from '../../ledger/rights-epoch.ts';
 import { readLimits } from '../../quota/leases/account-tables.ts';
@@ -336,9 +337,13 @@ async function serve(
     deps,
   };
   enterStage(request, 'store');
+  // Pages are long work, to make and to write as JSON.
+  const pace = new Pace();
+  await pace.rest();
   const outcome = await route.run(call);
   enterStage(request, 'commit');
   const answer = await commit(deps, request, state, outcome, reply);
+  await pace.rest();
   reply.code(route.status).header('cache-control', 'no-store');
   if (route.status === 204) return reply.send();
   return reply.type(route.answerType ?? 'application/json').send(answer);
