@@ -12,7 +12,7 @@ const kept = [
   // Version managers put launchers on PATH, which ask these where the programs are.
   /^(PYENV|ASDF|MISE|VOLTA|NVM)_/,
   /^(VITEST|VITE|TEST|DEV|PROD|MODE|BASE_URL|SSR)(_|$)/,
-  /^BURSAR_(FULL|KILLS|KILL_SEED|LIMITS_SEED|FUZZ_SECONDS|TEST_\w+)$/,
+  /^BURSAR_(FULL|KILLS|CUTS|KILL_SEED|LIMITS_SEED|FUZZ_SECONDS|TEST_\w+)$/,
 ];
 
 export default function setUp(): () => void {
