@@ -240,6 +240,13 @@ export const settings = {
     default: '1KiB',
     parse: parseSize,
   }),
+  refusalRecords: setting({
+    key: 'refusalRecords',
+    placeholder: 'COUNT',
+    description: 'how many refusals of a principal a minute have a record of their own',
+    default: '300',
+    parse: parseCount,
+  }),
   revokedDownloads: setting({
     key: 'revokedDownloads',
     placeholder: 'WHAT',

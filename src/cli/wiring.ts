@@ -288,7 +288,7 @@ function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Ro
     keyring,
     buckets: new BucketCache(read),
     cors: new SettingCache(read, 'cors', readCorsRules),
-    folding: new RecordFolding(),
+    folding: new RecordFolding(config.refusalRecords),
     bulkTurns: new Turns(),
     ...books,
     ledger,

@@ -5,22 +5,18 @@ import { monotonicMs } from '../core/clock.ts';
 
 const minuteMs = 60_000;
 
-/** How many records of a minute stand for one request each. */
-export interface FoldingTerms {
-  perPrincipal: number;
-  perTenant: number;
-}
-
-export const foldingDefaults: FoldingTerms = { perPrincipal: 300, perTenant: 1500 };
+/** A tenant has as many records of its own a minute as so many principals. */
+const principalsOfTenant = 5;
 
 export class RecordFolding {
-  readonly #terms: FoldingTerms;
+  readonly #ownMax: number;
   /** Principals by id, which has a slash, and tenants by name, which has none. */
   readonly #counts = new Map<string, number>();
   #minute = 0;
 
-  constructor(terms: FoldingTerms = foldingDefaults) {
-    this.#terms = terms;
+  /** `ownMax`: how many of a principal's a minute have a record of their own. */
+  constructor(ownMax: number) {
+    this.#ownMax = ownMax;
   }
 
   /** Counts a request; shall its record be one with others if it changes nothing? */
@@ -32,7 +28,7 @@ export class RecordFolding {
     }
     const own = this.#count(principalId);
     const all = this.#count(tenant);
-    return own > this.#terms.perPrincipal || all > this.#terms.perTenant;
+    return own > this.#ownMax || all > principalsOfTenant * this.#ownMax;
   }
 
   #count(name: string): number {

@@ -4,14 +4,13 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
-import { foldingDefaults } from '#bursar/gateway/record-folding.js';
 import { as, callNative, newPrincipal, send, type Target } from '../protocol/target.ts';
 import { putLimits } from '../tooling/limits.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
-const { perPrincipal } = foldingDefaults;
+const perPrincipal = 300;
 
 let gateway: ServedGateway;
 let target: Target;
@@ -19,7 +18,7 @@ let alice: Target;
 let mallory: Target;
 
 beforeAll(async () => {
-  gateway = await startServedGateway();
+  gateway = await startServedGateway({ args: ['--refusal-records', String(perPrincipal)] });
   const { endpoint, accessKeyId, secretAccessKey, stop } = gateway;
   target = { endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [], stop };
   await callNative(target, 'POST', '/_/v1/tenants', { name: 'cms' });

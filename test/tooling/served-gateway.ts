@@ -53,6 +53,8 @@ export async function startServedGateway(options: ServeOptions = {}): Promise<Se
         ...environmentWithoutSettings(),
         BURSAR_ROOT_ACCESS_KEY: accessKeyId,
         BURSAR_ROOT_SECRET_KEY: secretAccessKey,
+        // Tests look for the record of each of very many requests by one principal.
+        BURSAR_REFUSAL_RECORDS: '1000000',
         ...options.env,
       },
     },
