@@ -200,11 +200,12 @@ export async function openFixture(): Promise<Fixture> {
         return outcome.ok ? { ok: true } : { ok: false, code: outcome.code };
       }
       case 'setLimits':
-        await accounts.setLimits(change.account, change.limits, timeMs);
+        // Accounts go by the clock, as those who read them do.
+        await accounts.setLimits(change.account, change.limits, Date.now());
         await accounts.flush();
         return { ok: true };
       case 'forgetLost':
-        await accounts.forgetLost(change.account, timeMs);
+        await accounts.forgetLost(change.account, Date.now());
         await accounts.flush();
         return { ok: true };
       case 'setAlarmHook': {

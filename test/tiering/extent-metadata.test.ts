@@ -11,6 +11,7 @@ import {
   sealExtentMetadata,
 } from '#bursar/tiering/extent-metadata.js';
 import type { RemoteStore } from '#bursar/tiering/stores/store.js';
+import { unmeasured } from '#bursar/tiering/stores/store-meter.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomBytesOf } from '../fuzz/seeded-random.ts';
 import { makeKeyring } from './rig.ts';
 
@@ -46,7 +47,7 @@ function storeOf(bytes: Buffer): RemoteStore {
     bytes: bytes.subarray(Math.max(0, bytes.length - maxBytes)),
     sizeBytes: bytes.length,
   });
-  return { readEnd } as unknown as RemoteStore;
+  return { readEnd, meter: unmeasured } as unknown as RemoteStore;
 }
 
 it('opens to what was sealed, of objects and of parts', () => {
