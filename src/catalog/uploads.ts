@@ -10,7 +10,7 @@ import {
   verifyPart,
   verifyUpload,
 } from './authentic.ts';
-import { isConditional, type WriteConditions } from './conditions.ts';
+import type { WriteConditions } from './conditions.ts';
 import {
   addReferences,
   adoptExtents,
@@ -26,8 +26,14 @@ import {
   refused,
   type StorageDelta,
 } from './outcome.ts';
+import {
+  findConflict,
+  forgetDeletion,
+  forgetDeletions,
+  readBeginning,
+} from './upload-conflicts.ts';
 import { replaceCurrent } from './version-changes.ts';
-import { openToReplace, type Place } from './version-places.ts';
+import { openToReplace } from './version-places.ts';
 import { countedBytes } from './version-rows.ts';
 import { type Catalog, holdsExtents, type ObjectDraft } from './versions.ts';
 
@@ -39,7 +45,7 @@ export interface Upload {
   initiator: string;
   createdMs: number;
   class: string;
-  /** JSON of `UploadAttributes`, and of `Beginning`. */
+  /** JSON of `UploadAttributes`, and of what `readBeginning` says. */
   attributes: string;
   /** JSON of `CompletedUpload` once completed. */
   completed: string | null;
@@ -60,12 +66,6 @@ export interface Part {
   epoch: number;
   /** From `sealPart`. */
   mac: Uint8Array;
-}
-
-/** Which version was current when the upload was begun. Uploads of 0.1.0 do not say. */
-interface Beginning {
-  /** Its `seq`; null: there was none. */
-  currentSeq?: number | null;
 }
 
 export interface CompletedUpload {
@@ -187,12 +187,7 @@ export async function createUpload(
     change.bucketId,
   );
   if (!bucket) return refused('NoSuchBucket');
-  const current = await tx.get<{ seq: number }>(
-    'SELECT seq FROM versions WHERE bucket_id = ? AND key = ?',
-    change.bucketId,
-    change.key,
-  );
-  const beginning: Beginning = { currentSeq: current?.seq ?? null };
+  const beginning = await readBeginning(tx, change, moment.seq);
   const attributes = JSON.stringify({ ...JSON.parse(change.attributes), ...beginning });
   await tx.run(
     'INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)',
@@ -296,7 +291,7 @@ export async function completeUpload(
   if (!isAuthentic(() => verifyUpload(keyring, bucket, upload))) {
     return refused('BursarIntegrityError');
   }
-  const conflict = findConflict(upload, change, opening.result);
+  const conflict = await findConflict(tx, upload, change, opening.result);
   if (conflict) return conflict;
   const stored = new Map<number, Part>();
   for (const part of await readParts(tx, id, 0, -1)) stored.set(part.number, part);
@@ -332,29 +327,6 @@ export async function completeUpload(
   return { ...outcome, storage: { ...storage, storedBytes, billed } };
 }
 
-/**
- * Why a conditional completion is refused though its conditions hold; null: it is not. The key must
- * have been left alone since the upload was begun, as on S3: whoever states a condition has based the
- * parts on what was there then.
- */
-function findConflict(
-  upload: Upload,
-  { key, conditions }: CompleteUpload,
-  { keeps, ends }: Place,
-): Outcome<never> | null {
-  const { ifMatch, mustCreate } = conditions;
-  if (!isConditional(conditions) || mustCreate) return null;
-  const current = keeps ?? ends;
-  const { currentSeq } = JSON.parse(upload.attributes) as Beginning;
-  const isSame =
-    currentSeq === undefined
-      ? (current?.createdMs ?? 0) <= upload.createdMs
-      : currentSeq === (current?.seq ?? null);
-  if (isSame) return null;
-  const Condition = ifMatch ? 'If-Match' : 'If-None-Match';
-  return refused('ConditionalRequestConflict', { Condition, Key: key });
-}
-
 export interface AbortUpload {
   kind: 'abortUpload';
   /** Of the bucket. */
@@ -374,6 +346,7 @@ export async function abortUpload(
   const upload = await readUpload(tx, bucketId, { id, key });
   if (!upload || upload.completed !== null) return refused('NoSuchUpload', { UploadId: id });
   const bytes = -(await discardUpload(tx, change, moment));
+  await forgetDeletion(tx, change);
   return { ok: true, storage: partsAdded([{ class: upload.class, bytes }]), result: null };
 }
 
@@ -388,6 +361,7 @@ export async function discardUploads(
   for (const { id: uploadId, class: of } of await tx.all<Pick<Upload, 'id' | 'class'>>(sql, id)) {
     billed.push({ class: of, bytes: -(await discardUpload(tx, { tenant, uploadId }, moment)) });
   }
+  await forgetDeletions(tx, id);
   return partsAdded(billed);
 }
 
@@ -399,13 +373,15 @@ function partsAdded(billed: readonly BilledDelta[]): StorageDelta {
 
 /** Forgets up to `max` uploads that were completed before `beforeMs`. */
 export async function forgetCompleted(tx: Tx, beforeMs: number, max: number): Promise<number> {
-  const { changes } = await tx.run(
+  const forgotten = await tx.all<{ bucketId: number; key: string }>(
     `DELETE FROM uploads WHERE id IN (
-       SELECT id FROM uploads WHERE completed IS NOT NULL AND created_ms < ? LIMIT ?)`,
+       SELECT id FROM uploads WHERE completed IS NOT NULL AND created_ms < ? LIMIT ?)
+       RETURNING bucket_id AS bucketId, key`,
     beforeMs,
     max,
   );
-  return changes;
+  for (const upload of forgotten) await forgetDeletion(tx, upload);
+  return forgotten.length;
 }
 
 async function discardUpload(tx: Tx, place: PartPlace, moment: Moment): Promise<number> {

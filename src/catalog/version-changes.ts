@@ -11,6 +11,7 @@ import { addReferences, adoptExtents, areIntents, type InlineExtent } from './ex
 import { withDefaultRetention } from './object-lock.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
+import { noteDeletion } from './upload-conflicts.ts';
 import {
   examine,
   findPlace,
@@ -110,6 +111,7 @@ export async function deleteObject(
   }
   if (!ends) return { ok: true, storage: noStorage, result: null };
   await endVersion(tx, ends, moment.seq);
+  await noteDeletion(tx, change, moment.seq);
   const changed = { store: bucket.store, bucketId: bucket.id, key: change.key };
   await noteChange(tx, { ...changed, versionId: ends.versionId }, moment);
   return { ok: true, storage: { ...removalOf(ends), supersededSeq: ends.seq }, result: null };
@@ -135,6 +137,7 @@ async function deleteVersion(
   const next = older ? examine(bucket, older, moment) : null;
   await endVersion(tx, found, moment.seq);
   if (next) await makeCurrent(tx, bucket, next, moment.keyring);
+  if (isCurrent) await noteDeletion(tx, change, moment.seq);
   const { store, id: bucketId } = bucket;
   const { key, versionId, isMarker, seq } = found;
   await noteChange(tx, { store, bucketId, key, versionId }, moment);

@@ -10,6 +10,7 @@ import { cosignatureSchema } from '../audit/log/cosignatures.ts';
 import { logKeySchema } from '../audit/log/log-keys.ts';
 import { logSchema } from '../audit/log/stored-tiles.ts';
 import { journalObjectSchema } from '../catalog/journal-objects.ts';
+import { uploadConflictSchema } from '../catalog/upload-conflicts.ts';
 import { accountSchema } from '../quota/leases/account-tables.ts';
 import { alarmHookSchema } from '../quota/limits/alarm-hooks.ts';
 import { alarmSchema } from '../quota/limits/alarms.ts';
@@ -285,7 +286,7 @@ CREATE TABLE uploads (
 ) WITHOUT ROWID;
 CREATE INDEX uploads_by_key ON uploads (bucket_id, key, id);
 CREATE INDEX uploads_completed ON uploads (created_ms) WHERE completed IS NOT NULL;
-
+${uploadConflictSchema}
 CREATE TABLE parts (
   upload_id TEXT NOT NULL REFERENCES uploads(id),
   number INTEGER NOT NULL,

@@ -260,7 +260,7 @@ function createUpload(random: Random, model: LedgerModel): RandomChange {
 
 /** Mostly one that is unfinished; seldom one that is finished, or none. */
 function uploadOf(random: Random, model: LedgerModel): ModelUpload {
-  const at = { id: 'none', bucketId: 1, key: 'k', begunOn: null };
+  const at = { id: 'none', bucketId: 1, key: 'k', begunOn: null, isDisturbed: false };
   const none = { ...at, completed: false, parts: new Map() };
   if (model.uploads.size === 0 || randomBelow(random, 20) === 0) return none;
   const all = [...model.uploads.values()];

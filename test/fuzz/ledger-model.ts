@@ -47,6 +47,8 @@ export interface ModelUpload {
   completed: boolean;
   /** `seq` of what was current then; null: nothing. */
   begunOn: number | null;
+  /** What was current was deleted since then, and no marker came in its place. */
+  isDisturbed: boolean;
   parts: Map<number, ModelPart>;
 }
 
@@ -237,11 +239,13 @@ export class LedgerModel {
       const told = bucket.versioning === 'Unversioned' ? {} : { named };
       if (!version) return { ...nothing, ...told };
       if (isHeld(version, seq, bypassGovernance)) return refused('AccessDenied');
+      this.#disturb(version);
       return { ...this.#end(version), ...told };
     }
     if (bucket.versioning === 'Unversioned') {
       const [current] = this.kept(bucketId, key);
       if (current && isHeld(current, seq, bypassGovernance)) return refused('AccessDenied');
+      if (current) this.#disturb(current);
       return current ? this.#end(current) : nothing;
     }
     const marker = { sizeBytes: 0, etag: '', manifest: Buffer.alloc(0), attributes: '{}' };
@@ -277,7 +281,15 @@ export class LedgerModel {
   #createUpload({ id, bucketId, key }: Change<'createUpload'>): ModelOutcome {
     if (!this.#has(bucketId)) return refused('NoSuchBucket');
     const begunOn = this.kept(bucketId, key)[0]?.seq ?? null;
-    this.uploads.set(id, { id, bucketId, key, completed: false, parts: new Map(), begunOn });
+    this.uploads.set(id, {
+      id,
+      bucketId,
+      key,
+      completed: false,
+      parts: new Map(),
+      begunOn,
+      isDisturbed: false,
+    });
     return nothing;
   }
 
@@ -311,7 +323,7 @@ export class LedgerModel {
     if (refusal) return refusal;
     const { ifMatch, ifNoneMatch } = change.conditions;
     const now = this.kept(change.bucketId, change.key)[0]?.seq ?? null;
-    if ((ifMatch || ifNoneMatch) && now !== upload.begunOn) {
+    if ((ifMatch || ifNoneMatch) && (now !== upload.begunOn || upload.isDisturbed)) {
       return refused('ConditionalRequestConflict');
     }
     const { numbers, manifestBytes } = change.parts;
@@ -426,6 +438,15 @@ export class LedgerModel {
     }
     this.versions = this.versions.filter((one) => one !== version);
     return nothing;
+  }
+
+  /** Tells uploads of its key that a version is about to be deleted. */
+  #disturb(version: ModelVersion): void {
+    const { bucketId, key } = version;
+    if (this.kept(bucketId, key)[0] !== version) return;
+    for (const upload of this.uploads.values()) {
+      if (upload.bucketId === bucketId && upload.key === key) upload.isDisturbed = true;
+    }
   }
 
   #discard(upload: ModelUpload): void {

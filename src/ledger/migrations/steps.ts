@@ -1,12 +1,13 @@
 // All steps, in their order. The first is from the schema of release 0.1.0, which is 3.
 import { schemaHistory } from './0004-schema-history.ts';
 import { journalObjects } from './0005-journal-objects.ts';
+import { deletionsDuringUploads } from './0006-deletions-during-uploads.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
 export const oldestSchema = 3;
 
-export const steps: readonly Migration[] = [schemaHistory, journalObjects];
+export const steps: readonly Migration[] = [schemaHistory, journalObjects, deletionsDuringUploads];
 
 /** The schema of this Bursar. */
 export const schemaVersion = oldestSchema + steps.length;

@@ -181,6 +181,11 @@ function describeWrites(room: Room): void {
       expect(await refusalOf(third({ IfMatch: during }))).toMatchObject({ status: 404 });
       expect(await refusalOf(third({ IfNoneMatch: '*' }))).toEqual(conflict);
       expect(await refusalOf(readObject(client, Bucket, Key))).toMatchObject({ status: 404 });
+      // So are a write and a delete that leave the key as it was.
+      const fourth = await start();
+      await put('for a moment');
+      await client.send(new DeleteObjectCommand({ Bucket, Key }));
+      expect(await refusalOf(fourth({ IfNoneMatch: '*' }))).toEqual(conflict);
       // A new upload is based on what is there now.
       await (await start())({ IfNoneMatch: '*' });
       expect((await readObject(client, Bucket, Key)).toString()).toBe('joined');
