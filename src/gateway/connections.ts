@@ -2,9 +2,10 @@
 // no address takes all connections, nor do all those together from which nobody has proven who they
 // are; where there are too many, those that wait for nothing give way first, the longest idle first,
 // and a request whose sender is known never does; what the gateway asks of itself, its health, has
-// connections that nobody else can use. And a client is called slow only for time in which the
-// gateway would have read what it sent. All this costs a request nothing: connections are looked at
-// when one comes, and all of them once in a while.
+// connections that nobody else can use. A proxy's connection is nobody's while it idles, and counts for
+// the address that a request is forwarded for as long as that is under way. And a client is called slow
+// only for time in which the gateway would have read what it sent. All this costs a request of one's
+// own connection nothing: connections are looked at when one comes, and all of them once in a while.
 import type { Socket } from 'node:net';
 import { anonymousName } from '../authz/identity.ts';
 import { monotonicMs } from '../core/clock.ts';
@@ -28,8 +29,9 @@ export interface ConnectionTerms {
 
 export interface Connection {
   readonly socket: Socket;
-  /** Who counts as one; null: a proxy, which is nobody. */
-  readonly group: string | null;
+  readonly isProxied: boolean;
+  /** Who counts as one; null: nobody, as is a proxy that forwards nothing now. */
+  group: string | null;
   readonly sinceMs: number;
   /** It came when there was no room: it can only ask for the gateway's health. */
   isSpare: boolean;
@@ -89,7 +91,8 @@ export class Connections {
   add(socket: Socket): void {
     const { proxies } = this.#terms;
     const peer = proxies.peerOf(socket);
-    const group = proxies.isProxy(peer) ? null : addressGroupOf(peer);
+    const isProxied = proxies.isProxy(peer);
+    const group = isProxied ? null : addressGroupOf(peer);
     const isSpare = !this.#makeRoom(group);
     if (isSpare && !this.#makeSpare()) {
       this.cut(socket, 'refused');
@@ -97,6 +100,7 @@ export class Connections {
     }
     const connection: Connection = {
       socket,
+      isProxied,
       group,
       sinceMs: monotonicMs(),
       isSpare,
@@ -116,14 +120,19 @@ export class Connections {
     if (connection) connection.newest = exchange;
   }
 
-  /** May it ask for more than the gateway's health? A spare one may once there is room. */
-  mayServe(socket: Socket): boolean {
-    const connection = this.#open.get(socket);
-    if (!connection?.isSpare) return true;
-    if (!this.#makeRoom(connection.group)) return false;
-    this.#count(connection, -1);
-    connection.isSpare = false;
-    this.#count(connection, 1);
+  /**
+   * May a request that has come in be for more than the gateway's health? One on a spare connection may
+   * once there is room, and one that a proxy forwards where its sender has not too many already.
+   */
+  mayServe(exchange: Exchange): boolean {
+    const connection = this.#open.get(exchange.raw.socket);
+    if (!connection) return true;
+    const { isSpare, isProxied } = connection;
+    if (!isSpare && !isProxied) return true;
+    const group = isProxied ? this.#forwardedGroup(exchange) : connection.group;
+    if (isSpare ? !this.#makeRoom(group) : !this.#keepBounds(group)) return false;
+    this.#regroup(connection, group);
+    if (isProxied) exchange.response.once('close', () => this.#endForwarded(connection, exchange));
     return true;
   }
 
@@ -139,6 +148,26 @@ export class Connections {
   /** Looks no more. */
   close(): void {
     clearInterval(this.#timer);
+  }
+
+  /** Whom a request is forwarded for; null: its proxy does not say. */
+  #forwardedGroup({ source }: Exchange): string | null {
+    return this.#terms.proxies.isProxy(source) ? null : addressGroupOf(source);
+  }
+
+  #endForwarded(connection: Connection, exchange: Exchange): void {
+    if (connection.newest !== exchange) return;
+    this.#learn(connection);
+    this.#regroup(connection, null);
+  }
+
+  /** From now on it counts for this group. It may have given way meanwhile. */
+  #regroup(connection: Connection, group: string | null): void {
+    if (this.#open.get(connection.socket) !== connection) return;
+    this.#count(connection, -1);
+    connection.group = group;
+    connection.isSpare = false;
+    this.#count(connection, 1);
   }
 
   #count({ group, isSpare }: Connection, change: 1 | -1): void {
@@ -165,16 +194,29 @@ export class Connections {
     const all = this.#open.size - this.#spares;
     // Nearly always.
     if (all < connectionsMax / 2) return true;
-    if (group !== null && this.#countOf(group) >= Math.max(connectionsMax * groupPart, 1)) {
-      return this.#makeWay(group, (one) => one.group === group);
+    const crowd = this.#crowdOf(group);
+    if (crowd) return this.#makeWay(group, crowd);
+    return all < connectionsMax || this.#makeWay(group, () => true);
+  }
+
+  /** May one of those that are open count for this group, if need be where others give way? */
+  #keepBounds(group: string | null): boolean {
+    if (this.#open.size - this.#spares < this.#terms.connectionsMax / 2) return true;
+    const crowd = this.#crowdOf(group);
+    return !crowd || this.#makeWay(group, crowd);
+  }
+
+  /** Of whom one has to give way before the group has another; null: nobody. */
+  #crowdOf(group: string | null): ((connection: Connection) => boolean) | null {
+    if (group === null) return null;
+    const { connectionsMax } = this.#terms;
+    if (this.#countOf(group) >= Math.max(connectionsMax * groupPart, 1)) {
+      return (one) => one.group === group;
     }
     const nowMs = monotonicMs();
-    const isStranger = group !== null && !this.#isKnown(group, nowMs);
-    if (isStranger && this.#countStrangers(nowMs) >= Math.max(connectionsMax * strangersPart, 1)) {
-      const isToo = (one: Connection) => one.group !== null && !this.#isKnown(one.group, nowMs);
-      return this.#makeWay(group, isToo);
-    }
-    return all < connectionsMax || this.#makeWay(group, () => true);
+    const strangersMax = Math.max(connectionsMax * strangersPart, 1);
+    if (this.#isKnown(group, nowMs) || this.#countStrangers(nowMs) < strangersMax) return null;
+    return (one) => one.group !== null && !this.#isKnown(one.group, nowMs);
   }
 
   /** Of the spare ones the oldest gives way, so that health can be asked for at any time. */
@@ -213,7 +255,7 @@ export class Connections {
     this.cut(connection.socket, 'crowded');
   }
 
-  /** Of a proxy's, each counts by itself. */
+  /** Of nobody's, each counts by itself. */
   #countOf(group: string | null): number {
     return group === null ? 1 : (this.#groups.get(group) ?? 0);
   }

@@ -69,7 +69,7 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
     response.on('timeout', cutIfStalled);
     // Beyond its connections the gateway tells of its health, and of nothing else.
     const isHealth = way === 'native' && isHealthTarget(raw.url);
-    const isServed = isHealth || connections.mayServe(raw.socket);
+    const isServed = isHealth || connections.mayServe(exchange);
     runInTurn(exchange, isServed ? answer : refuseCrowded);
   };
   /** There are too many connections for this one. */

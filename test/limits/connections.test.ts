@@ -37,9 +37,15 @@ const openMany = (address: string, count: number): Promise<Socket[]> =>
   Promise.all(Array.from({ length: count }, () => open(address)));
 
 /** An answer's status, over a connection of its own; the code of an error if there is none. */
-function ask(path: string, localAddress: string, method = 'GET'): Promise<number | string> {
+function ask(
+  path: string,
+  localAddress: string,
+  method = 'GET',
+  headers: Record<string, string> = {},
+): Promise<number | string> {
   return new Promise((resolve) => {
-    const asked = request(`${gateway.endpoint}${path}`, { method, localAddress, agent: false });
+    const options = { method, localAddress, headers, agent: false };
+    const asked = request(`${gateway.endpoint}${path}`, options);
     asked.on('response', (response) => {
       response.resume();
       // Also of an answer that is cut.
@@ -159,6 +165,61 @@ describe.skipIf(!isLinux)('a gateway behind a proxy that it trusts', () => {
     expect(await put('behind')).toBe(200);
     expect(await health('127.0.0.3')).toBe(200);
     expect(countOpen(proxied)).toBeGreaterThan(connectionsMax - 6);
+  });
+
+  const begin = (socket: Socket, forwarded: string, path = '/_/v1/tenants') => {
+    const { host } = new URL(gateway.endpoint);
+    const head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\nx-forwarded-for: ${forwarded}`;
+    socket.write(`${head}\r\ncontent-length: 9\r\n\r\n{`);
+  };
+
+  it('bounds what it forwards for one address, until that is over', async () => {
+    for (const socket of sockets.splice(0)) socket.destroy();
+    const one = '2001:db8::1';
+    const proxied = await openMany('127.0.0.2', connectionsMax - 10);
+    // What a client wrote itself stands further left, and is no other address.
+    for (const [i, socket] of proxied.entries()) begin(socket, `192.0.2.${i}, ${one}${i}`);
+    const bound = (connectionsMax * 3) / 4;
+    await vi.waitFor(() => expect(countOpen(proxied)).toBe(bound));
+    const askedFor = (address: string) =>
+      ask('/none/none', '127.0.0.2', 'GET', { 'x-forwarded-for': address });
+    expect(await askedFor('192.0.2.1')).toBe(403);
+    // Who is at the bound is served at the cost of its own.
+    expect(await askedFor(one)).toBe(403);
+    expect(countOpen(proxied)).toBe(bound - 1);
+    // What is over counts no more.
+    for (const socket of proxied) socket.write('}'.repeat(8));
+    const next = await openMany('127.0.0.2', 5);
+    await vi.waitFor(() =>
+      expect(proxied.every((socket) => socket.bytesRead > 0 || !isOpen(socket))).toBe(true),
+    );
+    for (const socket of next) begin(socket, one);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(countOpen(next)).toBe(5);
+    expect(await put('forwarded')).toBe(200);
+  });
+
+  it('refuses a request of an address whose known senders have all that it may have', async () => {
+    for (const socket of sockets.splice(0)) socket.destroy();
+    const raw = new RawClient(gateway);
+    const uploads = await openMany('127.0.0.2', (connectionsMax * 3) / 4);
+    const headers = { 'content-length': '100000', 'x-forwarded-for': '192.0.2.7' };
+    for (const [i, socket] of uploads.entries()) {
+      socket.write(raw.head('PUT', `/room/forwarded${i}`, headers));
+    }
+    await vi.waitFor(async () => {
+      const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+      expect(Number(/^bursar_connections (\d+)/m.exec(text)?.[1])).toBeGreaterThanOrEqual(
+        uploads.length,
+      );
+    });
+    const forwarded = (address: string) =>
+      ask('/none/none', '127.0.0.2', 'GET', { 'x-forwarded-for': address });
+    await vi.waitFor(async () => expect(await forwarded('192.0.2.7')).toBe(503));
+    expect(await forwarded('192.0.2.8')).toBe(403);
+    expect(await health('127.0.0.2')).toBe(200);
+    expect(countOpen(uploads)).toBe(uploads.length);
+    raw.close();
   });
 });
 
