@@ -4,6 +4,7 @@
 // thread that serves everybody, however long the log is and however little fits.
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
+import { Pace } from '../../core/pace.ts';
 import { readLogSize } from '../log/stored-tiles.ts';
 import type { RecordStore } from '../record-store.ts';
 import { firstSince } from '../record-times.ts';
@@ -13,6 +14,8 @@ import { fitting, type RecordQuery, termsWanted } from './terms.ts';
 
 /** Records behind the index that one call looks at, fitting or not; and false hits that it takes. */
 const examinedMax = blockWidth;
+/** Records behind the index that are read at once: about a millisecond's work. */
+const readAtOnce = 256;
 /** Blocks of the index that one call passes: 16 million records. */
 const blocksMax = 4096;
 
@@ -97,6 +100,7 @@ export class RecordSearch {
     const terms = termsWanted(query);
     const blocks = this.#index?.blocksWith(terms, query.prefix, { from: first, to: last }) ?? [];
     let falseHits = 0;
+    const pace = new Pace();
     for await (const { block, bits } of blocks) {
       const begin = block * blockWidth;
       let isFalse = false;
@@ -110,6 +114,7 @@ export class RecordSearch {
           falseHits += 1;
         }
         if (records.length === query.limit || falseHits === examinedMax) return begin + place + 1;
+        if (pace.isDue) await pace.wait();
       }
     }
     return Math.min(last * blockWidth, to);
@@ -119,11 +124,17 @@ export class RecordSearch {
   async #findBehind(query: RecordQuery, { from, to }: Span, records: string[]): Promise<number> {
     const end = Math.min(from + examinedMax, to);
     const terms = termsWanted(query);
-    for (const { index, opened } of await this.#store.readTexts(from, end - from)) {
-      if (!opened || !this.#fits(opened.record, index, { terms, query })) continue;
-      const text = await this.#store.readText(index);
-      if (text === opened.record) records.push(text);
-      if (records.length === query.limit) return index + 1;
+    const pace = new Pace();
+    for (let at = from; at < end; at += readAtOnce) {
+      const several = Math.min(readAtOnce, end - at);
+      for (const { index, opened } of await this.#store.readTexts(at, several)) {
+        if (!opened || !this.#fits(opened.record, index, { terms, query })) continue;
+        const text = await this.#store.readText(index);
+        if (text === opened.record) records.push(text);
+        if (records.length === query.limit) return index + 1;
+        if (pace.isDue) await pace.wait();
+      }
+      await pace.rest();
     }
     return end;
   }
