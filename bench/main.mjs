@@ -10,7 +10,9 @@ import { workloadsOf } from './workloads.mjs';
 
 const sectionNames = sections.map(({ name }) => name);
 const workloadNames = [...new Set(Object.values(workloadsOf).flatMap(namesOf))];
-const minutes = Math.ceil(sections.reduce((sum, { seconds }) => sum + seconds.whole, 0) / 60);
+/** Of the page. */
+const regular = sections.filter(({ wantsOther }) => !wantsOther);
+const minutes = Math.ceil(regular.reduce((sum, { seconds }) => sum + seconds.whole, 0) / 60);
 
 const help = `Usage: npm run bench -- [options]
 
@@ -26,6 +28,8 @@ by itself. Without options it writes docs/performance.md, in some ${minutes} min
                    instruments ${efforts.whole.instrumentPairs})
   --only NAMES     workloads to run beside peers, separated by commas:
                    ${workloadNames.join(', ')}
+  --beside DIR     for the path "release": the tree of another release, built (npm run build), beside
+                   which this one is measured
   --list-keys N    keys in the bucket that is listed (${efforts.whole.listKeys})
   --dir DIR        data folders are made in here; use a real disk (TMPDIR, or /var/tmp)
   --out FILE       where the page goes; "-" writes none. Without it, a run of everything writes
@@ -48,6 +52,7 @@ const { values } = parseArgs({
     rounds: { type: 'string' },
     pairs: { type: 'string' },
     only: { type: 'string' },
+    beside: { type: 'string' },
     'list-keys': { type: 'string' },
     dir: { type: 'string' },
     out: { type: 'string' },
@@ -81,13 +86,15 @@ async function bench() {
 }
 
 function chooseSections() {
-  const { path, only, gateway, profile } = values;
+  const { path, only, gateway, profile, beside } = values;
   const unknown = path.split(',').find((name) => name !== 'all' && !sectionNames.includes(name));
   if (unknown !== undefined) throw new Error(`there is no path ${unknown}; see --help`);
+  if (path.split(',').includes('release') && !beside) throw new Error('release wants --beside DIR');
   // Without the gateway, or of some workloads, there is nothing else.
   const isBesidePeers = only !== undefined || profile !== undefined || !gateway;
   return sections
     .filter(({ name }) => path === 'all' || path.split(',').includes(name))
+    .filter(({ wantsOther }) => !wantsOther || beside)
     .filter(({ name }) => !isBesidePeers || hasWorkload(name, only));
 }
 
@@ -98,11 +105,11 @@ function hasWorkload(path, only) {
 
 /** What is asked of the sections beside peers. */
 function chooseServers() {
-  const { gateway, peers, profile } = values;
+  const { gateway, peers, profile, beside } = values;
   const only = values.only?.split(',');
   const unknown = only?.find((name) => !workloadNames.includes(name));
   if (unknown !== undefined) throw new Error(`there is no workload ${unknown}; see --help`);
-  return { only, gateway, peers, profile };
+  return { only, gateway, peers, profile, beside };
 }
 
 function chooseEffort() {
@@ -116,7 +123,8 @@ function chooseEffort() {
 function write(run) {
   const { outcomes } = run;
   const { quick, only, profile, gateway, peers } = values;
-  const isWhole = outcomes.length === sections.length && !quick && !only && !profile;
+  const isMeasured = (section) => outcomes.some((outcome) => outcome.section === section);
+  const isWhole = regular.every(isMeasured) && !quick && !only && !profile;
   const docs = resolve(import.meta.dirname, '../docs/performance.md');
   const out = values.out ?? (isWhole && gateway && peers ? docs : '-');
   if (out !== '-') {

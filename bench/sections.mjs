@@ -13,6 +13,7 @@ import { describeMachineLimits, measureMachineLimits } from './machine.mjs';
 import { benchPath } from './peers.mjs';
 import { describePath } from './peers-report.mjs';
 import { stopAll } from './processes.mjs';
+import { benchRelease, describeRelease } from './release.mjs';
 import { benchStalls, describeStalls } from './stalls.mjs';
 import { benchTokens, describeTokens } from './tokens.mjs';
 
@@ -40,6 +41,7 @@ export const efforts = {
  * @typedef {object} Section
  * @property {string} name of `--path`
  * @property {string} title
+ * @property {boolean} [wantsOther] is measured only where another build is named
  * @property {{whole: number, quick: number}} seconds that it takes, about, on two cores
  * @property {(options: object) => Promise<object>} measure
  * @property {(measured: object) => string[]} describe lines of Markdown
@@ -95,6 +97,10 @@ export const sections = [
   {
     ...{ name: 'stalls', title: 'What the largest requests keep from others' },
     ...{ seconds: { whole: 120, quick: 15 }, measure: benchStalls, describe: describeStalls },
+  },
+  {
+    ...{ name: 'release', title: 'Beside another build', wantsOther: true },
+    ...{ seconds: { whole: 60, quick: 10 }, measure: benchRelease, describe: describeRelease },
   },
 ];
 

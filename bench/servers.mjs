@@ -8,7 +8,7 @@ import { accessKeyId, secretAccessKey, start } from './processes.mjs';
 
 /** @typedef {import('./processes.mjs').Server} Server */
 
-const gatewayMain = resolve(import.meta.dirname, '../dist/cli/main.js');
+const ownTree = resolve(import.meta.dirname, '..');
 const storeBucket = 'bursar-store';
 /** Where the gateways find the backend's keys, and that they look nowhere else. */
 const backendEnv = {
@@ -66,8 +66,12 @@ async function startS3Path({ dir, gateway, peers, profileDir }) {
   return servers;
 }
 
-/** The gateway on a folder in `dir`; `nodeArgs` are for Node itself, `env` is the gateway's. */
-export async function startGateway({ dir, profileDir, backend, nodeArgs = [], env = {} }) {
+/**
+ * The gateway on a folder in `dir`, of this tree or of another that is built; `nodeArgs` are for Node
+ * itself, `env` is the gateway's.
+ */
+export async function startGateway(options) {
+  const { dir, tree = ownTree, profileDir, backend, nodeArgs = [], env = {} } = options;
   const profiling = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(profileDir)}`] : [];
   const storeArgs = [];
   if (backend) {
@@ -77,10 +81,10 @@ export async function startGateway({ dir, profileDir, backend, nodeArgs = [], en
   }
   const started = await start({
     name: 'bursar',
-    version: gatewayVersion(),
+    version: gatewayVersion(tree),
     command: process.execPath,
     argsFor: (address) => [
-      ...[...nodeArgs, ...profiling, gatewayMain, 'serve', ...storeArgs],
+      ...[...nodeArgs, ...profiling, join(tree, 'dist/cli/main.js'), 'serve', ...storeArgs],
       ...['--data', join(dir, 'bursar'), '--listen', address],
     ],
     env: {
@@ -155,9 +159,10 @@ function urlOf({ target }) {
   return `http://${target.host}:${target.port}`;
 }
 
-function gatewayVersion() {
-  const { version } = JSON.parse(readFileSync(join(gatewayMain, '../../../package.json'), 'utf8'));
-  const commit = spawnSync('git', ['describe', '--always', '--dirty'], { encoding: 'utf8' });
+function gatewayVersion(tree) {
+  const { version } = JSON.parse(readFileSync(join(tree, 'package.json'), 'utf8'));
+  const told = { cwd: tree, encoding: 'utf8' };
+  const commit = spawnSync('git', ['describe', '--always', '--dirty'], told);
   return commit.status === 0 ? `${version} (${commit.stdout.trim()})` : version;
 }
 
