@@ -40,7 +40,7 @@ export async function startProber(asker, target) {
  *   stalls: Stall[]}>}
  */
 export async function measureOne(largest, { target, prober, seconds }) {
-  const { title, messageAt, status = 200, isWhole } = largest;
+  const { title, messageAt, status = 200, perSecond = Infinity, isWhole } = largest;
   const asker = new Asker(target, connections);
   const before = await readStalls(asker);
   prober.begin();
@@ -50,8 +50,10 @@ export async function measureOne(largest, { target, prober, seconds }) {
   let done = 0;
   const work = async () => {
     do {
-      const message = messageAt(next++);
+      const message = messageAt(next);
       if (!message) return;
+      const earlyMs = sinceMs + (1000 * next++) / perSecond - performance.now();
+      if (earlyMs > 0) await sleep(earlyMs);
       const answer = await asker.ask(message);
       if (answer.status !== status) {
         throw new Error(`${title}: ${answer.status} ${answer.text.slice(0, 500)}`);

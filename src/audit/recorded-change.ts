@@ -18,18 +18,13 @@ export function recordedChange(members: object): object {
 
 /**
  * The same in what every reader of JSON understands alike: text is Unicode, and numbers that others
- * may round are text.
+ * may round are text. Each half of a surrogate pair is U+FFFD.
  */
 function plain(value: unknown): unknown {
-  if (typeof value === 'string') return wellFormed(value);
+  if (typeof value === 'string') return value.toWellFormed();
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : String(value);
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(plain);
   const entries = Object.entries(value).filter(([, one]) => one !== undefined);
-  return Object.fromEntries(entries.map(([name, one]) => [wellFormed(name), plain(one)]));
-}
-
-/** With U+FFFD for each half of a surrogate pair. */
-function wellFormed(text: string): string {
-  return Buffer.from(text).toString();
+  return Object.fromEntries(entries.map(([name, one]) => [name.toWellFormed(), plain(one)]));
 }

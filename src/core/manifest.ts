@@ -23,6 +23,7 @@ export const inlineStore = 0;
 export const localStore = 1;
 
 const runBytes = 36;
+const lengthAt = 28;
 
 export function encodeManifest(runs: readonly ExtentRun[]): Buffer {
   const out = Buffer.alloc(runs.length * runBytes);
@@ -47,22 +48,55 @@ export function isManifest(bytes: unknown): bytes is Uint8Array {
 
 /** Throws on a manifest of impossible length: the row is damaged. */
 export function decodeManifest(bytes: Uint8Array): ExtentRun[] {
-  if (bytes.length % runBytes !== 0) throw new Error(`manifest of ${bytes.length} bytes`);
-  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const view = viewOf(bytes);
   const runs: ExtentRun[] = [];
-  for (let at = 0; at < view.length; at += runBytes) {
-    runs.push({
-      id: view.subarray(at, at + 16),
-      store: view[at + 16] as number,
-      algorithm: view[at + 17] as number,
-      epoch: view.readUInt16BE(at + 18),
-      extentBytes: view.readUInt32BE(at + 20),
-      offset: view.readUInt32BE(at + 24),
-      length: view.readUInt32BE(at + 28),
-      trailerBytes: view.readUInt32BE(at + 32),
-    });
-  }
+  for (let at = 0; at < view.length; at += runBytes) runs.push(runAt(view, at));
   return runs;
+}
+
+/**
+ * The runs that hold bytes `[start, end)` of the object, and how many bytes it has. Of a large object
+ * the others are only counted. Throws as `decodeManifest`.
+ */
+export function readManifest(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+): { runs: ExtentRun[]; sizeBytes: number } {
+  const view = viewOf(bytes);
+  const runs: ExtentRun[] = [];
+  let sizeBytes = 0;
+  for (let at = 0; at < view.length; at += runBytes) {
+    const length = view.readUInt32BE(at + lengthAt);
+    const from = Math.max(start - sizeBytes, 0);
+    const to = Math.min(end - sizeBytes, length);
+    if (from < to) {
+      const run = runAt(view, at);
+      run.offset += from;
+      run.length = to - from;
+      runs.push(run);
+    }
+    sizeBytes += length;
+  }
+  return { runs, sizeBytes };
+}
+
+function viewOf(bytes: Uint8Array): Buffer {
+  if (bytes.length % runBytes !== 0) throw new Error(`manifest of ${bytes.length} bytes`);
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+function runAt(view: Buffer, at: number): ExtentRun {
+  return {
+    id: view.subarray(at, at + 16),
+    store: view[at + 16] as number,
+    algorithm: view[at + 17] as number,
+    epoch: view.readUInt16BE(at + 18),
+    extentBytes: view.readUInt32BE(at + 20),
+    offset: view.readUInt32BE(at + 24),
+    length: view.readUInt32BE(at + lengthAt),
+    trailerBytes: view.readUInt32BE(at + 32),
+  };
 }
 
 /** The runs that hold bytes `[start, end)` of the object that `runs` make. */

@@ -1,6 +1,7 @@
 // Long work on the main thread, in which others have their turns. Invariant: in one turn of the event
 // loop all works that begin share `turnMs`, and of those that have waited one goes on for as long; so
 // others wait for no longer than that and the longest steps, however many such works are under way.
+import { currentTurn, noteTurn } from './thread-turns.ts';
 
 const turnMs = 10;
 
@@ -10,7 +11,10 @@ const waiting: (() => void)[] = [];
 /** Since when works have this turn of the event loop; null: none has. */
 let sinceMs: number | null = null;
 
+/** To be made where the work begins, by who works. */
 export class Pace {
+  readonly #turn = currentTurn();
+
   constructor() {
     beginTurn();
   }
@@ -30,6 +34,7 @@ export class Pace {
     await new Promise<void>((resolve) => {
       if (waiting.push(resolve) === 1) setImmediate(giveTurn);
     });
+    noteTurn(this.#turn, performance.now());
   }
 }
 

@@ -2,7 +2,7 @@
 // so the stages add up to its duration; a change of stage costs one reading of the monotonic clock,
 // and allocates nothing.
 import { monotonicMs } from '../core/clock.ts';
-import { noteTurn, type Turn } from './stall-watch.ts';
+import { noteTurn, type Turn } from '../core/thread-turns.ts';
 
 /** In the order of a request's way. `store`: waiting for one; `stream`: bodies on the client's side. */
 export const stages = [

@@ -1,34 +1,12 @@
-// Which operation kept the main thread from all others. Whoever enters a stage of its way has the
-// thread from then on, until another does: of the time in which a timer was late, the longest stretch
-// without such a word is the stall, and who spoke before it is who made it. Invariant: a word costs one
-// comparison, and allocates nothing.
+// Which operation kept the main thread from all others: of the time in which a timer was late, the
+// longest stretch in which nobody said that it goes on is the stall, and who spoke before it is who
+// made it.
+import { noteTurn, takeLongest } from '../core/thread-turns.ts';
 import { Histogram, secondBounds } from './histogram.ts';
 import type { Labels } from './metric-registry.ts';
 
-/** Who has the thread: a request. */
-export interface Turn {
-  /** null: not known yet. */
-  readonly operation: string | null;
-}
-
 /** Shorter ones are in `bursar_event_loop_delay_seconds` alone. */
 const stallMsMin = 50;
-
-let lastMs = 0;
-let last: Turn | null = null;
-let longestMs = 0;
-let longest: Turn | null = null;
-
-/** A request goes on, at this monotonic time. */
-export function noteTurn(turn: Turn | null, nowMs: number): void {
-  const ms = nowMs - lastMs;
-  if (ms > longestMs) {
-    longestMs = ms;
-    longest = last;
-  }
-  lastMs = nowMs;
-  last = turn;
-}
 
 /** `none`: no request, such as garbage collection or upkeep. */
 const nobody = 'none';
@@ -43,9 +21,7 @@ export class StallWatch {
   /** To be called by a timer, which was so late. */
   check(lateMs: number, nowMs: number): void {
     noteTurn(null, nowMs);
-    const operation = longest?.operation ?? nobody;
-    longestMs = 0;
-    longest = null;
+    const operation = takeLongest()?.operation ?? nobody;
     if (lateMs >= stallMsMin) this.#stallsOf(operation).record(lateMs / 1000);
   }
 

@@ -15,7 +15,7 @@ import type { Stores } from './stores/stores.ts';
 
 export interface ReadOptions {
   tenant: string;
-  /** Sliced to the asked range (core/manifest `sliceRuns`). */
+  /** Those of the asked range (core/manifest `readManifest`). */
   runs: readonly ExtentRun[];
   /** The sealed bytes of an inline extent. */
   inlineBody: (id: Buffer) => Promise<Uint8Array>;

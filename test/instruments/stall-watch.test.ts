@@ -1,6 +1,8 @@
 // A stall is told of the request that had the thread, and of nobody where none had.
 import { expect, it } from 'vitest';
-import { noteTurn, StallWatch } from '#bursar/instruments/stall-watch.js';
+import { Pace } from '#bursar/core/pace.js';
+import { currentTurn, noteTurn } from '#bursar/core/thread-turns.js';
+import { StallWatch } from '#bursar/instruments/stall-watch.js';
 
 function told(watch: StallWatch): unknown[] {
   return [...watch.stalls()].map(([{ operation }, { sum }]) => [operation, sum]);
@@ -20,4 +22,14 @@ it('tells a stall of the request that spoke last before it', () => {
     ['none', 0.08],
     ['PutBucketPolicy', 0.295],
   ]);
+});
+
+it('tells it of a long work that went on, and not of who spoke while that waited', async () => {
+  const long = { operation: 'CompleteMultipartUpload' };
+  noteTurn(long, performance.now());
+  const pace = new Pace();
+  const resting = pace.wait();
+  noteTurn({ operation: 'GetObject' }, performance.now());
+  await resting;
+  expect(currentTurn()).toBe(long);
 });

@@ -49,10 +49,14 @@ export async function setLifecycle(
   status: number,
 ): Promise<void> {
   const { id: bucketId } = context.bucket;
+  const pace = new Pace();
   const document = config && JSON.stringify(config);
+  await pace.rest();
+  const change = recordedChange({ lifecycle: config });
+  await pace.rest();
   await context.commit(
     { kind: 'putBucketSetting', bucketId, name: 'lifecycle', document },
-    { status, change: recordedChange({ lifecycle: config }) },
+    { status, change },
   );
   context.rooms.lifecycle.follow(bucketId);
 }

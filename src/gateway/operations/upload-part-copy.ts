@@ -4,13 +4,7 @@
 import { sealPart } from '../../catalog/authentic.ts';
 import type { Upload } from '../../catalog/uploads.ts';
 import { s3Time } from '../../core/clock.ts';
-import {
-  decodeManifest,
-  type ExtentRun,
-  encodeManifest,
-  joinRuns,
-  sliceRuns,
-} from '../../core/manifest.ts';
+import { type ExtentRun, encodeManifest, joinRuns, readManifest } from '../../core/manifest.ts';
 import type { ChecksumAlgorithm } from '../../tiering/checksums.ts';
 import { checksumElement } from '../checksum-headers.ts';
 import type { Context, Reply } from '../context.ts';
@@ -92,7 +86,7 @@ async function copy(
   checkCopyBytes(sizeBytes);
   await checkPart(context, upload, { number, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
-  const runs = joinRuns(sliceRuns(decodeManifest(version.manifest), range.start, range.end));
+  const runs = joinRuns(readManifest(version.manifest, range.start, range.end).runs);
   const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
   return (mayShare(context, source) ? share : move)(context, wanted, source);
 }

@@ -1,13 +1,13 @@
 // Reads parts of packs as objects are read: no byte that was not verified.
 import type { ReadPart } from '../../audit/record-store.ts';
-import { decodeManifest, sliceRuns } from '../../core/manifest.ts';
+import { readManifest } from '../../core/manifest.ts';
 import type { ObjectReader } from '../../tiering/object-reader.ts';
 import { archiveTenant } from './pack-entry.ts';
 
 export function partReader(reader: Pick<ObjectReader, 'read'>): ReadPart {
   return async ({ manifest, begin, end }) => {
     const chunks: Buffer[] = [];
-    const runs = sliceRuns(decodeManifest(manifest), begin, end);
+    const runs = readManifest(manifest, begin, end).runs;
     for await (const chunk of reader.read({
       tenant: archiveTenant,
       runs,
