@@ -6,7 +6,7 @@ import { json } from 'node:stream/consumers';
 import { profileInstruments, profileMicros } from './instruments-profile.mjs';
 import { count, interval, percent, table } from './markdown.mjs';
 import { stopAll } from './processes.mjs';
-import { startGateway } from './servers.mjs';
+import { metricsToken, startGateway } from './servers.mjs';
 import {
   bucket,
   describeRatios,
@@ -120,7 +120,8 @@ function ask(socketPath, path) {
 
 /** GETs and PUTs of objects that its metrics have counted. */
 async function countRequests({ host, port }) {
-  const text = await (await fetch(`http://${host}:${port}/_/metrics`)).text();
+  const headers = { authorization: `Bearer ${metricsToken}` };
+  const text = await (await fetch(`http://${host}:${port}/_/metrics`, { headers })).text();
   const counts = text.matchAll(
     /^bursar_requests_total\{.*operation="(?:Get|Put)Object".*\} (\d+)$/gm,
   );

@@ -6,6 +6,9 @@ import { delimiter, join, resolve } from 'node:path';
 import { makeBucket } from './control.mjs';
 import { accessKeyId, secretAccessKey, start } from './processes.mjs';
 
+/** With which gateways tell their metrics. */
+export const metricsToken = 'metrics-token-of-the-bench';
+
 /** @typedef {import('./processes.mjs').Server} Server */
 
 const ownTree = resolve(import.meta.dirname, '..');
@@ -90,6 +93,7 @@ export async function startGateway(options) {
     env: {
       BURSAR_ROOT_ACCESS_KEY: accessKeyId,
       BURSAR_ROOT_SECRET_KEY: secretAccessKey,
+      BURSAR_METRICS_TOKEN: metricsToken,
       ...(backend && backendEnv),
       ...env,
     },

@@ -78,7 +78,7 @@ const sumForm = /^bursar_event_loop_stall_seconds_sum\{operation="([^"]+)"\} (\S
 
 /** By operation: how often up to each bound, and all seconds. 0.1.0 has no such metric. */
 async function readStalls(asker) {
-  const { text } = await asker.ask({ method: 'GET', path: '/_/metrics', isUnsigned: true });
+  const { text } = await asker.ask({ method: 'GET', path: '/_/v1/metrics' });
   const stalls = new Map();
   for (const [, le, operation, count] of text.matchAll(bucketForm)) {
     if (!stalls.has(operation)) stalls.set(operation, { counts: new Map(), seconds: 0 });

@@ -7,11 +7,12 @@ import https from 'node:https';
 import { join } from 'node:path';
 import { signRequest } from '../core/sigv4.ts';
 import { readClientEnvironment } from './config.ts';
-import { profileDefault, readCredentials } from './credentials-file.ts';
+import { adminUrlName, profileDefault, readCredentials } from './credentials-file.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { parseUrl } from './quantities.ts';
 
 export interface Connection {
+  /** Of the native API. */
   endpoint: string;
   accessKeyId: string;
   secretAccessKey: string;
@@ -34,7 +35,7 @@ const silenceMsMax = 60_000;
  * Where to and as whom: from flags, else the environment, else the credentials file. Throws
  * `CommandFailure` that says what is missing and where it was looked for.
  */
-export function findConnection(flags: ConnectionFlags): Connection {
+export function findConnection(flags: ConnectionFlags): Connection & { s3Endpoint: string } {
   const environment = readClientEnvironment();
   const profile = flags.profile ?? environment.profile ?? profileDefault;
   const file =
@@ -45,7 +46,9 @@ export function findConnection(flags: ConnectionFlags): Connection {
     throw new CommandFailure('usage', `${names} must be given both or not at all`);
   }
   const stored = readProfile(file, profile);
-  const endpoint = flags.endpoint ?? environment.endpoint ?? stored?.endpoint_url;
+  const given = flags.endpoint ?? environment.endpoint;
+  const s3Endpoint = given ?? stored?.endpoint_url ?? endpointDefault;
+  const endpoint = given ?? stored?.[adminUrlName] ?? s3Endpoint;
   const id = accessKeyId ?? stored?.aws_access_key_id;
   const secret = secretAccessKey ?? stored?.aws_secret_access_key;
   if (id === undefined || secret === undefined) {
@@ -56,7 +59,8 @@ export function findConnection(flags: ConnectionFlags): Connection {
     );
   }
   return {
-    endpoint: checkEndpoint(endpoint ?? endpointDefault),
+    endpoint: checkEndpoint(endpoint),
+    s3Endpoint: checkEndpoint(s3Endpoint),
     accessKeyId: id,
     secretAccessKey: secret,
     region: stored?.region ?? regionDefault,

@@ -9,9 +9,12 @@ export interface Credentials {
   region: string;
   /** Undefined while the gateway does not know its address yet. */
   endpoint: string | undefined;
+  /** Where the native API is, if that has an address of its own. */
+  adminUrl?: string | null;
 }
 
 export const profileDefault = 'bursar';
+export const adminUrlName = 'bursar_admin_url';
 
 /** The profile's settings; undefined when the file or the profile is missing. */
 export function readCredentials(
@@ -34,7 +37,7 @@ export function writeCredentials(path: string, credentials: Credentials): void {
 
 /** A file with the profile `bursar`. */
 export function renderCredentials(comment: string, credentials: Credentials): string {
-  const { accessKeyId, secretAccessKey, region, endpoint } = credentials;
+  const { accessKeyId, secretAccessKey, region, endpoint, adminUrl = null } = credentials;
   const lines = [
     `# ${comment}`,
     `[${profileDefault}]`,
@@ -42,6 +45,8 @@ export function renderCredentials(comment: string, credentials: Credentials): st
     `aws_secret_access_key = ${secretAccessKey}`,
     `region = ${region}`,
     ...(endpoint === undefined ? [] : [`endpoint_url = ${endpoint}`]),
+    // For Bursar's own commands; others pass it over.
+    ...(adminUrl === null ? [] : [`${adminUrlName} = ${adminUrl}`]),
   ];
   return `${lines.join('\n')}\n`;
 }

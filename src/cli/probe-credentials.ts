@@ -29,7 +29,7 @@ export function findProbeConnection(flags: ProbeConnectionFlags): ProbeConnectio
     const found = findConnection(flags);
     const { accessKeyId, secretAccessKey } = found;
     const credentials = { accessKeyId, secretAccessKey };
-    return { endpoint: found.endpoint, region: region ?? found.region, credentials };
+    return { endpoint: found.s3Endpoint, region: region ?? found.region, credentials };
   }
   const aws = readAwsEnvironment();
   const { accessKeyId, secretAccessKey, sessionToken } = aws;

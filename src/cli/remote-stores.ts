@@ -341,6 +341,7 @@ export class RemoteStores implements StoreList {
       location: localStoreName,
       isConfigured: true,
       ready,
+      canRead: ready,
       reason: ready ? null : 'its folder is not there: is its disk mounted?',
       health: { freeBytes },
       detail: {},
@@ -356,7 +357,8 @@ function view(door: Door, journal: JournalState | undefined): StoreView {
   const { number, name, location, gate, settings, driver, silence } = door;
   const state = driver?.state();
   const failure = state?.ready ? null : (state?.lastFailure?.message ?? 'it does not answer');
-  const reason = gate.reason ?? failure ?? silence ?? journal?.reason ?? null;
+  const away = gate.reason ?? failure ?? silence;
+  const reason = away ?? journal?.reason ?? null;
   const { ready: _, breaker, findings = [], ...detail } = state ?? {};
   const capabilities = Object.fromEntries(findings.map((one) => [one.capability, one.ok]));
   return {
@@ -365,6 +367,7 @@ function view(door: Door, journal: JournalState | undefined): StoreView {
     location,
     isConfigured: settings !== null,
     ready: reason === null,
+    canRead: away === null,
     reason,
     health: state ? { breaker, capabilities, journal: journal?.ready && journal.whole } : {},
     detail: state ? { findings, journal, ...detail } : {},

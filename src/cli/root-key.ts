@@ -9,13 +9,21 @@ import { newAccessKeyId, newSecretAccessKey } from '../core/ids.ts';
 import { principalId } from '../core/principal.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Config } from './config.ts';
-import { profileDefault, readCredentials, writeCredentials } from './credentials-file.ts';
+import {
+  type Credentials,
+  profileDefault,
+  readCredentials,
+  writeCredentials,
+} from './credentials-file.ts';
 import { CommandFailure } from './failure.ts';
 
 export interface RootKey {
   id: string;
   secret: string;
 }
+
+/** How the gateway is reached. */
+export type Reached = Pick<Credentials, 'endpoint' | 'adminUrl'>;
 
 export interface RootKeyOptions {
   config: Pick<Config, 'rootAccessKey' | 'rootSecretKey' | 'region'>;
@@ -39,7 +47,7 @@ export async function ensureRootKey(options: RootKeyOptions): Promise<void> {
     id: newAccessKeyId(),
     secret: newSecretAccessKey(),
   };
-  writeKey(options, key, undefined);
+  writeKey(options, key, { endpoint: undefined });
   await putRootKey(options, key);
 }
 
@@ -47,15 +55,15 @@ export async function ensureRootKey(options: RootKeyOptions): Promise<void> {
  * Puts the address into the credentials file. A file whose key does not work (any more), or that
  * somebody removed, is left as it is, unless the key was given.
  */
-export async function announceEndpoint(options: RootKeyOptions, endpoint: string): Promise<void> {
+export async function announceEndpoint(options: RootKeyOptions, reached: Reached): Promise<void> {
   const { config, directory, credentialsFile } = options;
   const { rootAccessKey: id, rootSecretKey: secret } = config;
   if (id !== undefined && secret !== undefined) {
-    writeKey(options, { id, secret }, endpoint);
+    writeKey(options, { id, secret }, reached);
     return;
   }
   const key = readRootKey(credentialsFile);
-  if (key && (await works(directory, key))) writeKey(options, key, endpoint);
+  if (key && (await works(directory, key))) writeKey(options, key, reached);
 }
 
 async function ensureGivenKey(options: RootKeyOptions, key: RootKey): Promise<void> {
@@ -96,11 +104,11 @@ function readRootKey(credentialsFile: string): RootKey | undefined {
   return id && secret ? { id, secret } : undefined;
 }
 
-function writeKey(options: RootKeyOptions, key: RootKey, endpoint: string | undefined): void {
+function writeKey(options: RootKeyOptions, key: RootKey, reached: Reached): void {
   writeCredentials(options.credentialsFile, {
     accessKeyId: key.id,
     secretAccessKey: key.secret,
     region: options.config.region,
-    endpoint,
+    ...reached,
   });
 }

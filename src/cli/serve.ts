@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { Config } from './config.ts';
 import { profileDefault } from './credentials-file.ts';
 import { openDataFolder } from './data-folder.ts';
-import { wire } from './wiring.ts';
+import { type WiredGateway, wire } from './wiring.ts';
 
 /** Resolves when the gateway has stopped after a signal. Throws `CommandFailure`. */
 export async function serve(config: Config): Promise<void> {
@@ -14,7 +14,7 @@ export async function serve(config: Config): Promise<void> {
   const stopping = nextSignal();
   try {
     const gateway = await wire(config, folder);
-    process.stdout.write(welcome(config, gateway.endpoint, folder.credentialsFile));
+    process.stdout.write(welcome(config, gateway, folder.credentialsFile));
     const signal = await stopping;
     process.stderr.write(`bursar: ${signal}: finishing what is under way\n`);
     await gateway.close();
@@ -38,7 +38,11 @@ function nextSignal(): Promise<NodeJS.Signals> {
 }
 
 /** What to paste next. Never shows a secret: terminals and service logs are kept. */
-function welcome(config: Config, endpoint: string, credentialsFile: string): string {
+function welcome(
+  config: Config,
+  { endpoint, adminUrl }: Pick<WiredGateway, 'endpoint' | 'adminUrl'>,
+  credentialsFile: string,
+): string {
   const credentials = quote(resolve(credentialsFile));
   const session = `boto3.Session(profile_name="${profileDefault}")`;
   return `Bursar serves ${endpoint} (data in ${resolve(config.data)})
@@ -53,7 +57,7 @@ Python, in the same shell:
   s3 = ${session}.client("s3", endpoint_url="${endpoint}")
   s3.put_object(Bucket="first", Key="hello.txt", Body=b"hello")
 
-Administration, in this folder:
+Administration${adminUrl === null ? '' : ` at ${adminUrl}`}, in this folder:
   npx bursar tenant list
 `;
 }

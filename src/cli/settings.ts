@@ -81,6 +81,13 @@ export const settings = {
     default: '127.0.0.1:9000',
     parse: parseListen,
   }),
+  adminListen: optional({
+    key: 'adminListen',
+    placeholder: 'HOST:PORT',
+    description:
+      'an address of its own for the native API, health and metrics, which leave --listen',
+    parse: parseListen,
+  }),
   config: optional({
     key: 'config',
     placeholder: 'FILE',
@@ -253,6 +260,20 @@ export const settings = {
     description: 'what becomes of downloads under way whose right is taken away: cut, finish',
     default: 'cut',
     parse: (value) => parseWord(value, ['cut', 'finish'] as const),
+  }),
+  drainMs: setting({
+    key: 'drain',
+    placeholder: 'DURATION',
+    description: 'when stopping, answer for so long that health is bad and all else as before',
+    default: '0s',
+    parse: parseDuration,
+  }),
+  freeBytesMin: setting({
+    key: 'freeMin',
+    placeholder: 'SIZE',
+    description: 'with less free room on its disks health says that nothing can be written',
+    default: '64MiB',
+    parse: parseSize,
   }),
   shutdownTimeoutMs: setting({
     key: 'shutdownTimeout',

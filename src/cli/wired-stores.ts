@@ -21,6 +21,7 @@ import { chooseStores } from './store-settings.ts';
 const storeEndMsMax = 10_000;
 
 export interface OpenStores {
+  local: LocalStore;
   stores: Stores;
   storeList: RemoteStores;
   journals: Journals;
@@ -74,7 +75,7 @@ export async function openStores(
     byNumber.set(store.number, await Journal.open(options));
   }
   journals = opened(closers, new Journals(byNumber));
-  return { stores: new Stores(local, storeList.gates), storeList, journals };
+  return { local, stores: new Stores(local, storeList.gates), storeList, journals };
 }
 
 /** What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start. */
@@ -106,7 +107,7 @@ function freeBytesIn(path: string): number {
   }
 }
 
-/** For everybody: no places, no reasons. */
+/** Without places and reasons, which `bursar store list` has. */
 export function healthOf(stores: StoreList): Record<string, object> {
   return Object.fromEntries(
     stores.all().map(({ name, ready, health }) => [name, { ready, ...health }]),

@@ -1,6 +1,6 @@
 // The rooms, put together. What is opened here is closed in reverse order, whether the start fails
 // half-way or the gateway stops: requests end first, then what they write to.
-
+import { setTimeout as sleep } from 'node:timers/promises';
 import { RecordStore } from '../audit/record-store.ts';
 import { Directory } from '../authz/directory.ts';
 import { GrantBook } from '../authz/grants/grant-book.ts';
@@ -51,18 +51,21 @@ import { printable } from './output.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
 import { startArchiver } from './wired-archive.ts';
+import { HealthWatch } from './wired-health.ts';
 import { makeInstruments } from './wired-instruments.ts';
 import { makeLifecycleWorker } from './wired-lifecycle.ts';
 import { announceRefusal, beginSigning } from './wired-log.ts';
 import { startProbe } from './wired-probe.ts';
 import { watchRooms } from './wired-room-metrics.ts';
 import { openSearch } from './wired-search.ts';
-import { endSoon, freeBytesOf, healthOf, type OpenStores, openStores } from './wired-stores.ts';
+import { endSoon, freeBytesOf, type OpenStores, openStores } from './wired-stores.ts';
 import { startUpkeep } from './wired-upkeep.ts';
 
 export interface WiredGateway {
   /** How clients on this machine reach it, or the public URL. */
   endpoint: string;
+  /** Where its administration is, if that has an address of its own. */
+  adminUrl: string | null;
   /** Lets requests finish, writes what is pending, closes everything. */
   close(): Promise<void>;
 }
@@ -110,6 +113,10 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const opening = await openStores(config, { ...parts, meters });
   const books = await loadBooks(config, parts, directory);
   const { publicUrl, onListening, listenedUrl } = addressOf(config);
+  let adminUrl: string | null = null;
+  const onAdminListening = (url: string): void => {
+    adminUrl = reachable(url);
+  };
   const limits = await openLimits(parts);
   metrics.watchLog(log, witnesses);
   metrics.watchClock(steadyClock);
@@ -129,11 +136,16 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   watchRooms(metrics.registry, { rooms, folder, ...memory, ...recordParts });
   alarms = await openAlarms(config, parts);
   closers.push(() => endSoon(opening.storeList));
+  const { local } = opening;
+  const { freeBytesMin } = config;
+  const health = new HealthWatch({ rooms, folder, local, freeBytesMin });
   const served = {
     directory,
     folder,
+    health,
     closers,
     onListening,
+    onAdminListening,
     usageRollUp,
     records,
     search,
@@ -145,10 +157,15 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     logKeys,
   };
   await listen(config, rooms, served);
-  await announceEndpoint(rootKey, publicUrl());
+  await announceEndpoint(rootKey, { endpoint: publicUrl(), adminUrl });
   const measured = { rooms, folder, directory, instruments, closers, endpoint: listenedUrl() };
   startProbe(config, { ...measured, registry: metrics.registry });
-  return { endpoint: publicUrl(), close: () => closeAll(closers) };
+  const close = async () => {
+    health.stop();
+    await sleep(config.drainMs);
+    await closeAll(closers);
+  };
+  return { endpoint: publicUrl(), adminUrl, close };
 }
 
 /** What is to be done with each checkpoint that was signed. */
@@ -280,7 +297,17 @@ function openMemory({ bufferMemoryBytes: bytesMax }: Config, closers: Closers): 
 }
 
 function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Rooms {
-  const { folder, ledger, read, closers: _, stores, storeList, journals, ...others } = parts;
+  const {
+    folder,
+    ledger,
+    read,
+    closers: _,
+    local: _2,
+    stores,
+    storeList,
+    journals,
+    ...others
+  } = parts;
   const { buffers, digests, ...books } = others;
   const { keyring } = folder;
   return {
@@ -354,23 +381,29 @@ interface Listening
   > {
   folder: DataFolder;
   closers: Closers;
+  health: HealthWatch;
+  onAdminListening: (url: string) => void;
 }
 
 async function listen(
   config: Config,
   rooms: Rooms,
-  { folder, closers, ...parts }: Listening,
+  { folder, closers, health, onListening, onAdminListening, ...parts }: Listening,
 ): Promise<void> {
-  const { host, port } = config.listen;
-  let stopping = false;
+  const { adminListen } = config;
+  let place = config.listen;
   try {
     const gateway = await startGateway({
       ...parts,
       rooms,
       sealer: folder.sealer,
       rootKeys: folder.rootKeys,
-      host,
-      port,
+      ...config.listen,
+      onListening: (url) => {
+        onListening(url);
+        place = adminListen ?? place;
+      },
+      administration: adminListen ? { ...adminListen, onListening: onAdminListening } : null,
       acceptHosts: config.acceptHosts ?? [],
       stallTimeoutMs: config.stallTimeoutMs,
       connectionsMax: connectionsWithin(config.connectionsMax),
@@ -378,19 +411,11 @@ async function listen(
       trustedProxies: config.trustedProxies ?? [],
       metricsToken: config.metricsToken,
       serverTiming: config.serverTiming,
-      health: async () => ({
-        ready: !stopping,
-        stores: healthOf(rooms.stores),
-        clock: { stepMs: steadyClock.stepMs },
-        database: { isWritable: rooms.ledger.load.isWritable },
-        log: { ready: rooms.log.refusal === null, problem: rooms.log.refusal },
-      }),
+      health: () => health.look(),
     });
-    closers.push(() => {
-      stopping = true;
-      return gateway.close(config.shutdownTimeoutMs);
-    });
+    closers.push(() => gateway.close(config.shutdownTimeoutMs));
   } catch (error) {
+    const { host, port } = place;
     const reason = messageOfFailure(error);
     throw new CommandFailure('failed', `cannot listen on ${host} port ${port}: ${reason}`, error);
   }

@@ -14,7 +14,8 @@ import type { Exchange } from './exchange.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 
 /** Why the gateway closed a connection by itself. */
-export type CloseReason = 'stalled' | 'slow' | 'crowded' | 'refused';
+export const closeReasons = ['stalled', 'slow', 'crowded', 'refused'] as const;
+export type CloseReason = (typeof closeReasons)[number];
 
 export interface ConnectionTerms {
   /** Connections at a time, besides those that are kept for health. */

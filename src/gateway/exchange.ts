@@ -16,8 +16,15 @@ import type { TrustedProxies } from './trusted-proxies.ts';
 /** Who is told how long each stage took: operators and tenants' admins, or all who ask. */
 export type TimingAudience = 'admins' | 'everyone' | 'nobody';
 
-/** What all exchanges of a gateway have in common. */
+/**
+ * What an address is for: all; all but the administration, which has an address of its own; or that
+ * alone.
+ */
+export type Door = 'all' | 'clients' | 'administration';
+
+/** What all exchanges of an address have in common. */
 export interface ExchangeTerms {
+  door: Door;
   proxies: TrustedProxies;
   instruments: Pick<Instruments, 'begin' | 'trace' | 'observe'>;
   serverTiming: TimingAudience;
@@ -70,6 +77,11 @@ export class Exchange implements ObservedRequest {
 
   get costPicodollars(): bigint | null {
     return this.budget?.cost ?? null;
+  }
+
+  /** Where it came in. */
+  get door(): Door {
+    return this.#terms.door;
   }
 
   get hasEnded(): boolean {

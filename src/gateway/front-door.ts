@@ -1,4 +1,5 @@
-// Where connections come in: one HTTP server for all ways, each of which answers what is its own.
+// Where connections come in: one HTTP server for all ways, each of which answers what is its own. Where
+// the administration has an address of its own, each address has a door, and knows what is behind it.
 // Invariants: what is asked of a host that is not the gateway's is refused, whatever it is; each request
 // that comes in is an exchange, which ends once; one runs when its answer is the next on its
 // connection; and what is no request gets an answer with an id all the same.
@@ -9,7 +10,7 @@ import { type ErrorCode, messageOf, Refusal, statusOf } from '../core/errors.ts'
 import { headerBytesMax, pipelinedRequestsMax } from '../core/limits.ts';
 import type { AcceptedHosts } from './accepted-hosts.ts';
 import type { Connections } from './connections.ts';
-import { Exchange, type ExchangeTerms } from './exchange.ts';
+import { type Door, Exchange, type ExchangeTerms } from './exchange.ts';
 import { refuseServiceWorker, type ShareHost } from './origins.ts';
 import { type DescribeRefusal, describeInXml, sendRefusal } from './reply.ts';
 import { bucketOfHost, markExpectingContinue, repeatedHeader } from './request.ts';
@@ -56,7 +57,7 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
     },
     (raw, response) => {
       const entry = entryOf(raw, options);
-      const fault = faultOf(raw, entry, options);
+      const fault = faultOf(raw, entry, options) ?? misplaced(raw, entry, terms.door);
       const refuse = (exchange: Exchange) =>
         void refuseAtOnce(exchange, fault as Refusal, describers[entry]);
       take(entry, raw, response, fault ? refuse : answers[entry]);
@@ -111,8 +112,10 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   return server;
 }
 
+const healthTarget = /^\/_\/health(?:\/read|\/live)?(?:\?|$)/;
+
 function isHealthTarget(url = ''): boolean {
-  return url === '/_/health' || url.startsWith('/_/health?');
+  return healthTarget.test(url);
 }
 
 async function refuseAtOnce(
@@ -141,13 +144,25 @@ function faultOf(
   if (forbidden) return forbidden;
   // HTTP/1.0 knows no hosts; and nobody proves anything by asking whether the gateway is well, which
   // load balancers ask by its address.
-  if (host === undefined || url === '/_/health' || url.startsWith('/_/health?')) return null;
+  if (host === undefined || isHealthTarget(url)) return null;
   if (shareHost.is(host)) return entry === 'share' ? null : refuseUnshared();
   if (hosts.accepts(host, socket.localAddress)) return null;
   const message =
     `The gateway does not answer for the host ${host}. If that is one of its names, ` +
     'its operator says so with --accept-hosts.';
   return new Refusal('MisdirectedRequest', { message, fields: { Host: host } });
+}
+
+/** What stays with clients where the administration has its own address: for anybody, without names. */
+const publicTargets = ['/_/log/', '/.well-known/'] as const;
+
+/** Why there is nothing of the kind at this address; null: there is. */
+function misplaced({ url = '' }: IncomingMessage, entry: Entry, door: Door): Refusal | null {
+  if (door === 'all') return null;
+  const isNative = entry === 'native';
+  if (door === 'administration') return isNative ? null : new Refusal('NotFound');
+  const isPublic = !isNative || publicTargets.some((prefix) => url.startsWith(prefix));
+  return isPublic ? null : new Refusal('NotFound');
 }
 
 function refuseUnshared(): Refusal {

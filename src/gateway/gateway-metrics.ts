@@ -2,7 +2,8 @@
 // their buckets, and what turned out to be damaged.
 import type { MetricRegistry } from '../instruments/metric-registry.ts';
 import { type CacheCounts, watchCaches, watchIntegrity } from '../instruments/room-metrics.ts';
-import type { Connections } from './connections.ts';
+import { type Connections, closeReasons } from './connections.ts';
+import type { Health } from './health.ts';
 import type { IntegrityCounter } from './integrity-counter.ts';
 import type { Rooms } from './rooms.ts';
 
@@ -11,25 +12,38 @@ export interface GatewayParts {
   /** Of credentials. */
   caches: Readonly<Record<string, CacheCounts>>;
   integrity: IntegrityCounter;
-  connections: Pick<Connections, 'count' | 'closed'>;
+  health: () => Promise<Health>;
+  /** Of each address. */
+  connections: readonly Pick<Connections, 'count' | 'closed'>[];
 }
 
 export function watchGateway(
   registry: MetricRegistry,
-  { rooms, caches, integrity, connections }: GatewayParts,
+  { rooms, caches, integrity, health, connections }: GatewayParts,
 ): void {
   const { buckets, cors, stores } = rooms;
   watchCaches(registry, { ...caches, buckets, cors });
   watchIntegrity(registry, () => integrity.counts(stores.all()));
   registry.gauge({
+    name: 'bursar_health',
+    help: 'Whether reads and writes are possible, as /_/health says: 1, or 0.',
+    collect: async () => {
+      const { reads, writes } = await health();
+      return Object.entries({ reads, writes }).map(([of, is]) => [{ of }, Number(is)] as const);
+    },
+  });
+  registry.gauge({
     name: 'bursar_connections',
     help: 'Connections of clients that are open.',
-    collect: () => connections.count,
+    collect: () => connections.reduce((sum, { count }) => sum + count, 0),
   });
   registry.counter({
     name: 'bursar_connections_closed_total',
     help: 'Connections that the gateway closed by itself, by reason.',
     collect: () =>
-      Object.entries(connections.closed).map(([reason, n]) => [{ reason }, n] as const),
+      closeReasons.map((reason) => {
+        const count = connections.reduce((sum, { closed }) => sum + closed[reason], 0);
+        return [{ reason }, count] as const;
+      }),
   });
 }

@@ -1,8 +1,8 @@
 // The HTTP server. Fastify owns it and answers the native API; every other path is S3's and goes
 // straight to the pipeline, which owns the message's body: nothing of Fastify's touches it.
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { RecordStore } from '../audit/record-store.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
 import type { Directory } from '../authz/directory.ts';
@@ -29,8 +29,15 @@ import {
   lendExchange,
   type TimingAudience,
 } from './exchange.ts';
-import { type Answer, answerClientError, type Entry, openFrontDoor } from './front-door.ts';
+import {
+  type Answer,
+  answerClientError,
+  type Entry,
+  type FrontDoorOptions,
+  openFrontDoor,
+} from './front-door.ts';
 import { watchGateway } from './gateway-metrics.ts';
+import { type HealthFacts, judge } from './health.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import type { NativeDeps } from './native/deps.ts';
@@ -79,8 +86,19 @@ export interface GatewayOptions {
   serverTiming: TimingAudience;
   /** Told where the gateway listens: `http://127.0.0.1:9000`. */
   onListening: (url: string) => void;
-  /** What `/_/health` tells besides being ready. */
-  health: () => Promise<{ ready: boolean } & Record<string, unknown>>;
+  /** An address for the native API, health and metrics alone; null: they are where all else is. */
+  administration: AdministrationAddress | null;
+  /** What its health is judged by; `detail` is for operators. */
+  health: () => Promise<{
+    facts: Omit<HealthFacts, 'isUndamaged'>;
+    detail: Record<string, unknown>;
+  }>;
+}
+
+export interface AdministrationAddress {
+  host: string;
+  port: number;
+  onListening: (url: string) => void;
 }
 
 export interface Gateway {
@@ -89,6 +107,8 @@ export interface Gateway {
 }
 
 const idleCheckMs = 100;
+/** At the administration's own address. */
+const administratorsMax = 64;
 /** Shorter times say nothing of a client. */
 const rateWindowMsMin = 2000;
 
@@ -102,8 +122,20 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { caches } = credentials;
   const proxies = new TrustedProxies(options.trustedProxies);
   const { connectionsMax } = options;
-  const connections = new Connections({ connectionsMax, proxies, minRate, rateWindowMs });
-  watchGateway(options.metrics.registry, { rooms, caches, integrity, connections });
+  const bounds = { proxies, minRate, rateWindowMs };
+  const connections = new Connections({ ...bounds, connectionsMax });
+  const administration = options.administration && {
+    ...options.administration,
+    connections: new Connections({ ...bounds, connectionsMax: administratorsMax }),
+  };
+  const doors = administration ? [connections, administration.connections] : [connections];
+  const health: NativeDeps['health'] = async () => {
+    const { facts, detail } = await options.health();
+    const integrityFailures = integrity.summarize((store) => rooms.stores.nameOf(store));
+    const isUndamaged = Object.keys(integrityFailures).length === 0;
+    return { ...judge({ ...facts, isUndamaged }), detail: { ...detail, integrityFailures } };
+  };
+  watchGateway(options.metrics.registry, { rooms, caches, integrity, health, connections: doors });
   const pipeline: Pipeline = {
     rooms,
     metrics: options.metrics,
@@ -115,7 +147,27 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
   };
   const { instruments, serverTiming } = options;
-  const terms: ExchangeTerms = { proxies, instruments, serverTiming };
+  const common = { proxies, instruments, serverTiming };
+  const terms: ExchangeTerms = { ...common, door: administration ? 'clients' : 'all' };
+  /** The handler of Fastify's own server, which answers at both addresses. */
+  let native: Handler = () => {};
+  const openDoor = (
+    given: Pick<FrontDoorOptions, 'terms' | 'connections' | 'domains' | 'shareHost'>,
+    listenHost: string,
+  ) =>
+    openFrontDoor({
+      ...given,
+      answers: { ...answersOf(options, pipeline, credentials), native: behindFastify(native) },
+      describers,
+      hosts: new AcceptedHosts({
+        listenHost,
+        publicUrl: rooms.publicUrl,
+        domains: given.domains,
+        acceptHosts: options.acceptHosts,
+      }),
+      stallTimeoutMs,
+      isClosing: () => isClosing,
+    });
   const app = Fastify({
     ...nativeServerOptions,
     loggerInstance: quiet(logger),
@@ -128,39 +180,64 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       answerClientError({ terms, connections }, error, socket as Socket),
     // While draining, a request on an open connection is served, and told to close.
     return503OnClosing: false,
-    serverFactory: (native) =>
-      openFrontDoor({
-        terms,
-        connections,
-        answers: { ...answersOf(options, pipeline, credentials), native: behindFastify(native) },
-        describers,
-        domains: rooms.domains,
-        hosts: new AcceptedHosts({
-          listenHost: host,
-          publicUrl: rooms.publicUrl,
-          domains: rooms.domains,
-          acceptHosts: options.acceptHosts,
-        }),
-        shareHost: new ShareHost(rooms),
-        stallTimeoutMs,
-        isClosing: () => isClosing,
-      }),
+    serverFactory: (handle) => {
+      native = handle;
+      const shareHost = new ShareHost(rooms);
+      return openDoor({ terms, connections, domains: rooms.domains, shareHost }, host);
+    },
   });
   observeCalls(app);
   app.setNotFoundHandler((request, reply) => sendProblem(request, reply, new Refusal('NotFound')));
-  await registerNativeApi(app, nativeOf(options, { pipeline, credentials, integrity }));
-  // Before the first connection: what comes in may need to know it.
-  app.server.once('listening', () => {
-    const { port } = app.server.address() as AddressInfo;
-    options.onListening(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
-  });
+  await registerNativeApi(app, nativeOf(options, { pipeline, credentials, health }));
+  tellAddress(app.server, host, options.onListening);
   await app.listen({ host, port: options.port });
-  return {
-    close: (timeoutMs) => {
-      isClosing = true;
-      return closeServer(app, timeoutMs);
-    },
+  const close = async (timeoutMs: number, inner?: Server) => {
+    isClosing = true;
+    await Promise.all([
+      closeDoor(app.server, () => app.close(), timeoutMs),
+      inner && closeDoor(inner, () => closed(inner), timeoutMs),
+    ]);
   };
+  if (!administration) return { close };
+  const { connections: administrators, onListening, ...place } = administration;
+  // Not before the other listens: whose names it has is known from then on.
+  const own = {
+    terms: { ...common, door: 'administration' as const },
+    connections: administrators,
+  };
+  const noHost = { is: () => false };
+  const inner = openDoor({ ...own, domains: [], shareHost: noHost }, place.host);
+  inner.on('clientError', (error, socket) => answerClientError(own, error, socket as Socket));
+  tellAddress(inner, place.host, onListening);
+  try {
+    await listenAt(inner, place);
+  } catch (error) {
+    await close(0);
+    throw error;
+  }
+  return { close: (timeoutMs) => close(timeoutMs, inner) };
+}
+
+/** Before the first connection: what comes in may need to know it. */
+function tellAddress(server: Server, host: string, onListening: (url: string) => void): void {
+  server.once('listening', () => {
+    const { port } = server.address() as AddressInfo;
+    onListening(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
+  });
+}
+
+function listenAt(server: Server, { host, port }: { host: string; port: number }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host, port }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
 }
 
 /** For what has nothing to say but that something is wrong. */
@@ -213,11 +290,11 @@ function nativeOf(
   parts: {
     pipeline: Pipeline;
     credentials: Credentials;
-    integrity: IntegrityCounter;
+    health: NativeDeps['health'];
   },
 ): NativeDeps {
-  const { rooms, health } = options;
-  const { pipeline, credentials, integrity } = parts;
+  const { rooms } = options;
+  const { pipeline, credentials, health } = parts;
   const { authenticator, tokenKeys, followers } = credentials;
   const { ledger, read, stores } = rooms;
   return nativeDepsOf({
@@ -248,10 +325,7 @@ function nativeOf(
     rootKeys: options.rootKeys,
     logKeys: options.logKeys,
     keyring: rooms.keyring,
-    health: async () => ({
-      ...(await health()),
-      integrityFailures: integrity.summarize((store) => stores.nameOf(store)),
-    }),
+    health,
     authenticator,
     verifier: new DataVerifier(rooms),
     usageRollUp: options.usageRollUp,
@@ -265,11 +339,15 @@ function nativeOf(
   });
 }
 
-async function closeServer(app: FastifyInstance, timeoutMs: number): Promise<void> {
+async function closeDoor(
+  server: Server,
+  close: () => Promise<unknown>,
+  timeoutMs: number,
+): Promise<void> {
   // A connection that goes idle after the close has begun would otherwise hold it up.
-  const idle = setInterval(() => app.server.closeIdleConnections(), idleCheckMs);
-  const all = setTimeout(() => app.server.closeAllConnections(), timeoutMs);
-  await app.close();
+  const idle = setInterval(() => server.closeIdleConnections(), idleCheckMs);
+  const all = setTimeout(() => server.closeAllConnections(), timeoutMs);
+  await close();
   clearInterval(idle);
   clearTimeout(all);
 }

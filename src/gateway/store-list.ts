@@ -10,6 +10,8 @@ export interface StoreView {
   /** Whether the gateway was started with it: only then new buckets can be put there. */
   isConfigured: boolean;
   ready: boolean;
+  /** Whether what is in it can be read: also where it takes no writes. */
+  canRead: boolean;
   /** Why it is not ready; null when it is. */
   reason: string | null;
   /** For everybody: breaker, capabilities, room that is left. */

@@ -38,6 +38,8 @@ export type Housekeeping =
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
   | { kind: 'purgeEnded'; max: number }
   | { kind: 'registerStore'; name: string; location: string }
+  /** Writes what is there already: to see whether the disk takes it. */
+  | { kind: 'tryWriting' }
   /** From now on the log is signed with these; none: with nothing. */
   | { kind: 'signLog'; keys: readonly LogKey[] }
   /** What a witness (`NAME+ID`) has cosigned, in the place of what it had before. */

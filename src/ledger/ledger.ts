@@ -3,6 +3,7 @@
 // batch at a time: another would wait there, closed to what comes while the first is applied. Reads
 // are recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for them.
 import { Worker } from 'node:worker_threads';
+import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
 import { LedgerMeter } from '../instruments/ledger-meter.ts';
@@ -20,6 +21,8 @@ const promptMs = 50;
 /** When those are tried again that could not be written, milliseconds. */
 const againMs = 1000;
 const batchRequestsMax = 1000;
+/** What was written so recently shows that the disk takes what is written, milliseconds. */
+const writtenLatelyMs = 1000;
 /** So many reads have room in a batch however much else waits. */
 const batchReadsMin = batchRequestsMax / 2;
 /** Records of reads that may wait; beyond it readers wait too, so memory stays bounded. */
@@ -40,10 +43,14 @@ export interface LedgerLoad {
   waiting: number;
   /** Records of reads that wait for company. */
   readsWaiting: number;
+  /** There are so many of them that who reads waits, too. */
+  isFull: boolean;
   /** Requests of the batch that is being applied. */
   underWay: number;
   /** What the ledger's thread has worked since it began. */
   busyMs: number;
+  /** How long the worker has had that batch, milliseconds. */
+  underWayMs: number;
   /** False: the disk refused what was last to be written. */
   isWritable: boolean;
 }
@@ -79,12 +86,14 @@ export class Ledger {
   #prompt: Waiting[] = [];
   /** The batch that the worker has; none: it is idle. */
   #underWay: Waiting[] = [];
+  #underWaySinceMs = 0;
   #scheduled = false;
   #promptTimer: NodeJS.Timeout | null = null;
   /** Some reads have waited for company long enough. */
   #isPromptDue = false;
   /** What was last to be written could not be. */
   #isUnwritten = false;
+  #writtenMs = Number.NEGATIVE_INFINITY;
   #idle: (() => void)[] = [];
   /** What cannot be written now never is. */
   #isEnding = false;
@@ -116,7 +125,9 @@ export class Ledger {
     return {
       waiting: this.#waiting.length,
       readsWaiting: this.#prompt.length,
+      isFull: this.#prompt.length >= promptWaitingMax,
       underWay: this.#underWay.length,
+      underWayMs: this.#underWay.length > 0 ? monotonicMs() - this.#underWaySinceMs : 0,
       busyMs: this.#worker.performance.eventLoopUtilization().active,
       isWritable: !this.#isUnwritten,
     };
@@ -158,6 +169,13 @@ export class Ledger {
     const answer = await this.#send(work);
     if (!answer.ok) throw new Refusal(answer.code);
     return 'touched' in answer ? answer.touched : 0;
+  }
+
+  /** Does the disk take what is written? Where nothing was written lately, that is tried. */
+  async tryWriting(): Promise<boolean> {
+    const sinceMs = monotonicMs() - this.#writtenMs;
+    if (!this.#isUnwritten && sinceMs < writtenLatelyMs) return true;
+    return (await this.#send({ kind: 'tryWriting' })).ok;
   }
 
   /** Sets amounts aside in accounts with limits. Throws `Refusal` when the disk is full. */
@@ -215,6 +233,7 @@ export class Ledger {
   #flush(): void {
     if (this.#underWay.length > 0 || (this.#waiting.length === 0 && !this.#isPromptDue)) return;
     this.#underWay = this.#takeBatch();
+    this.#underWaySinceMs = monotonicMs();
     const requests = this.#underWay.map((waiting) => waiting.request);
     this.#post({ requests }, requests.flatMap(inlineBuffer));
   }
@@ -261,7 +280,10 @@ export class Ledger {
     this.#underWay = [];
     // A batch in which nothing was to be written says nothing of the disk.
     if (answers.some(isUnwritten)) this.#isUnwritten = true;
-    else if (answers.some(isRecorded)) this.#isUnwritten = false;
+    else if (answered.some(({ request }, i) => isWritten(request, answers[i] as LedgerAnswer))) {
+      this.#isUnwritten = false;
+      this.#writtenMs = monotonicMs();
+    }
     const kept: Waiting[] = [];
     answered.forEach((one, i) => {
       const answer = answers[i] as LedgerAnswer;
@@ -293,8 +315,9 @@ function isUnwritten(answer: LedgerAnswer): boolean {
   return !answer.ok && answer.isUnwritten === true;
 }
 
-function isRecorded(answer: LedgerAnswer): boolean {
-  return answer.ok && 'timeMs' in answer;
+/** For sure: housekeeping may have found nothing to do. */
+function isWritten({ kind }: LedgerRequest, answer: LedgerAnswer): boolean {
+  return answer.ok && (kind === 'tryWriting' || 'timeMs' in answer);
 }
 
 function ignore(): void {}

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Sample } from '#bursar/instruments/sample.js';
 import { readSamples } from '#bursar/instruments/sample-log.js';
 import { childrenOf } from '../tooling/child-processes.ts';
+import { readMetrics } from '../tooling/served-gateway.ts';
 import { type Served, Workplace } from './command.ts';
 
 const probing = ['--probe', '--probe-interval', '1s', '--probe-spend-max', '0.01'];
@@ -38,7 +39,7 @@ describe('a gateway that probes itself', () => {
     await vi.waitFor(async () => expect((await probed()).length).toBeGreaterThan(3), 25_000);
     const [first] = await probed();
     expect(first).toMatchObject({ target: 'gateway, store local', error: null, sizeBytes: 1 });
-    const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+    const text = await readMetrics(gateway);
     const sample = 'store="local",kind="read",size="1B"';
     expect(text).toContain(`bursar_probe_transfers_total{${sample},result="first_try"}`);
     expect(text).toContain(`bursar_probe_last_seconds{${sample}}`);

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { metricsToken } from '../tooling/served-gateway.ts';
 
 const main = resolve('dist/cli/main.js');
 
@@ -46,7 +47,10 @@ export class Workplace {
   /** Serves until it is stopped; resolves when it says that it serves. Rejects when it ends. */
   async serve(args: readonly string[] = [], environment: Environment = {}): Promise<Served> {
     const listen = args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
-    const child = this.#start(['serve', ...listen, ...args], environment);
+    const child = this.#start(['serve', ...listen, ...args], {
+      BURSAR_METRICS_TOKEN: metricsToken,
+      ...environment,
+    });
     const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
     const ended = once(child, 'close');
     const endpoint = await new Promise<string>((ready, fail) => {

@@ -261,6 +261,7 @@ describe('a store', () => {
         location: 's3://cold',
         isConfigured: true,
         ready: true,
+        canRead: true,
         reason: null,
         health: { breaker: 'closed', capabilities: { write: true, condition: false } },
         detail: expect.objectContaining({ requests: 7 }),

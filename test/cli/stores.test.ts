@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { as, send, type Target } from '../protocol/target.ts';
+import { metricsToken } from '../tooling/served-gateway.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
 import { type Environment, type Served, Workplace } from './command.ts';
@@ -59,7 +60,8 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
     });
 
   async function healthOf({ endpoint }: Served) {
-    const answer = await fetch(`${endpoint}/_/health`);
+    const headers = { authorization: `Bearer ${metricsToken}` };
+    const answer = await fetch(`${endpoint}/_/health`, { headers });
     const body = (await answer.json()) as { ready: boolean; stores: Record<string, object> };
     return { status: answer.status, ...body };
   }

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { chunkBytes } from '#bursar/core/limits.js';
 import { labMarket, labTexts } from '../quota/storage/lab-books.ts';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { readMetrics, type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { MiB, makeContent } from './content.ts';
 import { element } from './load.ts';
 import { type Answer, S3Client } from './s3-client.ts';
@@ -111,7 +111,7 @@ async function tell(copying: Promise<Answer>): Promise<Told> {
 
 /** How many chunks were read of what is stored. */
 async function countChunks(): Promise<number> {
-  const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+  const text = await readMetrics(gateway);
   const labels = { store: 'local', kind: 'get' };
   return totalOf(parseMetrics(text), 'bursar_store_requests_total', labels);
 }

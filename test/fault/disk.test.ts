@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { readMetrics, type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { describeWithTool, type Tool } from '../tooling/tools.ts';
 import { type Content, KiB, MiB, makeContent, makePieces } from './content.ts';
 import { findStrayExtents, listExtentFiles } from './extents-on-disk.ts';
@@ -69,7 +69,7 @@ function toDigest({ sizeBytes, sha256 }: Content) {
 
 describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
   const kept = makeContent(1, 300 * KiB);
-  const env = { BURSAR_STALL_TIMEOUT: '3s' };
+  const env = { BURSAR_STALL_TIMEOUT: '3s', BURSAR_FREE_MIN: '1MiB' };
 
   // One disk for all of them: what takes its room for good comes last.
   beforeAll(async () => {
@@ -157,6 +157,8 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
     expect((await put('small', small)).status).toBe(503);
     expect(refused).toContain(503);
     for (const status of refused) expect([204, 503]).toContain(status);
+    expect((await fetch(`${gateway.endpoint}/_/health`)).status).toBe(503);
+    expect((await fetch(`${gateway.endpoint}/_/health/read`)).status).toBe(200);
     expect(await read('kept')).toEqual(toDigest(kept));
     empty();
     await sleep(1100);
@@ -224,7 +226,7 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
       for (const request of trickling) request.write('x');
     }, 500);
     const promised = async () => {
-      const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+      const text = await readMetrics(gateway);
       return Number(/^bursar_disk_reserved_bytes (\S+)/m.exec(text)?.[1] ?? text);
     };
     await expect.poll(promised, { timeout: 10_000 }).toBeGreaterThan(sizeBytes * (count - 1));

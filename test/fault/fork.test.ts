@@ -107,8 +107,10 @@ async function expectRefused(reason: RegExp): Promise<void> {
   expect((await client.send('GET', '/box/key-0')).body.toString()).toBe('key-0');
   expect((await fetchText('/_/log/checkpoint')).status).toBe(503);
   const health = await fetchText('/_/health');
-  expect(JSON.parse(health.text).log).toMatchObject({ ready: false });
-  expect(health.text).toMatch(reason);
+  const problems = ['The log is not signed.'];
+  const told = { ready: false, reads: true, writes: false, problems };
+  expect([health.status, JSON.parse(health.text)]).toEqual([503, told]);
+  expect((await native('/_/v1/health')).log).toMatchObject({ ready: false });
   expect((await native('/_/v1/log')).refusal).toMatch(reason);
   expect(gateway.output()).toMatch(reason);
 }

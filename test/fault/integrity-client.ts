@@ -63,9 +63,9 @@ async function searchRecords(client: S3Client): Promise<LogRecord[]> {
 
 export type Failures = Record<string, Record<string, number>>;
 
-/** The counters of `/_/health`, by store and kind. */
+/** The counters of `/_/v1/health`, by store and kind. */
 export async function readFailures(client: S3Client): Promise<Failures> {
-  const { body } = await client.send('GET', '/_/health');
+  const { body } = await client.send('GET', '/_/v1/health');
   return (JSON.parse(body.toString()) as { integrityFailures: Failures }).integrityFailures;
 }
 

@@ -3,6 +3,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
+import { readMetrics } from '../tooling/served-gateway.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { RebuildRig } from './rebuild-rig.ts';
 
@@ -40,12 +41,11 @@ describeWithTool(versitygw, 'a gateway whose store', (path) => {
   const names = (prefix: string) => rig.storedObjects(prefix).map(({ name }) => name);
   const segments = () => names('journal/').filter((name) => /\/\d{20}-\d{20}$/.test(name));
   const health = async () => {
-    const { body } = await rig.client.send('GET', '/_/health');
+    const { body } = await rig.client.send('GET', '/_/v1/health');
     return JSON.parse(body.toString()).stores.s3.journal as boolean;
   };
   const metric = async (name: string) => {
-    const answer = await fetch(`${rig.gateway.endpoint}/_/metrics`);
-    return totalOf(parseMetrics(await answer.text()), name, { store: 's3' });
+    return totalOf(parseMetrics(await readMetrics(rig.gateway)), name, { store: 's3' });
   };
   const crashAndRebuild = async (args: string[] = []) => {
     await rig.kill();

@@ -61,7 +61,7 @@ async function send(method: 'GET' | 'PUT', key: string): Promise<number | string
 }
 
 async function isReady(): Promise<boolean> {
-  const { body } = await client.send('GET', '/_/health');
+  const { body } = await client.send('GET', '/_/v1/health');
   return JSON.parse(body.toString()).stores.local.ready;
 }
 

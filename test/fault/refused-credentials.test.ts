@@ -86,7 +86,7 @@ describeWithTool(versitygw, 'a store that refuses the credentials of its gateway
   }
 
   async function health() {
-    const answer = await client.send('GET', '/_/health');
+    const answer = await client.send('GET', '/_/v1/health');
     return JSON.parse(answer.body.toString());
   }
 

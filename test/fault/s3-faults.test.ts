@@ -4,6 +4,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Fault, FaultProxy } from '../tooling/fault-proxy.ts';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
+import { readMetrics } from '../tooling/served-gateway.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type BackedGateway, startBackedGateway } from './backed-gateway.ts';
 import { type Content, KiB, MiB, makeContent } from './content.ts';
@@ -111,7 +112,7 @@ describeWithTool(versitygw, 'a gateway on a faulty S3 server', (path) => {
   async function recover(): Promise<void> {
     proxy.choose = () => undefined;
     for (let tries = 0; tries < 400; tries++) {
-      const { body } = await client.send('GET', '/_/health');
+      const { body } = await client.send('GET', '/_/v1/health');
       if (JSON.parse(body.toString()).stores.cloud.ready) return;
       await sleep(50);
     }
@@ -187,7 +188,7 @@ describeWithTool(versitygw, 'a gateway on a faulty S3 server', (path) => {
       ['that the object is shorter', { kind: 'status', status: 416, code: 'InvalidRange' }],
     ])('%s: it is asked for again, and that is counted', async (_title, fault) => {
       const retried = async (): Promise<number> => {
-        const text = await (await fetch(`${backed.gateway.endpoint}/_/metrics`)).text();
+        const text = await readMetrics(backed.gateway);
         const labels = { store: 'cloud', cause: 'damaged' };
         return totalOf(parseMetrics(text), 'bursar_store_retries_total', labels);
       };

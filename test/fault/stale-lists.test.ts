@@ -49,7 +49,7 @@ describeWithTool(versitygw, 'a store whose lists lack names', (path) => {
   const names = (prefix: string) => rig.storedObjects(prefix).map(({ name }) => name);
   const segments = () => names('journal/').filter((name) => /\/\d{20}-\d{20}$/.test(name));
   const health = async () => {
-    const { body } = await rig.client.send('GET', '/_/health');
+    const { body } = await rig.client.send('GET', '/_/v1/health');
     return JSON.parse(body.toString()).stores.s3;
   };
 

@@ -67,7 +67,7 @@ describeWithTool(versitygw, 'two stores that change places', (path) => {
   }
 
   async function health() {
-    return JSON.parse((await client.send('GET', '/_/health')).body.toString());
+    return JSON.parse((await client.send('GET', '/_/v1/health')).body.toString());
   }
 
   const extentsIn = (prefix: string): number => {

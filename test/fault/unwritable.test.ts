@@ -73,11 +73,12 @@ describeWithTool(compiler, 'a gateway whose disk takes nothing', (compilerPath) 
     return (JSON.parse(body.toString()) as { records: unknown[] }).records.length;
   }
 
-  async function isWritable(): Promise<boolean> {
-    const answer = await fetch(`${gateway.endpoint}/_/health`);
-    expect(answer.status).toBe(200);
-    const { database } = (await answer.json()) as { database: { isWritable: boolean } };
-    return database.isWritable;
+  /** What balancers are told, for writes and for reads. */
+  async function health(): Promise<unknown[]> {
+    const ask = (path: string) => fetch(`${gateway.endpoint}/_/health${path}`);
+    const [both, read] = [await ask(''), await ask('/read')];
+    const { problems } = (await both.json()) as { problems: string[] };
+    return [both.status, read.status, problems];
   }
 
   it.each(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO'])(
@@ -85,17 +86,21 @@ describeWithTool(compiler, 'a gateway whose disk takes nothing', (compilerPath) 
     async (error) => {
       const [small, large] = [...stored.values()].map(({ bytes }) => bytes);
       writeFileSync(faultFile, `any ${dataDir} 1+ ${error}`);
+      // Nothing was refused yet: health has tried by itself.
+      const problems = ['The database cannot be written.', 'The store local cannot be written.'];
+      await expect
+        .poll(health, { timeout: 5000 })
+        .toEqual([503, 200, [...problems, 'No store can be written.']]);
       expect(await send('PUT', '/bucket/refused', small)).toBe(503);
       expect(await send('PUT', '/bucket/refused', large)).toBe(503);
       expect(await send('DELETE', '/bucket/small')).toBe(503);
       expect(await send('PUT', '/other')).toBe(503);
       for (let i = 0; i < 3; i++) await readAll();
-      expect(await isWritable()).toBe(false);
 
       rmSync(faultFile);
       await expect.poll(countReads).toBe(readsCount);
       expect(await send('PUT', `/bucket/${error}`, large)).toBe(200);
-      expect(await isWritable()).toBe(true);
+      await expect.poll(health, { timeout: 5000 }).toEqual([200, 200, []]);
       stored.set(error, makeContent(2, 300 * KiB));
       await readAll();
       expect((await client.send('GET', '/bucket/refused')).status).toBe(404);

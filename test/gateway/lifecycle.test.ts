@@ -20,9 +20,9 @@ import {
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
 import { startBackedGateway } from '../fault/backed-gateway.ts';
-import { callNative, clientOf, exchange, refusalOf, type Target } from '../protocol/target.ts';
+import { callNative, clientOf, refusalOf, type Target } from '../protocol/target.ts';
 import { listFiles } from '../tooling/files.ts';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { readMetrics, type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -177,7 +177,7 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
         return rows.length;
       };
       await expect.poll(outbox, patience).toBe(0);
-      const { text } = await exchange(target, 'GET', '/_/metrics');
+      const text = await readMetrics(target);
       for (const kind of ['current', 'noncurrent', 'uploads']) {
         expect(text).toMatch(new RegExp(`bursar_lifecycle_ends_total\\{kind="${kind}"\\} [1-9]`));
       }

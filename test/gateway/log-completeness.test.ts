@@ -443,6 +443,7 @@ const native: Record<string, () => NativeCall> = {
   ListKeys: () => get('/_/v1/keys'),
   RotateKeys: () => post('/_/v1/keys/rotations'),
   GetClock: () => get('/_/v1/clock'),
+  GetHealth: () => get('/_/v1/health'),
   ConfirmClock: () => post('/_/v1/clock/confirmations'),
   ListStores: () => get('/_/v1/stores'),
   ListStoreCosts: () => get('/_/v1/store-costs'),

@@ -1,4 +1,5 @@
-// Who is answered at `/_/metrics`, and how many at a time, with texts that the test makes.
+// Who is answered at `/_/metrics` of the administration's own address, and how many at a time, with
+// texts that the test makes.
 import Fastify from 'fastify';
 import { expect, test } from 'vitest';
 import type { NativeDeps } from '#bursar/gateway/native/deps.js';
@@ -16,7 +17,11 @@ test('strangers wait for texts in bounded numbers, and keep nobody with the toke
     return Buffer.from(`for ${audience}\n`);
   };
   const app = Fastify();
-  addMetrics(app, { metrics: { read }, metricsToken } as unknown as NativeDeps);
+  addMetrics(app, {
+    metrics: { read },
+    metricsToken,
+    isAdministration: () => true,
+  } as unknown as NativeDeps);
   const ask = (headers: Record<string, string> = {}) =>
     app.inject({ method: 'GET', url: '/_/metrics', headers });
 

@@ -83,7 +83,8 @@ function viewOf(number: number, name: string, isConfigured: boolean): StoreView 
   const reason = isConfigured ? null : 'it is not configured';
   const location = name === 'local' ? 'local' : `s3://${name}`;
   return {
-    ...{ number, name, location, isConfigured, ready: isConfigured, reason },
+    ...{ number, name, location, isConfigured, reason },
+    ...{ ready: isConfigured, canRead: isConfigured },
     health: { breaker: 'closed' },
     detail: { requests: 7 },
   };
@@ -182,7 +183,11 @@ export async function openFixture(): Promise<Fixture> {
       stateOf: () => ({ waiting: 0, problem: null, toldAt: null }),
       test: async () => null,
     },
-    health: async () => ({ ready, stores: { local: ready ? 'ready' : 'failed' } }),
+    isAdministration: () => false,
+    health: async () => ({
+      ...{ reads: true, writes: ready, problems: ready ? [] : ['Something is wrong.'] },
+      detail: { stores: { local: { freeBytes: 7 } } },
+    }),
   };
 
   const accounts = new AccountBook(new AccountTables(db.tx), 'this run');

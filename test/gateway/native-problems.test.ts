@@ -169,17 +169,29 @@ describe('bad input', () => {
 });
 
 describe('health', () => {
-  test('is 200 when ready and 503 when not, without credentials', async () => {
-    const url = '/_/health';
-    expect(await api.inject({ method: 'GET', url })).toMatchObject({
-      status: 200,
-      json: { ready: true, stores: { local: 'ready' } },
-    });
+  test('is 200 where writes are possible and 503 where not, and tells strangers no numbers', async () => {
+    const ask = async (url: string) => {
+      const { status, json } = await api.inject({ method: 'GET', url });
+      return [status, json];
+    };
+    const well = { ready: true, reads: true, writes: true, problems: [] };
+    expect(await ask('/_/health')).toEqual([200, well]);
     api.setReady(false);
-    expect(await api.inject({ method: 'GET', url })).toMatchObject({
-      status: 503,
-      json: { ready: false },
+    const ill = { ready: false, reads: true, writes: false, problems: ['Something is wrong.'] };
+    expect(await ask('/_/health')).toEqual([503, ill]);
+    expect(await ask('/_/health/read')).toEqual([200, { ...ill, ready: true }]);
+    expect(await ask('/_/health/live')).toEqual([200, { live: true }]);
+  });
+
+  test('tells numbers to operators, and to nobody else', async () => {
+    const url = '/_/v1/health';
+    expect(await api.call('ROOT', 'GET', url)).toMatchObject({
+      status: 200,
+      json: { ready: true, stores: { local: { freeBytes: 7 } }, version: expect.any(String) },
     });
+    expect((await api.call('ADMIN', 'GET', url)).status).toBe(403);
+    const headers = { authorization: 'Bearer something' };
+    expect((await api.inject({ method: 'GET', url: '/_/health', headers })).status).toBe(401);
   });
 });
 
@@ -194,6 +206,7 @@ describe('the description', () => {
       '/_/v1/clock',
       '/_/v1/clock/confirmations',
       '/_/v1/explain',
+      '/_/v1/health',
       '/_/v1/keys',
       '/_/v1/keys/rotations',
       '/_/v1/limits',

@@ -30,7 +30,12 @@ async function ask(preflights: Preflights, source: string): Promise<number> {
   Object.assign(raw, { method: 'OPTIONS', url: '/bucket/k', complete: true });
   raw.headers = { host: 'h', origin: 'https://a', 'access-control-request-method': 'GET' };
   const proxies = { locate: () => ({ source, isSecure: false }) } as unknown as TrustedProxies;
-  const terms = { proxies, instruments: new Instruments([]), serverTiming: 'nobody' } as const;
+  const terms = {
+    proxies,
+    instruments: new Instruments([]),
+    serverTiming: 'nobody',
+    door: 'all',
+  } as const;
   const response = new ServerResponse(raw);
   await preflights.serve(new Exchange(terms, 'preflight', raw, response));
   return response.statusCode;

@@ -156,8 +156,10 @@ describe('a webhook', () => {
   );
 });
 
-test('metrics are for everybody, and name nobody', async () => {
-  const answer = await api.inject({ method: 'GET', url: '/_/metrics' });
+test('metrics are for operators', async () => {
+  const refused = await api.inject({ method: 'GET', url: '/_/metrics' });
+  expect(refused).toMatchObject({ status: 401, json: { code: 'InvalidBearerToken' } });
+  const answer = await api.call('ROOT', 'GET', '/_/v1/metrics');
   expect(answer).toMatchObject({ status: 200, type: 'text/plain; version=0.0.4; charset=utf-8' });
   expect(answer.text).toContain('bursar_metric_failures_total 0\n');
 });

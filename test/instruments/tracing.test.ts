@@ -17,7 +17,7 @@ import {
   type ReceivedSpan,
   startOtlpReceiver,
 } from '../tooling/otlp-receiver.ts';
-import { startServedGateway } from '../tooling/served-gateway.ts';
+import { readMetrics, startServedGateway } from '../tooling/served-gateway.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -205,7 +205,7 @@ describeWithTool(versitygw, 'a request that is traced', (path) => {
     for (const secret of ['secret-', backed.gateway.accessKeyId, 'unheard-of', 'Signature']) {
       expect(collector.text).not.toContain(secret);
     }
-    const text = await (await fetch(`${backed.gateway.endpoint}/_/metrics`)).text();
+    const text = await readMetrics(backed.gateway);
     const count = (outcome: string) =>
       totalOf(parseMetrics(text), 'bursar_trace_spans_total', { outcome });
     expect(count('exported')).toBeGreaterThan(0);
@@ -237,7 +237,7 @@ describe('a collector that hangs', () => {
     try {
       const s3 = new S3Client(gateway);
       for (let i = 0; i < 5; i++) expect((await s3.send('GET', '/')).status).toBe(200);
-      const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+      const text = await readMetrics(gateway);
       const outcomes = parseMetrics(text);
       const dropped = totalOf(outcomes, 'bursar_trace_spans_total', { outcome: 'dropped' });
       expect(dropped).toBeGreaterThan(0);

@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { addressGroupOf } from '#bursar/gateway/address-group.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { fuzz, randomBelow, randomOf } from '../fuzz/seeded-random.ts';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { readMetrics, type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { RawClient } from './raw-client.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -59,7 +59,7 @@ function ask(
 const health = (address: string) => ask('/_/health', address);
 
 async function closedAs(reason: string): Promise<number> {
-  const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+  const text = await readMetrics(gateway);
   const line = new RegExp(`^bursar_connections_closed_total\\{reason="${reason}"\\} (\\d+)`, 'm');
   return Number(line.exec(text)?.[1]);
 }
@@ -89,7 +89,7 @@ describe.skipIf(!isLinux)(`a gateway of ${connectionsMax} connections`, () => {
   afterEach(async () => {
     for (const socket of sockets.splice(0)) socket.destroy();
     await vi.waitFor(async () => {
-      const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+      const text = await readMetrics(gateway);
       expect(Number(/^bursar_connections (\d+)/m.exec(text)?.[1])).toBeLessThan(5);
     }, 10_000);
   });
@@ -208,7 +208,7 @@ describe.skipIf(!isLinux)('a gateway behind a proxy that it trusts', () => {
       socket.write(raw.head('PUT', `/room/forwarded${i}`, headers));
     }
     await vi.waitFor(async () => {
-      const text = await (await fetch(`${gateway.endpoint}/_/metrics`)).text();
+      const text = await readMetrics(gateway);
       expect(Number(/^bursar_connections (\d+)/m.exec(text)?.[1])).toBeGreaterThanOrEqual(
         uploads.length,
       );

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { KiB } from '../fault/content.ts';
 import { S3Client } from '../fault/s3-client.ts';
 import { addMember } from '../fault/tenants.ts';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { readMetrics, type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { ended, RawClient } from './raw-client.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -28,8 +28,8 @@ afterAll(async () => {
 });
 
 async function closedAsSlow(): Promise<number> {
-  const { body } = await client.send('GET', '/_/metrics');
-  return Number(/^bursar_connections_closed_total\{reason="slow"\} (\d+)/m.exec(`${body}`)?.[1]);
+  const text = await readMetrics(gateway);
+  return Number(/^bursar_connections_closed_total\{reason="slow"\} (\d+)/m.exec(text)?.[1]);
 }
 
 /** Sends a head, and then a byte now and then, until the connection is closed. */

@@ -9,6 +9,8 @@ import { join, resolve } from 'node:path';
 export interface ServedGateway {
   /** `http://127.0.0.1:PORT`, without a slash at its end. */
   endpoint: string;
+  /** Of the administration, where `--admin-listen` gave it one; else that of all. */
+  adminEndpoint: string;
   accessKeyId: string;
   secretAccessKey: string;
   dataDir: string;
@@ -31,6 +33,9 @@ export interface ServeOptions {
   accessKeyId?: string;
   secretAccessKey?: string;
 }
+
+/** The metrics token of a gateway that the test gave none. */
+export const metricsToken = 'metrics-token-of-the-tests';
 
 const startMsMax = 30_000;
 const stopMsMax = 30_000;
@@ -55,6 +60,7 @@ export async function startServedGateway(options: ServeOptions = {}): Promise<Se
         BURSAR_ROOT_SECRET_KEY: secretAccessKey,
         // Tests look for the record of each of very many requests by one principal.
         BURSAR_REFUSAL_RECORDS: '1000000',
+        BURSAR_METRICS_TOKEN: metricsToken,
         ...options.env,
       },
     },
@@ -68,8 +74,10 @@ export async function startServedGateway(options: ServeOptions = {}): Promise<Se
   child.stderr.setEncoding('utf8').on('data', collect);
 
   const endpoint = await listening(child, () => output);
+  const [, adminEndpoint = endpoint] = /^Administration at (\S+),/m.exec(output) ?? [];
   return {
     endpoint,
+    adminEndpoint,
     accessKeyId,
     secretAccessKey,
     dataDir,
@@ -84,11 +92,21 @@ export async function startServedGateway(options: ServeOptions = {}): Promise<Se
   };
 }
 
+/** The metrics, as Prometheus reads them. */
+export async function readMetrics({ endpoint }: { endpoint: string }): Promise<string> {
+  const headers = { authorization: `Bearer ${metricsToken}` };
+  const answer = await fetch(`${endpoint}/_/metrics`, { headers });
+  const text = await answer.text();
+  if (answer.status !== 200) throw new Error(`metrics: ${answer.status} ${text}`);
+  return text;
+}
+
 function runningServer(): ServedGateway | undefined {
   const endpoint = process.env.BURSAR_TEST_ENDPOINT;
   if (endpoint === undefined) return undefined;
   return {
     endpoint: endpoint.replace(/\/$/, ''),
+    adminEndpoint: endpoint.replace(/\/$/, ''),
     accessKeyId: process.env.BURSAR_TEST_ACCESS_KEY ?? '',
     secretAccessKey: process.env.BURSAR_TEST_SECRET_KEY ?? '',
     dataDir: '',

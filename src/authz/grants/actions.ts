@@ -163,6 +163,7 @@ const tenantActions = [
   'bursar:ListKeys',
   'bursar:RotateKeys',
   'bursar:GetClock',
+  'bursar:GetHealth',
   'bursar:ConfirmClock',
   'bursar:RotateLogKey',
   'bursar:RevokeLogKey',

@@ -31,6 +31,7 @@ import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts'
 import { explainRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
 import { groupRoutes } from './group-routes.ts';
+import { addHealth, healthRoutes } from './health-routes.ts';
 import { issuerRoutes } from './issuer-routes.ts';
 import { keyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
@@ -80,6 +81,7 @@ const routes: readonly NativeRoute[] = [
   ...whoAmIRoutes,
   ...keyRoutes,
   ...clockRoutes,
+  ...healthRoutes,
   ...issuerRoutes,
   ...storeRoutes,
   ...alarmRoutes,
@@ -146,11 +148,7 @@ function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
   native.get('/_/v1/openapi.json', hidden, async (_request, reply) =>
     reply.type('application/json').send(description()),
   );
-  native.get('/_/health', hidden, async (_request, reply) => {
-    const state = await deps.health();
-    const status = state.ready ? 200 : 503;
-    return reply.code(status).header('cache-control', 'no-store').send(state);
-  });
+  addHealth(native, deps);
   addMetrics(native, deps);
   addLogRoutes(native, deps);
   addWellKnown(native, deps);

@@ -28,6 +28,7 @@ import type { SetAlarmHook } from '../../quota/limits/alarm-hooks.ts';
 import type { PriceBooks } from '../../quota/prices/price-books.ts';
 import type { AlarmTeller } from '../alarms/alarm-teller.ts';
 import type { DataVerifier, Finding } from '../data-verifier.ts';
+import type { Health } from '../health.ts';
 import type { Rooms } from '../rooms.ts';
 import type { StoreList } from '../store-list.ts';
 import type { Origin } from '../trusted-proxies.ts';
@@ -128,6 +129,8 @@ export interface NativeDeps
   renew(request: FastifyRequest, who: Identity, atMs: number): Promise<Identity>;
   /** By what calls are decided. */
   rights: Pick<KnownRights, 'epoch' | 'follow'>;
+  /** Did it come to the administration's own address? */
+  isAdministration(request: FastifyRequest): boolean;
   /** Where a request came from, as proxies that are trusted tell it. */
   originOf(request: FastifyRequest): Origin;
   /**
@@ -148,6 +151,6 @@ export interface NativeDeps
   metrics: Pick<MetricRegistry, 'read'>;
   /** With it `/_/metrics` names tenants and accounts; undefined: there is none. */
   metricsToken: string | undefined;
-  /** The state of the gateway's parts. */
-  health(): Promise<{ ready: boolean } & Record<string, unknown>>;
+  /** How the gateway is; `detail` is for operators. */
+  health(): Promise<Health & { detail: Record<string, unknown> }>;
 }

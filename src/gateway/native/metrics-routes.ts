@@ -1,14 +1,14 @@
-// The metrics for Prometheus: `/_/metrics` for anybody, who is told of nobody; the same with the
-// metrics token, and `/_/v1/metrics` for operators, which name tenants and accounts too. Invariants: who
-// sends credentials is never answered as if there were none; and of texts for strangers so many are on
-// their way at most, however many ask and however slowly they read.
+// The metrics for Prometheus: `/_/metrics` with the metrics token, and `/_/v1/metrics` for operators,
+// which name tenants and accounts; and, where the administration has an address of its own, there
+// `/_/metrics` for anybody, who is told of nobody. Invariants: who sends credentials is never answered
+// as if there were none; and of texts for strangers so many are on their way at most, however many ask
+// and however slowly they read.
 // Specification: Prometheus's text format 0.0.4; RFC 6750 for the token.
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { finished } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { Refusal } from '../../core/errors.ts';
-import type { Audience } from '../../instruments/metric-registry.ts';
 import type { NativeDeps } from './deps.ts';
+import { isMetricsToken } from './metrics-token.ts';
 import type { NativeRoute } from './route.ts';
 
 /** What the registry writes. */
@@ -29,13 +29,16 @@ export const metricsRoutes: NativeRoute[] = [
   },
 ];
 
-/** Throws `Refusal` SlowDown where too many strangers read. */
-export function addMetrics(native: FastifyInstance, { metrics, metricsToken }: NativeDeps): void {
+/** Throws `Refusal` SlowDown where too many strangers read, InvalidBearerToken where none may. */
+export function addMetrics(native: FastifyInstance, deps: NativeDeps): void {
+  const { metrics, metricsToken } = deps;
   const hidden = { schema: { hide: true } };
   let strangers = 0;
-  native.get('/_/metrics', hidden, async ({ headers }, reply) => {
-    const audience = audienceOf(headers.authorization, metricsToken);
+  native.get('/_/metrics', hidden, async (request, reply) => {
+    const { headers } = request;
+    const audience = isMetricsToken(headers.authorization, metricsToken) ? 'operator' : 'everybody';
     if (audience === 'everybody') {
+      if (!deps.isAdministration(request)) throw unknown();
       if (strangers === strangersMax) throw new Refusal('SlowDown');
       strangers++;
       finished(reply.raw, () => {
@@ -47,17 +50,7 @@ export function addMetrics(native: FastifyInstance, { metrics, metricsToken }: N
   });
 }
 
-/** Throws `Refusal` InvalidBearerToken for credentials that are not the token. */
-function audienceOf(authorization: string | undefined, token: string | undefined): Audience {
-  if (authorization === undefined) return 'everybody';
-  const [, given] = /^Bearer +(\S+)$/i.exec(authorization) ?? [];
-  const isRight =
-    given !== undefined && token !== undefined && timingSafeEqual(digest(given), digest(token));
-  if (!isRight) throw new Refusal('InvalidBearerToken');
-  return 'operator';
-}
-
-/** Equal lengths, for texts that need not have them. */
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
+function unknown(): Refusal {
+  const message = 'Metrics are for who sends the metrics token: Authorization: Bearer TOKEN.';
+  return new Refusal('InvalidBearerToken', { message });
 }

@@ -4,11 +4,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Stage } from '../../instruments/stage-clock.ts';
 import { exchangeOf } from '../exchange.ts';
 import type { Identity } from './deps.ts';
+import { healthPaths } from './health-routes.ts';
 
 /** Routes that ask nobody who they are have no action to be named by. */
 const openOperations: ReadonlyMap<string | undefined, string> = new Map([
   ['/_/v1/openapi.json', 'GetApiDescription'],
-  ['/_/health', 'GetHealth'],
+  ...healthPaths.map((path) => [path, 'GetHealth'] as const),
   ['/_/metrics', 'GetMetrics'],
   ['/_/log/checkpoint', 'GetLogCheckpoint'],
   ['/_/log/key', 'GetLogKey'],

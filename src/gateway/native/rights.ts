@@ -57,6 +57,7 @@ const table = {
   'bursar:ListKeys': /*         */ ['all', 'none', 'none', 'none'],
   'bursar:RotateKeys': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:GetClock': /*         */ ['all', 'none', 'none', 'none'],
+  'bursar:GetHealth': /*        */ ['all', 'none', 'none', 'none'],
   'bursar:ConfirmClock': /*     */ ['all', 'none', 'none', 'none'],
   'bursar:RotateLogKey': /*     */ ['all', 'none', 'none', 'none'],
   'bursar:RevokeLogKey': /*     */ ['all', 'none', 'none', 'none'],

@@ -25,7 +25,13 @@ import type { NativeDeps, NativeEntry } from './deps.ts';
 export interface NativeRooms
   extends Omit<
     NativeDeps,
-    'authenticate' | 'renew' | 'rights' | 'originOf' | 'commit' | 'commitFindings'
+    | 'authenticate'
+    | 'renew'
+    | 'rights'
+    | 'isAdministration'
+    | 'originOf'
+    | 'commit'
+    | 'commitFindings'
   > {
   ledger: Ledger;
   authenticator: Authenticator;
@@ -38,6 +44,7 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
   const { ledger, authenticator, folding, onIntegrityFailure, ...rest } = rooms;
   return {
     ...rest,
+    isAdministration: ({ raw }) => exchangeOf(raw)?.door === 'administration',
     originOf: (request) => begunOf(request),
     authenticate: async (request, body) => {
       const who = await authenticator.authenticate(signedPartOf(request));

@@ -12,6 +12,10 @@ const store = answerObject({
   isConfigured: { type: 'boolean', description: 'Whether the gateway was started with it.' },
   isDefault: { type: 'boolean', description: 'Whether buckets go there that name no store.' },
   ready: { type: 'boolean' },
+  canRead: {
+    type: 'boolean',
+    description: 'Whether what is in it can be read: also where it takes no writes.',
+  },
   reason: { type: ['string', 'null'], description: 'Why it is not ready.' },
   health: anything('What `/_/health` says of it.'),
   detail: anything('Counters since the start, and what the probe found.'),

@@ -43,6 +43,8 @@ export interface LocalStoreOptions {
 }
 
 export const temporaryFolder = 'temporary';
+/** Of a file that is only written to see whether that is possible. */
+const trialBytes = 4096;
 const idPattern = /^[0-9a-f]{32}$/;
 
 function stopProcess(error: unknown): never {
@@ -190,6 +192,20 @@ export class LocalStore implements ExtentStore {
         if (this.isThere()) await this.remove(id);
       },
     };
+  }
+
+  /** Writes a file and removes it. Throws what the file system says, or Refusal ServiceUnavailable. */
+  async tryWriting(): Promise<void> {
+    this.#mustBeThere();
+    const name = path.join(this.#dir, temporaryFolder, 'trial');
+    const { O_WRONLY, O_CREAT, O_TRUNC } = fs.constants;
+    const fd = await openFile(name, O_WRONLY | O_CREAT | O_TRUNC);
+    try {
+      await writeFully(fd, Buffer.alloc(trialBytes), 0);
+    } finally {
+      await closeFile(fd);
+      await rm(name, { force: true });
+    }
   }
 
   /**
