@@ -31,6 +31,12 @@ export async function isStoreUsed(read: Reader, number: number): Promise<boolean
   return found !== undefined;
 }
 
+/** Numbers of the stores that have archived records. */
+export async function listPackStores(read: Reader): Promise<number[]> {
+  const sql = 'SELECT DISTINCT substr(manifest, 17, 1) AS number FROM record_packs';
+  return (await read.all<{ number: Uint8Array }>(sql)).flatMap(({ number }) => [...number]);
+}
+
 /** The name of the store for a tenant's new buckets; null: it has none of its own. */
 export async function findDefaultStore(read: Reader, tenant: string): Promise<string | null> {
   const sql = 'SELECT default_store AS name FROM tenants WHERE name = ?';

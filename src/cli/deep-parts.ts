@@ -8,11 +8,11 @@ import { readLogSize } from '../audit/log/stored-tiles.ts';
 import { RecordStore } from '../audit/record-store.ts';
 import type { Difference } from '../audit/verify/deep-records.ts';
 import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
-import { listStores } from '../catalog/stores.ts';
+import { listPackStores, listStores } from '../catalog/stores.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { localStore } from '../core/manifest.ts';
 import type { VerifierRooms } from '../gateway/data-verifier.ts';
-import { partReader } from '../ledger/archive/part-reader.ts';
+import { partReader, readingOnce } from '../ledger/archive/part-reader.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
 import { DigestPool } from '../tiering/digest-pool.ts';
 import { ObjectReader } from '../tiering/object-reader.ts';
@@ -40,6 +40,7 @@ export interface DeepParts {
   rooms: VerifierRooms;
   /** Those in stores that can be read. */
   buckets: { tenant: string; name: string }[];
+  /** Names of stores that are not configured and have buckets or old records. */
   storesSkipped: string[];
   close(): Promise<void>;
 }
@@ -78,17 +79,12 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     const { keyring } = folder;
     const reader = new ObjectReader({ keyring, stores, digests, buffers });
     const rooms = { read: now.tx, keyring, reader, leases: new ReadLeases() };
-    const store = new RecordStore(read, partReader(reader));
-    return {
-      folder,
-      read,
-      size,
-      kept,
-      store,
-      rooms,
-      ...(await listReadable(read, remotes)),
-      close,
-    };
+    const names = new Map((await listStores(read)).map(({ number, name }) => [number, name]));
+    const readPart = partReader(reader, (number) => names.get(number) ?? stores.local.name);
+    const isOpen = (number: number): boolean => openNumbers(remotes).includes(number);
+    const store = new RecordStore(read, readingOnce(readPart, isOpen));
+    const readable = await listReadable(read, remotes);
+    return { folder, read, size, kept, store, rooms, ...readable, close };
   } catch (error) {
     await close();
     throw error;
@@ -113,17 +109,20 @@ async function openRemotes(
   return opened;
 }
 
+function openNumbers(remotes: readonly S3Store[]): number[] {
+  return [localStore, ...remotes.map(({ number }) => number)];
+}
+
 async function listReadable(
   read: Reader,
   remotes: readonly S3Store[],
 ): Promise<Pick<DeepParts, 'buckets' | 'storesSkipped'>> {
-  const numbers = [localStore, ...remotes.map(({ number }) => number)];
+  const numbers = openNumbers(remotes);
   const buckets = await read.all<{ tenant: string; name: string; store: number }>(
     'SELECT tenant, name, store FROM buckets ORDER BY id',
   );
-  const skipped = new Set(
-    buckets.map(({ store }) => store).filter((one) => !numbers.includes(one)),
-  );
+  const used = [...buckets.map(({ store }) => store), ...(await listPackStores(read))];
+  const skipped = new Set(used.filter((one) => !numbers.includes(one)));
   const names = (await listStores(read)).filter(({ number }) => skipped.has(number));
   return {
     buckets: buckets.filter(({ store }) => !skipped.has(store)),

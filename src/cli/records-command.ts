@@ -28,6 +28,7 @@ interface RecordFlags {
   token?: string;
   status?: string;
   address?: string;
+  after?: string;
   limit?: number;
 }
 
@@ -47,6 +48,7 @@ export function addRecordsCommand(program: Command): void {
     .option('--token <jti>', 'made with this token, or one below it')
     .option('--status <code>', 'of this HTTP status', parseStatus)
     .option('--address <address>', 'from this address')
+    .option('--after <index>', 'behind this log index', parseIndex)
     .option('--limit <count>', 'at most so many records (default: all)', parseLimit)
     .action(async (given: RecordFlags, command: Command) => {
       const { connection, flags } = connect(command);
@@ -65,7 +67,7 @@ export async function* readRecords(
   const about = { tenant, principal, bucket, prefix, action, token, status, address };
   const filters = { from, to, ...about };
   let left = given.limit ?? Number.POSITIVE_INFINITY;
-  let cursor: string | undefined;
+  let cursor = given.after;
   do {
     const query = { ...filters, cursor, limit: String(Math.min(left, pageMax)) };
     const { json } = await callApi(connection, { method: 'GET', path: ['records'], query });
@@ -88,6 +90,11 @@ function lineOf(record: AuditRecord): string {
 
 function parseStatus(value: string): string {
   if (!/^[1-5]\d{2}$/.test(value)) throw new InvalidArgumentError('Must be 100 to 599.');
+  return value;
+}
+
+function parseIndex(value: string): string {
+  if (!/^\d{1,15}$/.test(value)) throw new InvalidArgumentError('Must be a log index.');
   return value;
 }
 

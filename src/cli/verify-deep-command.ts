@@ -27,8 +27,10 @@ interface Summary {
   records: number;
   /** Of these, erased: what they said cannot be compared. */
   erased: number;
+  /** And those in packs of the archive that are lost, damaged, or in stores that are not configured. */
+  recordsUnread: number;
   versions: number;
-  /** Of these and their ends, those that erased records tell of. */
+  /** Of these and their ends, those that records tell of which were erased or not read. */
   versionsUnknown: number;
   bytes: number;
   /** Names of stores that are not configured, or do not answer. */
@@ -86,17 +88,19 @@ class DeepVerification {
   async run(signed: Signed, withData: boolean): Promise<void> {
     for (const difference of signed.refused) this.#tell(difference);
     const log = await this.#compareRecords(signed);
-    const data = withData ? await this.#readData() : { bytes: 0, storesSkipped: [] };
+    const bytes = withData ? await this.#readData() : 0;
     this.#progress.clear();
     const checkpoints = signed.checkpoints.map(({ from, size }) => ({ from, size }));
-    this.#conclude({ ...log, ...data, checkpoints, differences: this.#differences }, withData);
+    const { storesSkipped } = this.#parts;
+    const differences = this.#differences;
+    this.#conclude({ ...log, bytes, storesSkipped, checkpoints, differences }, withData);
   }
 
   async #compareRecords({ checkpoints }: Signed) {
     const { read, store, size } = this.#parts;
     const tell: DeepRecordsOptions['tell'] = (difference) => this.#tell(difference);
     const catalog = new DeepCatalog({ read, store, size, tell });
-    const { erased } = await verifyRecords({
+    const { erased, unread: recordsUnread } = await verifyRecords({
       ...{ read, store, checkpoints, tell },
       onRecord: async (index, fields) => {
         await catalog.visit(index, fields);
@@ -105,13 +109,13 @@ class DeepVerification {
     });
     await catalog.finish();
     const { versions, unknown } = catalog;
-    return { records: size, erased, versions, versionsUnknown: unknown };
+    return { records: size, erased, recordsUnread, versions, versionsUnknown: unknown };
   }
 
-  async #readData(): Promise<Pick<Summary, 'bytes' | 'storesSkipped'>> {
+  async #readData(): Promise<number> {
     this.#progress.clear();
     this.#progress = new CountProgress(process.stderr, 'versions and parts read');
-    const { rooms, buckets, storesSkipped } = this.#parts;
+    const { rooms, buckets } = this.#parts;
     const verifier = new DataVerifier(rooms);
     let bytes = 0;
     let rows = 0;
@@ -129,7 +133,7 @@ class DeepVerification {
         this.#progress.show(rows);
       }
     }
-    return { bytes, storesSkipped };
+    return bytes;
   }
 
   #tell(difference: { where: string; what: string }): void {
@@ -151,16 +155,20 @@ class DeepVerification {
 }
 
 function describe(summary: Summary, withData: boolean): string[] {
-  const { records, erased, versions, versionsUnknown, bytes, storesSkipped } = summary;
+  const { records, erased, recordsUnread, versions, versionsUnknown, bytes } = summary;
   const lines = [
     `compared ${formatCount(records)} records with the log, and ${formatCount(versions)} versions ` +
       `with their records${withData ? `, and read ${formatBytes(bytes)} of objects` : ''}`,
   ];
-  if (erased > 0) {
+  const silent = [
+    ...(erased > 0 ? [`${formatCount(erased)} records were erased`] : []),
+    ...(recordsUnread > 0 ? [`${formatCount(recordsUnread)} could not be read`] : []),
+  ].join(', ');
+  if (silent !== '') {
     const unknown = `what these made or ended (${formatCount(versionsUnknown)} rows)`;
-    lines.push(`${formatCount(erased)} records were erased; ${unknown} cannot be compared`);
+    lines.push(`${silent}; ${unknown} cannot be compared`);
   }
-  for (const name of storesSkipped) lines.push(`not read: what is in store ${name}`);
+  for (const name of summary.storesSkipped) lines.push(`not read: what is in store ${name}`);
   for (const { from, size } of summary.checkpoints) {
     lines.push(`compared with ${from}, of ${formatCount(size)} records`);
   }

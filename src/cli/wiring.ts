@@ -341,7 +341,7 @@ function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Ro
 
 /** Records as they are read, wherever they are, and what moves old ones. */
 async function openRecords(config: Config, rooms: Rooms, { folder, read, closers }: Parts) {
-  const readPart = partReader(rooms.reader);
+  const readPart = partReader(rooms.reader, (store) => rooms.stores.nameOf(store));
   const archiver = startArchiver(config, rooms, { folder, readPart });
   closers.push(() => archiver.stop());
   const records = new RecordStore(read, readPart);

@@ -48,7 +48,7 @@ import type { Cashier } from '../quota/cashier.ts';
 import { setAlarmHook } from '../quota/limits/alarm-hooks.ts';
 import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
-import { enterPackedRecords } from './archive/pack-entry.ts';
+import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
 import { noteRootKey } from './key-epochs.ts';
 import { endDue } from './lifecycle-upkeep.ts';
@@ -330,6 +330,8 @@ export async function applyHousekeeping(
     }
     case 'enterPack':
       return enterPackedRecords(tx, work, timeMs);
+    case 'unpackTiles':
+      return takeBackTiles(tx, work.tile, timeMs);
     case 'archiveTile':
       return archiveTile(tx, work.tile);
     case 'countDownload':

@@ -74,6 +74,8 @@ export type Housekeeping =
   | { kind: 'endDue'; bucketId: number; places: LifecyclePlace[]; dayMs: number; book: string }
   /** A pack of old records whose bytes are stored: from now on it is known. */
   | { kind: 'enterPack'; pack: Pack; ids: Uint8Array[] }
+  /** The tiles from this one on, whose records are in the database, are to be packed anew. */
+  | { kind: 'unpackTiles'; tile: number }
   /** The records of a tile that is in a pack leave the database. Touches as many. */
   | { kind: 'archiveTile'; tile: number }
   /** Touches 1 where the share link allows one more. */

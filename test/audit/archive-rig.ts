@@ -22,7 +22,7 @@ export interface ArchiveRig {
 export async function openArchiveRig(): Promise<ArchiveRig> {
   const fixture = await openLedger();
   const tiering = await makeRig();
-  const readPart = partReader(tiering.reader);
+  const readPart = partReader(tiering.reader, String);
   const rig: ArchiveRig = {
     fixture,
     tiering,

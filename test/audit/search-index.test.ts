@@ -4,7 +4,9 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { archiveTile, enterPack } from '#bursar/audit/archive/archived-tiles.js';
+import { PackFailure } from '#bursar/audit/archive/pack-failure.js';
 import { eraseRecords } from '#bursar/audit/erasure.js';
+import { type ReadPart, RecordStore } from '#bursar/audit/record-store.js';
 import { Indexer } from '#bursar/audit/search/indexer.js';
 import { blockWidth } from '#bursar/audit/search/positions.js';
 import { RecordSearch } from '#bursar/audit/search/record-search.js';
@@ -30,10 +32,10 @@ beforeEach(async () => {
 });
 afterEach(() => log.close());
 
-function open(): Promise<Indexer> {
+function open(readPart: ReadPart = async () => Buffer.alloc(0)): Promise<Indexer> {
   return Indexer.open({
     ...{ logPath: log.logPath, indexPath: log.indexPath, intervalMs: 10, comparingMs },
-    readPart: async () => Buffer.alloc(0),
+    readPart,
     onError: (reason) => failures.push(reason),
     onMended: (block) => mended.push(block),
   });
@@ -168,12 +170,7 @@ describe('the search index', () => {
     await indexed(first, 2 * blockWidth);
     await first.close();
     await log.fill(2 * blockWidth + 1);
-    const tiles = (2 * blockWidth) / 256;
-    const pack = { first: 0, nonce: Buffer.alloc(16), manifest: Buffer.alloc(1) };
-    log.db.exec('BEGIN');
-    await enterPack(log.db.tx, { ...pack, ends: Array.from({ length: tiles }, (_, i) => i) });
-    for (let tile = 0; tile < tiles; tile++) await archiveTile(log.db.tx, tile);
-    log.db.exec('COMMIT');
+    await archiveFirst((2 * blockWidth) / 256);
     const second = await Indexer.open({
       ...{ logPath: log.logPath, indexPath: log.indexPath, intervalMs: 10, comparingMs },
       onMended: (block) => mended.push(block),
@@ -183,6 +180,64 @@ describe('the search index', () => {
     expect(await second.index.end()).toBe(2 * blockWidth);
     await second.close();
     expect(failures).toEqual([]);
+  });
+});
+
+/** So many tiles, in a pack that is nowhere. */
+async function archiveFirst(tiles: number): Promise<void> {
+  const pack = { first: 0, nonce: Buffer.alloc(16), manifest: Buffer.alloc(0) };
+  log.db.exec('BEGIN');
+  await enterPack(log.db.tx, { ...pack, ends: Array.from({ length: tiles }, (_, i) => i) });
+  for (let tile = 0; tile < tiles; tile++) await archiveTile(log.db.tx, tile);
+  log.db.exec('COMMIT');
+}
+
+describe('the search index of records whose pack is lost', () => {
+  const lost: ReadPart = async (part) => {
+    const extent = { id: 'ab', store: { number: 2, name: 'cold' } };
+    throw new PackFailure(part, extent, new IntegrityError('', { kind: 'missing' }));
+  };
+
+  beforeEach(async () => {
+    const first = await open();
+    await indexed(first, 2 * blockWidth);
+    await first.close();
+    await archiveFirst(blockWidth / 256);
+  });
+
+  /** What a search answers, or why it fails. */
+  function find(principal: string, { index }: Indexer) {
+    const store = new RecordStore(log.db.tx, lost);
+    const search = new RecordSearch({ read: log.db.tx, store, index });
+    const found = search.find({ tenant: null, principal, limit: 10 });
+    return found.then(({ records }) => records.length, String);
+  }
+
+  it('keeps nothing of what is erased of them, and leads to them', async () => {
+    const indexer = await open(lost);
+    expect(await find('nobody', indexer)).toBe(0);
+    log.db.exec('BEGIN');
+    const act = { byIndex: 2 * blockWidth, summedEnd: 2 * blockWidth };
+    expect(await eraseRecords(log.db.tx, { tenant: 'one', indexes: [0] }, act)).toBeNull();
+    log.db.exec('COMMIT');
+    await vi.waitFor(() => expect(bytes()).not.toMatch(/secret-(name|key)/), { timeout: 20_000 });
+    expect(await find('nobody', indexer)).toContain('the pack of records 0 to 4095 has lost');
+    await indexer.close();
+    expect(failures).toEqual([expect.stringContaining('block 0 cannot be read')]);
+  });
+
+  it('is made anew with all others in it', async () => {
+    await log.append([{ principal: 'somebody' }]);
+    await log.fill(3 * blockWidth);
+    rmSync(log.indexPath);
+    const indexer = await open(lost);
+    await indexed(indexer, 3 * blockWidth);
+    expect(await find('somebody', indexer)).toContain('the pack of records 0 to 4095 has lost');
+    const behind = new RecordSearch({ read: log.db.tx, store: log.store, index: indexer.index });
+    const query = { tenant: null, principal: 'somebody', limit: 10, afterIndex: blockWidth - 1 };
+    expect((await behind.find(query)).records).toHaveLength(1);
+    await indexer.close();
+    expect(failures).toEqual([expect.stringContaining('block 0 cannot be read')]);
   });
 });
 

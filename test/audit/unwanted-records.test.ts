@@ -34,7 +34,7 @@ describe('a record in the archive', () => {
     await rig.fill(300);
     const before = await rig.records.readRecord(20);
     await rig.archive();
-    const readPart = partReader(rig.tiering.reader);
+    const readPart = partReader(rig.tiering.reader, String);
     let isAway = true;
     const records = new RecordStore(rig.fixture.read, async (part) => {
       if (isAway) throw new Error('the store is away');

@@ -62,7 +62,7 @@ async function withRecords(work: (store: RecordStore, read: Reader) => Promise<v
   const digests = new DigestPool({ buffers });
   const stores = new Stores(await LocalStore.open(join(data, 'extents')));
   const reader = new ObjectReader({ keyring, stores, digests, buffers });
-  await work(new RecordStore(db.tx, partReader(reader)), db.tx);
+  await work(new RecordStore(db.tx, partReader(reader, String)), db.tx);
   await digests.close();
   db.close();
 }

@@ -41,7 +41,8 @@ const buffers = new BufferPool({});
 const digests = new DigestPool({ buffers });
 const stores = new Stores(await LocalStore.open(folder));
 const writer = new ObjectWriter({ keyring, stores, digests, buffers });
-const readPart = partReader(new ObjectReader({ keyring, stores, digests, buffers }));
+const reader = new ObjectReader({ keyring, stores, digests, buffers });
+const readPart = partReader(reader, String);
 const counted = { keepHouse: (work) => take(work.kind, () => ledger.keepHouse(work)) };
 const archiver = new Archiver({
   path,

@@ -1,12 +1,14 @@
 // Records that were archived to an S3 store: found, proven and verified as before; and what becomes
 // of them when the database is lost.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { ed25519 } from '#bursar/audit/log/note.js';
 import { verifyReceipt } from '#bursar/audit/verify/receipt.js';
 import { parseVerifiers } from '#bursar/audit/verify/trusted-keys.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 import { CatalogEditor, flipBit } from '../tooling/attacks.ts';
+import { FaultProxy } from '../tooling/fault-proxy.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { md5Header } from './load.ts';
 import { RebuildRig } from './rebuild-rig.ts';
@@ -19,6 +21,7 @@ const archivedEnd = 4096;
 
 describeWithTool(versitygw, 'records in an S3 store', (path) => {
   let rig: RebuildRig;
+  let proxy: FaultProxy;
   let page: string;
   let bundle: string;
 
@@ -34,6 +37,8 @@ describeWithTool(versitygw, 'records in an S3 store', (path) => {
 
   beforeAll(async () => {
     rig = await RebuildRig.start(path);
+    proxy = await FaultProxy.start(rig.backend.port);
+    rig.proxy = proxy;
     await rig.serve();
     await rig.client.send('PUT', '/data');
     await rig.client.send('PUT', '/data/object', { body: Buffer.from('stored') });
@@ -58,7 +63,10 @@ describeWithTool(versitygw, 'records in an S3 store', (path) => {
     await vi.waitFor(async () => expect(await count('archived_tiles')).toBe(16), 30_000);
   });
 
-  afterAll(() => rig?.stop());
+  afterAll(async () => {
+    await rig?.stop();
+    await proxy?.stop();
+  });
 
   async function removeMany(begin: number, end: number): Promise<void> {
     const keys = Array.from({ length: end - begin }, (_, i) => `<Key>k/${begin + i}</Key>`);
@@ -117,27 +125,84 @@ describeWithTool(versitygw, 'records in an S3 store', (path) => {
     }
   });
 
-  it('agree with log, catalog and bytes, and damage of a pack is named', async () => {
+  it('agree with log, catalog and bytes, and damage of a pack is named once', async () => {
     const sound = await rig.run(['verify', 'deep']);
     expect(sound).toMatchObject({ code: 0, stderr: '' });
     const pack = await findPack();
     const stored = readFileSync(pack);
     writeFileSync(pack, flipBit(Buffer.from(stored), 5000));
     const { code, stdout } = await rig.run(['verify', 'deep', '--skip-data']);
-    expect(stdout).toMatch(/^record 0: chunk 0 of extent .*\nrecord 256: chunk 0 /);
-    // To the end, with what nothing damaged tells of.
-    expect(stdout).toMatch(/\ncompared [\d,]+ records with the log/);
-    expect(code).toBe(1);
     writeFileSync(pack, stored);
+    expect(stdout).toMatch(
+      /^records 0 to \d+: the pack of records 0 to 4095 is damaged in store s3: chunk 0 of .*\ncompared /,
+    );
+    expect(code).toBe(1);
+  });
+
+  it('are told as lost with the name of their pack, and all else is compared', async () => {
+    const pack = await findPack();
+    // With what the server keeps in its attributes.
+    renameSync(pack, `${pack}.aside`);
+    const asked = proxy.requests;
+    const { code, stdout, stderr } = await rig.run(['verify', 'deep']);
+    renameSync(`${pack}.aside`, pack);
+    const lost = `the pack of records 0 to 4095 has lost its extent ${basename(pack)} in store s3`;
+    const [first, second, third] = stdout.split('\n');
+    expect(first).toBe(`records 0 to 4095: ${lost}`);
+    expect(second).toMatch(/^compared [\d,]+ records with the log, and 4,111 versions/);
+    // The 4096 records made nearly all versions: what they said of them is not known.
+    expect(third).toMatch(/^4,096 could not be read; what these made or ended \([\d,]+ rows\)/);
+    expect(stderr).toContain('there is a difference');
+    expect(code).toBe(1);
+    expect(proxy.requests - asked).toBeLessThan(50);
   });
 
   it('are not given where their pack is damaged, and are again when it was put right', async () => {
     const pack = await findPack();
     const stored = readFileSync(pack);
     writeFileSync(pack, flipBit(Buffer.from(stored), 5000));
-    expect((await get('/_/v1/receipts/700')).status).toBe(500);
+    const { status, text } = await get('/_/v1/receipts/700');
+    expect([status, JSON.parse(text).code]).toEqual([500, 'BursarIntegrityError']);
+    expect(JSON.parse(text).detail).toMatch(
+      /^The pack of records 0 to 4095 is damaged in store s3/,
+    );
     writeFileSync(pack, stored);
     expect((await get('/_/v1/receipts/700')).status).toBe(200);
+  });
+
+  it('are told as such where their pack is missing, by whatever reads them', async () => {
+    const pack = await findPack();
+    // With what the server keeps in its attributes.
+    renameSync(pack, `${pack}.aside`);
+    const missing = `The pack of records 0 to 4095 has lost its extent ${basename(pack)} in store s3.`;
+    for (const path of ['/_/v1/receipts/1300', '/_/v1/tenants/default/bundle/2048']) {
+      const { status, text } = await get(path);
+      expect([status, JSON.parse(text)]).toMatchObject([
+        500,
+        { code: 'PackMissing', detail: missing },
+      ]);
+    }
+    const search = (cursor: string) => get('/_/v1/records', [['cursor', cursor]]);
+    expect(JSON.parse((await search('2303')).text)).toMatchObject({ code: 'PackMissing' });
+    expect(JSON.parse((await search('4095')).text).records[0]).toMatchObject({ index: 4096 });
+    const { integrityFailures } = JSON.parse((await get('/_/health')).text);
+    expect(integrityFailures.s3.missing).toBeGreaterThanOrEqual(3);
+    renameSync(`${pack}.aside`, pack);
+    expect((await get('/_/v1/receipts/1300')).status).toBe(200);
+  });
+
+  it('are not called damaged while their store is away', async () => {
+    proxy.choose = () => ({ kind: 'status', status: 503, code: 'ServiceUnavailable' });
+    const { status, text } = await get('/_/v1/receipts/3500');
+    proxy.choose = () => undefined;
+    expect([status, JSON.parse(text)]).toMatchObject([
+      503,
+      { detail: 'Store s3, which has the records 0 to 4095, is not available.' },
+    ]);
+    await vi.waitFor(
+      async () => expect((await get('/_/v1/receipts/3500')).status).toBe(200),
+      20_000,
+    );
   });
 
   it('are left alone by a rebuild, which opens none of them', async () => {

@@ -40,6 +40,10 @@ export interface ArchivedTile {
 
 /** Where a tile's records are. */
 export interface PackedPart {
+  /** Of the pack: number of its first tile. */
+  first: number;
+  /** And how many it has. */
+  tiles: number;
   nonce: Buffer;
   manifest: Buffer;
   /** In the bytes that the manifest names. */
@@ -88,6 +92,17 @@ export async function readArchivedTile(
   throw new IntegrityError(`tile ${index} of the archived records is damaged`);
 }
 
+/** Of a pack, where the tile is that has the number `i` in it. */
+export function partOf({ first, nonce, ends, manifest }: Pack, i: number): PackedPart {
+  return {
+    ...{ first, tiles: ends.length },
+    nonce: Buffer.from(nonce),
+    manifest: Buffer.from(manifest),
+    begin: ends[i - 1] ?? 0,
+    end: ends[i] as number,
+  };
+}
+
 /** undefined: no pack has the tile. Throws IntegrityError as well. */
 export async function findPart(read: Reader, tile: number): Promise<PackedPart | undefined> {
   const pack = await read.get<{ first: number; nonce: Buffer; ends: Buffer; manifest: Buffer }>(
@@ -102,7 +117,8 @@ export async function findPart(read: Reader, tile: number): Promise<PackedPart |
   const at = 4 * (tile - first);
   if (at >= ends.length) return undefined;
   const begin = at === 0 ? 0 : ends.readUInt32BE(at - 4);
-  return { nonce, manifest, begin, end: ends.readUInt32BE(at) };
+  const tiles = ends.length / 4;
+  return { first, tiles, nonce, manifest, begin, end: ends.readUInt32BE(at) };
 }
 
 /** Enters a pack. It must go on where the one before it ended. */
@@ -112,6 +128,33 @@ export async function enterPack(tx: Tx, { first, nonce, ends, manifest }: Pack):
   const encoded = Buffer.alloc(4 * ends.length);
   for (const [i, end] of ends.entries()) encoded.writeUInt32BE(end, 4 * i);
   await tx.run('INSERT INTO record_packs VALUES (?, ?, ?, ?)', first, nonce, encoded, manifest);
+}
+
+/**
+ * Takes the tiles from `index` on, whose records are all in the database yet, out of the last pack.
+ * Gives its manifest where nothing of it is left, and null where earlier tiles are in it.
+ */
+export async function unpackTiles(tx: Tx, index: number): Promise<Uint8Array | null> {
+  const pack = await tx.get<{ first: number; tiles: number; manifest: Buffer }>(
+    `SELECT first, length(ends) / 4 AS tiles, manifest FROM record_packs
+       ORDER BY first DESC LIMIT 1`,
+  );
+  const archived = await countArchivedTiles(tx);
+  if (!pack || index < pack.first || index >= pack.first + pack.tiles || index !== archived) {
+    throw new Error(`tile ${index} is not the next of ${archived} to leave the last pack`);
+  }
+  const { first, manifest } = pack;
+  if (index === first) {
+    await tx.run('DELETE FROM record_packs WHERE first = ?', first);
+    return manifest;
+  }
+  const endsBytes = 4 * (index - first);
+  await tx.run(
+    'UPDATE record_packs SET ends = substr(ends, 1, ?) WHERE first = ?',
+    endsBytes,
+    first,
+  );
+  return null;
 }
 
 /**

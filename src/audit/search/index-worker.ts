@@ -6,6 +6,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { openDatabase } from '../../core/database.ts';
+import { IntegrityError } from '../../core/errors.ts';
 import type { PackedPart } from '../archive/archived-tiles.ts';
 import { readNextErasure } from '../erasure.ts';
 import { readLogSize } from '../log/stored-tiles.ts';
@@ -35,7 +36,17 @@ export type ToIndexWorker =
   | { close: true }
   | { doubted: number }
   | { id: number; bytes: Uint8Array }
-  | { id: number; failed: string };
+  /** `isLost`: its store does not have it as it was written, so that waiting does not help. */
+  | { id: number; failed: string; isLost: boolean };
+
+class PartFailure extends Error {
+  readonly isLost: boolean;
+
+  constructor(message: string, isLost: boolean) {
+    super(message);
+    this.isLost = isLost;
+  }
+}
 
 const readerCacheKib = 4 * 1024;
 /** After a failure it waits longer and longer, up to so long. */
@@ -66,7 +77,7 @@ port.on('message', (message: ToIndexWorker) => {
   const waiting = wanted.get(message.id);
   wanted.delete(message.id);
   if ('bytes' in message) waiting?.resolve(message.bytes);
-  else waiting?.reject(new Error(message.failed));
+  else waiting?.reject(new PartFailure(message.failed, message.isLost));
 });
 
 const log = openDatabase(logPath, { readonly: true, cacheKib: readerCacheKib });
@@ -139,12 +150,21 @@ async function mendNext(): Promise<boolean> {
 }
 
 async function mend(block: number): Promise<void> {
+  const wasUnread = await index.isUnread(block);
   await indexBlock(block);
-  tell({ mended: block });
+  if (!wasUnread) tell({ mended: block });
 }
 
+/** One whose pack is lost must not keep the others from being indexed, nor what was erased here. */
 async function indexBlock(block: number): Promise<void> {
-  await index.putBlock(block, await readBlock(block));
+  try {
+    await index.putBlock(block, await readBlock(block));
+  } catch (cause) {
+    const isLost = cause instanceof PartFailure ? cause.isLost : cause instanceof IntegrityError;
+    if (!isLost) throw cause;
+    tell({ failed: `block ${block} cannot be read: ${(cause as Error).message}` });
+    await index.putBlock(block, null);
+  }
 }
 
 function readBlock(block: number): Promise<KeptText[]> {

@@ -1,6 +1,7 @@
 // The main thread's end of the search index: starts the thread that makes it, reads for it what only
 // this thread can read, and gives what searches it.
 import { Worker } from 'node:worker_threads';
+import { PackFailure } from '../archive/pack-failure.ts';
 import type { ReadPart } from '../record-store.ts';
 import type { FromIndexWorker, IndexWorkerOptions, ToIndexWorker } from './index-worker.ts';
 import { SearchIndexReader } from './search-index.ts';
@@ -42,7 +43,9 @@ export class Indexer {
           const [nonce, manifest] = [Buffer.from(wanted.nonce), Buffer.from(wanted.manifest)];
           readPart({ ...wanted, nonce, manifest }).then(
             (bytes) => answer({ id, bytes }),
-            (cause: unknown) => answer({ id, failed: String(cause) }),
+            (cause: unknown) => {
+              answer({ id, failed: String(cause), isLost: cause instanceof PackFailure });
+            },
           );
         }
       });

@@ -5,8 +5,9 @@
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
+import { PackFailure } from '../archive/pack-failure.ts';
 import { readLogSize } from '../log/stored-tiles.ts';
-import type { RecordStore } from '../record-store.ts';
+import type { KeptText, RecordStore } from '../record-store.ts';
 import { firstSince } from '../record-times.ts';
 import { blockWidth, placesOf } from './positions.ts';
 import type { SearchIndexReader } from './search-index.ts';
@@ -105,7 +106,8 @@ export class RecordSearch {
       const begin = block * blockWidth;
       let isFalse = false;
       for (const place of placesOf(bits, Math.max(from - begin, 0), to - begin)) {
-        const text = await this.#store.readText(begin + place);
+        const text = await this.#readFound(begin + place, records);
+        if (text === null) return begin + place;
         if (text !== undefined && this.#fits(text, begin + place, { terms, query })) {
           records.push(text);
         } else if (text !== undefined) {
@@ -120,23 +122,50 @@ export class RecordSearch {
     return Math.min(last * blockWidth, to);
   }
 
+  /** null: its pack is not there, and the page ends before it, so that what was found is told. */
+  async #readFound(index: number, records: readonly string[]): Promise<string | undefined | null> {
+    try {
+      return await this.#store.readText(index);
+    } catch (error) {
+      if (error instanceof PackFailure && records.length > 0) return null;
+      throw error;
+    }
+  }
+
   /** The same among those that are not indexed yet. */
   async #findBehind(query: RecordQuery, { from, to }: Span, records: string[]): Promise<number> {
     const end = Math.min(from + examinedMax, to);
     const terms = termsWanted(query);
     const pace = new Pace();
     for (let at = from; at < end; at += readAtOnce) {
-      const several = Math.min(readAtOnce, end - at);
-      for (const { index, opened } of await this.#store.readTexts(at, several)) {
+      const wanted = Math.min(at + readAtOnce, end);
+      const { texts, to: readEnd } = await this.#readBehind(at, wanted, from);
+      for (const { index, opened } of texts) {
         if (!opened || !this.#fits(opened.record, index, { terms, query })) continue;
         const text = await this.#store.readText(index);
         if (text === opened.record) records.push(text);
         if (records.length === query.limit) return index + 1;
         if (pace.isDue) await pace.wait();
       }
+      if (readEnd < wanted) return readEnd;
       await pace.rest();
     }
     return end;
+  }
+
+  /** Up to a pack that is not there; throws where that is the first of what is looked at. */
+  async #readBehind(
+    from: number,
+    to: number,
+    begun: number,
+  ): Promise<{ texts: KeptText[]; to: number }> {
+    try {
+      return { texts: await this.#store.readTexts(from, to - from), to };
+    } catch (error) {
+      if (!(error instanceof PackFailure) || error.from <= begun) throw error;
+      const end = Math.max(error.from, from);
+      return { texts: await this.#store.readTexts(from, end - from), to: end };
+    }
   }
 
   /** Throws IntegrityError for a record that says that it is another. */

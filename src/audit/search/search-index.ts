@@ -1,7 +1,8 @@
 // The search index: a database beside the log's, of whole blocks of records, in the log's order.
 // Invariants: it says where to look, and never what there is, since whoever finds something by it reads
 // the record and compares it with what was asked; a block is there whole or not at all;
-// and an index that was not made of the log beside it is not used. It can always be made anew.
+// a block whose records could not be read leads to all of them, so that who looks is told of it; and an
+// index that was not made of the log beside it is not used. It can always be made anew.
 import { existsSync, rmSync } from 'node:fs';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
 import type { KeptText, RecordStore } from '../record-store.ts';
@@ -37,6 +38,10 @@ INSERT INTO erased VALUES (-1);
 /** The log that is indexed. */
 export type LogRecords = Pick<RecordStore, 'readRecord'>;
 
+/** Of a block that was not read; no record is found by it. */
+const unreadTerm = '';
+const everyPlace = packPlaces(Array.from({ length: blockWidth }, (_, place) => place));
+
 const writerCacheKib = 16 * 1024;
 const readerCacheKib = 16 * 1024;
 /** Searches are short: they are waited for. */
@@ -69,11 +74,14 @@ export class SearchIndexWriter {
     return indexedEnd(this.#db.tx);
   }
 
-  /** Indexes a whole block, in the place of what was there of it. */
-  async putBlock(block: number, records: readonly KeptText[]): Promise<void> {
+  /**
+   * Indexes a whole block, in the place of what was there of it. null: its records cannot be read, so
+   * that what was there of them may be wrong.
+   */
+  async putBlock(block: number, records: readonly KeptText[] | null): Promise<void> {
     const commitment = await readCommitment(this.#log, (block + 1) * blockWidth - 1);
-    if (!commitment || records.length !== blockWidth) {
-      throw new Error(`block ${block} has ${records.length} records`);
+    if (!commitment || (records && records.length !== blockWidth)) {
+      throw new Error(`block ${block} has ${records?.length ?? 'too few'} records`);
     }
     const { tx } = this.#db;
     const isKnown = block * blockWidth < (await this.end());
@@ -83,13 +91,20 @@ export class SearchIndexWriter {
         await tx.run('DELETE FROM postings WHERE block = ?', block);
         await tx.run('DELETE FROM keys WHERE block = ?', block);
       }
-      await this.#insert(block, records);
+      if (records) await this.#insert(block, records);
+      else await tx.run('INSERT INTO postings VALUES (?, ?, ?)', unreadTerm, block, everyPlace);
       await tx.run('INSERT OR REPLACE INTO blocks VALUES (?, ?)', block, commitment);
       this.#db.exec('COMMIT');
     } catch (cause) {
       this.#db.exec('ROLLBACK');
       throw cause;
     }
+  }
+
+  /** Whether a block was not read when it was put here. */
+  async isUnread(block: number): Promise<boolean> {
+    const sql = 'SELECT 1 FROM postings WHERE term = ? AND block = ?';
+    return (await this.#db.tx.get(sql, unreadTerm, block)) !== undefined;
   }
 
   /**
@@ -228,7 +243,8 @@ export class SearchIndexReader {
 
   /**
    * From block `from` to before `to` those that have all terms and keys with the prefix, and where.
-   * Blocks that lack one of the terms cost nothing: each term leads to the next that has it.
+   * Blocks that lack one of the terms cost nothing: each term leads to the next that has it. A block
+   * that was not read has everything.
    */
   async *blocksWith(
     terms: readonly string[],
@@ -236,9 +252,17 @@ export class SearchIndexReader {
     { from, to }: { from: number; to: number },
   ): AsyncGenerator<{ block: number; bits: Bits }> {
     const runs = terms.map((term) => new TermRun(this.#db.tx, term));
+    const unread = new TermRun(this.#db.tx, unreadTerm);
+    let nextUnread = await unread.seek(from);
     for (let block = from; block < to; ) {
       let next = block;
       for (const run of runs) next = Math.max(next, await run.seek(next));
+      if (nextUnread <= next && nextUnread < to) {
+        yield { block: nextUnread, bits: allBits() };
+        block = nextUnread + 1;
+        nextUnread = await unread.seek(block);
+        continue;
+      }
       if (next >= to) return;
       if (next > block) {
         block = next;

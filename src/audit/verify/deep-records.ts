@@ -6,13 +6,14 @@ import { canonicalize } from '../../core/canonical-json.ts';
 import type { Reader, Tx } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { countArchivedTiles } from '../archive/archived-tiles.ts';
+import { PackFailure, PackSkipped } from '../archive/pack-failure.ts';
 import { hashEvidence } from '../evidence.ts';
 import { commitTo, renderLeaf } from '../leaf.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
 import { LogAppender } from '../log/log-appender.ts';
 import { hashBytes, hashLeaf, tileWidth } from '../log/merkle.ts';
 import { readLogSize } from '../log/stored-tiles.ts';
-import type { KeptRecord, RecordStore } from '../record-store.ts';
+import type { IsWanted, KeptRecord, RecordStore } from '../record-store.ts';
 
 export interface Difference {
   /** What differs from what it should be: `record 12`, `tile 0/3`, `checkpoint of 900 records`. */
@@ -50,14 +51,20 @@ export interface DeepRecordsOptions {
   /** Signed, of this log. */
   checkpoints: readonly (Checkpoint & { from: string })[];
   tell: (difference: Difference) => void;
-  /** Each record that is there; null: it was erased. */
+  /** Each record that is there; null: it was erased, or cannot be read. */
   onRecord: (index: number, fields: RecordFields | null) => Promise<void>;
 }
 
-/** Gives how many records there are, and how many of them were erased. */
-export async function verifyRecords(
-  options: DeepRecordsOptions,
-): Promise<{ size: number; erased: number }> {
+export interface RecordsVerified {
+  /** Records that there are. */
+  size: number;
+  /** Of these, erased. */
+  erased: number;
+  /** And of these, in packs that were not read: their leaves alone were compared. */
+  unread: number;
+}
+
+export async function verifyRecords(options: DeepRecordsOptions): Promise<RecordsVerified> {
   const { read, tell } = options;
   const size = await readLogSize(read);
   for (const { size: signed, from } of options.checkpoints) {
@@ -69,8 +76,9 @@ export async function verifyRecords(
   for (let from = 0; from < size; from += tileWidth) {
     await walk.visit(from, Math.min(from + tileWidth, size));
   }
+  walk.end();
   await walk.tree.close();
-  return { size, erased: walk.erased };
+  return { size, erased: walk.erased, unread: walk.unread };
 }
 
 /** What is where no record can be. */
@@ -89,11 +97,16 @@ async function findStrays({ read, tell }: DeepRecordsOptions, size: number): Pro
   if (behind) tell({ where: `evidence ${behind.idx}`, what: 'there is no such record' });
 }
 
+const nobodys: IsWanted = () => false;
+
 class RecordWalk {
   erased = 0;
+  unread = 0;
   readonly tree: SecondTree;
   readonly #options: DeepRecordsOptions;
   #timeMs = 0;
+  /** Records in a row, up to where the walk is, that cannot be read for the same reason. */
+  #lost: { from: number; to: number; what: string } | null = null;
 
   constructor(options: DeepRecordsOptions, tree: SecondTree) {
     this.#options = options;
@@ -104,24 +117,69 @@ class RecordWalk {
   async visit(from: number, to: number): Promise<void> {
     let told: string | undefined;
     for (let index = from; index < to; ) {
-      const { run, damage } = await this.#readRun(index, to - index);
+      const { run, failure } = await this.#readRun(index, to - index);
       for (const record of run) {
         await this.#visitRecord(record);
         this.#compareCheckpoints();
       }
       index += run.length;
       if (index === to) return;
+      if (failure instanceof PackFailure || failure instanceof PackSkipped) {
+        return this.#visitUnread(index, to, failure);
+      }
+      const damage = failure?.message;
       // The same twice is said of the tile, not of a record.
-      if (damage !== undefined && damage === told) return this.tree.skip(to - index);
+      if (damage !== undefined && damage === told) return this.#skip(index, to);
       this.#tell(index, damage ?? 'it is missing');
-      await this.tree.skip(1);
+      if (failure) await this.#skip(index, index + 1);
+      else await this.tree.skip(1);
       told = damage;
       index++;
     }
   }
 
+  /** Tells what is left to be told when all records were visited. */
+  end(): void {
+    if (!this.#lost) return;
+    const { from, to, what } = this.#lost;
+    this.#lost = null;
+    this.#options.tell({ where: `records ${from} to ${to - 1}`, what });
+  }
+
+  /** Of records in a pack that is not read the database has the leaves. */
+  async #visitUnread(from: number, to: number, failure: PackFailure | PackSkipped): Promise<void> {
+    this.unread += to - from;
+    if (failure instanceof PackFailure) this.#lose(from, to, failure.message);
+    for (const record of await this.#options.store.readRun(from, to - from, nobodys)) {
+      await this.#visitLeaf(record);
+      await this.#options.onRecord(record.index, null);
+      this.#compareCheckpoints();
+    }
+  }
+
+  #lose(from: number, to: number, what: string): void {
+    if (this.#lost?.to === from && this.#lost.what === what) this.#lost.to = to;
+    else {
+      this.end();
+      this.#lost = { from, to, what };
+    }
+  }
+
+  async #skip(from: number, to: number): Promise<void> {
+    await this.tree.skip(to - from);
+    for (let index = from; index < to; index++) await this.#options.onRecord(index, null);
+  }
+
+  async #visitLeaf({ index, commitment, pseudonyms }: KeptRecord): Promise<void> {
+    const leaf = { ...pseudonyms, commitment: commitment.toString('base64url') };
+    await this.tree.append(hashLeaf(renderLeaf(leaf)), index);
+  }
+
   /** Up to the first that cannot be read, and why that is. */
-  async #readRun(from: number, max: number): Promise<{ run: KeptRecord[]; damage?: string }> {
+  async #readRun(
+    from: number,
+    max: number,
+  ): Promise<{ run: KeptRecord[]; failure?: IntegrityError }> {
     const { store } = this.#options;
     try {
       return { run: await store.readRun(from, max) };
@@ -137,15 +195,14 @@ class RecordWalk {
       }
     } catch (error) {
       if (!(error instanceof IntegrityError)) throw error;
-      return { run, damage: error.message };
+      return { run, failure: error };
     }
     return { run };
   }
 
   async #visitRecord(kept: KeptRecord): Promise<void> {
-    const { index, opened, commitment, pseudonyms, timeMs } = kept;
-    const leaf = { ...pseudonyms, commitment: commitment.toString('base64url') };
-    await this.tree.append(hashLeaf(renderLeaf(leaf)), index);
+    const { index, opened, commitment, timeMs } = kept;
+    await this.#visitLeaf(kept);
     if (opened === null) {
       // When it was made is known of its tile alone, where that is in the archive.
       this.erased++;

@@ -3,6 +3,7 @@
 // Invariants: nothing of a request but its path is interpreted before its sender is known; every
 // authenticated call, allowed or refused, is recorded before it is answered.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { PackFailure } from '../../audit/archive/pack-failure.ts';
 import type { RequestFacts } from '../../authz/grants/access-request.ts';
 import { RefusedUse } from '../../authz/refused-use.ts';
 import { isUnicode } from '../../core/canonical-json.ts';
@@ -431,7 +432,7 @@ async function answerError(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  let refusal = explain(error, request);
+  let refusal = explain(deps, error, request);
   const state = request.nativeCall;
   if (state && !state.recorded) {
     state.recorded = true;
@@ -439,7 +440,7 @@ async function answerError(
       await recordRefusal(deps, request, state, refusal.code, reply);
     } catch (failure) {
       // An answer without its record is not given.
-      refusal = explain(failure, request);
+      refusal = explain(deps, failure, request);
     }
   }
   return sendProblem(request, reply, refusal);
@@ -460,18 +461,25 @@ async function recordRefusal(
 }
 
 /** A bug is told to the operator's log, and to the client only that there was one. */
-function explain(error: unknown, request: FastifyRequest): Refusal {
+function explain(deps: NativeDeps, error: unknown, request: FastifyRequest): Refusal {
+  const damage = error instanceof Refusal ? error.cause : error;
+  if (damage instanceof IntegrityError) deps.onIntegrityFailure(damage, request.id);
   const refusal = refusalOf(error);
   if (refusal) return refusal;
   // The client left in the midst of its body.
   if (error === request.raw.errored) return new Refusal('RequestTimeout', { cause: error });
-  if (error instanceof IntegrityError) {
-    request.log.error({ err: error }, 'stored records are damaged');
-    return new Refusal('BursarIntegrityError', { cause: error });
-  }
+  if (error instanceof PackFailure) return refusalOfPack(error);
+  if (error instanceof IntegrityError) return new Refusal('BursarIntegrityError', { cause: error });
   if (isOutOfDescriptors(error) || isUnwritable(error)) {
     return new Refusal('ServiceUnavailable', { cause: error });
   }
   request.log.error({ err: error }, 'native API call failed');
   return new Refusal('InternalError', { cause: error });
+}
+
+/** It names the pack and its store, so that who reads it can say what is to be put back. */
+function refusalOfPack(failure: PackFailure): Refusal {
+  const code = failure.kind === 'missing' ? 'PackMissing' : 'BursarIntegrityError';
+  const message = `${failure.message[0]?.toUpperCase()}${failure.message.slice(1)}.`;
+  return new Refusal(code, { message, cause: failure });
 }

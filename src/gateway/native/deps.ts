@@ -12,7 +12,7 @@ import type { Revocations } from '../../authz/revocations.ts';
 import type { TokenKeys } from '../../authz/token-keys.ts';
 import type { SetRecordReads } from '../../catalog/bucket-changes.ts';
 import type { Reader } from '../../core/database.ts';
-import type { ErrorCode } from '../../core/errors.ts';
+import type { ErrorCode, IntegrityError } from '../../core/errors.ts';
 import type { Keyring, RootKey } from '../../core/keyring.ts';
 import type { Limits } from '../../core/quota-terms.ts';
 import type { RootKeyFile } from '../../core/root-keys.ts';
@@ -145,6 +145,8 @@ export interface NativeDeps
   verifier: Pick<DataVerifier, 'verify'>;
   /** Records and counts what the call of `entry` found damaged. Throws `Refusal`. */
   commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;
+  /** Counts and logs what stored records turned out to be damaged or missing. */
+  onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
   priceBooks: PriceBooks;

@@ -2,6 +2,7 @@
 // Invariants: who may not see a record is answered as if there were none; and a receipt that does not
 // verify is not handed out, as it could only mean that the database was altered.
 // Specification: C2SP tlog-proof; docs/formats/receipt.md.
+import { PackFailure } from '../../audit/archive/pack-failure.ts';
 import type { Checkpoint } from '../../audit/log/checkpoint.ts';
 import { listLogKeys } from '../../audit/log/log-keys.ts';
 import { hashLeaf, proveInclusion, rootFromInclusion } from '../../audit/log/merkle.ts';
@@ -48,8 +49,8 @@ async function readRecord(call: Call, index: number): Promise<KeptRecord | undef
     if (record) checkOwners(record);
     return record;
   } catch (cause) {
-    if (cause instanceof IntegrityError) throw damaged(cause);
-    throw cause;
+    const isOfRecord = cause instanceof IntegrityError && !(cause instanceof PackFailure);
+    throw isOfRecord ? damaged(cause) : cause;
   }
 }
 
@@ -101,7 +102,8 @@ async function prove(
   const { size, root } = checkpoint;
   const proof = await proveInclusion(storedTiles(deps.read), index, size);
   const reached = rootFromInclusion(hashLeaf(leafOf(opening)), { index, size, proof });
-  if (!reached?.equals(root)) throw damaged();
+  if (!reached?.equals(root))
+    throw damaged(new IntegrityError(`record ${index} is not in the log`));
   return renderReceipt({ ...opening, index, proof, checkpoint: note });
 }
 
@@ -121,7 +123,7 @@ export async function chooseNote(
   throw new Refusal('ServiceUnavailable', { message: 'The log is not signed.' });
 }
 
-function damaged(cause?: unknown): Refusal {
+function damaged(cause: IntegrityError): Refusal {
   const message = 'The record is not what the log has of it, so there is no receipt for it.';
   return new Refusal('BursarIntegrityError', { message, cause });
 }

@@ -8,7 +8,7 @@ import type { Authenticator } from '../../authz/authenticate.ts';
 import { bearerType } from '../../authz/bearer.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
 import { RefusedUse } from '../../authz/refused-use.ts';
-import { type IntegrityError, Refusal } from '../../core/errors.ts';
+import { Refusal } from '../../core/errors.ts';
 import type { EvidenceJwk, SignedEvidence, SignedPart } from '../../core/evidence.ts';
 import type { Limits } from '../../core/quota-terms.ts';
 import type { Change } from '../../ledger/commit.ts';
@@ -36,12 +36,11 @@ export interface NativeRooms
   ledger: Ledger;
   authenticator: Authenticator;
   folding: RecordFolding;
-  onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
 }
 
 /** What `registerNativeApi` needs, from the rooms. */
 export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
-  const { ledger, authenticator, folding, onIntegrityFailure, ...rest } = rooms;
+  const { ledger, authenticator, folding, ...rest } = rooms;
   return {
     ...rest,
     isAdministration: ({ raw }) => exchangeOf(raw)?.door === 'administration',
@@ -58,7 +57,7 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
     commit: (entry, decision) =>
       commitEntry(ledger, entry, { decision, folds: isFolded(folding, entry) }),
     commitFindings: async (entry, findings) => {
-      for (const { error } of findings) onIntegrityFailure(error, entry.requestId);
+      for (const { error } of findings) rest.onIntegrityFailure(error, entry.requestId);
       await Promise.all(findings.map((finding) => commitFinding(ledger, entry, finding)));
     },
   };

@@ -2,17 +2,22 @@
 // written under a declared intent, read back and compared, and entered in one transaction; then its
 // tiles leave the database one by one, each in a transaction of its own, so that no request waits
 // long. Invariants: a record leaves the database only when its pack was read back whole; whatever
-// ends the process, the next run goes on from what the tables say; and the newest record stays.
+// ends the process, the next run goes on from what the tables say, and reads back once more what an
+// earlier one had packed; and the newest record stays.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   countArchivedTiles,
   countPackedTiles,
+  findPart,
   type Pack,
+  type PackedPart,
+  partOf,
 } from '../../audit/archive/archived-tiles.ts';
 import { tileWidth } from '../../audit/log/merkle.ts';
 import type { ReadPart } from '../../audit/record-store.ts';
 import type { Reader } from '../../core/database.ts';
+import { IntegrityError } from '../../core/errors.ts';
 import { encodeManifest } from '../../core/manifest.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import { nextUnsummed } from '../../quota/roll-up/usage-days.ts';
@@ -25,6 +30,8 @@ import { Packer } from './packer.ts';
 
 /** Of a pack: 4096 records, some 600 KB. */
 export const tilesPerPack = 16;
+/** Pause after failures in a row: each may leave a pack in the store that is swept a day later. */
+const pauseMsMax = 3_600_000;
 
 export interface ArchiverOptions {
   /** The database file. */
@@ -55,15 +62,22 @@ export class Archiver {
     this.#options = options;
   }
 
-  /** Archives now and then again after each interval, until `stop`. */
-  start(): void {
-    this.#running = this.archive()
-      .catch(this.#options.onError)
-      .then(() => {
-        if (this.#isStopped) return;
-        this.#timer = setTimeout(() => this.start(), this.#options.intervalMs);
-        this.#timer.unref();
-      });
+  /** Archives now and then again after each interval, until `stop`; later and later while it fails. */
+  start(failures = 0): void {
+    const { intervalMs, onError } = this.#options;
+    const goOn = (failed: number): void => {
+      if (this.#isStopped) return;
+      const pauseMs = failed === 0 ? intervalMs : Math.min(intervalMs * 2 ** failed, pauseMsMax);
+      this.#timer = setTimeout(() => this.start(failed), pauseMs);
+      this.#timer.unref();
+    };
+    this.#running = this.archive().then(
+      () => goOn(0),
+      (error: unknown) => {
+        onError(error);
+        goOn(failures + 1);
+      },
+    );
   }
 
   /** Resolves when nothing is under way and nothing will begin. */
@@ -81,10 +95,12 @@ export class Archiver {
 
   /** Archives all that is old enough. Rejects with what a store or the ledger refused. */
   async archive(): Promise<void> {
-    await this.#moveTiles();
-    if (!(await this.#findFull())) return;
-    const packer = new Packer(this.#options.path);
+    const { read, path } = this.#options;
+    const isLeft = (await countArchivedTiles(read)) < (await countPackedTiles(read));
+    if (!isLeft && !(await this.#findFull())) return;
+    const packer = new Packer(path);
     try {
+      if (isLeft) await this.#moveLeft(packer);
       for (let first = await this.#findFull(); first && !this.#isStopped; ) {
         const begunMs = performance.now();
         await this.#archivePack(packer, first.tile);
@@ -125,10 +141,9 @@ export class Archiver {
     const made = await packer.make(first, this.#tilesPerPack);
     const { nonce, ends } = made;
     const { runs } = await this.#write(made, first);
-    const manifest = encodeManifest(runs);
-    await this.#check(packer, { first, nonce, ends, manifest });
+    const pack: Pack = { first, nonce, ends, manifest: encodeManifest(runs) };
+    for (const i of ends.keys()) await this.#check(packer, first + i, partOf(pack, i));
     const ids = runs.map(({ id }) => id);
-    const pack = { first, nonce, ends, manifest };
     const entered = await ledger.keepHouse({ kind: 'enterPack', pack, ids });
     if (entered === 0) throw new Error('the intents of a pack of records were given up');
   }
@@ -153,29 +168,47 @@ export class Archiver {
     }
   }
 
-  async #check(packer: Packer, { first, nonce, ends, manifest }: Pack): Promise<void> {
-    for (const [i, end] of ends.entries()) {
-      const begin = ends[i - 1] ?? 0;
-      const part = await this.#options.readPart({
-        nonce: Buffer.from(nonce),
-        manifest: Buffer.from(manifest),
-        begin,
-        end,
-      });
-      if (await packer.check(first + i, nonce, part)) continue;
-      throw new Error(`tile ${first + i} of the records was not read back as it was written`);
+  /** Throws where the part of a tile, as it is read back, lacks something that the database has. */
+  async #check(packer: Packer, tile: number, part: PackedPart): Promise<void> {
+    if (await packer.check(tile, part.nonce, await this.#options.readPart(part))) return;
+    throw new IntegrityError(`tile ${tile} of the records was not read back as it was written`);
+  }
+
+  /**
+   * What an earlier run had packed: it may be long ago, and its store may have lost it. The records
+   * are here yet, so they are packed anew.
+   */
+  async #moveLeft(packer: Packer): Promise<void> {
+    const { read, ledger, onError } = this.#options;
+    const packed = await countPackedTiles(read);
+    for (let tile = await countArchivedTiles(read); tile < packed && !this.#isStopped; tile++) {
+      try {
+        const part = await findPart(read, tile);
+        if (!part) throw new IntegrityError(`no pack has tile ${tile} of the records`);
+        await this.#check(packer, tile, part);
+      } catch (error) {
+        if (!(error instanceof IntegrityError)) throw error;
+        onError(error);
+        await ledger.keepHouse({ kind: 'unpackTiles', tile });
+        return;
+      }
+      await this.#moveTile(tile);
     }
   }
 
-  /** What is in a pack leaves the database, as far as an earlier run had not come to it too. */
+  /** What was just read back of a pack leaves the database. */
   async #moveTiles(): Promise<void> {
-    const { read, ledger } = this.#options;
+    const { read } = this.#options;
     const packed = await countPackedTiles(read);
     for (let tile = await countArchivedTiles(read); tile < packed && !this.#isStopped; tile++) {
-      const begunMs = performance.now();
-      await ledger.keepHouse({ kind: 'archiveTile', tile });
-      await this.#rest(performance.now() - begunMs);
+      await this.#moveTile(tile);
     }
+  }
+
+  async #moveTile(tile: number): Promise<void> {
+    const begunMs = performance.now();
+    await this.#options.ledger.keepHouse({ kind: 'archiveTile', tile });
+    await this.#rest(performance.now() - begunMs);
   }
 
   async #rest(ms: number): Promise<void> {
