@@ -162,8 +162,8 @@ export class RecordSearch {
     try {
       return { texts: await this.#store.readTexts(from, to - from), to };
     } catch (error) {
-      if (!(error instanceof PackFailure) || error.from <= begun) throw error;
-      const end = Math.max(error.from, from);
+      const end = error instanceof PackFailure ? Math.max(error.from, from) : begun;
+      if (end === begun) throw error;
       return { texts: await this.#store.readTexts(from, end - from), to: end };
     }
   }
