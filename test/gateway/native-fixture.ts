@@ -158,6 +158,7 @@ export async function openFixture(): Promise<Fixture> {
       };
     },
     renew: async (_request, who) => who,
+    onIntegrityFailure: () => {},
     rights: { epoch: 0, follow: () => {} },
     originOf: (request) => ({ source: request.ip, isSecure: false }),
     async commit(entry) {
