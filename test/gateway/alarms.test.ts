@@ -289,7 +289,10 @@ describe('a webhook', () => {
     const signed = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`);
     expect(signature).toBe(`v1,${signed.digest('base64')}`);
     receiver.answer = status(404);
+    const sinceMs = performance.now();
     expect(await teller.test(there)).toBe('it was not taken');
+    // No sooner than one that hangs.
+    expect(performance.now() - sinceMs).toBeGreaterThan(150);
     expect(problems.at(-1)).toContain('it answered 404');
     receiver.answer = hang;
     expect(await teller.test(there)).toBe('it was not taken');

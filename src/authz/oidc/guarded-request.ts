@@ -1,10 +1,13 @@
 // HTTP requests to places that tenants' admins choose. Invariant: they go where the address policy
 // allows and nowhere else: the address that was checked is the one that is connected to, there are no
-// redirects, and no connection is used twice.
+// redirects, and no connection is used twice. And what becomes of one that fails is told no sooner than
+// if nothing had answered.
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import { isIP } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs } from '../../core/clock.ts';
 import {
   type AddressPolicy,
   AddressRefused,
@@ -45,5 +48,29 @@ export async function askGuarded<T>(
     // What comes after this concerns nobody.
     request.on('error', () => {});
     request.destroy();
+  }
+}
+
+/** What is ended at a limit has failed by so much later. */
+const endMs = 100;
+
+/**
+ * What `work` comes to, which its signal ends after `limitMs`. However it fails, that is told at one time,
+ * a moment after the limit: how soon a place refuses, answers nonsense, or is not even asked, would tell
+ * who chose it what there is in the gateway's network. `stopping` ends the wait, too.
+ */
+export async function failLate<T>(
+  limitMs: number,
+  work: (signal: AbortSignal) => Promise<T>,
+  stopping?: AbortSignal,
+): Promise<T> {
+  const toldMs = monotonicMs() + limitMs + endMs;
+  const limit = AbortSignal.timeout(limitMs);
+  try {
+    return await work(stopping ? AbortSignal.any([stopping, limit]) : limit);
+  } catch (error) {
+    const options = { ref: false, ...(stopping && { signal: stopping }) };
+    await sleep(Math.max(toldMs - monotonicMs(), 0), undefined, options).catch(() => {});
+    throw error;
   }
 }

@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import type { JSONWebKeySet, JWK } from 'jose';
 import { isObject, type JsonObject, parseStrictObject } from '../tokens/strict-json.ts';
 import type { AddressPolicy } from './address-policy.ts';
-import { askGuarded } from './guarded-request.ts';
+import { askGuarded, failLate } from './guarded-request.ts';
 
 const documentBytesMax = 256 * 1024;
 const keysMax = 100;
@@ -15,26 +15,27 @@ const modulusLengthMax = 1366;
 
 /**
  * The public keys that the issuer of this URL publishes now. Throws an Error that says, for the
- * operator, what is wrong.
+ * operator, what is wrong; when the time is up, not before.
  */
-export async function fetchKeys(
+export function fetchKeys(
   issuerUrl: string,
   policy: AddressPolicy,
   timeoutMs: number,
 ): Promise<JSONWebKeySet> {
-  const signal = AbortSignal.timeout(timeoutMs);
-  const base = issuerUrl.replace(/\/$/, '');
-  const place = new URL(`${base}/.well-known/openid-configuration`);
-  try {
-    const configuration = await fetchDocument(place, policy, signal);
-    if (configuration.issuer !== issuerUrl) {
-      throw new Error(`${place} is the configuration of another issuer`);
+  return failLate(timeoutMs, async (signal) => {
+    const base = issuerUrl.replace(/\/$/, '');
+    const place = new URL(`${base}/.well-known/openid-configuration`);
+    try {
+      const configuration = await fetchDocument(place, policy, signal);
+      if (configuration.issuer !== issuerUrl) {
+        throw new Error(`${place} is the configuration of another issuer`);
+      }
+      return readKeySet(await fetchDocument(keysPlace(configuration, place), policy, signal));
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      throw new Error(`its documents did not come within ${timeoutMs} ms`, { cause: error });
     }
-    return readKeySet(await fetchDocument(keysPlace(configuration, place), policy, signal));
-  } catch (error) {
-    if (!signal.aborted) throw error;
-    throw new Error(`its documents did not come within ${timeoutMs} ms`, { cause: error });
-  }
+  });
 }
 
 /** Keys lie at the issuer itself, or elsewhere behind TLS. */

@@ -1,6 +1,7 @@
 // The keys of one outside issuer, fetched when a token needs them. Invariant: however many tokens
 // ask, known or forged, an issuer is asked once at a time, and not again within `retryMs`; so one
-// that is down or hangs costs others nothing, and its own users one wait in `retryMs`.
+// that is down or hangs costs others nothing, and its own users one wait: after a failure they wait no more
+// as long as its last keys are good, and else once in `retryMs`.
 // Specification: OpenID Connect Core 1.0 section 10.1.1 (rotation of signing keys).
 import type { CryptoKey, JSONWebKeySet, JWSHeaderParameters } from 'jose';
 import { isoTime } from '../../core/clock.ts';
@@ -61,7 +62,10 @@ export class IssuerKeys {
 
   /** The key that a token's header names. Throws Refusal InvalidBearerToken, or an error of jose. */
   async find(header: JWSHeaderParameters, nowMs: number): Promise<CryptoKey> {
-    if (nowMs >= this.#goodUntilMs) await this.#refresh(nowMs);
+    if (nowMs >= this.#goodUntilMs) {
+      const refreshed = this.#refresh(nowMs);
+      if (!this.#problem || !this.#isGood(nowMs)) await refreshed;
+    }
     try {
       return await this.#usable(nowMs).find(header);
     } catch (error) {
@@ -73,11 +77,15 @@ export class IssuerKeys {
   }
 
   #usable(nowMs: number): KeySet {
-    if (this.#set && nowMs < this.#set.fetchedMs + keysKeptMs) return this.#set;
+    if (this.#set && this.#isGood(nowMs)) return this.#set;
     throw new Refusal('InvalidBearerToken', {
       message: 'The token cannot be verified: its issuer gives no keys at this time.',
       fields: { Reason: 'IssuerKeys' },
     });
+  }
+
+  #isGood(nowMs: number): boolean {
+    return this.#set !== null && nowMs < this.#set.fetchedMs + keysKeptMs;
   }
 
   /** False: the issuer was asked a moment ago. */

@@ -3,6 +3,7 @@
 // from others; there is one request at a time to each; and an alarm is forgotten by the ledger only
 // when nobody is to be told of it any more, so it outlives the process.
 import { type AddressPolicy, everywhere } from '../../authz/oidc/address-policy.ts';
+import { failLate } from '../../authz/oidc/guarded-request.ts';
 import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Sealer } from '../../core/sealing.ts';
@@ -202,9 +203,10 @@ export class AlarmTeller {
   async #send({ tenant, url, sealedSecret }: AlarmHook, message: Message): Promise<void> {
     const { sealer, policy, attemptMs = attemptMsDefault } = this.#options;
     const secret = sealer.open(sealedSecret, hookContext(tenant));
-    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(attemptMs)]);
     const own = tenant === null ? everywhere : policy;
-    await sendMessage({ url, secret }, message, { policy: own, nowMs: nowMs(), signal });
+    const send = (signal: AbortSignal) =>
+      sendMessage({ url, secret }, message, { policy: own, nowMs: nowMs(), signal });
+    await failLate(attemptMs, send, this.#stopping.signal);
   }
 
   /** Of a tenant's webhook its admin is told no more: it would show what is in the gateway's network. */

@@ -150,11 +150,13 @@ const mappingDefault: IssuerMapping = {
 };
 
 /** The tenant `cms` with alice, bob, an operator `root`, and the group `shifters`. */
-export async function openTrust(
-  { privateHosts, fetchMsMax }: { privateHosts: readonly string[]; fetchMsMax?: number } = {
-    privateHosts: ['127.0.0.1:*'],
-  },
-): Promise<Trust> {
+export async function openTrust({
+  privateHosts = ['127.0.0.1:*'],
+  fetchMsMax = 1000,
+}: {
+  privateHosts?: readonly string[];
+  fetchMsMax?: number;
+} = {}): Promise<Trust> {
   const folder = mkdtempSync(join(tmpdir(), 'bursar-oidc-'));
   const db = openDatabase(join(folder, 'test.db'), { readonly: false, cacheKib: 1024 });
   db.exec(schema);
@@ -166,7 +168,7 @@ export async function openTrust(
     directory,
     policy: onlyPrivate(privateHosts.map((text) => parsePrivateHost(text) as PrivateHost)),
     onProblem: (reason) => problems.push(reason),
-    ...(fetchMsMax === undefined ? {} : { fetchMsMax }),
+    fetchMsMax,
   });
   const apply = async (change: AuthzChange) => {
     const updates = [await directory.follow(), await outside.follow(change)];

@@ -13,7 +13,7 @@ const longS = 7 * 24 * 3600;
 
 let issuer: FakeIssuer;
 let patient: Trust;
-/** Gives an issuer 300 ms to answer. */
+/** Gives an issuer 300 ms to answer; a failure takes as long, however soon it happens. */
 let hasty: Trust;
 /** Either of them. */
 let trust: Trust;
@@ -113,6 +113,40 @@ describe('an issuer that is down', () => {
     issuer.answer = (request) => request.socket.destroy();
     expect(await outcome(fresh(), startMs + keysKeptMs - 1)).toBe('cms/alice');
     expect(await outcome(fresh(), startMs + keysKeptMs)).toBe('IssuerKeys');
+  });
+
+  test('keeps nobody waiting a second time whose key is known', async () => {
+    await hurry();
+    expect(await outcome(fresh(), startMs)).toBe('cms/alice');
+    let hasEnded = false;
+    issuer.answer = (_request, response) => response.once('close', () => (hasEnded = true));
+    expect(await outcome(fresh(), startMs + keysFreshMs)).toBe('cms/alice');
+    expect(hasEnded).toBe(true);
+    hasEnded = false;
+    expect(await outcome(fresh(), startMs + keysFreshMs + retryMs)).toBe('cms/alice');
+    expect(hasEnded).toBe(false);
+    await expect.poll(() => hasEnded).toBe(true);
+  });
+
+  test('and any other that fails are told no sooner than one that hangs', async () => {
+    await hurry();
+    const closed = createServer().listen(0, '127.0.0.1');
+    await once(closed, 'listening');
+    const { port } = closed.address() as AddressInfo;
+    await new Promise((done) => closed.close(done));
+    const urls = [`http://127.0.0.1:${port}`, 'http://192.168.0.1:8080', 'http://nowhere.invalid'];
+    for (const [i, url] of urls.entries()) await trust.trust(`other${i}`, url);
+    issuer.answer = (_request, response) => response.end('no JSON');
+    const asked = [issuer.url, ...urls].map(async (url) => {
+      const sinceMs = performance.now();
+      expect(await outcome(issuer.token({ iss: url }), startMs)).toBe('IssuerKeys');
+      expect(performance.now() - sinceMs).toBeGreaterThan(300);
+      return trust.outside.keysState({ tenant: 'cms', url }).problem;
+    });
+    // Who looks meanwhile is told nothing either.
+    await expect.poll(() => issuer.asked.length).toBe(1);
+    expect(problem()).toBe(null);
+    expect(new Set(await Promise.all(asked))).toEqual(new Set([keysProblem]));
   });
 
   test('does not stop another', async () => {
