@@ -8,6 +8,7 @@ import {
   type PrivateHost,
   parsePrivateHost,
 } from '../authz/oidc/address-policy.ts';
+import { timerMsMax } from '../core/clock.ts';
 import { inlineBytesMax } from '../core/limits.ts';
 import { type Picodollars, parseUsd } from '../core/money.ts';
 import { type StoredPages, storedPagesChoices } from '../gateway/origins.ts';
@@ -238,7 +239,7 @@ export const settings = {
     placeholder: 'DURATION',
     description: 'cut a client that neither sends nor reads for this long',
     default: '30s',
-    parse: atLeast(parseDuration, 1, '1ms'),
+    parse: atLeast(parseTimer, 1, '1ms'),
   }),
   minRate: setting({
     key: 'minRate',
@@ -280,14 +281,14 @@ export const settings = {
     placeholder: 'DURATION',
     description: 'let requests finish for this long when stopping',
     default: '30s',
-    parse: parseDuration,
+    parse: parseTimer,
   }),
   sweepIntervalMs: setting({
     key: 'sweepInterval',
     placeholder: 'DURATION',
     description: 'look for what failed uploads left behind this often',
     default: '60s',
-    parse: atLeast(parseDuration, 100, '100ms'),
+    parse: atLeast(parseTimer, 100, '100ms'),
   }),
   sweepGraceMs: setting({
     key: 'sweepGrace',
@@ -479,10 +480,16 @@ function parseLifecycleDay(value: string): number {
   return parsed;
 }
 
-/** As long as a timer can wait. */
+/** As long as a timer can wait: Node takes what is longer for a millisecond. */
+function parseTimer(value: string): number {
+  const parsed = parseDuration(value);
+  if (parsed > timerMsMax) throw new Error('must be at most 24d');
+  return parsed;
+}
+
 function parseProbeInterval(value: string): number {
   const parsed = parseDuration(value);
-  if (parsed < 1000 || parsed > 24 * 86_400_000) throw new Error('must be 1s to 24d');
+  if (parsed < 1000 || parsed > timerMsMax) throw new Error('must be 1s to 24d');
   return parsed;
 }
 

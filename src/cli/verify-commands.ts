@@ -4,7 +4,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
-import { monotonicMs } from '../core/clock.ts';
+import { monotonicMs, timerMsMax } from '../core/clock.ts';
 import { writeFileDurably } from '../core/durable-file.ts';
 import { ApiRefusal, type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
@@ -220,7 +220,7 @@ class Pace {
   async wait(bytes: number): Promise<void> {
     this.#freeMs += (bytes / this.#bytesPerSecond) * 1000;
     const now = monotonicMs();
-    if (this.#freeMs > now) await setTimeout(this.#freeMs - now);
+    if (this.#freeMs > now) await setTimeout(Math.min(this.#freeMs - now, timerMsMax));
     else this.#freeMs = now;
   }
 }

@@ -3,6 +3,9 @@
 /** A difference that clocks are corrected by without anybody being asked. */
 export const stepMsMax = 5 * 60_000;
 
+/** The longest that a timer of Node waits, milliseconds: what is longer it takes for 1. */
+export const timerMsMax = 2 ** 31 - 1;
+
 /** Milliseconds since the Unix epoch. */
 export function nowMs(): number {
   return Date.now();

@@ -332,10 +332,16 @@ export class Context extends AskedRights {
     else await this.#budget.reserve(ask);
   }
 
-  /** Has a part of what it asks for wait its turn, as a request of its own would; null: it may go on. */
-  countPart(): Promise<void> | null {
+  /**
+   * Has a part of what it asks for wait its turn, as a request of its own would, until `byMs` at most;
+   * null: it may go on. Throws `Refusal` SlowDown.
+   */
+  countPart(byMs: number): Promise<void> | null {
     const { accounts = [] } = this.#entered ?? {};
-    return countPart(this.rooms.rates, accounts, this.response);
+    const { response, who } = this;
+    const audience = () => this.#audience ?? new LimitAudience(who, null, null);
+    const waitMsMax = Math.max(byMs - monotonicMs(), 0);
+    return countPart(this.rooms.rates, accounts, { response, audience, waitMsMax });
   }
 
   /** What the bytes of both bodies have to go through; null: nothing slows them. */

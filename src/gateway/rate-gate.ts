@@ -14,7 +14,7 @@ import { LimitAudience, slowDown } from './limit-refusals.ts';
 import { TimedStream } from './shaped-body.ts';
 
 /** What would have to wait longer is refused: a client would not wait for it. Milliseconds. */
-const waitMsMax = 10_000;
+const requestWaitMsMax = 10_000;
 
 export interface Entered {
   /** Whom it is charged to. */
@@ -74,23 +74,34 @@ export async function enterAtRate(
   return { accounts, stream: new TimedStream(stream, clock) };
 }
 
-/** Has a part of a long request wait its turn, as a request of its own would. Null: it may go on. */
+/** A long request waits for its parts no longer than this in all: clients give up after a minute. Milliseconds. */
+export const partsWaitMsMax = 30_000;
+
+/**
+ * Has a part of a long request wait its turn, as a request of its own would, for `waitMsMax` milliseconds
+ * at most. Null: it may go on. Throws `Refusal` SlowDown where that is not enough.
+ */
 export function countPart(
   rates: Rates,
   accounts: readonly string[],
-  response: ServerResponse,
+  terms: { response: ServerResponse; waitMsMax: number; audience: () => LimitAudience },
 ): Promise<void> | null {
-  const waitMs = rates.queue(accounts, Number.POSITIVE_INFINITY);
-  return typeof waitMs === 'number' && waitMs >= 1 ? wait(waitMs, response) : null;
+  return enter(rates, accounts, { ...terms, waits: true });
 }
 
 function enter(
   rates: Rates,
   accounts: readonly string[],
-  terms: { waits: boolean; response: ServerResponse; audience: () => LimitAudience },
+  terms: {
+    waits: boolean;
+    waitMsMax?: number;
+    response: ServerResponse;
+    audience: () => LimitAudience;
+  },
 ): Promise<void> | null {
   if (accounts.length === 0) return null;
-  const found = terms.waits ? rates.queue(accounts, waitMsMax) : (rates.admit(accounts) ?? 0);
+  const { waits, waitMsMax = requestWaitMsMax } = terms;
+  const found = waits ? rates.queue(accounts, waitMsMax) : (rates.admit(accounts) ?? 0);
   if (typeof found !== 'number') throw slowDown(found, terms.audience());
   return found >= 1 ? wait(found, terms.response) : null;
 }

@@ -1,6 +1,7 @@
 // Bytes per second of one account: who wants to move more than there is waits. Invariants: streams
 // that wait have equal shares, whatever the sizes of their pieces; one that leaves gives up its
 // place; and however many wait there is one timer, which fires at most every `restMsMin`.
+import { timerMsMax } from '../core/clock.ts';
 import { TokenBucket } from './token-bucket.ts';
 
 /** A stream's place in a pipe. It waits for one piece at a time. */
@@ -87,7 +88,7 @@ export class BytePipe {
       this.#timer = null;
     }
     if (this.#timer || this.#waiting.size === 0 || !this.#bucket) return;
-    const ms = Math.max(Math.ceil(this.#bucket.waitMs(1)), restMsMin);
+    const ms = Math.min(Math.max(Math.ceil(this.#bucket.waitMs(1)), restMsMin), timerMsMax);
     this.#timer = setTimeout(() => {
       this.#timer = null;
       this.#serve();

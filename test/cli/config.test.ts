@@ -312,6 +312,13 @@ describe('what does not fit', () => {
 });
 
 describe('quantities', () => {
+  test('are no longer than a timer waits, where there is one', () => {
+    for (const key of ['stallTimeout', 'shutdownTimeout', 'sweepInterval'] as const) {
+      expect(loadConfig({ [`${key}Ms`]: '24d' })[`${key}Ms`]).toBe(24 * 86_400_000);
+      expect(refusal({ [`${key}Ms`]: '25d' })).toMatch(/must be at most 24d/);
+    }
+  });
+
   test('durations, sizes, addresses and URLs are read as people write them', () => {
     expect(['500ms', '30s', '1.5m', '1h', '7d', '0s'].map(parseDuration)).toEqual([
       500, 30_000, 90_000, 3_600_000, 604_800_000, 0,

@@ -26,6 +26,7 @@ import { describeWithTool, versitygw } from '../tooling/tools.ts';
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const KiB = 1024;
+const isFull = process.env.BURSAR_FULL === '1';
 
 let target: Target;
 let alice: Target;
@@ -139,6 +140,35 @@ describe('a principal that may make 3 requests per second', () => {
     // Eleven calls at three a second, none of which was left.
     expect(performance.now() - beganMs).toBeGreaterThan(2500);
   });
+
+  it.runIf(isFull)(
+    'has long deletes wait for half a minute, and then ends them key by key',
+    async () => {
+      await limit('principal:cms/alice', { requests: 1 });
+      const keys = Array.from({ length: 1000 }, (_, i) => `<Object><Key>none/${i}</Key></Object>`);
+      const body = `<Delete>${keys.join('')}</Delete>`;
+      const digest = createHash('md5').update(body).digest('base64');
+      const query: [string, string][] = [['delete', '']];
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, () =>
+          send(alice, {
+            ...{ method: 'POST', path: '/raw', query, body },
+            headers: { 'content-md5': digest },
+          }),
+        ),
+      );
+      let refusedCount = 0;
+      for (const { status, text } of answers) {
+        expect(status, text).toBe(200);
+        const refused = text.match(/<Error><Key>none\/\d+<\/Key><Code>SlowDown<\/Code>/g) ?? [];
+        const deleted = text.match(/<Deleted>/g) ?? [];
+        expect(refused.length + deleted.length).toBe(1000);
+        expect(deleted.length).toBeGreaterThanOrEqual(100);
+        refusedCount += refused.length;
+      }
+      expect(refusedCount).toBeGreaterThan(0);
+    },
+  );
 
   it('does not slow others down', async () => {
     await untilRefused(alice, { method: 'GET', path: '/raw/small' });

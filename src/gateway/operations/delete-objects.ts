@@ -1,7 +1,9 @@
 // DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, a hundred at a time:
 // for rates, so many are a request, and the ledger has those of one principal at once and no more, so
-// that nobody's write waits for thousands. Who may delete none of them is told nothing else, as of a bucket that is not there.
+// that nobody's write waits for thousands. What a rate would have wait for too long is refused key by
+// key. Who may delete none of them is told nothing else, as of a bucket that is not there.
 import type { WriteConditions } from '../../catalog/conditions.ts';
+import { monotonicMs } from '../../core/clock.ts';
 import { messageOf, Refusal } from '../../core/errors.ts';
 import { deleteBodyBytesMax, deleteKeysMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
@@ -13,6 +15,7 @@ import type { Context, RecordDetail, Reply } from '../context.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import { bypassesGovernance, shownBypass } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
+import { partsWaitMsMax } from '../rate-gate.ts';
 import { largeXmlReply } from '../replies.ts';
 import { checkKeyLength } from '../request.ts';
 import { parseLargeXml, textOf, type XmlElements, type XmlNode } from '../xml.ts';
@@ -79,15 +82,16 @@ async function admit(context: Context): Promise<void> {
 async function run(context: Context): Promise<Reply> {
   const { epoch, targets, refusals, quiet } = admitted.get(context) as Decided;
   const told: Told[] = [];
+  const byMs = monotonicMs() + partsWaitMsMax;
+  let slow: Refusal | null = null;
   for (let from = 0; from < targets.length; from += atOnceMax) {
     // The first came in as the request did.
-    const waiting = from > 0 ? context.countPart() : null;
-    if (waiting) await waiting;
+    if (from > 0) slow ??= await takeTurn(context, byMs);
     const some = targets.slice(from, from + atOnceMax);
     const deleteSome = () =>
       Promise.all(
         some.map((target, i) => {
-          const refused = refusals[from + i];
+          const refused = refusals[from + i] ?? slow;
           return refused ? refuseOne(context, target, refused) : deleteOne(context, target, epoch);
         }),
       );
@@ -98,6 +102,17 @@ async function run(context: Context): Promise<Reply> {
     'DeleteResult',
     shown.map(({ element, content }) => ({ [element]: content })),
   );
+}
+
+/** Null: the next ones may be deleted. Otherwise why they, and those behind them, are not. */
+async function takeTurn(context: Context, byMs: number): Promise<Refusal | null> {
+  try {
+    await context.countPart(byMs);
+    return null;
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
 }
 
 async function decideOne(context: Context, target: Target): Promise<Refusal | null> {
