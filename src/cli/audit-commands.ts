@@ -1,12 +1,12 @@
 // `bursar audit`: what auditors take away, and what is erased. Invariant: a bundle is under its name
 // only when it is whole, so that what has the name can be verified.
-import { open, rename, rm } from 'node:fs/promises';
 import type { WriteStream } from 'node:tty';
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { print, printJson } from './output.ts';
+import { streamOutput } from './output-file.ts';
 import { CountProgress, formatCount } from './progress.ts';
 
 interface ExportFlags {
@@ -75,27 +75,20 @@ async function exportBundle(
   const path = ['tenants', tenant, 'bundle'];
   const begun = await callApi(connection, { method: 'GET', path, query: { from, to } });
   const head = begun.json as Head;
-  const temporary = `${out}.partial`;
   const progress = new CountProgress(process.stderr as WriteStream, 'leaves');
   let records = 0;
   try {
-    const file = await open(temporary, 'w');
-    try {
-      await file.appendFile(`${begun.text}\n`);
+    await streamOutput(out, { mode: 0o666 }, async (append) => {
+      await append(`${begun.text}\n`);
       for (let at = head.from; at < head.to; ) {
         const { next, lines } = await readPart(connection, [...path, String(at)], head);
-        await file.appendFile(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+        await append(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
         records += lines.filter((line) => 'opening' in line).length;
         at = next;
         progress.show(at - head.from);
       }
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(temporary, out);
+    });
   } catch (error) {
-    await rm(temporary, { force: true });
     if (error instanceof CommandFailure) throw error;
     throw new CommandFailure('failed', `${out}: ${messageOfFailure(error)}`, error);
   } finally {

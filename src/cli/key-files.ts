@@ -1,7 +1,6 @@
 // Files of a principal's own keys, on its own machine: private keys as JWK or PEM, and credentials of
-// which a SigV4A key is derived. Invariant: what is private is written for its owner alone, never over
-// another file, and leaves the machine only as a proof that it is held.
-import { readFileSync, writeFileSync } from 'node:fs';
+// which a SigV4A key is derived. Invariant: what is private leaves the machine only as a proof that it is held.
+import { readFileSync } from 'node:fs';
 import { createKeyProof } from '../authz/tokens/key-proof.ts';
 import { type PrivateKey, type PublicJwk, readPrivateKey } from '../authz/tokens/keys.ts';
 import { nowMs } from '../core/clock.ts';
@@ -18,15 +17,6 @@ export function readText(file: string): string {
     return readFileSync(file === stdin ? 0 : file, 'utf8');
   } catch (error) {
     throw new CommandFailure('failed', `cannot read ${file}: ${(error as Error).message}`, error);
-  }
-}
-
-/** Writes a file that is not there yet. Throws CommandFailure. */
-export function writeNewFile(file: string, text: string, mode: number): void {
-  try {
-    writeFileSync(file, text, { mode, flag: 'wx', flush: true });
-  } catch (error) {
-    throw new CommandFailure('failed', `cannot write ${file}: ${(error as Error).message}`, error);
   }
 }
 

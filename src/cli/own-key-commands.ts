@@ -1,12 +1,14 @@
 // `bursar key new|proof`: keys that principals make themselves. They need no gateway, and nothing
 // that is private leaves the machine.
+import { rmSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { generatePrivateKey, renderPrivateKey } from '../authz/tokens/keys.ts';
 import { newAsymmetricKeyId, newSecretAccessKey } from '../core/ids.ts';
 import { choice, splitId } from './command-arguments.ts';
 import { renderCredentials } from './credentials-file.ts';
-import { createEnrolment, deriveAsymmetricKey, writeNewFile } from './key-files.ts';
+import { createEnrolment, deriveAsymmetricKey } from './key-files.ts';
 import { print, printJson } from './output.ts';
+import { writeOutput } from './output-file.ts';
 
 const algorithms = { ed25519: 'EdDSA', p256: 'ES256' } as const;
 
@@ -62,8 +64,15 @@ function makeKey({ out, algorithm, format }: NewFlags): Made {
     made = generatePrivateKey(algorithms[algorithm]);
   }
   const { jwk, thumbprint } = made.publicKey;
-  writeNewFile(out, renderPrivateKey(made, format), 0o600);
-  writeNewFile(`${out}.pub`, `${JSON.stringify(jwk)}\n`, 0o644);
+  writeOutput(out, renderPrivateKey(made, format), { mode: 0o600, ifExists: 'refuse' });
+  try {
+    const text = `${JSON.stringify(jwk)}\n`;
+    writeOutput(`${out}.pub`, text, { mode: 0o644, ifExists: 'refuse' });
+  } catch (error) {
+    // Nobody has used it.
+    rmSync(out);
+    throw error;
+  }
   return { jwk, thumbprint };
 }
 
@@ -76,7 +85,8 @@ function makeCredentials({ out }: NewFlags): Made {
   const secretAccessKey = newSecretAccessKey();
   const { jwk, thumbprint } = deriveAsymmetricKey(accessKeyId, secretAccessKey).publicKey;
   const credentials = { accessKeyId, secretAccessKey, region: 'us-east-1', endpoint: undefined };
-  writeNewFile(out, renderCredentials(credentialsComment, credentials), 0o600);
+  const text = renderCredentials(credentialsComment, credentials);
+  writeOutput(out, text, { mode: 0o600, ifExists: 'refuse' });
   return { accessKeyId, jwk, thumbprint };
 }
 

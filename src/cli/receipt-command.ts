@@ -1,9 +1,8 @@
 // `bursar receipt get`: the proof that an operation is in the audit log, to be kept by who needs it.
 import { type Command, InvalidArgumentError } from 'commander';
-import { writeFileDurably } from '../core/durable-file.ts';
 import { callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
+import { writeOutput } from './output-file.ts';
 
 export function addReceiptCommands(program: Command): void {
   const receipt = program.command('receipt').description('proofs of what was done');
@@ -20,16 +19,8 @@ export function addReceiptCommands(program: Command): void {
       const { connection } = connect(command);
       const { text } = await callApi(connection, { method: 'GET', path: ['receipts', index] });
       if (out === undefined) process.stdout.write(text);
-      else write(out, text);
+      else writeOutput(out, text, { mode: 0o600, ifExists: 'replace' });
     });
-}
-
-function write(file: string, text: string): void {
-  try {
-    writeFileDurably(file, text, { mode: 0o600, ifExists: 'replace' });
-  } catch (error) {
-    throw new CommandFailure('failed', `cannot write ${file}: ${messageOfFailure(error)}`, error);
-  }
 }
 
 function parseIndex(value: string): string {

@@ -1,7 +1,7 @@
 // `bursar report`: what samples of probes and of clients' requests say, as one page of HTML, as
 // CSV, as JSON, and in words. It asks no gateway. Exit codes: 0 also where there are no samples,
 // which it says.
-import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { nowMs } from '../core/clock.ts';
@@ -14,6 +14,7 @@ import { type Flags, loadConfig } from './config.ts';
 import { dataFiles } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { csvText, print, printJson } from './output.ts';
+import { writeOutput } from './output-file.ts';
 import { CountProgress, formatCount } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
 
@@ -101,10 +102,12 @@ async function* countOnTheWay<T>(
   }
 }
 
+const writing = { mode: 0o666, ifExists: 'replace' } as const;
+
 async function writePage(out: string, report: Report): Promise<void> {
   // The plots' library takes longer to load than all else that this command does.
   const { renderPage } = await import('../instruments/report/page.ts');
-  write(out, renderPage(report));
+  writeOutput(out, renderPage(report), writing);
 }
 
 /** A file for each plot, named by its chapter's number and by the plot. */
@@ -120,16 +123,12 @@ function writeCsv(folder: string, { chapters }: Report): void {
       const lines = rows.map((row) => {
         return [chapter.target, chapter.source, ...row.map((cell) => String(cell ?? ''))];
       });
-      write(join(folder, `${index + 1}-${chapter.source}-${id}.csv`), csvText(heading, lines));
+      writeOutput(
+        join(folder, `${index + 1}-${chapter.source}-${id}.csv`),
+        csvText(heading, lines),
+        writing,
+      );
     }
-  }
-}
-
-function write(path: string, text: string): void {
-  try {
-    writeFileSync(path, text);
-  } catch (error) {
-    throw expectedFailure(error);
   }
 }
 

@@ -17,8 +17,11 @@ import { dirname, resolve } from 'node:path';
 
 export interface DurableFileOptions {
   mode: number;
-  /** `replace` swaps an existing file in one step; `keep` leaves the one that was there first. */
-  ifExists: 'replace' | 'keep';
+  /**
+   * `replace` swaps an existing file in one step; `keep` leaves the one that was there first; `refuse`
+   * does so too, and throws EEXIST.
+   */
+  ifExists: 'replace' | 'keep' | 'refuse';
 }
 
 /**
@@ -38,13 +41,15 @@ export function writeFileDurably(
     } finally {
       closeSync(file);
     }
-    if (options.ifExists === 'replace') renameSync(temporary, path);
+    const { ifExists } = options;
+    if (ifExists === 'replace') renameSync(temporary, path);
+    else if (ifExists === 'refuse') linkSync(temporary, path);
     else linkUnlessExists(temporary, path);
   } catch (error) {
     unlinkSync(temporary);
     throw error;
   }
-  if (options.ifExists === 'keep') unlinkSync(temporary);
+  if (options.ifExists !== 'replace') unlinkSync(temporary);
   fsyncFolder(dirname(path));
 }
 
@@ -53,16 +58,25 @@ export function writeFileDurably(
  * a crash leaves is overwritten by the next. Rejects with the system's error; the old file then still
  * stands.
  */
-export async function replaceFileDurably(
+export function replaceFileDurably(
   path: string,
   content: string | Uint8Array,
+  options: Pick<DurableFileOptions, 'mode'>,
+): Promise<void> {
+  return streamFileDurably(path, options, (append) => append(content));
+}
+
+/** The same for a file that `write` gives piece by piece. Rejects with what that throws, too. */
+export async function streamFileDurably(
+  path: string,
   { mode }: Pick<DurableFileOptions, 'mode'>,
+  write: (append: (content: string | Uint8Array) => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const temporary = `${path}.tmp`;
   const file = await open(temporary, 'w', mode);
   try {
     try {
-      await file.writeFile(content);
+      await write((content) => file.appendFile(content));
       await file.sync();
     } finally {
       await file.close();
