@@ -223,17 +223,19 @@ async function openLedger({
     path: folder.databaseFile,
     rootKeys: folder.rootKeys.keys,
     priceBooks: [...prices.books],
-    onFatal: (reason) => {
-      // Nothing can be answered for any more: what was not acknowledged may or may not be stored.
-      process.stderr.write(`bursar: the ledger cannot go on, stopping: ${reason}\n`);
-      process.exit(1);
-    },
+    // Nothing can be answered for any more: what was not acknowledged may or may not be stored.
+    onFatal: (reason) => stop(`the ledger cannot go on, stopping: ${reason}`),
     onFailure: (reason) => process.stderr.write(`bursar: a commit failed: ${reason}\n`),
     onAlarms,
     onCheckpoint,
   });
   closers.push(() => ledger.close());
   return ledger;
+}
+
+function stop(reason: string): never {
+  process.stderr.write(`bursar: ${reason}\n`);
+  process.exit(1);
 }
 
 interface Parts {
@@ -411,6 +413,7 @@ async function listen(
       trustedProxies: config.trustedProxies ?? [],
       metricsToken: config.metricsToken,
       serverTiming: config.serverTiming,
+      onFatal: (reason) => stop(`the gateway cannot go on, stopping: ${reason}`),
       health: () => health.look(),
     });
     closers.push(() => gateway.close(config.shutdownTimeoutMs));

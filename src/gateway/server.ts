@@ -84,6 +84,8 @@ export interface GatewayOptions {
   logger: Logger;
   /** Who is told how long the stages of a request took. */
   serverTiming: TimingAudience;
+  /** Told why the gateway cannot go on; it must end the process. */
+  onFatal: (reason: string) => void;
   /** Told where the gateway listens: `http://127.0.0.1:9000`. */
   onListening: (url: string) => void;
   /** An address for the native API, health and metrics alone; null: they are where all else is. */
@@ -332,6 +334,7 @@ function nativeOf(
     records: options.records,
     search: options.search,
     alarms: options.alarms,
+    onFatal: options.onFatal,
     priceBooks: options.priceBooks,
     metrics: options.metrics.registry,
     metricsToken: options.metricsToken,

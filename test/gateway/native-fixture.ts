@@ -116,6 +116,9 @@ export async function openFixture(): Promise<Fixture> {
   let index = 0;
 
   const deps: NativeDeps = {
+    onFatal: (reason) => {
+      throw new Error(reason);
+    },
     directory,
     followers: [directory, grants, mounts, outside, revocations],
     grants,

@@ -370,8 +370,7 @@ async function commit(
     if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
   } finally {
     // Also after a failure, of which nobody knows what it changed.
-    for (const update of updates) await update();
-    // Where memory could not follow, what was decided by it is not committed.
+    await catchUp(deps, updates);
     deps.rights.follow(epoch);
   }
   return 'change' in outcome ? outcome.answer() : outcome.answer;
@@ -401,6 +400,22 @@ async function follow(
   }
   // One after the other: each may wait for changes that are under way.
   for (const follower of followers) updates.push(await follower.follow(change));
+}
+
+/**
+ * Makes memory what the tables say. Where it cannot follow them, requests would be decided by rights that
+ * were taken away, or writes that depend on them be refused for ever: only a start reads all of it anew.
+ */
+async function catchUp(
+  { onFatal }: NativeDeps,
+  updates: readonly (() => void | Promise<void>)[],
+): Promise<void> {
+  try {
+    for (const update of updates) await update();
+  } catch (error) {
+    onFatal(`what is kept in memory of a change could not be read: ${(error as Error).message}`);
+    throw error;
+  }
 }
 
 function entryOf(

@@ -127,6 +127,8 @@ export interface NativeDeps
    * the credential is good no more.
    */
   renew(request: FastifyRequest, who: Identity, atMs: number): Promise<Identity>;
+  /** Told why memory cannot be what the tables say; it must end the process. */
+  onFatal: (reason: string) => void;
   /** By what calls are decided. */
   rights: Pick<KnownRights, 'epoch' | 'follow'>;
   /** Did it come to the administration's own address? */
