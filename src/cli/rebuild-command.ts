@@ -22,25 +22,9 @@ import { CommandFailure, messageOfFailure } from './failure.ts';
 import { openStore } from './opened-store.ts';
 import { print, printable, printJson } from './output.ts';
 import { formatBytes, formatCount } from './progress.ts';
-import { addSettingFlags } from './setting-flags.ts';
+import { addSettingFlags, placeSettings } from './setting-flags.ts';
 import { StorePrices } from './store-prices.ts';
 import { chooseStores } from './store-settings.ts';
-
-/** Those that lead to the stores, with what they cost, and to the keys. */
-const wanted = [
-  'data',
-  'config',
-  'store',
-  'storeEndpoint',
-  'storeRegion',
-  'storePathStyle',
-  'stores',
-  'prices',
-  'priceBooks',
-  'kmsKey',
-  'kmsRegion',
-  'kmsEndpoint',
-] as const satisfies (keyof Config)[];
 
 interface RebuildFlags {
   json?: boolean;
@@ -55,15 +39,17 @@ export function addRebuildCommand(program: Command): void {
     .option('--json', 'report as JSON')
     .option('--generation <name>', 'go by this journal instead of the newest')
     .option('--discard', 'let extents that nothing names be swept even if something is lost');
-  addSettingFlags(command, wanted).action(async (given: RebuildFlags & Flags) => {
-    const { json, generation, discard, ...flags } = given;
-    const report = await run(loadConfig(flags), { generation, discard: discard === true });
-    if (json) printJson({ ...report, isWhole: isWhole(report) });
-    else printReport(report);
-    if (!isWhole(report)) {
-      throw new CommandFailure('failed', 'not everything could be restored: see the report');
-    }
-  });
+  addSettingFlags(command, [...placeSettings, 'prices', 'priceBooks']).action(
+    async (given: RebuildFlags & Flags) => {
+      const { json, generation, discard, ...flags } = given;
+      const report = await run(loadConfig(flags), { generation, discard: discard === true });
+      if (json) printJson({ ...report, isWhole: isWhole(report) });
+      else printReport(report);
+      if (!isWhole(report)) {
+        throw new CommandFailure('failed', 'not everything could be restored: see the report');
+      }
+    },
+  );
 }
 
 async function run(

@@ -11,6 +11,12 @@ const repeatable: ReadonlySet<keyof Config> = new Set([
   'privateWebhooks',
 ]);
 
+/** The settings that lead to the stores, and to the keys of what is in them. */
+export const placeSettings = [
+  ...(['data', 'config', 'store', 'storeEndpoint', 'storeRegion', 'storePathStyle'] as const),
+  ...(['stores', 'kmsKey', 'kmsRegion', 'kmsEndpoint'] as const),
+] as const satisfies (keyof Config)[];
+
 /** Adds a flag for each of the settings, and says where those are given that have none. */
 export function addSettingFlags(
   command: Command,

@@ -14,23 +14,9 @@ import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
 import { CommandFailure } from './failure.ts';
 import { openStore } from './opened-store.ts';
 import { print } from './output.ts';
-import { addSettingFlags } from './setting-flags.ts';
+import { addSettingFlags, placeSettings } from './setting-flags.ts';
 import { explainOwner } from './store-claims.ts';
 import { chooseStores, locationOf, type StoreSettings } from './store-settings.ts';
-
-/** Those that lead to the stores and to the keys. */
-const wanted = [
-  'data',
-  'config',
-  'store',
-  'storeEndpoint',
-  'storeRegion',
-  'storePathStyle',
-  'stores',
-  'kmsKey',
-  'kmsRegion',
-  'kmsEndpoint',
-] as const satisfies (keyof Config)[];
 
 const cacheKib = 4096;
 
@@ -42,7 +28,7 @@ export function addStoreAdoptCommand(program: Command): void {
     .description('take a place that has lost the mark of its owner for the store NAME again')
     .argument('<name>', 'the store, as it is configured')
     .option('--without-data', "even if the store's journal is not there: its data is lost");
-  addSettingFlags(command, wanted).action(
+  addSettingFlags(command, placeSettings).action(
     async (name: string, given: { withoutData?: boolean } & Flags) => {
       const { withoutData = false, ...flags } = given;
       await adopt(loadConfig(flags), name, withoutData);

@@ -14,7 +14,7 @@ import { type DeepParts, openDeepParts, readSigned, type Signed } from './deep-p
 import { CommandFailure } from './failure.ts';
 import { print, printable } from './output.ts';
 import { CountProgress, formatBytes, formatCount } from './progress.ts';
-import { addSettingFlags } from './setting-flags.ts';
+import { addSettingFlags, placeSettings } from './setting-flags.ts';
 
 interface DeepFlags {
   checkpoint?: string[];
@@ -39,10 +39,6 @@ interface Summary {
   differences: number;
 }
 
-const wanted = [
-  ...(['data', 'config', 'store', 'storeEndpoint', 'storeRegion', 'storePathStyle'] as const),
-  ...(['stores', 'kmsKey', 'kmsRegion', 'kmsEndpoint'] as const),
-];
 /** More of them say no more. */
 const shownMax = 1000;
 const sliceBytesMax = 64 * 1024 * 1024;
@@ -58,7 +54,7 @@ export function addVerifyDeepCommand(verify: Command): void {
     .option('--key <key>', 'the key of its log, or a file with it (default: those in DIR)', collect)
     .option('--skip-data', 'leave out the stored bytes')
     .option('--json', 'a JSON object a line for each difference, and one for the whole');
-  addSettingFlags(command, wanted).action(async (given: DeepFlags & Flags) => {
+  addSettingFlags(command, placeSettings).action(async (given: DeepFlags & Flags) => {
     const { checkpoint, key, skipData, json, ...flags } = given;
     const config = loadConfig(flags);
     const { databaseFile } = dataFiles(config.data);
