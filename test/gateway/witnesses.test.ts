@@ -221,11 +221,21 @@ describe('witnesses', () => {
     });
     const other = await play('w.test/4', cosigning('w.test/1'));
     const binary = await play('w.test/5', (_request, response) => response.end(Buffer.of(0xff)));
-    const witnesses = await ask([good, silent, endless, other, binary], 500);
-    const problems = witnesses.state().map(({ problem }) => problem);
+    const late = 'it did not answer in time';
+    const askWithin = async (attemptMs: number) => {
+      const witnesses = await ask([good, silent, endless, other, binary], attemptMs);
+      return { witnesses, problems: witnesses.state().map(({ problem }) => problem) };
+    };
+    // On a busy machine those that do answer need longer, and only the silent one must be late.
+    let { witnesses, problems } = await askWithin(500);
+    for (const attemptMs of [2000, 8000]) {
+      if (problems.filter((problem) => problem === late).length <= 1) break;
+      await witnesses.close();
+      ({ witnesses, problems } = await askWithin(attemptMs));
+    }
     expect(problems).toEqual([
       null,
-      'it did not answer in time',
+      late,
       'its answer is too long',
       'its cosignature is not by the key that it is known by',
       expect.any(String),
