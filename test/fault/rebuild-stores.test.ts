@@ -117,6 +117,42 @@ describeWithTool(versitygw, 'a gateway on two stores', (path) => {
     expect(await look()).toEqual(before);
   });
 
+  it('has a bucket where it was made last, though it was deleted elsewhere while that store was away', async () => {
+    await send('PUT', '/moved', { headers: { 'x-bursar-store': 'cold' } });
+    await send('PUT', '/moved/a', { body: Buffer.alloc(100_000, 'a') });
+    await send('DELETE', '/moved/a');
+    await proxy.refuse();
+    // The journal of a store that is away cannot be told, which is not answered as done.
+    await rig.client.send('DELETE', '/moved');
+    await rig.client.send('PUT', '/moved');
+    await proxy.accept();
+    await vi.waitFor(
+      async () => expect((await rig.client.send('HEAD', '/cold/object')).status).toBe(200),
+      30_000,
+    );
+    await vi.waitFor(
+      async () => {
+        await rig.client.send('DELETE', '/moved');
+        const { status } = await rig.client.send('PUT', '/moved');
+        expect([200, 409]).toContain(status);
+        expect((await rig.client.send('PUT', '/moved/b', { body: Buffer.from('b') })).status).toBe(
+          200,
+        );
+      },
+      { timeout: 30_000, interval: 500 },
+    );
+    await send('DELETE', '/hot/nothing');
+    await send('DELETE', '/cold/nothing');
+    const seen = await rig.look('moved');
+    expect([...seen.keys()]).toEqual(['b']);
+    await crash();
+    const { code, stderr } = await rig.rebuild();
+    expect(code, stderr).toBe(0);
+    await rig.serve();
+    expect(await rig.look('moved')).toEqual(seen);
+    expect(await look()).toEqual(before);
+  });
+
   it('goes on when the journal of one is planted in the other', async () => {
     await rig.stopGateway();
     await copyCrosswise();
