@@ -3,6 +3,7 @@
 // pseudonym is followed by what opens it, or by the word that it was erased. Lines of JSON, read one
 // after the other: memory does not grow with the range. Format: docs/formats/bundle.md. Pure.
 import { decodeBase64 } from '../core/base64.ts';
+import { erasureNotice } from './erasure-notice.ts';
 import { isPseudonym, parseLeaf } from './leaf.ts';
 import { parseEntries, renderEntries } from './log/entries.ts';
 import { hashBytes, hashLeaf } from './log/merkle.ts';
@@ -113,7 +114,7 @@ class BundleReader {
   #records = 0;
   #erased = new Map<number, number>();
   /** What acts in the bundle say that they erased. */
-  readonly #acts = new Map<number, number>();
+  readonly #acts = new Map<number, number[]>();
 
   private constructor(
     head: BundleHead,
@@ -153,7 +154,9 @@ class BundleReader {
       return refuse('its leaves are not those of the log that was signed');
     }
     const { tenant, pseudonym, from, to, fromTime, toTime } = this.#head;
-    const unexplained = [...this.#erased].filter(([index, by]) => this.#acts.get(index) !== by);
+    const unexplained = [...this.#erased].filter(([index, by]) => {
+      return !this.#acts.get(index)?.includes(by);
+    });
     return {
       ...{ ok: true, tenant, pseudonym, from, to, fromTime, toTime },
       records: this.#records,
@@ -213,8 +216,13 @@ class BundleReader {
     const named = tenant === this.#head.pseudonym ? record.tenant : record.bucketTenant;
     if (named !== this.#head.tenant) return `record ${index} is of another tenant, ${named}`;
     const { erased } = (change ?? {}) as { erased?: unknown };
-    if (action === 'bursar:EraseRecords' && status === 200 && Array.isArray(erased)) {
-      for (const one of erased) if (typeof one === 'number') this.#acts.set(one, index);
+    const isAct = action === 'bursar:EraseRecords' || action === erasureNotice;
+    if (isAct && status === 200 && Array.isArray(erased)) {
+      for (const one of erased) {
+        if (typeof one !== 'number') continue;
+        // The tenant of who erased has the act, and each that tells others of it.
+        this.#acts.set(one, [...(this.#acts.get(one) ?? []), index]);
+      }
     }
     return null;
   }

@@ -50,6 +50,7 @@ import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
+import { tellConcerned } from './erasure-notices.ts';
 import { noteRootKey } from './key-epochs.ts';
 import { endDue } from './lifecycle-upkeep.ts';
 import type { LogSigning } from './log-signing.ts';
@@ -94,6 +95,9 @@ export async function applyCommit(
   const seal: RecordSeal = { index, timeMs, ...stored, ...charged, backend };
   if (evidence) await keepEvidence(tx, index, evidence);
   await log.append(told, seal);
+  if (change.kind === 'eraseRecords' && outcome.ok) {
+    await tellConcerned(tx, log, { record: told, index, timeMs, indexes: change.indexes });
+  }
   return { ...result, index };
 }
 

@@ -52,8 +52,8 @@ describe('an erasure', () => {
     }
     expect(await rootOf(storedTiles(read), size)).toEqual(root);
     expect(await readEntries(read, 0, 256)).toEqual(entries);
-    expect(await readErasure(read, 300)).toBe(size);
-    expect(await readErasure(read, 301)).toBeUndefined();
+    expect(await readErasure(read, 300, 'one')).toBe(size);
+    expect(await readErasure(read, 301, 'one')).toBeUndefined();
     expect(await readNextErasure(read, -1)).toEqual({ byIndex: size, indexes: [7, 300, 599] });
     expect(await readNextErasure(read, size)).toBeUndefined();
   });

@@ -214,6 +214,13 @@ describe('an erasure', () => {
     return Number(answer.headers['x-bursar-receipt']);
   }
 
+  /** The same of what a guest did in a bucket of cms. */
+  async function inRaw(): Promise<number> {
+    const asked: Message = { method: 'DELETE', path: '/cms:raw/nothing' };
+    const answer = await must(send(person('atlas/eve'), asked));
+    return Number(answer.headers['x-bursar-receipt']);
+  }
+
   /** Of all that is charged: what comes later is not. */
   async function usageByAction(): Promise<object[]> {
     return (await callNative(person('cms/boss'), 'GET', '/_/v1/usage/tenant:cms/by/action')).rows;
@@ -294,6 +301,56 @@ describe('an erasure', () => {
     );
     const answer = await erase('cms/boss', 'cms', [foreign?.index as number]);
     expect([answer.status, codeOf(answer)]).toEqual([404, 'NoSuchRecord']);
+  });
+
+  it('is told to the tenant whose bucket it was, with what is its concern and who did it', async () => {
+    const [first, second] = [await inRaw(), await inRaw()];
+    await must(put('atlas/chief', '/own'));
+    const made = (await search('atlas/chief', { bucket: 'own' })).at(-1)?.index as number;
+    const answer = await must(erase('atlas/chief', 'atlas', [first, made, second]));
+    const act = Number(answer.headers['x-bursar-receipt']);
+
+    const notices = { action: 'bursar:ErasureNotice', limit: '1000' };
+    const acts = { action: 'bursar:EraseRecords', limit: '1000' };
+    const told = (await search('cms/ears', notices)).at(-1);
+    expect(told).toMatchObject({
+      ...{ tenant: 'atlas', principal: 'chief', bucketTenant: 'cms', status: 200 },
+      change: { act, erased: [first, second], reason: 'asked for' },
+    });
+    expect((await search('cms/ears', acts)).map(({ index }) => index)).not.toContain(act);
+    const own = (await search('atlas/eyes', acts)).at(-1);
+    expect(own).toMatchObject({ index: act, change: { erased: [first, made, second] } });
+
+    for (const [who, tenant] of [
+      ['cms/ears', 'cms'],
+      ['atlas/eyes', 'atlas'],
+    ] as const) {
+      const { lines } = await takeBundle(person(who), tenant);
+      expect((await verified(lines)).unexplained).toEqual([]);
+      const by = tenant === 'cms' ? told?.index : act;
+      expect(lines).toContain(`{"index":${first},"erasedBy":${by}}`);
+    }
+    const cover = await erase('atlas/chief', 'atlas', [told?.index as number]);
+    expect([cover.status, codeOf(cover)]).toEqual([409, 'InUse']);
+  });
+
+  it('by an operator is told to both tenants', async () => {
+    const index = await inRaw();
+    const path = '/_/v1/tenants/atlas/erasures';
+    await callNative(target, 'POST', path, { indexes: [index], reason: 'by law' });
+    for (const [who, tenant] of [
+      ['cms/ears', 'cms'],
+      ['atlas/eyes', 'atlas'],
+    ] as const) {
+      const action = tenant === 'cms' ? 'bursar:ErasureNotice' : 'bursar:EraseRecords';
+      const told = (await search(who, { action, limit: '1000' })).at(-1);
+      expect(told).toMatchObject({
+        ...{ tenant: 'default', bucketTenant: tenant },
+        change: { erased: [index], reason: 'by law' },
+      });
+      const { lines } = await takeBundle(person(who), tenant);
+      expect((await verified(lines)).unexplained).toEqual([]);
+    }
   });
 
   it('is of all records that it names or of none', async () => {

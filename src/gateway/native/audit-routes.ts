@@ -152,7 +152,7 @@ async function readBundle(call: Call): Promise<string> {
     if (run.length === 0) throw new Error(`record ${next} is missing`);
     const added = [renderBundleLeaves(run.map(entryOf))];
     for (const record of run) {
-      if (isOurs(record)) added.push(renderBundleRecord(await bundledOf(call, record)));
+      if (isOurs(record)) added.push(renderBundleRecord(await bundledOf(call, record, tenant)));
     }
     for (const line of added) characters += line.length;
     written.push(...added);
@@ -165,10 +165,14 @@ function entryOf({ pseudonyms, commitment }: KeptRecord): Buffer {
   return renderLeaf({ ...pseudonyms, commitment: commitment.toString('base64url') });
 }
 
-async function bundledOf({ deps, identity }: Call, record: KeptRecord): Promise<BundleRecord> {
+async function bundledOf(
+  { deps, identity }: Call,
+  record: KeptRecord,
+  tenant: string,
+): Promise<BundleRecord> {
   const { index, pseudonyms, opened } = record;
   if (!opened) {
-    const erasedBy = (await readErasure(deps.read, index)) ?? null;
+    const erasedBy = (await readErasure(deps.read, index, tenant)) ?? null;
     return { index, opening: null, erasedBy };
   }
   checkOwners(record);

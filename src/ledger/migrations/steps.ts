@@ -2,12 +2,18 @@
 import { schemaHistory } from './0004-schema-history.ts';
 import { journalObjects } from './0005-journal-objects.ts';
 import { deletionsDuringUploads } from './0006-deletions-during-uploads.ts';
+import { erasureNotices } from './0007-erasure-notices.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
 export const oldestSchema = 3;
 
-export const steps: readonly Migration[] = [schemaHistory, journalObjects, deletionsDuringUploads];
+export const steps: readonly Migration[] = [
+  schemaHistory,
+  journalObjects,
+  deletionsDuringUploads,
+  erasureNotices,
+];
 
 /** The schema of this Bursar. */
 export const schemaVersion = oldestSchema + steps.length;
