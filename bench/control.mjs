@@ -4,13 +4,11 @@ import { request } from 'node:http';
 import { makeSigner } from './signing.mjs';
 
 /**
- * Sends one signed request without a body.
+ * Sends one request without a body, signed unless `isUnsigned`.
  * @returns {Promise<{status: number, body: Buffer}>}
  */
-export function send(target, { method, path, query }) {
-  const head = makeSigner(target)({ method, path, query }).toString('latin1');
-  const lines = head.trimEnd().split('\r\n').slice(1);
-  const headers = Object.fromEntries(lines.map((line) => line.split(/: (.*)/, 2)));
+export function send(target, { method, path, query, isUnsigned = false }) {
+  const headers = isUnsigned ? {} : signedHeaders(target, { method, path, query });
   const url = `${path}${query ? `?${query}` : ''}`;
   return new Promise((resolve, reject) => {
     const { host, port } = target;
@@ -23,6 +21,12 @@ export function send(target, { method, path, query }) {
     sent.on('error', reject);
     sent.end();
   });
+}
+
+function signedHeaders(target, message) {
+  const head = makeSigner(target)(message).toString('latin1');
+  const lines = head.trimEnd().split('\r\n').slice(1);
+  return Object.fromEntries(lines.map((line) => line.split(/: (.*)/, 2)));
 }
 
 /** Throws unless the bucket was made. */

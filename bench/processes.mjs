@@ -41,13 +41,13 @@ process.on('exit', () => {
  */
 
 /**
- * Starts a server on a free loopback port and waits until it answers 200 to `readyPath`. The
- * caller's AWS settings are kept from it: they are not what is measured.
+ * Starts a server on a free loopback port and waits until it answers 200 to `ready`, see `send`. The
+ * caller's settings of AWS and Bursar are kept from it: they are not what is measured.
  * @returns {Promise<Server>}
  */
-export async function start({ name, version, command, argsFor, env, readyPath = '/' }) {
+export async function start({ name, version, command, argsFor, env, ready = { path: '/' } }) {
   const port = await freePort();
-  const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('AWS_'));
+  const inherited = Object.entries(process.env).filter(([key]) => !/^(AWS|BURSAR)_/.test(key));
   const output = openOutput();
   const child = spawn(command, argsFor(`127.0.0.1:${port}`), {
     env: { ...Object.fromEntries(inherited), ...env },
@@ -59,7 +59,7 @@ export async function start({ name, version, command, argsFor, env, readyPath = 
   const begunMs = performance.now();
   for (;;) {
     if (child.exitCode !== null) throw new Error(`${name} ended at once:\n${output.end()}`);
-    const answer = await send(target, { method: 'GET', path: readyPath }).catch(() => undefined);
+    const answer = await send(target, { method: 'GET', ...ready }).catch(() => undefined);
     const readyMs = performance.now() - begunMs;
     if (answer?.status === 200) return { name, version, target, pid: child.pid, readyMs };
     if (readyMs > startMsMax) {

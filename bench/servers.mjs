@@ -97,7 +97,7 @@ export async function startGateway(options) {
       ...(backend && backendEnv),
       ...env,
     },
-    readyPath: '/_/health',
+    ready: { path: '/_/health', isUnsigned: true },
   });
   return { ...started, backend };
 }
