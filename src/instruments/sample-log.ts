@@ -122,24 +122,30 @@ export class SampleLog {
   }
 
   /**
-   * The oldest go when it is there: where none can be made, again and again, those that are stay.
+   * Nothing is written to it before its name is durable. The oldest go when it is there: where none can
+   * be made, again and again, those that are stay.
    */
   async #openSegment(number: number): Promise<void> {
     const before = this.#file;
     this.#file = null;
     await before?.close();
     const file = await open(this.#path(number), 'a+', 0o600);
-    const { size } = await file.stat();
-    const last = Buffer.alloc(1);
-    if (size > 0) await file.read(last, 0, 1, size - 1);
-    this.#isTorn = size > 0 && last[0] !== newline;
-    this.#sizeBytes = size;
+    try {
+      const { size } = await file.stat();
+      const last = Buffer.alloc(1);
+      if (size > 0) await file.read(last, 0, 1, size - 1);
+      if (size === 0) await syncFolder(this.#dir);
+      this.#isTorn = size > 0 && last[0] !== newline;
+      this.#sizeBytes = size;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
     this.#number = number;
     this.#file = file;
     for (const old of this.#numbers()) {
       if (old <= number - this.#segmentsMax) unlinkSync(this.#path(old));
     }
-    if (size === 0) await syncFolder(this.#dir);
   }
 
   /** Ascending. */

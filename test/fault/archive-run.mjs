@@ -1,8 +1,9 @@
 // Archives records in a process of its own, which kills itself before the step of the given number:
-// node archive-run.mjs DATABASE STORE-FOLDER TILES-PER-PACK STEP. Prints the steps when it came to the
-// end.
+// node archive-run.mjs DATABASE STORE-FOLDER TILES-PER-PACK STEP [S3-STORE]. Prints the steps when it
+// came to the end. S3-STORE: the options of one, as JSON, which takes the packs then.
 import { openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
+import { StoreMeter } from '#bursar/instruments/store-meter.js';
 import { Archiver } from '#bursar/ledger/archive/archiver.js';
 import { partReader } from '#bursar/ledger/archive/part-reader.js';
 import { IntentPool } from '#bursar/ledger/intent-pool.js';
@@ -12,9 +13,11 @@ import { DigestPool } from '#bursar/tiering/digest-pool.js';
 import { ObjectReader } from '#bursar/tiering/object-reader.js';
 import { ObjectWriter } from '#bursar/tiering/object-writer.js';
 import { LocalStore } from '#bursar/tiering/stores/local-store.js';
+import { failureCauses } from '#bursar/tiering/stores/s3/failure.js';
+import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { Stores } from '#bursar/tiering/stores/stores.js';
 
-const [path, folder, tilesPerPack, killAt] = process.argv.slice(2);
+const [path, folder, tilesPerPack, killAt, remoteOptions] = process.argv.slice(2);
 const rootKeys = [{ epoch: 1, key: Buffer.alloc(32, 7) }];
 const keyring = new Keyring(rootKeys);
 const steps = [];
@@ -39,7 +42,13 @@ const ledger = await Ledger.open({
 const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
 const buffers = new BufferPool({});
 const digests = new DigestPool({ buffers });
-const stores = new Stores(await LocalStore.open(folder));
+const remote =
+  remoteOptions &&
+  (await S3Store.open({
+    ...JSON.parse(remoteOptions),
+    meter: new StoreMeter({ causes: failureCauses }),
+  }));
+const stores = new Stores(await LocalStore.open(folder), remote ? [remote] : []);
 const writer = new ObjectWriter({ keyring, stores, digests, buffers });
 const reader = new ObjectReader({ keyring, stores, digests, buffers });
 const readPart = partReader(reader, String);
@@ -60,7 +69,7 @@ const archiver = new Archiver({
     },
   },
   readPart: (part) => take('read back', () => readPart(part)),
-  store: 1,
+  store: remote ? remote.number : 1,
   afterMs: 0,
   intervalMs: 1000,
   tilesPerPack: Number(tilesPerPack),
@@ -71,4 +80,5 @@ await take('end', async () => {});
 db.close();
 await digests.close();
 await ledger.close();
+await remote?.close();
 process.stdout.write(JSON.stringify(steps));

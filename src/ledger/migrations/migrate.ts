@@ -5,6 +5,7 @@
 import { rmSync } from 'node:fs';
 import { readLogSize } from '../../audit/log/stored-tiles.ts';
 import { type OpenDatabase, openDatabase } from '../../core/database.ts';
+import { isUnwritable } from '../../core/errors.ts';
 import { Keyring, type RootKey } from '../../core/keyring.ts';
 import { checkEpochs } from '../key-epochs.ts';
 import type { Migration } from './migration.ts';
@@ -42,7 +43,13 @@ export interface MigrationReport {
  * Does what is needed, and nothing where the database has this schema. Throws `MigrationFailure`, or the
  * Error of a step, after which the database is as the step before left it.
  */
-export async function migrate(
+export function migrate(
+  options: MigrateOptions & { withoutCopy: boolean },
+): Promise<MigrationReport> {
+  return onItsDisk(() => migrateWhole(options));
+}
+
+async function migrateWhole(
   options: MigrateOptions & { withoutCopy: boolean },
 ): Promise<MigrationReport> {
   const { path, onProgress } = options;
@@ -60,7 +67,11 @@ export async function migrate(
 }
 
 /** The same on a copy, which is removed again. Throws as `migrate` does. */
-export async function rehearse(options: MigrateOptions): Promise<MigrationReport> {
+export function rehearse(options: MigrateOptions): Promise<MigrationReport> {
+  return onItsDisk(() => rehearseWhole(options));
+}
+
+async function rehearseWhole(options: MigrateOptions): Promise<MigrationReport> {
   const { path, onProgress } = options;
   const report = reportOn(await examine(options));
   if (report.steps.length === 0) return report;
@@ -80,6 +91,22 @@ export async function rehearse(options: MigrateOptions): Promise<MigrationReport
     remove();
   }
 }
+
+/** Throws `MigrationFailure` where it was the disk that refused. */
+async function onItsDisk<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    const isOfDisk = isUnwritable(error) || code === 'EIO' || sqliteOfDisk.test(code);
+    if (!isOfDisk) throw error;
+    const what = `the database could not be brought to schema ${schemaVersion}: ${message}`;
+    const next = 'nothing of it is lost, and the next start goes on from there';
+    throw new MigrationFailure(`${what}; ${next}`, { cause: error });
+  }
+}
+
+const sqliteOfDisk = /^SQLITE_(FULL|IOERR|CANTOPEN|READONLY)/;
 
 /** Before anything is changed: is it ours, and can it be brought here? */
 async function examine({ path, rootKeys }: MigrateOptions): Promise<CopiedState & SchemaState> {
