@@ -26,6 +26,8 @@ export interface OpenDatabase {
   tx: Tx;
   /** Runs several statements of schema or control SQL. */
   exec(sql: string): void;
+  /** Ends a transaction without a trace, unless SQLite has done so by itself: a full disk makes it. */
+  rollback(): void;
   /** The schema version of the file; 0 for a new one. */
   userVersion(): number;
   /**
@@ -102,6 +104,9 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
       },
     },
     exec: (sql) => void db.exec(sql),
+    rollback: () => {
+      if (db.inTransaction) db.exec('ROLLBACK');
+    },
     userVersion: () => db.pragma('user_version', { simple: true }) as number,
     emptyLog: (waitMsMax) => {
       db.pragma(`busy_timeout = ${waitMsMax}`);

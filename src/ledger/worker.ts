@@ -270,10 +270,9 @@ function tellFailure(cause: unknown): void {
 
 function rollback(): void {
   try {
-    db.exec('ROLLBACK');
+    db.rollback();
   } catch (cause) {
-    // SQLite rolls back by itself after some errors; then there is no transaction to end.
-    if (!describe(cause).includes('no transaction')) stop(cause);
+    stop(cause);
   }
 }
 

@@ -96,7 +96,7 @@ export class SearchIndexWriter {
       await tx.run('INSERT OR REPLACE INTO blocks VALUES (?, ?)', block, commitment);
       this.#db.exec('COMMIT');
     } catch (cause) {
-      this.#db.exec('ROLLBACK');
+      this.#db.rollback();
       throw cause;
     }
   }

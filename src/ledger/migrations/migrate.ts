@@ -166,7 +166,7 @@ async function takeStep(
     if (step.to === schemaVersion) await recordMigrations(tx);
     db.exec(`PRAGMA user_version = ${step.to}; COMMIT;`);
   } catch (error) {
-    db.exec('ROLLBACK');
+    db.rollback();
     const reason = error instanceof Error ? error.message : String(error);
     throw new MigrationFailure(`${name}: ${reason}`, { cause: error });
   }
