@@ -97,8 +97,10 @@ async function onItsDisk<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    const { code = '', message } = error as NodeJS.ErrnoException;
-    const isOfDisk = isUnwritable(error) || code === 'EIO' || sqliteOfDisk.test(code);
+    const { message, cause = error } = error as Error;
+    const { code = '' } = cause as NodeJS.ErrnoException;
+    // A step names itself in front of what it met.
+    const isOfDisk = isUnwritable(cause) || code === 'EIO' || sqliteOfDisk.test(code);
     if (!isOfDisk) throw error;
     const what = `the database could not be brought to schema ${schemaVersion}: ${message}`;
     const next = 'nothing of it is lost, and the next start goes on from there';
