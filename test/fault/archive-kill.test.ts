@@ -157,11 +157,13 @@ const steps = [
 
 async function killAtEach(): Promise<void> {
   restore();
-  expect(archive(-1)).toEqual(steps);
+  const taken = archive(-1) ?? [];
+  // Which extents are coming is declared while they are sent.
+  expect(taken.toSorted()).toEqual(steps.toSorted());
   await expectAllThere();
-  for (const [killAt, step] of steps.entries()) {
+  for (const [killAt, step] of taken.entries()) {
     // What was only read leaves nothing that another read could meet.
-    if (!isFull && step === 'read back' && steps[killAt - 1] === step) continue;
+    if (!isFull && step === 'read back' && taken[killAt - 1] === step) continue;
     restore();
     expect(archive(killAt)).toBeUndefined();
     await expectAllThere();

@@ -187,7 +187,7 @@ describeWithTool(versitygw, 'records in an S3 store', (path) => {
     const search = (cursor: string) => get('/_/v1/records', [['cursor', cursor]]);
     expect(JSON.parse((await search('2303')).text)).toMatchObject({ code: 'PackMissing' });
     expect(JSON.parse((await search('4095')).text).records[0]).toMatchObject({ index: 4096 });
-    const { integrityFailures } = JSON.parse((await get('/_/health')).text);
+    const { integrityFailures } = JSON.parse((await get('/_/v1/health')).text);
     expect(integrityFailures.s3.missing).toBeGreaterThanOrEqual(3);
     renameSync(`${pack}.aside`, pack);
     expect((await get('/_/v1/receipts/1300')).status).toBe(200);
