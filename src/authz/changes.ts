@@ -50,9 +50,22 @@ export async function applyAuthzChange(
   change: AuthzChange,
   { timeMs, seq }: { timeMs: number; seq: number },
 ): Promise<Verdict> {
-  const step = steps[change.type] as Steps<AuthzChange>;
-  const code = await step.check(tx, change);
+  const code = await checkAuthzChange(tx, change);
   if (code !== undefined) return { ok: false, code };
-  await step.write(tx, change, timeMs, seq);
+  await writeAuthzChange(tx, change, { timeMs, seq });
   return { ok: true };
+}
+
+/** The reason to refuse it, if there is one. */
+export function checkAuthzChange(tx: Tx, change: AuthzChange): Promise<ErrorCode | undefined> {
+  return (steps[change.type] as Steps<AuthzChange>).check(tx, change);
+}
+
+/** Writes what nothing stands against. */
+export function writeAuthzChange(
+  tx: Tx,
+  change: AuthzChange,
+  { timeMs, seq }: { timeMs: number; seq: number },
+): Promise<void> {
+  return (steps[change.type] as Steps<AuthzChange>).write(tx, change, timeMs, seq);
 }

@@ -174,12 +174,12 @@ export class Directory implements Follower {
     this.#actors.clear();
   }
 
-  /** Whether anybody can administer the gateway: an operator who has an access key. */
+  /** Whether anybody can administer the gateway: an active operator who has an access key. */
   async hasOperatorKey(): Promise<boolean> {
     const row = await this.#read.get(
       `SELECT 1 FROM principals p
        JOIN access_keys k ON k.tenant = p.tenant AND k.principal = p.name
-       WHERE p.role = 'operator' LIMIT 1`,
+       WHERE p.role = 'operator' AND p.active AND k.active LIMIT 1`,
     );
     return row !== undefined;
   }

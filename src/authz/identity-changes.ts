@@ -74,6 +74,9 @@ export type IdentityChange =
 
 type ChangeOf<T extends IdentityChange['type']> = Extract<IdentityChange, { type: T }>;
 
+/** Of what a name that is gone was. */
+export type RetiredKind = 'principal' | 'group' | 'public-key';
+
 /** Those with rows of a tenant that go with it, referring ones first. */
 const tenantTables = [
   ...['access_keys', 'public_keys', 'group_members', 'groups', 'principals', 'retired_names'],
@@ -295,12 +298,7 @@ async function nameIsUsed(
   return (await tx.get(sql, tenant, name, tenant, kind, name)) !== undefined;
 }
 
-async function retireName(
-  tx: Tx,
-  tenant: string,
-  kind: 'principal' | 'group' | 'public-key',
-  name: string,
-): Promise<void> {
+async function retireName(tx: Tx, tenant: string, kind: RetiredKind, name: string): Promise<void> {
   await tx.run('INSERT INTO retired_names VALUES (?, ?, ?)', tenant, kind, name);
 }
 

@@ -179,14 +179,16 @@ export interface SetRecordReads {
   recordReads: RecordReads | null;
 }
 
-/** Of these no journal tells: a bucket is rebuilt with what its tenant says. */
 export async function setRecordReads(
   tx: Tx,
   { tenant, name, recordReads }: SetRecordReads,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
 ): Promise<Outcome<null>> {
-  const sql = 'UPDATE buckets SET record_reads = ? WHERE tenant = ? AND name = ?';
-  const { changes } = await tx.run(sql, recordReads, tenant, name);
-  if (changes === 0) return refused('NoSuchBucket');
+  const bucket = await findBucket(tx, tenant, name);
+  if (!bucket) return refused('NoSuchBucket');
+  const { id: bucketId, store } = bucket;
+  await tx.run('UPDATE buckets SET record_reads = ? WHERE id = ?', recordReads, bucketId);
+  await noteChange(tx, { store, bucketId, key: null }, moment);
   return { ok: true, storage: noStorage, result: null };
 }
 

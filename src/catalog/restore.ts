@@ -24,7 +24,7 @@ export async function restoreStore(
 
 export interface RestoreBucket {
   kind: 'restoreBucket';
-  bucket: Omit<BucketRow, 'recordReads'>;
+  bucket: BucketRow;
   /** JSON, by name. */
   settings: Record<string, string>;
 }
@@ -38,9 +38,11 @@ export async function restoreBucket(tx: Tx, change: RestoreBucket): Promise<Outc
   }
   await tx.run(
     `INSERT INTO buckets (id, tenant, name, owner, created_ms, store, policy, versioning,
-         object_lock, public_access, ownership) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+         object_lock, public_access, ownership, record_reads)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ...[id, tenant, name, bucket.owner, bucket.createdMs, bucket.store, bucket.policy],
     ...[bucket.versioning, bucket.objectLock, bucket.publicAccess, bucket.ownership],
+    bucket.recordReads,
   );
   for (const [setting, document] of Object.entries(settings)) {
     await storeSetting(tx, id, setting, document);

@@ -93,8 +93,12 @@ export class ApiRefusal extends CommandFailure {
 
 /** Makes one call. Throws `ApiRefusal` with the gateway's own words when it is refused. */
 export async function callApi(connection: Connection, request: ApiRequest): Promise<ApiAnswer> {
-  const { status, text } = await send(connection, request);
+  const { status, text, untold } = await send(connection, request);
   const json = parseAnswer(text);
+  if (untold !== null) {
+    const why = 'a rebuild from it alone would not know';
+    process.stderr.write(`bursar: store ${untold} is told of this later: until then ${why}\n`);
+  }
   if (status >= 200 && status < 300) return { text, json };
   throw new ApiRefusal(status, explain(connection, status, json));
 }
@@ -133,10 +137,7 @@ export async function readGatewayUrl({ endpoint }: Connection): Promise<string> 
   throw new CommandFailure('failed', `${endpoint} does not say its URL: give --audience`);
 }
 
-async function send(
-  connection: Connection,
-  request: ApiRequest,
-): Promise<{ status: number; text: string }> {
+async function send(connection: Connection, request: ApiRequest): Promise<Exchanged> {
   const { endpoint, region, accessKeyId, secretAccessKey } = connection;
   const given = Object.entries(request.query ?? {});
   const query = given.filter((pair): pair is [string, string] => pair[1] !== undefined);
@@ -179,13 +180,20 @@ async function reach<T>(endpoint: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
+interface Exchanged {
+  status: number;
+  text: string;
+  /** S3 stores whose journals do not tell of the change yet; null: none. */
+  untold: string | null;
+}
+
 /** One HTTP exchange. Not `fetch`: that refuses ports on which a gateway may well listen. */
 export async function exchange(
   url: string,
   method: string,
   headers: Record<string, string>,
   body: string | undefined,
-): Promise<{ status: number; text: string }> {
+): Promise<Exchanged> {
   const begin = url.startsWith('https:') ? https.request : http.request;
   const message = begin(url, { method, headers, timeout: silenceMsMax });
   message.on('timeout', () => message.destroy(new Error('no answer')));
@@ -193,7 +201,9 @@ export async function exchange(
   const [answer] = (await once(message, 'response')) as [http.IncomingMessage];
   const pieces: Buffer[] = [];
   for await (const piece of answer) pieces.push(piece as Buffer);
-  return { status: answer.statusCode ?? 0, text: Buffer.concat(pieces).toString('utf8') };
+  const text = Buffer.concat(pieces).toString('utf8');
+  const untold = answer.headers['x-bursar-untold']?.toString() ?? null;
+  return { status: answer.statusCode ?? 0, text, untold };
 }
 
 /** As RFC 3986 has it: only unreserved characters stay. */

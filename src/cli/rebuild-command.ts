@@ -7,6 +7,7 @@ import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { RebuildFailure, rebuild } from '../ledger/rebuild/rebuild.ts';
 import {
+  type IdentityReport,
   isWhole,
   type JournalReport,
   type Listed,
@@ -39,7 +40,7 @@ export function addRebuildCommand(program: Command): void {
     .option('--json', 'report as JSON')
     .option('--generation <name>', 'go by this journal instead of the newest')
     .option('--discard', 'let extents that nothing names be swept even if something is lost');
-  addSettingFlags(command, [...placeSettings, 'prices', 'priceBooks']).action(
+  addSettingFlags(command, [...placeSettings, 'journalWithKeys', 'prices', 'priceBooks']).action(
     async (given: RebuildFlags & Flags) => {
       const { json, generation, discard, ...flags } = given;
       const report = await run(loadConfig(flags), { generation, discard: discard === true });
@@ -78,7 +79,8 @@ async function run(
       stores.push(await openStore({ ...settings, number, tally: tallies.tallyOf(number) }));
     }
     const prices = new StorePrices(config, Date.now());
-    return await rebuildFolder(folder, stores, { ...asked, prices, tallies });
+    const { journalWithKeys: withKeys } = config;
+    return await rebuildFolder(folder, stores, { ...asked, withKeys, prices, tallies });
   } finally {
     for (const store of stores) await store.close();
     folder.release();
@@ -88,7 +90,7 @@ async function run(
 async function rebuildFolder(
   folder: DataFolder,
   stores: readonly S3Store[],
-  asked: Pick<RebuildOptions, 'generation' | 'discard' | 'prices' | 'tallies'>,
+  asked: Pick<RebuildOptions, 'generation' | 'discard' | 'withKeys' | 'prices' | 'tallies'>,
 ): Promise<RebuildReport> {
   const progress = new StepProgress();
   try {
@@ -161,9 +163,45 @@ function printReport(report: RebuildReport): void {
     print(`${formatCount(packs)} packs of old records were left alone: without the salts in the`);
     print('lost database nobody opens them');
   }
-  if (principals.length === 0) return;
-  print(`bucket owners are members without access keys: ${principals.join(', ')}`);
-  print('not restored: other principals, groups, access keys, settings of tenants, records');
+  if (report.ownerlessBuckets.length > 0) {
+    const names = report.ownerlessBuckets.map(printable).join(', ');
+    print(`not restored, since their tenants or owners were deleted: ${names}`);
+  }
+  printIdentities(report.identities);
+  if (tenants.length > 0)
+    print(`tenants of buckets, of which nothing is told: ${tenants.join(', ')}`);
+  if (principals.length > 0) {
+    print(`owners of buckets, now members without access keys: ${principals.join(', ')}`);
+  }
+  print('not restored: records, and what was used of limits');
+}
+
+function printIdentities(identities: IdentityReport): void {
+  const { stores, doubtful, restored } = identities;
+  if (stores.length === 0) {
+    print('no journal tells who there was: principals, grants and limits are not restored');
+  } else {
+    const counts = Object.entries(restored)
+      .filter(([, count]) => count > 0)
+      .map(([kind, count]) => `${formatCount(count)} ${wordsOf(kind)}`);
+    print(`restored as ${stores.join(', ')} tells: ${counts.join(', ') || 'nobody'}`);
+  }
+  if (doubtful) {
+    print('something of that may be missing, also what took rights away: NOBODY IS ACTIVE.');
+    print(
+      'Compare it with what you know, then activate each: bursar principal activate TENANT/NAME',
+    );
+  }
+  const asIs = (text: string): string => text;
+  printListed('access keys, not restored', identities.withoutKey, asIs);
+  printListed('webhooks with a new secret', identities.newWebhookSecrets, asIs);
+  printListed('share links that are used up', identities.usedUpShares, asIs);
+  printListed('not restored', identities.leftOut, asIs);
+}
+
+/** `retiredNames`: `retired names`. */
+function wordsOf(member: string): string {
+  return member.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
 function printJournal(journal: JournalReport): void {

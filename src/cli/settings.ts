@@ -189,6 +189,14 @@ export const settings = {
     isSwitch: true,
     parse: parseSwitch,
   }),
+  journalWithKeys: setting({
+    key: 'journalWithKeys',
+    placeholder: 'yes|no',
+    description: 'tell S3 stores, sealed, the secrets of access keys, so that a rebuild has them',
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
   stores: optional({
     key: 'stores',
     placeholder: 'YAML',

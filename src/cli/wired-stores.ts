@@ -1,5 +1,6 @@
 // The stores and their journals, put together.
 import { statfsSync } from 'node:fs';
+import { listStores } from '../catalog/stores.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import type { StoreList } from '../gateway/store-list.ts';
@@ -63,6 +64,13 @@ export async function openStores(
     log: (line) => process.stderr.write(`bursar: ${line}\n`),
   });
   opened(closers, storeList);
+  const inUse = new Set(chooseStores(config).stores.map(({ name }) => name));
+  const numbersInUse = new Set<number>();
+  for (const { number, name } of await listStores(read)) {
+    // What is told of identities meanwhile is told by a snapshot when the store is back.
+    if (inUse.has(name)) numbersInUse.add(number);
+    else await ledger.keepHouse({ kind: 'endTelling', store: number });
+  }
   const byNumber = new Map<number, Journal>();
   for (const store of storeList.gates) {
     const log = (text: string) =>
@@ -71,10 +79,11 @@ export async function openStores(
     const onRepaired = () => log(' is whole again, by a snapshot');
     const confirmOwner = () => storeList.confirmOwner(store.number);
     const { keyring } = folder;
-    const options = { store, read, ledger, keyring, confirmOwner, onError, onRepaired };
+    const { journalWithKeys: withKeys } = config;
+    const options = { store, read, ledger, keyring, confirmOwner, onError, onRepaired, withKeys };
     byNumber.set(store.number, await Journal.open(options));
   }
-  journals = opened(closers, new Journals(byNumber));
+  journals = opened(closers, new Journals(byNumber, (store) => numbersInUse.has(store)));
   return { local, stores: new Stores(local, storeList.gates), storeList, journals };
 }
 

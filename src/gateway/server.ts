@@ -301,6 +301,7 @@ function nativeOf(
   const { ledger, read, stores } = rooms;
   return nativeDepsOf({
     ledger,
+    journals: rooms.journals,
     read,
     stores,
     grants: rooms.grants,

@@ -9,6 +9,7 @@ import type { RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { readRecordsFrom } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
+import { restoreAuthz, useUpShare } from '../authz/restored-changes.ts';
 import { countDownload } from '../authz/share-changes.ts';
 import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
 import {
@@ -51,6 +52,14 @@ import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
 import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
 import { tellConcerned } from './erasure-notices.ts';
+import {
+  beginTelling,
+  endTelling,
+  forgetThings,
+  noteThings,
+  noteTold,
+} from './journal/identity-outbox.ts';
+import { isTold, revokedWith, thingsOf } from './journal/told-things.ts';
 import { noteRootKey } from './key-epochs.ts';
 import { endDue } from './lifecycle-upkeep.ts';
 import type { LogSigning } from './log-signing.ts';
@@ -81,7 +90,9 @@ export async function applyCommit(
   const terms = new CommitTerms(cashier.storage, commit.charge, timeMs);
   const clockMs = timeMs - cashier.accounts.aheadMs;
   const moment = { seq: index, timeMs, clockMs, keyring, terms };
+  const things = isTold(change) ? await thingsOf(tx, change) : [];
   const outcome = await applyChange(tx, change, moment, context);
+  if (outcome.ok) await noteThings(tx, things, revokedWith(change), moment);
   if (!outcome.ok && outcome.code === 'SlowDown') return toBeRetried;
   const { billed: _, ended: _2, ...stored } = outcome.ok ? outcome.storage : noStorage;
   const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
@@ -181,7 +192,7 @@ async function applyChange(
     case 'putBucketSetting':
       return putBucketSetting(tx, change, moment);
     case 'setRecordReads':
-      return setRecordReads(tx, change);
+      return setRecordReads(tx, change, moment);
     case 'putObject':
       return putObject(tx, change, moment);
     case 'copyObject':
@@ -225,6 +236,13 @@ async function applyChange(
       if (isSet) return { ok: true, storage: noStorage, result: null };
       return { ok: false, code: change.hook ? 'NoSuchTenant' : 'NotFound' };
     }
+    case 'restoreIdentity': {
+      const outcome = await restoreAuthz(tx, change, moment.seq);
+      return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
+    }
+    case 'useUpShare':
+      await useUpShare(tx, change.id);
+      return { ok: true, storage: noStorage, result: null };
     case 'identity': {
       const outcome = await applyAuthzChange(tx, change.identity, moment);
       return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
@@ -298,9 +316,15 @@ export async function applyHousekeeping(
     case 'noteJournaled':
       return noteJournaled(tx, work.store, work.seq);
     case 'forgetJournaled':
+      await forgetThings(tx, work.store, work.lastSeq);
       return forgetJournaled(tx, work);
     case 'noteSnapshot':
+      await noteTold(tx, work.store, work.tells);
       return noteSnapshot(tx, work);
+    case 'beginTelling':
+      return beginTelling(tx, work.store);
+    case 'endTelling':
+      return endTelling(tx, work.store);
     case 'noteJournalObject':
       await noteJournalObject(tx, work.store, work.object);
       return 1;

@@ -5,6 +5,7 @@ import type { Pack } from '../audit/archive/archived-tiles.ts';
 import type { EraseRecords } from '../audit/erasure.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { AuthzChange } from '../authz/changes.ts';
+import type { RestoredAuthz } from '../authz/restored-changes.ts';
 import type { TokenUses } from '../authz/token-use.ts';
 import type {
   CreateBucket,
@@ -29,6 +30,7 @@ import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { DrawAnswer, DrawRequest, Shortage } from '../quota/leases/requests.ts';
 import type { SetAlarmHook } from '../quota/limits/alarm-hooks.ts';
+import type { Tells } from './journal/identity-format.ts';
 import type { LogKey } from './log-signing.ts';
 import type { Scope } from './rights-epoch.ts';
 
@@ -47,7 +49,10 @@ export type Housekeeping =
   | { kind: 'beginGeneration'; store: number; generation: string }
   | { kind: 'noteJournaled'; store: number; seq: number }
   | { kind: 'forgetJournaled'; store: number; lastSeq: number; segment: JournalObjectRow }
-  | ({ kind: 'noteSnapshot' } & NotedSnapshot)
+  /** `tells`: what of identities. */
+  | ({ kind: 'noteSnapshot'; tells: Tells } & NotedSnapshot)
+  /** From now on changes of identities are kept for the journal in the store; or no more. */
+  | { kind: 'beginTelling' | 'endTelling'; store: number }
   /** What belongs to a journal and is neither a segment nor of a snapshot. */
   | { kind: 'noteJournalObject'; store: number; object: JournalObjectRow }
   | { kind: 'restoreStore'; number: number; name: string; generation: string }
@@ -107,6 +112,9 @@ export type Change =
   /** Only a rebuild makes these. */
   | RestoreBucket
   | RestoreVersion
+  | ({ kind: 'restoreIdentity' } & RestoredAuthz)
+  /** A share link whose uses nobody knows any more opens nothing. */
+  | { kind: 'useUpShare'; id: string }
   | { kind: 'identity'; identity: AuthzChange }
   /** A key that is durable in its file. */
   | { kind: 'addRootKey'; key: RootKey }

@@ -17,6 +17,7 @@ import { alarmSchema } from '../quota/limits/alarms.ts';
 import { transferSchema } from '../quota/prices/transfer-totals.ts';
 import { usageDaysSchema } from '../quota/roll-up/usage-days.ts';
 import { storageSchema } from '../quota/storage/storage-tables.ts';
+import { identityOutboxSchema } from './journal/identity-outbox.ts';
 import { readFoldSchema } from './record-folds.ts';
 
 const versionColumns = `  bucket_id INTEGER NOT NULL,
@@ -72,6 +73,7 @@ CREATE TABLE group_members (
   FOREIGN KEY (tenant, group_name) REFERENCES groups(tenant, name) ON DELETE CASCADE,
   FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
 ) WITHOUT ROWID;
+CREATE INDEX group_members_by_principal ON group_members (tenant, principal);
 
 CREATE TABLE access_keys (
   id TEXT PRIMARY KEY,
@@ -253,13 +255,13 @@ CREATE TABLE outbox (              -- changes that the journal in their store do
   store INTEGER NOT NULL,
   seq INTEGER NOT NULL,
   time_ms INTEGER NOT NULL,
-  bucket_id INTEGER NOT NULL,
+  bucket_id INTEGER NOT NULL,      -- 0: identities, which identity_outbox has
   key TEXT,                        -- null: the bucket itself
   version_id TEXT,                 -- of the version that was made, changed or ended; null: null's
   PRIMARY KEY (store, seq)
 ) WITHOUT ROWID;
 
-${journalObjectSchema}
+${identityOutboxSchema}${journalObjectSchema}
 CREATE TABLE extents (
   id BLOB PRIMARY KEY,
   store INTEGER NOT NULL,          -- number of the store it lies in; 0: inline

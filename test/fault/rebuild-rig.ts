@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { openDatabase } from '#bursar/core/database.js';
 import type { FaultProxy } from '../tooling/fault-proxy.ts';
 import { listFiles } from '../tooling/files.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -27,6 +28,16 @@ export interface Report {
     earlierLosses: number;
   }[];
   untoldBuckets: string[];
+  identities: {
+    stores: string[];
+    doubtful: boolean;
+    restored: Record<string, number>;
+    withoutKey: { count: number; first: string[] };
+    newWebhookSecrets: { count: number; first: string[] };
+    usedUpShares: { count: number; first: string[] };
+    leftOut: { count: number; first: string[] };
+  };
+  ownerlessBuckets: string[];
   tenants: string[];
   principals: string[];
   buckets: number;
@@ -92,6 +103,19 @@ export class RebuildRig {
       args: [...this.#storeFlags(), ...args],
       env: this.#credentials(),
     });
+    await this.#waitUntilTold();
+  }
+
+  /**
+   * Waits until a journal tells all identities: the first snapshots are written then, and what tests
+   * remove of the journal is not theirs. For ten seconds at most, since a store may be away.
+   */
+  async #waitUntilTold(): Promise<void> {
+    const sql = 'SELECT count(*) AS told FROM journal_identities WHERE state > 1';
+    for (let asked = 0; asked < 100; asked++) {
+      if ((await this.query<{ told: number }>(sql))?.told) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
   }
 
   async kill(): Promise<void> {
@@ -123,6 +147,16 @@ export class RebuildRig {
         done({ code: child.exitCode ?? -1, stderr, report });
       });
     });
+  }
+
+  /** Asks the gateway's database, beside it. */
+  async query<R>(sql: string): Promise<R | undefined> {
+    const db = openDatabase(join(this.dataDir, 'bursar.db'), { readonly: true, cacheKib: 1024 });
+    try {
+      return await db.tx.get<R>(sql);
+    } finally {
+      db.close();
+    }
   }
 
   /** Runs another command on the folder and its store. */

@@ -56,8 +56,10 @@ describeWithTool(versitygw, 'a gateway that lost its database', (path) => {
     expect(report).toMatchObject({
       isWhole: true,
       buckets: 2,
-      tenants: ['default'],
-      principals: ['default/admin'],
+      // They are told of, not only their buckets.
+      tenants: [],
+      principals: [],
+      identities: { stores: ['s3'], doubtful: false },
       lost: { count: 0 },
       damagedExtents: { count: 0 },
     });
@@ -256,9 +258,9 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
 
     it('restores tenants with the owners of their buckets, who then need new keys', async () => {
       expect(rebuilt.report).toMatchObject({
-        tenants: ['default', 'cms'],
-        principals: ['default/admin', 'cms/alice'],
+        identities: { restored: { tenants: 2, principals: 2 } },
       });
+      expect(rebuilt.report?.identities.stores.sort()).toEqual(['cold', 's3', 'zero']);
       expect(await asAlice((alice) => rig.look('hers', alice))).toEqual(hers);
     }, 60_000);
   });

@@ -205,7 +205,7 @@ export async function openFixture(): Promise<Fixture> {
       case 'eraseRecords':
         return { ok: true };
       case 'setRecordReads': {
-        const outcome = await setRecordReads(db.tx, change);
+        const outcome = await setRecordReads(db.tx, change, { seq: 0, timeMs });
         return outcome.ok ? { ok: true } : { ok: false, code: outcome.code };
       }
       case 'setLimits':

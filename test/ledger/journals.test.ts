@@ -72,3 +72,48 @@ describe('a change in an S3 store', () => {
     expect(calls).toEqual([]);
   });
 });
+
+describe('a change of identities', () => {
+  const revoked = {
+    kind: 'identity',
+    identity: { type: 'revokeToken', id: 'jti', tenant: 'cms', principal: 'a', expiresMs: null },
+  } as const;
+  const issued = { kind: 'identity', identity: { type: 'addToken' } } as unknown as Change;
+  const limited = { kind: 'setLimits', account: 'tenant:cms', limits: null } as const;
+
+  function openStores() {
+    const calls: string[] = [];
+    const journalOf = (store: number, isTold: boolean) =>
+      ({
+        note: (seq: number) => calls.push(`note ${store} ${seq}`),
+        told: async (seq: number) => {
+          calls.push(`told ${store} ${seq}`);
+          return isTold;
+        },
+      }) as unknown as Journal;
+    const stores = [2, 3, 4].map((store) => [store, journalOf(store, store !== 3)] as const);
+    return { calls, journals: new Journals(new Map(stores), (store) => store !== 4) };
+  }
+
+  it.each([revoked, limited])(
+    'waits for all stores in use, and names those that lack it',
+    async (change) => {
+      const { calls, journals } = openStores();
+      expect(await journals.confirmEverywhere(change, 7)).toEqual([3]);
+      expect(calls).toEqual(['told 2 7', 'told 3 7']);
+    },
+  );
+
+  it('that gives a right which few would miss waits for none', async () => {
+    const { calls, journals } = openStores();
+    expect(await journals.confirmEverywhere(issued, 7)).toEqual([]);
+    expect(calls).toEqual(['note 2 7', 'note 3 7']);
+  });
+
+  it('is not looked for in what changes nothing of them', async () => {
+    const { calls, journals } = openStores();
+    expect(await journals.confirmEverywhere(put, 7)).toEqual([]);
+    expect(await journals.confirmEverywhere(revoked, null)).toEqual([]);
+    expect(calls).toEqual([]);
+  });
+});

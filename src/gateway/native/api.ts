@@ -359,13 +359,14 @@ async function commit(
   const { status } = state.route;
   const updates: (() => void | Promise<void>)[] = [];
   let epoch: number | undefined;
+  let untold: (() => Promise<string[]>) | undefined;
   try {
     await follow(deps, change, updates);
     state.recorded = true;
     const entry = { ...entryOf(deps, request, state), status, change };
     if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
     const committed = await deps.commit(entry, state.decision);
-    epoch = committed.epoch;
+    ({ epoch, untold } = committed);
     tellRecord(request, reply, committed.index);
     if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
   } finally {
@@ -373,6 +374,9 @@ async function commit(
     await catchUp(deps, updates);
     deps.rights.follow(epoch);
   }
+  // From here on it counts, whatever becomes of the journals.
+  const stores = change && (await untold?.());
+  if (stores?.length) reply.header('x-bursar-untold', stores.join(','));
   return 'change' in outcome ? outcome.answer() : outcome.answer;
 }
 

@@ -143,7 +143,12 @@ export interface NativeDeps
   commit(
     entry: NativeEntry,
     decision: Decision | null,
-  ): Promise<{ index: number | null; epoch?: number | undefined }>;
+  ): Promise<{
+    index: number | null;
+    epoch?: number | undefined;
+    /** Waits for the journals in S3 stores; gives the stores whose journals do not tell of it yet. */
+    untold?: () => Promise<string[]>;
+  }>;
   verifier: Pick<DataVerifier, 'verify'>;
   /** Records and counts what the call of `entry` found damaged. Throws `Refusal`. */
   commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;

@@ -12,6 +12,7 @@ import { Refusal } from '../../core/errors.ts';
 import type { EvidenceJwk, SignedEvidence, SignedPart } from '../../core/evidence.ts';
 import type { Limits } from '../../core/quota-terms.ts';
 import type { Change } from '../../ledger/commit.ts';
+import type { Journals } from '../../ledger/journal/journals.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Finding } from '../data-verifier.ts';
@@ -36,11 +37,15 @@ export interface NativeRooms
   ledger: Ledger;
   authenticator: Authenticator;
   folding: RecordFolding;
+  /** Of S3 stores, which are told of changes of identities. */
+  journals: Pick<Journals, 'confirmEverywhere'>;
 }
 
 /** What `registerNativeApi` needs, from the rooms. */
 export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
-  const { ledger, authenticator, folding, ...rest } = rooms;
+  const { ledger, authenticator, folding, journals, ...rest } = rooms;
+  const storeNames = (numbers: number[]) =>
+    rest.stores.all().flatMap(({ number, name }) => (numbers.includes(number) ? [name] : []));
   return {
     ...rest,
     isAdministration: ({ raw }) => exchangeOf(raw)?.door === 'administration',
@@ -54,8 +59,14 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
     renew: (request, who, atMs) =>
       authenticator.renew(signedPartOf(request), who as Authenticated, atMs),
     rights: ledger.rights,
-    commit: (entry, decision) =>
-      commitEntry(ledger, entry, { decision, folds: isFolded(folding, entry) }),
+    commit: async (entry, decision) => {
+      const how = { decision, folds: isFolded(folding, entry) };
+      const committed = await commitEntry(ledger, entry, how);
+      const { index } = committed;
+      const untold = async () =>
+        storeNames(await journals.confirmEverywhere(changeOf(entry), index));
+      return { ...committed, untold };
+    },
     commitFindings: async (entry, findings) => {
       for (const { error } of findings) rest.onIntegrityFailure(error, entry.requestId);
       await Promise.all(findings.map((finding) => commitFinding(ledger, entry, finding)));

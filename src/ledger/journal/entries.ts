@@ -9,11 +9,14 @@ import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import type { BucketEntry, Entry, SettingsEntry, VersionEntry } from './format.ts';
+import type { IdentityEntry } from './identity-format.ts';
+import { identitiesBucket, listThings } from './identity-outbox.ts';
+import type { IdentityRows } from './identity-rows.ts';
 
 /** `toldSeq`: what is said is as new as this change, or newer. */
 export function bucketEntry(bucket: Bucket, toldSeq: number): BucketEntry {
   const { id, tenant, name, owner, createdMs, versioning, ownership } = bucket;
-  const { objectLock, publicAccess } = bucket;
+  const { objectLock, publicAccess, recordReads } = bucket;
   return {
     kind: 'bucket',
     id,
@@ -26,6 +29,7 @@ export function bucketEntry(bucket: Bucket, toldSeq: number): BucketEntry {
     objectLock: objectLock && JSON.stringify(objectLock),
     publicAccess: publicAccess && JSON.stringify(publicAccess),
     ownership,
+    recordReads,
   };
 }
 
@@ -69,10 +73,20 @@ const entriesPerTurn = 50;
 interface Segment {
   /** JSON of the entries. */
   lines: string[];
+  /** They go into the head. */
+  identities: IdentityEntry[];
   /** All rows of the outbox up to here are told. */
   lastSeq: number;
   /** Rows of the catalog that are not authentic, and were left as the journal has them. */
   damaged: number;
+}
+
+interface SegmentSources {
+  read: Reader;
+  keyring: Keyring;
+  /** Number of the store. */
+  store: number;
+  identityRows: IdentityRows;
 }
 
 /**
@@ -80,14 +94,14 @@ interface Segment {
  * may be a later one than the row tells of. `rows` are those of the outbox in order of seq, not empty.
  */
 export async function composeSegment(
-  read: Reader,
-  keyring: Keyring,
+  { read, keyring, store, identityRows }: SegmentSources,
   rows: readonly OutboxRow[],
 ): Promise<Segment> {
   const newest = new Map<string, OutboxRow>();
   for (const row of rows) newest.set(nameOf(row), row);
   const buckets = new Map<number, Bucket | undefined>();
-  const segment: Segment = { lines: [], lastSeq: -1, damaged: 0 };
+  const segment: Segment = { lines: [], identities: [], lastSeq: -1, damaged: 0 };
+  const told = new Set<string>();
   // All of them were committed before anything is looked up.
   const listedSeq = rows.at(-1)?.seq ?? -1;
   let bytes = 0;
@@ -96,8 +110,26 @@ export async function composeSegment(
     bytes += Buffer.byteLength(line);
     segment.lines.push(line);
   };
+  const addThings = async (seq: number): Promise<void> => {
+    for (const thing of await listThings(read, store, seq)) {
+      const name = JSON.stringify(thing);
+      // What is said of it is as new as anything of this segment.
+      if (told.has(name)) continue;
+      told.add(name);
+      if (++looked % entriesPerTurn === 0) await nextTurn();
+      const entry = await identityRows.find(thing);
+      bytes += Buffer.byteLength(JSON.stringify(entry));
+      segment.identities.push(entry);
+    }
+  };
   let looked = 0;
   for (const { seq, bucketId, key, versionId } of rows) {
+    if (bucketId === identitiesBucket) {
+      if (bytes > segmentBytesMax) break;
+      await addThings(seq);
+      segment.lastSeq = seq;
+      continue;
+    }
     const name = nameOf({ bucketId, key, versionId });
     const row = newest.get(name);
     // Told already, with an earlier row of the same version.

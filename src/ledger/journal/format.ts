@@ -7,20 +7,44 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Versioning } from '../../catalog/buckets.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
+import { type Check, isCount, isFlag, isText, isTextOrNull } from './field-checks.ts';
+import {
+  type IdentityEntry,
+  isTellsOrNone,
+  readIdentities,
+  type StrangeEntry,
+  type Tells,
+} from './identity-format.ts';
 
 /** What an object of the journal is, its first line. Times are milliseconds since the epoch. */
 export type Head =
   /**
    * The generation counts: it is the journal of the store of this number. `losses`: objects that
-   * the rebuild which began it could not restore, and whose extents may still be there.
+   * the rebuild which began it could not restore, and whose extents may still be there. `instance`:
+   * the database that writes it, of which others may be in other stores; 0.1.0 does not say it.
    */
-  | ({ kind: 'begin'; store: number; name: string; losses: number; timeMs: number } & Since)
+  | ({
+      kind: 'begin';
+      store: number;
+      name: string;
+      losses: number;
+      timeMs: number;
+      instance?: string;
+    } & Since)
   /** Changes up to `lastSeq`; `previous` is the segment that was written before it. */
-  | ({ kind: 'segment'; previous: string | null; lastSeq: number; timeMs: number } & Since)
+  | ({ kind: 'segment'; previous: string | null; lastSeq: number; timeMs: number } & Since &
+      Identities)
   /** A page of a snapshot that tells of all changes before `beginSeq`, begun at `timeMs`. */
-  | { kind: 'page'; beginSeq: number; timeMs: number }
-  /** The snapshot has so many pages. */
-  | { kind: 'complete'; beginSeq: number; pages: number; timeMs: number };
+  | ({ kind: 'page'; beginSeq: number; timeMs: number } & Identities)
+  /** The snapshot has so many pages. `tells`: what of identities; absent: nothing. */
+  | { kind: 'complete'; beginSeq: number; pages: number; timeMs: number; tells?: Tells };
+
+/**
+ * What is told of identities, in the head: readers that know nothing of them, as 0.1.0, read the rest.
+ */
+interface Identities {
+  identities?: (IdentityEntry | StrangeEntry)[];
+}
 
 /** Of what is read together with a snapshot. */
 interface Since {
@@ -48,6 +72,8 @@ export interface BucketEntry extends Told {
   objectLock: string | null;
   publicAccess: string | null;
   ownership: string | null;
+  /** Absent from what 0.1.0 wrote. */
+  recordReads?: string | null;
 }
 
 /** What else is set of a bucket, and may be long. */
@@ -153,6 +179,11 @@ export function lastSeqOf(name: string): number | null {
   return Number.isSafeInteger(lastSeq) && Number(found[1]) <= lastSeq ? lastSeq : null;
 }
 
+/** The first seq that a segment's name says; null when it is no segment's name. */
+export function firstSeqOf(name: string): number | null {
+  return lastSeqOf(name) === null ? null : Number(name.slice(0, 20));
+}
+
 const snapshotPrefix = 'snapshot-';
 
 export function pageName(beginSeq: number, page: number): string {
@@ -226,7 +257,7 @@ function parseObject(shown: string, text: string): JournalObject {
   const [first, ...rest] = text.split('\n').filter((line) => line !== '');
   try {
     return {
-      head: readFields<Head>(heads, JSON.parse(first ?? 'null')),
+      head: readHead(JSON.parse(first ?? 'null')),
       entries: rest.map((line) => readFields<Entry>(entryKinds, JSON.parse(line))),
     };
   } catch (cause) {
@@ -234,13 +265,8 @@ function parseObject(shown: string, text: string): JournalObject {
   }
 }
 
-type Check = (value: unknown) => boolean;
-
-const isText: Check = (value) => typeof value === 'string';
-const isTextOrNull: Check = (value) => value === null || isText(value);
-const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const isCountOrNone: Check = (value) => value === undefined || value === null || isCount(value);
-const isFlag: Check = (value) => typeof value === 'boolean';
+const isTextOrNone: Check = (value) => value === undefined || isTextOrNull(value);
 const isVersioning: Check = (value) =>
   value === 'Unversioned' || value === 'Enabled' || value === 'Suspended';
 const isVersionId: Check = (value) =>
@@ -257,6 +283,7 @@ const heads: Record<Head['kind'], Record<string, Check>> = {
     losses: isCount,
     timeMs: isCount,
     snapshot: isCountOrNone,
+    instance: isTextOrNone,
   },
   segment: {
     previous: isTextOrNull,
@@ -265,7 +292,7 @@ const heads: Record<Head['kind'], Record<string, Check>> = {
     snapshot: isCountOrNone,
   },
   page: { beginSeq: isCount, timeMs: isCount },
-  complete: { beginSeq: isCount, pages: isCount, timeMs: isCount },
+  complete: { beginSeq: isCount, pages: isCount, timeMs: isCount, tells: isTellsOrNone },
 };
 
 const entryKinds: Record<Entry['kind'], Record<string, Check>> = {
@@ -280,6 +307,7 @@ const entryKinds: Record<Entry['kind'], Record<string, Check>> = {
     objectLock: isTextOrNull,
     publicAccess: isTextOrNull,
     ownership: isTextOrNull,
+    recordReads: isTextOrNone,
   },
   settings: { bucketId: isCount, toldSeq: isCount, documents: isTexts },
   bucketGone: { id: isCount },
@@ -308,6 +336,13 @@ const entryKinds: Record<Entry['kind'], Record<string, Check>> = {
   },
   garbage: { ids: isIds },
 };
+
+function readHead(value: unknown): Head {
+  const head = readFields<Head>(heads, value);
+  if (head.kind !== 'segment' && head.kind !== 'page') return head;
+  const { identities } = head;
+  return identities === undefined ? head : { ...head, identities: readIdentities(identities) };
+}
 
 function readFields<T extends { kind: string }>(
   kinds: Record<T['kind'], Record<string, Check>>,

@@ -69,11 +69,13 @@ interface Begin {
   losses: number;
   /** BEGIN of the newest complete snapshot. */
   snapshot: number | null;
+  /** Of the database that writes it. */
+  instance: string;
 }
 
 /** What makes the generation count, sealed. */
 export function sealBegin(store: RemoteStore, keyring: Keyring, begin: Begin): Buffer {
-  const { generation, losses, snapshot } = begin;
+  const { generation, losses, snapshot, instance } = begin;
   const { number, name } = store;
   const head: Head = {
     kind: 'begin',
@@ -82,6 +84,7 @@ export function sealBegin(store: RemoteStore, keyring: Keyring, begin: Begin): B
     losses,
     timeMs: Date.now(),
     snapshot,
+    instance,
   };
   return sealObject(keyring, { generation, name: beginName }, [JSON.stringify(head)]);
 }

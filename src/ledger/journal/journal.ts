@@ -7,6 +7,7 @@
 import { listJournalObjects } from '../../catalog/journal-objects.ts';
 import { isInOutbox, listOutbox } from '../../catalog/outbox.ts';
 import { readJournal } from '../../catalog/stores.ts';
+import { monotonicMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { composeSegment } from './entries.ts';
@@ -18,9 +19,11 @@ import {
   listGenerations,
   newGeneration,
 } from './generation.ts';
+import { readTells } from './identity-outbox.ts';
+import { IdentityRows } from './identity-rows.ts';
 import { findLost, findToldElsewhere, type GenerationPlace, objectRow } from './inventory.ts';
 import { findOrMakeBegin, type OpenedJournal, openedOf } from './opened-journal.ts';
-import { JournalUpkeep, namesShown, readNewestSeq, type UpkeepOptions } from './upkeep.ts';
+import { JournalUpkeep, namesShown, readNewestSeq, tellsOf, type UpkeepOptions } from './upkeep.ts';
 
 export interface JournalOptions extends UpkeepOptions {
   /** Between looks at what the store still has of it, milliseconds. */
@@ -53,6 +56,8 @@ export interface JournalState {
 const lingerMs = 250;
 /** How long a request waits for its change to be safe, milliseconds. */
 const flushMsMax = 5000;
+/** Between looks whether a snapshot is complete, milliseconds. */
+const askedAgainMs = 50;
 /** How long the end of the process waits for the last segment, milliseconds. */
 const closeMsMax = 10_000;
 const backOffMs = 100;
@@ -89,6 +94,7 @@ export class Journal {
   #failures = 0;
   #isUnusable = false;
   readonly #upkeep: JournalUpkeep;
+  readonly #identityRows: IdentityRows;
   #lookTimer: NodeJS.Timeout | null = null;
   #damagedRows = 0;
   #closing = false;
@@ -97,6 +103,8 @@ export class Journal {
     this.#options = options;
     this.#triedSeq = newestSeq;
     this.#upkeep = new JournalUpkeep(options);
+    const { read, withKeys = false } = options;
+    this.#identityRows = new IdentityRows(read, { withKeys });
     this.#notedSeq = newestSeq;
   }
 
@@ -141,6 +149,30 @@ export class Journal {
       this.#waiters.push(waiter);
       if (!this.#failure) this.#wake(0);
     });
+  }
+
+  /**
+   * Resolves when the journal tells of a change of identities; false: it does not yet. Where the store
+   * takes nothing it is not waited for, and it is told later; where a snapshot is still to tell of what
+   * was there before, at most five seconds.
+   */
+  async told(seq: number): Promise<boolean> {
+    const endMs = monotonicMs() + flushMsMax;
+    if (this.#failure) {
+      this.note(seq);
+      return false;
+    }
+    try {
+      await this.flushed(seq);
+    } catch {
+      return false;
+    }
+    while (this.#opened?.tells !== tellsOf(this.#options)) {
+      const isHopeless = this.#failure ?? this.#upkeep.failure;
+      if (isHopeless || this.#closing || monotonicMs() > endMs) return false;
+      await new Promise((resolve) => setTimeout(resolve, askedAgainMs));
+    }
+    return true;
   }
 
   state(): JournalState {
@@ -258,9 +290,11 @@ export class Journal {
     if (!(await this.#isOurs(toldSeq, journaledSeq))) {
       throw olderCopy(store, `its journal tells of change ${toldSeq}`);
     }
+    await ledger.keepHouse({ kind: 'beginTelling', store: store.number });
+    const tells = (await readTells(read, store.number)) ?? 'changes';
     const isNew = known.generation === null;
     const begin = await findOrMakeBegin(place, { rows, read, ledger, isNew });
-    const opened = await openedOf(place, { rows, files, begin, isNew });
+    const opened = await openedOf(place, { rows, files, begin, isNew, tells });
     this.#upkeep.alarm(opened, [...begin.lost, ...(await findLost(place, rows, files))]);
     return opened;
   }
@@ -286,10 +320,19 @@ export class Journal {
       this.#settle(notedSeq);
       return false;
     }
-    const { lines, lastSeq, damaged } = await composeSegment(read, keyring, rows);
+    const sources = { read, keyring, store: store.number, identityRows: this.#identityRows };
+    const { lines, identities, lastSeq, damaged } = await composeSegment(sources, rows);
     const { generation, previous } = opened;
     const snapshot = opened.snapshot?.beginSeq ?? null;
-    const head: Head = { kind: 'segment', previous, lastSeq, timeMs: Date.now(), snapshot };
+    const told = identities.length > 0 ? { identities } : {};
+    const head: Head = {
+      kind: 'segment',
+      previous,
+      lastSeq,
+      timeMs: Date.now(),
+      snapshot,
+      ...told,
+    };
     const name = segmentName(first.seq, lastSeq);
     const sealed = sealObject(keyring, { generation, name }, [JSON.stringify(head), ...lines]);
     this.#triedSeq = Math.max(this.#triedSeq, lastSeq);

@@ -4,13 +4,20 @@
 import type { Versioning } from '../../catalog/buckets.ts';
 import type { Change, CommitResult } from '../commit.ts';
 import type { Journal, JournalState } from './journal.ts';
+import { isTold, isWaitedFor } from './told-things.ts';
 
 export class Journals {
   readonly #journals: ReadonlyMap<number, Journal>;
+  /** Of stores that are configured: others are told nothing of identities. */
+  readonly #inUse: readonly [number, Journal][];
 
   /** By number of the store. */
-  constructor(journals: ReadonlyMap<number, Journal>) {
+  constructor(
+    journals: ReadonlyMap<number, Journal>,
+    isInUse: (store: number) => boolean = () => true,
+  ) {
     this.#journals = journals;
+    this.#inUse = [...journals].filter(([store]) => isInUse(store));
   }
 
   /**
@@ -39,6 +46,21 @@ export class Journals {
     if (version || needsJournal(change)) return journal.flushed(index);
     if (change.kind === 'putObject') journal.note(index);
     return null;
+  }
+
+  /**
+   * Tells all journals of a committed change of identities. Gives the stores whose journals do not have
+   * it yet, by number: one that is away keeps nobody from taking a right away, and is told later.
+   */
+  async confirmEverywhere(change: Change, index: number | null): Promise<number[]> {
+    if (index === null || !isTold(change)) return [];
+    const journals = this.#inUse;
+    if (!isWaitedFor(change)) {
+      for (const [, journal] of journals) journal.note(index);
+      return [];
+    }
+    const told = await Promise.all(journals.map(([, journal]) => journal.told(index)));
+    return journals.flatMap(([store], i) => (told[i] ? [] : [store]));
   }
 
   /** Throws the same for what the gateway itself ends there. */

@@ -3,6 +3,7 @@
 // has written there is none, so a snapshot is due before anything can be missed.
 import type { JournalObjectRow } from '../../catalog/journal-objects.ts';
 import { hasLeftExtents } from '../../catalog/store-contents.ts';
+import { readInstance } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Ledger } from '../ledger.ts';
 import { beginName, snapshotOf } from './format.ts';
@@ -13,6 +14,7 @@ import {
   type SegmentFile,
   sealBegin,
 } from './generation.ts';
+import type { Tells } from './identity-format.ts';
 import { findLastSegment, type GenerationPlace, objectRow } from './inventory.ts';
 
 export interface OpenedJournal {
@@ -29,14 +31,16 @@ export interface OpenedJournal {
   isListed: boolean;
   /** Names of what the store has lost, until a snapshot has taken their place. */
   lost: string[];
+  /** What it tells of identities. */
+  tells: Tells | 'changes';
 }
 
 /** Writes the marker of a generation. */
 export async function putBegin(
   { store, keyring, generation }: GenerationPlace,
-  { losses, snapshot }: { losses: number; snapshot: number | null },
+  begin: { losses: number; snapshot: number | null; instance: string },
 ): Promise<JournalObjectRow> {
-  const sealed = sealBegin(store, keyring, { generation, losses, snapshot });
+  const sealed = sealBegin(store, keyring, { generation, ...begin });
   await markBegin(store, generation, sealed);
   return objectRow(beginName, null, sealed);
 }
@@ -59,7 +63,8 @@ export async function findOrMakeBegin(
   // What the one that is gone said of losses is not known: but of some there are extents left.
   const losses = (await hasLeftExtents(read, store.number)) ? 1 : 0;
   const snapshot = snapshotIn(rows)?.beginSeq ?? null;
-  const object = await putBegin(place, { losses, snapshot });
+  const instance = await readInstance(read);
+  const object = await putBegin(place, { losses, snapshot, instance });
   const isListed = rows.some(({ name }) => name === beginName);
   if (isNew || isListed) {
     await ledger.keepHouse({ kind: 'noteJournalObject', store: store.number, object });
@@ -75,16 +80,18 @@ export async function openedOf(
     files: GenerationFiles;
     begin: FoundBegin;
     isNew: boolean;
+    tells: Tells | 'changes';
   },
 ): Promise<OpenedJournal> {
-  const { rows, files, begin, isNew } = known;
+  const { rows, files, begin, isNew, tells } = known;
   const isListed = isNew || rows.some(({ name }) => name === beginName);
   const segments = isListed ? segmentsIn(rows) : files.segments;
   const previous = isListed
     ? (segments.at(-1)?.name ?? null)
     : await findLastSegment({ store, keyring, generation }, segments);
   const { losses } = begin;
-  return { generation, losses, segments, previous, snapshot: snapshotIn(rows), isListed, lost: [] };
+  const snapshot = snapshotIn(rows);
+  return { generation, losses, segments, previous, snapshot, isListed, lost: [], tells };
 }
 
 function segmentsIn(rows: readonly JournalObjectRow[]): SegmentFile[] {

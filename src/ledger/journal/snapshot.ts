@@ -1,4 +1,5 @@
-// A snapshot of what one S3 store holds: all buckets, kept versions and known garbage, in pages,
+// A snapshot of what one S3 store holds, and of all identities: buckets, kept versions and known
+// garbage, in pages,
 // then the object that completes it. Read while others write, so a page may know of later changes
 // than the one before it; the segments since its begin bring all to the same moment. Invariant: a
 // snapshot counts only when it is complete, and then it tells of every change before its begin.
@@ -13,6 +14,8 @@ import type { Keyring } from '../../core/keyring.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { bucketEntry, nextTurn, settingsEntry, versionEntry } from './entries.ts';
 import { completeName, type Entry, type Head, objectName, pageName, sealObject } from './format.ts';
+import { type IdentityEntry, type Tells, thingKinds } from './identity-format.ts';
+import { IdentityRows } from './identity-rows.ts';
 import { objectRow } from './inventory.ts';
 
 interface SnapshotOptions {
@@ -22,6 +25,8 @@ interface SnapshotOptions {
   generation: string;
   /** Every change before it is visible to `read`. */
   beginSeq: number;
+  /** What of identities. */
+  tells: Tells;
   /** Asked between pages. */
   isStopped?: () => boolean;
 }
@@ -45,12 +50,24 @@ export async function writeSnapshot(options: SnapshotOptions): Promise<JournalOb
   };
   let pages = 0;
   let lines: string[] = [];
+  let identities: IdentityEntry[] = [];
   let bytes = 0;
   const putPage = async (): Promise<void> => {
-    await put(pageName(beginSeq, pages++), { kind: 'page', beginSeq, timeMs }, lines);
+    const told = identities.length > 0 ? { identities } : {};
+    await put(pageName(beginSeq, pages++), { kind: 'page', beginSeq, timeMs, ...told }, lines);
     lines = [];
+    identities = [];
     bytes = 0;
   };
+  for await (const some of listIdentities(options)) {
+    if (options.isStopped?.()) return null;
+    for (const one of some) {
+      identities.push(one);
+      bytes += JSON.stringify(one).length;
+      if (bytes > pageBytesMax) await putPage();
+    }
+    await nextTurn();
+  }
   for await (const entries of listEntries(options)) {
     if (options.isStopped?.()) return null;
     for (const entry of entries) {
@@ -61,9 +78,16 @@ export async function writeSnapshot(options: SnapshotOptions): Promise<JournalOb
     }
     await nextTurn();
   }
-  if (lines.length > 0) await putPage();
-  await put(completeName(beginSeq), { kind: 'complete', beginSeq, pages, timeMs }, []);
+  if (lines.length + identities.length > 0) await putPage();
+  const { tells } = options;
+  await put(completeName(beginSeq), { kind: 'complete', beginSeq, pages, timeMs, tells }, []);
   return objects;
+}
+
+async function* listIdentities({ read, tells }: SnapshotOptions): AsyncGenerator<IdentityEntry[]> {
+  const rows = new IdentityRows(read, { withKeys: tells === 'identitiesAndKeys' });
+  yield* rows.listRetired();
+  for (const kind of thingKinds) if (kind !== 'publicKey') yield* rows.list(kind);
 }
 
 async function* listEntries(options: SnapshotOptions): AsyncGenerator<Entry[]> {

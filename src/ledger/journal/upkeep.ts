@@ -3,6 +3,7 @@
 // before a complete snapshot tells of it and the database has listed that; one look or snapshot is
 // under way at a time.
 import { listJournalObjects } from '../../catalog/journal-objects.ts';
+import { readInstance } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -10,6 +11,7 @@ import type { RemoteStore } from '../../tiering/stores/store.ts';
 import type { Ledger } from '../ledger.ts';
 import { objectName } from './format.ts';
 import { listGeneration, removalsAtOnce } from './generation.ts';
+import type { Tells } from './identity-format.ts';
 import { findLost } from './inventory.ts';
 import { findOrMakeBegin, type OpenedJournal, putBegin } from './opened-journal.ts';
 import { writeSnapshot } from './snapshot.ts';
@@ -28,6 +30,8 @@ export interface UpkeepOptions {
   onError: (error: unknown) => void;
   /** Called when a snapshot has taken the place of what was lost. */
   onRepaired?: () => void;
+  /** The journal tells the secrets of access keys and webhooks, too. */
+  withKeys?: boolean;
   /** The least that segments hold before a snapshot takes their place, bytes. */
   compactionBytes?: number;
 }
@@ -97,8 +101,8 @@ export class JournalUpkeep {
     );
   }
 
-  #isSnapshotDue({ segments, snapshot, lost, isListed }: OpenedJournal): boolean {
-    if (lost.length > 0 || !isListed) return true;
+  #isSnapshotDue({ segments, snapshot, lost, isListed, tells }: OpenedJournal): boolean {
+    if (lost.length > 0 || !isListed || tells !== tellsOf(this.#options)) return true;
     const least = this.#options.compactionBytes ?? compactionBytesDefault;
     let bytes = 0;
     for (const { sizeBytes } of segments) bytes += Math.max(sizeBytes, segmentBytesCounted);
@@ -122,16 +126,21 @@ export class JournalUpkeep {
     const beginSeq = (await readNewestSeq(read)) + 1;
     await ledger.keepHouse({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
     const isStopped = (): boolean => this.#isStopped;
-    const pages = await writeSnapshot({ read, keyring, store, generation, beginSeq, isStopped });
+    const tells = tellsOf(this.#options);
+    const place = { store, keyring, generation };
+    const pages = await writeSnapshot({ ...place, read, beginSeq, tells, isStopped });
     if (pages === null) return;
     await confirmOwner();
-    const marker = await putBegin({ store, keyring, generation }, { losses, snapshot: beginSeq });
+    const instance = await readInstance(read);
+    const marker = await putBegin(place, { losses, snapshot: beginSeq, instance });
     const objects = [...pages, marker];
-    await ledger.keepHouse({ kind: 'noteSnapshot', store: store.number, beginSeq, objects });
+    const noted = { store: store.number, beginSeq, objects, tells };
+    await ledger.keepHouse({ kind: 'noteSnapshot', ...noted });
     const sizeBytes = pages.reduce((sum, one) => sum + one.sizeBytes, 0);
     opened.snapshot = { beginSeq, sizeBytes };
     opened.segments = opened.segments.filter(({ lastSeq }) => lastSeq >= beginSeq);
     opened.isListed = true;
+    opened.tells = tells;
     if (opened.lost.length > 0) onRepaired?.();
     opened.lost = [];
     await this.#removeOld(generation, beginSeq);
@@ -152,6 +161,11 @@ export class JournalUpkeep {
       }),
     );
   }
+}
+
+/** What a journal is to tell of identities. */
+export function tellsOf({ withKeys = false }: Pick<UpkeepOptions, 'withKeys'>): Tells {
+  return withKeys ? 'identitiesAndKeys' : 'identities';
 }
 
 export async function readNewestSeq(read: Reader): Promise<number> {

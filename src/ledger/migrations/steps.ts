@@ -3,6 +3,7 @@ import { schemaHistory } from './0004-schema-history.ts';
 import { journalObjects } from './0005-journal-objects.ts';
 import { deletionsDuringUploads } from './0006-deletions-during-uploads.ts';
 import { erasureNotices } from './0007-erasure-notices.ts';
+import { identityOutbox } from './0008-identity-outbox.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -13,6 +14,7 @@ export const steps: readonly Migration[] = [
   journalObjects,
   deletionsDuringUploads,
   erasureNotices,
+  identityOutbox,
 ];
 
 /** The schema of this Bursar. */

@@ -16,7 +16,9 @@ import { commitOf, nameUses } from '../backend-upkeep.ts';
 import { generationTime, newGeneration, removeEarlierGenerations } from '../journal/generation.ts';
 import { putBegin } from '../journal/opened-journal.ts';
 import { writeSnapshot } from '../journal/snapshot.ts';
+import { tellsOf } from '../journal/upkeep.ts';
 import { Ledger } from '../ledger.ts';
+import { chooseInstance, isDoubtful, type ToldIdentities } from './identity-sources.ts';
 import { findJournal, replayJournal } from './replay.ts';
 import { isWhole, listedMax, newReport, type RebuildReport } from './report.ts';
 import { checkExtents, restoreAll } from './restore.ts';
@@ -105,13 +107,29 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
 /** Gathers what journals and extents say, and decides which version of each key is restored. */
 async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
   const { staging, keyring, report } = work;
+  const instance = chooseInstance(stores, work.generation);
+  const told: ToldIdentities[] = [];
   for (const one of stores) {
     const { store, journal, begin } = one;
+    const isOurs = instance !== undefined && begin.instance === instance;
     work.onProgress(`reading the journal of ${store.name}`, 0);
-    one.snapshotMs = await replayJournal({ store, keyring, report: journal, begin }, staging);
+    const reading = { store, keyring, report: journal, begin, revocationsAlone: !isOurs };
+    const { snapshotMs, identities } = await replayJournal(reading, staging);
+    one.snapshotMs = snapshotMs;
+    // An older marker was put back: what the rest tells of is not told whole.
+    if (begin.instance === undefined && identities.tells !== null) {
+      told.push({ ...identities, holes: [{ firstSeq: 0, lastSeq: Number.MAX_SAFE_INTEGER }] });
+    }
+    if (isOurs) {
+      told.push(identities);
+      report.identities.stores.push(store.name);
+    }
     await stageExtents(work, store);
   }
+  await staging.settleIdentities(Math.max(0, ...told.map(({ floorSeq }) => floorSeq)));
+  report.identities.doubtful = isDoubtful(told);
   await staging.dropReplacedBuckets();
+  report.ownerlessBuckets = await staging.dropBucketsOfRetired(listedMax);
   await staging.replaceInGoneBuckets();
   const conflicts = await staging.listConflicts();
   if (conflicts.length > 0) {
@@ -228,7 +246,7 @@ function nameGeneration(newestGeneration: string): string {
 
 /** From here on the new journal counts, and the store belongs to the new database. */
 async function takeOver(
-  { keyring, sealer, report, onProgress }: Work,
+  { keyring, sealer, report, onProgress, withKeys }: Work,
   { ledger, read }: { ledger: Ledger; read: Reader },
   { store, newGeneration: generation }: RebuiltStore,
 ): Promise<void> {
@@ -236,12 +254,16 @@ async function takeOver(
   const newest = await read.get<{ idx: number }>('SELECT max(idx) AS idx FROM records');
   const beginSeq = (newest?.idx ?? -1) + 1;
   await ledger.keepHouse({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
-  const pages = await writeSnapshot({ read, keyring, store, generation, beginSeq });
+  const place = { store, keyring, generation };
+  const tells = tellsOf({ withKeys });
+  const pages = await writeSnapshot({ ...place, read, beginSeq, tells });
   const losses = isWhole(report) ? 0 : Math.max(1, report.lost.count);
-  const begin = { losses, snapshot: beginSeq };
-  const objects = [...(pages ?? []), await putBegin({ store, keyring, generation }, begin)];
-  await ledger.keepHouse({ kind: 'noteSnapshot', store: store.number, beginSeq, objects });
-  const claim = { instance: await readInstance(read), store: store.number };
+  const instance = await readInstance(read);
+  const begin = { losses, snapshot: beginSeq, instance };
+  const objects = [...(pages ?? []), await putBegin(place, begin)];
+  const noted = { store: store.number, beginSeq, objects, tells };
+  await ledger.keepHouse({ kind: 'noteSnapshot', ...noted });
+  const claim = { instance, store: store.number };
   const owner = await claimStore(store, sealer, claim, { takeOver: true });
   if (owner !== 'us') throw new RebuildFailure(`store ${store.name} was taken by another rebuild`);
 }

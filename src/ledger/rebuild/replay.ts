@@ -8,6 +8,7 @@ import type { RemoteStore } from '../../tiering/stores/store.ts';
 import {
   beginName,
   completeName,
+  firstSeqOf,
   type Head,
   lastSeqOf,
   objectName,
@@ -24,7 +25,9 @@ import {
   readObject as readJournalObject,
   type SnapshotFiles,
 } from '../journal/generation.ts';
+import type { IdentityEntry, StrangeEntry } from '../journal/identity-format.ts';
 import { Chain } from './chain.ts';
+import type { Hole, ToldIdentities } from './identity-sources.ts';
 import type { JournalReport } from './report.ts';
 import type { Staging } from './staging.ts';
 
@@ -116,15 +119,31 @@ interface Reading {
   report: JournalReport;
 }
 
+/** What is known of a journal that was read. */
+export interface Replayed {
+  /**
+   * When the snapshot was begun that it starts from, milliseconds; null: there is none, it starts with
+   * the first change.
+   */
+  snapshotMs: number | null;
+  identities: ToldIdentities;
+}
+
 /**
- * Takes all that the journal says into `staging`. Gives when the snapshot was begun that it starts
- * from, milliseconds; null: there is none, it starts with the first change.
+ * Takes all that the journal says into `staging`. `revocationsAlone`: it is of another database than
+ * the one by whose journals identities are restored.
  */
 export async function replayJournal(
-  reading: Reading & { begin: HeadOf<'begin'> },
+  reading: Reading & { begin: HeadOf<'begin'>; revocationsAlone: boolean },
   staging: Staging,
-): Promise<number | null> {
-  const { store, report, begin } = reading;
+): Promise<Replayed> {
+  const { store, report, begin, revocationsAlone } = reading;
+  // An earlier journal than the newest.
+  const isOutdated = report.damaged.length > 0;
+  let strange = 0;
+  const takeIdentities = async ({ identities = [] }: { identities?: Told[] }): Promise<void> => {
+    strange += await staging.takeIdentities(identities, { revocationsAlone });
+  };
   const files = await listGeneration(store, report.generation);
   for (const name of files.foreign) noteForeign(report.foreign, name);
   const { snapshot, passedOver } = await openSnapshot(reading, begin, files.snapshots);
@@ -132,6 +151,7 @@ export async function replayJournal(
   const chain = new Chain(beginSeq);
   chain.expect(begin.snapshot);
   let lastTimeMs = snapshot?.timeMs ?? 0;
+  let isSnapshotWhole = true;
   if (snapshot) {
     report.lastSeq = snapshot.beginSeq - 1;
     report.snapshotPages = snapshot.pages;
@@ -139,6 +159,8 @@ export async function replayJournal(
     await inParallel(pages, readsAtOnce, async (page) => {
       const name = pageName(snapshot.beginSeq, page);
       const object = await readNeeded(reading, name, 'page');
+      if (!object) isSnapshotWhole = false;
+      if (object) await takeIdentities(object.head);
       if (object) await staging.takeEntries(store.number, object.entries);
     });
   }
@@ -147,6 +169,7 @@ export async function replayJournal(
     const object = await read(reading, name, 'segment');
     if (object === 'false') chain.passOver(name);
     if (!object || object === 'false') return false;
+    await takeIdentities(object.head);
     await staging.takeEntries(store.number, object.entries);
     report.segments++;
     report.lastSeq = Math.max(report.lastSeq, object.head.lastSeq);
@@ -173,7 +196,25 @@ export async function replayJournal(
   tell(report.damaged, damaged);
   tell(report.foreign, foreign);
   report.lastTime = isoTime(lastTimeMs);
-  return snapshot?.timeMs ?? null;
+  const tells = snapshot?.tells ?? null;
+  const isTold = tells !== null && isSnapshotWhole;
+  const holes = [...missing, ...damaged].map(holeOf);
+  if (!isTold) holes.push({ firstSeq: 0, lastSeq: snapshot ? beginSeq - 1 : report.lastSeq });
+  if (isOutdated) holes.push({ firstSeq: 0, lastSeq: Number.MAX_SAFE_INTEGER });
+  const { lastSeq } = report;
+  const floorSeq = isTold ? beginSeq : 0;
+  return {
+    snapshotMs: snapshot?.timeMs ?? null,
+    identities: { lastSeq, holes, floorSeq, tells, strange },
+  };
+}
+
+type Told = IdentityEntry | StrangeEntry;
+
+/** What a segment, or what completes a snapshot, tells of. */
+function holeOf(name: string): Hole {
+  const lastSeq = lastSeqOf(name) ?? (snapshotOf(name)?.beginSeq ?? Number.MAX_SAFE_INTEGER) - 1;
+  return { firstSeq: firstSeqOf(name) ?? 0, lastSeq };
 }
 
 /** A segment that another one names and that was not asked for yet. */

@@ -43,12 +43,42 @@ export interface JournalReport {
   foreign: string[];
 }
 
+/** What was restored of who there is, what they may and how much. */
+export interface IdentityReport {
+  /** Stores whose journals tell of them; none: the last Bursar with them was 0.1.0. */
+  stores: string[];
+  /** Of some changes no journal tells: so nobody is active, but the operator that the next start makes. */
+  doubtful: boolean;
+  restored: Record<RestoredKind, number>;
+  /** All of them. */
+  count: number;
+  /** `tenant/principal: id` of access keys whose secrets are not told, or were not asked for. */
+  withoutKey: Listed<string>;
+  /** Webhooks that sign with a secret which nobody knows. */
+  newWebhookSecrets: Listed<string>;
+  /** Share links with a number of downloads: how many there were is not known. */
+  usedUpShares: Listed<string>;
+  /** What was not restored, and why. */
+  leftOut: Listed<string>;
+}
+
+const restoredKinds = [
+  ...(['tenants', 'groups', 'principals', 'accessKeys', 'publicKeys', 'grants'] as const),
+  ...(['mounts', 'issuers', 'limits', 'webhooks', 'revocations', 'tokens', 'shares'] as const),
+  'retiredNames',
+] as const;
+export type RestoredKind = (typeof restoredKinds)[number];
+
 export interface RebuildReport {
   journals: JournalReport[];
+  identities: IdentityReport;
+  /** `tenant/name`: not restored, since their tenant or owner was deleted, which no bucket outlives. */
+  ownerlessBuckets: string[];
   /** `tenant/name`: of these there are extents, and the journal should tell of them and does not. */
   untoldBuckets: string[];
+  /** Of buckets, and of which no journal told. */
   tenants: string[];
-  /** `tenant/name`, bucket owners, now members without access keys. */
+  /** `tenant/name`, bucket owners of whom no journal told: now members without access keys. */
   principals: string[];
   buckets: number;
   /** Of objects, delete markers included. */
@@ -72,6 +102,19 @@ export interface RebuildReport {
 export function newReport(): RebuildReport {
   return {
     journals: [],
+    identities: {
+      stores: [],
+      doubtful: false,
+      restored: Object.fromEntries(
+        restoredKinds.map((kind) => [kind, 0]),
+      ) as IdentityReport['restored'],
+      count: 0,
+      withoutKey: new Listed(),
+      newWebhookSecrets: new Listed(),
+      usedUpShares: new Listed(),
+      leftOut: new Listed(),
+    },
+    ownerlessBuckets: [],
     untoldBuckets: [],
     tenants: [],
     principals: [],
@@ -96,5 +139,6 @@ export function isWhole(report: RebuildReport): boolean {
   const isDamaged = ({ damaged, missing, unlisted, earlierLosses }: JournalReport): boolean =>
     damaged.length + missing.length + unlisted.length + earlierLosses > 0;
   if (report.lost.count > 0 || report.untoldBuckets.length > 0) return false;
+  if (report.identities.doubtful || report.ownerlessBuckets.length > 0) return false;
   return !report.journals.some(isDamaged);
 }

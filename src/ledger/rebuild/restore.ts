@@ -1,19 +1,18 @@
 // Restores what was staged, through the ledger and in the order in which it was made. Invariant: a
 // version is restored only when each extent that it names is listed in its bucket's store with the
 // very size that the manifest says.
-import type { RecordDraft } from '../../audit/record.ts';
-import { defaultTenant, type IdentityChange, rootPrincipal } from '../../authz/identity-changes.ts';
+import type { AuthzChange } from '../../authz/changes.ts';
 import { sealObject } from '../../catalog/authentic.ts';
-import { newRequestId } from '../../core/ids.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { countBytes, decodeManifest, type ExtentRun } from '../../core/manifest.ts';
 import { principalId } from '../../core/principal.ts';
-import { chargeStored } from '../../quota/charge.ts';
 import { sealedBytes } from '../../tiering/chunk-format.ts';
-import type { Change, Commit } from '../commit.ts';
+import type { Change } from '../commit.ts';
 import type { VersionEntry } from '../journal/format.ts';
 import type { Ledger } from '../ledger.ts';
+import { type About, type CommitOne, committer, tryCommitter } from './committer.ts';
 import { isWhole } from './report.ts';
+import { readMode, restorePeople, restoreRights } from './restore-identities.ts';
 import type { StagedBucket, Staging } from './staging.ts';
 import type { RebuiltStore, Work } from './work.ts';
 
@@ -26,16 +25,23 @@ interface Target {
 }
 
 export async function restoreAll(work: Work, target: Target): Promise<void> {
-  const commit = committer(target.ledger, work.prices);
+  const attempt = tryCommitter(target.ledger, work.prices);
+  const commit = committer(attempt);
   await commit({ kind: 'none' }, { action: 'bursar:Rebuild', target: namesOf(target.stores) });
   const buckets = await work.staging.listBuckets();
-  await restoreIdentities(work, buckets, commit);
+  const isDoubtful = work.report.identities.doubtful;
+  const restoring = { work, commit: attempt, isDoubtful };
+  await restorePeople(restoring);
+  await restoreOwners(work, { buckets, isDoubtful }, commit);
   for (const { kind: _, documents, ...bucket } of buckets) {
     const { policy = null, ...settings } = documents;
-    const change = { kind: 'restoreBucket', bucket: { ...bucket, policy }, settings } as const;
+    const recordReads = readMode(bucket.recordReads);
+    const restored = { ...bucket, policy, recordReads };
+    const change = { kind: 'restoreBucket', bucket: restored, settings } as const;
     await commit(change, { action: 'bursar:RestoreBucket', bucket });
     work.report.buckets++;
   }
+  await restoreRights(restoring);
   const byId = new Map(buckets.map((bucket) => [bucket.id, bucket]));
   // They are handed to the ledger in order, which applies them in order.
   await inParallel(listRestorable(work, byId), commitsAtOnce, async ({ bucket, version }) => {
@@ -46,70 +52,34 @@ export async function restoreAll(work: Work, target: Target): Promise<void> {
   await enterOthers(work, target);
 }
 
-/** What a restored thing's record says besides the obvious. */
-type About = Pick<RecordDraft, 'action'> &
-  Partial<Pick<RecordDraft, 'target' | 'key' | 'sizeBytes' | 'etag' | 'sha256' | 'class'>> & {
-    bucket?: { tenant: string; name: string; owner: string; store: number };
-    tenant?: string;
-  };
-
-type CommitOne = (change: Change, about: About) => Promise<void>;
-
-/** Commits in the name of the bucket's owner, or of the gateway's own principal; nobody asked. */
-function committer(ledger: Ledger, prices: Work['prices']): CommitOne {
-  const requestId = newRequestId();
-  return async (change, { bucket, tenant: about, ...detail }) => {
-    const tenant = bucket?.tenant ?? about ?? defaultTenant;
-    const principal = bucket?.owner ?? rootPrincipal;
-    const who = { tenant, principal, tokens: [], bucket: bucket ?? null };
-    const commit: Commit = {
-      change,
-      charge: bucket ? chargeStored(who, prices.bookOf(bucket.store).name) : null,
-      record: {
-        ...detail,
-        tenant,
-        principal,
-        evidence: 'none',
-        bucket: bucket?.name ?? null,
-        bytesIn: 0,
-        bytesOut: 0,
-        requestId,
-        source: 'bursar rebuild',
-        status: 200,
-      },
-    };
-    const result = await ledger.commit(commit);
-    if (!result.ok) throw new Error(`${detail.action} was refused: ${result.code}`);
-  };
-}
-
-/** The tenants of the buckets, and their owners: members without access keys. */
-async function restoreIdentities(
-  { report }: Work,
-  buckets: readonly StagedBucket[],
+/**
+ * Of the buckets' tenants and owners those of whom the journals told nothing: tenants whose members may
+ * create no buckets, and members without access keys, who are not active where they may have been
+ * changed.
+ */
+async function restoreOwners(
+  { report, staging }: Work,
+  { buckets, isDoubtful }: { buckets: readonly StagedBucket[]; isDoubtful: boolean },
   commit: CommitOne,
 ): Promise<void> {
+  const madeMs = Date.now();
   for (const name of new Set(buckets.map(({ tenant }) => tenant))) {
-    const identity = { type: 'createTenant', name, membersCreateBuckets: false } as const;
+    if (report.tenants.includes(name) || (await staging.isStaged('tenant', name, ''))) continue;
+    const change = { type: 'createTenant', name, membersCreateBuckets: false } as const;
     const about = { action: 'bursar:RestoreTenant', tenant: name, target: `tenants/${name}` };
-    await commit({ kind: 'identity', identity }, about);
+    await commit({ kind: 'restoreIdentity', changes: [change], madeMs }, about);
     report.tenants.push(name);
   }
   const owners = new Map(buckets.map((one) => [principalId(one.tenant, one.owner), one]));
   for (const [id, { tenant, owner: name }] of owners) {
-    const identity: IdentityChange = {
-      type: 'createPrincipal',
-      tenant,
-      name,
-      kind: 'person',
-      role: 'member',
-      groups: [],
-    };
+    if (await staging.isStaged('principal', tenant, name)) continue;
+    const changes: AuthzChange[] = [
+      { type: 'createPrincipal', tenant, name, kind: 'person', role: 'member', groups: [] },
+    ];
+    if (isDoubtful) changes.push({ type: 'updatePrincipal', tenant, name, active: false });
     const target = `tenants/${tenant}/principals/${name}`;
-    await commit(
-      { kind: 'identity', identity },
-      { action: 'bursar:RestorePrincipal', tenant, target },
-    );
+    const about = { action: 'bursar:RestorePrincipal', tenant, target };
+    await commit({ kind: 'restoreIdentity', changes, madeMs }, about);
     report.principals.push(id);
   }
 }

@@ -21,6 +21,8 @@ export interface RebuildOptions {
   generation?: string | undefined;
   /** Gives extents that nothing names to the sweeper even when something could not be restored. */
   discard: boolean;
+  /** Restores access keys and webhooks with their secrets, where the journals tell them. */
+  withKeys: boolean;
   /** By which what is restored is billed. */
   prices: RestoredPrices;
   onProgress: (step: string, done: number) => void;

@@ -1,0 +1,324 @@
+// Restores who there is, what they may and how much, in an order in which each thing finds what it is
+// of, through the ledger as ordinary changes are made. Invariants: nothing is more than it was; where
+// something may be missing of what the journals told, nobody is active and nothing is anybody's who
+// comes without credentials, until an admin has looked; and whatever is not restored is reported.
+import { randomBytes } from 'node:crypto';
+import { recordedChange } from '../../audit/recorded-change.ts';
+import { membersOfAuthz } from '../../authz/change-members.ts';
+import type { AuthzChange } from '../../authz/changes.ts';
+import { accessKeyContext } from '../../authz/directory.ts';
+import type { Grant } from '../../authz/grants/grant.ts';
+import { anyone } from '../../authz/grants/subjects.ts';
+import type { RetiredKind } from '../../authz/identity-changes.ts';
+import type { IssuerMapping } from '../../authz/oidc/issuer.ts';
+import type { KeyPurpose } from '../../authz/public-key-changes.ts';
+import type { Shared } from '../../authz/shares.ts';
+import type { TokenDetails } from '../../authz/token-details.ts';
+import { inParallel } from '../../core/in-parallel.ts';
+import { type PrincipalKind, principalId, type Role } from '../../core/principal.ts';
+import { readLimits } from '../../core/quota-terms.ts';
+import { type RecordReads, recordReadsModes } from '../../core/record-reads.ts';
+import { hookContext } from '../../quota/limits/alarm-hooks.ts';
+import type { Change } from '../commit.ts';
+import type { PresentEntry, PrincipalEntry, TokenEntry } from '../journal/identity-format.ts';
+import type { About, TryCommit } from './committer.ts';
+import type { StagedRetired } from './staged-identities.ts';
+import type { Work } from './work.ts';
+
+const commitsAtOnce = 500;
+const secretBytes = 32;
+
+interface Restoring {
+  work: Work;
+  commit: TryCommit;
+  /** Something may be missing of what the journals told. */
+  isDoubtful: boolean;
+}
+
+/** Tenants, groups and principals with their keys: what buckets need to be somebody's. */
+export async function restorePeople(restoring: Restoring): Promise<void> {
+  const { staging, report } = restoring.work;
+  await each(restoring, staging.listIdentities('tenant'), restoreTenant);
+  for (const name of await staging.listUntoldTenants()) {
+    const change = { type: 'createTenant', name, membersCreateBuckets: false } as const;
+    const about = { tenant: name, target: `tenants/${name}` };
+    const made = { changes: [change], madeMs: Date.now() };
+    if (await put(restoring, 'tenant', made, about)) report.tenants.push(name);
+  }
+  await each(restoring, staging.listRetired(), retireName);
+  await each(restoring, staging.listIdentities('group'), restoreGroup);
+  await each(restoring, staging.listIdentities('principal'), restorePrincipal);
+}
+
+/** What they may, and how much. */
+export async function restoreRights(restoring: Restoring): Promise<void> {
+  const { staging } = restoring.work;
+  await each(restoring, staging.listIdentities('revocation'), restoreRevocation);
+  await each(restoring, staging.listIdentities('limits'), restoreLimits);
+  await each(restoring, staging.listIdentities('grant'), restoreGrant);
+  await each(restoring, staging.listIdentities('mount'), restoreMount);
+  await each(restoring, staging.listIdentities('issuer'), restoreIssuer);
+  await each(restoring, staging.listIdentities('webhook'), restoreWebhook);
+  await each(restoring, staging.listIdentities('token'), restoreToken);
+}
+
+async function each<T>(
+  restoring: Restoring,
+  things: AsyncIterable<T>,
+  restore: (restoring: Restoring, thing: T) => Promise<void>,
+): Promise<void> {
+  await inParallel(things, commitsAtOnce, (thing) => restore(restoring, thing));
+}
+
+type Of<K extends PresentEntry['kind']> = Extract<PresentEntry, { kind: K }>;
+
+async function restoreTenant(restoring: Restoring, entry: Of<'tenant'>): Promise<void> {
+  const { tenant: name, membersCreateBuckets, defaultStore, createdMs: madeMs } = entry;
+  const recordReads = readMode(entry.recordReads);
+  const change: AuthzChange = {
+    ...{ type: 'createTenant', name, membersCreateBuckets, defaultStore },
+    ...(recordReads && { recordReads }),
+  };
+  const target = `tenants/${name}`;
+  await put(restoring, 'tenant', { changes: [change], madeMs }, { tenant: name, target });
+}
+
+async function retireName({ work, commit }: Restoring, retired: StagedRetired): Promise<void> {
+  const { kind, tenant, name } = retired;
+  const of: 'tenant' | RetiredKind = kind === 'publicKey' ? 'public-key' : kind;
+  const place = {
+    tenant: '',
+    group: 'groups/',
+    principal: 'principals/',
+    publicKey: 'public-keys/',
+  };
+  const target = `tenants/${tenant}${name && `/${place[kind]}${name}`}`;
+  const change = { changes: [], retired: { of, tenant, name }, madeMs: 0 };
+  const about = { action: 'bursar:RestoreRetiredName', tenant, target };
+  await commit({ kind: 'restoreIdentity', ...change }, about);
+  work.report.identities.restored.retiredNames++;
+}
+
+async function restoreGroup(restoring: Restoring, entry: Of<'group'>): Promise<void> {
+  const { tenant, name, createdMs: madeMs } = entry;
+  const change = { type: 'createGroup', tenant, name } as const;
+  const target = `tenants/${tenant}/groups/${name}`;
+  await put(restoring, 'group', { changes: [change], madeMs }, { tenant, target });
+}
+
+async function restorePrincipal(restoring: Restoring, entry: PrincipalEntry): Promise<void> {
+  const { isDoubtful, work } = restoring;
+  const { tenant, name, createdMs: madeMs } = entry;
+  const groups: string[] = [];
+  for (const group of entry.groups) {
+    if (await work.staging.isStaged('group', tenant, group)) groups.push(group);
+  }
+  const active = entry.active && !isDoubtful;
+  const made = { kind: entry.is as PrincipalKind, role: entry.role as Role, groups };
+  const changes: AuthzChange[] = [{ type: 'createPrincipal', tenant, name, ...made }];
+  if (!active) changes.push({ type: 'updatePrincipal', tenant, name, active });
+  const target = `tenants/${tenant}/principals/${name}`;
+  const about = { tenant, target, change: recordedChange({ ...made, active }) };
+  if (!(await put(restoring, 'principal', { changes, madeMs }, about))) return;
+  await restorePublicKeys(restoring, entry, target);
+  await restoreAccessKeys(restoring, entry, target);
+}
+
+async function restorePublicKeys(
+  restoring: Restoring,
+  { tenant, name: principal, publicKeys, accessKeys }: PrincipalEntry,
+  of: string,
+): Promise<void> {
+  for (const { thumbprint, jwk, proof, purpose, active, createdMs: madeMs } of publicKeys) {
+    const own = accessKeys.find((key) => key.thumbprint === thumbprint);
+    const key = { tenant, principal, thumbprint };
+    const made = { jwk, proof, purpose: purpose as KeyPurpose, accessKeyId: own?.id ?? null };
+    const changes: AuthzChange[] = [{ type: 'createPublicKey', ...key, ...made }];
+    if (!active) changes.push({ type: 'updatePublicKey', ...key, active });
+    const target = `${of}/public-keys/${thumbprint}`;
+    await put(restoring, 'publicKey', { changes, madeMs }, { tenant, target });
+  }
+}
+
+async function restoreAccessKeys(
+  restoring: Restoring,
+  { tenant, name: principal, accessKeys }: PrincipalEntry,
+  of: string,
+): Promise<void> {
+  const { work } = restoring;
+  const { report, withKeys } = work;
+  for (const { id, thumbprint, sealedSecret, active, createdMs: madeMs } of accessKeys) {
+    if (thumbprint !== null) continue;
+    if (sealedSecret === null || !withKeys) {
+      report.identities.withoutKey.add(`${principalId(tenant, principal)}: ${id}`);
+      continue;
+    }
+    const sealed = sealAnew(work, sealedSecret, accessKeyContext(tenant, principal, id));
+    if (!sealed) {
+      report.identities.leftOut.add(`${of}/access-keys/${id}: its secret does not open`);
+      continue;
+    }
+    const key = { tenant, principal, id };
+    const changes: AuthzChange[] = [{ type: 'createAccessKey', ...key, sealedSecret: sealed }];
+    if (!active) changes.push({ type: 'updateAccessKey', ...key, active });
+    const target = `${of}/access-keys/${id}`;
+    await put(restoring, 'accessKey', { changes, madeMs }, { tenant, target });
+  }
+}
+
+/** Under the newest root key; null: it is not what was sealed. */
+function sealAnew({ sealer }: Work, sealedHex: string, context: string): Uint8Array | null {
+  try {
+    return sealer.seal(sealer.open(Buffer.from(sealedHex, 'hex'), context), context);
+  } catch {
+    return null;
+  }
+}
+
+async function restoreRevocation(restoring: Restoring, entry: Of<'revocation'>): Promise<void> {
+  const { tenant, name: id, principal, revokedMs: madeMs, expiresMs } = entry;
+  const change = { type: 'revokeToken', id, tenant, principal, expiresMs } as const;
+  const target = `tokens/${id}`;
+  await put(restoring, 'revocation', { changes: [change], madeMs }, { tenant, target });
+}
+
+async function restoreLimits({ work, commit }: Restoring, entry: Of<'limits'>): Promise<void> {
+  const { name: account } = entry;
+  const limits = readLimits(JSON.parse(entry.limits));
+  const target = `limits/${account}`;
+  const leave = (why: string): void => work.report.identities.leftOut.add(`${target}: ${why}`);
+  if (!limits) return leave('they are of another version');
+  const [, tenant = ''] = /^[a-z]+:([^/]+)/.exec(account) ?? [];
+  // An account of what is gone limits nobody.
+  if (await work.staging.isRetiredTenant(tenant)) return;
+  const about = { action: 'bursar:RestoreLimits', tenant, target, limits };
+  const refused = await commit({ kind: 'setLimits', account, limits }, about);
+  if (refused) leave(refused);
+  else work.report.identities.restored.limits++;
+}
+
+async function restoreGrant(restoring: Restoring, entry: Of<'grant'>): Promise<void> {
+  const { tenant, name, createdMs: madeMs } = entry;
+  const target = `tenants/${tenant}/grants/${name}`;
+  const { leftOut } = restoring.work.report.identities;
+  const grant = JSON.parse(entry.rule) as Grant;
+  if (grant.name !== name || !isTexts(grant.subjects) || !isTexts(grant.actions)) {
+    leftOut.add(`${target}: it is no grant`);
+    return;
+  }
+  const isForAnyone = grant.effect !== 'deny' && grant.subjects.includes(anyone);
+  if (restoring.isDoubtful && isForAnyone) {
+    leftOut.add(`${target}: it lets anybody in, and may have been taken back`);
+    return;
+  }
+  const change = { type: 'putGrant', tenant, grant, isByAdmin: true } as const;
+  await put(restoring, 'grant', { changes: [change], madeMs }, { tenant, target });
+}
+
+async function restoreMount(restoring: Restoring, entry: Of<'mount'>): Promise<void> {
+  const { tenant, name, bucketTenant, bucket, createdMs: madeMs } = entry;
+  const change = { type: 'putMount', tenant, name, bucketTenant, bucket } as const;
+  const target = `tenants/${tenant}/mounts/${name}`;
+  await put(restoring, 'mount', { changes: [change], madeMs }, { tenant, target });
+}
+
+async function restoreIssuer(restoring: Restoring, entry: Of<'issuer'>): Promise<void> {
+  const { tenant, name, url, audience, createdMs: madeMs } = entry;
+  const mapping = JSON.parse(entry.mapping) as IssuerMapping;
+  const change = { ...{ tenant, name, url, audience, mapping }, byOperator: true };
+  const target = `tenants/${tenant}/issuers/${name}`;
+  const changes = [{ type: 'putIssuer', ...change } as const];
+  await put(restoring, 'issuer', { changes, madeMs }, { tenant, target });
+}
+
+async function restoreWebhook({ work, commit }: Restoring, entry: Of<'webhook'>): Promise<void> {
+  const { url, sealedSecret } = entry;
+  const tenant = entry.tenant === '' ? null : entry.tenant;
+  const { sealer, report, withKeys } = work;
+  const context = hookContext(tenant);
+  const target = tenant === null ? 'alarm-hook' : `tenants/${tenant}/alarm-hook`;
+  const known = sealedSecret !== null && withKeys && sealAnew(work, sealedSecret, context);
+  if (!known) report.identities.newWebhookSecrets.add(target);
+  if (!URL.canParse(url)) {
+    report.identities.leftOut.add(`${target}: its URL is none`);
+    return;
+  }
+  const hook = { url, sealedSecret: known || sealer.seal(randomBytes(secretBytes), context) };
+  const about = {
+    ...{ action: 'bursar:RestoreAlarmWebhook', target, ...(tenant !== null && { tenant }) },
+    change: recordedChange({ origin: new URL(url).origin }),
+  };
+  const refused = await commit({ kind: 'setAlarmHook', tenant, hook }, about);
+  if (refused) report.identities.leftOut.add(`${target}: ${refused}`);
+  else report.identities.restored.webhooks++;
+}
+
+async function restoreToken(restoring: Restoring, entry: TokenEntry): Promise<void> {
+  const { tenant, principal, name: id, expiresMs, createdMs: madeMs } = entry;
+  // What it would open is over.
+  if (expiresMs < Date.now()) return;
+  const own = { id, tenant, principal, accessKeyId: entry.accessKey, expiresMs };
+  const target = `${entry.is === 'share' ? 'shares' : 'tokens'}/${id}`;
+  if (entry.is === 'issued') {
+    const details = JSON.parse(entry.details) as TokenDetails;
+    const changes = [{ type: 'addToken', ...own, details, issuedMs: madeMs } as const];
+    await put(restoring, 'token', { changes, madeMs }, { tenant, target });
+    return;
+  }
+  const shared = JSON.parse(entry.details) as Shared;
+  const { usesMax: downloadsMax } = entry;
+  const secretHash = Buffer.from(entry.secretHash ?? '', 'hex');
+  const share = { ...own, shared, secretHash, downloadsMax };
+  const changes = [{ type: 'addShare', ...share } as const];
+  const isMade = await put(restoring, 'share', { changes, madeMs }, { tenant, target });
+  if (!isMade || downloadsMax === null) return;
+  // How often it was used is not known: it may not be used as often again.
+  const about = { action: 'bursar:RestoreShareUses', tenant, target };
+  await restoring.commit({ kind: 'useUpShare', id }, about);
+  restoring.work.report.identities.usedUpShares.add(id);
+}
+
+const counted = {
+  tenant: ['tenants', 'Tenant'],
+  group: ['groups', 'Group'],
+  principal: ['principals', 'Principal'],
+  accessKey: ['accessKeys', 'AccessKey'],
+  publicKey: ['publicKeys', 'PublicKey'],
+  revocation: ['revocations', 'Revocation'],
+  grant: ['grants', 'Grant'],
+  mount: ['mounts', 'Mount'],
+  issuer: ['issuers', 'Issuer'],
+  token: ['tokens', 'Token'],
+  share: ['shares', 'Share'],
+} as const;
+
+/** Gives whether it was restored; what was refused is reported. */
+async function put(
+  { work, commit }: Restoring,
+  kind: keyof typeof counted,
+  made: { changes: readonly AuthzChange[]; madeMs: number },
+  about: Omit<About, 'action'> & { target: string },
+): Promise<boolean> {
+  const [member, name] = counted[kind];
+  const [first] = made.changes;
+  const members = first ? membersOfAuthz(first) : null;
+  const change: Change = { kind: 'restoreIdentity', ...made };
+  const refused = await commit(change, {
+    action: `bursar:Restore${name}`,
+    ...(members && { change: recordedChange(members) }),
+    ...about,
+  });
+  const { report } = work;
+  if (refused) report.identities.leftOut.add(`${about.target}: ${refused}`);
+  else report.identities.restored[member]++;
+  work.onProgress('restoring who there is and what they may', ++report.identities.count);
+  return refused === null;
+}
+
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string');
+}
+
+export function readMode(text: string | null | undefined): RecordReads | null {
+  return recordReadsModes.find((mode) => mode === text) ?? null;
+}

@@ -1,0 +1,167 @@
+// What journals tell of identities, gathered in the staging of a rebuild: of each thing the newest
+// word stays, whatever the order in which journals are read. Invariant: doubt takes rights away: of
+// two equally new words that there is nothing holds, what is revoked or gone for good stays so
+// whoever tells it, and what a whole snapshot does not have any more is not there.
+import type { Tx } from '../../core/database.ts';
+import type {
+  IdentityEntry,
+  PresentEntry,
+  StrangeEntry,
+  ThingKind,
+} from '../journal/identity-format.ts';
+
+export const identitySchema = `
+CREATE TABLE identities (
+  kind TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  told_seq INTEGER NOT NULL,
+  entry TEXT,                      -- JSON of a PresentEntry; null: there is none
+  PRIMARY KEY (kind, tenant, name)
+) WITHOUT ROWID;
+CREATE TABLE retired (             -- names that are not given again
+  kind TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  PRIMARY KEY (kind, tenant, name)
+) WITHOUT ROWID;
+`;
+
+/** Takes one entry. False: it is of a later version. */
+export async function takeIdentity(
+  tx: Tx,
+  entry: IdentityEntry | StrangeEntry,
+  { revocationsAlone }: { revocationsAlone: boolean },
+): Promise<boolean> {
+  if (entry.kind === 'strange') return false;
+  if (revocationsAlone && entry.kind !== 'revocation') return true;
+  const { tenant, name, toldSeq } = entry;
+  if (entry.kind === 'retired') {
+    await tx.run('INSERT OR IGNORE INTO retired VALUES (?, ?, ?)', entry.of, tenant, name);
+    return true;
+  }
+  // Nobody takes a revocation back: it goes when what it refuses has expired.
+  if (entry.kind === 'absent' && entry.of === 'revocation') return true;
+  const text = entry.kind === 'absent' ? null : JSON.stringify(entry);
+  const kind: ThingKind = entry.kind === 'absent' ? entry.of : entry.kind;
+  await tx.run(
+    `INSERT INTO identities VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+       SET told_seq = excluded.told_seq, entry = excluded.entry
+       WHERE excluded.told_seq > told_seq OR (excluded.told_seq = told_seq
+         AND (excluded.entry IS NULL OR length(excluded.entry) > length(identities.entry)))`,
+    ...[kind, tenant, name, toldSeq, text],
+  );
+  return true;
+}
+
+/**
+ * Once all was taken: drops what is not there any more. `floorSeq`: BEGIN of the newest snapshot that
+ * tells all that was there before it; 0: there is none.
+ */
+export async function settleIdentities(tx: Tx, floorSeq: number): Promise<void> {
+  // Each thing that was there then has an entry in the snapshot, which is as new as that.
+  const sql = "DELETE FROM identities WHERE kind <> 'revocation' AND told_seq < ?";
+  await tx.run(sql, floorSeq - 1);
+  await tx.run('DELETE FROM identities WHERE entry IS NULL');
+  await tx.run(
+    `DELETE FROM identities WHERE kind IN ('tenant', 'group', 'principal')
+       AND (kind, tenant, name) IN (SELECT kind, tenant, name FROM retired)`,
+  );
+  // What was in a tenant went with it.
+  await tx.run(
+    `DELETE FROM identities WHERE kind <> 'revocation'
+       AND tenant IN (SELECT tenant FROM retired WHERE kind = 'tenant')`,
+  );
+  await tx.run(
+    `DELETE FROM identities WHERE kind = 'token' AND (tenant, json_extract(entry, '$.principal'))
+       NOT IN (SELECT tenant, name FROM identities WHERE kind = 'principal')`,
+  );
+}
+
+/** Tenants of whose things something is told, and of themselves nothing: that part is missing. */
+export async function listUntoldTenants(tx: Tx): Promise<string[]> {
+  const rows = await tx.all<{ tenant: string }>(
+    `SELECT DISTINCT tenant FROM identities WHERE tenant <> '' AND kind <> 'revocation'
+       AND tenant NOT IN (SELECT tenant FROM identities WHERE kind = 'tenant')`,
+  );
+  return rows.map(({ tenant }) => tenant);
+}
+
+export async function isRetiredTenant(tx: Tx, tenant: string): Promise<boolean> {
+  const sql = "SELECT 1 FROM retired WHERE kind = 'tenant' AND tenant = ?";
+  return (await tx.get(sql, tenant)) !== undefined;
+}
+
+/**
+ * Marks buckets as gone whose tenant or owner is: neither goes as long as it has a bucket. Gives their
+ * names, `tenant/name`, the first `max`.
+ */
+export async function dropBucketsOfRetired(tx: Tx, max: number): Promise<string[]> {
+  const tenant = "json_extract(entry, '$.tenant')";
+  const owner = "json_extract(entry, '$.owner')";
+  const where = `entry IS NOT NULL AND (
+    EXISTS (SELECT 1 FROM retired WHERE kind = 'tenant' AND retired.tenant = ${tenant})
+    OR EXISTS (SELECT 1 FROM retired WHERE kind = 'principal' AND retired.tenant = ${tenant}
+      AND retired.name = ${owner}))`;
+  const rows = await tx.all<{ name: string }>(
+    `SELECT ${tenant} || '/' || json_extract(entry, '$.name') AS name FROM buckets
+       WHERE ${where} ORDER BY id LIMIT ?`,
+    max,
+  );
+  if (rows.length > 0) await tx.run(`UPDATE buckets SET entry = NULL WHERE ${where}`);
+  return rows.map(({ name }) => name);
+}
+
+const rowsPerQuery = 500;
+
+/** What is there of a kind, in order of tenant and name. */
+export async function* listIdentities<K extends PresentEntry['kind']>(
+  tx: Tx,
+  kind: K,
+): AsyncGenerator<Extract<PresentEntry, { kind: K }>> {
+  for (let after = { tenant: '', name: '' }, isFirst = true; ; isFirst = false) {
+    const rows = await tx.all<typeof after & { entry: string }>(
+      `SELECT tenant, name, entry FROM identities
+         WHERE kind = ? AND (tenant, name) ${isFirst ? '>=' : '>'} (?, ?)
+         ORDER BY tenant, name LIMIT ?`,
+      ...[kind, after.tenant, after.name, rowsPerQuery],
+    );
+    for (const { entry } of rows) yield JSON.parse(entry) as Extract<PresentEntry, { kind: K }>;
+    const last = rows.at(-1);
+    if (!last) return;
+    after = last;
+  }
+}
+
+export async function isStaged(
+  tx: Tx,
+  kind: ThingKind,
+  tenant: string,
+  name: string,
+): Promise<boolean> {
+  const sql = 'SELECT 1 FROM identities WHERE kind = ? AND tenant = ? AND name = ?';
+  return (await tx.get(sql, kind, tenant, name)) !== undefined;
+}
+
+export interface StagedRetired {
+  kind: 'tenant' | 'principal' | 'group' | 'publicKey';
+  tenant: string;
+  name: string;
+}
+
+/** Names of tenants first. */
+export async function* listRetired(tx: Tx): AsyncGenerator<StagedRetired> {
+  for (const kind of ['tenant', 'group', 'principal', 'publicKey']) {
+    for (let after = { tenant: '', name: '' }; ; ) {
+      const rows = await tx.all<StagedRetired>(
+        `SELECT kind, tenant, name FROM retired WHERE kind = ? AND (tenant, name) > (?, ?)
+           ORDER BY tenant, name LIMIT ?`,
+        ...[kind, after.tenant, after.name, rowsPerQuery],
+      );
+      yield* rows;
+      const last = rows.at(-1);
+      if (!last) break;
+      after = last;
+    }
+  }
+}
