@@ -153,6 +153,32 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
     await proxy.stop();
   });
 
+  it.each([
+    ['disabled', 'DisabledException'],
+    ['about to be deleted', 'KMSInvalidStateException'],
+  ])('goes on while its KMS key is %s, and is not started by it', async (_title, code) => {
+    cpSync(left.data, place.data, { recursive: true });
+    const before = keyFile();
+    const proxy = await FaultProxy.start(Number(new URL(server.endpoint).port));
+    const served = await place.serve(flags(proxy.endpoint), kmsCredentials);
+    // moto itself has keys do their work in any state.
+    proxy.choose = () => answer(400, code);
+    const rotated = await place.run(['keys', 'rotate']);
+    expect(rotated).toMatchObject({ code: 1, stdout: '' });
+    expect(rotated.stderr).toMatch(/KMS does not wrap a new root key/);
+    expect((await place.run(['tenant', 'create', 'cms'])).code).toBe(0);
+    expect(await served.stop()).toBe(0);
+    const listen = ['serve', '--listen', '127.0.0.1:0', ...flags(proxy.endpoint)];
+    const refused = await place.run(listen, kmsCredentials);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(/^bursar: [^\n]*cannot be unwrapped: [^\n]*\n$/);
+    expect(keyFile()).toBe(before);
+    proxy.choose = () => undefined;
+    await place.serve(flags(proxy.endpoint), kmsCredentials);
+    expect((await place.run(['tenant', 'list'])).stdout).toContain('cms');
+    await proxy.stop();
+  });
+
   it('is not made when KMS cannot be reached', async () => {
     const listen = ['serve', '--listen', '127.0.0.1:0'];
     const refused = await place.run([...listen, ...flags('http://127.0.0.1:1')], kmsCredentials);

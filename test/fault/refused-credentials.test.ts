@@ -128,6 +128,37 @@ describeWithTool(versitygw, 'a store that refuses the credentials of its gateway
     await vi.waitFor(() => expect(extents().length).toBe(2), 20_000);
   });
 
+  it.each([
+    [400, 'ExpiredToken'],
+    [400, 'InvalidToken'],
+    // What AWS says when somebody revokes the sessions of a role.
+    [403, 'AccessDenied'],
+  ])(
+    'whose session is revoked (%i %s) serves again with the session that follows',
+    async (status, code) => {
+      const [revoked, next] = [`revoked-${code}`, `next-${code}`];
+      createAccount(revoked);
+      useAccount(revoked);
+      client.close();
+      await gateway.stop();
+      await serve();
+      await expectAnswers({ 'GET /data/kept': 200 });
+      proxy.choose = ({ headers }) =>
+        headers.authorization?.includes(revoked) ? { kind: 'status', status, code } : undefined;
+      await expectAnswers({ 'GET /data/kept': 503, 'PUT /data/other': 503 });
+      await vi.waitFor(async () => expect(await reason()).toContain(code), 40_000);
+      createAccount(next);
+      useAccount(next);
+      await vi.waitFor(async () => expect(await reason()).toBeNull(), 40_000);
+      await expectAnswers({
+        'GET /data/kept': 200,
+        'PUT /data/other': 200,
+        'DELETE /data/other': 204,
+      });
+      proxy.choose = () => undefined;
+    },
+  );
+
   it('that denies all is not ready, and is found when it does no more', async () => {
     proxy.choose = () => ({ kind: 'status', status: 403, code: 'AccessDenied' });
     await expectAnswers({ 'GET /data/kept': 503, 'PUT /data/other': 503, 'DELETE /data/new': 503 });

@@ -334,6 +334,7 @@ export class Connection {
     }
     this.note(outcome);
     // Those that were replaced meanwhile say nothing of the ones that are used now.
+    if (outcome.reason === 'denied' && credentials) this.credentials.doubt(credentials);
     if (outcome.isOfCredentials && credentials && !this.credentials.invalidate(credentials)) return;
     if (outcome.serverFault) this.breaker.fail(outcome);
     else this.breaker.succeed();

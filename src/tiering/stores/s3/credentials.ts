@@ -19,6 +19,8 @@ const refreshAheadMs = 5 * 60_000;
 const spareMs = 10_000;
 /** Between two questions to a source that fails. */
 const refreshPauseMs = 1000;
+/** Between two because of refusals that need not be for the credentials. */
+const doubtPauseMs = 10_000;
 
 export class CredentialSource {
   readonly #load: (again: boolean) => Promise<Credentials>;
@@ -55,6 +57,16 @@ export class CredentialSource {
     this.#known = undefined;
     this.refresh(true).catch(() => null);
     return true;
+  }
+
+  /**
+   * The server has denied what was asked with these. That may be for what they may do, or since the
+   * sessions of a role were revoked, which AWS says in the same words: they are used on, and loaded
+   * again beside that.
+   */
+  doubt(denied: Credentials): void {
+    if (this.#known !== denied || nowMs() - this.#triedMs < doubtPauseMs) return;
+    this.refresh(true).catch(() => null);
   }
 
   async #ask(again: boolean): Promise<Credentials> {
