@@ -6,7 +6,7 @@ import { listLogKeys } from '../audit/log/log-keys.ts';
 import type { NoteKey } from '../audit/log/note.ts';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import { RecordStore } from '../audit/record-store.ts';
-import type { Difference } from '../audit/verify/deep-records.ts';
+import type { Difference } from '../audit/verify/record-fields.ts';
 import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
 import { listPackStores, listStores } from '../catalog/stores.ts';
 import { openDatabase, type Reader } from '../core/database.ts';

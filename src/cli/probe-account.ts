@@ -131,7 +131,7 @@ export class ProbeAccount {
     const owner = probePrincipal;
     const change = { kind: 'createBucket', tenant: defaultTenant, name, owner, store } as const;
     rooms.journals.admit(store, change, 'Unversioned');
-    const told = { store: rooms.stores.nameOf(store) };
+    const told = { owner, store: rooms.stores.nameOf(store) };
     const committed = await this.#commit(change, {
       ...{ action: 's3:CreateBucket', bucket: name, change: told },
     });

@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { type DeepRecordsOptions, verifyRecords } from '../audit/verify/deep-records.ts';
 import { DataVerifier } from '../gateway/data-verifier.ts';
+import { DeepState } from '../ledger/deep/deep-state.ts';
 import { DeepCatalog } from '../ledger/deep-catalog.ts';
 import { collect } from './command-arguments.ts';
 import { type Flags, loadConfig } from './config.ts';
@@ -96,16 +97,20 @@ class DeepVerification {
     const { read, store, size } = this.#parts;
     const tell: DeepRecordsOptions['tell'] = (difference) => this.#tell(difference);
     const catalog = new DeepCatalog({ read, store, size, tell });
+    const state = new DeepState({ read, store, tell });
     const { erased, unread: recordsUnread } = await verifyRecords({
       ...{ read, store, checkpoints, tell },
       onRecord: async (index, fields) => {
         await catalog.visit(index, fields);
+        await state.visit(index, fields);
         this.#progress.show(index + 1);
       },
     });
     await catalog.finish();
-    const { versions, unknown } = catalog;
-    return { records: size, erased, recordsUnread, versions, versionsUnknown: unknown };
+    await state.finish();
+    const { versions } = catalog;
+    const versionsUnknown = catalog.unknown + state.unknown;
+    return { records: size, erased, recordsUnread, versions, versionsUnknown };
   }
 
   async #readData(): Promise<number> {

@@ -21,8 +21,6 @@ export interface SearchParts {
   read: Reader;
   records: RecordStore;
   readPart: ReadPart;
-  /** Told of each record that turns out not to be what was recorded. */
-  onAltered?: (index: number) => void;
 }
 
 export interface OpenedSearch {
@@ -38,10 +36,9 @@ export async function openSearch({
   read,
   records,
   readPart,
-  onAltered = () => {},
 }: SearchParts): Promise<OpenedSearch> {
   const indexPath = join(folder.path, 'search.db');
-  const search = new RecordSearch({ read, store: records, index: null, onAltered });
+  const search = new RecordSearch({ read, store: records, index: null });
   const onError = (reason: unknown): void => {
     process.stderr.write(`bursar: records were not indexed: ${reason}\n`);
   };
@@ -56,7 +53,7 @@ export async function openSearch({
     if (!existsSync(indexPath) && (await readLogSize(read)) < blockWidth) return;
     const logPath = folder.databaseFile;
     const times = { intervalMs, comparingMs };
-    const events = { readPart, onError, onMended, onAltered };
+    const events = { readPart, onError, onMended };
     const opened = await Indexer.open({ logPath, indexPath, ...times, ...events });
     indexer = opened;
     search.use({ index: opened.index, onFalse: (block) => opened.doubt(block) });

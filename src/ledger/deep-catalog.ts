@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto';
 
 import type { KeptRecord, RecordStore } from '../audit/record-store.ts';
-import type { Difference, RecordFields } from '../audit/verify/deep-records.ts';
+import type { Difference, RecordFields } from '../audit/verify/record-fields.ts';
 import { hashSettings } from '../catalog/bucket-settings.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';

@@ -4,7 +4,8 @@
 import { describe, expect, it } from 'vitest';
 import { RecordLog } from '#bursar/audit/record-log.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
-import { type Difference, verifyRecords } from '#bursar/audit/verify/deep-records.js';
+import { verifyRecords } from '#bursar/audit/verify/deep-records.js';
+import type { Difference } from '#bursar/audit/verify/record-fields.js';
 import { listCondemned } from '#bursar/catalog/extents.js';
 import {
   type ListedObject,

@@ -30,8 +30,6 @@ export type FromIndexWorker =
   /** Wants what the archive's store has; answered by `ToIndexWorker`. */
   | { wanted: PackedPart; id: number }
   | { mended: number }
-  /** A record that is not what was recorded. */
-  | { altered: number }
   | { failed: string };
 
 export type ToIndexWorker =
@@ -169,11 +167,8 @@ async function indexBlock(block: number): Promise<void> {
   }
 }
 
-/** What is not what was recorded is indexed by nothing. */
-async function readBlock(block: number): Promise<KeptText[]> {
-  const texts = await store.readTexts(block * blockWidth, blockWidth);
-  for (const { index: altered, isAltered } of texts) if (isAltered) tell({ altered });
-  return texts;
+function readBlock(block: number): Promise<KeptText[]> {
+  return store.readTexts(block * blockWidth, blockWidth);
 }
 
 /** The archive's stores are the main thread's. */

@@ -14,35 +14,7 @@ import { LogAppender } from '../log/log-appender.ts';
 import { hashBytes, hashLeaf, tileWidth } from '../log/merkle.ts';
 import { readLogSize } from '../log/stored-tiles.ts';
 import type { IsWanted, KeptRecord, RecordStore } from '../record-store.ts';
-
-export interface Difference {
-  /** What differs from what it should be: `record 12`, `tile 0/3`, `checkpoint of 900 records`. */
-  where: string;
-  what: string;
-}
-
-/** Of a record, what it says of itself. */
-export interface RecordFields {
-  action: string;
-  amends?: { attributes: string; version: number };
-  bucket?: string;
-  bucketTenant?: string;
-  class?: string;
-  configures?: { bucket: number; settings: string };
-  etag?: string;
-  evidenceAt?: number;
-  evidenceHash?: string;
-  index: number;
-  key?: string;
-  marker?: boolean;
-  sha256?: string;
-  size?: number;
-  supersedes?: number;
-  tenant: string;
-  time: string;
-  version?: number;
-  versionId?: string;
-}
+import { type Difference, type RecordFields, readFields } from './record-fields.ts';
 
 export interface DeepRecordsOptions {
   /** A reader that sees one state of the database throughout. */
@@ -216,22 +188,27 @@ class RecordWalk {
       this.#tell(index, 'it is not what its leaf was made of');
     }
     const fields = this.#parse(index, opened.record);
-    if (!fields) return;
+    if (!fields) return this.#options.onRecord(index, null);
     this.#compareColumns(kept, fields);
     await this.#compareEvidence(fields, opened.evidence);
     await this.#options.onRecord(index, fields);
   }
 
   #parse(index: number, text: string): RecordFields | undefined {
+    let value: unknown;
     try {
-      const fields = JSON.parse(text) as RecordFields;
-      if (canonicalize(fields) !== text) this.#tell(index, 'it is not canonical JSON');
-      if (fields.index !== index) this.#tell(index, `it says that it is record ${fields.index}`);
-      return fields;
+      value = JSON.parse(text);
+      if (canonicalize(value) !== text) this.#tell(index, 'it is not canonical JSON');
     } catch {
       this.#tell(index, 'it is no JSON');
       return undefined;
     }
+    const fields = readFields(value);
+    if (!fields) this.#tell(index, 'it lacks what every record has, or has it in another form');
+    else if (fields.index !== index) {
+      this.#tell(index, `it says that it is record ${fields.index}`);
+    }
+    return fields;
   }
 
   #compareColumns(kept: KeptRecord, { tenant, bucketTenant, time }: RecordFields): void {

@@ -1,6 +1,5 @@
 // Native API: the audit records. Invariants: a filter only ever narrows what the caller may see, so
-// another tenant's name in it finds nothing; and records leave verbatim, as they were hashed, or marked
-// as altered.
+// another tenant's name in it finds nothing; and records leave verbatim, as they were hashed.
 import type { Call, NativeRoute } from './route.ts';
 import { answerPage, time } from './schemas.ts';
 
@@ -13,8 +12,7 @@ export const recordRoutes: NativeRoute[] = [
     action: 'bursar:SearchRecords',
     summary:
       'Search the audit records that the caller may see, in the order of the log. ' +
-      'A page may be empty and still have a `next`: the search goes on there until it is null. ' +
-      'What is not what was recorded is only `altered` and `index`, whatever was asked for.',
+      'A page may be empty and still have a `next`: the search goes on there until it is null.',
     status: 200,
     query: {
       from: { ...time, description: 'Not before this time (RFC 3339).' },
@@ -60,8 +58,7 @@ export const recordRoutes: NativeRoute[] = [
         limit: Number(query.limit ?? limitDefault),
       });
       const next = nextIndex === null ? 'null' : `"${nextIndex}"`;
-      const texts = records.map(({ index, text }) => text ?? `{"altered":true,"index":${index}}`);
-      return { answer: `{"records":[${texts.join(',')}],"next":${next}}` };
+      return { answer: `{"records":[${records.join(',')}],"next":${next}}` };
     },
   },
 ];

@@ -40,7 +40,7 @@ async function run(context: Context): Promise<Reply> {
   const kept = await readKept(context);
   const result = await context.tryCommit(
     { kind: 'createBucket', tenant, name, owner, store, ...kept },
-    { change: { store: stores.nameOf(store), ...kept } },
+    { change: { owner, store: stores.nameOf(store), ...kept } },
   );
   let made: number | undefined = store;
   if (!result.ok) {

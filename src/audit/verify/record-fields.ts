@@ -1,0 +1,111 @@
+// What comparisons read of a record. Invariant: a member that is given has the type that it is said
+// to have, whatever somebody wrote into the database. Pure.
+
+export interface Difference {
+  /** What differs from what it should be: `record 12`, `tile 0/3`, `checkpoint of 900 records`. */
+  where: string;
+  what: string;
+}
+
+/** Of a record, what it says of itself. */
+export interface RecordFields {
+  accessKeyId?: string;
+  action: string;
+  amends?: { attributes: string; version: number };
+  bucket?: string;
+  bucketOwner?: string;
+  bucketTenant?: string;
+  change?: Record<string, unknown>;
+  class?: string;
+  configures?: { bucket: number; settings: string };
+  error?: string;
+  etag?: string;
+  evidenceAt?: number;
+  evidenceHash?: string;
+  index: number;
+  key?: string;
+  limits?: Record<string, unknown>;
+  marker?: boolean;
+  principal: string;
+  sha256?: string;
+  size?: number;
+  source?: string;
+  status: number;
+  supersedes?: number;
+  target?: string;
+  tenant: string;
+  time: string;
+  version?: number;
+  versionId?: string;
+}
+
+type Kind = 'text' | 'number' | 'boolean' | 'object' | Record<string, 'text' | 'number'>;
+
+const needed = ['action', 'index', 'principal', 'status', 'tenant', 'time'] as const;
+
+const kinds: Record<keyof RecordFields, Kind> = {
+  accessKeyId: 'text',
+  action: 'text',
+  amends: { attributes: 'text', version: 'number' },
+  bucket: 'text',
+  bucketOwner: 'text',
+  bucketTenant: 'text',
+  change: 'object',
+  class: 'text',
+  configures: { bucket: 'number', settings: 'text' },
+  error: 'text',
+  etag: 'text',
+  evidenceAt: 'number',
+  evidenceHash: 'text',
+  index: 'number',
+  key: 'text',
+  limits: 'object',
+  marker: 'boolean',
+  principal: 'text',
+  sha256: 'text',
+  size: 'number',
+  source: 'text',
+  status: 'number',
+  supersedes: 'number',
+  target: 'text',
+  tenant: 'text',
+  time: 'text',
+  version: 'number',
+  versionId: 'text',
+};
+
+/** undefined: it is not the record of anything. */
+export function readFields(value: unknown): RecordFields | undefined {
+  if (!isObject(value)) return undefined;
+  if (needed.some((name) => value[name] === undefined)) return undefined;
+  const isRight = Object.entries(kinds).every(
+    ([name, kind]) => value[name] === undefined || isOf(value[name], kind),
+  );
+  if (!isRight || Number.isNaN(Date.parse(value.time as string))) return undefined;
+  return value as unknown as RecordFields;
+}
+
+/** Did what the record is of happen? A refusal says what would have been changed. */
+export function isDone({ error, status }: RecordFields): boolean {
+  return error === undefined && status < 400;
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isOf(value: unknown, kind: Kind): boolean {
+  if (typeof kind === 'object') {
+    return isObject(value) && Object.entries(kind).every(([name, one]) => isOf(value[name], one));
+  }
+  switch (kind) {
+    case 'text':
+      return typeof value === 'string';
+    case 'number':
+      return Number.isSafeInteger(value);
+    case 'boolean':
+      return typeof value === 'boolean';
+    case 'object':
+      return isObject(value);
+  }
+}

@@ -1,0 +1,239 @@
+// `bursar verify deep`: names what was altered of all else than versions, whoever altered it.
+import { createHash } from 'node:crypto';
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { S3Client } from '../fault/s3-client.ts';
+import { CatalogEditor } from '../tooling/attacks.ts';
+import { type Outcome, Workplace } from './command.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+const keys = {
+  accessKeyId: 'DEEPTESTACCESSKEY000',
+  secretAccessKey: 'a-secret-of-the-operator-0123456789',
+};
+const rootKeys = {
+  BURSAR_ROOT_ACCESS_KEY: keys.accessKeyId,
+  BURSAR_ROOT_SECRET_KEY: keys.secretAccessKey,
+};
+
+let place: Workplace;
+/** A copy that the test may alter. */
+let copy: string;
+
+beforeAll(async () => {
+  place = new Workplace();
+  copy = join(place.folder, 'copy');
+  await serving(place.data, async (client) => {
+    await send(client, 'PUT', '/data');
+    await send(client, 'PUT', '/data/one', { body: 'one' });
+    await send(client, 'PUT', '/gone');
+    await send(client, 'DELETE', '/gone');
+    const headers = { 'x-amz-bucket-object-lock-enabled': 'true' };
+    await send(client, 'PUT', '/locked', { headers });
+  });
+});
+
+afterAll(() => place.remove());
+
+interface Sending {
+  headers?: Record<string, string>;
+  query?: [string, string][];
+  body?: string;
+}
+
+async function send(client: S3Client, method: string, path: string, sending: Sending = {}) {
+  const { body = '', headers = {}, query = [] } = sending;
+  const digest = createHash('md5').update(body).digest('base64');
+  const answer = await client.send(method, path, {
+    query,
+    headers: { ...headers, ...(body !== '' && { 'content-md5': digest }) },
+    body: Buffer.from(body),
+  });
+  expect(answer.status, `${method} ${path}: ${answer.body}`).toBeLessThan(300);
+  return answer;
+}
+
+async function serving(data: string, work: (client: S3Client) => Promise<void>): Promise<void> {
+  const served = await place.serve(['--data', data, '--sweep-interval', '1h'], rootKeys);
+  const client = new S3Client({ endpoint: served.endpoint, ...keys });
+  await work(client);
+  client.close();
+  expect(await served.stop()).toBe(0);
+}
+
+function verify(folder: string): Promise<Outcome> {
+  return place.run(['verify', 'deep', '--data', folder, '--skip-data']);
+}
+
+function takeCopy(): void {
+  rmSync(copy, { recursive: true, force: true });
+  cpSync(place.data, copy, { recursive: true });
+}
+
+async function editing<T>(edit: (catalog: CatalogEditor) => Promise<T>): Promise<T> {
+  const catalog = new CatalogEditor(copy);
+  const result = await edit(catalog);
+  catalog.close();
+  return result;
+}
+
+it('finds nothing where nothing was altered', async () => {
+  const { code, stdout } = await verify(place.data);
+  expect(stdout).toMatch(/^compared \d+ records/);
+  expect(code).toBe(0);
+});
+
+describe('of buckets that were altered', () => {
+  let said: Outcome;
+  beforeAll(async () => {
+    takeCopy();
+    await editing(async (catalog) => {
+      await catalog.run("UPDATE buckets SET owner = 'mallory' WHERE name = 'data'");
+      await catalog.run("UPDATE buckets SET record_reads = 'aggregate' WHERE name = 'locked'");
+      await catalog.run("UPDATE buckets SET store = 7, created_ms = 1 WHERE name = 'locked'");
+      await catalog.run("UPDATE buckets SET versioning = 'Suspended' WHERE name = 'locked'");
+    });
+    said = await verify(copy);
+  });
+
+  it.each([
+    ['whose they are', /bucket default\/data: its owner is not what record \d+/],
+    ['how their reads are recorded', /bucket default\/locked: its recordReads is not what/],
+    ['where their bytes lie', /bucket default\/locked: its store is not what record/],
+    ['when they were made', /bucket default\/locked: its createdMs is not what record/],
+    ['what is set of them', /bucket default\/locked: what is set of it is not what record/],
+  ])('tells %s', (_, difference) => {
+    expect(said.stdout).toMatch(difference);
+    expect(said.code).toBe(1);
+  });
+});
+
+it('tells that one was used in the name of an owner whom it never had', async () => {
+  takeCopy();
+  const setOwner = (owner: string) =>
+    editing((catalog) => catalog.run("UPDATE buckets SET owner = ? WHERE name = 'data'", owner));
+  await setOwner('mallory');
+  await serving(copy, async (client) => {
+    await send(client, 'GET', '/data/one');
+  });
+  await setOwner('admin');
+  const { stdout, code } = await verify(copy);
+  expect(stdout).toMatch(/bucket default\/data: record \d+ charged it to mallory, whose it never/);
+  expect(code).toBe(1);
+});
+
+describe('of locks', () => {
+  const retention = (mode: string, days: number) => {
+    const until = new Date(Date.now() + days * 86_400_000).toISOString();
+    return `<Retention><Mode>${mode}</Mode><RetainUntilDate>${until}</RetainUntilDate></Retention>`;
+  };
+  const hold = '<LegalHold><Status>ON</Status></LegalHold>';
+  const rule = '<DefaultRetention><Mode>COMPLIANCE</Mode><Days>9</Days></DefaultRetention>';
+  const lockConfig = `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>
+    <Rule>${rule}</Rule></ObjectLockConfiguration>`;
+  const put = async (client: S3Client, path: string, sending: Sending = {}) => {
+    const made = await send(client, 'PUT', path, { body: path, ...sending });
+    return String(made.headers['x-amz-version-id']);
+  };
+  const remove = (client: S3Client, path: string, id: string, headers = {}) =>
+    send(client, 'DELETE', path, { query: [['versionId', id]], headers });
+
+  it('tells of versions that were ended or unlocked by rows from before they were locked', async () => {
+    takeCopy();
+    const ids = new Map<string, string>();
+    const idOf = (name: string) => ids.get(name) ?? '';
+    const columns = 'attributes, row_mac';
+    const saved: { key: string; attributes: string; row_mac: Uint8Array }[] = [];
+    const names = ['kept', 'held', 'shortened', 'bypassed', 'released'];
+    const lockOn = (client: S3Client, name: string, kind: string, body: string) =>
+      send(client, 'PUT', `/locked/${name}`, {
+        query: [
+          [kind, ''],
+          ['versionId', idOf(name)],
+        ],
+        headers: { 'x-amz-bypass-governance-retention': 'true' },
+        body,
+      });
+    await serving(copy, async (client) => {
+      for (const name of names) ids.set(name, await put(client, `/locked/${name}`));
+    });
+    await editing(async (catalog) => {
+      for (const key of names) {
+        const sql = `SELECT key, ${columns} FROM versions WHERE key = ?`;
+        saved.push((await catalog.get(sql, key)) as (typeof saved)[number]);
+      }
+    });
+    await serving(copy, async (client) => {
+      await lockOn(client, 'kept', 'retention', retention('COMPLIANCE', 30));
+      await lockOn(client, 'shortened', 'retention', retention('COMPLIANCE', 30));
+      await lockOn(client, 'held', 'legal-hold', hold);
+      await lockOn(client, 'bypassed', 'retention', retention('GOVERNANCE', 30));
+      await lockOn(client, 'released', 'legal-hold', hold);
+      await lockOn(client, 'released', 'legal-hold', hold.replace('ON', 'OFF'));
+      // As it may be.
+      const bypass = { 'x-amz-bypass-governance-retention': 'true' };
+      await remove(client, '/locked/bypassed', idOf('bypassed'), bypass);
+      await remove(client, '/locked/released', idOf('released'));
+    });
+    await editing(async (catalog) => {
+      for (const { key, attributes, row_mac } of saved) {
+        const sql = 'UPDATE versions SET attributes = ?, row_mac = ? WHERE key = ?';
+        await catalog.run(sql, attributes, row_mac, key);
+      }
+    });
+    await serving(copy, async (client) => {
+      await remove(client, '/locked/kept', idOf('kept'));
+      await remove(client, '/locked/held', idOf('held'));
+      await lockOn(client, 'shortened', 'retention', retention('GOVERNANCE', 1));
+    });
+    const { stdout, code } = await verify(copy);
+    const told = stdout.split('\n').filter((line) => /lock/.test(line) && /^version/.test(line));
+    expect(told).toHaveLength(3);
+    expect(stdout).toMatch(
+      /version \d+ of kept: record \d+ ended it, and record \d+ had locked it/,
+    );
+    expect(stdout).toMatch(
+      /version \d+ of held: record \d+ ended it, and record \d+ had locked it/,
+    );
+    expect(stdout).toMatch(
+      /version \d+ of shortened: record \d+ made less of its lock, which record/,
+    );
+    expect(code).toBe(1);
+  });
+
+  it('knows the default of buckets, and locks that versions are made with', async () => {
+    takeCopy();
+    const until = new Date(Date.now() + 30 * 86_400_000).toISOString();
+    const headers = {
+      'x-amz-object-lock-mode': 'COMPLIANCE',
+      'x-amz-object-lock-retain-until-date': until,
+    };
+    const ids = new Map<string, string>();
+    await serving(copy, async (client) => {
+      ids.set('before', await put(client, '/locked/before'));
+      await send(client, 'PUT', '/locked', { query: [['object-lock', '']], body: lockConfig });
+      ids.set('default', await put(client, '/locked/default'));
+      ids.set('own', await put(client, '/locked/own', { headers }));
+      await remove(client, '/locked/before', ids.get('before') ?? '');
+    });
+    expect((await verify(copy)).code).toBe(0);
+    // With the keys of the folder rows can be made that are authentic: here, that none is locked.
+    await editing((catalog) =>
+      catalog.run("UPDATE buckets SET object_lock = NULL, versioning = 'Suspended'"),
+    );
+    await editing((catalog) => catalog.run("UPDATE versions SET attributes = '{}'"));
+    await serving(copy, async (client) => {
+      // What is damaged may be deleted where there is no object lock.
+      for (const name of ['default', 'own']) {
+        await remove(client, `/locked/${name}`, ids.get(name) ?? '');
+      }
+    });
+    const { stdout } = await verify(copy);
+    expect(stdout).toMatch(
+      /version \d+ of default: record \d+ ended it, and record \d+ had locked it/,
+    );
+    expect(stdout).toMatch(/version \d+ of own: record \d+ ended it, and record \d+ had locked it/);
+  });
+});
