@@ -13,8 +13,12 @@ const counters = ['requests', 'ingressBytes', 'egressBytes', 'storedBytes', 'sto
 const usage = new Map(JSON.parse(readFileSync(usageFile, 'utf8')).map((row) => [row.account, row]));
 const lines = readFileSync(recordsFile, 'utf8').trimEnd().split('\n');
 const records = lines.map((line) => JSON.parse(line));
+let differences = 0;
 records.forEach((record, i) => {
   if (record.index !== i) throw new Error(`record ${i} is missing`);
+  if (!record.altered) return;
+  differences += 1;
+  console.log(`record ${i} is not what was recorded`);
 });
 
 /** Picodollars of decimal USD. */
@@ -55,7 +59,6 @@ for (const record of records) {
   for (const account of owner) add(account, { storedBytes, storedObjects }, storageCost);
 }
 
-let differences = 0;
 for (const account of new Set([...usage.keys(), ...sums.keys()])) {
   const [counted = {}, summed = { spend: 0n }] = [usage.get(account), sums.get(account)];
   const pairs = counters.map((name) => [name, counted[name] ?? 0, summed[name] ?? 0]);

@@ -36,6 +36,8 @@ export interface BundleRecord {
   index: number;
   opening: Opening | null;
   erasedBy: number | null;
+  /** The gateway has something else in its place, which it does not show. */
+  isAltered?: boolean;
 }
 
 export function renderBundleHead({ proof, ...head }: BundleHead): string {
@@ -50,7 +52,9 @@ export function renderBundleLeaves(entries: readonly Uint8Array[]): string {
   return `{"leaves":"${renderEntries(entries).toString('base64')}"}`;
 }
 
-export function renderBundleRecord({ index, opening, erasedBy }: BundleRecord): string {
+export function renderBundleRecord(one: BundleRecord): string {
+  const { index, opening, erasedBy, isAltered } = one;
+  if (isAltered) return `{"index":${index},"altered":true}`;
   if (!opening) return `{"index":${index},"erasedBy":${erasedBy}}`;
   return `{"index":${index},"opening":${renderOpening(opening)}}`;
 }
@@ -69,6 +73,8 @@ export interface VerifiedBundle {
   erased: number;
   /** Of these, those whose erasure no record in the bundle tells of. */
   unexplained: number[];
+  /** Those that the gateway has no more as they were logged. */
+  altered: number[];
   /** Leaves of the log under its checkpoint, and who signed it. */
   checkpoint: Exclude<ReturnType<typeof verifyCheckpoint>, Refused>;
 }
@@ -113,6 +119,7 @@ class BundleReader {
   #due: { index: number; entry: Uint8Array }[] = [];
   #records = 0;
   #erased = new Map<number, number>();
+  readonly #altered: number[] = [];
   /** What acts in the bundle say that they erased. */
   readonly #acts = new Map<number, number[]>();
 
@@ -162,6 +169,7 @@ class BundleReader {
       records: this.#records,
       erased: this.#erased.size,
       unexplained: unexplained.map(([index]) => index),
+      altered: this.#altered,
       checkpoint: this.#checkpoint,
     };
   }
@@ -192,10 +200,14 @@ class BundleReader {
     return null;
   }
 
-  #readRecord({ index, opening, erasedBy }: BundleRecord): string | null {
+  #readRecord({ index, opening, erasedBy, isAltered }: BundleRecord): string | null {
     const due = this.#due.shift();
     if (!due) return `record ${index} is not of this tenant, or is there twice`;
     if (due.index !== index) return `record ${due.index} is missing`;
+    if (isAltered) {
+      this.#altered.push(index);
+      return null;
+    }
     if (!opening) {
       this.#erased.set(index, erasedBy ?? -1);
       return null;
@@ -249,14 +261,15 @@ function parseHead(line: string): BundleHead | undefined {
 
 const number = '(?:0|[1-9][0-9]{0,15})';
 const recordPattern = new RegExp(
-  `^\\{"index":(${number}),(?:"erasedBy":(null|${number})|"opening":(\\{.*\\}))\\}$`,
+  `^\\{"index":(${number}),(?:"altered":(true)|"erasedBy":(null|${number})|"opening":(\\{.*\\}))\\}$`,
   's',
 );
 
 function parseRecord(line: string): BundleRecord | undefined {
-  const [, digits, by, text] = recordPattern.exec(line) ?? [];
+  const [, digits, altered, by, text] = recordPattern.exec(line) ?? [];
   const index = Number(digits);
   if (!Number.isSafeInteger(index)) return undefined;
+  if (altered) return { index, opening: null, erasedBy: null, isAltered: true };
   if (text !== undefined) {
     const opening = parseOpening(Buffer.from(text));
     return opening && { index, opening, erasedBy: null };

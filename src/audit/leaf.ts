@@ -19,6 +19,17 @@ export function commitTo(salt: Uint8Array, record: string): Buffer {
   return sha256(Buffer.concat([salt, Buffer.from(record)]));
 }
 
+/**
+ * Is it the text of record `index` that its commitment was made of? No other text has this member: names
+ * in strings have their quotation marks escaped, and nothing else in a record is called so.
+ */
+export function isRecorded(
+  index: number,
+  { commitment, salt, record }: { commitment: Buffer; salt: Uint8Array; record: string },
+): boolean {
+  return record.includes(`"index":${index},`) && commitTo(salt, record).equals(commitment);
+}
+
 /** The bytes of the log's entry. */
 export function renderLeaf({ tenant, bucketTenant, commitment }: Leaf): Buffer {
   const b = bucketTenant === null ? '' : `"b":"${bucketTenant}",`;

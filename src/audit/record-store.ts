@@ -1,6 +1,7 @@
 // Records by their index, wherever they are: in the database while they are new, in packs of the
-// archive when they are old. The one place where a record is read by index. Invariant: what comes out
-// of the archive is what the record's commitment says; anything else is an IntegrityError.
+// archive when they are old. The one place where a record is read by index. Invariants: what comes out
+// of the archive, and every text that is given by itself, is what the record's commitment says; whole
+// records out of the database are not compared here, but by who shows them (shown-records.ts).
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import {
@@ -13,7 +14,7 @@ import {
   saltOf,
 } from './archive/archived-tiles.ts';
 import { openPacked, type PackedRecord, parsePart } from './archive/pack.ts';
-import { commitTo } from './leaf.ts';
+import { commitTo, isRecorded } from './leaf.ts';
 import { tileWidth } from './log/merkle.ts';
 
 export interface KeptRecord {
@@ -32,10 +33,21 @@ export interface KeptRecord {
   opened: OpenedRecord | null;
 }
 
+/** It is not what was recorded. */
+export class AlteredRecord extends IntegrityError {
+  readonly index: number;
+
+  constructor(index: number, what = 'is not what was recorded') {
+    super(`record ${index} ${what}`, { kind: 'record' });
+    this.index = index;
+  }
+}
+
 /** Of a record, what it says. */
 export interface KeptText {
   index: number;
-  /** null: it was erased. */
+  isAltered?: boolean;
+  /** null: it was erased, or altered. */
   opened: Pick<OpenedRecord, 'record'> | null;
 }
 
@@ -121,26 +133,73 @@ export class RecordStore {
     );
     if (!row) return (await this.readRecord(index))?.opened?.record;
     const { commitment, salt, record } = row;
-    if (!salt) return undefined;
-    if (commitTo(salt, record).equals(commitment)) return record;
-    throw new IntegrityError(`record ${index} is not what was recorded`);
+    if (!salt && (await this.wasErased(index))) return undefined;
+    if (salt && isRecorded(index, { commitment, salt, record })) return record;
+    throw new AlteredRecord(index);
+  }
+
+  /** Does the record of an act say that it erased this one? */
+  async wasErased(index: number): Promise<boolean> {
+    return (await this.#read.get('SELECT 1 FROM erasures WHERE idx = ?', index)) !== undefined;
   }
 
   /** Of `max` from index `from` on those that are there, their texts alone. Throws as `readRecord`. */
   async readTexts(from: number, max: number): Promise<KeptText[]> {
-    const rows = await this.#read.all<{ index: number; record: string | null }>(
-      `SELECT idx AS "index", iif(salt IS NULL, NULL, record) AS record FROM records
+    const rows = await this.#read.all<TextRow>(
+      `SELECT idx AS "index", commitment, salt, record FROM records
         WHERE idx >= ? AND idx < ? ORDER BY idx`,
       from,
       from + max,
     );
     // Looked at afterwards: they may be archived at any time, and never come back.
     const oldest = await this.#read.get<{ idx: number }>('SELECT min(idx) AS idx FROM records');
-    if (from < (oldest?.idx ?? 0)) return this.readRun(from, max);
-    return rows.map(({ index, record }) => ({
-      index,
-      opened: record === null ? null : { record },
-    }));
+    if (from < (oldest?.idx ?? 0)) return this.#readArchivedTexts(from, max);
+    const texts: KeptText[] = [];
+    for (const { index, commitment, salt, record } of rows) {
+      const isTrue = salt
+        ? isRecorded(index, { commitment, salt, record })
+        : await this.wasErased(index);
+      texts.push({ index, isAltered: !isTrue, opened: salt && isTrue ? { record } : null });
+    }
+    return texts;
+  }
+
+  /**
+   * The same, of those in the database as they lie there: whoever shows one reads it by `readText`. null:
+   * it was erased, or altered.
+   */
+  async readRawTexts(from: number, max: number): Promise<{ index: number; text: string | null }[]> {
+    const rows = await this.#read.all<{ index: number; text: string | null }>(
+      `SELECT idx AS "index", iif(salt IS NULL, NULL, record) AS text FROM records
+        WHERE idx >= ? AND idx < ? ORDER BY idx`,
+      from,
+      from + max,
+    );
+    const oldest = await this.#read.get<{ idx: number }>('SELECT min(idx) AS idx FROM records');
+    if (from >= (oldest?.idx ?? 0)) return rows;
+    const texts = await this.#readArchivedTexts(from, max);
+    return texts.map(({ index, opened }) => ({ index, text: opened?.record ?? null }));
+  }
+
+  /** One after the other where one of them is not what was recorded. */
+  async #readArchivedTexts(from: number, max: number): Promise<KeptText[]> {
+    try {
+      return (await this.readRun(from, max)).map(textOf);
+    } catch (cause) {
+      if (!(cause instanceof AlteredRecord)) throw cause;
+    }
+    const texts: KeptText[] = [];
+    for (let index = from; index < from + max; index++) {
+      try {
+        const kept = await this.readRecord(index);
+        if (!kept) break;
+        texts.push(textOf(kept));
+      } catch (cause) {
+        if (!(cause instanceof AlteredRecord)) throw cause;
+        texts.push({ index, isAltered: true, opened: null });
+      }
+    }
+    return texts;
   }
 
   async #readArchived(tile: ArchivedTile, index: number, isWanted: IsWanted): Promise<KeptRecord> {
@@ -159,7 +218,7 @@ export class RecordStore {
     const { sealed, nonce } = await this.#open(tile, knownTile);
     const packed = openPacked(sealed[place] as Buffer, { salt, nonce });
     if (!packed || !commitTo(salt, packed.record).equals(commitment)) {
-      throw new IntegrityError(`record ${index} in the archive is not what was recorded`);
+      throw new AlteredRecord(index, 'in the archive is not what was recorded');
     }
     const { time } = JSON.parse(packed.record) as { time: string };
     return { ...known, timeMs: Date.parse(time), opened: { ...packed, salt } };
@@ -202,17 +261,21 @@ export class RecordStore {
   }
 }
 
-/**
- * Throws IntegrityError where a record says that it is of others than its row does, by which it was
- * decided who may see it.
- */
-export function checkOwners({ index, tenant, bucketTenant, opened }: KeptRecord): void {
-  if (!opened) return;
-  const said = JSON.parse(opened.record) as { tenant: string; bucketTenant?: string };
-  if (said.tenant === tenant && (said.bucketTenant ?? null) === bucketTenant) return;
-  throw new IntegrityError(`record ${index} is of another tenant than its row says`);
+function textOf(kept: KeptRecord): KeptText {
+  const isAltered = !fits(kept);
+  return { index: kept.index, isAltered, opened: isAltered ? null : kept.opened };
 }
 
+/**
+ * Is it what its leaf commits to, and of the tenants that its row names, by which it was decided who may
+ * see it? One that is not opened here says nothing.
+ */
+export function fits({ index, tenant, bucketTenant, commitment, opened }: KeptRecord): boolean {
+  if (!opened) return true;
+  if (!isRecorded(index, { commitment, ...opened })) return false;
+  const said = JSON.parse(opened.record) as { tenant: string; bucketTenant?: string };
+  return said.tenant === tenant && (said.bucketTenant ?? null) === bucketTenant;
+}
 const select = `SELECT records.idx AS "index", time_ms AS timeMs, records.tenant,
     bucket_tenant AS bucketTenant, own.pseudonym, other.pseudonym AS bucketPseudonym, commitment,
     salt, record, evidence
@@ -220,6 +283,8 @@ const select = `SELECT records.idx AS "index", time_ms AS timeMs, records.tenant
   JOIN log_tenants AS own ON own.tenant = records.tenant
   LEFT JOIN log_tenants AS other ON other.tenant = records.bucket_tenant
   LEFT JOIN evidence ON evidence.idx = records.idx`;
+
+type TextRow = Pick<RecordRow, 'index' | 'commitment' | 'salt' | 'record'>;
 
 interface RecordRow {
   index: number;

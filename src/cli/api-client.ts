@@ -109,6 +109,7 @@ export async function listAll<T>(
   path: readonly string[],
   member: string,
   filters: ApiRequest['query'] = {},
+  onPage: (page: object) => void = () => {},
 ): Promise<T[]> {
   const entries: T[] = [];
   let after: string | undefined;
@@ -120,6 +121,7 @@ export async function listAll<T>(
     });
     const page = json as Record<string, T[]> & { next: string | null };
     entries.push(...(page[member] ?? []));
+    onPage(page);
     after = page.next ?? undefined;
   } while (after !== undefined);
   return entries;

@@ -87,18 +87,21 @@ async function answerRecords(
   const costs = new RecordCosts(books);
   const progress = new CountProgress(process.stderr as WriteStream, 'records');
   let read = 0;
+  let altered = 0;
   for await (const page of readRecords(connection, filters)) {
-    priced(() => addPage(costs, page as (CostRecord & Parties)[], account));
+    const unaltered = page.filter((one) => !one.altered);
+    altered += page.length - unaltered.length;
+    priced(() => addPage(costs, unaltered as (CostRecord & Parties)[], account));
     read += page.length;
     progress.show(read);
   }
   progress.clear();
   const cases = priced(() => asked.map((one) => caseOf(one, costs.price(one))));
   return {
-    of: { account, bucket, from, to, records: costs.count },
+    of: { account, bucket, from, to, records: costs.count, ...(altered > 0 && { altered }) },
     cases: [{ ...caseOf(asWas, costs.charged), name: 'as charged' }, ...cases],
     months: null,
-    notes: asked.length > 0 ? notesOf(asked) : [],
+    notes: [...noteOfAltered(altered), ...(asked.length > 0 ? notesOf(asked) : [])],
   };
 }
 
@@ -180,6 +183,11 @@ function caseOf({ book, storageClass, hitsPerMillion }: Asked, cost: CostCase['c
   ];
   const name = words.filter((word) => word !== undefined).join(', ');
   return { name, book: book?.name ?? null, class: storageClass ?? null, cacheHits, cost };
+}
+
+function noteOfAltered(count: number): string[] {
+  if (count === 0) return [];
+  return [`Left out: ${count} records that are not what was recorded; bursar records names them.`];
 }
 
 /** What had to be assumed for records. */

@@ -4,7 +4,14 @@ import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
 import { print, printable } from './output.ts';
 
+/** What was found in the place of a record that was altered. */
+interface AlteredMark {
+  altered: true;
+  index: number;
+}
+
 interface AuditRecord {
+  altered?: undefined;
   index: number;
   time: string;
   tenant: string;
@@ -62,7 +69,7 @@ export function addRecordsCommand(program: Command): void {
 export async function* readRecords(
   connection: Connection,
   given: RecordFlags,
-): AsyncGenerator<AuditRecord[]> {
+): AsyncGenerator<(AuditRecord | AlteredMark)[]> {
   const { from, to, tenant, principal, bucket, prefix, action, token, status, address } = given;
   const about = { tenant, principal, bucket, prefix, action, token, status, address };
   const filters = { from, to, ...about };
@@ -71,14 +78,15 @@ export async function* readRecords(
   do {
     const query = { ...filters, cursor, limit: String(Math.min(left, pageMax)) };
     const { json } = await callApi(connection, { method: 'GET', path: ['records'], query });
-    const page = json as { records: AuditRecord[]; next: string | null };
+    const page = json as { records: (AuditRecord | AlteredMark)[]; next: string | null };
     yield page.records;
     left -= page.records.length;
     cursor = page.next ?? undefined;
   } while (cursor !== undefined && left > 0);
 }
 
-function lineOf(record: AuditRecord): string {
+function lineOf(record: AuditRecord | AlteredMark): string {
+  if (record.altered) return `${record.index}  ALTERED  it is not what was recorded`;
   const object = record.bucket === undefined ? undefined : [record.bucket, record.key];
   const subject = record.target ?? object?.filter((part) => part !== undefined).join('/') ?? '';
   const outcome = record.error ?? String(record.status);

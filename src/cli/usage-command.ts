@@ -141,7 +141,14 @@ async function showParts(
 ): Promise<void> {
   const path = ['usage', account, 'by', by];
   const { from, to } = flags;
-  const found = await listAll<PartRow>(connection, path, 'rows', { from, to });
+  let altered = 0;
+  const found = await listAll<PartRow>(connection, path, 'rows', { from, to }, (page) => {
+    ({ alteredRecords: altered } = page as { alteredRecords: number });
+  });
+  if (altered > 0) {
+    const what = `${altered} records of the tenant are not what was recorded`;
+    process.stderr.write(`bursar: ${what}, and are not in these sums (bursar records)\n`);
+  }
   if (flags.csv) {
     printCsv(
       [by, ...meters],

@@ -49,16 +49,21 @@ async function verifyFile(file: string, flags: BundleFlags): Promise<void> {
   }
   if (flags.json) printJson(jsonOf(found, counts));
   else show(found, counts);
+  if (found.altered.length === 0) return;
+  throw new CommandFailure('failed', `${file} lacks records that the gateway has no more`);
 }
 
 function show(found: VerifiedBundle, counts: EvidenceCounts): void {
-  const { tenant, from, to, records, erased, unexplained, checkpoint } = found;
+  const { tenant, from, to, records, erased, unexplained, altered, checkpoint } = found;
   const by = [...checkpoint.keyIds, ...checkpoint.witnesses.map(({ name }) => name)].join(', ');
   const range = `log indexes ${from} to before ${to} of ${checkpoint.origin}`;
   print(printable(`all ${formatCount(records)} records of ${tenant}, ${range}, signed by ${by}`));
   if (erased > 0) print(`besides, ${formatCount(erased)} were erased`);
   if (unexplained.length > 0) {
     print(`no record here tells who erased ${unexplained.slice(0, 20).join(', ')}`);
+  }
+  if (altered.length > 0) {
+    print(`the gateway has no more what was logged at ${altered.slice(0, 20).join(', ')}`);
   }
   const { proven, missing, unproven } = counts;
   const signed = `${formatCount(proven)} with a genuine signature of the client`;

@@ -21,6 +21,8 @@ export interface SearchParts {
   read: Reader;
   records: RecordStore;
   readPart: ReadPart;
+  /** Told of each record that turns out not to be what was recorded. */
+  onAltered?: (index: number) => void;
 }
 
 export interface OpenedSearch {
@@ -36,9 +38,10 @@ export async function openSearch({
   read,
   records,
   readPart,
+  onAltered = () => {},
 }: SearchParts): Promise<OpenedSearch> {
   const indexPath = join(folder.path, 'search.db');
-  const search = new RecordSearch({ read, store: records, index: null });
+  const search = new RecordSearch({ read, store: records, index: null, onAltered });
   const onError = (reason: unknown): void => {
     process.stderr.write(`bursar: records were not indexed: ${reason}\n`);
   };
@@ -53,7 +56,7 @@ export async function openSearch({
     if (!existsSync(indexPath) && (await readLogSize(read)) < blockWidth) return;
     const logPath = folder.databaseFile;
     const times = { intervalMs, comparingMs };
-    const events = { readPart, onError, onMended };
+    const events = { readPart, onError, onMended, onAltered };
     const opened = await Indexer.open({ logPath, indexPath, ...times, ...events });
     indexer = opened;
     search.use({ index: opened.index, onFalse: (block) => opened.doubt(block) });

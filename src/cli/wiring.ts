@@ -19,6 +19,7 @@ import { newRequestId } from '../core/ids.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import { Turns } from '../core/turns.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
+import { AlteredRecords } from '../gateway/altered-records.ts';
 import { readCorsRules } from '../gateway/cors.ts';
 import { LogHead } from '../gateway/log-head.ts';
 import { ReadRecording } from '../gateway/read-recording.ts';
@@ -96,7 +97,9 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   };
   const onCheckpoint = keepCheckpoints(folder, closers, log);
   await migrateFolder(config, folder);
-  const ledger = await openLedger({ folder, closers, prices, onAlarms, onCheckpoint });
+  const altered = new AlteredRecords();
+  const told = { onAlarms, onCheckpoint, onAltered: altered.found };
+  const ledger = await openLedger({ folder, closers, prices, ...told });
   const { tx: read } = openReader(folder, closers);
   const { logKeys, witnesses } = await beginSigning({ config, folder, ledger, read, head: log });
   closers.push(() => witnesses.close());
@@ -131,7 +134,10 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const given = { bookOf, publicUrl, shareUrl, log, witnesses, lifecycle, ...memory };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   const usageRollUp = startUpkeep(config, rooms, { ...opening, lifecycle, closers });
-  const { archiver, records, search, countMended } = await openRecords(config, rooms, parts);
+  const { archiver, records, search, countMended } = await openRecords(config, rooms, {
+    ...parts,
+    onAltered: altered.found,
+  });
   const recordParts = { archiver, search, countMended };
   watchRooms(metrics.registry, { rooms, folder, ...memory, ...recordParts });
   alarms = await openAlarms(config, parts);
@@ -148,6 +154,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
     onAdminListening,
     usageRollUp,
     records,
+    altered,
     search,
     alarms,
     metrics,
@@ -214,10 +221,12 @@ async function openLedger({
   prices,
   onAlarms,
   onCheckpoint,
+  onAltered,
 }: Pick<Parts, 'folder' | 'closers'> & {
   prices: StorePrices;
   onAlarms: (alarms: readonly Alarm[]) => void;
   onCheckpoint: (note: string) => void;
+  onAltered: (index: number) => void;
 }): Promise<Ledger> {
   const ledger = await Ledger.open({
     path: folder.databaseFile,
@@ -228,6 +237,7 @@ async function openLedger({
     onFailure: (reason) => process.stderr.write(`bursar: a commit failed: ${reason}\n`),
     onAlarms,
     onCheckpoint,
+    onAltered: (indexes) => indexes.forEach(onAltered),
   });
   closers.push(() => ledger.close());
   return ledger;
@@ -342,12 +352,16 @@ function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Ro
 }
 
 /** Records as they are read, wherever they are, and what moves old ones. */
-async function openRecords(config: Config, rooms: Rooms, { folder, read, closers }: Parts) {
+async function openRecords(
+  config: Config,
+  rooms: Rooms,
+  { folder, read, closers, onAltered }: Parts & { onAltered: (index: number) => void },
+) {
   const readPart = partReader(rooms.reader, (store) => rooms.stores.nameOf(store));
   const archiver = startArchiver(config, rooms, { folder, readPart });
   closers.push(() => archiver.stop());
   const records = new RecordStore(read, readPart);
-  const found = opened(closers, await openSearch({ folder, read, records, readPart }));
+  const found = opened(closers, await openSearch({ folder, read, records, readPart, onAltered }));
   const { search, countMended } = found;
   return { archiver, records, search, countMended };
 }
@@ -373,6 +387,7 @@ interface Listening
     | 'onListening'
     | 'usageRollUp'
     | 'records'
+    | 'altered'
     | 'search'
     | 'alarms'
     | 'metrics'

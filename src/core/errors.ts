@@ -261,9 +261,10 @@ export class IntegrityError extends Error {
 }
 
 /**
- * What failed: a row of the catalog, or of a stored extent its presence, its length or a chunk.
+ * What failed: a row of the catalog, a record, or of a stored extent its presence, its length or a
+ * chunk.
  */
-export type IntegrityKind = 'row' | 'missing' | 'length' | 'chunk';
+export type IntegrityKind = 'row' | 'record' | 'missing' | 'length' | 'chunk';
 
 /**
  * Whether a disk takes nothing: it is full, a quota of its file system is used up, or that was made

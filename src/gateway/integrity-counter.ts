@@ -4,7 +4,7 @@
 import type { IntegrityError, IntegrityKind } from '../core/errors.ts';
 import { inlineStore } from '../core/manifest.ts';
 
-const integrityKinds: readonly IntegrityKind[] = ['row', 'missing', 'length', 'chunk'];
+const integrityKinds: readonly IntegrityKind[] = ['row', 'record', 'missing', 'length', 'chunk'];
 /** Where rows are, and the bytes in them. */
 const catalogName = 'catalog';
 

@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { RecordStore } from '../audit/record-store.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
+import { ShownRecords } from '../audit/shown-records.ts';
 import type { Directory } from '../authz/directory.ts';
 import type { Network } from '../authz/grants/networks.ts';
 import { Refusal } from '../core/errors.ts';
@@ -18,6 +19,7 @@ import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import { AcceptedHosts } from './accepted-hosts.ts';
 import type { AlarmTeller } from './alarms/alarm-teller.ts';
+import type { AlteredRecords } from './altered-records.ts';
 import { Connections } from './connections.ts';
 import { takeCredentials } from './credentials.ts';
 import { Preflights } from './cross-origin.ts';
@@ -62,6 +64,7 @@ export interface GatewayOptions {
   logKeys: LogKeyFile;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
   records: RecordStore;
+  altered: AlteredRecords;
   search: RecordSearch;
   alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
   metrics: Metrics;
@@ -148,6 +151,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       logger.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
     },
   };
+  options.altered.begin((found) => {
+    pipeline.onIntegrityFailure(found, 'none');
+    void noteAltered(options, found.index).catch((error: unknown) => {
+      logger.error({ err: error }, 'an altered record was not noted');
+    });
+  });
   const { instruments, serverTiming } = options;
   const common = { proxies, instruments, serverTiming };
   const terms: ExchangeTerms = { ...common, door: administration ? 'clients' : 'all' };
@@ -247,6 +256,13 @@ function quiet(logger: Logger): FastifyBaseLogger {
   return logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
 }
 
+/** So that whoever asks for it later is told, too. */
+async function noteAltered({ rooms, records }: GatewayOptions, index: number): Promise<void> {
+  const kept = await records.readRecord(index, () => false).catch(() => undefined);
+  const { tenant = null, bucketTenant = null } = kept ?? {};
+  await rooms.ledger.keepHouse({ kind: 'noteAltered', rows: [{ index, tenant, bucketTenant }] });
+}
+
 type Credentials = ReturnType<typeof takeCredentials>;
 
 /** What answers the ways in, but for the native API's. */
@@ -332,7 +348,7 @@ function nativeOf(
     authenticator,
     verifier: new DataVerifier(rooms),
     usageRollUp: options.usageRollUp,
-    records: options.records,
+    records: new ShownRecords(options.records, options.altered.found),
     search: options.search,
     alarms: options.alarms,
     onFatal: options.onFatal,

@@ -1,13 +1,14 @@
 // Applies one request to the ledger inside the batch's transaction. Every change checks everything
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
 
+import { noteAltered } from '../audit/altered-records.ts';
 import { archiveTile } from '../audit/archive/archived-tiles.ts';
 import { type EraseRecords, eraseRecords } from '../audit/erasure.ts';
 import { keepEvidence } from '../audit/evidence.ts';
 import { noteCosigned } from '../audit/log/cosignatures.ts';
 import type { RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
-import { readRecordsFrom } from '../audit/records.ts';
+import { readTrueRecords } from '../audit/records.ts';
 import { applyAuthzChange } from '../authz/changes.ts';
 import { restoreAuthz, useUpShare } from '../authz/restored-changes.ts';
 import { countDownload } from '../authz/share-changes.ts';
@@ -283,6 +284,8 @@ async function setLimits(
 
 export interface HousekeepingContext extends CommitContext {
   process: string;
+  /** Told of records that turn out not to be what was recorded. */
+  onAltered?: (indexes: number[]) => void;
 }
 
 /** Gives how many rows were touched. */
@@ -307,6 +310,9 @@ export async function applyHousekeeping(
       return condemnIntents(tx, { ...work, process, timeMs });
     case 'registerStore':
       return registerStore(tx, work.name, work.location);
+    case 'noteAltered':
+      await noteAltered(tx, work.rows);
+      return work.rows.length;
     case 'tryWriting':
       return tryWriting(tx);
     case 'purgeEnded':
@@ -349,7 +355,7 @@ export async function applyHousekeeping(
     case 'closeFolds':
       return closeFolds(tx, work.max, context);
     case 'sumUsage':
-      return sumUsage(tx, work.max);
+      return sumUsage(tx, work.max, context);
     case 'chargeStorage':
       return chargeAccrued(work, context);
     case 'endDue': {
@@ -380,9 +386,12 @@ export async function applyHousekeeping(
   }
 }
 
-async function sumUsage(tx: Tx, max: number): Promise<number> {
-  const begin = await nextUnsummed(tx);
-  const records = await readRecordsFrom(tx, begin, max);
-  if (records.length > 0) await addToDays(tx, records, begin + records.length);
-  return records.length;
+/** What is not what was recorded is left out, and noted. */
+async function sumUsage(tx: Tx, max: number, { onAltered }: HousekeepingContext): Promise<number> {
+  const run = await readTrueRecords(tx, await nextUnsummed(tx), max);
+  if (run.end === null) return 0;
+  await noteAltered(tx, run.altered);
+  if (run.altered.length > 0) onAltered?.(run.altered.map(({ index }) => index));
+  await addToDays(tx, run.records, run.end);
+  return run.records.length + run.altered.length;
 }

@@ -1,6 +1,7 @@
 // What requests send to the ledger and what they get back. Plain data: it crosses threads, and may
 // one day cross processes.
 
+import type { AlteredRow } from '../audit/altered-records.ts';
 import type { Pack } from '../audit/archive/archived-tiles.ts';
 import type { EraseRecords } from '../audit/erasure.ts';
 import type { RecordDraft } from '../audit/record.ts';
@@ -40,6 +41,8 @@ export type Housekeeping =
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
   | { kind: 'purgeEnded'; max: number }
   | { kind: 'registerStore'; name: string; location: string }
+  /** Notes records that are not what was recorded. */
+  | { kind: 'noteAltered'; rows: readonly AlteredRow[] }
   /** Writes what is there already: to see whether the disk takes it. */
   | { kind: 'tryWriting' }
   /** From now on the log is signed with these; none: with nothing. */

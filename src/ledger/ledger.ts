@@ -71,6 +71,8 @@ export interface LedgerOptions {
   onAlarms?: (alarms: Alarm[]) => void;
   /** Called with the log's newest checkpoint, a signed note, after each batch (`signLog`). */
   onCheckpoint?: (note: string) => void;
+  /** Called with records that turned out not to be what was recorded. */
+  onAltered?: (indexes: number[]) => void;
   /** Called for each request that failed by a bug. */
   onFailure: (reason: string) => void;
 }
@@ -261,6 +263,7 @@ export class Ledger {
       else if ('fatal' in message) this.#options.onFatal(message.fatal);
       else if ('checkpoint' in message) this.#takeCheckpoint(message);
       else if ('alarms' in message) this.#options.onAlarms?.(message.alarms);
+      else if ('altered' in message) this.#options.onAltered?.(message.altered);
       else if ('failed' in message) this.#options.onFailure(message.failed);
     });
     this.#worker.on('error', (error) => this.#options.onFatal(error.stack ?? String(error)));

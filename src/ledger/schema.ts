@@ -3,6 +3,7 @@
 // changes what is below adds a step, and a test holds the outcome of both to be identical.
 // `seq` and `idx` are the same number: the log index of the record that made the row.
 
+import { alteredSchema } from '../audit/altered-records.ts';
 import { archiveSchema } from '../audit/archive/archived-tiles.ts';
 import { erasureSchema } from '../audit/erasure.ts';
 import { evidenceSchema } from '../audit/evidence.ts';
@@ -314,4 +315,4 @@ CREATE TABLE records (
   salt BLOB,                       -- 16 random bytes; null: the record was erased
   record TEXT NOT NULL             -- RFC 8785 canonical JSON, verbatim; empty: it was erased
 );
-${evidenceSchema}${readFoldSchema}${erasureSchema}${logSchema}${archiveSchema}${logKeySchema}${cosignatureSchema}`;
+${evidenceSchema}${readFoldSchema}${erasureSchema}${logSchema}${archiveSchema}${logKeySchema}${cosignatureSchema}${alteredSchema}`;

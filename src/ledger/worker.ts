@@ -37,6 +37,8 @@ export type FromWorker =
   | { checkpoint: string; sinceAppendMs: number }
   /** Those of a batch, once they are durable; they are in the table too. */
   | { alarms: Alarm[] }
+  /** Records that are not what was recorded. */
+  | { altered: number[] }
   | { failed: string }
   | { fatal: string };
 
@@ -175,7 +177,10 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   }
   // Records are in order of time even when the clock is set back.
   tick();
-  const context = { timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing };
+  const context = {
+    ...{ timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing },
+    onAltered: (altered: number[]) => send({ altered }),
+  };
   if (request.kind === 'commit') return applyDecided(request.commit, context);
   if (request.kind === 'draw') {
     return { ok: true, drawn: await cashier.accounts.draw(request, lastTimeMs) };

@@ -123,6 +123,16 @@ describe('a bundle', () => {
     expect(outcome).toMatchObject({ erased: within.length - expected.length });
   });
 
+  it('says which records the gateway has no more as they were', async () => {
+    const lines = (await bundle(0, 100)).map((line) =>
+      recordOf(9)(line) ? '{"index":9,"altered":true}' : line,
+    );
+    const whole = await verifyBundle(await bundle(0, 100), { trust });
+    expect(whole).toMatchObject({ ok: true, altered: [] });
+    const records = whole.ok ? whole.records - 1 : 0;
+    expect(await verifyBundle(lines, { trust })).toMatchObject({ altered: [9], records });
+  });
+
   it('says which erasures no act in it explains', async () => {
     const lines = (await bundle(300, 400)).map((line) =>
       line.replace('"erasedBy":351', '"erasedBy":null'),
@@ -143,6 +153,16 @@ describe('a bundle', () => {
     [
       'calls a record erased that comes later',
       (lines) => insert(lines, recordOf(9), (l) => ['{"index":9,"erasedBy":350}', l]),
+      /missing|twice/,
+    ],
+    [
+      'calls a record altered in another way',
+      (lines) => insert(lines, recordOf(9), () => ['{"index":9,"altered":false}']),
+      /nothing that a bundle has/,
+    ],
+    [
+      'calls a record altered that comes later',
+      (lines) => insert(lines, recordOf(9), (l) => ['{"index":9,"altered":true}', l]),
       /missing|twice/,
     ],
     [

@@ -113,8 +113,8 @@ describe('sealed entries of any shape', () => {
       }
       opened++;
       await withStaging(async (staging) => {
-        await staging.takeIdentities(told, { revocationsAlone: false });
-        await staging.settleIdentities(0);
+        await staging.identities.take(told, { revocationsAlone: false });
+        await staging.identities.settle(0);
         const work = {
           ...{ staging, keyring, sealer: new Sealer(keyring), report: newReport() },
           ...{ withKeys: true, onProgress: () => {} },
@@ -179,10 +179,10 @@ describe('histories that several stores tell', () => {
       await withStaging(async (staging) => {
         const tenant = { ...whole[0], toldSeq: newest } as unknown as IdentityEntry;
         const entries = [tenant, ...told.map(({ entry }) => entry)];
-        await staging.takeIdentities(entries, { revocationsAlone: false });
-        await staging.settleIdentities(floorSeq);
+        await staging.identities.take(entries, { revocationsAlone: false });
+        await staging.identities.settle(floorSeq);
         const found: Record<string, string> = {};
-        for await (const { name, rule } of staging.listIdentities('grant')) found[name] = rule;
+        for await (const { name, rule } of staging.identities.list('grant')) found[name] = rule;
         const expected: Record<string, string> = {};
         for (const [which, history] of histories.entries()) {
           const rule = stateAt(history, newest);

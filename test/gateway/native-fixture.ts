@@ -8,6 +8,7 @@ import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { RecordLog } from '#bursar/audit/record-log.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
 import { RecordSearch } from '#bursar/audit/search/record-search.js';
+import { ShownRecords } from '#bursar/audit/shown-records.js';
 import { type AuthzChange, applyAuthzChange, type Verdict } from '#bursar/authz/changes.js';
 import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
 import { GrantBook } from '#bursar/authz/grants/grant-book.js';
@@ -133,7 +134,7 @@ export async function openFixture(): Promise<Fixture> {
     logKeys: await LogKeyFile.open({ path: join(folder, 'log-keys.json'), read: db.tx }),
     keyring,
     read: db.tx,
-    records,
+    records: new ShownRecords(records, () => {}),
     search: new RecordSearch({ read: db.tx, store: records, index: null }),
     publicUrl: () => 'https://s3.example.org',
     shareUrl: () => 'https://s3.example.org',

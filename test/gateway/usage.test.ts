@@ -71,7 +71,7 @@ describe('usage', () => {
     await api.charge(alice);
     for (const part of ['day', 'action', 'class']) {
       const { json } = await api.call('cms/alice', 'GET', `${pathOf(alice)}/by/${part}`);
-      expect(json).toEqual({ by: part, rows: [], next: null, recordsBefore: 0 });
+      expect(json).toEqual({ by: part, rows: [], next: null, alteredRecords: 0, recordsBefore: 0 });
     }
     const asked = async (rest: string) =>
       (await api.call('cms/alice', 'GET', `${pathOf(alice)}/by/${rest}`)).json.code;

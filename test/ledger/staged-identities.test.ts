@@ -46,18 +46,18 @@ const revocation = (name: string): IdentityEntry => ({
 });
 
 async function take(entries: IdentityEntry[], revocationsAlone = false): Promise<void> {
-  await staging.takeIdentities(entries, { revocationsAlone });
+  await staging.identities.take(entries, { revocationsAlone });
 }
 
 async function grants(): Promise<string[]> {
   const found: string[] = [];
-  for await (const { name, rule } of staging.listIdentities('grant')) found.push(name + rule);
+  for await (const { name, rule } of staging.identities.list('grant')) found.push(name + rule);
   return found;
 }
 
 async function names(kind: 'tenant' | 'principal' | 'revocation'): Promise<string[]> {
   const found: string[] = [];
-  for await (const one of staging.listIdentities(kind)) found.push(one.name || one.tenant);
+  for await (const one of staging.identities.list(kind)) found.push(one.name || one.tenant);
   return found;
 }
 
@@ -75,7 +75,7 @@ describe('of what is said of a thing', () => {
       await take(order.map((word) => ({ ...word, name: `g${i}` }) as IdentityEntry));
     }
     await take([tenant(1)]);
-    await staging.settleIdentities(0);
+    await staging.identities.settle(0);
     const found = await grants();
     expect(found).toHaveLength(24);
     expect(found.every((one) => one.endsWith('{"of":9}'))).toBe(true);
@@ -83,14 +83,14 @@ describe('of what is said of a thing', () => {
 
   it('that it is gone holds against what is equally new', async () => {
     for (const order of orders([grant(5), absent(5)])) await take([tenant(1), ...order]);
-    await staging.settleIdentities(0);
+    await staging.identities.settle(0);
     expect(await grants()).toEqual([]);
   });
 
   it('a whole snapshot says also what is not there any more', async () => {
     // One store was away when it was taken back; the other has put a snapshot in the place of that.
     await take([tenant(10), grant(10, 'kept'), grant(4, 'kept'), grant(4, 'taken-back')]);
-    await staging.settleIdentities(11);
+    await staging.identities.settle(11);
     expect(await grants()).toEqual(['kept{"of":10}']);
   });
 
@@ -99,13 +99,13 @@ describe('of what is said of a thing', () => {
     for (const order of orders([left, principal(9, 'left'), principal(2, 'alice')])) {
       await take([tenant(9), ...order]);
     }
-    await staging.settleIdentities(0);
+    await staging.identities.settle(0);
     expect(await names('principal')).toEqual(['alice']);
   });
 
   it('nothing is there of a tenant that is gone, but what is revoked', async () => {
     await take([tenant(9), retired('tenant', ''), grant(9), principal(9, 'a'), revocation('jti')]);
-    await staging.settleIdentities(0);
+    await staging.identities.settle(0);
     expect([...(await names('tenant')), ...(await names('principal'))]).toEqual([]);
     expect(await grants()).toEqual([]);
     expect(await names('revocation')).toEqual(['jti']);
@@ -113,8 +113,8 @@ describe('of what is said of a thing', () => {
 
   it('a tenant of which nothing is told is known by what is in it', async () => {
     await take([principal(9, 'alice'), revocation('jti')]);
-    await staging.settleIdentities(0);
-    expect(await staging.listUntoldTenants()).toEqual(['cms']);
+    await staging.identities.settle(0);
+    expect(await staging.identities.listUntoldTenants()).toEqual(['cms']);
     expect(await names('principal')).toEqual(['alice']);
   });
 
@@ -123,7 +123,7 @@ describe('of what is said of a thing', () => {
     const lifted: IdentityEntry = { ...absent(50, 'old'), of: 'revocation' } as IdentityEntry;
     await take([tenant(50), lifted]);
     await take([revocation('other'), grant(99), principal(99, 'eve')], true);
-    await staging.settleIdentities(51);
+    await staging.identities.settle(51);
     expect(await names('revocation')).toEqual(['old', 'other']);
     expect([...(await grants()), ...(await names('principal'))]).toEqual([]);
   });

@@ -30,6 +30,8 @@ export type FromIndexWorker =
   /** Wants what the archive's store has; answered by `ToIndexWorker`. */
   | { wanted: PackedPart; id: number }
   | { mended: number }
+  /** A record that is not what was recorded. */
+  | { altered: number }
   | { failed: string };
 
 export type ToIndexWorker =
@@ -167,8 +169,11 @@ async function indexBlock(block: number): Promise<void> {
   }
 }
 
-function readBlock(block: number): Promise<KeptText[]> {
-  return store.readTexts(block * blockWidth, blockWidth);
+/** What is not what was recorded is indexed by nothing. */
+async function readBlock(block: number): Promise<KeptText[]> {
+  const texts = await store.readTexts(block * blockWidth, blockWidth);
+  for (const { index: altered, isAltered } of texts) if (isAltered) tell({ altered });
+  return texts;
 }
 
 /** The archive's stores are the main thread's. */

@@ -13,6 +13,8 @@ export interface IndexerOptions extends IndexWorkerOptions {
   onError: (reason: string) => void;
   /** Called with a block that did not lead to its records as it should, and was made anew. */
   onMended: (block: number) => void;
+  /** Called with each record that turned out not to be what was recorded, each time. */
+  onAltered?: (index: number) => void;
 }
 
 export class Indexer {
@@ -26,7 +28,7 @@ export class Indexer {
 
   /** Opens or makes the index; what it lacks of the log is added from now on. */
   static async open(options: IndexerOptions): Promise<Indexer> {
-    const { readPart, onError, onMended, ...workerData } = options;
+    const { readPart, onError, onMended, onAltered, ...workerData } = options;
     const worker = new Worker(new URL('./index-worker.js', import.meta.url), { workerData });
     // A search must not hold up the end of a gateway.
     worker.unref();
@@ -37,6 +39,7 @@ export class Indexer {
         if ('ready' in message) resolve();
         else if ('failed' in message) onError(message.failed);
         else if ('mended' in message) onMended(message.mended);
+        else if ('altered' in message) onAltered?.(message.altered);
         else {
           const { id, wanted } = message;
           // A buffer comes out of another thread as plain bytes.

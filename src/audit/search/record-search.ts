@@ -1,13 +1,14 @@
 // Searches the records: by the index as far as that goes, and behind it in the records themselves.
 // Invariants: what is found was compared with its leaf's commitment, is of the tenant that may see it
-// and fits what was asked, whatever the index says; and one call does a bounded amount of work on the
+// and fits what was asked, whatever the index says; of what is not what was recorded that is said, and
+// nothing else; and one call does a bounded amount of work on the
 // thread that serves everybody, however long the log is and however little fits.
 import type { Reader } from '../../core/database.ts';
-import { IntegrityError } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
+import { listAltered } from '../altered-records.ts';
 import { PackFailure } from '../archive/pack-failure.ts';
 import { readLogSize } from '../log/stored-tiles.ts';
-import type { KeptText, RecordStore } from '../record-store.ts';
+import { AlteredRecord, type IsWanted, type RecordStore } from '../record-store.ts';
 import { firstSince } from '../record-times.ts';
 import { blockWidth, placesOf } from './positions.ts';
 import type { SearchIndexReader } from './search-index.ts';
@@ -19,12 +20,20 @@ const examinedMax = blockWidth;
 const readAtOnce = 256;
 /** Blocks of the index that one call passes: 16 million records. */
 const blocksMax = 4096;
+const altered = Symbol('altered');
+const nobodys: IsWanted = () => false;
 
 export interface Found {
-  /** Canonical texts, in the order of the log. */
-  records: string[];
+  /** In the order of the log. */
+  records: Hit[];
   /** Where to go on when there may be more: a page can be empty and not the last. */
   nextIndex: number | null;
+}
+
+export interface Hit {
+  index: number;
+  /** Canonical; null: it is not what was recorded, so that nobody can tell whether it fits. */
+  text: string | null;
 }
 
 /** Log indexes: `from` inclusive, `to` exclusive. */
@@ -35,9 +44,11 @@ interface Span {
 
 export interface RecordSearchOptions {
   read: Reader;
-  store: Pick<RecordStore, 'readRecord' | 'readRun' | 'readText' | 'readTexts'>;
+  store: Pick<RecordStore, 'readRecord' | 'readRun' | 'readText' | 'readRawTexts' | 'wasErased'>;
   /** null: there is none, and everything is behind it. */
   index: SearchIndexReader | null;
+  /** Told of each record that turns out not to be what was recorded. */
+  onAltered?: (index: number) => void;
 }
 
 export interface UsedIndex {
@@ -52,7 +63,10 @@ export class RecordSearch {
   #index: SearchIndexReader | null;
   #onFalse: UsedIndex['onFalse'] = () => {};
 
-  constructor({ read, store, index }: RecordSearchOptions) {
+  readonly #onAltered: (index: number) => void;
+
+  constructor({ read, store, index, onAltered = () => {} }: RecordSearchOptions) {
+    this.#onAltered = onAltered;
     this.#read = read;
     this.#store = store;
     this.#index = index;
@@ -73,7 +87,7 @@ export class RecordSearch {
   /** Throws as `RecordStore.readRecord` does. */
   async find(query: RecordQuery): Promise<Found> {
     const { from, to } = await this.#spanOf(query);
-    const records: string[] = [];
+    const records: Hit[] = [];
     const indexed = Math.min((await this.#index?.end()) ?? 0, to);
     let at = from;
     if (at < indexed) at = await this.#findIndexed(query, { from, to: indexed }, records);
@@ -81,7 +95,43 @@ export class RecordSearch {
     if (at >= indexed && at < to && records.length < query.limit) {
       at = await this.#findBehind(query, { from: at, to }, records);
     }
-    return { records, nextIndex: at < to ? at - 1 : null };
+    return this.#markKnown(query, { from, to: at }, { records, end: to });
+  }
+
+  /** Adds those that were found altered before, to which nothing else may lead any more. */
+  async #markKnown(
+    { tenant, limit }: RecordQuery,
+    { from, to }: Span,
+    found: { records: Hit[]; end: number },
+  ): Promise<Found> {
+    const { records } = found;
+    const seen = new Set(records.map(({ index }) => index));
+    for (const index of await listAltered(this.#read, { from, to, tenant, max: limit })) {
+      if (!seen.has(index) && (await this.#isAltered(index))) records.push({ index, text: null });
+    }
+    records.sort((a, b) => a.index - b.index);
+    const last = records.length > limit ? records[limit - 1]?.index : undefined;
+    if (last !== undefined) return { records: records.slice(0, limit), nextIndex: last };
+    return { records, nextIndex: to < found.end ? to - 1 : null };
+  }
+
+  /** It may have been put back since. */
+  async #isAltered(index: number): Promise<boolean> {
+    try {
+      return (
+        (await this.#store.readText(index)) === undefined && !(await this.#store.wasErased(index))
+      );
+    } catch (error) {
+      return error instanceof AlteredRecord;
+    }
+  }
+
+  /** Marks one where who asks may see it by its row. */
+  async #mark(index: number, { tenant }: RecordQuery, records: Hit[]): Promise<void> {
+    this.#onAltered(index);
+    const kept = await this.#store.readRecord(index, nobodys);
+    const isVisible = tenant === null || kept?.tenant === tenant || kept?.bucketTenant === tenant;
+    if (isVisible) records.push({ index, text: null });
   }
 
   async #spanOf({ afterIndex, fromMs, toMs }: RecordQuery): Promise<Span> {
@@ -95,7 +145,7 @@ export class RecordSearch {
   }
 
   /** Gives the index behind the last record that was looked at. */
-  async #findIndexed(query: RecordQuery, { from, to }: Span, records: string[]): Promise<number> {
+  async #findIndexed(query: RecordQuery, { from, to }: Span, records: Hit[]): Promise<number> {
     const first = Math.floor(from / blockWidth);
     const last = Math.min(Math.ceil(to / blockWidth), first + blocksMax);
     const terms = termsWanted(query);
@@ -106,10 +156,12 @@ export class RecordSearch {
       const begin = block * blockWidth;
       let isFalse = false;
       for (const place of placesOf(bits, Math.max(from - begin, 0), to - begin)) {
-        const text = await this.#readFound(begin + place, records);
-        if (text === null) return begin + place;
-        if (text !== undefined && this.#fits(text, begin + place, { terms, query })) {
-          records.push(text);
+        const index = begin + place;
+        const text = await this.#readFound(index, records);
+        if (text === null) return index;
+        if (text === altered) await this.#mark(index, query, records);
+        else if (text !== undefined && fitting(text, terms, query.prefix)) {
+          records.push({ index, text });
         } else if (text !== undefined) {
           if (!isFalse) this.#onFalse(block);
           isFalse = true;
@@ -123,27 +175,35 @@ export class RecordSearch {
   }
 
   /** null: its pack is not there, and the page ends before it, so that what was found is told. */
-  async #readFound(index: number, records: readonly string[]): Promise<string | undefined | null> {
+  async #readFound(
+    index: number,
+    records: readonly Hit[],
+  ): Promise<string | typeof altered | undefined | null> {
     try {
       return await this.#store.readText(index);
     } catch (error) {
+      if (error instanceof AlteredRecord) return altered;
       if (error instanceof PackFailure && records.length > 0) return null;
       throw error;
     }
   }
 
   /** The same among those that are not indexed yet. */
-  async #findBehind(query: RecordQuery, { from, to }: Span, records: string[]): Promise<number> {
+  async #findBehind(query: RecordQuery, { from, to }: Span, records: Hit[]): Promise<number> {
     const end = Math.min(from + examinedMax, to);
     const terms = termsWanted(query);
     const pace = new Pace();
     for (let at = from; at < end; at += readAtOnce) {
       const wanted = Math.min(at + readAtOnce, end);
       const { texts, to: readEnd } = await this.#readBehind(at, wanted, from);
-      for (const { index, opened } of texts) {
-        if (!opened || !this.#fits(opened.record, index, { terms, query })) continue;
-        const text = await this.#store.readText(index);
-        if (text === opened.record) records.push(text);
+      for (const { index, text: raw } of texts) {
+        if (raw !== null && !mayFit(raw, terms, query.prefix)) continue;
+        const text = await this.#readFound(index, records);
+        if (text === null) return index;
+        if (text === altered) await this.#mark(index, query, records);
+        else if (text !== undefined && fitting(text, terms, query.prefix)) {
+          records.push({ index, text });
+        }
         if (records.length === query.limit) return index + 1;
         if (pace.isDue) await pace.wait();
       }
@@ -158,24 +218,22 @@ export class RecordSearch {
     from: number,
     to: number,
     begun: number,
-  ): Promise<{ texts: KeptText[]; to: number }> {
+  ): Promise<{ texts: { index: number; text: string | null }[]; to: number }> {
     try {
-      return { texts: await this.#store.readTexts(from, to - from), to };
+      return { texts: await this.#store.readRawTexts(from, to - from), to };
     } catch (error) {
       const end = error instanceof PackFailure ? Math.max(error.from, from) : begun;
       if (end === begun) throw error;
-      return { texts: await this.#store.readTexts(from, end - from), to: end };
+      return { texts: await this.#store.readRawTexts(from, end - from), to: end };
     }
   }
+}
 
-  /** Throws IntegrityError for a record that says that it is another. */
-  #fits(
-    text: string,
-    index: number,
-    { terms, query }: { terms: readonly string[]; query: RecordQuery },
-  ): boolean {
-    const record = fitting(text, terms, query.prefix);
-    if (!record || record.index === index) return record !== undefined;
-    throw new IntegrityError(`record ${index} says that it is record ${record.index}`);
+/** Of what is no record at all nobody can tell. */
+function mayFit(raw: string, terms: readonly string[], prefix: string | undefined): boolean {
+  try {
+    return fitting(raw, terms, prefix) !== undefined;
+  } catch {
+    return true;
   }
 }

@@ -4,6 +4,7 @@
 // authenticated call, allowed or refused, is recorded before it is answered.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { PackFailure } from '../../audit/archive/pack-failure.ts';
+import { AlteredRecord } from '../../audit/record-store.ts';
 import type { RequestFacts } from '../../authz/grants/access-request.ts';
 import { RefusedUse } from '../../authz/refused-use.ts';
 import { isUnicode } from '../../core/canonical-json.ts';
@@ -482,7 +483,9 @@ async function recordRefusal(
 /** A bug is told to the operator's log, and to the client only that there was one. */
 function explain(deps: NativeDeps, error: unknown, request: FastifyRequest): Refusal {
   const damage = error instanceof Refusal ? error.cause : error;
-  if (damage instanceof IntegrityError) deps.onIntegrityFailure(damage, request.id);
+  // Of an altered record whoever found it has told.
+  const isNew = damage instanceof IntegrityError && !(damage instanceof AlteredRecord);
+  if (isNew) deps.onIntegrityFailure(damage, request.id);
   const refusal = refusalOf(error);
   if (refusal) return refusal;
   // The client left in the midst of its body.

@@ -15,8 +15,9 @@ import { tileWidth } from '../../audit/log/merkle.ts';
 import { proveRange } from '../../audit/log/range-proof.ts';
 import { storedTiles } from '../../audit/log/stored-tiles.ts';
 import { readPseudonym } from '../../audit/record-log.ts';
-import { checkOwners, type IsWanted, type KeptRecord } from '../../audit/record-store.ts';
+import type { IsWanted, KeptRecord } from '../../audit/record-store.ts';
 import { firstSince } from '../../audit/record-times.ts';
+import type { ShownRecord } from '../../audit/shown-records.ts';
 import { nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { showLogKeys } from './log-routes.ts';
@@ -167,15 +168,15 @@ function entryOf({ pseudonyms, commitment }: KeptRecord): Buffer {
 
 async function bundledOf(
   { deps, identity }: Call,
-  record: KeptRecord,
+  record: ShownRecord,
   tenant: string,
 ): Promise<BundleRecord> {
-  const { index, pseudonyms, opened } = record;
+  const { index, pseudonyms, opened, isAltered } = record;
+  if (isAltered) return { index, opening: null, erasedBy: null, isAltered };
   if (!opened) {
     const erasedBy = (await readErasure(deps.read, index, tenant)) ?? null;
     return { index, opening: null, erasedBy };
   }
-  checkOwners(record);
   const { salt, evidence: text } = opened;
   const { keyThumbprint } = identity;
   const isShown =

@@ -2,8 +2,8 @@
 // side.
 import type { FastifyRequest } from 'fastify';
 import type { EraseRecords } from '../../audit/erasure.ts';
-import type { RecordStore } from '../../audit/record-store.ts';
 import type { RecordSearch } from '../../audit/search/record-search.ts';
+import type { ShownRecords } from '../../audit/shown-records.ts';
 import type { AuthzChange, Follower } from '../../authz/changes.ts';
 import type { Directory } from '../../authz/directory.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
@@ -107,7 +107,7 @@ export interface NativeDeps
   followers: readonly Follower[];
   sealer: Sealer;
   read: Reader;
-  records: Pick<RecordStore, 'readRecord' | 'readRun'>;
+  records: Pick<ShownRecords, 'readRecord' | 'readRun'>;
   search: Pick<RecordSearch, 'find'>;
   stores: StoreList;
   outside: Pick<OutsideTokens, 'keysState'>;

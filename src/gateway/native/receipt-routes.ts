@@ -9,7 +9,8 @@ import { hashLeaf, proveInclusion, rootFromInclusion } from '../../audit/log/mer
 import { parseNote, verifyNote } from '../../audit/log/note.ts';
 import { storedTiles } from '../../audit/log/stored-tiles.ts';
 import { leafOf, type Opening, renderReceipt } from '../../audit/receipt.ts';
-import { checkOwners, type KeptRecord, type OpenedRecord } from '../../audit/record-store.ts';
+import { AlteredRecord, type KeptRecord, type OpenedRecord } from '../../audit/record-store.ts';
+import type { ShownRecord } from '../../audit/shown-records.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
 import type { NativeDeps } from './deps.ts';
 import { mayAdminister } from './rights.ts';
@@ -35,6 +36,7 @@ export const receiptRoutes: NativeRoute[] = [
       if (!indexForm.test(text) || !Number.isSafeInteger(index)) throw new Refusal('NoSuchRecord');
       const record = await readRecord(call, index);
       if (!record || !maySee(call, record)) throw new Refusal('NoSuchRecord');
+      if (record.isAltered) throw damaged(new AlteredRecord(index));
       const { opened } = record;
       if (!opened) throw new Refusal('RecordErased');
       return { answer: await prove(call, record, opened) };
@@ -43,11 +45,9 @@ export const receiptRoutes: NativeRoute[] = [
 ];
 
 /** Those of others are not looked for in the archive, whose store charges for each look. */
-async function readRecord(call: Call, index: number): Promise<KeptRecord | undefined> {
+async function readRecord(call: Call, index: number): Promise<ShownRecord | undefined> {
   try {
-    const record = await call.deps.records.readRecord(index, (whose) => isInReach(call, whose));
-    if (record) checkOwners(record);
-    return record;
+    return await call.deps.records.readRecord(index, (whose) => isInReach(call, whose));
   } catch (cause) {
     const isOfRecord = cause instanceof IntegrityError && !(cause instanceof PackFailure);
     throw isOfRecord ? damaged(cause) : cause;

@@ -1,5 +1,6 @@
 // Native API: the audit records. Invariants: a filter only ever narrows what the caller may see, so
-// another tenant's name in it finds nothing; and records leave verbatim, as they were hashed.
+// another tenant's name in it finds nothing; and records leave verbatim, as they were hashed, or marked
+// as altered.
 import type { Call, NativeRoute } from './route.ts';
 import { answerPage, time } from './schemas.ts';
 
@@ -12,7 +13,8 @@ export const recordRoutes: NativeRoute[] = [
     action: 'bursar:SearchRecords',
     summary:
       'Search the audit records that the caller may see, in the order of the log. ' +
-      'A page may be empty and still have a `next`: the search goes on there until it is null.',
+      'A page may be empty and still have a `next`: the search goes on there until it is null. ' +
+      'What is not what was recorded is only `altered` and `index`, whatever was asked for.',
     status: 200,
     query: {
       from: { ...time, description: 'Not before this time (RFC 3339).' },
@@ -58,7 +60,8 @@ export const recordRoutes: NativeRoute[] = [
         limit: Number(query.limit ?? limitDefault),
       });
       const next = nextIndex === null ? 'null' : `"${nextIndex}"`;
-      return { answer: `{"records":[${records.join(',')}],"next":${next}}` };
+      const texts = records.map(({ index, text }) => text ?? `{"altered":true,"index":${index}}`);
+      return { answer: `{"records":[${texts.join(',')}],"next":${next}}` };
     },
   },
 ];

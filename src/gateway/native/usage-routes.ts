@@ -1,5 +1,6 @@
 // Native API: what accounts used (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`), how near
 // their limits are, and when these will be reached.
+import { countAltered } from '../../audit/altered-records.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
@@ -136,6 +137,10 @@ export const usageRoutes: NativeRoute[] = [
         }),
       },
       next,
+      alteredRecords: counter(
+        'Records of the tenant, or about its buckets, that are not what was recorded: they are not ' +
+          'in the sums.',
+      ),
       recordsBefore: counter('All records before this one are added up; those behind it are not.'),
     }),
     run: breakDown,
@@ -144,7 +149,8 @@ export const usageRoutes: NativeRoute[] = [
 
 async function breakDown(call: Call): Promise<Outcome> {
   const { deps, query } = call;
-  const account = accountName(await findAccount(call, param(call, 'account')));
+  const found = await findAccount(call, param(call, 'account'));
+  const account = accountName(found);
   const by = breakdowns.find((one) => one === param(call, 'part'));
   if (!by) throw new Refusal('NotFound');
   await deps.usageRollUp.catchUp();
@@ -155,7 +161,14 @@ async function breakDown(call: Call): Promise<Outcome> {
   });
   const last = rows.length === limit ? (rows.at(-1)?.name ?? null) : null;
   const recordsBefore = await nextUnsummed(deps.read);
-  return { answer: { by, rows: rows.map(showRow), next: last, recordsBefore } };
+  const alteredRecords = await countUnsummed(deps, found);
+  return { answer: { by, rows: rows.map(showRow), next: last, alteredRecords, recordsBefore } };
+}
+
+/** Of tokens nothing is added up. */
+async function countUnsummed({ read }: NativeDeps, account: Account): Promise<number> {
+  if (account.kind === 'token') return 0;
+  return countAltered(read, account.tenant, await nextUnsummed(read));
 }
 
 function showRow({ spend, ...row }: BreakdownRow): object {

@@ -4,6 +4,7 @@ import { journalObjects } from './0005-journal-objects.ts';
 import { deletionsDuringUploads } from './0006-deletions-during-uploads.ts';
 import { erasureNotices } from './0007-erasure-notices.ts';
 import { identityOutbox } from './0008-identity-outbox.ts';
+import { alteredRecords } from './0009-altered-records.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -15,6 +16,7 @@ export const steps: readonly Migration[] = [
   deletionsDuringUploads,
   erasureNotices,
   identityOutbox,
+  alteredRecords,
 ];
 
 /** The schema of this Bursar. */

@@ -126,10 +126,10 @@ async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
     }
     await stageExtents(work, store);
   }
-  await staging.settleIdentities(Math.max(0, ...told.map(({ floorSeq }) => floorSeq)));
+  await staging.identities.settle(Math.max(0, ...told.map(({ floorSeq }) => floorSeq)));
   report.identities.doubtful = isDoubtful(told);
   await staging.dropReplacedBuckets();
-  report.ownerlessBuckets = await staging.dropBucketsOfRetired(listedMax);
+  report.ownerlessBuckets = await staging.identities.dropBucketsOfRetired(listedMax);
   await staging.replaceInGoneBuckets();
   const conflicts = await staging.listConflicts();
   if (conflicts.length > 0) {

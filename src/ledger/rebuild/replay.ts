@@ -142,7 +142,7 @@ export async function replayJournal(
   const isOutdated = report.damaged.length > 0;
   let strange = 0;
   const takeIdentities = async ({ identities = [] }: { identities?: Told[] }): Promise<void> => {
-    strange += await staging.takeIdentities(identities, { revocationsAlone });
+    strange += await staging.identities.take(identities, { revocationsAlone });
   };
   const files = await listGeneration(store, report.generation);
   for (const name of files.foreign) noteForeign(report.foreign, name);

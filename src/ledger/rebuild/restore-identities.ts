@@ -38,28 +38,28 @@ interface Restoring {
 /** Tenants, groups and principals with their keys: what buckets need to be somebody's. */
 export async function restorePeople(restoring: Restoring): Promise<void> {
   const { staging, report } = restoring.work;
-  await each(restoring, staging.listIdentities('tenant'), restoreTenant);
-  for (const name of await staging.listUntoldTenants()) {
+  await each(restoring, staging.identities.list('tenant'), restoreTenant);
+  for (const name of await staging.identities.listUntoldTenants()) {
     const change = { type: 'createTenant', name, membersCreateBuckets: false } as const;
     const about = { tenant: name, target: `tenants/${name}` };
     const made = { changes: [change], madeMs: Date.now() };
     if (await put(restoring, 'tenant', made, about)) report.tenants.push(name);
   }
-  await each(restoring, staging.listRetired(), retireName);
-  await each(restoring, staging.listIdentities('group'), restoreGroup);
-  await each(restoring, staging.listIdentities('principal'), restorePrincipal);
+  await each(restoring, staging.identities.listRetired(), retireName);
+  await each(restoring, staging.identities.list('group'), restoreGroup);
+  await each(restoring, staging.identities.list('principal'), restorePrincipal);
 }
 
 /** What they may, and how much. */
 export async function restoreRights(restoring: Restoring): Promise<void> {
   const { staging } = restoring.work;
-  await each(restoring, staging.listIdentities('revocation'), restoreRevocation);
-  await each(restoring, staging.listIdentities('limits'), restoreLimits);
-  await each(restoring, staging.listIdentities('grant'), restoreGrant);
-  await each(restoring, staging.listIdentities('mount'), restoreMount);
-  await each(restoring, staging.listIdentities('issuer'), restoreIssuer);
-  await each(restoring, staging.listIdentities('webhook'), restoreWebhook);
-  await each(restoring, staging.listIdentities('token'), restoreToken);
+  await each(restoring, staging.identities.list('revocation'), restoreRevocation);
+  await each(restoring, staging.identities.list('limits'), restoreLimits);
+  await each(restoring, staging.identities.list('grant'), restoreGrant);
+  await each(restoring, staging.identities.list('mount'), restoreMount);
+  await each(restoring, staging.identities.list('issuer'), restoreIssuer);
+  await each(restoring, staging.identities.list('webhook'), restoreWebhook);
+  await each(restoring, staging.identities.list('token'), restoreToken);
 }
 
 async function each<T>(
@@ -111,7 +111,7 @@ async function restorePrincipal(restoring: Restoring, entry: PrincipalEntry): Pr
   const { tenant, name, createdMs: madeMs } = entry;
   const groups: string[] = [];
   for (const group of entry.groups) {
-    if (await work.staging.isStaged('group', tenant, group)) groups.push(group);
+    if (await work.staging.identities.has('group', tenant, group)) groups.push(group);
   }
   const active = entry.active && !isDoubtful;
   const made = { kind: entry.is as PrincipalKind, role: entry.role as Role, groups };
@@ -190,7 +190,7 @@ async function restoreLimits({ work, commit }: Restoring, entry: Of<'limits'>): 
   if (!limits) return leave('they are of another version');
   const [, tenant = ''] = /^[a-z]+:([^/]+)/.exec(account) ?? [];
   // An account of what is gone limits nobody.
-  if (await work.staging.isRetiredTenant(tenant)) return;
+  if (await work.staging.identities.isRetiredTenant(tenant)) return;
   const about = { action: 'bursar:RestoreLimits', tenant, target, limits };
   const refused = await commit({ kind: 'setLimits', account, limits }, about);
   if (refused) leave(refused);

@@ -64,7 +64,8 @@ async function restoreOwners(
 ): Promise<void> {
   const madeMs = Date.now();
   for (const name of new Set(buckets.map(({ tenant }) => tenant))) {
-    if (report.tenants.includes(name) || (await staging.isStaged('tenant', name, ''))) continue;
+    if (report.tenants.includes(name) || (await staging.identities.has('tenant', name, '')))
+      continue;
     const change = { type: 'createTenant', name, membersCreateBuckets: false } as const;
     const about = { action: 'bursar:RestoreTenant', tenant: name, target: `tenants/${name}` };
     await commit({ kind: 'restoreIdentity', changes: [change], madeMs }, about);
@@ -72,7 +73,7 @@ async function restoreOwners(
   }
   const owners = new Map(buckets.map((one) => [principalId(one.tenant, one.owner), one]));
   for (const [id, { tenant, owner: name }] of owners) {
-    if (await staging.isStaged('principal', tenant, name)) continue;
+    if (await staging.identities.has('principal', tenant, name)) continue;
     const changes: AuthzChange[] = [
       { type: 'createPrincipal', tenant, name, kind: 'person', role: 'member', groups: [] },
     ];

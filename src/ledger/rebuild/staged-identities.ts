@@ -27,8 +27,78 @@ CREATE TABLE retired (             -- names that are not given again
 ) WITHOUT ROWID;
 `;
 
+type Write = (work: (tx: Tx) => Promise<void>) => Promise<void>;
+
+/** In the database of a staging, whose transactions `write` makes. */
+export class StagedIdentities {
+  readonly #tx: Tx;
+  readonly #write: Write;
+
+  constructor(tx: Tx, write: Write) {
+    this.#tx = tx;
+    this.#write = write;
+  }
+
+  /** Takes what an object says of them; gives how many entries are of a later version. */
+  async take(
+    entries: readonly (IdentityEntry | StrangeEntry)[],
+    how: { revocationsAlone: boolean },
+  ): Promise<number> {
+    let strange = 0;
+    await this.#write(async (tx) => {
+      for (const entry of entries) if (!(await takeIdentity(tx, entry, how))) strange++;
+    });
+    return strange;
+  }
+
+  /**
+   * Once all was taken: drops what is not there any more. `floorSeq`: BEGIN of the newest snapshot that
+   * tells all that was there before it; 0: there is none.
+   */
+  settle(floorSeq: number): Promise<void> {
+    return this.#write((tx) => settleIdentities(tx, floorSeq));
+  }
+
+  /** What is there of a kind, in order of tenant and name. */
+  list<K extends PresentEntry['kind']>(
+    kind: K,
+  ): AsyncGenerator<Extract<PresentEntry, { kind: K }>> {
+    return listIdentities(this.#tx, kind);
+  }
+
+  has(kind: ThingKind, tenant: string, name: string): Promise<boolean> {
+    return isStaged(this.#tx, kind, tenant, name);
+  }
+
+  /** Names that are not given again, those of tenants first. */
+  listRetired(): AsyncGenerator<StagedRetired> {
+    return listRetired(this.#tx);
+  }
+
+  isRetiredTenant(tenant: string): Promise<boolean> {
+    return isRetiredTenant(this.#tx, tenant);
+  }
+
+  /** Tenants of whose things something is told, and of themselves nothing: that part is missing. */
+  listUntoldTenants(): Promise<string[]> {
+    return listUntoldTenants(this.#tx);
+  }
+
+  /**
+   * Marks buckets as gone whose tenant or owner is: neither goes as long as it has a bucket. Gives their
+   * names, `tenant/name`, the first `max`.
+   */
+  async dropBucketsOfRetired(max: number): Promise<string[]> {
+    let names: string[] = [];
+    await this.#write(async (tx) => {
+      names = await dropBucketsOfRetired(tx, max);
+    });
+    return names;
+  }
+}
+
 /** Takes one entry. False: it is of a later version. */
-export async function takeIdentity(
+async function takeIdentity(
   tx: Tx,
   entry: IdentityEntry | StrangeEntry,
   { revocationsAlone }: { revocationsAlone: boolean },
@@ -54,11 +124,7 @@ export async function takeIdentity(
   return true;
 }
 
-/**
- * Once all was taken: drops what is not there any more. `floorSeq`: BEGIN of the newest snapshot that
- * tells all that was there before it; 0: there is none.
- */
-export async function settleIdentities(tx: Tx, floorSeq: number): Promise<void> {
+async function settleIdentities(tx: Tx, floorSeq: number): Promise<void> {
   // Each thing that was there then has an entry in the snapshot, which is as new as that.
   const sql = "DELETE FROM identities WHERE kind <> 'revocation' AND told_seq < ?";
   await tx.run(sql, floorSeq - 1);
@@ -78,8 +144,7 @@ export async function settleIdentities(tx: Tx, floorSeq: number): Promise<void> 
   );
 }
 
-/** Tenants of whose things something is told, and of themselves nothing: that part is missing. */
-export async function listUntoldTenants(tx: Tx): Promise<string[]> {
+async function listUntoldTenants(tx: Tx): Promise<string[]> {
   const rows = await tx.all<{ tenant: string }>(
     `SELECT DISTINCT tenant FROM identities WHERE tenant <> '' AND kind <> 'revocation'
        AND tenant NOT IN (SELECT tenant FROM identities WHERE kind = 'tenant')`,
@@ -87,16 +152,12 @@ export async function listUntoldTenants(tx: Tx): Promise<string[]> {
   return rows.map(({ tenant }) => tenant);
 }
 
-export async function isRetiredTenant(tx: Tx, tenant: string): Promise<boolean> {
+async function isRetiredTenant(tx: Tx, tenant: string): Promise<boolean> {
   const sql = "SELECT 1 FROM retired WHERE kind = 'tenant' AND tenant = ?";
   return (await tx.get(sql, tenant)) !== undefined;
 }
 
-/**
- * Marks buckets as gone whose tenant or owner is: neither goes as long as it has a bucket. Gives their
- * names, `tenant/name`, the first `max`.
- */
-export async function dropBucketsOfRetired(tx: Tx, max: number): Promise<string[]> {
+async function dropBucketsOfRetired(tx: Tx, max: number): Promise<string[]> {
   const tenant = "json_extract(entry, '$.tenant')";
   const owner = "json_extract(entry, '$.owner')";
   const where = `entry IS NOT NULL AND (
@@ -114,8 +175,7 @@ export async function dropBucketsOfRetired(tx: Tx, max: number): Promise<string[
 
 const rowsPerQuery = 500;
 
-/** What is there of a kind, in order of tenant and name. */
-export async function* listIdentities<K extends PresentEntry['kind']>(
+async function* listIdentities<K extends PresentEntry['kind']>(
   tx: Tx,
   kind: K,
 ): AsyncGenerator<Extract<PresentEntry, { kind: K }>> {
@@ -133,12 +193,7 @@ export async function* listIdentities<K extends PresentEntry['kind']>(
   }
 }
 
-export async function isStaged(
-  tx: Tx,
-  kind: ThingKind,
-  tenant: string,
-  name: string,
-): Promise<boolean> {
+async function isStaged(tx: Tx, kind: ThingKind, tenant: string, name: string): Promise<boolean> {
   const sql = 'SELECT 1 FROM identities WHERE kind = ? AND tenant = ? AND name = ?';
   return (await tx.get(sql, kind, tenant, name)) !== undefined;
 }
@@ -149,8 +204,7 @@ export interface StagedRetired {
   name: string;
 }
 
-/** Names of tenants first. */
-export async function* listRetired(tx: Tx): AsyncGenerator<StagedRetired> {
+async function* listRetired(tx: Tx): AsyncGenerator<StagedRetired> {
   for (const kind of ['tenant', 'group', 'principal', 'publicKey']) {
     for (let after = { tenant: '', name: '' }; ; ) {
       const rows = await tx.all<StagedRetired>(

@@ -4,25 +4,8 @@
 import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
 import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
 import type { BucketEntry, Entry, SettingsEntry, VersionEntry } from '../journal/format.ts';
-import type {
-  IdentityEntry,
-  PresentEntry,
-  StrangeEntry,
-  ThingKind,
-} from '../journal/identity-format.ts';
 import { noteReplaced, takeEntry, takeMetadata } from './staged-entries.ts';
-import {
-  dropBucketsOfRetired,
-  identitySchema,
-  isRetiredTenant,
-  isStaged,
-  listIdentities,
-  listRetired,
-  listUntoldTenants,
-  type StagedRetired,
-  settleIdentities,
-  takeIdentity,
-} from './staged-identities.ts';
+import { identitySchema, StagedIdentities } from './staged-identities.ts';
 
 const schema = `${identitySchema}
 CREATE TABLE buckets (
@@ -128,11 +111,13 @@ export interface StagedUpload {
 const rowsPerQuery = 500;
 
 export class Staging {
+  readonly identities: StagedIdentities;
   readonly #db: OpenDatabase;
   #turn: Promise<unknown> = Promise.resolve();
 
   private constructor(db: OpenDatabase) {
     this.#db = db;
+    this.identities = new StagedIdentities(db.tx, (work) => this.#write(work));
   }
 
   /** Makes the file, which must not be there. */
@@ -151,54 +136,6 @@ export class Staging {
     return this.#write(async (tx) => {
       for (const entry of entries) await takeEntry(tx, store, entry);
     });
-  }
-
-  /** Takes what it says of identities; gives how many entries are of a later version. */
-  async takeIdentities(
-    entries: readonly (IdentityEntry | StrangeEntry)[],
-    how: { revocationsAlone: boolean },
-  ): Promise<number> {
-    let strange = 0;
-    await this.#write(async (tx) => {
-      for (const entry of entries) if (!(await takeIdentity(tx, entry, how))) strange++;
-    });
-    return strange;
-  }
-
-  /** Once all journals were read (staged-identities.ts). */
-  settleIdentities(floorSeq: number): Promise<void> {
-    return this.#write((tx) => settleIdentities(tx, floorSeq));
-  }
-
-  listIdentities<K extends PresentEntry['kind']>(
-    kind: K,
-  ): AsyncGenerator<Extract<PresentEntry, { kind: K }>> {
-    return listIdentities(this.#db.tx, kind);
-  }
-
-  listRetired(): AsyncGenerator<StagedRetired> {
-    return listRetired(this.#db.tx);
-  }
-
-  isStaged(kind: ThingKind, tenant: string, name: string): Promise<boolean> {
-    return isStaged(this.#db.tx, kind, tenant, name);
-  }
-
-  listUntoldTenants(): Promise<string[]> {
-    return listUntoldTenants(this.#db.tx);
-  }
-
-  isRetiredTenant(tenant: string): Promise<boolean> {
-    return isRetiredTenant(this.#db.tx, tenant);
-  }
-
-  /** Takes buckets away whose tenant or owner is gone; gives the first of them, `tenant/name`. */
-  async dropBucketsOfRetired(max: number): Promise<string[]> {
-    let names: string[] = [];
-    await this.#write(async (tx) => {
-      names = await dropBucketsOfRetired(tx, max);
-    });
-    return names;
   }
 
   /** Takes extents as a store lists them. */
