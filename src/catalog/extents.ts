@@ -137,6 +137,20 @@ export async function holdsLiveExtents(read: Reader, store: number): Promise<boo
   return (await read.get(sql, store)) !== undefined;
 }
 
+/** Ids of a store's live extents, in order, after `after`. */
+export async function listLiveExtents(
+  read: Reader,
+  { store, after, max }: { store: number; after: Buffer; max: number },
+): Promise<Buffer[]> {
+  const rows = await read.all<{ id: Buffer }>(
+    'SELECT id FROM extents WHERE id > ? AND store = ? AND state = 1 ORDER BY id LIMIT ?',
+    after,
+    store,
+    max,
+  );
+  return rows.map(({ id }) => id);
+}
+
 /** The stores that have condemned extents. */
 export async function listStoresToSweep(read: Reader): Promise<number[]> {
   const rows = await read.all<{ store: number }>(

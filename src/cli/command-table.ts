@@ -40,6 +40,7 @@ const overHttp: Row[] = [
 /** These talk to no gateway: of the first ones because there is none while its database is lost. */
 const offline: Row[] = [
   ['database', async () => (await import('./database-commands.ts')).addDatabaseCommands],
+  ['backup', async () => (await import('./backup-commands.ts')).addBackupCommands],
   ['rebuild', async () => (await import('./rebuild-command.ts')).addRebuildCommand],
   ['store', async () => (await import('./store-adopt-command.ts')).addStoreAdoptCommand],
   ['log', async () => (await import('./log-fork-commands.ts')).addLogForkCommands],

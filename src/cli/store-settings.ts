@@ -164,7 +164,7 @@ function isStoreName(text: string): boolean {
   return /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text);
 }
 
-function parseStoreUrl(text: string): string {
+export function parseStoreUrl(text: string): string {
   const match = /^s3:\/\/([A-Za-z0-9][A-Za-z0-9._-]{2,254})(\/[A-Za-z0-9!_.*'()/-]*)?$/.exec(text);
   const prefix = (match?.[2] ?? '').replace(/^\/|\/$/g, '');
   const names = prefix === '' ? [] : prefix.split('/');

@@ -1,8 +1,9 @@
 // The one place that knows better-sqlite3. Rooms write their SQL against the asynchronous `Tx`, so
 // that the same code can run on a database server; on SQLite each call completes before it returns.
-import { closeSync, fsyncSync, openSync } from 'node:fs';
+import { closeSync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type Database from 'better-sqlite3';
+import { monotonicMs } from './clock.ts';
 
 // Two releases of the same library, one API: 13 needs Node-API 10, and 12 is unsafe on Nodes that
 // have it (docs/decisions/0001-database.md).
@@ -169,6 +170,78 @@ export async function copyDatabase(
     const file = openSync(to, 'r');
     fsyncSync(file);
     closeSync(file);
+  }
+}
+
+/**
+ * Copies a database that others write meanwhile, as it is when the copy is begun, at no more than so many
+ * bytes a second, to a new file that reaches the disk on the way. It takes the thread for up to 50 ms at a
+ * time. Writes of others go on in SQLite's log until then, and are brought into the database afterwards,
+ * here, so that the writer need not stop for them. Throws SQLite's error.
+ */
+export async function copyWhileServed(
+  from: string,
+  to: string,
+  options: { bytesPerSecond: number; onProgress: (bytesDone: number, bytesTotal: number) => void },
+): Promise<void> {
+  const source = new Sqlite(from, { readonly: true, timeout: busyMsMax });
+  let file: number | undefined;
+  try {
+    const pageBytes = source.pragma('page_size', { simple: true }) as number;
+    // Who copies outside a transaction begins anew with each commit of the writer.
+    source.exec('BEGIN');
+    source.prepare('SELECT count(*) FROM sqlite_schema').get();
+    const pages = Math.max(1, Math.floor(pacedBytes / pageBytes));
+    const pace = new BlockingPace(options.bytesPerSecond);
+    let [done, synced] = [0, 0];
+    await source.backup(to, {
+      progress: ({ totalPages, remainingPages }) => {
+        done = (totalPages - remainingPages) * pageBytes;
+        if (done - synced >= syncedBytes) {
+          file ??= openSync(to, 'r+');
+          fdatasyncSync(file);
+          synced = done;
+        }
+        options.onProgress(done, totalPages * pageBytes);
+        pace.waitFor(done);
+        return pages;
+      },
+    });
+    source.exec('COMMIT');
+    const writer = new Sqlite(from, { timeout: busyMsMax });
+    try {
+      // Passive: nobody waits for it.
+      writer.pragma('wal_checkpoint(PASSIVE)');
+    } finally {
+      writer.close();
+    }
+    file ??= openSync(to, 'r+');
+    fsyncSync(file);
+  } finally {
+    if (file !== undefined) closeSync(file);
+    source.close();
+  }
+}
+
+/** Between two pauses of a copy, and between two times that it is brought to the disk. */
+const pacedBytes = 1024 * 1024;
+const syncedBytes = 8 * 1024 * 1024;
+
+/** Keeps work on one thread at a rate, by stopping the thread. */
+export class BlockingPace {
+  readonly #bytesPerSecond: number;
+  readonly #begunMs = monotonicMs();
+  readonly #cell = new Int32Array(new SharedArrayBuffer(4));
+
+  constructor(bytesPerSecond: number) {
+    this.#bytesPerSecond = bytesPerSecond;
+  }
+
+  /** Returns when so many bytes may be done since the beginning, or 50 ms later. */
+  waitFor(bytes: number): void {
+    const dueMs = (bytes / this.#bytesPerSecond) * 1000;
+    const waitMs = Math.min(50, dueMs - (monotonicMs() - this.#begunMs));
+    if (waitMs > 0) Atomics.wait(this.#cell, 0, 0, waitMs);
   }
 }
 

@@ -40,6 +40,7 @@ interface EpochKeys {
   sessions: Buffer;
   tokens: Buffer;
   proof: Buffer;
+  backup: Buffer;
 }
 
 export class Keyring {
@@ -104,6 +105,11 @@ export class Keyring {
     return this.#at(epoch).proof;
   }
 
+  /** What the keys of backups derive from. Throws IntegrityError when the epoch is unknown. */
+  backupKey(epoch: number): Buffer {
+    return this.#at(epoch).backup;
+  }
+
   /** All that are known, in the order they were learned. */
   get epochs(): number[] {
     return [...this.#epochs.keys()];
@@ -132,6 +138,7 @@ export class Keyring {
       sessions: deriveKey(key, 'bursar/sessions/v1'),
       tokens: deriveKey(key, 'bursar/tokens/v1'),
       proof: deriveKey(key, 'bursar/proof/v1'),
+      backup: deriveKey(key, 'bursar/backup/v1'),
     });
   }
 

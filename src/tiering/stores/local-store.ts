@@ -97,6 +97,12 @@ function writeFully(fd: number, bytes: Uint8Array, position: number): Promise<vo
   });
 }
 
+/** Where a local store in a folder has an extent. */
+export function extentFile(folder: string, id: Buffer): string {
+  const name = id.toString('hex');
+  return `${folder}/${name.slice(28, 30)}/${name.slice(30)}/${name}`;
+}
+
 export class LocalStore implements ExtentStore {
   readonly number = localStore;
   readonly name = 'local';
@@ -272,8 +278,7 @@ export class LocalStore implements ExtentStore {
 
   #nameOf(id: Buffer): string {
     if (id.length !== extentIdBytes) throw new Error(`an extent id of ${id.length} bytes`);
-    const name = id.toString('hex');
-    return `${this.#dir}/${name.slice(28, 30)}/${name.slice(30)}/${name}`;
+    return extentFile(this.#dir, id);
   }
 
   async #publish(temporary: string, id: Buffer): Promise<void> {

@@ -1,0 +1,239 @@
+// Makes a backup while the gateway serves: a consistent copy of the database, as pieces; the local extents
+// that it names; what is small beside them. Invariants: the manifest is written last, when all that it names
+// is durable and the lock of the place is still ours; nothing that an earlier backup needs is changed; what
+// is there already is not written again.
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readLogSize } from '../audit/log/stored-tiles.ts';
+import { readInstance } from '../catalog/stores.ts';
+import { nowMs } from '../core/clock.ts';
+import { copyWhileServed, openDatabase, type Reader } from '../core/database.ts';
+import { IntegrityError } from '../core/errors.ts';
+import type { Keyring } from '../core/keyring.ts';
+import { readVersion } from '../core/version.ts';
+import { ExtentCopier } from './extent-copier.ts';
+import {
+  keptFiles,
+  listBackupIds,
+  type Manifest,
+  manifestName,
+  newBackupId,
+  type PiecedFile,
+  readManifest,
+  sealManifest,
+} from './manifest.ts';
+import { PieceStore, type WrittenPieces } from './piece-store.ts';
+import { PieceSealer, pieceBytesMax } from './pieces.ts';
+import { BackupFailure, type BackupPlace, type PlaceLock } from './place.ts';
+import type { SealedKeys } from './sealed-keys.ts';
+
+/** A data folder, as far as a backup is of it. */
+export interface BackedFolder {
+  path: string;
+  databaseFile: string;
+  storeFolder: string;
+  keptCheckpointFile: string;
+}
+
+export interface CreateOptions {
+  folder: BackedFolder;
+  keyring: Keyring;
+  place: BackupPlace;
+  /** Where the copy of the database lies meanwhile, if the place has no room of its own. */
+  workFolder: string;
+  /** `link`: as a hard link where the file system can. `none`: the catalog only. */
+  extents: 'link' | 'copy' | 'none';
+  /** Of the copy of the database. */
+  bytesPerSecond: number;
+  /** Seals the root keys for the backup of this id; null: they stay out of it. */
+  sealKeys: ((id: string) => SealedKeys) | null;
+  onProgress: (step: string, done: number, total?: number) => void;
+}
+
+export interface CreateReport {
+  manifest: Manifest;
+  /** What the place did not have. */
+  written: WrittenPieces;
+  copiedExtents: number;
+  copiedBytes: number;
+  /** Extents that the catalog names and the folder does not have, hex. */
+  missing: string[];
+}
+
+/** An extent that went between two looks belonged to an object that was deleted: one looks again. */
+const looksMax = 4;
+const spareBytes = 64 * 1024 * 1024;
+
+/** Throws `BackupFailure`, or the error of the system or store. */
+export async function createBackup(options: CreateOptions): Promise<CreateReport> {
+  const lock = await options.place.lock();
+  try {
+    return await create(options, lock);
+  } finally {
+    await lock.release();
+  }
+}
+
+async function create(options: CreateOptions, lock: PlaceLock): Promise<CreateReport> {
+  const { folder, keyring, place, onProgress } = options;
+  const sealer = new PieceSealer(keyring);
+  const work = place.workFolder ?? options.workFolder;
+  const id = newBackupId(nowMs(), randomBytes(4).toString('hex'));
+  onProgress('looking at what is there', 0);
+  const pieces = await PieceStore.list(place, sealer);
+  const extents = { place, pieces, storeFolder: folder.storeFolder, onProgress };
+  const copier = await ExtentCopier.open(
+    join(work, 'extents.db'),
+    { ...extents, mayLink: options.extents === 'link' },
+    options.extents === 'none' ? [] : await readKnownLists(place, sealer),
+  );
+  try {
+    const copied = await copyDatabase(options, { id, copier, work });
+    const db = openDatabase(copied.file, { readonly: true, cacheKib: 16 * 1024 });
+    let told: Pick<Manifest, 'instance' | 'schema' | 'records' | 'extents'>;
+    try {
+      told = await describe(db.tx, { copier, options, missing: copied.missing.length });
+      told.schema = db.userVersion();
+    } finally {
+      db.close();
+    }
+    const files: Record<string, PiecedFile> = {};
+    for (const name of keptFiles) {
+      const file = join(folder.path, name);
+      if (existsSync(file)) files[name] = await putFile(pieces, file, () => {});
+    }
+    const database = await putFile(pieces, copied.file, (done, total) =>
+      onProgress('writing the copy of the database', done, total),
+    );
+    const manifest: Manifest = {
+      id,
+      madeBy: readVersion(),
+      timeMs: copied.timeMs,
+      finishedMs: nowMs(),
+      ...told,
+      checkpoint: copied.checkpoint,
+      database,
+      files,
+      keys: options.sealKeys?.(id) ?? null,
+      epoch: sealer.epoch,
+    };
+    await place.settle();
+    await lock.confirm();
+    await place.write(manifestName(id), sealManifest(sealer, manifest));
+    await place.settle();
+    const { written } = pieces;
+    const { copied: copiedExtents, copiedBytes } = copier;
+    return { manifest, written, copiedExtents, copiedBytes, missing: copied.missing };
+  } finally {
+    copier.close();
+  }
+}
+
+interface Copied {
+  file: string;
+  timeMs: number;
+  checkpoint: string | null;
+  missing: string[];
+}
+
+/**
+ * Copies the extents first, so that few are left for the moment of the copy of the database: those must
+ * not be swept before they are copied.
+ */
+async function copyDatabase(
+  options: CreateOptions,
+  { id, copier, work }: { id: string; copier: ExtentCopier; work: string },
+): Promise<Copied> {
+  const { folder, extents, bytesPerSecond, onProgress } = options;
+  if (extents !== 'none') await withReader(folder.databaseFile, (read) => copier.copyAll(read));
+  let before: string[] = [];
+  for (let look = 0; ; look++) {
+    requireRoom(work, folder.databaseFile);
+    const { keptCheckpointFile: kept } = folder;
+    // Read first: the log in the copy extends it.
+    const checkpoint = existsSync(kept) ? readFileSync(kept, 'utf8') : null;
+    const timeMs = nowMs();
+    const file = join(work, `${id}.${look}.db`);
+    await copyWhileServed(folder.databaseFile, file, {
+      bytesPerSecond,
+      onProgress: (done, total) => onProgress('copying the database', done, total),
+    });
+    const missing = extents === 'none' ? [] : await withReader(file, (r) => copier.copyAll(r));
+    // What two copies of the database name is lost, and what only one did was deleted.
+    const isSame = missing.every((one) => before.includes(one));
+    if (missing.length === 0 || (look > 0 && isSame)) return { file, timeMs, checkpoint, missing };
+    if (look === looksMax) {
+      throw new BackupFailure(
+        'extents go sooner than they are copied: is --sweep-grace too short?',
+      );
+    }
+    before = missing;
+  }
+}
+
+async function withReader<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {
+  const db = openDatabase(path, { readonly: true, cacheKib: 16 * 1024 });
+  try {
+    return await work(db.tx);
+  } finally {
+    db.close();
+  }
+}
+
+function requireRoom(folder: string, databaseFile: string): void {
+  const needed = statSync(databaseFile).size + spareBytes;
+  const { bavail, bsize } = statfsSync(folder);
+  if (bavail * bsize >= needed) return;
+  const mib = (bytes: number) => `${Math.ceil(bytes / 1024 / 1024)} MiB`;
+  throw new BackupFailure(
+    `the database is copied to ${folder} first, which takes ${mib(needed)}, and there ${mib(bavail * bsize)} are free`,
+  );
+}
+
+/** What the newest backup that is whole knows of the extents in the place. */
+async function readKnownLists(place: BackupPlace, sealer: PieceSealer): Promise<string[]> {
+  for (const id of (await listBackupIds(place)).reverse()) {
+    try {
+      const manifest = await readManifest(place, sealer, id);
+      if (manifest?.extents) return manifest.extents.lists;
+    } catch (error) {
+      if (!(error instanceof IntegrityError)) throw error;
+    }
+  }
+  return [];
+}
+
+async function describe(
+  read: Reader,
+  { copier, options, missing }: { copier: ExtentCopier; options: CreateOptions; missing: number },
+): Promise<Pick<Manifest, 'instance' | 'schema' | 'records' | 'extents'>> {
+  const told = { instance: await readInstance(read), schema: 0, records: await readLogSize(read) };
+  if (options.extents === 'none') return { ...told, extents: null };
+  const { lists, count, bytes } = await copier.writeLists(read);
+  return { ...told, extents: { count, bytes, lists, missing } };
+}
+
+async function putFile(
+  pieces: PieceStore,
+  path: string,
+  onProgress: (bytesDone: number, bytesTotal: number) => void,
+): Promise<PiecedFile> {
+  const { size: sizeBytes } = statSync(path);
+  const file = await open(path, 'r');
+  const names: string[] = [];
+  try {
+    for (let at = 0; at < sizeBytes; ) {
+      const buffer = Buffer.allocUnsafe(Math.min(pieceBytesMax, sizeBytes - at));
+      const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
+      if (bytesRead !== buffer.length) throw new Error(`${path} became shorter while it was read`);
+      names.push(await pieces.put(buffer));
+      at += bytesRead;
+      onProgress(at, sizeBytes);
+    }
+  } finally {
+    await file.close();
+  }
+  return { sizeBytes, lists: await pieces.putNames(names) };
+}

@@ -1,0 +1,134 @@
+// The local extents of a backup: which are there already, with their digests, and those that are copied.
+// Extents never change, so what an earlier backup in the place has is not read again. What is known is kept
+// in a database file of its own, so that memory stays bounded however many there are. Invariant: an extent
+// is listed only when the place has it in its length.
+import { hash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { listLiveExtents } from '../catalog/extents.ts';
+import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
+import { inParallel } from '../core/in-parallel.ts';
+import { localStore } from '../core/manifest.ts';
+import { extentFile } from '../tiering/stores/local-store.ts';
+import {
+  ExtentListWriter,
+  extentFolder,
+  extentOf,
+  placedExtent,
+  readExtentLists,
+} from './extent-lists.ts';
+import type { PieceStore } from './piece-store.ts';
+import type { BackupPlace } from './place.ts';
+
+const idsPerQuery = 500;
+const copiesAtOnce = 4;
+
+export interface ExtentSource {
+  place: BackupPlace;
+  pieces: PieceStore;
+  /** Of the local store. */
+  storeFolder: string;
+  mayLink: boolean;
+  onProgress: (step: string, done: number) => void;
+}
+
+export class ExtentCopier {
+  readonly #db: OpenDatabase;
+  readonly #source: ExtentSource;
+  #copied = 0;
+  copiedBytes = 0;
+
+  private constructor(db: OpenDatabase, source: ExtentSource) {
+    this.#db = db;
+    this.#source = source;
+  }
+
+  get copied(): number {
+    return this.#copied;
+  }
+
+  /** `path`: a new file. `known`: lists of an earlier backup in the place. */
+  static async open(
+    path: string,
+    source: ExtentSource,
+    known: readonly string[],
+  ): Promise<ExtentCopier> {
+    const db = openDatabase(path, { readonly: false, cacheKib: 16 * 1024, isDerived: true });
+    db.exec(`CREATE TABLE present (id BLOB PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
+      CREATE TABLE digests (id BLOB PRIMARY KEY, size INTEGER NOT NULL, digest BLOB NOT NULL)
+        WITHOUT ROWID; BEGIN;`);
+    for await (const { name, sizeBytes } of source.place.list(extentFolder)) {
+      const id = extentOf(name);
+      if (id) await db.tx.run('INSERT OR REPLACE INTO present VALUES (?, ?)', id, sizeBytes);
+    }
+    const sql = `INSERT OR REPLACE INTO digests SELECT id, ?, ? FROM present
+      WHERE id = ? AND size = ?`;
+    for await (const { id, sizeBytes, digest } of readExtentLists(source.pieces, known)) {
+      await db.tx.run(sql, sizeBytes, digest, id, sizeBytes);
+    }
+    db.exec('COMMIT');
+    return new ExtentCopier(db, source);
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  /**
+   * Copies those of a catalog's live extents that the place does not have. Gives ids, hex, of those that
+   * are not in the data folder.
+   */
+  async copyAll(read: Reader): Promise<string[]> {
+    const missing: string[] = [];
+    for (let after: Buffer = Buffer.alloc(0); ; ) {
+      const ids = await listLiveExtents(read, { store: localStore, after, max: idsPerQuery });
+      const last = ids.at(-1);
+      if (!last) return missing;
+      await inParallel(ids, copiesAtOnce, async (id) => {
+        if (!(await this.#copy(id))) missing.push(id.toString('hex'));
+      });
+      after = last;
+    }
+  }
+
+  /** Lists those of a catalog's live extents that the place has. */
+  async writeLists(read: Reader): Promise<ExtentListWriter> {
+    const writer = new ExtentListWriter(this.#source.pieces);
+    for (let after: Buffer = Buffer.alloc(0); ; ) {
+      const ids = await listLiveExtents(read, { store: localStore, after, max: idsPerQuery });
+      const last = ids.at(-1);
+      if (!last) break;
+      for (const id of ids) {
+        const found = await this.#find(id);
+        if (found) await writer.add({ id, sizeBytes: found.size, digest: found.digest });
+      }
+      after = last;
+    }
+    await writer.end();
+    return writer;
+  }
+
+  #find(id: Buffer): Promise<{ size: number; digest: Buffer } | undefined> {
+    return this.#db.tx.get('SELECT size, digest FROM digests WHERE id = ?', id);
+  }
+
+  /** False: it is not in the data folder. */
+  async #copy(id: Buffer): Promise<boolean> {
+    if (await this.#find(id)) return true;
+    const { place, storeFolder, mayLink, onProgress } = this.#source;
+    const file = extentFile(storeFolder, id);
+    try {
+      const bytes = await readFile(file);
+      await place.take(placedExtent(id), file, { mayLink, bytes });
+      const digest = hash('sha256', bytes, 'buffer');
+      const sql = 'INSERT OR REPLACE INTO digests VALUES (?, ?, ?)';
+      await this.#db.tx.run(sql, id, bytes.length, digest);
+      onProgress('copying extents', ++this.#copied);
+      this.copiedBytes += bytes.length;
+      return true;
+    } catch (error) {
+      // Or it went between the two steps: its object was deleted and it was swept.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+      throw error;
+    }
+  }
+}

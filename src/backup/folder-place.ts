@@ -1,0 +1,183 @@
+// Backups in a folder. Files are written under another name, synced and renamed; the lock is the
+// operating system's, so that a killed process leaves none behind.
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { copyFile, link, open, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { acquireLock } from '../core/database.ts';
+import { makeFolderDurably, writeFileDurably } from '../core/durable-file.ts';
+import {
+  BackupFailure,
+  type BackupPlace,
+  markerName,
+  markerText,
+  type PlacedFile,
+  type PlaceLock,
+} from './place.ts';
+
+const incoming = 'incoming';
+const namePattern = /^[A-Za-z0-9.-]+(?:\/[A-Za-z0-9.-]+)*$/;
+
+/** `mayMake`: a folder that is not there, or empty, becomes a place. Throws `BackupFailure`. */
+export function openFolderPlace(folder: string, { mayMake }: { mayMake: boolean }): FolderPlace {
+  const marker = join(folder, markerName);
+  if (!existsSync(marker)) {
+    if (!mayMake) throw new BackupFailure(`${folder} has no backups`);
+    if (existsSync(folder) && readdirSync(folder).length > 0) {
+      throw new BackupFailure(`${folder} is not empty, and no place of backups`);
+    }
+    makeFolderDurably(folder);
+    writeFileDurably(marker, markerText, { mode: 0o600, ifExists: 'keep' });
+  }
+  return new FolderPlace(resolve(folder));
+}
+
+export class FolderPlace implements BackupPlace {
+  readonly name: string;
+  readonly workFolder: string;
+  /** Folders whose entries are not durable yet. */
+  readonly #touched = new Set<string>();
+  readonly #made = new Set<string>();
+
+  constructor(folder: string) {
+    this.name = folder;
+    this.workFolder = join(folder, incoming);
+  }
+
+  async read(name: string): Promise<Buffer | undefined> {
+    try {
+      return await readFile(this.#at(name));
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async write(name: string, bytes: Buffer): Promise<void> {
+    const temporary = this.#temporary();
+    const file = await open(temporary, 'wx', 0o600);
+    try {
+      await file.writeFile(bytes);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await this.#publish(temporary, name);
+  }
+
+  async take(
+    name: string,
+    file: string,
+    { mayLink }: { mayLink: boolean; bytes: Buffer },
+  ): Promise<void> {
+    const temporary = this.#temporary();
+    if (!mayLink || !(await linkIfPossible(file, temporary))) {
+      await copyFile(file, temporary);
+      const copy = await open(temporary, 'r+');
+      try {
+        await copy.sync();
+      } finally {
+        await copy.close();
+      }
+    }
+    await this.#publish(temporary, name);
+  }
+
+  async *list(prefix: string): AsyncIterable<PlacedFile> {
+    const folder = this.#at(prefix.replace(/\/$/, ''));
+    let entries: Awaited<ReturnType<typeof opendir>>;
+    try {
+      entries = await opendir(folder);
+    } catch (error) {
+      if (isMissing(error)) return;
+      throw error;
+    }
+    for await (const entry of entries) {
+      const name = `${prefix}${entry.name}`;
+      if (entry.isDirectory()) yield* this.list(`${name}/`);
+      else if (entry.isFile()) {
+        const found = await stat(this.#at(name)).catch(() => undefined);
+        if (found) yield { name, sizeBytes: found.size };
+      }
+    }
+  }
+
+  async remove(name: string): Promise<void> {
+    const path = this.#at(name);
+    await rm(path, { force: true });
+    this.#touched.add(dirname(path));
+  }
+
+  async settle(): Promise<void> {
+    for (const folder of this.#touched) {
+      if (!existsSync(folder)) continue;
+      const opened = await open(folder, 'r');
+      try {
+        await opened.sync();
+      } finally {
+        await opened.close();
+      }
+    }
+    this.#touched.clear();
+  }
+
+  async lock(): Promise<PlaceLock> {
+    const release = acquireLock(join(this.name, 'lock.db'));
+    if (!release) throw new BackupFailure(`another process works in ${this.name}`);
+    // What a process left that was killed.
+    rmSync(this.workFolder, { recursive: true, force: true });
+    mkdirSync(this.workFolder, { mode: 0o700 });
+    return {
+      confirm: async () => {},
+      release: async () => {
+        rmSync(this.workFolder, { recursive: true, force: true });
+        release();
+      },
+    };
+  }
+
+  async close(): Promise<void> {}
+
+  #at(name: string): string {
+    if (!namePattern.test(name) || name.includes('..')) throw new Error(`a name ${name}`);
+    return join(this.name, name);
+  }
+
+  #temporary(): string {
+    return join(this.workFolder, randomBytes(8).toString('hex'));
+  }
+
+  async #publish(temporary: string, name: string): Promise<void> {
+    const path = this.#at(name);
+    this.#makeFolder(dirname(path));
+    await rename(temporary, path);
+    this.#touched.add(dirname(path));
+  }
+
+  #makeFolder(folder: string): void {
+    if (this.#made.has(folder) || folder === this.name) return;
+    this.#makeFolder(dirname(folder));
+    if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
+    this.#made.add(folder);
+    this.#touched.add(dirname(folder));
+  }
+}
+
+/** False: the file is on another disk, or the disk has no links. */
+async function linkIfPossible(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EXDEV' || code === 'EPERM' || code === 'EMLINK' || code === 'ENOTSUP') {
+      return false;
+    }
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' || code === 'ENOTDIR';
+}

@@ -1,0 +1,185 @@
+// What one backup is of, docs/formats/backup.md: `backups/ID.json`, written when all else is there, so that
+// a backup that was not finished is none. Invariant: what `readManifest` gives was written by a gateway
+// with these keys under this very id, and each member has its type and is within its bounds.
+import { timingSafeEqual } from 'node:crypto';
+import { canonicalize } from '../core/canonical-json.ts';
+import { IntegrityError } from '../core/errors.ts';
+import type { PieceSealer } from './pieces.ts';
+import type { BackupPlace } from './place.ts';
+import { isSealedKeys, type SealedKeys } from './sealed-keys.ts';
+
+export const manifestFolder = 'backups/';
+const version = 1;
+/** Some 600,000 lists: no backup has as many. */
+const manifestBytesMax = 64 * 1024 * 1024;
+const idPattern = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;
+const pieceNamePattern = /^[0-9a-f]{64}$/;
+
+/** A file as the pieces that it consists of, in order. */
+export interface PiecedFile {
+  sizeBytes: number;
+  /** Names of pieces, each a list of up to 32,768 names of 32 bytes, in order. */
+  lists: string[];
+}
+
+export interface Manifest {
+  id: string;
+  /** The Bursar that made it. */
+  madeBy: string;
+  /** When its copy of the database was begun, and when it was finished; milliseconds. */
+  timeMs: number;
+  finishedMs: number;
+  /** Of the data folder. */
+  instance: string;
+  schema: number;
+  /** Records in its log. */
+  records: number;
+  /** The newest checkpoint that was signed, which that log extends; null: none was. */
+  checkpoint: string | null;
+  database: PiecedFile;
+  /** Small files of the data folder, by name. */
+  files: Record<string, PiecedFile>;
+  /** Null: of the catalog only. */
+  extents: {
+    count: number;
+    bytes: number;
+    /** Names of pieces with up to 20,000 entries each, in order of the extents' ids. */
+    lists: string[];
+    /** Extents that the catalog names and the data folder did not have: how many. */
+    missing: number;
+  } | null;
+  /** The root keys; null: they are not in it. */
+  keys: SealedKeys | null;
+  epoch: number;
+}
+
+export function manifestName(id: string): string {
+  return `${manifestFolder}${id}.json`;
+}
+
+/** By time: `20261122T153012123Z-` and 8 random hexadecimal digits. */
+export function newBackupId(timeMs: number, random: string): string {
+  return `${new Date(timeMs).toISOString().replaceAll(/[-:.]/g, '')}-${random}`;
+}
+
+/** When it was begun, milliseconds. */
+export function timeOfBackup(id: string): number {
+  const [, ...parts] = /^(....)(..)(..)T(..)(..)(..)(...)/.exec(id) ?? [];
+  const [year = 0, month = 1, ...rest] = parts.map(Number);
+  return Date.UTC(year, month - 1, ...rest);
+}
+
+export function isBackupId(text: string): boolean {
+  return idPattern.test(text);
+}
+
+/** Two lines: the manifest, and its MAC. */
+export function sealManifest(sealer: PieceSealer, manifest: Manifest): Buffer {
+  const text = canonicalize({ version, ...manifest });
+  return Buffer.from(`${text}\n${sealer.macOf(text, manifest.epoch)}\n`);
+}
+
+/** As it is, without a look at its MAC: to be told of, and for its keys. Throws IntegrityError. */
+export function parseManifest(id: string, bytes: Buffer): Manifest {
+  return parse(id, bytes).manifest;
+}
+
+/** Throws IntegrityError. */
+export function openManifest(sealer: PieceSealer, id: string, bytes: Buffer): Manifest {
+  const { manifest, text, mac } = parse(id, bytes);
+  const expected = Buffer.from(sealer.macOf(text, manifest.epoch), 'hex');
+  if (timingSafeEqual(expected, Buffer.from(mac, 'hex'))) return manifest;
+  throw new IntegrityError(`backup ${id} was not made with these keys, or was altered`);
+}
+
+/** Undefined: there is no such backup. Throws IntegrityError. */
+export async function readManifest(
+  place: BackupPlace,
+  sealer: PieceSealer,
+  id: string,
+): Promise<Manifest | undefined> {
+  const bytes = await place.read(manifestName(id));
+  return bytes && openManifest(sealer, id, bytes);
+}
+
+/** Ids of all that is called a backup, the oldest first. */
+export async function listBackupIds(place: BackupPlace): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const { name } of place.list(manifestFolder)) {
+    const id = name.slice(manifestFolder.length).replace(/\.json$/, '');
+    if (isBackupId(id) && name === manifestName(id)) ids.push(id);
+  }
+  return ids.sort();
+}
+
+function parse(id: string, bytes: Buffer): { manifest: Manifest; text: string; mac: string } {
+  const damaged = new IntegrityError(`the manifest of backup ${id} is damaged`);
+  if (bytes.length > manifestBytesMax) throw damaged;
+  const [text = '', mac = '', end, ...rest] = bytes.toString().split('\n');
+  let inner: Record<string, unknown>;
+  try {
+    inner = Object(JSON.parse(text));
+  } catch {
+    throw damaged;
+  }
+  if (inner.version !== undefined && inner.version !== version) {
+    throw new IntegrityError(`backup ${id} has version ${String(inner.version)}, which is newer`);
+  }
+  const isWhole =
+    end === '' &&
+    rest.length === 0 &&
+    pieceNamePattern.test(mac) &&
+    inner.version === version &&
+    inner.id === id &&
+    isManifest(inner);
+  if (!isWhole) throw damaged;
+  const { version: _, ...manifest } = inner;
+  return { manifest: manifest as unknown as Manifest, text, mac };
+}
+
+function isManifest(value: Record<string, unknown>): boolean {
+  const { madeBy, instance, checkpoint, database, files, extents, keys, epoch } = value;
+  const counts = [value.timeMs, value.finishedMs, value.schema, value.records, epoch];
+  return (
+    counts.every(isCount) &&
+    typeof madeBy === 'string' &&
+    /^[\w.+-]{1,64}$/.test(madeBy) &&
+    typeof instance === 'string' &&
+    /^[0-9a-f]{32}$/.test(instance) &&
+    (checkpoint === null || typeof checkpoint === 'string') &&
+    isPiecedFile(database) &&
+    typeof files === 'object' &&
+    files !== null &&
+    Object.entries(files).every(([name, file]) => isFileName(name) && isPiecedFile(file)) &&
+    (extents === null || isExtents(extents)) &&
+    (keys === null || isSealedKeys(keys))
+  );
+}
+
+function isExtents(value: unknown): boolean {
+  const { count, bytes, missing, lists } = Object(value) as Record<string, unknown>;
+  return [count, bytes, missing].every(isCount) && isNames(lists);
+}
+
+function isPiecedFile(value: unknown): value is PiecedFile {
+  const { sizeBytes, lists } = Object(value) as Record<string, unknown>;
+  return isCount(sizeBytes) && isNames(lists);
+}
+
+function isNames(value: unknown): boolean {
+  return (
+    Array.isArray(value) &&
+    value.every((one) => typeof one === 'string' && pieceNamePattern.test(one))
+  );
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** Of the data folder itself, and never one that this restores by other ways. */
+export const keptFiles = ['log-keys.json', 'credentials'] as const;
+
+function isFileName(name: string): boolean {
+  return (keptFiles as readonly string[]).includes(name);
+}

@@ -1,0 +1,99 @@
+// What a backup consists of: pieces, named by a keyed digest of their plaintext and sealed by AES-256-GCM
+// (NIST SP 800-38D), docs/formats/backup.md. Invariants: what opens under a name is what was put there
+// under it; two backups of the same content share its pieces; and who reads the place learns lengths
+// alone. They are not compressed: the length of what several tenants' texts are squeezed into tells
+// about them.
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { IntegrityError } from '../core/errors.ts';
+import type { Keyring } from '../core/keyring.ts';
+
+/** Plaintext of a piece, at most. The last one of a file has fewer. */
+export const pieceBytesMax = 1024 * 1024;
+/** magic 4 | epoch 2 | nonce 12 | tag 16 */
+const headBytes = 34;
+const magic = Buffer.from('BSP1');
+const nonceBytes = 12;
+const tagBytes = 16;
+
+/** Bytes that a piece has in its place. */
+export function sealedBytesOf(plainBytes: number): number {
+  return plainBytes + headBytes;
+}
+
+export class PieceSealer {
+  readonly #keyring: Keyring;
+  readonly #keys = new Map<number, { naming: Buffer; sealing: Buffer; manifest: Buffer }>();
+
+  constructor(keyring: Keyring) {
+    this.#keyring = keyring;
+  }
+
+  /** The epoch that new pieces and manifests are made under. */
+  get epoch(): number {
+    return this.#keyring.currentEpoch;
+  }
+
+  /** 64 hexadecimal digits; of another epoch the same bytes have another name. */
+  nameOf(plain: Uint8Array, epoch: number = this.epoch): string {
+    return createHmac('sha256', this.#at(epoch).naming).update(plain).digest('hex');
+  }
+
+  seal(name: string, plain: Uint8Array): Buffer {
+    const epoch = this.epoch;
+    const nonce = randomBytes(nonceBytes);
+    const cipher = createCipheriv('aes-256-gcm', this.#at(epoch).sealing, nonce);
+    cipher.setAAD(associatedData(name));
+    const body = Buffer.concat([cipher.update(plain), cipher.final()]);
+    const prefix = Buffer.of(epoch >> 8, epoch & 0xff);
+    return Buffer.concat([magic, prefix, nonce, cipher.getAuthTag(), body]);
+  }
+
+  /** Throws IntegrityError unless it is what was sealed under this name. */
+  open(name: string, sealed: Uint8Array): Buffer {
+    if (sealed.length < headBytes || !magic.equals(sealed.subarray(0, 4))) {
+      throw new IntegrityError(`piece ${name} is damaged`);
+    }
+    const epoch = ((sealed[4] as number) << 8) | (sealed[5] as number);
+    const nonce = sealed.subarray(6, 6 + nonceBytes);
+    const decipher = createDecipheriv('aes-256-gcm', this.#at(epoch).sealing, nonce, {
+      authTagLength: tagBytes,
+    });
+    decipher.setAAD(associatedData(name));
+    decipher.setAuthTag(sealed.subarray(6 + nonceBytes, headBytes));
+    let plain: Buffer;
+    try {
+      plain = Buffer.concat([decipher.update(sealed.subarray(headBytes)), decipher.final()]);
+    } catch (cause) {
+      throw new IntegrityError(`piece ${name} is not what was written`, { cause });
+    }
+    if (this.nameOf(plain, epoch) === name) return plain;
+    throw new IntegrityError(`piece ${name} is another one`);
+  }
+
+  /** Of a manifest's text, hex. Throws IntegrityError when the epoch is unknown. */
+  macOf(text: string, epoch: number): string {
+    return createHmac('sha256', this.#at(epoch).manifest).update(text).digest('hex');
+  }
+
+  #at(epoch: number) {
+    let keys = this.#keys.get(epoch);
+    if (!keys) {
+      const root = this.#keyring.backupKey(epoch);
+      keys = {
+        naming: deriveKey(root, 'name'),
+        sealing: deriveKey(root, 'seal'),
+        manifest: deriveKey(root, 'manifest'),
+      };
+      this.#keys.set(epoch, keys);
+    }
+    return keys;
+  }
+}
+
+function deriveKey(root: Buffer, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', root, '', `bursar/backup-${purpose}/v1`, 32));
+}
+
+function associatedData(name: string): Buffer {
+  return Buffer.from(`bursar/backup/v1\0${name}`);
+}

@@ -1,0 +1,48 @@
+// Where backups are: a folder, or a prefix of an S3 bucket. Invariants: a name leads to a whole file or to
+// none; who creates and who prunes hold the lock of the place, and find out before what they did counts
+// when they have lost it.
+
+/** What is done in a place cannot be done; the message says why. Nothing that counts was changed. */
+export class BackupFailure extends Error {
+  override readonly name = 'BackupFailure';
+}
+
+export interface PlacedFile {
+  name: string;
+  sizeBytes: number;
+}
+
+export interface PlaceLock {
+  /** Throws `BackupFailure` when somebody else may have it by now. */
+  confirm(): Promise<void>;
+  release(): Promise<void>;
+}
+
+export interface BackupPlace {
+  /** For messages. */
+  readonly name: string;
+  /**
+   * A folder on this machine for files that are not finished, which who has the lock may use; null: there
+   * is none in the place.
+   */
+  readonly workFolder: string | null;
+  /** Undefined: there is none. */
+  read(name: string): Promise<Buffer | undefined>;
+  /** Whole under its name at once, in the place of what had it; durable after `settle`. */
+  write(name: string, bytes: Buffer): Promise<void>;
+  /** The same of a file of this machine, whose bytes never change: by a hard link, where `mayLink`. */
+  take(name: string, file: string, options: { mayLink: boolean; bytes: Buffer }): Promise<void>;
+  /** Names below a prefix that ends with a slash. */
+  list(prefix: string): AsyncIterable<PlacedFile>;
+  /** One that is absent is fine. */
+  remove(name: string): Promise<void>;
+  /** All that was written and removed is durable when this resolves. */
+  settle(): Promise<void>;
+  /** Throws `BackupFailure` when another has it. */
+  lock(): Promise<PlaceLock>;
+  close(): Promise<void>;
+}
+
+/** Beside this marker a folder or prefix is one of backups. */
+export const markerName = 'bursar-backup';
+export const markerText = '{"bursar":"backups","version":1}\n';

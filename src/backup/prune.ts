@@ -1,0 +1,126 @@
+// Removes backups that are not kept any more, and pieces and extents that no backup needs. Invariants:
+// nothing is removed that a backup needs which is kept, nor while one is made: who prunes has the lock of
+// the place; a backup that is removed is none before the first of its pieces goes; and where it cannot be
+// known what a kept backup needs, no piece is removed.
+import { IntegrityError } from '../core/errors.ts';
+import { inParallel } from '../core/in-parallel.ts';
+import { extentFolder, placedExtent, readExtentLists } from './extent-lists.ts';
+import {
+  listBackupIds,
+  type Manifest,
+  manifestName,
+  readManifest,
+  timeOfBackup,
+} from './manifest.ts';
+import { PieceStore, pieceFolder, placedPiece } from './piece-store.ts';
+import type { PieceSealer } from './pieces.ts';
+import { BackupFailure, type BackupPlace } from './place.ts';
+
+export interface PruneOptions {
+  place: BackupPlace;
+  sealer: PieceSealer;
+  /** So many of the newest are kept; at least one. */
+  keep: number;
+  /** And all that are younger, milliseconds since the Unix epoch. */
+  keepSinceMs: number;
+  onProgress: (step: string, done: number) => void;
+}
+
+export interface PruneReport {
+  kept: string[];
+  removed: string[];
+  /** Files that no backup needs any more. */
+  files: number;
+  bytes: number;
+}
+
+const removalsAtOnce = 8;
+/** Between two looks whether the place is still ours. */
+const removalsPerLook = 1000;
+
+/** Throws `BackupFailure`, or the error of the system or store. */
+export async function pruneBackups(options: PruneOptions): Promise<PruneReport> {
+  const { place } = options;
+  const lock = await place.lock();
+  try {
+    const report = await choose(options);
+    const needed = await findNeeded(options, report.kept);
+    await lock.confirm();
+    for (const id of report.removed) await place.remove(manifestName(id));
+    await place.settle();
+    let batch: string[] = [];
+    const flush = async (): Promise<void> => {
+      await lock.confirm();
+      await inParallel(batch, removalsAtOnce, (name) => place.remove(name));
+      options.onProgress('removing files', report.files);
+      batch = [];
+    };
+    for (const folder of [pieceFolder, extentFolder]) {
+      for await (const { name, sizeBytes } of place.list(folder)) {
+        if (needed.has(name)) continue;
+        batch.push(name);
+        report.files++;
+        report.bytes += sizeBytes;
+        if (batch.length === removalsPerLook) await flush();
+      }
+    }
+    await flush();
+    await place.settle();
+    return report;
+  } finally {
+    await lock.release();
+  }
+}
+
+async function choose(options: PruneOptions): Promise<PruneReport> {
+  const { place, keep, keepSinceMs } = options;
+  const ids = await listBackupIds(place);
+  const report: PruneReport = { kept: [], removed: [], files: 0, bytes: 0 };
+  for (const [index, id] of ids.entries()) {
+    const isKept = index >= ids.length - Math.max(1, keep) || timeOfBackup(id) >= keepSinceMs;
+    (isKept ? report.kept : report.removed).push(id);
+  }
+  return report;
+}
+
+async function readKept({ place, sealer }: PruneOptions, id: string): Promise<Manifest> {
+  try {
+    const manifest = await readManifest(place, sealer, id);
+    if (manifest) return manifest;
+    throw new IntegrityError(`the manifest of backup ${id} is missing`);
+  } catch (error) {
+    if (!(error instanceof IntegrityError)) throw error;
+    const advice = `what it needs is not known, so nothing is removed: put ${manifestName(id)} right or remove it`;
+    throw new BackupFailure(`${error.message}: ${advice}`, { cause: error });
+  }
+}
+
+/** Names of all that the kept backups need. */
+async function findNeeded(
+  options: PruneOptions,
+  kept: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const { place, sealer } = options;
+  const pieces = PieceStore.open(place, sealer);
+  const needed = new Set<string>();
+  try {
+    for (const id of kept) {
+      const { database, files, extents } = await readKept(options, id);
+      for (const { lists } of [database, ...Object.values(files)]) {
+        for (const list of lists) {
+          needed.add(placedPiece(list));
+          for (const name of await pieces.getNames(list)) needed.add(placedPiece(name));
+        }
+      }
+      for (const list of extents?.lists ?? []) needed.add(placedPiece(list));
+      for await (const { id: extent } of readExtentLists(pieces, extents?.lists ?? [])) {
+        needed.add(placedExtent(extent));
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof IntegrityError)) throw error;
+    const advice = 'a kept backup is damaged, so nothing is removed (bursar backup verify)';
+    throw new BackupFailure(`${error.message}: ${advice}`, { cause: error });
+  }
+  return needed;
+}

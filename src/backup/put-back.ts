@@ -1,0 +1,130 @@
+// Puts what a backup has into a data folder. Invariants: nothing reaches the folder that is not what was
+// written; the database lies under another name until it can be served; and a folder with a mark of an
+// unfinished restore is one that the next try may begin anew in.
+import { hash } from 'node:crypto';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { makeFolderDurably, writeFileDurably } from '../core/durable-file.ts';
+import { IntegrityError } from '../core/errors.ts';
+import { inParallel } from '../core/in-parallel.ts';
+import { extentFile } from '../tiering/stores/local-store.ts';
+import { placedExtent, readExtentLists } from './extent-lists.ts';
+import type { Manifest, PiecedFile } from './manifest.ts';
+import { PieceStore } from './piece-store.ts';
+import type { PieceSealer } from './pieces.ts';
+import { BackupFailure, type BackupPlace } from './place.ts';
+
+export const unfinishedMark = 'restore-unfinished';
+/** What a folder may have that something is restored to. */
+const spared = new Set(['keys', 'lock.db']);
+const writesAtOnce = 4;
+
+/**
+ * Makes a folder ready to be restored to. Throws `BackupFailure` when it has anything but root keys; what an
+ * unfinished restore left is removed.
+ */
+export function beginIn(folder: string): void {
+  makeFolderDurably(folder);
+  const names = readdirSync(folder).filter((name) => !spared.has(name));
+  if (names.length > 0 && !names.includes(unfinishedMark)) {
+    throw new BackupFailure(`${folder} is not empty (${names.slice(0, 3).join(', ')})`);
+  }
+  const text = 'bursar restore was not finished here: run it again\n';
+  writeFileDurably(join(folder, unfinishedMark), text, { mode: 0o600, ifExists: 'keep' });
+  for (const name of names) {
+    if (name !== unfinishedMark) rmSync(join(folder, name), { recursive: true, force: true });
+  }
+}
+
+export function isUnfinished(folder: string): boolean {
+  return existsSync(join(folder, unfinishedMark));
+}
+
+export interface PutBackOptions {
+  place: BackupPlace;
+  sealer: PieceSealer;
+  manifest: Manifest;
+  folder: string;
+  /** Of the local store. */
+  storeFolder: string;
+  /** What the database is called until it can be served. */
+  databaseFile: string;
+  onProgress: (step: string, done: number, total?: number) => void;
+}
+
+/** Throws IntegrityError where the backup is not what was written. */
+export async function putBack(options: PutBackOptions): Promise<void> {
+  const { place, sealer, manifest, folder, databaseFile, onProgress } = options;
+  const pieces = PieceStore.open(place, sealer);
+  await writeFile(pieces, databaseFile, manifest.database, (done, total) =>
+    onProgress('putting the database back', done, total),
+  );
+  for (const [name, file] of Object.entries(manifest.files)) {
+    await writeFile(pieces, join(folder, name), file, () => {});
+  }
+  if (manifest.extents) await putExtentsBack(pieces, options, manifest.extents);
+}
+
+async function writeFile(
+  pieces: PieceStore,
+  path: string,
+  { lists, sizeBytes }: PiecedFile,
+  onProgress: (bytesDone: number, bytesTotal: number) => void,
+): Promise<void> {
+  const file = await open(path, 'wx', 0o600);
+  let bytes = 0;
+  try {
+    for (const list of lists) {
+      for (const name of await pieces.getNames(list)) {
+        const plain = await pieces.get(name);
+        await file.write(plain, 0, plain.length, bytes);
+        bytes += plain.length;
+        onProgress(bytes, sizeBytes);
+      }
+    }
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  if (bytes !== sizeBytes) throw new IntegrityError(`${path} has ${bytes} bytes of ${sizeBytes}`);
+}
+
+async function putExtentsBack(
+  pieces: PieceStore,
+  { place, storeFolder, onProgress }: PutBackOptions,
+  { lists, count }: NonNullable<Manifest['extents']>,
+): Promise<void> {
+  const folders = new Set<string>();
+  let done = 0;
+  await inParallel(readExtentLists(pieces, lists), writesAtOnce, async (extent) => {
+    const name = placedExtent(extent.id);
+    const bytes = await place.read(name);
+    if (!bytes) throw new IntegrityError(`${name} is missing`, { kind: 'missing' });
+    if (!hash('sha256', bytes, 'buffer').equals(extent.digest)) {
+      throw new IntegrityError(`${name} is not what was written`);
+    }
+    const path = extentFile(storeFolder, extent.id);
+    const folder = dirname(path);
+    if (!folders.has(folder)) {
+      makeFolderDurably(folder);
+      folders.add(folder);
+    }
+    const file = await open(path, 'wx', 0o600);
+    try {
+      await file.writeFile(bytes);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    onProgress('putting extents back', ++done, count);
+  });
+  for (const folder of folders) {
+    const opened = await open(folder, 'r');
+    try {
+      await opened.sync();
+    } finally {
+      await opened.close();
+    }
+  }
+}
