@@ -43,6 +43,10 @@ describe('the rooms', () => {
     ['src/audit/planted.ts', '../quota/usage.ts'],
     ['src/tiering/stores/planted.ts', '../../catalog/extents.ts'],
     ['src/ledger/planted.ts', '../gateway/server.ts'],
+    ['src/ledger/planted.ts', '../backup/create.ts'],
+    ['src/backup/planted.ts', '../gateway/server.ts'],
+    ['src/backup/forward/planted.ts', '../../cli/config.ts'],
+    ['src/gateway/planted.ts', '../backup/create.ts'],
     ['src/gateway/operations/planted.ts', '../../cli/config.ts'],
     ['src/ledger/planted.ts', 'fastify'],
     ['src/catalog/planted.ts', 'better-sqlite3'],
@@ -63,6 +67,7 @@ describe('the rooms', () => {
     ['src/core/database.ts', 'better-sqlite3'],
     ['src/authz/oidc/planted.ts', 'jose'],
     ['src/cli/planted.ts', '../gateway/server.ts'],
+    ['src/backup/planted.ts', '../ledger/commit.ts'],
   ])('allow that %s imports %s', (path, specifier) => {
     plant(path, used(specifier));
     expect(lint()).toBe('');

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { makeFolderDurably, writeFileDurably } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
-import { extentFile } from '../tiering/stores/local-store.ts';
+import { extentFile, temporaryFolder } from '../tiering/stores/local-store.ts';
 import { placedExtent, readExtentLists } from './extent-lists.ts';
 import type { Manifest, PiecedFile } from './manifest.ts';
 import { PieceStore } from './piece-store.ts';
@@ -27,7 +27,7 @@ const writesAtOnce = 4;
 export function beginIn(folder: string): void {
   makeFolderDurably(folder);
   const names = readdirSync(folder).filter((name) => !spared.has(name));
-  if (names.length > 0 && !names.includes(unfinishedMark)) {
+  if (names.length > 0 && (!names.includes(unfinishedMark) || names.includes('bursar.db'))) {
     throw new BackupFailure(`${folder} is not empty (${names.slice(0, 3).join(', ')})`);
   }
   const text = 'bursar restore was not finished here: run it again\n';
@@ -37,8 +37,9 @@ export function beginIn(folder: string): void {
   }
 }
 
+/** Whether a restore to the folder died before its database was complete. */
 export function isUnfinished(folder: string): boolean {
-  return existsSync(join(folder, unfinishedMark));
+  return existsSync(join(folder, unfinishedMark)) && !existsSync(join(folder, 'bursar.db'));
 }
 
 export interface PutBackOptions {
@@ -93,9 +94,11 @@ async function writeFile(
 async function putExtentsBack(
   pieces: PieceStore,
   { place, storeFolder, onProgress }: PutBackOptions,
-  { lists, count }: NonNullable<Manifest['extents']>,
+  { lists }: NonNullable<Manifest['extents']>,
 ): Promise<void> {
   const folders = new Set<string>();
+  // By which a start knows that its disk is there.
+  makeFolderDurably(join(storeFolder, temporaryFolder));
   let done = 0;
   await inParallel(readExtentLists(pieces, lists), writesAtOnce, async (extent) => {
     const name = placedExtent(extent.id);
@@ -117,7 +120,7 @@ async function putExtentsBack(
     } finally {
       await file.close();
     }
-    onProgress('putting extents back', ++done, count);
+    onProgress('putting extents back', ++done);
   });
   for (const folder of folders) {
     const opened = await open(folder, 'r');

@@ -106,7 +106,8 @@ async function adoptFromStore(
   for (const [id, count] of countReferences(manifest)) {
     await tx.run(
       `INSERT INTO extents (id, store, tenant, state, refs, changed_ms) VALUES (?, ?, ?, 1, ?, ?)
-         ON CONFLICT (id) DO UPDATE SET refs = refs + excluded.refs`,
+         ON CONFLICT (id) DO UPDATE SET refs = refs + excluded.refs, state = 1, process = NULL,
+           tenant = excluded.tenant`,
       id,
       store,
       tenant,
@@ -118,7 +119,8 @@ async function adoptFromStore(
 
 /**
  * Enters extents that lie in a store and that nothing restored names, as condemned or as left
- * alone. Gives how many there were.
+ * alone: also those that an older database knows as about to be written or to be removed. Gives how
+ * many there were.
  */
 export async function enterUnnamed(
   tx: Tx,
@@ -130,7 +132,8 @@ export async function enterUnnamed(
   for (const id of ids) {
     const { changes } = await tx.run(
       `INSERT INTO extents (id, store, state, refs, changed_ms) VALUES (?, ?, ?, 0, ?)
-         ON CONFLICT (id) DO NOTHING`,
+         ON CONFLICT (id) DO UPDATE SET state = excluded.state
+           WHERE extents.state IN (0, 2) AND excluded.state = 3`,
       id,
       store,
       extentState[state],

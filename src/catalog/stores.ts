@@ -51,6 +51,11 @@ export async function readInstance(read: Reader): Promise<string> {
   return row.instance;
 }
 
+/** Makes a copy of a database another gateway's: stores are its own only when it takes them. */
+export async function renewInstance(tx: Tx): Promise<void> {
+  await tx.run('UPDATE gateway SET instance = lower(hex(randomblob(16)))');
+}
+
 /**
  * Gives a store its number, or notes where one that has a number is now. Gives how many rows were
  * touched: none when no number is left.

@@ -16,6 +16,7 @@ import {
   examine,
   findPlace,
   namedIn,
+  type OpenBucket,
   type OpenKey,
   openKey,
   openToReplace,
@@ -25,6 +26,7 @@ import {
 import {
   endReplaced,
   endVersion,
+  type FoundVersion,
   insertVersion,
   keepAsNoncurrent,
   makeCurrent,
@@ -131,6 +133,15 @@ async function deleteVersion(
   }
   const refusal = refuseEnd(bucket, found, change, moment);
   if (refusal) return refusal;
+  return endNamed(tx, { bucket, found }, moment);
+}
+
+/** Ends a version that may end, as `deleteVersion` does. */
+export async function endNamed(
+  tx: Tx,
+  { bucket, found }: { bucket: OpenBucket; found: FoundVersion },
+  moment: Moment,
+): Promise<Outcome<null>> {
   const isCurrent = found.supersededSeq === null;
   const older = isCurrent && (await findNewestNoncurrent(tx, bucket.id, found.key));
   // As it is now: without a newer one it is not where it belongs.

@@ -41,6 +41,7 @@ const overHttp: Row[] = [
 const offline: Row[] = [
   ['database', async () => (await import('./database-commands.ts')).addDatabaseCommands],
   ['backup', async () => (await import('./backup-commands.ts')).addBackupCommands],
+  ['restore', async () => (await import('./restore-command.ts')).addRestoreCommand],
   ['rebuild', async () => (await import('./rebuild-command.ts')).addRebuildCommand],
   ['store', async () => (await import('./store-adopt-command.ts')).addStoreAdoptCommand],
   ['log', async () => (await import('./log-fork-commands.ts')).addLogForkCommands],

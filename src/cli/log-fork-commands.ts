@@ -18,9 +18,7 @@ import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
 import { LogDamage, VerifiedLog } from '../audit/log/verified-log.ts';
 import { openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
-import { defaultTenant, rootPrincipal } from '../authz/identity-changes.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
-import { newRequestId } from '../core/ids.ts';
 import { askSeenSize } from '../gateway/witnesses.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';
@@ -31,6 +29,7 @@ import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { readKeptCheckpoint } from './kept-checkpoint.ts';
 import { readText } from './key-files.ts';
+import { renameLog } from './log-restart.ts';
 import { print, printable, printJson } from './output.ts';
 import { formatCount } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
@@ -233,53 +232,12 @@ async function restartIn(
   });
   const db = openDatabase(folder.databaseFile, { readonly: true, cacheKib: 16 * 1024 });
   try {
-    const rows = await listLogKeys(db.tx);
-    const before = rows[0]?.key.name;
-    if (before === undefined) throw new CommandFailure('failed', 'this log was never signed');
-    if (rows.some(({ key }) => key.name === origin)) {
-      throw new CommandFailure('failed', `the log was called ${origin} before`);
-    }
-    const options = { path: folder.logKeysFile, read: db.tx };
-    const file = existsSync(folder.logKeysFile)
-      ? await LogKeyFile.open(options)
-      : LogKeyFile.lost(options);
-    const key = await file.add(origin);
-    const kept = readKeptCheckpoint(folder.keptCheckpointFile);
-    await commitRestart(ledger, key, { before, reason, kept });
-    return before;
+    const parts = { ledger, read: db.tx, ...folder };
+    const before = await renameLog(parts, { origin, reason, source: 'bursar log restart' });
+    if (before !== null) return before;
+    throw new CommandFailure('failed', 'this log was never signed');
   } finally {
     db.close();
     await ledger.close();
   }
-}
-
-/** Whoever may use the data folder is the operator; the record names no access key. */
-async function commitRestart(
-  ledger: Ledger,
-  key: Awaited<ReturnType<LogKeyFile['add']>>,
-  { before, reason, kept }: { before: string; reason: string; kept: string | null },
-): Promise<void> {
-  const signed = kept === null ? undefined : checkpointOf(kept);
-  const result = await ledger.commit({
-    change: { kind: 'rotateLogKey', key, retireMs: 0 },
-    charge: null,
-    record: {
-      action: 'bursar:RestartLog',
-      tenant: defaultTenant,
-      principal: rootPrincipal,
-      evidence: 'none',
-      target: `log/${key.name}`,
-      change: {
-        before,
-        reason,
-        ...(signed && { signedSize: signed.size, signedRoot: signed.root.toString('base64') }),
-      },
-      bytesIn: 0,
-      bytesOut: 0,
-      requestId: newRequestId(),
-      source: 'bursar log restart',
-      status: 200,
-    },
-  });
-  if (!result.ok) throw new Error(`the restart was not recorded: ${result.code}`);
 }

@@ -1,15 +1,18 @@
 // `bursar serve`: takes the data folder, starts the gateway, says how to use it, and on SIGTERM or
 // SIGINT lets requests finish, writes what is pending and ends with exit code 0.
 import { resolve } from 'node:path';
+import { isUnfinished } from '../backup/put-back.ts';
 import type { Config } from './config.ts';
 import { profileDefault } from './credentials-file.ts';
 import { openDataFolder } from './data-folder.ts';
+import { CommandFailure } from './failure.ts';
 import { type WiredGateway, wire } from './wiring.ts';
 
 /** Resolves when the gateway has stopped after a signal. Throws `CommandFailure`. */
 export async function serve(config: Config): Promise<void> {
   // Also where the folder was made by somebody else, nothing in it is for other users' eyes.
   process.umask(0o077);
+  refuseUnfinished(config.data);
   const folder = await openDataFolder(config);
   const stopping = nextSignal();
   try {
@@ -21,6 +24,12 @@ export async function serve(config: Config): Promise<void> {
   } finally {
     folder.release();
   }
+}
+
+/** A new database would be in the way of the one that is being restored. */
+function refuseUnfinished(data: string): void {
+  if (!isUnfinished(data)) return;
+  throw new CommandFailure('failed', `a restore to ${data} was not finished: run it again`);
 }
 
 /** The first signal asks to stop; a second one does not wait. */

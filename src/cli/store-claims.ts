@@ -80,7 +80,7 @@ export function explainOwner(owner: Owner, location: string): string {
     case 'otherStore':
       return `${location} is the place of another store of this gateway`;
     case 'former':
-      return `${location} belongs to another data folder with the same keys; if that one is lost, run bursar rebuild`;
+      return `${location} belongs to another data folder with the same keys; if that one is lost, run bursar restore or rebuild`;
     default:
       return `${location} belongs to another gateway, which would destroy what this one writes there`;
   }

@@ -32,6 +32,7 @@ import { noteJournalObject, noteSnapshot } from '../catalog/journal-objects.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
 import { enterUnnamed, restoreBucket, restoreStore, restoreVersion } from '../catalog/restore.ts';
+import { restoreAttributes, restoreEnd, restoreSettings } from '../catalog/roll-forward.ts';
 import { beginGeneration, noteJournaled, registerStore } from '../catalog/stores.ts';
 import {
   abortUpload,
@@ -214,6 +215,12 @@ async function applyChange(
       return restoreBucket(tx, change);
     case 'restoreVersion':
       return restoreVersion(tx, change, moment);
+    case 'restoreSettings':
+      return restoreSettings(tx, change);
+    case 'restoreAttributes':
+      return restoreAttributes(tx, change, moment);
+    case 'restoreEnd':
+      return restoreEnd(tx, change, moment);
     case 'addRootKey':
       await noteRootKey(tx, moment.keyring, change.key);
       return { ok: true, storage: noStorage, result: null };

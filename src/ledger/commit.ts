@@ -20,6 +20,7 @@ import type { JournalObjectRow, NotedSnapshot } from '../catalog/journal-objects
 import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
 import type { RestoreBucket, RestoreVersion } from '../catalog/restore.ts';
+import type { RestoreAttributes, RestoreEnd, RestoreSettings } from '../catalog/roll-forward.ts';
 import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
 import type { AmendVersion } from '../catalog/version-amendments.ts';
 import type { CopyObject, DeleteObject, PutObject } from '../catalog/version-changes.ts';
@@ -112,12 +113,15 @@ export type Change =
   | PutBucketPolicy
   | SetVersioning
   | PutBucketSetting
-  /** Only a rebuild makes these. */
+  /** Only rebuilds and restores make these. */
   | RestoreBucket
   | RestoreVersion
   | ({ kind: 'restoreIdentity' } & RestoredAuthz)
   /** A share link whose uses nobody knows any more opens nothing. */
   | { kind: 'useUpShare'; id: string }
+  | RestoreSettings
+  | RestoreAttributes
+  | RestoreEnd
   | { kind: 'identity'; identity: AuthzChange }
   /** A key that is durable in its file. */
   | { kind: 'addRootKey'; key: RootKey }

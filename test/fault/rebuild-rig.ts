@@ -170,9 +170,36 @@ export class RebuildRig {
     });
   }
 
+  /** Runs a command as it is. */
+  runPlain(command: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+    const env = { PATH: process.env.PATH ?? '', ...this.#credentials() };
+    return new Promise((done) => {
+      const child = execFile(process.execPath, [main, ...command], { env }, (_, stdout, stderr) => {
+        done({ code: child.exitCode ?? -1, stdout, stderr });
+      });
+    });
+  }
+
+  /** A backup of the folder, while it is served or not. */
+  backUp(place: string, args: string[] = []) {
+    return this.runPlain(['backup', 'create', place, '--data', this.dataDir, ...args]);
+  }
+
+  /** All but the root keys is gone. */
+  loseFolder(): void {
+    for (const name of readdirSync(this.dataDir)) {
+      if (name !== 'keys') rmSync(join(this.dataDir, name), { recursive: true });
+    }
+  }
+
   /** Starts a rebuild and kills it when it says that it is at this step. */
-  async killRebuild(step: string): Promise<void> {
-    const flags = ['rebuild', '--data', this.dataDir, ...this.#storeFlags()];
+  killRebuild(step: string): Promise<void> {
+    return this.killAt(['rebuild'], step);
+  }
+
+  /** The same of another command on the folder and its store. */
+  async killAt(command: string[], step: string): Promise<void> {
+    const flags = [...command, '--data', this.dataDir, ...this.#storeFlags()];
     const env = { PATH: process.env.PATH ?? '', ...this.#credentials() };
     await new Promise<void>((done) => {
       const child = execFile(process.execPath, [main, ...flags], { env }, () => done());

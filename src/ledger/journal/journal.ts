@@ -373,7 +373,9 @@ export class Journal {
 }
 
 function olderCopy({ name }: RemoteStore, reason: string): Unusable {
-  return new Unusable(`the database is an older copy: store ${name}: ${reason} (bursar rebuild)`);
+  return new Unusable(
+    `the database is an older copy: store ${name}: ${reason} (bursar restore --here)`,
+  );
 }
 
 function refusal(cause: unknown): Refusal {

@@ -105,7 +105,7 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
 }
 
 /** Gathers what journals and extents say, and decides which version of each key is restored. */
-async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
+export async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
   const { staging, keyring, report } = work;
   const instance = chooseInstance(stores, work.generation);
   const told: ToldIdentities[] = [];
@@ -240,12 +240,12 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
 }
 
 /** After all that count, whatever the clock says. */
-function nameGeneration(newestGeneration: string): string {
+export function nameGeneration(newestGeneration: string): string {
   return newGeneration(Math.max(Date.now(), (generationTime(newestGeneration) ?? 0) + 1));
 }
 
 /** From here on the new journal counts, and the store belongs to the new database. */
-async function takeOver(
+export async function takeOver(
   { keyring, sealer, report, onProgress, withKeys }: Work,
   { ledger, read }: { ledger: Ledger; read: Reader },
   { store, newGeneration: generation }: RebuiltStore,
@@ -269,10 +269,11 @@ async function takeOver(
 }
 
 /** What the stores were asked until here: what is left is to remove the journals of before. */
-async function tellCost(
+export async function tellCost(
   { stores: asked, tallies, prices }: Work,
   ledger: Ledger,
   stores: readonly RebuiltStore[],
+  source = 'bursar rebuild',
 ): Promise<void> {
   const nameOf = (number: number): string =>
     (asked.find((one) => one.number === number) as RemoteStore).name;
@@ -280,7 +281,7 @@ async function tellCost(
     stores.find(({ store }) => store.name === name)?.store.number ?? localStore;
   const bookOf = (number: number) => prices.bookOf(numberOf(nameOf(number)));
   const uses = nameUses(tallies.take(), { stores: { nameOf }, bookOf });
-  const result = await ledger.commit(commitOf(uses, 'bursar rebuild'));
+  const result = await ledger.commit(commitOf(uses, source));
   if (!result.ok) throw new Error(`what the rebuild cost was refused: ${result.code}`);
 }
 

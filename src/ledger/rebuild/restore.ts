@@ -132,7 +132,7 @@ export async function checkExtents(
   return { runs, reason: null };
 }
 
-function restoreVersion(
+export function restoreVersion(
   { keyring }: Work,
   bucket: StagedBucket,
   version: VersionEntry,
@@ -157,7 +157,7 @@ function restoreVersion(
 }
 
 /** Extents that nothing restored names: for the sweeper, or left alone while some may be needed. */
-async function enterOthers(work: Work, { ledger, stores }: Target): Promise<void> {
+export async function enterOthers(work: Work, { ledger, stores }: Target): Promise<void> {
   const { staging, report, discard } = work;
   const state = discard || isWhole(report) ? 'condemned' : 'left';
   for (const { store } of stores) {

@@ -197,6 +197,29 @@ export class Staging {
     return { ofNull, identifiedMs: others?.timeMs ?? null };
   }
 
+  /** What the journals say of a bucket; undefined: nothing. */
+  async findBucket(id: number): Promise<'there' | 'gone' | undefined> {
+    const sql = 'SELECT entry IS NULL AS isGone FROM buckets WHERE id = ?';
+    const row = await this.#db.tx.get<{ isGone: number }>(sql, id);
+    return row && (row.isGone ? 'gone' : 'there');
+  }
+
+  /** What they say of a version: null: there is none; undefined: nothing. */
+  async findVersion(
+    bucketId: number,
+    key: string,
+    versionId: string | null,
+  ): Promise<VersionEntry | null | undefined> {
+    const row = await this.#db.tx.get<{ entry: string | null }>(
+      'SELECT entry FROM versions WHERE bucket_id = ? AND key = ? AND version_id = ?',
+      bucketId,
+      key,
+      versionId ?? '',
+    );
+    if (!row) return undefined;
+    return row.entry === null ? null : (JSON.parse(row.entry) as VersionEntry);
+  }
+
   /** Buckets that are there, in order of id. */
   async listBuckets(): Promise<StagedBucket[]> {
     const rows = await this.#db.tx.all<{ entry: string; store: number; documents: string | null }>(

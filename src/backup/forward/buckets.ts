@@ -1,0 +1,124 @@
+// Brings the buckets of S3 stores in a restored database to what their journals say: those that were made
+// after the backup, set up otherwise, or deleted.
+import type { IdentityChange } from '../../authz/identity-changes.ts';
+import { readSettings } from '../../catalog/bucket-settings.ts';
+import { type Bucket, findBucket, getBucket, listStoreBuckets } from '../../catalog/buckets.ts';
+import { listKept } from '../../catalog/kept-versions.ts';
+import { principalId } from '../../core/principal.ts';
+import { bucketEntry } from '../../ledger/journal/entries.ts';
+import type { StagedBucket } from '../../ledger/rebuild/staging.ts';
+import type { Forward } from './forward.ts';
+
+const bucketsPerPage = 100;
+const versionsPerPage = 500;
+
+/** Gives those that are there now and that a journal tells of, by id. */
+export async function forwardBuckets(forward: Forward): Promise<Map<number, StagedBucket>> {
+  const { work, stores, pending } = forward;
+  const { staging } = work;
+  for (const { store } of stores) {
+    for (const bucket of await listAll(forward, store.number)) {
+      const isGone = (await staging.findBucket(bucket.id)) === 'gone';
+      if (isGone && pending.ofBucket(bucket.id) === undefined) await removeBucket(forward, bucket);
+    }
+  }
+  const staged = await staging.listBuckets();
+  for (const bucket of staged) {
+    const found = await getBucket(forward.read, bucket.id);
+    if (!found) await addBucket(forward, bucket);
+    else if (pending.ofBucket(bucket.id) === undefined) await setUp(forward, bucket, found);
+  }
+  return new Map(staged.map((bucket) => [bucket.id, bucket]));
+}
+
+async function listAll({ read }: Forward, store: number): Promise<Bucket[]> {
+  const buckets: Bucket[] = [];
+  for (let afterId = 0; ; afterId = buckets.at(-1)?.id ?? 0) {
+    const page = await listStoreBuckets(read, { store, afterId, max: bucketsPerPage });
+    if (page.length === 0) return buckets;
+    buckets.push(...page);
+  }
+}
+
+/** With all that is in it. */
+async function removeBucket({ read, commit, report }: Forward, bucket: Bucket): Promise<void> {
+  const { id: bucketId } = bucket;
+  for (;;) {
+    const versions = await listKept(read, { bucketId, after: null, max: versionsPerPage });
+    if (versions.length === 0) break;
+    await Promise.all(
+      versions.map(({ key, versionId }) =>
+        commit(
+          { kind: 'restoreEnd', bucketId, key, versionId },
+          { action: 'bursar:RestoreEnd', bucket, key },
+        ),
+      ),
+    );
+    report.ended += versions.length;
+  }
+  await commit({ kind: 'deleteBucket', bucketId }, { action: 'bursar:RestoreBucket', bucket });
+  report.removed++;
+}
+
+async function addBucket(forward: Forward, staged: StagedBucket): Promise<void> {
+  const { read, commit, report } = forward;
+  const { tenant, name } = staged;
+  // Somebody was given the name after the backup: so what had it then was deleted.
+  const former = await findBucket(read, tenant, name);
+  if (former) await removeBucket(forward, former);
+  await ensureOwner(forward, staged);
+  const { kind: _, toldSeq: _2, documents, ...bucket } = staged;
+  const { policy = null, ...settings } = documents;
+  const change = { kind: 'restoreBucket', bucket: { ...bucket, policy }, settings } as const;
+  await commit(change, { action: 'bursar:RestoreBucket', bucket });
+  report.buckets++;
+}
+
+async function setUp(forward: Forward, staged: StagedBucket, found: Bucket): Promise<void> {
+  const { read, commit, report } = forward;
+  const documents = await readSettings(read, found.id);
+  if (found.policy !== null) documents.policy = found.policy;
+  const { kind: _, toldSeq: _2, documents: told, store, ...bucket } = staged;
+  const { kind: _3, toldSeq: _4, ...is } = bucketEntry(found, 0);
+  if (store !== found.store) {
+    throw new Error(`bucket ${staged.tenant}/${staged.name} is in another store in the backup`);
+  }
+  if (isSame(is, bucket) && isSame(documents, told)) return;
+  await ensureOwner(forward, staged);
+  const { policy = null, ...settings } = told;
+  const change = {
+    kind: 'restoreSettings',
+    bucket: { ...bucket, store, policy },
+    settings,
+  } as const;
+  await commit(change, { action: 'bursar:RestoreBucket', bucket: { ...bucket, store } });
+  report.configured++;
+}
+
+/** Of two flat objects of texts. */
+function isSame(a: object, b: object): boolean {
+  const textOf = (one: object) => JSON.stringify(Object.entries(one).sort());
+  return textOf(a) === textOf(b);
+}
+
+/** Who owns it may have come after the backup: then he is a member without access keys. */
+async function ensureOwner(forward: Forward, { tenant, owner: name }: StagedBucket): Promise<void> {
+  const { read, commit, report } = forward;
+  if (!(await read.get('SELECT 1 FROM tenants WHERE name = ?', tenant))) {
+    const identity = { type: 'createTenant', name: tenant, membersCreateBuckets: false } as const;
+    const about = { action: 'bursar:RestoreTenant', tenant, target: `tenants/${tenant}` };
+    await commit({ kind: 'identity', identity }, about);
+    report.tenants.push(tenant);
+  }
+  const sql = 'SELECT 1 FROM principals WHERE tenant = ? AND name = ?';
+  if (await read.get(sql, tenant, name)) return;
+  const type = 'createPrincipal';
+  const made = { tenant, name, kind: 'person', role: 'member', groups: [] } as const;
+  const identity: IdentityChange = { type, ...made, groups: [] };
+  const target = `tenants/${tenant}/principals/${name}`;
+  await commit(
+    { kind: 'identity', identity },
+    { action: 'bursar:RestorePrincipal', tenant, target },
+  );
+  report.principals.push(principalId(tenant, name));
+}

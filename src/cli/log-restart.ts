@@ -1,0 +1,75 @@
+// The log goes on under another name and with a new key, by a record that says so: what is to be done when
+// the log that is here may not be the one that was signed (docs/admin/restore.md).
+import { existsSync } from 'node:fs';
+import { checkpointOf } from '../audit/log/checkpoint.ts';
+import { listLogKeys } from '../audit/log/log-keys.ts';
+import { defaultTenant, rootPrincipal } from '../authz/identity-changes.ts';
+import type { Reader } from '../core/database.ts';
+import { newRequestId } from '../core/ids.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { LogKeyFile } from '../ledger/log-key-file.ts';
+import { CommandFailure } from './failure.ts';
+import { readKeptCheckpoint } from './kept-checkpoint.ts';
+
+export interface RenamedLog {
+  origin: string;
+  reason: string;
+  /** The command, as the record names it. */
+  source: string;
+}
+
+interface LogParts {
+  ledger: Ledger;
+  read: Reader;
+  logKeysFile: string;
+  keptCheckpointFile: string;
+}
+
+/** Gives the name that the log had; null: it was never signed, and nothing was done. */
+export async function renameLog(parts: LogParts, asked: RenamedLog): Promise<string | null> {
+  const { read, logKeysFile, keptCheckpointFile } = parts;
+  const { origin } = asked;
+  const rows = await listLogKeys(read);
+  const before = rows[0]?.key.name;
+  if (before === undefined) return null;
+  if (rows.some(({ key }) => key.name === origin)) {
+    throw new CommandFailure('failed', `the log was called ${origin} before`);
+  }
+  const options = { path: logKeysFile, read };
+  const file = existsSync(logKeysFile) ? await LogKeyFile.open(options) : LogKeyFile.lost(options);
+  const key = await file.add(origin);
+  const kept = readKeptCheckpoint(keptCheckpointFile);
+  await commitRestart(parts.ledger, key, { ...asked, before, kept });
+  return before;
+}
+
+/** Whoever may use the data folder is the operator; the record names no access key. */
+async function commitRestart(
+  ledger: Ledger,
+  key: Awaited<ReturnType<LogKeyFile['add']>>,
+  { before, reason, source, kept }: RenamedLog & { before: string; kept: string | null },
+): Promise<void> {
+  const signed = kept === null ? undefined : checkpointOf(kept);
+  const result = await ledger.commit({
+    change: { kind: 'rotateLogKey', key, retireMs: 0 },
+    charge: null,
+    record: {
+      action: 'bursar:RestartLog',
+      tenant: defaultTenant,
+      principal: rootPrincipal,
+      evidence: 'none',
+      target: `log/${key.name}`,
+      change: {
+        before,
+        reason,
+        ...(signed && { signedSize: signed.size, signedRoot: signed.root.toString('base64') }),
+      },
+      bytesIn: 0,
+      bytesOut: 0,
+      requestId: newRequestId(),
+      source,
+      status: 200,
+    },
+  });
+  if (!result.ok) throw new Error(`the restart was not recorded: ${result.code}`);
+}

@@ -1,0 +1,126 @@
+// `bursar restore`: puts a backup back, and rolls it forward by the S3 stores that went on after it; or does
+// the second with a database that was put back by hand. Progress goes to stderr, the report to stdout.
+import type { Command } from 'commander';
+import { addPlaceFlags, type PlaceFlags } from './backup-place.ts';
+import { collect } from './command-arguments.ts';
+import { type Config, type Flags, loadConfig } from './config.ts';
+import { CommandFailure } from './failure.ts';
+import { print, printable, printJson } from './output.ts';
+import { formatBytes, formatCount } from './progress.ts';
+import { type Restored, restoreBackup, restoreHere } from './restored-folder.ts';
+import { addSettingFlags } from './setting-flags.ts';
+
+/** Those that lead to the folder, to the stores, with what they cost, and to the keys. */
+const wanted = [
+  ...(['data', 'config', 'logOrigin'] as const),
+  ...(['store', 'storeEndpoint', 'storeRegion', 'storePathStyle', 'stores'] as const),
+  ...(['prices', 'priceBooks', 'kmsKey', 'kmsRegion', 'kmsEndpoint'] as const),
+] satisfies (keyof Config)[];
+
+export interface RestoreFlags extends PlaceFlags {
+  json?: boolean;
+  backup?: string;
+  passphraseFile?: string;
+  withoutStore?: string[];
+  sameLog?: boolean;
+  here?: boolean;
+  discard?: boolean;
+}
+
+const help = `
+--data must be empty, but for keys/. Give the settings of stores that bursar serve has: each S3 store is
+read, becomes this folder's own, and ends ready. A gateway that still serves them loses them.
+
+Examples:
+  bursar restore /srv/backups --data /srv/bursar
+  bursar restore s3://backups/bursar --s3-region eu-west-1 --data /srv/bursar --config /etc/bursar.yaml
+  bursar restore --here --data /srv/bursar --config /etc/bursar.yaml`;
+
+export function addRestoreCommand(program: Command): void {
+  const command = program
+    .command('restore')
+    .description('put a backup back, with what S3 stores have been given since')
+    .argument('[place]', 'folder, or s3://BUCKET/PREFIX, with backups')
+    .option('--backup <id>', 'which one (default: the newest)')
+    .option('--here', 'no backup: the database in --data is an older copy, put back by hand')
+    .option('--passphrase-file <file>', 'passphrase of the root keys in the backup')
+    .option('--without-store <name>', 'leave this store as it is; repeatable', collect)
+    .option('--same-log', 'nothing was signed after the backup: the log keeps its name')
+    .option('--discard', 'let extents that nothing names be swept even if something is lost')
+    .option('--json', 'report as JSON')
+    .addHelpText('after', help);
+  addPlaceFlags(command);
+  addSettingFlags(command, wanted).action(
+    async (place: string | undefined, given: RestoreFlags & Flags) => {
+      const { asked, flags } = split(given);
+      if ((place === undefined) !== (asked.here === true)) {
+        throw new CommandFailure('usage', 'give the place of the backup, or --here');
+      }
+      if (asked.here && (asked.backup ?? asked.passphraseFile) !== undefined) {
+        throw new CommandFailure('usage', '--backup and --passphrase-file go without --here');
+      }
+      const config = loadConfig(flags);
+      // Nothing in the folder is for other users' eyes.
+      process.umask(0o077);
+      const restored =
+        place === undefined
+          ? await restoreHere(config, asked)
+          : await restoreBackup(config, place, asked);
+      if (given.json) printJson(restored);
+      else printRestored(restored);
+      if (!restored.stores.isWhole) {
+        throw new CommandFailure('failed', 'not everything could be restored: see the report');
+      }
+    },
+  );
+}
+
+function split(given: RestoreFlags & Flags): { asked: RestoreFlags; flags: Flags } {
+  const { json, backup, passphraseFile, withoutStore, sameLog, here, discard, ...rest } = given;
+  const { s3Endpoint, s3Region, s3PathStyle, s3Profile, ...flags } = rest;
+  const asked = { json, backup, passphraseFile, withoutStore, sameLog, here, discard };
+  const place = { s3Endpoint, s3Region, s3PathStyle, s3Profile };
+  return { asked: { ...asked, ...place } as RestoreFlags, flags: flags as Flags };
+}
+
+function printRestored({ backup, log, stores, left, unknown, localMissing }: Restored): void {
+  if (backup) {
+    const { id, time, records, madeBy } = backup;
+    print(`backup ${id} of ${time}: ${formatCount(records)} records, made by Bursar ${madeBy}`);
+  }
+  for (const { store, generation, lastSeq, lastTime, damaged, missing } of stores.journals) {
+    print(`store ${store}: journal ${generation}, up to change ${lastSeq} at ${lastTime}`);
+    for (const [what, names] of Object.entries({ damaged, missing })) {
+      if (names.length > 0) print(`  ${what}: ${names.map(printable).join(', ')}`);
+    }
+  }
+  const { versions, versionBytes, ended, amended, buckets, configured, removed } = stores;
+  print(
+    `of the stores: ${formatCount(versions)} versions (${formatBytes(versionBytes)}) came after the ` +
+      `backup, ${formatCount(ended)} ended, ${formatCount(amended)} have other tags or locks`,
+  );
+  print(
+    `  buckets: ${formatCount(buckets)} made, ${formatCount(configured)} set up, ${formatCount(removed)} deleted`,
+  );
+  if (stores.fromExtents.count > 0) {
+    print(`  known by their extents alone: ${formatCount(stores.fromExtents.count)} versions`);
+  }
+  for (const { tenant, bucket, key, reason } of stores.lost.first) {
+    print(`LOST: ${printable(`${tenant}/${bucket}/${key}`)}: ${reason}`);
+  }
+  for (const id of stores.principals) print(`made, without access keys: ${printable(id)}`);
+  for (const name of left) print(`store ${name} was left as it is`);
+  if (localMissing > 0) {
+    print(
+      `${formatCount(localMissing)} extents of the local store are not there: put DIR/extents back`,
+    );
+  }
+  if (log) {
+    print(log.now === log.before ? `the log keeps its name, ${log.now}` : nameOf(log));
+  }
+  for (const line of unknown) print(`not known: ${line}`);
+}
+
+function nameOf({ before, now }: { before: string; now: string }): string {
+  return `the log goes on as ${now}; it was ${before}: tell auditors and witnesses (bursar log key)`;
+}

@@ -1,0 +1,364 @@
+// A data folder that is restored, from a backup or from an older copy of its database. Invariants: the
+// database lies under another name until it is complete, and takes its own in one step; so a restore that
+// dies leaves a folder that nobody serves, and can be run again; and nothing that was signed is signed
+// again in another place: the log goes on under another name, unless the operator knows better.
+import { existsSync, linkSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { listLogKeys } from '../audit/log/log-keys.ts';
+import { rollForward } from '../backup/forward/forward.ts';
+import type { ForwardReport } from '../backup/forward/report.ts';
+import { type Manifest, manifestName, openManifest, parseManifest } from '../backup/manifest.ts';
+import { PieceSealer } from '../backup/pieces.ts';
+import { BackupFailure, type BackupPlace } from '../backup/place.ts';
+import { beginIn, putBack, unfinishedMark } from '../backup/put-back.ts';
+import { openKeys } from '../backup/sealed-keys.ts';
+import { listLiveExtents } from '../catalog/extents.ts';
+import { isStoreUsed, listStores, renewInstance } from '../catalog/stores.ts';
+import { isoTime, nowMs } from '../core/clock.ts';
+import { checkDatabase, copyDatabase, openDatabase, type Reader } from '../core/database.ts';
+import { makeFolderDurably, renameDurably, writeFileDurably } from '../core/durable-file.ts';
+import { IntegrityError } from '../core/errors.ts';
+import type { RootKey } from '../core/keyring.ts';
+import { localStore } from '../core/manifest.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import { migrate } from '../ledger/migrations/migrate.ts';
+import { MigrationFailure } from '../ledger/migrations/verified-copy.ts';
+import { extentFile } from '../tiering/stores/local-store.ts';
+import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
+import { StoreTallies } from '../tiering/stores/store-tally.ts';
+import { chooseBackup, readPassphrase, summaryOf } from './backup-commands.ts';
+import { explained, openBackupPlace } from './backup-place.ts';
+import type { Config } from './config.ts';
+import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
+import { CommandFailure } from './failure.ts';
+import { renameLog } from './log-restart.ts';
+import { openStore } from './opened-store.ts';
+import type { RestoreFlags } from './restore-command.ts';
+import { StepProgress } from './step-progress.ts';
+import { StorePrices } from './store-prices.ts';
+import { chooseStores } from './store-settings.ts';
+
+export interface Restored {
+  /** Null: the database was there. */
+  backup: ReturnType<typeof summaryOf> | null;
+  /** Null: it was never signed. */
+  log: { before: string; now: string } | null;
+  stores: ForwardReport;
+  /** Stores that were left as they are. */
+  left: string[];
+  /** Extents of the local store that the catalog names and that are not there. */
+  localMissing: number;
+  /** What no copy tells, for people. */
+  unknown: string[];
+}
+
+/** Throws `CommandFailure`. */
+export async function restoreBackup(
+  config: Config,
+  name: string,
+  asked: RestoreFlags,
+): Promise<Restored> {
+  const place = await openBackupPlace(name, asked, { mayMake: false });
+  const progress = new StepProgress();
+  try {
+    return await explained(name, async () => {
+      const id = await chooseBackup(place, asked.backup);
+      const bytes = await place.read(manifestName(id));
+      if (!bytes) throw new IntegrityError(`the manifest of backup ${id} is missing`);
+      beginIn(config.data);
+      putKeysBack(config, parseManifest(id, bytes), asked.passphraseFile);
+      const folder = await openDataFolder(config);
+      try {
+        const sealer = new PieceSealer(folder.keyring);
+        const manifest = openManifest(sealer, id, bytes);
+        return await restoreInto(config, folder, asked, { place, sealer, manifest, progress });
+      } finally {
+        folder.release();
+      }
+    });
+  } finally {
+    progress.clear();
+    await place.close();
+  }
+}
+
+/** Unless they are there. */
+function putKeysBack(
+  { data }: Config,
+  { id, keys }: Manifest,
+  passphraseFile: string | undefined,
+): void {
+  const { keyFile } = dataFiles(data);
+  if (existsSync(keyFile)) return;
+  if (!keys) {
+    throw new BackupFailure(
+      `backup ${id} has no root keys: put a copy of them at ${keyFile} first`,
+    );
+  }
+  let file: string;
+  if (keys.form === 'kms') file = keys.file;
+  else if (passphraseFile === undefined) {
+    const reason = `the root keys in backup ${id} are sealed: give --passphrase-file`;
+    throw new CommandFailure('usage', reason);
+  } else file = openKeys(keys, readPassphrase(passphraseFile), id);
+  makeFolderDurably(join(data, 'keys'));
+  writeFileDurably(keyFile, file, { mode: 0o600, ifExists: 'keep' });
+}
+
+interface Source {
+  place: BackupPlace;
+  sealer: PieceSealer;
+  manifest: Manifest;
+  progress: StepProgress;
+}
+
+async function restoreInto(
+  config: Config,
+  folder: DataFolder,
+  asked: RestoreFlags,
+  { place, sealer, manifest, progress }: Source,
+): Promise<Restored> {
+  const { path, storeFolder, databaseFile: final, keptCheckpointFile } = folder;
+  const databaseFile = `${final}.restoring`;
+  const onProgress = progress.show.bind(progress);
+  await putBack({ place, sealer, manifest, folder: path, storeFolder, databaseFile, onProgress });
+  if (manifest.checkpoint !== null) {
+    writeFileSync(keptCheckpointFile, manifest.checkpoint, { mode: 0o600 });
+  }
+  const since = isoTime(manifest.timeMs);
+  const parts = { databaseFile, progress, backup: manifest.id, since };
+  const publish = () => renameDurably(databaseFile, final);
+  const restored = await complete(config, folder, asked, { ...parts, publish });
+  rmSync(join(path, unfinishedMark));
+  return { ...restored, backup: summaryOf(manifest) };
+}
+
+/** Of an older copy that somebody has put in its place. Throws `CommandFailure`. */
+export async function restoreHere(config: Config, asked: RestoreFlags): Promise<Restored> {
+  const { databaseFile: final } = dataFiles(config.data);
+  if (!existsSync(final)) throw new CommandFailure('failed', `there is no ${final}`);
+  const folder = await openDataFolder(config);
+  const progress = new StepProgress();
+  try {
+    return await explained(config.data, async () => {
+      const databaseFile = `${final}.restoring`;
+      removeDatabase(databaseFile);
+      emptyLog(final);
+      await copyDatabase(final, databaseFile, (done, total) =>
+        progress.show('copying the database', done, total),
+      );
+      const parts = { databaseFile, progress, backup: null, since: 'that copy was made' };
+      const publish = () => {
+        linkSync(final, `${final}.before-restore-${nowMs()}`);
+        renameDurably(databaseFile, final);
+      };
+      const restored = await complete(config, folder, asked, { ...parts, publish });
+      return { ...restored, backup: null };
+    });
+  } finally {
+    progress.clear();
+    folder.release();
+  }
+}
+
+/** What is in SQLite's log belongs to the file that is about to be replaced. */
+function emptyLog(path: string): void {
+  const db = openDatabase(path, { readonly: false, cacheKib: 1024 });
+  try {
+    db.emptyLog(0);
+  } finally {
+    db.close();
+  }
+}
+
+interface Parts {
+  databaseFile: string;
+  progress: StepProgress;
+  /** Its id; null: none. */
+  backup: string | null;
+  since: string;
+  /** Gives the database its name. */
+  publish: () => void;
+}
+
+/** Makes a database that was put back one that can be served. */
+async function complete(
+  config: Config,
+  folder: DataFolder,
+  asked: RestoreFlags,
+  parts: Parts,
+): Promise<Omit<Restored, 'backup'>> {
+  const { databaseFile, progress } = parts;
+  progress.show('checking the database', 0);
+  const [damage] = checkDatabase(databaseFile);
+  if (damage !== undefined) throw new BackupFailure(`the database is damaged: ${damage}`);
+  await bringUp(databaseFile, folder, progress);
+  const used = await withDatabase(databaseFile, listUsed);
+  const left = asked.withoutStore ?? [];
+  const configured = chooseStores(config).stores.filter(({ name }) => !left.includes(name));
+  const names = [...left, ...configured.map(({ name }) => name)];
+  const lacking = used.find((name) => !names.includes(name));
+  if (lacking !== undefined) {
+    const advice = 'give its settings, or --without-store to leave it as it is';
+    throw new BackupFailure(`buckets are in store ${lacking}, which is not configured: ${advice}`);
+  }
+  const stores: S3Store[] = [];
+  const tallies = new StoreTallies();
+  try {
+    for (const settings of configured) {
+      const number = stores.length;
+      stores.push(await openStore({ ...settings, number, tally: tallies.tallyOf(number) }));
+    }
+    const { settle, ...told } = await joinStores(config, folder, asked, {
+      ...parts,
+      stores,
+      tallies,
+    });
+    parts.publish();
+    await settle();
+    return { ...told, left };
+  } finally {
+    for (const store of stores) await store.close();
+  }
+}
+
+/** Joins it with the stores, and begins its log anew; nobody has it open afterwards. */
+async function joinStores(
+  config: Config,
+  { rootKeys, sealer, storeFolder, ...folder }: DataFolder,
+  asked: RestoreFlags,
+  {
+    databaseFile,
+    progress,
+    backup,
+    since,
+    stores,
+    tallies,
+  }: Parts & { stores: S3Store[]; tallies: StoreTallies },
+): Promise<Omit<Restored, 'backup' | 'left'> & { settle: () => Promise<void> }> {
+  const prices = new StorePrices(config, nowMs());
+  const { keys } = rootKeys;
+  const ledger = await openLedger(databaseFile, keys, prices);
+  const db = openDatabase(databaseFile, { readonly: true, cacheKib: 64 * 1024 });
+  try {
+    const { report, settle } = await rollForward({
+      ...{ ledger, read: db.tx, stores, tallies, rootKeys: keys, sealer, databaseFile },
+      ...{ discard: asked.discard === true, prices },
+      onProgress: progress.show.bind(progress),
+    });
+    const named = { ledger, read: db.tx, ...folder };
+    const log = await nameLog(named, config, { sameLog: asked.sameLog === true, backup });
+    const localMissing = await countMissing(db.tx, storeFolder);
+    return { log, stores: report, localMissing, unknown: listUnknown(since, report), settle };
+  } finally {
+    db.close();
+    await ledger.close();
+  }
+}
+
+/** Migrates it, and makes it another gateway's than the one that it is a copy of. */
+async function bringUp(path: string, folder: DataFolder, progress: StepProgress): Promise<void> {
+  try {
+    await migrate({
+      path,
+      rootKeys: folder.rootKeys.keys,
+      // The backup is the copy.
+      withoutCopy: true,
+      onProgress: (step, done) => progress.show(step, done),
+    });
+  } catch (error) {
+    if (error instanceof MigrationFailure) throw new CommandFailure('failed', error.message, error);
+    throw error;
+  }
+  const db = openDatabase(path, { readonly: false, cacheKib: 1024 });
+  try {
+    await renewInstance(db.tx);
+  } finally {
+    db.close();
+  }
+}
+
+async function withDatabase<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {
+  const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
+  try {
+    return await work(db.tx);
+  } finally {
+    db.close();
+  }
+}
+
+async function listUsed(read: Reader): Promise<string[]> {
+  const names: string[] = [];
+  for (const { number, name } of await listStores(read)) {
+    if (await isStoreUsed(read, number)) names.push(name);
+  }
+  return names;
+}
+
+function openLedger(
+  path: string,
+  rootKeys: readonly RootKey[],
+  prices: StorePrices,
+): Promise<Ledger> {
+  return Ledger.open({
+    path,
+    rootKeys,
+    priceBooks: [...prices.books],
+    onFatal: (why) => {
+      process.stderr.write(`bursar: the ledger cannot go on, stopping: ${why}\n`);
+      process.exit(1);
+    },
+    onFailure: (why) => process.stderr.write(`bursar: a commit failed: ${why}\n`),
+  });
+}
+
+const suffix = /\/restored-\d{8}T\d{6}Z$/;
+const originLengthMax = 128;
+
+/** Gives the log another name, unless it is known to be the newest. */
+async function nameLog(
+  parts: Parameters<typeof renameLog>[0],
+  { logOrigin }: Pick<Config, 'logOrigin'>,
+  { sameLog, backup }: { sameLog: boolean; backup: string | null },
+): Promise<Restored['log']> {
+  const before = (await listLogKeys(parts.read))[0]?.key.name;
+  if (before === undefined) return null;
+  if (sameLog) return { before, now: before };
+  const time = isoTime(nowMs()).replaceAll(/[-:]|\.\d+/g, '');
+  const made = `/restored-${time}`;
+  const base = before.replace(suffix, '').slice(0, originLengthMax - made.length);
+  const now = logOrigin ?? `${base}${made}`;
+  const reason =
+    backup === null ? 'an older copy of the database' : `restored from backup ${backup}`;
+  await renameLog(parts, { origin: now, reason, source: 'bursar restore' });
+  return { before, now };
+}
+
+/** Of a catalog's backup, or where a disk is not mounted. */
+async function countMissing(read: Reader, storeFolder: string): Promise<number> {
+  let missing = 0;
+  for (let after: Buffer = Buffer.alloc(0); ; ) {
+    const ids = await listLiveExtents(read, { store: localStore, after, max: 1000 });
+    const last = ids.at(-1);
+    if (!last) return missing;
+    missing += ids.filter((id) => !existsSync(extentFile(storeFolder, id))).length;
+    after = last;
+  }
+}
+
+function listUnknown(since: string, { uploads, journals }: ForwardReport): string[] {
+  const lines = [
+    `principals, keys, grants, limits and revocations that were made or changed since ${since}`,
+    `records, and what was read and spent, since ${since}: what was leased then counts as spent`,
+    `objects that were written to the local store since ${since}`,
+  ];
+  if (uploads.count > 0) lines.push(`parts of ${uploads.count} multipart uploads in S3 stores`);
+  for (const { store, lastTime } of journals) {
+    lines.push(`what store ${store} was told after ${lastTime} and has lost, if anything`);
+  }
+  return lines;
+}
+
+function removeDatabase(path: string): void {
+  for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
+}
