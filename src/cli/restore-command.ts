@@ -8,13 +8,12 @@ import { CommandFailure } from './failure.ts';
 import { print, printable, printJson } from './output.ts';
 import { formatBytes, formatCount } from './progress.ts';
 import { type Restored, restoreBackup, restoreHere } from './restored-folder.ts';
-import { addSettingFlags } from './setting-flags.ts';
+import { addSettingFlags, placeSettings } from './setting-flags.ts';
 
 /** Those that lead to the folder, to the stores, with what they cost, and to the keys. */
 const wanted = [
-  ...(['data', 'config', 'logOrigin'] as const),
-  ...(['store', 'storeEndpoint', 'storeRegion', 'storePathStyle', 'stores'] as const),
-  ...(['prices', 'priceBooks', 'kmsKey', 'kmsRegion', 'kmsEndpoint'] as const),
+  ...placeSettings,
+  ...(['logOrigin', 'prices', 'priceBooks'] as const),
 ] satisfies (keyof Config)[];
 
 export interface RestoreFlags extends PlaceFlags {

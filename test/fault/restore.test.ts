@@ -83,7 +83,7 @@ describeWithTool(versitygw, 'a data folder that was lost after its backup', (pat
   }, 60_000);
 
   it('ends with the store ready and writable, and its log signed under another name', async () => {
-    const health = JSON.parse((await rig.client.send('GET', '/_/health')).body.toString());
+    const health = JSON.parse((await rig.client.send('GET', '/_/v1/health')).body.toString());
     expect(health.stores).toMatchObject({ local: { ready: true }, s3: { ready: true } });
     expect(health.log).toMatchObject({ ready: true });
     for (const bucket of buckets) await put(rig.client, `/${bucket}/written again`, 12);
