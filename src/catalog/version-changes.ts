@@ -148,9 +148,9 @@ export async function endNamed(
   const next = older ? examine(bucket, older, moment) : null;
   await endVersion(tx, found, moment.seq);
   if (next) await makeCurrent(tx, bucket, next, moment.keyring);
-  if (isCurrent) await noteDeletion(tx, change, moment.seq);
   const { store, id: bucketId } = bucket;
   const { key, versionId, isMarker, seq } = found;
+  if (isCurrent) await noteDeletion(tx, { bucketId, key }, moment.seq);
   await noteChange(tx, { store, bucketId, key, versionId }, moment);
   const named = namedIn(bucket, { versionId, isMarker: isMarker === 1 });
   const storage = { ...removalOf(found), supersededSeq: seq, ...named };

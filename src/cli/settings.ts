@@ -362,6 +362,45 @@ export const settings = {
     description: 'who cosigns the audit log, its verifier key and its URL; may be repeated',
     parse: parseWitnesses,
   }),
+  backupTo: optional({
+    key: 'backupTo',
+    placeholder: 'PLACE',
+    description: 'make backups by itself in this folder or s3://BUCKET/PREFIX',
+    parse: text,
+  }),
+  backupEveryMs: optional({
+    key: 'backupEvery',
+    placeholder: 'DURATION',
+    description: 'between the backups of --backup-to, 1m to 24d; without it 24h',
+    parse: parseBackupInterval,
+  }),
+  backupKeep: setting({
+    key: 'backupKeep',
+    placeholder: 'COUNT',
+    description: 'so many of the newest backups of --backup-to are kept',
+    default: '30',
+    parse: atLeast(parseCount, 1, '1'),
+  }),
+  backupEndpoint: optional({
+    key: 'backupEndpoint',
+    placeholder: 'URL',
+    description: "the S3 server of --backup-to s3://…, if it is not Amazon's",
+    parse: parseUrl,
+  }),
+  backupRegion: optional({
+    key: 'backupRegion',
+    placeholder: 'NAME',
+    description: "the region of --backup-to s3://…, if it is not that of the AWS SDK's settings",
+    parse: parseStoreRegion,
+  }),
+  backupPathStyle: setting({
+    key: 'backupPathStyle',
+    placeholder: 'yes|no',
+    description: 'ask the server of --backup-to s3://… for /BUCKET/KEY instead of BUCKET.HOST',
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
   archiveAfterMs: setting({
     key: 'archiveAfter',
     placeholder: 'DURATION',
@@ -495,6 +534,13 @@ function parseTimer(value: string): number {
   return parsed;
 }
 
+function parseBackupInterval(value: string): number {
+  const parsed = parseDuration(value);
+  if (parsed < 60_000 || parsed > 24 * 86_400_000) throw new Error('must be 1m to 24d');
+  return parsed;
+}
+
+/** As long as a timer can wait. */
 function parseProbeInterval(value: string): number {
   const parsed = parseDuration(value);
   if (parsed < 1000 || parsed > timerMsMax) throw new Error('must be 1s to 24d');

@@ -3,13 +3,14 @@
 // second, and nobody waits for a trial that hangs.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isStoreUsed } from '../catalog/stores.ts';
-import { monotonicMs } from '../core/clock.ts';
+import { isoTime, monotonicMs } from '../core/clock.ts';
 import { localStore } from '../core/manifest.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { HealthFacts, StoreFacts } from '../gateway/health.ts';
 import type { Rooms } from '../gateway/rooms.ts';
 import type { StoreView } from '../gateway/store-list.ts';
 import type { LocalStore } from '../tiering/stores/local-store.ts';
+import type { ScheduleState } from './backup-schedule.ts';
 import type { DataFolder } from './data-folder.ts';
 import { freeBytesOf, healthOf } from './wired-stores.ts';
 
@@ -19,6 +20,8 @@ export interface HealthParts {
   rooms: Pick<Rooms, 'read' | 'ledger' | 'stores' | 'log' | 'diskRoom'>;
   folder: Pick<DataFolder, 'databaseFile'>;
   local: Pick<LocalStore, 'tryWriting'>;
+  /** Of the backups that are made by themselves; null: none are. */
+  backups: () => ScheduleState | null;
   /** Room that is to be kept free on the disks of the database and of the local store. */
   freeBytesMin: number;
 }
@@ -66,6 +69,7 @@ export class HealthWatch {
       isNearlyFull: freeBytes < this.#parts.freeBytesMin,
     };
     const { stepMs } = steadyClock;
+    const backups = this.#parts.backups();
     return {
       facts: {
         isStopping: this.#isStopping,
@@ -74,6 +78,7 @@ export class HealthWatch {
         database,
         isLogSigned: log.refusal === null,
         isClockFollowed: stepMs === 0,
+        areBackupsMade: !backups?.isLate,
         stores: found,
       },
       detail: {
@@ -81,6 +86,7 @@ export class HealthWatch {
         clock: { stepMs },
         database: { isWritable: database.canWrite, freeBytes },
         log: { ready: log.refusal === null, problem: log.refusal },
+        ...(backups && { backups: describeBackups(backups) }),
       },
     };
   }
@@ -111,6 +117,10 @@ export class HealthWatch {
     const isNearlyFull = diskRoom.freeBytes < this.#parts.freeBytesMin;
     return { name, canRead: ready, canWrite, isNearlyFull };
   }
+}
+
+function describeBackups({ lastMs, isLate, problem, isRunning }: ScheduleState) {
+  return { last: lastMs === null ? null : isoTime(lastMs), isLate, problem, isRunning };
 }
 
 /** The doors are only there for stores that are configured, or that buckets are in. */

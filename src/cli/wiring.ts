@@ -52,6 +52,7 @@ import { printable } from './output.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
 import { startArchiver } from './wired-archive.ts';
+import { scheduleBackups } from './wired-backup.ts';
 import { HealthWatch } from './wired-health.ts';
 import { makeInstruments } from './wired-instruments.ts';
 import { makeLifecycleWorker } from './wired-lifecycle.ts';
@@ -144,7 +145,9 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   closers.push(() => endSoon(opening.storeList));
   const { local } = opening;
   const { freeBytesMin } = config;
-  const health = new HealthWatch({ rooms, folder, local, freeBytesMin });
+  const schedule = scheduleBackups(config, { folder, registry: metrics.registry, closers });
+  const backups = () => schedule?.state() ?? null;
+  const health = new HealthWatch({ rooms, folder, local, backups, freeBytesMin });
   const served = {
     directory,
     folder,
@@ -167,6 +170,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   await announceEndpoint(rootKey, { endpoint: publicUrl(), adminUrl });
   const measured = { rooms, folder, directory, instruments, closers, endpoint: listenedUrl() };
   startProbe(config, { ...measured, registry: metrics.registry });
+  schedule?.start();
   const close = async () => {
     health.stop();
     await sleep(config.drainMs);

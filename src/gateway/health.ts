@@ -23,6 +23,8 @@ export interface HealthFacts {
   database: { canRead: boolean; canWrite: boolean; isNearlyFull: boolean };
   isLogSigned: boolean;
   isClockFollowed: boolean;
+  /** Those that are to be made by themselves; true also where none are. */
+  areBackupsMade: boolean;
   stores: readonly StoreFacts[];
   /** Nothing that was read since the start was found damaged. */
   isUndamaged: boolean;
@@ -69,5 +71,6 @@ function* problemsOf(facts: HealthFacts): Generator<readonly [Stops, string]> {
     yield ['writes', 'No store can be written.'];
   }
   if (!facts.isClockFollowed) yield ['nothing', 'The clock has stepped, and is not followed.'];
+  if (!facts.areBackupsMade) yield ['nothing', 'No backup was made in time.'];
   if (!facts.isUndamaged) yield ['nothing', 'Stored data was found damaged.'];
 }

@@ -29,6 +29,7 @@ const well: HealthFacts = {
   database: { canRead: true, canWrite: true, isNearlyFull: false },
   isLogSigned: true,
   isClockFollowed: true,
+  areBackupsMade: true,
   stores: [],
   isUndamaged: true,
 };
@@ -49,6 +50,7 @@ test.each<[string, Partial<HealthFacts>, boolean, boolean, number]>([
   ['reads are held', { areReadsHeld: true }, false, false, 1],
   ['the log is not signed', { isLogSigned: false }, true, false, 1],
   ['the clock stepped', { isClockFollowed: false }, true, true, 1],
+  ['no backup was made', { areBackupsMade: false }, true, true, 1],
   ['data was damaged', { isUndamaged: false }, true, true, 1],
 ])('when %s, what is possible and what is wrong is said', (_, facts, reads, writes, count) => {
   const told = judge({ ...well, stores: [store('local')], ...facts });
