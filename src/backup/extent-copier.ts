@@ -6,6 +6,7 @@ import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { listLiveExtents } from '../catalog/extents.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
+import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { localStore } from '../core/manifest.ts';
 import { extentFile } from '../tiering/stores/local-store.ts';
@@ -60,11 +61,7 @@ export class ExtentCopier {
       const id = extentOf(name);
       if (id) await db.tx.run('INSERT OR REPLACE INTO present VALUES (?, ?)', id, sizeBytes);
     }
-    const sql = `INSERT OR REPLACE INTO digests SELECT id, ?, ? FROM present
-      WHERE id = ? AND size = ?`;
-    for await (const { id, sizeBytes, digest } of readExtentLists(source.pieces, known)) {
-      await db.tx.run(sql, sizeBytes, digest, id, sizeBytes);
-    }
+    await takeKnown(db, source.pieces, known);
     db.exec('COMMIT');
     return new ExtentCopier(db, source);
   }
@@ -130,5 +127,22 @@ export class ExtentCopier {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
       throw error;
     }
+  }
+}
+
+/** What cannot be read of the lists is not known: those extents are read and written again. */
+async function takeKnown(
+  { tx }: OpenDatabase,
+  pieces: PieceStore,
+  lists: readonly string[],
+): Promise<void> {
+  const sql = `INSERT OR REPLACE INTO digests SELECT id, ?, ? FROM present
+    WHERE id = ? AND size = ?`;
+  try {
+    for await (const { id, sizeBytes, digest } of readExtentLists(pieces, lists)) {
+      await tx.run(sql, sizeBytes, digest, id, sizeBytes);
+    }
+  } catch (error) {
+    if (!(error instanceof IntegrityError)) throw error;
   }
 }
