@@ -64,7 +64,7 @@ export async function restoreAttributes(
 
 export interface RestoreSettings {
   kind: 'restoreSettings';
-  bucket: Omit<BucketRow, 'recordReads'>;
+  bucket: BucketRow;
   /** JSON, by name. */
   settings: Record<string, string>;
 }
@@ -76,9 +76,9 @@ export async function restoreSettings(
 ): Promise<Outcome<null>> {
   const { changes } = await tx.run(
     `UPDATE buckets SET owner = ?, policy = ?, versioning = ?, object_lock = ?, public_access = ?,
-       ownership = ? WHERE id = ?`,
+       ownership = ?, record_reads = ? WHERE id = ?`,
     ...[bucket.owner, bucket.policy, bucket.versioning, bucket.objectLock],
-    ...[bucket.publicAccess, bucket.ownership, bucket.id],
+    ...[bucket.publicAccess, bucket.ownership, bucket.recordReads, bucket.id],
   );
   if (changes === 0) return refused('NoSuchBucket');
   const before = await readSettings(tx, bucket.id);

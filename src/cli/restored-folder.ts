@@ -348,7 +348,7 @@ async function countMissing(read: Reader, storeFolder: string): Promise<number> 
 
 function listUnknown(since: string, { uploads, journals }: ForwardReport): string[] {
   const lines = [
-    `principals, keys, grants, limits and revocations that were made or changed since ${since}`,
+    `principals, keys, grants and limits that were made, changed or taken away since ${since}`,
     `records, and what was read and spent, since ${since}: what was leased then counts as spent`,
     `objects that were written to the local store since ${since}`,
   ];

@@ -6,6 +6,7 @@ import { type Bucket, findBucket, getBucket, listStoreBuckets } from '../../cata
 import { listKept } from '../../catalog/kept-versions.ts';
 import { principalId } from '../../core/principal.ts';
 import { bucketEntry } from '../../ledger/journal/entries.ts';
+import { readMode } from '../../ledger/rebuild/restore-identities.ts';
 import type { StagedBucket } from '../../ledger/rebuild/staging.ts';
 import type { Forward } from './forward.ts';
 
@@ -69,7 +70,8 @@ async function addBucket(forward: Forward, staged: StagedBucket): Promise<void> 
   await ensureOwner(forward, staged);
   const { kind: _, toldSeq: _2, documents, ...bucket } = staged;
   const { policy = null, ...settings } = documents;
-  const change = { kind: 'restoreBucket', bucket: { ...bucket, policy }, settings } as const;
+  const restored = { ...bucket, policy, recordReads: readMode(bucket.recordReads) };
+  const change = { kind: 'restoreBucket', bucket: restored, settings } as const;
   await commit(change, { action: 'bursar:RestoreBucket', bucket });
   report.buckets++;
 }
@@ -78,8 +80,12 @@ async function setUp(forward: Forward, staged: StagedBucket, found: Bucket): Pro
   const { read, commit, report } = forward;
   const documents = await readSettings(read, found.id);
   if (found.policy !== null) documents.policy = found.policy;
-  const { kind: _, toldSeq: _2, documents: told, store, ...bucket } = staged;
+  const { kind: _, toldSeq: _2, documents: told, store, ...others } = staged;
   const { kind: _3, toldSeq: _4, ...is } = bucketEntry(found, 0);
+  // Release 0.1.0 does not tell how reads are recorded.
+  const isUntold = staged.recordReads === undefined;
+  const recordReads = isUntold ? found.recordReads : readMode(staged.recordReads);
+  const bucket = { ...others, recordReads };
   if (store !== found.store) {
     throw new Error(`bucket ${staged.tenant}/${staged.name} is in another store in the backup`);
   }

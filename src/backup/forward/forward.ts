@@ -8,9 +8,16 @@ import type { Reader } from '../../core/database.ts';
 import { Keyring } from '../../core/keyring.ts';
 import { removeEarlierGenerations } from '../../ledger/journal/generation.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
+import {
+  type CommitOne,
+  committer,
+  type TryCommit,
+  tryCommitter,
+} from '../../ledger/rebuild/committer.ts';
 import { RebuildFailure, stage, takeOver, tellCost } from '../../ledger/rebuild/rebuild.ts';
 import { isWhole, type Listed, newReport, type ObjectName } from '../../ledger/rebuild/report.ts';
-import { type CommitOne, committer, enterOthers } from '../../ledger/rebuild/restore.ts';
+import { enterOthers } from '../../ledger/rebuild/restore.ts';
+import { restoreRevocation } from '../../ledger/rebuild/restore-identities.ts';
 import { Staging } from '../../ledger/rebuild/staging.ts';
 import type { RebuildOptions, Work } from '../../ledger/rebuild/work.ts';
 import { BackupFailure } from '../place.ts';
@@ -20,7 +27,7 @@ import type { ForwardReport } from './report.ts';
 import { type ForwardStore, fence, findForwardStores } from './stores.ts';
 import { forwardVersions } from './versions.ts';
 
-export interface ForwardOptions extends Omit<RebuildOptions, 'generation'> {
+export interface ForwardOptions extends Omit<RebuildOptions, 'generation' | 'withKeys'> {
   /** Of the restored database, which nobody serves. */
   ledger: Ledger;
   read: Reader;
@@ -71,7 +78,8 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
   const staging = Staging.open(stagingFile);
   const report = Object.assign(newReport(), noChanges());
   report.journals.push(...found.map(({ journal }) => journal));
-  const work: Work = { ...options, generation: undefined, keyring, staging, report };
+  const asRebuild = { generation: undefined, withKeys: false };
+  const work: Work = { ...options, ...asRebuild, keyring, staging, report };
   try {
     for (const { store, known, newGeneration: generation } of found) {
       const { number, name } = store;
@@ -83,10 +91,12 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
     }
     work.prices.enter(found.map(({ store }) => store));
     await stage(work, found);
-    const commit = committer(ledger, work.prices, 'bursar restore');
+    const attempt = tryCommitter(ledger, work.prices, 'bursar restore');
+    const commit = committer(attempt);
     const pending = await Pending.read(read, found);
     const forward: Forward = { work, stores: found, read, commit, pending, report };
     await forwardVersions(forward, await forwardBuckets(forward));
+    report.revocations = await revokeAgain(work, read, attempt);
     await enterOthers(work, { ledger, stores: found });
     for (const one of found) await takeOver(work, { ledger, read }, one);
     await tellCost(work, ledger, found, 'bursar restore');
@@ -98,7 +108,7 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
     removeStaging();
   }
   const whole = isWhole(report);
-  const { compared: _, recordPacks: _2, ...told } = report;
+  const { compared: _, recordPacks: _2, identities: _3, ownerlessBuckets: _4, ...told } = report;
   return {
     report: { ...told, empty, isWhole: whole },
     settle: async () => {
@@ -111,6 +121,25 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
   };
 }
 
+/** What was revoked after the backup, as far as the journals tell. */
+async function revokeAgain(work: Work, read: Reader, commit: TryCommit): Promise<number> {
+  let revoked = 0;
+  for await (const entry of work.staging.listIdentities('revocation')) {
+    if (await read.get('SELECT 1 FROM revocations WHERE id = ?', entry.name)) continue;
+    await restoreRevocation({ work, commit, isDoubtful: false }, entry);
+    revoked++;
+  }
+  return revoked;
+}
+
 function noChanges() {
-  return { ended: 0, amended: 0, configured: 0, removed: 0, abortedUploads: 0, compared: 0 };
+  return {
+    ended: 0,
+    amended: 0,
+    configured: 0,
+    removed: 0,
+    abortedUploads: 0,
+    compared: 0,
+    revocations: 0,
+  };
 }

@@ -30,6 +30,8 @@ export interface ForwardReport
   removed: number;
   /** Uploads of the backup whose parts are gone: completed or aborted after it. */
   abortedUploads: number;
+  /** Tokens that were revoked after it. */
+  revocations: number;
   /** Stores that have no journal, and nothing of the backup. */
   empty: string[];
 }

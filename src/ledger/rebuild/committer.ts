@@ -23,7 +23,11 @@ export type TryCommit = (change: Change, about: About) => Promise<ErrorCode | nu
 export type CommitOne = (change: Change, about: About) => Promise<void>;
 
 /** Commits in the name of the bucket's owner, or of the gateway's own principal; nobody asked. */
-export function tryCommitter(ledger: Ledger, prices: RestoredPrices): TryCommit {
+export function tryCommitter(
+  ledger: Ledger,
+  prices: RestoredPrices,
+  source = 'bursar rebuild',
+): TryCommit {
   const requestId = newRequestId();
   return async (change, { bucket, tenant: about, ...detail }) => {
     const tenant = bucket?.tenant ?? about ?? defaultTenant;
@@ -41,7 +45,7 @@ export function tryCommitter(ledger: Ledger, prices: RestoredPrices): TryCommit 
         bytesIn: 0,
         bytesOut: 0,
         requestId,
-        source: 'bursar rebuild',
+        source,
         status: 200,
       },
     };

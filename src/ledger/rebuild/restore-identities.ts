@@ -175,7 +175,10 @@ function sealAnew({ sealer }: Work, sealedHex: string, context: string): Uint8Ar
   }
 }
 
-async function restoreRevocation(restoring: Restoring, entry: Of<'revocation'>): Promise<void> {
+export async function restoreRevocation(
+  restoring: Restoring,
+  entry: Of<'revocation'>,
+): Promise<void> {
   const { tenant, name: id, principal, revokedMs: madeMs, expiresMs } = entry;
   const change = { type: 'revokeToken', id, tenant, principal, expiresMs } as const;
   const target = `tokens/${id}`;
