@@ -2,6 +2,7 @@
 // that fails does not lose the others.
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { benchBackup, describeBackup } from './backup.mjs';
 import { benchDecisions, describeDecisions } from './decisions.mjs';
 import { benchClients, describeClients } from './growth/clients.mjs';
 import { benchObjects, describeObjects } from './growth/objects.mjs';
@@ -20,7 +21,7 @@ import { benchTokens, describeTokens } from './tokens.mjs';
 /**
  * How much is measured. `seconds`, `rounds`, `warmupSeconds`, `listKeys`: beside peers; `pairs`: short
  * turns of each; `growthRounds` the same, where states are compared; `instrumentPairs`: periods with and
- * without instruments; `stalls`: see `stalls/state.mjs`; the rest is the largest state.
+ * without instruments; `stalls`: see `stalls/state.mjs`; `backup`: see `backup.mjs`; the rest is the largest state.
  */
 export const efforts = {
   whole: {
@@ -28,12 +29,14 @@ export const efforts = {
     ...{ pairs: 12, instrumentPairs: 120, growthRounds: 5 },
     ...{ objects: 1_000_000, versions: 100_000, grants: 1_000_000 },
     stalls: { parts: 10_000, uploads: 8, entries: 1000, seconds: 2 },
+    backup: { databaseBytes: 1e9, rounds: 3, seconds: 20 },
   },
   quick: {
     ...{ seconds: 0.3, rounds: 1, warmupSeconds: 0.2, listKeys: 2000 },
     ...{ pairs: 1, instrumentPairs: 1, growthRounds: 1 },
     ...{ objects: 10_000, versions: 100, grants: 10_000 },
     stalls: { parts: 500, uploads: 1, entries: 50, seconds: 0.1 },
+    backup: { databaseBytes: 2e7, rounds: 1, seconds: 1 },
   },
 };
 
@@ -93,6 +96,10 @@ export const sections = [
   {
     ...{ name: 'clients', title: 'How cost grows with clients' },
     ...{ seconds: { whole: 45, quick: 8 }, measure: benchClients, describe: describeClients },
+  },
+  {
+    ...{ name: 'backup', title: 'What a backup costs those who are served' },
+    ...{ seconds: { whole: 300, quick: 20 }, measure: benchBackup, describe: describeBackup },
   },
   {
     ...{ name: 'stalls', title: 'What the largest requests keep from others' },

@@ -119,8 +119,9 @@ async function adoptFromStore(
 
 /**
  * Enters extents that lie in a store and that nothing restored names, as condemned or as left
- * alone: also those that an older database knows as about to be written or to be removed. Gives how
- * many there were.
+ * alone: also those that an older database knows as about to be written, which the journal must know as
+ * garbage, or the next restore would take them for writes; and those that it would remove, where they are
+ * to be left alone. Gives how many there were.
  */
 export async function enterUnnamed(
   tx: Tx,
@@ -132,8 +133,8 @@ export async function enterUnnamed(
   for (const id of ids) {
     const { changes } = await tx.run(
       `INSERT INTO extents (id, store, state, refs, changed_ms) VALUES (?, ?, ?, 0, ?)
-         ON CONFLICT (id) DO UPDATE SET state = excluded.state
-           WHERE extents.state IN (0, 2) AND excluded.state = 3`,
+         ON CONFLICT (id) DO UPDATE SET state = excluded.state, changed_ms = excluded.changed_ms
+           WHERE extents.state = 0 OR (extents.state = 2 AND excluded.state = 3)`,
       id,
       store,
       extentState[state],
