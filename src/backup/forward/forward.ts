@@ -124,7 +124,7 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
 /** What was revoked after the backup, as far as the journals tell. */
 async function revokeAgain(work: Work, read: Reader, commit: TryCommit): Promise<number> {
   let revoked = 0;
-  for await (const entry of work.staging.listIdentities('revocation')) {
+  for await (const entry of work.staging.identities.list('revocation')) {
     if (await read.get('SELECT 1 FROM revocations WHERE id = ?', entry.name)) continue;
     await restoreRevocation({ work, commit, isDoubtful: false }, entry);
     revoked++;
