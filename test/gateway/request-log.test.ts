@@ -300,11 +300,11 @@ describe('a log that nobody reads', () => {
     write(90);
     await setTimeout(20);
     write(500);
-    // A pipe holds 64 KiB, and nobody reads.
+    // A pipe holds 64 KiB, and nobody reads. What is on its way to it does not count as waiting.
     await writer.flush(10);
     const kept = line.repeat(590 - writer.droppedLines);
     expect(kept.length).toBeGreaterThan(100_000);
-    expect(kept.length).toBeLessThan(200_000);
+    expect(kept.length).toBeLessThan(2 * 100_000 + 65_536);
     let text = '';
     const into = Buffer.alloc(65_536);
     await vi.waitFor(
