@@ -7,7 +7,11 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { listFiles, seededBytes } from '../tooling/files.ts';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import {
+  environmentWithoutSettings,
+  type ServedGateway,
+  startServedGateway,
+} from '../tooling/served-gateway.ts';
 import { Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -232,6 +236,7 @@ const main = resolve('dist/cli/main.js');
 function spawnCli(args: string[]) {
   return spawn(process.execPath, [main, ...args], {
     cwd: work.folder,
+    env: environmentWithoutSettings(),
     stdio: ['ignore', 'ignore', 'pipe'],
   });
 }

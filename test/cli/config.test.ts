@@ -329,7 +329,7 @@ describe('what does not fit', () => {
 describe('quantities', () => {
   test('are no longer than a timer waits, where there is one', () => {
     for (const key of ['stallTimeout', 'shutdownTimeout', 'sweepInterval'] as const) {
-      expect(loadConfig({ [`${key}Ms`]: '24d' })[`${key}Ms`]).toBe(24 * 86_400_000);
+      expect(loadConfig({ [`${key}Ms`]: '24d' }, {})[`${key}Ms`]).toBe(24 * 86_400_000);
       expect(refusal({ [`${key}Ms`]: '25d' })).toMatch(/must be at most 24d/);
     }
   });

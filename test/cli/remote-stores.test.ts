@@ -293,7 +293,9 @@ describe('the owner of a prefix', () => {
   test('that had the same keys is told apart, as it may be one whose database is lost', async () => {
     await folder.start({ cold: 's3://cold' });
     const heir = new Folder(1);
-    expect(await refusalOf(heir.start({ cold: 's3://cold' }))).toMatch(/run bursar restore or rebuild$/);
+    expect(await refusalOf(heir.start({ cold: 's3://cold' }))).toMatch(
+      /run bursar restore or rebuild$/,
+    );
     await heir.end();
   });
 

@@ -194,7 +194,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
       const { code, stderr } = await place.run(heir, environment);
       expect(code).toBe(1);
       expect(stderr).toMatch(
-        /belongs to another data folder with the same keys;.*bursar rebuild\n$/,
+        /belongs to another data folder with the same keys;.*run bursar restore or rebuild\n$/,
       );
     });
 

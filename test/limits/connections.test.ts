@@ -10,7 +10,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { addressGroupOf } from '#bursar/gateway/address-group.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { fuzz, randomBelow, randomOf } from '../fuzz/seeded-random.ts';
-import { readMetrics, type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import {
+  environmentWithoutSettings,
+  readMetrics,
+  type ServedGateway,
+  startServedGateway,
+} from '../tooling/served-gateway.ts';
 import { RawClient } from './raw-client.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -230,7 +235,8 @@ it.skipIf(!isLinux)(
     const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
     const serving = [main, 'serve', '--data', dataDir, '--listen', '127.0.0.1:0'];
     const limited = ['-c', 'ulimit -n 600 && exec "$@"', 'sh', process.execPath, ...serving];
-    const child = spawn('sh', limited, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const env = environmentWithoutSettings();
+    const child = spawn('sh', limited, { env, stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (text) => {

@@ -57,7 +57,7 @@ async function removeBucket({ read, commit, report }: Forward, bucket: Bucket): 
     );
     report.ended += versions.length;
   }
-  await commit({ kind: 'deleteBucket', bucketId }, { action: 'bursar:RestoreBucket', bucket });
+  await commit({ kind: 'deleteBucket', bucketId }, { action: 'bursar:RestoreEnd', bucket });
   report.removed++;
 }
 

@@ -23,7 +23,9 @@ export class DeepBuckets {
     if (!isDone(fields)) return;
     if (action === 'bursar:UpdateBucket') this.#update(index, fields);
     if (name === undefined) return;
-    if (action === 's3:DeleteBucket') this.#things.delete(name);
+    // A restore ends buckets, too, and says of versions besides which key they had.
+    const isRestoredEnd = action === 'bursar:RestoreEnd' && fields.key === undefined;
+    if (action === 's3:DeleteBucket' || isRestoredEnd) this.#things.delete(name);
     if (action === 's3:CreateBucket' && fields.configures) this.#make(name, index, fields);
     if (action === 'bursar:RestoreBucket') this.#make(name, index, fields);
   }
@@ -58,7 +60,8 @@ export class DeepBuckets {
     this.#things.put(name, index, {
       owner,
       store: textOf(change?.store),
-      recordReads: null,
+      // Of one that is restored no record says these.
+      recordReads: isRestored ? undefined : null,
       createdMs: isRestored ? undefined : Date.parse(time),
     });
   }
