@@ -57,6 +57,8 @@ describe('a schedule of backups', () => {
   it('goes on after failures, tells each, and prunes', async () => {
     const flags = [place, '--data', gateway.dataDir, '--json'];
     const problems: string[] = [];
+    // What tests are told is no setting of the commands that it starts.
+    for (const name of ['BURSAR_FULL', 'BURSAR_KILLS']) vi.stubEnv(name, undefined);
     const schedule = new BackupSchedule({
       createArgs: ['backup', 'create', ...flags, '--keep', '2'],
       listArgs: ['backup', 'list', ...flags],
@@ -79,5 +81,6 @@ describe('a schedule of backups', () => {
     await vi.waitUntil(() => made().length === 2 && !made().includes(first[0] as string), 30_000);
     await schedule.close();
     expect(schedule.state().isRunning).toBe(false);
+    vi.unstubAllEnvs();
   });
 });
