@@ -29,6 +29,7 @@ describe('the list of stores', () => {
         isConfigured: true,
         isDefault: false,
         ready: true,
+        canRead: true,
         reason: null,
         health: { breaker: 'closed' },
         detail: { requests: 7 },
