@@ -35,11 +35,15 @@ export async function forwardVersions(
 async function endEnded(forward: Forward, bucket: StagedBucket): Promise<void> {
   const { read, work, pending, commit, report } = forward;
   const { id: bucketId } = bucket;
+  const own = forward.stores.find((one) => one.isOwnJournal && one.store.number === bucket.store);
+  // What came later was told to a journal whose end is gone: that does not know of it.
+  const lastSeq = own?.journal.lastSeq ?? Number.POSITIVE_INFINITY;
   for (let after: Version | null = null; ; ) {
     const page: Version[] = await listKept(read, { bucketId, after, max: versionsPerPage });
     const last = page.at(-1);
     if (!last) return;
-    await inParallel(page, commitsAtOnce, async ({ key, versionId }) => {
+    await inParallel(page, commitsAtOnce, async ({ key, versionId, seq }) => {
+      if (seq > lastSeq) return;
       if (pending.ofVersion(bucketId, key, versionId) !== undefined) return;
       const told = await work.staging.findVersion(bucketId, key, versionId);
       if (told || (told === undefined && !isWhole(work.report))) return;
