@@ -21,20 +21,30 @@ export class RawClient {
     return socket;
   }
 
-  /** The head of a signed request, with the empty line behind it. */
-  head(method: string, path: string, headers: Record<string, string> = {}): string {
+  /**
+   * The head of a signed request, with the empty line behind it.
+   *
+   * @param target a path that is the same encoded and decoded, and `?` with parameters of which the
+   *   same is true
+   * @param headers `x-amz-content-sha256` is UNSIGNED-PAYLOAD if absent
+   */
+  head(method: string, target: string, headers: Record<string, string> = {}): string {
+    const { pathname, searchParams } = new URL(target, this.#url);
     const all = { host: this.#url.host, ...headers };
+    const payloadHash = headers['x-amz-content-sha256'];
     const signed = signRequest({
       accessKeyId: this.#target.accessKeyId,
       secret: this.#target.secretAccessKey,
       region: 'us-east-1',
       method,
-      path,
+      path: pathname,
+      query: [...searchParams],
       headers: all,
+      ...(payloadHash !== undefined && { payloadHash }),
       timeMs: Date.now(),
     });
     const lines = Object.entries({ ...all, ...signed }).map(([name, value]) => `${name}: ${value}`);
-    return `${method} ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
+    return `${method} ${target} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
   }
 
   /** Drops all its connections. */
