@@ -22,6 +22,7 @@ import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
 import { AlteredRecords } from '../gateway/altered-records.ts';
 import { readCorsRules } from '../gateway/cors.ts';
 import { LogHead } from '../gateway/log-head.ts';
+import { accountOf } from '../gateway/native/change-account.ts';
 import { ReadRecording } from '../gateway/read-recording.ts';
 import { RecordFolding } from '../gateway/record-folding.ts';
 import type { Rooms } from '../gateway/rooms.ts';
@@ -454,6 +455,7 @@ async function commitRootKey(ledger: Ledger, change: IdentityChange): Promise<vo
       principal: rootPrincipal,
       evidence: 'none',
       target: `tenants/${defaultTenant}/principals/${rootPrincipal}`,
+      change: accountOf(change),
       bytesIn: 0,
       bytesOut: 0,
       requestId: newRequestId(),

@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto';
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createKeyProof } from '#bursar/authz/tokens/key-proof.js';
+import { generatePrivateKey } from '#bursar/authz/tokens/keys.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { CatalogEditor } from '../tooling/attacks.ts';
 import { type Outcome, Workplace } from './command.ts';
@@ -55,10 +57,13 @@ async function send(client: S3Client, method: string, path: string, sending: Sen
   return answer;
 }
 
-async function serving(data: string, work: (client: S3Client) => Promise<void>): Promise<void> {
+async function serving(
+  data: string,
+  work: (client: S3Client, endpoint: string) => Promise<void>,
+): Promise<void> {
   const served = await place.serve(['--data', data, '--sweep-interval', '1h'], rootKeys);
   const client = new S3Client({ endpoint: served.endpoint, ...keys });
-  await work(client);
+  await work(client, served.endpoint);
   client.close();
   expect(await served.stop()).toBe(0);
 }
@@ -235,5 +240,111 @@ describe('of locks', () => {
       /version \d+ of default: record \d+ ended it, and record \d+ had locked it/,
     );
     expect(stdout).toMatch(/version \d+ of own: record \d+ ended it, and record \d+ had locked it/);
+  });
+});
+
+describe('of who there is, what they may and how much', () => {
+  let said: Outcome;
+  beforeAll(async () => {
+    takeCopy();
+    const enrolled = generatePrivateKey('EdDSA');
+    await serving(copy, async (client, endpoint) => {
+      const call = async (method: string, path: string, body?: object) => {
+        const [, account] = /^limits\/(.*)/.exec(path) ?? [];
+        const answer = await client.send(method, `/_/v1/${path}`, {
+          ...(account && { encodedPath: `/_/v1/limits/${encodeURIComponent(account)}` }),
+          ...(body && {
+            headers: { 'content-type': 'application/json' },
+            body: Buffer.from(JSON.stringify(body)),
+          }),
+        });
+        expect(answer.status, `${method} ${path}: ${answer.body}`).toBeLessThan(300);
+        return answer.body.length === 0 ? {} : JSON.parse(answer.body.toString());
+      };
+      for (const name of ['cms', 'over']) await call('POST', 'tenants', { name });
+      await call('POST', 'tenants/over/principals', { name: 'x' });
+      await call('DELETE', 'tenants/over');
+      await call('PATCH', 'tenants/cms', { recordReads: 'strict' });
+      for (const name of ['staff', 'gone']) await call('POST', 'tenants/cms/groups', { name });
+      const principals = 'tenants/cms/principals';
+      for (const name of ['alice', 'bob', 'carol', 'left']) {
+        await call('POST', principals, { name, groups: ['gone', 'staff'] });
+        await call('POST', `${principals}/${name}/access-keys`);
+      }
+      await call('DELETE', 'tenants/cms/groups/gone');
+      await call('PATCH', `${principals}/bob`, { active: false, groups: [] });
+      await call('DELETE', `${principals}/left`);
+      const asked = { audience: endpoint, principal: 'cms/alice', nowMs: Date.now() };
+      const { jwk } = enrolled.publicKey;
+      const proof = createKeyProof(enrolled, asked);
+      await call('POST', `${principals}/alice/public-keys`, { jwk, proof });
+      const rule = { effect: 'allow', actions: ['s3:GetObject'], bucket: 'data' };
+      const many = Array.from({ length: 90 }, (_, i) => `principal:other/${'x'.repeat(50)}${i}`);
+      for (const name of ['added-to', 'back', 'kept', 'long']) {
+        const subjects = name === 'long' ? many : ['principal:cms/alice'];
+        await call('PUT', `tenants/cms/grants/${name}`, { ...rule, subjects });
+      }
+      await call('PUT', 'tenants/cms/mounts/theirs', { bucketTenant: 'default', bucket: 'data' });
+      const mapping = { pathPrefix: '/data', principals: { 1: 'bob' } };
+      const url = 'https://iam.example.org';
+      await call('PUT', 'tenants/cms/issuers/iam', { url, audience: 'x/cms', mapping });
+      await call('PUT', 'limits/tenant:cms', { spend: { month: '12.5' } });
+      await call('PUT', 'limits/principal:cms/bob', { requests: { day: 5 } });
+      await call('DELETE', 'limits/principal:cms/bob');
+    });
+    const unaltered = await verify(copy);
+    expect(unaltered.stdout).toMatch(/^compared/);
+    expect(unaltered.code).toBe(0);
+    await editing(async (catalog) => {
+      for (const sql of [
+        "UPDATE principals SET role = 'operator' WHERE name = 'alice'",
+        "UPDATE principals SET active = 1 WHERE name = 'bob'",
+        "INSERT INTO group_members VALUES ('cms', 'staff', 'bob')",
+        "INSERT INTO principals VALUES ('cms', 'mallory', 'person', 'admin', 1, 1)",
+        "INSERT INTO groups VALUES ('cms', 'gone', 1)",
+        "UPDATE access_keys SET principal = 'alice' WHERE principal = 'carol'",
+        "UPDATE public_keys SET principal = 'carol'",
+        "UPDATE grants SET rule = replace(rule, 'alice', 'bob') WHERE name = 'added-to'",
+        "UPDATE grants SET rule = replace(rule, 'xxx', 'yyy') WHERE name = 'long'",
+        "DELETE FROM grants WHERE name = 'back'",
+        "INSERT INTO grants VALUES ('cms', 'new', '{}', 1)",
+        "UPDATE mounts SET bucket = 'locked'",
+        "UPDATE issuers SET url = 'https://mallory.example.org'",
+        "UPDATE tenants SET record_reads = 'aggregate' WHERE name = 'cms'",
+        "INSERT INTO tenants (name, created_ms) VALUES ('over', 1)",
+        "UPDATE quota_accounts SET limits = replace(limits, '12.5', '99') WHERE account = 'tenant:cms'",
+        'UPDATE quota_accounts SET limits = \'{"requests":{"day":9}}\' WHERE account LIKE \'%bob\'',
+      ]) {
+        expect(await catalog.run(sql), sql).toBeGreaterThan(0);
+      }
+    });
+    said = await verify(copy);
+  });
+
+  it.each([
+    ['a role that was raised', /principal cms\/alice: its role is not what record/],
+    ['one who was made active', /principal cms\/bob: its active is not what record/],
+    ['a member who was added', /principal cms\/bob: its groups is not what record/],
+    ['a principal who was added', /principal cms\/mallory: no record made it/],
+    ['a group that was put back', /group cms\/gone: no record made it/],
+    ['a key of another', /access key \S+: its owner is not what record/],
+    ['a public key of another', /public key \S+: its owner is not what record/],
+    ['a grant that was widened', /grant cms\/added-to: its rule is not what record/],
+    ['one that its record names by a digest', /grant cms\/long: its rule is not what record/],
+    ['one that was deleted', /grant cms\/back: it is missing, and record/],
+    ['one that was added', /grant cms\/new: no record made it/],
+    ['a mount that leads elsewhere', /mount cms\/theirs: its rule is not what record/],
+    ['another issuer', /issuer cms\/iam: its rule is not what record/],
+    ["a tenant's settings", /tenant cms: its recordReads is not what record/],
+    ['a tenant that was put back', /tenant over: no record made it/],
+    ['a limit that was taken away', /limits of principal:cms\/bob: no record made it/],
+    ['a limit that was raised', /limits of tenant:cms: its amounts is not what record/],
+  ])('tells %s', (_, difference) => {
+    expect(said.stdout).toMatch(difference);
+    expect(said.code).toBe(1);
+  });
+
+  it('tells nothing of what was not altered', () => {
+    expect(said.stdout).not.toMatch(/grant cms\/kept|group cms\/staff/);
   });
 });

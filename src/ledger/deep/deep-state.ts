@@ -8,6 +8,8 @@ import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Comparison } from './compared-things.ts';
 import { DeepBuckets } from './deep-buckets.ts';
+import { DeepIdentities } from './deep-identities.ts';
+import { DeepLimits } from './deep-limits.ts';
 import { DeepLocks } from './deep-locks.ts';
 
 export interface DeepStateOptions {
@@ -34,7 +36,12 @@ export class DeepState {
     this.#options = options;
     const { tell } = options;
     const readRecord = (index: number) => this.#readRecord(index);
-    this.#parts = { buckets: new DeepBuckets(), locks: new DeepLocks({ readRecord, tell }) };
+    this.#parts = {
+      identities: new DeepIdentities(),
+      limits: new DeepLimits(),
+      buckets: new DeepBuckets(),
+      locks: new DeepLocks({ readRecord, tell }),
+    };
   }
 
   /** Compares what one record says; null: it was erased. */
