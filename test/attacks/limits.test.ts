@@ -77,7 +77,7 @@ async function served(count: number, ask: (index: number) => Promise<Answer>): P
 function expectCap(account: string, expected: object): Promise<void> {
   return vi.waitFor(async () => {
     expect((await limitsOf(rig.boss, account)).caps).toMatchObject([expected]);
-  });
+  }, 20_000);
 }
 
 /** Alice's token with limits, for the job to pass on, and what the job makes of it for bearers. */

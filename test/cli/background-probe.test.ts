@@ -76,7 +76,7 @@ describe('a gateway that probes itself', () => {
       const all = await readAll(join(place.data, 'samples'));
       return all.filter(({ series }) => series === 'traffic');
     };
-    await vi.waitFor(async () => expect((await samples()).length).toBeGreaterThan(0), 10_000);
+    await vi.waitFor(async () => expect((await samples()).length).toBeGreaterThan(0), 20_000);
     const [first] = await samples();
     expect(first?.stages?.commit).toBeGreaterThan(0);
     expect((await samples()).length).toBeLessThanOrEqual(24);
@@ -87,7 +87,7 @@ describe('a gateway that probes itself', () => {
     const children = childrenOf(pid, 'probe-supervised');
     expect(children).toHaveLength(1);
     await gateway.stop('SIGKILL');
-    await vi.waitFor(() => expect(existsSync(`/proc/${children[0]}`)).toBe(false), 10_000);
+    await vi.waitFor(() => expect(existsSync(`/proc/${children[0]}`)).toBe(false), 20_000);
   });
 
   it('pauses its probe when the month’s money is spent, and says until when', async () => {

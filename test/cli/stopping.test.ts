@@ -28,7 +28,7 @@ describeWithTool(versitygw, 'a gateway that is told to stop', (path) => {
       method === 'DELETE' ? { kind: 'stall', at: 'answer' } : undefined;
     // Its extent is to be swept.
     expect((await client.send('DELETE', '/held/object')).status).toBe(204);
-    await vi.waitFor(() => expect(proxy?.faults.stall).toBeGreaterThan(0), 10_000);
+    await vi.waitFor(() => expect(proxy?.faults.stall).toBeGreaterThan(0), 20_000);
     // Throws when it has to be killed.
     await served.stop();
     client.close();

@@ -237,7 +237,7 @@ describe('alarms', () => {
     await run(`limit set bucket:cms/raw --requests total=${used + 10 + used}`);
     await read(used + 10 - 1);
     expect((await read(3)).at(-1)).toBe(403);
-    await expect.poll(() => percents('bucket:cms/raw'), { timeout: 10_000 }).toEqual([50, 80, 100]);
+    await expect.poll(() => percents('bucket:cms/raw')).toEqual([50, 80, 100]);
     const shown = await run('alarm show --tenant cms', as('cms/boss'));
     expect(shown).toMatch(/alarms of +tenant cms\n/);
     expect(shown).toMatch(/last taken +\d{4}-/);
@@ -263,11 +263,11 @@ describe('alarms', () => {
     await run(`limit set bucket:cms/raw --requests total=${requests * 4}`);
     // Below a half of what it is now; then that is reached.
     await run(`limit set bucket:cms/raw --requests total=${Math.floor(requests * 1.9)}`);
-    await expect.poll(() => messages.length, { timeout: 10_000 }).toBe(before + 1);
+    await expect.poll(() => messages.length).toBe(before + 1);
     await served.stop('SIGKILL');
     status = 204;
     served = await place.serve(['--private-webhooks', '127.0.0.1:*']);
-    await expect.poll(() => messages.length, { timeout: 10_000 }).toBe(before + 2);
+    await expect.poll(() => messages.length).toBe(before + 2);
     expect(messages.at(-1)).toEqual(messages.at(-2));
     await run('alarm remove --tenant cms', as('cms/boss'));
     expect((await fail('alarm show --tenant cms', as('cms/boss'))).stderr).toContain(

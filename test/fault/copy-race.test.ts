@@ -192,7 +192,7 @@ it('nothing stays set aside', async () => {
   await vi.waitFor(async () => {
     const { caps } = await setLimits();
     expect(caps.map(({ reserved }) => Number(reserved))).toEqual([0, 0, 0]);
-  });
+  }, 20_000);
 });
 
 function etagOf(bytes: Buffer): string {

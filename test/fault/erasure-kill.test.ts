@@ -89,7 +89,7 @@ describeWithTool(compiler, 'a gateway that is killed in an erasure', (compilerPa
     expect(await actsOn(indexes)).toBe(left.length === 0 ? 1 : 0);
     if (status === 200) expect(left).toEqual([]);
     if (left.length === 0)
-      await vi.waitFor(() => expect(filesWith(`"key":"${prefix}`)).toEqual([]));
+      await vi.waitFor(() => expect(filesWith(`"key":"${prefix}`)).toEqual([]), 20_000);
     await rig.check(Number.POSITIVE_INFINITY);
     expect(await erase(left.length > 0 ? left : [])).toBe(left.length > 0 ? 200 : 400);
     expect(await indexesOf(prefix)).toEqual([]);

@@ -200,7 +200,7 @@ describeWithTool(versitygw, 'a gateway on a faulty S3 server', (path) => {
         inject('GET', fault, 1);
         expect((await read(key)).equals(content.bytes)).toBe(true);
       }
-      await expect.poll(async () => (await retried()) - before, { timeout: 10_000 }).toBe(2);
+      await expect.poll(async () => (await retried()) - before).toBe(2);
     });
   });
 

@@ -88,9 +88,7 @@ describeWithTool(compiler, 'a gateway whose disk takes nothing', (compilerPath) 
       writeFileSync(faultFile, `any ${dataDir} 1+ ${error}`);
       // Nothing was refused yet: health has tried by itself.
       const problems = ['The database cannot be written.', 'The store local cannot be written.'];
-      await expect
-        .poll(health, { timeout: 5000 })
-        .toEqual([503, 200, [...problems, 'No store can be written.']]);
+      await expect.poll(health).toEqual([503, 200, [...problems, 'No store can be written.']]);
       expect(await send('PUT', '/bucket/refused', small)).toBe(503);
       expect(await send('PUT', '/bucket/refused', large)).toBe(503);
       expect(await send('DELETE', '/bucket/small')).toBe(503);
@@ -100,7 +98,7 @@ describeWithTool(compiler, 'a gateway whose disk takes nothing', (compilerPath) 
       rmSync(faultFile);
       await expect.poll(countReads).toBe(readsCount);
       expect(await send('PUT', `/bucket/${error}`, large)).toBe(200);
-      await expect.poll(health, { timeout: 5000 }).toEqual([200, 200, []]);
+      await expect.poll(health).toEqual([200, 200, []]);
       stored.set(error, makeContent(2, 300 * KiB));
       await readAll();
       expect((await client.send('GET', '/bucket/refused')).status).toBe(404);

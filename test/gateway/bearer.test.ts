@@ -202,7 +202,7 @@ describe('a token that is bound to a key', () => {
       ]);
       expect(JSON.stringify(found)).toContain(dpop.headers['x-amz-request-id']);
       return found;
-    });
+    }, 20_000);
     const recordOf = ({ headers }: Answer) =>
       records.find((one: { requestId: string }) => one.requestId === headers['x-amz-request-id']);
     const keyThumbprint = jobKey.publicKey.thumbprint;
@@ -326,6 +326,6 @@ test('who lists tokens sees each link that was used, how often and when', async 
         expect(found).toMatchObject({ issued: false, uses: 3, lastUsedAt: expect.any(String) });
       }
     },
-    { timeout: 4000, interval: 100 },
+    { timeout: 20_000, interval: 100 },
   );
 });

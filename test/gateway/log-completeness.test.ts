@@ -73,7 +73,7 @@ async function expectRecords(calls: readonly Call[]): Promise<Map<string, Record
     }
     return calls.filter(({ answer }) => !found.has(idOf(answer))).map(({ title }) => title);
   };
-  await expect.poll(readMore, { timeout: 20_000 }).toEqual([]);
+  await expect.poll(readMore).toEqual([]);
   for (const { title, answer } of calls) {
     const record = found.get(idOf(answer));
     // An answer to HEAD does not say its code.

@@ -44,5 +44,5 @@ export async function findLine(
     if (found.length !== 1) throw new Error(`${found.length} lines fit: ${gateway.output()}`);
     return found[0] as LogLine;
   };
-  return vi.waitFor(look, { timeout: 10_000, interval: 20 });
+  return vi.waitFor(look, { timeout: 20_000, interval: 20 });
 }

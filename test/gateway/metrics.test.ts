@@ -70,7 +70,7 @@ async function settled(): Promise<Families> {
     families = await read();
     return totalOf(families, 'bursar_requests_under_way');
   };
-  await expect.poll(underWay, { timeout: 10_000 }).toBe(1);
+  await expect.poll(underWay).toBe(1);
   return families;
 }
 

@@ -41,7 +41,7 @@ describe('the log of a gateway', () => {
   let target: Target;
 
   beforeAll(async () => {
-    gateway = await startServedGateway({ args: ['--stall-timeout', '2s'] });
+    gateway = await startServedGateway({ args: ['--stall-timeout', '5s'] });
     const { endpoint, accessKeyId, secretAccessKey, stop } = gateway;
     target = { endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [], stop };
     await send(target, { method: 'PUT', path: '/logged' });
@@ -133,7 +133,7 @@ describe('the log of a gateway', () => {
     const expectMore = async (...more: [string | undefined, number][]): Promise<void> => {
       expected.push(...more);
       await vi.waitFor(() => expect(readLines(gateway)).toHaveLength(before + expected.length), {
-        timeout: 10_000,
+        timeout: 20_000,
       });
     };
     const length = `content-length: ${body.length}`;
@@ -312,7 +312,7 @@ describe('a log that nobody reads', () => {
         text += into.toString('latin1', 0, readSync(fd, into, 0, into.length, null));
         expect(text.length).toBe(kept.length);
       },
-      { timeout: 10_000, interval: 10 },
+      { timeout: 20_000, interval: 10 },
     );
     expect(text).toBe(kept);
     await writer.flush(10_000);
@@ -332,7 +332,7 @@ describe('a log that nobody reads', () => {
     await setTimeout(20);
     // Reads while the writer writes, but slower.
     const reader = spawn('dd', [`if=${fifo}`, `of=${copy}`, 'bs=4096'], { stdio: 'ignore' });
-    await vi.waitFor(() => readFileSync(copy), { interval: 1 });
+    await vi.waitFor(() => readFileSync(copy), { interval: 1, timeout: 20_000 });
     writer.flushSync();
     closeSync(fd);
     await once(reader, 'exit');

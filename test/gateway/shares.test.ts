@@ -264,7 +264,7 @@ describe('a link ends', () => {
   it('when its time is over', async () => {
     const { url } = await share(alice, 'run/a.txt', { expiresIn: 1 });
     expect((await open(url)).status).toBe(200);
-    await expect.poll(async () => (await open(url)).status, { timeout: 5000 }).toBe(410);
+    await expect.poll(async () => (await open(url)).status).toBe(410);
     expect(await ended(open(url))).toContain('expired');
   });
 

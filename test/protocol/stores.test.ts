@@ -128,7 +128,7 @@ describeWithTool(versitygw, 'a gateway with several stores', (path) => {
       const [first = '', second = ''] = ids;
       await client.send(new DeleteObjectCommand({ Bucket, Key: 'k', VersionId: second }));
       // That the sweeper took what has ended, and nothing else.
-      await expect.poll(kept, { timeout: 20_000 }).toBe((made.length * 2) / 3);
+      await expect.poll(kept).toBe((made.length * 2) / 3);
       const CopySource = `${Bucket}/k?versionId=${first}`;
       const copy = await client.send(
         new CopyObjectCommand({ Bucket: copies, Key: 'copy', CopySource }),
@@ -387,7 +387,7 @@ describeWithTool(versitygw, 'a gateway with several stores', (path) => {
         const records = await findRecords(target, query);
         return records.map((record: { error?: string }) => record.error);
       };
-      await expect.poll(errors, { timeout: 20_000 }).toEqual(['RequestTimeout']);
+      await expect.poll(errors).toEqual(['RequestTimeout']);
       const head = client.send(new HeadObjectCommand({ Bucket: destination, Key: 'left' }));
       expect(await refusalOf(head)).toMatchObject({ status: 404 });
     });

@@ -63,7 +63,7 @@ it('is cut where its end is not known', async () => {
     const open = begin(true);
     await open.write(makeBytes(1000));
     const waiting = rig.put(makeBytes(500 * KiB));
-    await vi.waitFor(() => expect(cuts).toBe(1), 10_000);
+    await vi.waitFor(() => expect(cuts).toBe(1), 20_000);
     await open.abort();
     await waiting;
   } finally {

@@ -215,7 +215,7 @@ export function describeLifecycle(targetOf: () => Target): void {
         const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: fresh }));
         return Contents.map(({ Key }) => Key);
       };
-      await expect.poll(list, { timeout: 10_000 }).toEqual(['kept']);
+      await expect.poll(list).toEqual(['kept']);
     });
   });
 }

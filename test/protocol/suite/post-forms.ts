@@ -354,7 +354,7 @@ export function describePostForms(targetOf: () => Target): void {
       };
       const before = (await errors()).length;
       wire.destroy();
-      await expect.poll(async () => (await errors()).length, { timeout: 20_000 }).toBe(before + 1);
+      await expect.poll(async () => (await errors()).length).toBe(before + 1);
       expect(await errors()).toContain('RequestTimeout');
       expect(await forms.keys()).not.toContain('forms/refused');
     });

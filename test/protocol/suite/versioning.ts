@@ -530,7 +530,7 @@ function describeRecords(room: Room): void {
         return [action, versionId, marker];
       });
     };
-    await expect.poll(told, { timeout: 5000 }).toEqual(
+    await expect.poll(told).toEqual(
       expect.arrayContaining([
         ['s3:PutObject', id, undefined],
         ['s3:DeleteObject', marker, true],
