@@ -62,13 +62,13 @@ export class MountBook implements Follower {
     switch (change.type) {
       case 'putMount':
       case 'deleteMount':
-        return this.#inTurn(async () => {
+        return this.#inTurn(change.tenant, async () => {
           const mount = await this.read(change.tenant, change.name);
           if (mount) this.#add(mount);
           else this.#mounts.delete(`${change.tenant}/${change.name}`);
         });
       case 'deleteTenant':
-        return this.#inTurn(async () => {
+        return this.#inTurn(change.name, async () => {
           const sql = 'SELECT 1 FROM tenants WHERE name = ?';
           if (await this.#read.get(sql, change.name)) return;
           for (const [id, { tenant }] of this.#mounts) {
@@ -80,8 +80,8 @@ export class MountBook implements Follower {
     }
   }
 
-  async #inTurn(update: () => Promise<void>): Promise<() => Promise<void>> {
-    const end = await this.#turns.take();
+  async #inTurn(tenant: string, update: () => Promise<void>): Promise<() => Promise<void>> {
+    const end = await this.#turns.take(tenant);
     return async () => {
       try {
         await update();

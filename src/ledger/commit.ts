@@ -189,10 +189,10 @@ export type CommitResult =
        */
       index: number | null;
       /**
-       * Rights were taken away after the decision, the last ones of `scope` in `epoch`: nothing was
-       * done, and it is to be decided again. `body`: of an inline body, which was handed over.
+       * Rights were taken away after the decision, the last ones in `epoch`: nothing was done, and it
+       * is to be decided again. `body`: of an inline body, which was handed over.
        */
-      outdated?: { scope: Scope; epoch: number; body?: Uint8Array };
+      outdated?: { epoch: number; body?: Uint8Array };
       isFolded?: true;
       /** The disk refused to be written: nothing was done, and the same may succeed later. */
       isUnwritten?: true;

@@ -2,9 +2,12 @@
 // the main thread; and commits that are decided again when it had not. Invariants: an epoch is known
 // only when all changes up to it are in memory, so a request that notes it before it is decided was
 // decided by all of them; and neither requests nor administrators wait for the others without end.
+import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
+import { principalId } from '../core/principal.ts';
 import type { Change, Commit, CommitResult } from './commit.ts';
-import { type Scope, takenFrom } from './rights-epoch.ts';
+import { dependsOn, takenFrom } from './rights-epoch.ts';
+import { RightsTurns, type Stake, type Turn } from './rights-turns.ts';
 
 /** By which epoch of rights a request was decided. */
 export interface Decision {
@@ -15,19 +18,27 @@ export interface Decision {
   onOutdated?: () => void;
 }
 
-/** From this try on, changes that take rights away are held back, which others made too fast. */
-const heldBackFrom = 4;
-const triesMax = 8;
-/** How long such a change waits at most for those tries, and a try for what is not in memory yet. */
-const waitMsMax = 1000;
+/** How long a commit is tried at most. Clients wait a minute for an answer, or longer. */
+const patienceMsDefault = 30_000;
+/**
+ * How long a change stands in line before it is tried all the same: what it takes away is not to stay
+ * for as long as others ask. Where it depends on their changes itself it keeps its place.
+ */
+const courtesyMs = 1000;
 
 export class KnownRights {
   #epoch = 0;
+  /** The newest epoch that a commit was answered with. */
+  #begun = 0;
   /** What is in memory though something before it is not. */
   readonly #ahead = new Set<number>();
   #followed = signal();
-  /** What commits in their last tries depend on. */
-  readonly #holds = new Set<{ scope: Scope; released: Promise<undefined> }>();
+  readonly #turns = new RightsTurns();
+  readonly #patienceMs: number;
+
+  constructor({ patienceMs = patienceMsDefault } = {}) {
+    this.#patienceMs = patienceMs;
+  }
 
   /** The newest epoch that all memory has. To be noted before anything is read to decide by. */
   get epoch(): number {
@@ -45,68 +56,52 @@ export class KnownRights {
 
   /**
    * Commits what was decided by an epoch; where rights were taken away since then that concern it,
-   * decides again and commits again. `send`: to the ledger. Throws what deciding throws, and
-   * `Refusal` SlowDown where that went on for too long; then nothing was committed.
+   * decides again and commits again, in turn with those that it could outdate or be outdated by.
+   * `send`: to the ledger. Throws what deciding throws, and `Refusal` SlowDown where that went on for
+   * too long; then nothing was committed.
    */
   async commit(
     send: (commit: Commit) => Promise<CommitResult>,
     commit: Commit,
     { epoch, again, onOutdated }: Decision,
   ): Promise<CommitResult> {
-    if (this.#holds.size > 0) await this.#standBack(takenFrom(commit.change, commit.record));
-    const first = await send({ ...commit, epoch });
-    if (!isOutdated(first)) return first;
-    let result = first;
-    let release = (): void => {};
+    const standing = this.#standInLine(commit);
+    let turn = standing && (await standing);
     try {
-      for (let tries = 2; tries <= triesMax; tries++) {
+      let result = this.#noted(await send({ ...commit, epoch }));
+      if (!isOutdated(result)) return result;
+      const deadlineMs = monotonicMs() + this.#patienceMs;
+      turn ??= this.#turns.take(stakeOf(commit));
+      do {
         onOutdated?.();
-        const { outdated } = result;
-        if (tries >= heldBackFrom) {
-          release();
-          release = this.#holdBack(outdated.scope);
-        }
-        await this.#reach(outdated.epoch);
+        const { outdated }: Outdated = result;
+        await waitFor(turn.come, deadlineMs);
+        await this.#reach(Math.max(outdated.epoch, this.#begun), deadlineMs);
         const next = { ...commit, change: withBody(commit.change, outdated.body) };
-        const answer = await send({ ...next, epoch: await again() });
-        if (!isOutdated(answer)) return answer;
-        result = answer;
-      }
-      onOutdated?.();
+        result = this.#noted(await send({ ...next, epoch: await again() }));
+      } while (isOutdated(result));
+      return result;
     } finally {
-      release();
+      turn?.end();
     }
-    throw busy();
+  }
+
+  /** A change that would outdate what is decided again now waits for that, a moment at most. */
+  #standInLine(commit: Commit): Promise<Turn> | null {
+    const takes = takenFrom(commit.change, commit.record);
+    if (takes === null || !this.#turns.isTaken(takes)) return null;
+    const turn = this.#turns.take(stakeOf(commit));
+    return within(turn.come, courtesyMs).then(() => turn);
+  }
+
+  #noted(result: CommitResult): CommitResult {
+    if (result.ok && result.epoch !== undefined) this.#begun = Math.max(this.#begun, result.epoch);
+    return result;
   }
 
   /** Until memory has followed so far. Throws `Refusal` SlowDown where it does not. */
-  async #reach(epoch: number): Promise<void> {
-    if (this.#epoch >= epoch) return;
-    const deadline = timeout();
-    while (this.#epoch < epoch) {
-      const isLate = await Promise.race([this.#followed.given, deadline.passed]);
-      if (isLate) throw busy();
-    }
-    deadline.clear();
-  }
-
-  /** Changes that take rights from there wait until that is called. */
-  #holdBack(scope: Scope): () => void {
-    const { given, give } = signal();
-    const hold = { scope, released: given };
-    this.#holds.add(hold);
-    return () => {
-      this.#holds.delete(hold);
-      give();
-    };
-  }
-
-  async #standBack(from: Scope | null): Promise<void> {
-    const held = [...this.#holds].filter(({ scope }) => scope === from);
-    if (held.length === 0) return;
-    const deadline = timeout();
-    await Promise.race([Promise.all(held.map(({ released }) => released)), deadline.passed]);
-    deadline.clear();
+  async #reach(epoch: number, deadlineMs: number): Promise<void> {
+    while (this.#epoch < epoch) await waitFor(this.#followed.given, deadlineMs);
   }
 }
 
@@ -137,10 +132,24 @@ function withBody(change: Change, body: Uint8Array | undefined): Change {
   return change.inline ? { ...change, inline: { ...change.inline, body } } : change;
 }
 
-function timeout(): { passed: Promise<true>; clear: () => void } {
+/** Throws `Refusal` SlowDown when it has not come by the deadline. */
+async function waitFor(coming: Promise<unknown>, deadlineMs: number): Promise<void> {
+  if (!(await within(coming, deadlineMs - monotonicMs()))) throw busy();
+}
+
+/** Has it come within so many milliseconds? */
+async function within(coming: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const passed = new Promise<true>((resolve) => {
-    timer = setTimeout(resolve, waitMsMax, true);
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(resolve, ms, false);
   });
-  return { passed, clear: () => clearTimeout(timer) };
+  const inTime = await Promise.race([coming.then(() => true), late]);
+  clearTimeout(timer);
+  return inTime;
+}
+
+function stakeOf(commit: Commit): Stake {
+  const { change, record } = commit;
+  const requester = principalId(record.tenant, record.principal);
+  return { requester, depends: dependsOn(commit), takes: takenFrom(change, record) };
 }

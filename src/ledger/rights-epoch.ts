@@ -40,9 +40,9 @@ export class RightsEpoch {
   refuse(commit: Commit): CommitResult | null {
     const { epoch } = commit;
     if (epoch === undefined || epoch === this.#epoch) return null;
-    const last = this.#lastMoveOf(commit);
-    if (last.epoch <= epoch) return null;
-    const outdated = { ...last, ...bodyOf(commit.change) };
+    const moved = this.#lastMoveOf(commit);
+    if (moved <= epoch) return null;
+    const outdated = { epoch: moved, ...bodyOf(commit.change) };
     return { ok: false, code: 'SlowDown', index: null, outdated };
   }
 
@@ -78,17 +78,22 @@ export class RightsEpoch {
     this.#pending = [];
   }
 
-  #lastMoveOf({ record, concerns = [] }: Commit): { scope: Scope; epoch: number } {
-    const { tenant, principal, bucket } = record;
-    const bucketTenant = record.bucketTenant ?? tenant;
-    const scopes = [
-      ...[tenantScope(tenant), principalScope(tenant, principal), tenantScope(bucketTenant)],
-      ...(bucket ? [bucketScope(bucketTenant, bucket)] : []),
-      ...concerns,
-    ];
-    const moves = scopes.map((scope) => ({ scope, epoch: this.#moved.get(scope) ?? this.#floor }));
-    return moves.reduce((last, move) => (move.epoch > last.epoch ? move : last));
+  /** When rights were last taken from what it depends on. */
+  #lastMoveOf(commit: Commit): number {
+    const epochs = dependsOn(commit).map((scope) => this.#moved.get(scope) ?? this.#floor);
+    return Math.max(...epochs);
   }
+}
+
+/** From where rights may not have been taken since a commit was decided. */
+export function dependsOn({ record, concerns = [] }: Pick<Commit, 'record' | 'concerns'>): Scope[] {
+  const { tenant, principal, bucket } = record;
+  const bucketTenant = record.bucketTenant ?? tenant;
+  return [
+    ...[tenantScope(tenant), principalScope(tenant, principal), tenantScope(bucketTenant)],
+    ...(bucket ? [bucketScope(bucketTenant, bucket)] : []),
+    ...concerns,
+  ];
 }
 
 /** From whom, or of what, a change may take rights; null: it takes none away. */

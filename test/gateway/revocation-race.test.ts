@@ -4,6 +4,7 @@ import { hash } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   as,
+  callNative,
   findRecords,
   newPrincipal,
   send,
@@ -119,3 +120,52 @@ it('of very many writes that are open none is finished, and all of somebody else
   expect(puts).toHaveLength(count / 2);
   expect(puts.filter(({ index, status }) => index > off && status === 200)).toEqual([]);
 }, 300_000);
+
+it('of changes that take rights to one bucket at once all are made, beside other writes to it', async () => {
+  const path = '/contended';
+  const owner = as(target, await newPrincipal(target, { name: 'contender' }));
+  expect((await send(owner, { method: 'PUT', path })).status).toBe(200);
+  const tags = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>';
+  const rule = '<AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>';
+  const cors = `<CORSConfiguration><CORSRule>${rule}</CORSRule></CORSConfiguration>`;
+  const policyOf = (i: number) => {
+    const statement = { Effect: 'Allow', Principal: '*', Action: 's3:GetObject' };
+    const Resource = `arn:aws:s3:::contended/${i}/*`;
+    return JSON.stringify({ Version: '2012-10-17', Statement: { ...statement, Resource } });
+  };
+  const setting = (name: string, body: string) => {
+    const headers = { 'content-md5': hash('md5', body, 'base64') };
+    return { method: 'PUT', path, query: [[name, '']] as const, headers, body };
+  };
+  const writers = Array.from({ length: 64 }, (_, i) => i);
+  // All are decided before the first of them is committed.
+  const held = await Promise.all(
+    writers.map((i) => hold(i % 2 ? owner : target, setting('policy', policyOf(i)))),
+  );
+  const besides = await Promise.all(
+    writers
+      .slice(0, 16)
+      .flatMap((i) => [
+        hold(owner, setting('tagging', tags)),
+        hold(target, setting('cors', cors)),
+        hold(owner, { method: 'PUT', path: `${path}/${i}`, body: 'body' }),
+      ]),
+  );
+  const grants = writers.slice(0, 16).map((i) => {
+    const subjects = ['principal:default/contender'];
+    const grant = { effect: 'allow', subjects, actions: ['s3:GetObject'], bucket: `other-${i}` };
+    return callNative(target, 'PUT', `/_/v1/tenants/default/grants/contended-${i}`, grant);
+  });
+  const answers = await Promise.all([...held, ...besides].map((one) => one.finish()));
+  await Promise.all(grants);
+  const statuses = answers.map(({ status, text }) => (status < 300 ? status : text));
+  expect(statuses.slice(0, 64)).toEqual(held.map(() => 204));
+  expect(new Set(statuses.slice(64))).toEqual(new Set([200, 204]));
+  // The last in the log is what there is.
+  const records = await findRecords(target, [['action', 's3:PutBucketPolicy']]);
+  const puts = records.filter(({ bucket }) => bucket === 'contended');
+  expect(puts).toHaveLength(64);
+  const policy = await send(target, { method: 'GET', path, query: [['policy', '']] });
+  const { Resource } = JSON.parse(policy.text).Statement;
+  expect(JSON.stringify(puts.at(-1).change)).toContain(Resource);
+}, 120_000);

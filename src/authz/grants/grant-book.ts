@@ -73,19 +73,24 @@ export class GrantBook implements Follower {
   async follow(change: AuthzChange): Promise<() => void | Promise<void>> {
     switch (change.type) {
       case 'putGrant':
-        return this.#inTurn(() => this.#followOne(change.tenant, change.grant.name, change.grant));
+        return this.#inTurn(change.tenant, () =>
+          this.#followOne(change.tenant, change.grant.name, change.grant),
+        );
       case 'deleteGrant':
-        return this.#inTurn(() => this.#followOne(change.tenant, change.name, null));
+        return this.#inTurn(change.tenant, () => this.#followOne(change.tenant, change.name, null));
       case 'deleteTenant':
-        return this.#inTurn(() => this.#followAll(change.name));
+        return this.#inTurn(change.name, () => this.#followAll(change.name));
       default:
         return () => {};
     }
   }
 
-  /** Runs what is to be done before the commit, and then what that gives after it, in one turn. */
-  async #inTurn(begin: () => Promise<() => Promise<void>>): Promise<() => Promise<void>> {
-    const end = await this.#turns.take();
+  /** Runs what is to be done before the commit, and then what that gives after it, in the tenant's turn. */
+  async #inTurn(
+    tenant: string,
+    begin: () => Promise<() => Promise<void>>,
+  ): Promise<() => Promise<void>> {
+    const end = await this.#turns.take(tenant);
     try {
       const update = await begin();
       return async () => {
