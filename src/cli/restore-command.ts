@@ -1,6 +1,7 @@
 // `bursar restore`: puts a backup back, and rolls it forward by the S3 stores that went on after it; or does
 // the second with a database that was put back by hand. Progress goes to stderr, the report to stdout.
 import type { Command } from 'commander';
+import { isCut } from '../ledger/rebuild/report.ts';
 import { addPlaceFlags, type PlaceFlags } from './backup-place.ts';
 import { collect } from './command-arguments.ts';
 import { type Config, type Flags, loadConfig } from './config.ts';
@@ -67,10 +68,27 @@ export function addRestoreCommand(program: Command): void {
           : await restoreBackup(config, place, asked);
       if (given.json) printJson(restored);
       else printRestored(restored);
+      for (const journal of restored.stores.journals) alarm(journal);
       if (!restored.stores.isWhole) {
         throw new CommandFailure('failed', 'not everything could be restored: see the report');
       }
     },
+  );
+}
+
+const namesShown = 5;
+
+/** On stderr, as a gateway says it that finds its journal so when it starts. */
+function alarm(journal: Restored['stores']['journals'][number]): void {
+  const { store, damaged, missing, lastSeq, toldSeq } = journal;
+  const lost = [...damaged, ...missing];
+  if (lost.length === 0 && !isCut(journal)) return;
+  const names = lost.slice(0, namesShown).map(printable).join(', ');
+  const more = lost.length > namesShown ? ` and ${lost.length - namesShown} more` : '';
+  const cut = `it ends with change ${lastSeq}, and was told of change ${toldSeq}`;
+  const what = [...(lost.length > 0 ? [`${names}${more}`] : []), ...(isCut(journal) ? [cut] : [])];
+  process.stderr.write(
+    `bursar: the journal of store ${store} is not as it was written: ${what.join('; ')}\n`,
   );
 }
 

@@ -191,3 +191,20 @@ it('stores that claim a bucket both are in conflict, by its id or by its name', 
   await staging.dropReplacedBuckets();
   expect((await staging.listConflicts()).sort()).toEqual(['one/same id', 'one/same name']);
 });
+
+it('what a database knows to be over is, whatever a shortened journal says of earlier times', async () => {
+  const journal = [
+    bucket(1),
+    ...[version('kept', 2), version('ended', 3), version('damaged', 4), version('newer', 9)],
+    bucket(5, 'deleted'),
+  ];
+  const database = [bucket(1, 'data', { toldSeq: 6 }), version('kept', 2, { toldSeq: 6 })];
+  await staging.takeEntries(2, journal);
+  await staging.takeEntries(2, database);
+  await staging.affirm({ bucketId: 1, key: 'damaged', versionId: null }, 6);
+  await staging.dropOlder(2, 6);
+  expect(await staged()).toEqual(['kept 2', 'damaged 4', 'newer 9']);
+  expect((await staging.listBuckets()).map(({ name }) => name)).toEqual(['data']);
+  const ended = await staging.findVersion({ bucketId: 1, key: 'ended', versionId: null });
+  expect(ended).toEqual({ isThere: false, toldSeq: 3 });
+});

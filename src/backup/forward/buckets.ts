@@ -15,19 +15,18 @@ const versionsPerPage = 500;
 
 /** Gives those that are there now and that a journal tells of, by id. */
 export async function forwardBuckets(forward: Forward): Promise<Map<number, StagedBucket>> {
-  const { work, stores, pending } = forward;
+  const { work, stores } = forward;
   const { staging } = work;
   for (const { store } of stores) {
     for (const bucket of await listAll(forward, store.number)) {
-      const isGone = (await staging.findBucket(bucket.id)) === 'gone';
-      if (isGone && pending.ofBucket(bucket.id) === undefined) await removeBucket(forward, bucket);
+      if ((await staging.findBucket(bucket.id)) === 'gone') await removeBucket(forward, bucket);
     }
   }
   const staged = await staging.listBuckets();
   for (const bucket of staged) {
     const found = await getBucket(forward.read, bucket.id);
     if (!found) await addBucket(forward, bucket);
-    else if (pending.ofBucket(bucket.id) === undefined) await setUp(forward, bucket, found);
+    else await setUp(forward, bucket, found);
   }
   return new Map(staged.map((bucket) => [bucket.id, bucket]));
 }

@@ -22,7 +22,7 @@ import { Staging } from '../../ledger/rebuild/staging.ts';
 import type { RebuildOptions, Work } from '../../ledger/rebuild/work.ts';
 import { BackupFailure } from '../place.ts';
 import { forwardBuckets } from './buckets.ts';
-import { Pending } from './pending.ts';
+import { stageDatabase } from './database.ts';
 import type { ForwardReport } from './report.ts';
 import { type ForwardStore, fence, findForwardStores } from './stores.ts';
 import { forwardVersions } from './versions.ts';
@@ -39,7 +39,6 @@ export interface Forward {
   stores: readonly ForwardStore[];
   read: Reader;
   commit: CommitOne;
-  pending: Pending;
   report: {
     ended: number;
     amended: number;
@@ -81,6 +80,11 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
   const asRebuild = { generation: undefined, withKeys: false };
   const work: Work = { ...options, ...asRebuild, keyring, staging, report };
   try {
+    work.prices.enter(found.map(({ store }) => store));
+    await stage(work, found, async (one) => {
+      const own = found.find(({ store, isOwnJournal }) => isOwnJournal && store === one.store);
+      if (own) await stageDatabase(work, read, own);
+    });
     for (const { store, known, newGeneration: generation } of found) {
       const { number, name } = store;
       await ledger.keepHouse(
@@ -89,12 +93,9 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
           : { kind: 'restoreStore', number, name, generation },
       );
     }
-    work.prices.enter(found.map(({ store }) => store));
-    await stage(work, found);
     const attempt = tryCommitter(ledger, work.prices, 'bursar restore');
     const commit = committer(attempt);
-    const pending = await Pending.read(read, found);
-    const forward: Forward = { work, stores: found, read, commit, pending, report };
+    const forward: Forward = { work, stores: found, read, commit, report };
     await forwardVersions(forward, await forwardBuckets(forward));
     report.revocations = await revokeAgain(work, read, attempt);
     await enterOthers(work, { ledger, stores: found });

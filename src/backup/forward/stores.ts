@@ -3,12 +3,16 @@
 // the database has under its name; whoever wrote there before finds the mark of another owner before the
 // first of its journal is read here, so what it acknowledges after that is nothing that is read too late.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { listStores, readInstance, readJournal } from '../../catalog/stores.ts';
+import { type JournalObjectRow, listJournalObjects } from '../../catalog/journal-objects.ts';
+import { type KnownJournal, listStores, readInstance, readJournal } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import type { Sealer } from '../../core/sealing.ts';
+import { beginName, objectName, snapshotOf } from '../../ledger/journal/format.ts';
+import { compareGenerations, listGeneration } from '../../ledger/journal/generation.ts';
 import { nameGeneration } from '../../ledger/rebuild/rebuild.ts';
-import { findJournal } from '../../ledger/rebuild/replay.ts';
+import { type FoundJournal, findJournal } from '../../ledger/rebuild/replay.ts';
+import { newJournalReport } from '../../ledger/rebuild/report.ts';
 import type { RebuiltStore } from '../../ledger/rebuild/work.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { StoreGate } from '../../tiering/stores/store-gate.ts';
@@ -17,7 +21,7 @@ import { BackupFailure } from '../place.ts';
 
 /** A store, and what the database knows of it. */
 export interface ForwardStore extends RebuiltStore {
-  /** The database has written this very journal, and knows what it has not told yet. */
+  /** The database has written this very journal, and knows what that has to tell up to then. */
   isOwnJournal: boolean;
   /** Null: the database does not know the store. */
   known: { generation: string | null } | null;
@@ -36,7 +40,7 @@ export async function findForwardStores(
 ): Promise<{ found: ForwardStore[]; empty: string[] }> {
   const { stores, read, keyring, sealer } = options;
   const rows = await listStores(read);
-  const found: ForwardStore[] = [];
+  const forwarded: ForwardStore[] = [];
   const empty: string[] = [];
   for (const store of stores) {
     const { name } = store;
@@ -47,8 +51,10 @@ export async function findForwardStores(
     }
     const marked = typeof claim === 'string' ? null : claim.store;
     const number = row?.number ?? marked;
-    const journal = await findJournal({ store, keyring, number }, undefined);
     const known = row ? await readJournal(read, row.number) : null;
+    const found = await findJournal({ store, keyring, number }, undefined);
+    const own = row && known && { number: row.number, ...known, marked };
+    const journal = await knownJournal(read, store, found, own);
     if (!journal) {
       if (known?.generation != null || marked !== null) throw new BackupFailure(explainNone(name));
       empty.push(name);
@@ -62,17 +68,64 @@ export async function findForwardStores(
     }
     const gate = new StoreGate({ number: journal.begin.store, name, reason: '' });
     gate.open(store);
-    found.push({
-      store: gate,
-      journal: journal.report,
-      begin: journal.begin,
-      snapshotMs: null,
+    const isOwnJournal = known?.generation === journal.report.generation;
+    const written = isOwnJournal ? await listJournalObjects(read, gate.number) : [];
+    if (isOwnJournal) journal.report.toldSeq = toldIn(written, known.journaledSeq);
+    forwarded.push({
+      ...{ store: gate, journal: journal.report, begin: journal.begin, isOwnJournal, written },
+      ...{ snapshotMs: null, snapshotSeq: 0, toldSeq: -1, known },
       newGeneration: nameGeneration(journal.newestGeneration),
-      isOwnJournal: known?.generation === journal.report.generation,
-      known,
     });
   }
-  return { found, empty };
+  return { found: forwarded, empty };
+}
+
+/** The last change that is sure to be in a journal. Of one that 0.1.0 wrote there is no list. */
+function toldIn(written: readonly JournalObjectRow[], journaledSeq: number): number {
+  if (written.length === 0) return journaledSeq;
+  const told = written.map(({ name, lastSeq }) => lastSeq ?? (snapshotOf(name)?.beginSeq ?? 0) - 1);
+  return told.reduce((most, one) => Math.max(most, one), -1);
+}
+
+/**
+ * The journal that was found; or that which the database itself has written, where it is newer: its
+ * marker is gone then, maybe more, and an older journal that was put back says nothing of what came
+ * after it. Undefined where nothing shows that the store is the one that the database knows.
+ */
+async function knownJournal(
+  read: Reader,
+  store: RemoteStore,
+  found: FoundJournal | undefined,
+  own: (KnownJournal & { number: number; marked: number | null }) | undefined | null,
+): Promise<FoundJournal | undefined> {
+  const { generation = null, number = -1, marked } = own ?? {};
+  if (generation === null) return found;
+  if (found && compareGenerations(found.report.generation, generation) >= 0) return found;
+  const { segments, snapshots } = await listGeneration(store, generation);
+  const isThere =
+    found !== undefined ||
+    marked === number ||
+    segments.length + snapshots.length > 0 ||
+    (await hasAnyExtent(read, store, number));
+  if (!isThere) return undefined;
+  const name = objectName({ generation, name: beginName });
+  const report = { ...newJournalReport(store.name, generation), missing: [name] };
+  const begin = { kind: 'begin', store: number, name: store.name, losses: 0, timeMs: 0 } as const;
+  return { store, report, begin, newestGeneration: generation };
+}
+
+/** So many of those in the store are looked for. */
+const extentsTried = 1000;
+
+/** Whether the store has an extent that the database knows to be there. */
+async function hasAnyExtent(read: Reader, store: RemoteStore, number: number): Promise<boolean> {
+  let tried = 0;
+  for await (const { id } of store.list()) {
+    const sql = 'SELECT 1 FROM extents WHERE id = ? AND store = ?';
+    if (await read.get(sql, id, number)) return true;
+    if (++tried === extentsTried) return false;
+  }
+  return false;
 }
 
 function explainNone(name: string): string {

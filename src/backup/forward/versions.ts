@@ -1,8 +1,8 @@
 // Brings the versions of S3 stores in a restored database to what journals and extents say: ends those that
 // ended after the backup, adds those that were made after it, changes those whose tags or locks changed.
 // Invariants: a version is the same when its bytes, its time and its name are; one of the backup ends only
-// when a journal says so, or is whole and knows nothing of it; one is added only when all its bytes are
-// there. What the journal that the database wrote itself does not know yet, the database knows.
+// when a journal says so, or is whole and has a later snapshot without it; one is added only when all its
+// bytes are there. Of what came before the backup the database knows more than any journal of its own.
 import { listKept } from '../../catalog/kept-versions.ts';
 import { readNamed, type StoredVersion, type Version } from '../../catalog/versions.ts';
 import { inParallel } from '../../core/in-parallel.ts';
@@ -33,20 +33,20 @@ export async function forwardVersions(
 
 /** Ends what ended after the backup. */
 async function endEnded(forward: Forward, bucket: StagedBucket): Promise<void> {
-  const { read, work, pending, commit, report } = forward;
+  const { read, work, commit, report } = forward;
   const { id: bucketId } = bucket;
-  const own = forward.stores.find((one) => one.isOwnJournal && one.store.number === bucket.store);
-  // What came later was told to a journal whose end is gone: that does not know of it.
-  const lastSeq = own?.journal.lastSeq ?? Number.POSITIVE_INFINITY;
+  const snapshotSeq =
+    forward.stores.find(({ store }) => store.number === bucket.store)?.snapshotSeq ?? 0;
   for (let after: Version | null = null; ; ) {
     const page: Version[] = await listKept(read, { bucketId, after, max: versionsPerPage });
     const last = page.at(-1);
     if (!last) return;
-    await inParallel(page, commitsAtOnce, async ({ key, versionId, seq }) => {
-      if (seq > lastSeq) return;
-      if (pending.ofVersion(bucketId, key, versionId) !== undefined) return;
-      const told = await work.staging.findVersion(bucketId, key, versionId);
-      if (told || (told === undefined && !isWhole(work.report))) return;
+    await inParallel(page, commitsAtOnce, async ({ key, versionId }) => {
+      const said = await work.staging.findVersion({ bucketId, key, versionId });
+      // As new as the snapshot is all that is in it.
+      const isUntold = said === undefined || said.toldSeq < snapshotSeq - 1;
+      const hasEnded = isUntold ? snapshotSeq > 0 && isWhole(work.report) : !said.isThere;
+      if (!hasEnded) return;
       const change = { kind: 'restoreEnd', bucketId, key, versionId } as const;
       await commit(change, { action: 'bursar:RestoreEnd', bucket, key });
       report.ended++;
@@ -63,11 +63,9 @@ interface Told {
 }
 
 async function forwardVersion(forward: Forward, told: Told): Promise<void> {
-  const { read, work, pending, commit, report } = forward;
+  const { read, work, commit, report } = forward;
   const { bucket, version, isTail } = told;
   const { bucketId, key, versionId } = version;
-  const changedMs = pending.ofVersion(bucketId, key, isTail ? null : versionId);
-  if (changedMs !== undefined && (!isTail || version.createdMs <= changedMs)) return;
   const found = await readNamed(read, bucketId, { key, versionId: versionId ?? 'null' });
   if (found && isSame(found, version, isTail)) {
     if (isTail || found.attributes === version.attributes) return;

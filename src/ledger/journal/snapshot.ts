@@ -10,6 +10,7 @@ import { listKept } from '../../catalog/kept-versions.ts';
 import { listGarbage } from '../../catalog/store-contents.ts';
 import type { Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
+import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { bucketEntry, nextTurn, settingsEntry, versionEntry } from './entries.ts';
@@ -90,7 +91,17 @@ async function* listIdentities({ read, tells }: SnapshotOptions): AsyncGenerator
   for (const kind of thingKinds) if (kind !== 'publicKey') yield* rows.list(kind);
 }
 
-async function* listEntries(options: SnapshotOptions): AsyncGenerator<Entry[]> {
+interface StoreContents extends Pick<SnapshotOptions, 'read' | 'keyring' | 'beginSeq'> {
+  store: { number: number };
+  /** Called with rows that are not authentic; where it is not given, they end the walk. */
+  onDamaged?: (version: Version) => void;
+}
+
+/**
+ * What the catalog says of a store's buckets, versions and garbage, as of the change before `beginSeq`.
+ * Throws IntegrityError on a row that is not authentic, unless there is `onDamaged`.
+ */
+export async function* listEntries(options: StoreContents): AsyncGenerator<Entry[]> {
   const { read, store, beginSeq } = options;
   const toldSeq = Math.max(0, beginSeq - 1);
   for (let afterId = 0; ; ) {
@@ -111,7 +122,7 @@ async function* listEntries(options: SnapshotOptions): AsyncGenerator<Entry[]> {
 }
 
 async function* listVersions(
-  { read, keyring }: SnapshotOptions,
+  { read, keyring, onDamaged }: StoreContents,
   bucket: Bucket,
   toldSeq: number,
 ): AsyncGenerator<Entry[]> {
@@ -120,8 +131,14 @@ async function* listVersions(
     const versions: Version[] = await listKept(read, wanted);
     const last = versions.at(-1);
     if (!last) return;
-    yield versions.map((version) => {
-      verifyVersion(keyring, bucket, version);
+    yield versions.flatMap((version) => {
+      try {
+        verifyVersion(keyring, bucket, version);
+      } catch (error) {
+        if (!onDamaged || !(error instanceof IntegrityError)) throw error;
+        onDamaged(version);
+        return [];
+      }
       return versionEntry(version, toldSeq);
     });
     after = last;

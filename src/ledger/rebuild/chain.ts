@@ -1,5 +1,6 @@
 // How the segments of a journal hang together: each names the one before it, and the newest snapshot
-// that was complete when it was written. So what is not there is known by what is, but for the end.
+// that was complete when it was written. So what is not there is known by what is, but for the end; and
+// that by a database which lists what it wrote, up to then.
 // Invariants: nothing that an authentic object names can be gone unnoticed; and what does not open
 // counts as damaged only where it can be one of ours: a name alone is anybody's.
 import { completeName, type Head, lastSeqOf, snapshotOf } from '../journal/format.ts';
@@ -26,14 +27,18 @@ export class Chain {
     this.#snapshot = Math.max(this.#snapshot, snapshot ?? -1);
   }
 
+  /** A segment that was written, as a database says that wrote it. */
+  wrote(name: string, lastSeq: number): void {
+    // What the snapshot tells as well may have been removed.
+    if (lastSeq >= this.#beginSeq) this.#named.add(name);
+  }
+
   /** A segment that opens. */
   add(name: string, { previous, lastSeq, snapshot }: SegmentHead): void {
     this.#segments.add(name);
     this.#lastSeq = Math.max(this.#lastSeq, lastSeq);
     this.expect(snapshot);
-    // What the snapshot tells as well may have been removed.
-    const isNeeded = previous !== null && (lastSeqOf(previous) ?? Infinity) >= this.#beginSeq;
-    if (isNeeded) this.#named.add(previous);
+    if (previous !== null) this.wrote(previous, lastSeqOf(previous) ?? Infinity);
   }
 
   /** A segment, or what completes a snapshot, that is there and does not open. */

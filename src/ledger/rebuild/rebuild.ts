@@ -90,7 +90,8 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
     report.journals.push(journal.report);
     const newGeneration = nameGeneration(journal.newestGeneration);
     const { begin, report: told } = journal;
-    found.push({ store: gate, journal: told, begin, snapshotMs: null, newGeneration });
+    const unread = { snapshotMs: null, snapshotSeq: 0, toldSeq: -1 };
+    found.push({ store: gate, journal: told, begin, ...unread, newGeneration });
   }
   const { generation: wanted } = work;
   if (wanted !== undefined && !report.journals.some(({ generation }) => generation === wanted)) {
@@ -104,8 +105,15 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
   throw new RebuildFailure(`no journal under these keys is in ${names}${advice}`);
 }
 
-/** Gathers what journals and extents say, and decides which version of each key is restored. */
-export async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
+/**
+ * Gathers what journals and extents say, and decides which version of each key is restored. `onReplayed`
+ * may add what else is known of a store once its journal was read.
+ */
+export async function stage(
+  work: Work,
+  stores: RebuiltStore[],
+  onReplayed: (one: RebuiltStore) => Promise<void> = async () => {},
+): Promise<void> {
   const { staging, keyring, report } = work;
   const instance = chooseInstance(stores, work.generation);
   const told: ToldIdentities[] = [];
@@ -113,9 +121,11 @@ export async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
     const { store, journal, begin } = one;
     const isOurs = instance !== undefined && begin.instance === instance;
     work.onProgress(`reading the journal of ${store.name}`, 0);
-    const reading = { store, keyring, report: journal, begin, revocationsAlone: !isOurs };
-    const { snapshotMs, identities } = await replayJournal(reading, staging);
-    one.snapshotMs = snapshotMs;
+    const { written } = one;
+    const reading = { store, keyring, report: journal, begin, revocationsAlone: !isOurs, written };
+    const { snapshotMs, snapshotSeq, identities } = await replayJournal(reading, staging);
+    Object.assign(one, { snapshotMs, snapshotSeq, toldSeq: journal.lastSeq });
+    await onReplayed(one);
     // An older marker was put back: what the rest tells of is not told whole.
     if (begin.instance === undefined && identities.tells !== null) {
       told.push({ ...identities, holes: [{ firstSeq: 0, lastSeq: Number.MAX_SAFE_INTEGER }] });
@@ -139,9 +149,8 @@ export async function stage(work: Work, stores: RebuiltStore[]): Promise<void> {
   const buckets = await listBuckets(staging, stores);
   await takeUnlisted(staging, buckets, stores);
   await nameExtents(staging, buckets, stores);
-  for (const { store, journal } of stores) {
+  for (const { store, toldSeq } of stores) {
     let read = 0;
-    const toldSeq = journal.lastSeq;
     await readUnnamed({ store, toldSeq, keyring, staging, report }, () =>
       work.onProgress(`reading what extents in ${store.name} say that nothing names`, ++read),
     );
@@ -190,7 +199,7 @@ async function nameExtents(
   buckets: ReadonlyMap<number, TailBucket>,
   stores: readonly RebuiltStore[],
 ): Promise<void> {
-  const toldSeqs = new Map(stores.map(({ store, journal }) => [store.number, journal.lastSeq]));
+  const toldSeqs = new Map(stores.map(({ store, toldSeq }) => [store.number, toldSeq]));
   for await (const { version } of staging.listVersions()) {
     const bucket = buckets.get(version.bucketId);
     if (bucket && version.seq > (toldSeqs.get(bucket.store) ?? -1)) continue;

@@ -28,7 +28,7 @@ import {
 import type { IdentityEntry, StrangeEntry } from '../journal/identity-format.ts';
 import { Chain } from './chain.ts';
 import type { Hole, ToldIdentities } from './identity-sources.ts';
-import type { JournalReport } from './report.ts';
+import { type JournalReport, newJournalReport } from './report.ts';
 import type { Staging } from './staging.ts';
 
 /** Objects of a generation that are tried before it is taken for made up. */
@@ -65,16 +65,8 @@ export async function findJournal(
   if (!found) return undefined;
   const { generation, begin } = found;
   const report: JournalReport = {
-    store: store.name,
-    generation,
-    lastSeq: -1,
-    lastTime: '',
+    ...newJournalReport(store.name, generation),
     earlierLosses: begin.head.losses,
-    segments: 0,
-    snapshotPages: 0,
-    damaged: [],
-    missing: [],
-    unlisted: [],
     foreign,
   };
   for (const one of falseBegins) {
@@ -126,6 +118,8 @@ export interface Replayed {
    * the first change.
    */
   snapshotMs: number | null;
+  /** Its BEGIN; 0: there is none. What was there then and is not told since is not there any more. */
+  snapshotSeq: number;
   identities: ToldIdentities;
 }
 
@@ -134,10 +128,15 @@ export interface Replayed {
  * the one by whose journals identities are restored.
  */
 export async function replayJournal(
-  reading: Reading & { begin: HeadOf<'begin'>; revocationsAlone: boolean },
+  reading: Reading & {
+    begin: HeadOf<'begin'>;
+    revocationsAlone: boolean;
+    /** What the database has written of it that replays it; none: another one wrote it. */
+    written?: readonly WrittenObject[] | undefined;
+  },
   staging: Staging,
 ): Promise<Replayed> {
-  const { store, report, begin, revocationsAlone } = reading;
+  const { store, report, begin, revocationsAlone, written = [] } = reading;
   // An earlier journal than the newest.
   const isOutdated = report.damaged.length > 0;
   let strange = 0;
@@ -146,10 +145,13 @@ export async function replayJournal(
   };
   const files = await listGeneration(store, report.generation);
   for (const name of files.foreign) noteForeign(report.foreign, name);
-  const { snapshot, passedOver } = await openSnapshot(reading, begin, files.snapshots);
+  const known = written.map(({ name }) => snapshotOf(name)?.beginSeq ?? -1);
+  const snapshotSeq = Math.max(begin.snapshot ?? -1, ...known);
+  const { snapshot, passedOver } = await openSnapshot(reading, snapshotSeq, files.snapshots);
   const beginSeq = snapshot?.beginSeq ?? 0;
   const chain = new Chain(beginSeq);
-  chain.expect(begin.snapshot);
+  chain.expect(snapshotSeq);
+  for (const { name, lastSeq } of written) if (lastSeq !== null) chain.wrote(name, lastSeq);
   let lastTimeMs = snapshot?.timeMs ?? 0;
   let isSnapshotWhole = true;
   if (snapshot) {
@@ -205,11 +207,18 @@ export async function replayJournal(
   const floorSeq = isTold ? beginSeq : 0;
   return {
     snapshotMs: snapshot?.timeMs ?? null,
+    snapshotSeq: isSnapshotWhole ? beginSeq : 0,
     identities: { lastSeq, holes, floorSeq, tells, strange },
   };
 }
 
 type Told = IdentityEntry | StrangeEntry;
+
+/** An object of a journal; `lastSeq` null: it is no segment. */
+export interface WrittenObject {
+  name: string;
+  lastSeq: number | null;
+}
 
 /** What a segment, or what completes a snapshot, tells of. */
 function holeOf(name: string): Hole {
@@ -223,18 +232,18 @@ function nextOf(chain: Chain, asked: ReadonlySet<string>): string | undefined {
 }
 
 /**
- * The newest snapshot that is complete, listed or named by the marker, and the names of newer ones that
- * say so and do not open.
+ * The newest snapshot that is complete, listed or known otherwise (`knownSeq`, -1: none is), and the names
+ * of newer ones that say so and do not open.
  */
 async function openSnapshot(
   reading: Reading,
-  begin: HeadOf<'begin'>,
+  knownSeq: number,
   snapshots: readonly SnapshotFiles[],
 ): Promise<{ snapshot?: HeadOf<'complete'>; passedOver: string[] }> {
   const passedOver: string[] = [];
   const listed = snapshots.filter((one) => one.isComplete).map(({ beginSeq }) => beginSeq);
   const beginSeqs = new Set(listed);
-  if (typeof begin.snapshot === 'number') beginSeqs.add(begin.snapshot);
+  if (knownSeq >= 0) beginSeqs.add(knownSeq);
   for (const beginSeq of [...beginSeqs].sort((a, b) => b - a)) {
     const name = completeName(beginSeq);
     const object = await read(reading, name, 'complete');

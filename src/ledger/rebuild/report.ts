@@ -29,6 +29,8 @@ export interface JournalReport {
   /** The last change that it tells of. What came after it is lost, or was withheld. */
   lastSeq: number;
   lastTime: string;
+  /** What it is known to have been told, by the database that told it; -1: nothing is known. */
+  toldSeq: number;
   /** Objects that an earlier rebuild could not restore, and that this journal cannot tell of. */
   earlierLosses: number;
   segments: number;
@@ -136,9 +138,34 @@ export function newReport(): RebuildReport {
  * then is what nothing names certain to belong to nothing.
  */
 export function isWhole(report: RebuildReport): boolean {
-  const isDamaged = ({ damaged, missing, unlisted, earlierLosses }: JournalReport): boolean =>
-    damaged.length + missing.length + unlisted.length + earlierLosses > 0;
+  const isDamaged = (journal: JournalReport): boolean => {
+    const { damaged, missing, unlisted, earlierLosses } = journal;
+    if (isCut(journal)) return true;
+    return damaged.length + missing.length + unlisted.length + earlierLosses > 0;
+  };
   if (report.lost.count > 0 || report.untoldBuckets.length > 0) return false;
   if (report.identities.doubtful || report.ownerlessBuckets.length > 0) return false;
   return !report.journals.some(isDamaged);
+}
+
+/** Whether its end was taken away, or an older copy of it was put in its place. */
+export function isCut({ lastSeq, toldSeq }: JournalReport): boolean {
+  return lastSeq < toldSeq;
+}
+
+export function newJournalReport(store: string, generation: string): JournalReport {
+  return {
+    store,
+    generation,
+    lastSeq: -1,
+    lastTime: '',
+    toldSeq: -1,
+    earlierLosses: 0,
+    segments: 0,
+    snapshotPages: 0,
+    damaged: [],
+    missing: [],
+    unlisted: [],
+    foreign: [],
+  };
 }

@@ -91,6 +91,13 @@ export type StagedBucket = BucketEntry & {
   documents: SettingsEntry['documents'];
 };
 
+/** `versionId` null: S3's `null` version. */
+interface VersionName {
+  bucketId: number;
+  key: string;
+  versionId: string | null;
+}
+
 /** An extent that nothing names, and what it says of itself. */
 export interface StagedExtent {
   id: Buffer;
@@ -204,20 +211,18 @@ export class Staging {
     return row && (row.isGone ? 'gone' : 'there');
   }
 
-  /** What they say of a version: null: there is none; undefined: nothing. */
-  async findVersion(
-    bucketId: number,
-    key: string,
-    versionId: string | null,
-  ): Promise<VersionEntry | null | undefined> {
-    const row = await this.#db.tx.get<{ entry: string | null }>(
-      'SELECT entry FROM versions WHERE bucket_id = ? AND key = ? AND version_id = ?',
-      bucketId,
-      key,
-      versionId ?? '',
+  /** What they say of a version, whether it is there, and as of which change; undefined: nothing. */
+  async findVersion({
+    bucketId,
+    key,
+    versionId,
+  }: VersionName): Promise<{ isThere: boolean; toldSeq: number } | undefined> {
+    const row = await this.#db.tx.get<{ isThere: number; toldSeq: number }>(
+      `SELECT entry IS NOT NULL AS isThere, told_seq AS toldSeq FROM versions
+         WHERE bucket_id = ? AND key = ? AND version_id = ?`,
+      ...[bucketId, key, versionId ?? ''],
     );
-    if (!row) return undefined;
-    return row.entry === null ? null : (JSON.parse(row.entry) as VersionEntry);
+    return row && { ...row, isThere: row.isThere === 1 };
   }
 
   /** Buckets that are there, in order of id. */
@@ -341,6 +346,44 @@ export class Staging {
   }
 
   /**
+   * Once all was taken that a database says of a store's buckets as of the change `toldSeq`: what is
+   * older of them is not there any more.
+   */
+  async dropOlder(store: number, toldSeq: number): Promise<void> {
+    const older = 'entry IS NOT NULL AND told_seq < ?';
+    for await (const rows of this.#listStaged(
+      `${older} AND bucket_id IN (SELECT id FROM buckets WHERE store = ?)`,
+      [toldSeq, store],
+    )) {
+      await this.#write(async (tx) => {
+        for (const { bucketId, key, versionId, text } of rows) {
+          await noteReplaced(tx, text);
+          await tx.run(
+            `UPDATE versions SET entry = NULL, seq = NULL
+               WHERE bucket_id = ? AND key = ? AND version_id = ?`,
+            ...[bucketId, key, versionId],
+          );
+        }
+      });
+    }
+    await this.#write(async (tx) => {
+      const sql = `UPDATE buckets SET entry = NULL WHERE ${older} AND store = ?`;
+      await tx.run(sql, toldSeq, store);
+    });
+  }
+
+  /** What is said of a version is as new as this change, whatever it is. */
+  affirm({ bucketId, key, versionId }: VersionName, toldSeq: number): Promise<void> {
+    return this.#write(async (tx) => {
+      await tx.run(
+        `UPDATE versions SET told_seq = max(told_seq, ?)
+           WHERE bucket_id = ? AND key = ? AND version_id = ?`,
+        ...[toldSeq, bucketId, key, versionId ?? ''],
+      );
+    });
+  }
+
+  /**
    * Of several buckets of one name in a store the one that was made last is there: the others are
    * gone, if the journal still had to say so.
    */
@@ -356,22 +399,29 @@ export class Staging {
 
   /** What is in buckets that are gone is not there any more, though nothing says so of each key. */
   async replaceInGoneBuckets(): Promise<void> {
-    for (let after = { bucketId: -1, key: '', versionId: '' }; ; ) {
-      const rows = await this.#db.tx.all<typeof after & { text: string }>(
-        `SELECT bucket_id AS bucketId, key, version_id AS versionId, entry AS text FROM versions
-           WHERE (bucket_id, key, version_id) > (?, ?, ?) AND entry IS NOT NULL
-             AND bucket_id IN (SELECT id FROM buckets WHERE entry IS NULL)
-           ORDER BY bucket_id, key, version_id LIMIT ?`,
-        after.bucketId,
-        after.key,
-        after.versionId,
-        rowsPerQuery,
-      );
-      const last = rows.at(-1);
-      if (!last) return;
+    const isInGone = 'bucket_id IN (SELECT id FROM buckets WHERE entry IS NULL)';
+    for await (const rows of this.#listStaged(`entry IS NOT NULL AND ${isInGone}`, [])) {
       await this.#write(async (tx) => {
         for (const { text } of rows) await noteReplaced(tx, text);
       });
+    }
+  }
+
+  /** Versions that are there and of which this holds, in pages. */
+  async *#listStaged(
+    where: string,
+    values: number[],
+  ): AsyncGenerator<{ bucketId: number; key: string; versionId: string; text: string }[]> {
+    for (let after = { bucketId: -1, key: '', versionId: '' }; ; ) {
+      const rows = await this.#db.tx.all<typeof after & { text: string }>(
+        `SELECT bucket_id AS bucketId, key, version_id AS versionId, entry AS text FROM versions
+           WHERE (bucket_id, key, version_id) > (?, ?, ?) AND ${where}
+           ORDER BY bucket_id, key, version_id LIMIT ?`,
+        ...[after.bucketId, after.key, after.versionId, ...values, rowsPerQuery],
+      );
+      const last = rows.at(-1);
+      if (!last) return;
+      yield rows;
       after = last;
     }
   }

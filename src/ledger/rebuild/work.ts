@@ -4,7 +4,7 @@ import type { Sealer } from '../../core/sealing.ts';
 import type { PriceBook } from '../../quota/prices/price-book.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import type { StoreTallies } from '../../tiering/stores/store-tally.ts';
-import type { FoundJournal } from './replay.ts';
+import type { FoundJournal, WrittenObject } from './replay.ts';
 import type { JournalReport, RebuildReport } from './report.ts';
 import type { Staging } from './staging.ts';
 
@@ -50,6 +50,12 @@ export interface RebuiltStore {
   begin: FoundJournal['begin'];
   /** When the snapshot was begun that the journal starts from, milliseconds. */
   snapshotMs: number | null;
+  /** Its BEGIN, where it was read whole; else 0. */
+  snapshotSeq: number;
+  /** All changes up to here are told, once the journal was read. */
+  toldSeq: number;
+  /** What the database has written of that journal into which this is restored; absent: nothing. */
+  written?: readonly WrittenObject[];
   /** Of the journal that the new database writes. */
   newGeneration: string;
 }

@@ -1,0 +1,53 @@
+// The restored database as a source beside the journal that it has written itself: of what happened before
+// it was copied it knows all, whoever has shortened that journal since. So it is staged as a snapshot that
+// tells of every change up to its last one in the store; what the journal says of later ones is newer, and
+// what it says of earlier ones counts for nothing.
+import { listOutbox } from '../../catalog/outbox.ts';
+import { readNamed, type Version } from '../../catalog/versions.ts';
+import type { Reader } from '../../core/database.ts';
+import type { Entry } from '../../ledger/journal/format.ts';
+import { identitiesBucket } from '../../ledger/journal/identity-outbox.ts';
+import { listEntries } from '../../ledger/journal/snapshot.ts';
+import type { Work } from '../../ledger/rebuild/work.ts';
+import type { ForwardStore } from './stores.ts';
+
+/** Of a store whose journal was replayed. */
+export async function stageDatabase(work: Work, read: Reader, one: ForwardStore): Promise<void> {
+  const { staging, keyring } = work;
+  const { store } = one;
+  const pending = await listOutbox(read, store.number, Number.MAX_SAFE_INTEGER);
+  const last = pending.at(-1);
+  const toldSeq = Math.max(one.journal.toldSeq, last?.seq ?? -1);
+  if (toldSeq < 0) return;
+  const damaged: Version[] = [];
+  const onDamaged = (version: Version): void => void damaged.push(version);
+  const source = { read, keyring, store, beginSeq: toldSeq + 1, onDamaged };
+  let staged = 0;
+  for await (const entries of listEntries(source)) {
+    await staging.takeEntries(store.number, entries);
+    staged += entries.length;
+    work.onProgress(`reading what the database has of ${store.name}`, staged);
+  }
+  // What the journal says of it stays.
+  for (const version of damaged) await staging.affirm(version, toldSeq);
+  const ends: Entry[] = [];
+  for (const { bucketId, key, versionId, timeMs } of pending) {
+    if (bucketId === identitiesBucket || key === null) continue;
+    if (await readNamed(read, bucketId, { key, versionId: versionId ?? 'null' })) continue;
+    ends.push({ kind: 'gone', bucketId, toldSeq, key, versionId, timeMs });
+  }
+  await staging.takeEntries(store.number, ends);
+  await staging.dropOlder(store.number, toldSeq);
+  one.toldSeq = Math.max(one.toldSeq, toldSeq);
+  one.snapshotMs = await laterOf(read, one);
+}
+
+/** Plain writes of before the last change that was told, and that the database has not, have ended. */
+async function laterOf(
+  read: Reader,
+  { snapshotMs, journal }: ForwardStore,
+): Promise<number | null> {
+  const sql = 'SELECT time_ms AS timeMs FROM records WHERE idx = ?';
+  const row = await read.get<{ timeMs: number }>(sql, journal.toldSeq);
+  return row ? Math.max(snapshotMs ?? 0, row.timeMs) : snapshotMs;
+}
