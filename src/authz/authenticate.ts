@@ -8,9 +8,10 @@
 // reference; "AWS Signature Version 4A" of the IAM user guide.
 import { Buffer } from 'node:buffer';
 import { canonicalRequest } from '../core/canonical-request.ts';
-import { Refusal } from '../core/errors.ts';
+import { type IntegrityError, Refusal } from '../core/errors.ts';
 import type { SignedEvidence } from '../core/evidence.ts';
 import { clockSkewMsMax } from '../core/limits.ts';
+import type { Principal } from '../core/principal.ts';
 import {
   algorithm,
   deriveSigningKey,
@@ -88,6 +89,8 @@ export interface AuthenticatorOptions {
   bearer?: BearerVerifier;
   /** Was one of these `jti`s revoked? */
   isRevoked?: (ids: readonly string[]) => boolean;
+  /** Why who asks is not served, whatever they ask; null: they are. */
+  distrusts?: (principal: Principal) => IntegrityError | null;
   /** Told of each request that is made with these, which are the same object as long as may be. */
   onUse?: (ids: readonly string[]) => void;
   nowMs?: () => number;
@@ -101,6 +104,7 @@ export class Authenticator {
   readonly #findAccessKey: FindAccessKey;
   readonly #bearer: BearerVerifier | undefined;
   readonly #isRevoked: (ids: readonly string[]) => boolean;
+  readonly #distrusts: (principal: Principal) => IntegrityError | null;
   readonly #onUse: (ids: readonly string[]) => void;
   readonly #nowMs: () => number;
   readonly #keys = new SigningKeys(keptKeys);
@@ -111,6 +115,7 @@ export class Authenticator {
     this.#findAccessKey = options.findAccessKey;
     this.#bearer = options.bearer;
     this.#isRevoked = options.isRevoked ?? (() => false);
+    this.#distrusts = options.distrusts ?? (() => null);
     this.#onUse = options.onUse ?? (() => {});
     this.#nowMs = options.nowMs ?? Date.now;
   }
@@ -213,7 +218,7 @@ export class Authenticator {
   ): Identity {
     if (now.principal.id !== who.principal.id) throw new Refusal('AccessDenied');
     const renewed = { ...who, ...now };
-    this.#checkDelegation(renewed, request, atMs);
+    this.#checkStill(renewed, request, atMs);
     return renewed;
   }
 
@@ -235,12 +240,13 @@ export class Authenticator {
 
   /** What is asked anew for each request, of tokens and of temporary keys made from them. */
   #checkUse(who: Identity, request: SignedRequest): void {
-    if (who.delegation === null) return;
-    this.#checkDelegation(who, request, this.#nowMs());
-    this.#onUse(who.delegation.ids);
+    this.#checkStill(who, request, this.#nowMs());
+    if (who.delegation !== null) this.#onUse(who.delegation.ids);
   }
 
-  #checkDelegation(who: Identity, { source }: SignedRequest, nowMs: number): void {
+  #checkStill(who: Identity, { source }: SignedRequest, nowMs: number): void {
+    const cause = this.#distrusts(who.principal);
+    if (cause) throw new RefusedUse(who, 'BursarIntegrityError', { cause });
     if (who.delegation === null) return;
     const { ids, conditions, expiresAtMs } = who.delegation;
     if (this.#isRevoked(ids)) {

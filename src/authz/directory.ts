@@ -176,7 +176,8 @@ export class Directory implements Follower {
 
   /** Whether anybody can administer the gateway: an active operator who has an access key. */
   async hasOperatorKey(): Promise<boolean> {
-    const row = await this.#read.get(
+    const { sparing = this.#read } = this.#read;
+    const row = await sparing.get(
       `SELECT 1 FROM principals p
        JOIN access_keys k ON k.tenant = p.tenant AND k.principal = p.name
        WHERE p.role = 'operator' AND p.active AND k.active LIMIT 1`,

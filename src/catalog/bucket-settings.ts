@@ -42,7 +42,8 @@ export async function storeSetting(
     await tx.run('DELETE FROM bucket_settings WHERE bucket_id = ? AND name = ?', bucketId, name);
   } else {
     await tx.run(
-      'INSERT OR REPLACE INTO bucket_settings VALUES (?, ?, ?)',
+      `INSERT INTO bucket_settings VALUES (?, ?, ?)
+         ON CONFLICT (bucket_id, name) DO UPDATE SET document = excluded.document`,
       bucketId,
       name,
       document,

@@ -47,6 +47,7 @@ const shortColumns = `id, tenant, name, owner, created_ms AS createdMs, store,
   public_access AS publicAccess, ownership`;
 const columns = `${shortColumns}, policy`;
 
+/** Throws UnsealedRow for one that is not what was stored. */
 export async function findBucket(
   read: Reader,
   tenant: string,
@@ -54,12 +55,24 @@ export async function findBucket(
 ): Promise<Bucket | undefined> {
   const sql = `SELECT ${columns} FROM buckets WHERE tenant = ? AND name = ?`;
   const row = await read.get<BucketRow>(sql, tenant, name);
-  return row && readRow(row);
+  return row && readAuthentic(read, row);
 }
 
+/** The same by its number. */
 export async function getBucket(read: Reader, id: number): Promise<Bucket | undefined> {
   const row = await read.get<BucketRow>(`SELECT ${columns} FROM buckets WHERE id = ?`, id);
-  return row && readRow(row);
+  return row && readAuthentic(read, row);
+}
+
+/** Where it is written what is read is verified here, elsewhere by the connection (core/seals). */
+async function readAuthentic(read: Reader, row: BucketRow): Promise<Bucket> {
+  if (read.rows) {
+    const { createdMs: created_ms, recordReads: record_reads } = row;
+    const { objectLock: object_lock, publicAccess: public_access } = row;
+    const named = { ...row, created_ms, record_reads, object_lock, public_access };
+    await read.rows.verify('buckets', named);
+  }
+  return readRow(row);
 }
 
 function readRow<R extends Pick<BucketRow, 'objectLock' | 'publicAccess'>>(row: R) {

@@ -2,12 +2,14 @@
 // migration without a gateway.
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import { checkDatabase, openDatabase } from '../core/database.ts';
+import { checkDatabase, type OpenDatabase, openDatabase } from '../core/database.ts';
 import { readVersion } from '../core/version.ts';
+import { acceptRights } from '../ledger/accept-rights.ts';
 import { type MigrationReport, rehearse } from '../ledger/migrations/migrate.ts';
 import { describeRefusal, readSchemaState } from '../ledger/migrations/schema-state.ts';
 import { schemaVersion, stepsFrom } from '../ledger/migrations/steps.ts';
 import { MigrationFailure } from '../ledger/migrations/verified-copy.ts';
+import { verifySealedState } from '../ledger/sealed-state.ts';
 import { type Config, type Flags, loadConfig } from './config.ts';
 import { dataFiles, openDataFolder } from './data-folder.ts';
 import { CommandFailure } from './failure.ts';
@@ -29,6 +31,8 @@ interface DatabaseCheck {
   refusal: string | null;
   /** What SQLite finds wrong with the file. */
   damage: string[];
+  /** What of who may what and how much is not what a gateway stored; of an older schema none is known. */
+  unsealed: string[];
 }
 
 const keySettings = ['kmsKey', 'kmsRegion', 'kmsEndpoint'] as const;
@@ -39,18 +43,24 @@ export function addDatabaseCommands(program: Command): void {
     .description('the database in a data folder: its schema, and whether it is whole');
   const check = database
     .command('check')
-    .description('read all of the database and tell its schema; a gateway may run meanwhile')
+    .description(
+      'read and verify all of the database, and tell its schema; a gateway may run meanwhile',
+    )
     .option('--json', 'answer with JSON');
-  addSettingFlags(check, ['data', 'config']).action(
+  addSettingFlags(check, ['data', 'config', ...keySettings]).action(
     async ({ json, ...flags }: { json?: boolean } & Flags) => {
-      const found = await checkFile(databaseOf(loadConfig(flags)));
+      const found = await checkFile(loadConfig(flags));
       if (json) printJson(found);
       else printCheck(found);
-      const { refusal, damage } = found;
+      const { refusal, damage, unsealed } = found;
       if (refusal !== null) throw new CommandFailure('failed', refusal);
       if (damage.length > 0) throw new CommandFailure('failed', 'the database is damaged');
+      if (unsealed.length > 0) {
+        throw new CommandFailure('failed', 'the database was changed by somebody else');
+      }
     },
   );
+  addAccept(database);
   const migrate = database
     .command('migrate')
     .description("bring an older release's database to this one's schema, as `serve` does")
@@ -66,13 +76,53 @@ export function addDatabaseCommands(program: Command): void {
   );
 }
 
+function addAccept(database: Command): void {
+  const accept = database
+    .command('accept')
+    .description('take what is stored of who may what for authentic, when you have looked at it')
+    .option('--yes', 'do it; without it, what is not authentic is only listed')
+    .option('--json', 'answer with JSON');
+  addSettingFlags(accept, ['data', 'config', ...keySettings]).action(
+    async ({ json, yes, ...flags }: { json?: boolean; yes?: boolean } & Flags) => {
+      const accepted = await acceptStored(loadConfig(flags), yes === true);
+      if (json) printJson({ accepted: yes === true, unsealed: accepted });
+      else
+        for (const what of accepted)
+          print(`${yes ? 'accepted' : 'not authentic'}: ${printable(what)}`);
+      if (accepted.length === 0 && !json) print('nothing to do: all of it is authentic');
+      if (accepted.length > 0 && !yes) {
+        throw new CommandFailure('failed', 'nothing was changed; with --yes all of it is accepted');
+      }
+    },
+  );
+}
+
+/** Gives what is not authentic, or was not until now. */
+async function acceptStored(config: Config, isMeant: boolean): Promise<string[]> {
+  const path = databaseOf(config);
+  const { keyring, release } = await openDataFolder(config);
+  const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
+  try {
+    const { relation } = await readSchemaState(db);
+    if (relation !== 'same') {
+      throw new CommandFailure('failed', 'the database has another schema: see `database check`');
+    }
+    if (isMeant) return await acceptRights(db, keyring);
+    return (await verifySealedState(db, keyring)).unsealed.map(({ what }) => what);
+  } finally {
+    db.close();
+    release();
+  }
+}
+
 function databaseOf({ data }: Pick<Config, 'data'>): string {
   const { databaseFile } = dataFiles(data);
   if (!existsSync(databaseFile)) throw new CommandFailure('failed', `there is no ${databaseFile}`);
   return databaseFile;
 }
 
-async function checkFile(file: string): Promise<DatabaseCheck> {
+async function checkFile(config: Config): Promise<DatabaseCheck> {
+  const file = databaseOf(config);
   try {
     const db = openDatabase(file, { readonly: true, cacheKib: 1024 });
     try {
@@ -87,13 +137,28 @@ async function checkFile(file: string): Promise<DatabaseCheck> {
         steps: steps.map(({ to, what }) => ({ to, what })),
         refusal: describeRefusal(state),
         damage: checkDatabase(file),
+        unsealed: state.relation === 'same' ? await findUnsealed(db, config) : [],
       };
     } finally {
       db.close();
     }
   } catch (error) {
+    if (error instanceof CommandFailure) throw error;
     // SQLite's own words: that it is no database, or which page it cannot read.
     throw new CommandFailure('failed', `${file}: ${messageOf(error)}`, error);
+  }
+}
+
+/** As of one moment: a gateway may write meanwhile. */
+async function findUnsealed(db: OpenDatabase, config: Config): Promise<string[]> {
+  const { keyring, release } = await openDataFolder(config, { isShared: true });
+  try {
+    db.exec('BEGIN');
+    const { unsealed } = await verifySealedState(db, keyring);
+    db.exec('COMMIT');
+    return unsealed.map(({ what }) => what);
+  } finally {
+    release();
   }
 }
 
@@ -118,12 +183,16 @@ async function runMigration(config: Config, isRehearsal: boolean): Promise<Migra
   }
 }
 
-function printCheck({ file, schema, ownSchema, version, madeBy, steps, damage }: DatabaseCheck) {
+function printCheck(found: DatabaseCheck) {
+  const { file, schema, ownSchema, version, madeBy, steps, damage, unsealed } = found;
   const by = madeBy === null ? '' : `, by Bursar ${madeBy}`;
   print(`${file}: schema ${schema}${by}; this is Bursar ${version} with schema ${ownSchema}`);
   printSteps('to be done at the next start', steps);
   for (const what of damage) print(`DAMAGED: ${printable(what)}`);
   if (damage.length === 0) print('every page, index and reference is in order');
+  for (const what of unsealed) print(`NOT AUTHENTIC: ${printable(what)}`);
+  if (schema !== ownSchema || unsealed.length > 0) return;
+  print('who there is, who may what and how much is what the gateway stored');
 }
 
 function printMigration({ from, to, steps, copy }: MigrationReport, isRehearsal: boolean): void {

@@ -2,18 +2,13 @@
 // half-way or the gateway stops: requests end first, then what they write to.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RecordStore } from '../audit/record-store.ts';
-import { Directory } from '../authz/directory.ts';
-import { GrantBook } from '../authz/grants/grant-book.ts';
 import { defaultTenant, type IdentityChange, rootPrincipal } from '../authz/identity-changes.ts';
-import { MountBook } from '../authz/mount-book.ts';
 import { onlyPrivate } from '../authz/oidc/address-policy.ts';
-import { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
-import { Revocations } from '../authz/revocations.ts';
-import { TokenUse } from '../authz/token-use.ts';
+import { TokenUse, type TokenUses } from '../authz/token-use.ts';
 import { BucketCache } from '../catalog/bucket-cache.ts';
 import { SettingCache } from '../catalog/setting-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
-import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
+import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { steadyClock } from '../core/steady-clock.ts';
@@ -21,18 +16,18 @@ import { Turns } from '../core/turns.ts';
 import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
 import { AlteredRecords } from '../gateway/altered-records.ts';
 import { readCorsRules } from '../gateway/cors.ts';
+import { Distrust } from '../gateway/distrust.ts';
 import { LogHead } from '../gateway/log-head.ts';
 import { accountOf } from '../gateway/native/change-account.ts';
-import { ReadRecording } from '../gateway/read-recording.ts';
 import { RecordFolding } from '../gateway/record-folding.ts';
 import type { Rooms } from '../gateway/rooms.ts';
 import { type GatewayOptions, startGateway } from '../gateway/server.ts';
 import { partReader } from '../ledger/archive/part-reader.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
-import { Ledger } from '../ledger/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
-import { readLimited } from '../quota/leases/account-tables.ts';
+import type { readLimited } from '../quota/leases/account-tables.ts';
 import { LeaseDesk } from '../quota/leases/lease-desk.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import { Rates } from '../quota/rates.ts';
@@ -49,7 +44,7 @@ import { CommandFailure, messageOfFailure } from './failure.ts';
 import { CheckpointKeeper } from './kept-checkpoint.ts';
 import { migrateFolder } from './migrated-folder.ts';
 import { connectionsWithin } from './open-files.ts';
-import { printable } from './output.ts';
+import { openLedger, recordUnsealed, stop, tellOperator } from './opened-ledger.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
 import { startArchiver } from './wired-archive.ts';
@@ -72,8 +67,6 @@ export interface WiredGateway {
   /** Lets requests finish, writes what is pending, closes everything. */
   close(): Promise<void>;
 }
-
-const readCacheKib = 64 * 1024;
 
 /** Opens and starts everything. Throws `CommandFailure`, and has then closed what it had opened. */
 export async function wire(config: Config, folder: DataFolder): Promise<WiredGateway> {
@@ -100,29 +93,30 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const onCheckpoint = keepCheckpoints(folder, closers, log);
   await migrateFolder(config, folder);
   const altered = new AlteredRecords();
+  const distrust = new Distrust();
   const told = { onAlarms, onCheckpoint, onAltered: altered.found };
-  const ledger = await openLedger({ folder, closers, prices, ...told });
-  const { tx: read } = openReader(folder, closers);
+  const begun = await openLedger(config, { folder, closers, prices, distrust, ...told });
+  const { ledger, read, directory, loaded, limited } = begun;
   const { logKeys, witnesses } = await beginSigning({ config, folder, ledger, read, head: log });
   closers.push(() => witnesses.close());
-  const { sealer } = folder;
-  const directory = new Directory({ read, sealer });
-  const { credentialsFile } = folder;
+  const { sealer, credentialsFile } = folder;
   const commit = (change: IdentityChange) => commitRootKey(ledger, change);
   const rootKey: RootKeyOptions = { config, directory, sealer, credentialsFile, commit };
   await ensureRootKey(rootKey);
 
   // Closed after the stores and the journals in them, which it counts for.
   const upkeep = opened(closers, new BackendUpkeep(ledger));
-  const parts = { folder, ledger, read, closers, upkeep };
+  const parts = { folder, ledger, read, distrust, closers, upkeep };
   const opening = await openStores(config, { ...parts, meters });
-  const books = await loadBooks(config, parts, directory);
+  const write = (uses: TokenUses) => ledger.keepHouse({ kind: 'noteTokenUse', ...uses });
+  const books = { ...loaded, tokenUse: opened(closers, new TokenUse({ write })) };
   const { publicUrl, onListening, listenedUrl } = addressOf(config);
   let adminUrl: string | null = null;
   const onAdminListening = (url: string): void => {
     adminUrl = reachable(url);
   };
-  const limits = await openLimits(parts);
+  const limits = openLimits(parts, limited);
+  recordUnsealed(distrust, ledger);
   metrics.watchLog(log, witnesses);
   metrics.watchClock(steadyClock);
   closers.push(announceSteps(tellOperator));
@@ -133,7 +127,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const lifecycle = makeLifecycleWorker(config, { ...parts, journals, bookOf, log, metrics });
   const memory = openMemory(config, closers);
   const shareUrl = () => config.shareUrl ?? publicUrl();
-  const given = { bookOf, publicUrl, shareUrl, log, witnesses, lifecycle, ...memory };
+  const given = { distrust, bookOf, publicUrl, shareUrl, log, witnesses, lifecycle, ...memory };
   const rooms = furnish(config, { ...parts, ...opening, ...books, ...limits, ...given });
   const usageRollUp = startUpkeep(config, rooms, { ...opening, lifecycle, closers });
   const { archiver, records, search, countMended } = await openRecords(config, rooms, {
@@ -195,66 +189,9 @@ function keepCheckpoints(
   };
 }
 
-function openReader({ databaseFile }: DataFolder, closers: Closers): OpenDatabase {
-  const options = { readonly: true, cacheKib: readCacheKib };
-  return opened(closers, openDatabase(databaseFile, options));
-}
-
-/** What requests are decided by, in memory. */
-async function loadBooks(
-  config: Config,
-  { ledger, read, closers }: Pick<Parts, 'ledger' | 'read' | 'closers'>,
-  directory: Directory,
-) {
-  const policy = onlyPrivate(config.privateIssuers ?? []);
-  return {
-    grants: await GrantBook.load(read),
-    mounts: await MountBook.load(read),
-    outside: await OutsideTokens.load({ read, directory, policy, onProblem: tellOperator }),
-    revocations: await Revocations.load(read),
-    readRecording: await ReadRecording.load(read),
-    tokenUse: opened(
-      closers,
-      new TokenUse({ write: (uses) => ledger.keepHouse({ kind: 'noteTokenUse', ...uses }) }),
-    ),
-  };
-}
-
-async function openLedger({
-  folder,
-  closers,
-  prices,
-  onAlarms,
-  onCheckpoint,
-  onAltered,
-}: Pick<Parts, 'folder' | 'closers'> & {
-  prices: StorePrices;
-  onAlarms: (alarms: readonly Alarm[]) => void;
-  onCheckpoint: (note: string) => void;
-  onAltered: (index: number) => void;
-}): Promise<Ledger> {
-  const ledger = await Ledger.open({
-    path: folder.databaseFile,
-    rootKeys: folder.rootKeys.keys,
-    priceBooks: [...prices.books],
-    // Nothing can be answered for any more: what was not acknowledged may or may not be stored.
-    onFatal: (reason) => stop(`the ledger cannot go on, stopping: ${reason}`),
-    onFailure: (reason) => process.stderr.write(`bursar: a commit failed: ${reason}\n`),
-    onAlarms,
-    onCheckpoint,
-    onAltered: (indexes) => indexes.forEach(onAltered),
-  });
-  closers.push(() => ledger.close());
-  return ledger;
-}
-
-function stop(reason: string): never {
-  process.stderr.write(`bursar: ${reason}\n`);
-  process.exit(1);
-}
-
 interface Parts {
   folder: DataFolder;
+  distrust: Distrust;
   ledger: Ledger;
   read: Reader;
   upkeep: BackendUpkeep;
@@ -264,11 +201,13 @@ interface Parts {
 const deskIntervalMs = 1000;
 
 /** Limits that are kept from memory, as the ledger has them. */
-async function openLimits(parts: Parts): Promise<Pick<Rooms, 'desk' | 'rates'>> {
-  const { ledger, read, closers } = parts;
+function openLimits(
+  { ledger, closers }: Pick<Parts, 'ledger' | 'closers'>,
+  limited: Awaited<ReturnType<typeof readLimited>>,
+): Pick<Rooms, 'desk' | 'rates'> {
   const desk = new LeaseDesk(ledger, monotonicMs);
   const rates = new Rates();
-  for (const { account, limits } of await readLimited(read)) {
+  for (const { account, limits } of limited) {
     desk.setLimits(account, limits);
     rates.setLimits(account, limits);
   }
@@ -286,6 +225,7 @@ async function openLimits(parts: Parts): Promise<Pick<Rooms, 'desk' | 'rates'>> 
 
 type Books = Pick<
   Rooms,
+  | 'distrust'
   | 'grants'
   | 'mounts'
   | 'outside'
@@ -378,11 +318,6 @@ async function openAlarms(config: Config, parts: Parts): Promise<AlarmTeller> {
     process.stderr.write(`bursar: alarms were not told: ${String(error)}\n`);
   const options = { read, sealer: folder.sealer, ledger, policy, onError, onProblem: tellOperator };
   return opened(closers, await AlarmTeller.open(options));
-}
-
-/** What tenants' admins chose did not work, and why is not for them to know. */
-function tellOperator(reason: string): void {
-  process.stderr.write(`bursar: ${printable(reason)}\n`);
 }
 
 interface Listening

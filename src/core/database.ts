@@ -16,6 +16,15 @@ export type SqlValue = string | number | bigint | null | Uint8Array;
 export interface Reader {
   get<R>(sql: string, ...values: SqlValue[]): Promise<R | undefined>;
   all<R>(sql: string, ...values: SqlValue[]): Promise<R[]>;
+  /** Of a connection that verifies what it reads: the same, without the rows that are not authentic. */
+  sparing?: Reader;
+  /** Of a connection that writes: who tells which rows are authentic (core/seals/verified-rows.ts). */
+  rows?: VerifiesRows;
+}
+
+export interface VerifiesRows {
+  /** Throws UnsealedRow unless the row of a sealed table is what was sealed. */
+  verify(table: string, row: Readonly<Record<string, unknown>>): Promise<void>;
 }
 
 /** Reads and writes inside one transaction. */
@@ -29,6 +38,12 @@ export interface OpenDatabase {
   exec(sql: string): void;
   /** Ends a transaction without a trace, unless SQLite has done so by itself: a full disk makes it. */
   rollback(): void;
+  /** A function that statements of this connection may call. What it throws is what they throw. */
+  define(name: string, compute: (...values: SqlValue[]) => SqlValue): void;
+  /** Statements are prepared again, after what their names stand for has changed. */
+  prepareAgain(): void;
+  /** Changes when another connection has written to the file, and never by what this one writes. */
+  dataVersion(): number;
   /** The schema version of the file; 0 for a new one. */
   userVersion(): number;
   /**
@@ -108,6 +123,9 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
     rollback: () => {
       if (db.inTransaction) db.exec('ROLLBACK');
     },
+    define: (name, compute) => void db.function(name, { varargs: true }, compute),
+    prepareAgain: () => statements.clear(),
+    dataVersion: () => db.pragma('data_version', { simple: true }) as number,
     userVersion: () => db.pragma('user_version', { simple: true }) as number,
     emptyLog: (waitMsMax) => {
       db.pragma(`busy_timeout = ${waitMsMax}`);

@@ -34,6 +34,9 @@ interface EpochKeys {
   tenants: Map<string, TenantKeys>;
   root: Uint8Array;
   row: Buffer;
+  seal: Buffer;
+  sealDigest: Buffer;
+  sealHead: Buffer;
   extentMetadata: Buffer;
   journal: Buffer;
   secrets: Buffer;
@@ -73,6 +76,21 @@ export class Keyring {
   /** The key of the catalog's rows. Throws IntegrityError when the epoch is unknown. */
   rowKey(epoch: number): Buffer {
     return this.#at(epoch).row;
+  }
+
+  /** The key of rows of who may what and how much. Throws IntegrityError when the epoch is unknown. */
+  sealKey(epoch: number): Buffer {
+    return this.#at(epoch).seal;
+  }
+
+  /** The key of what seals count as in digests. Throws IntegrityError when the epoch is unknown. */
+  sealDigestKey(epoch: number): Buffer {
+    return this.#at(epoch).sealDigest;
+  }
+
+  /** The key of what says which seals there are. Throws IntegrityError when the epoch is unknown. */
+  sealHeadKey(epoch: number): Buffer {
+    return this.#at(epoch).sealHead;
   }
 
   /** The key of what extents say of themselves. Throws IntegrityError when the epoch is unknown. */
@@ -132,6 +150,9 @@ export class Keyring {
       tenants: new Map(),
       root: key,
       row: deriveKey(key, 'bursar/row/v1'),
+      seal: deriveKey(key, 'bursar/seal/v1'),
+      sealDigest: deriveKey(key, 'bursar/seal-digest/v1'),
+      sealHead: deriveKey(key, 'bursar/seal-head/v1'),
       extentMetadata: deriveKey(key, 'bursar/extent-metadata/v1'),
       journal: deriveKey(key, 'bursar/journal/v1'),
       secrets: deriveKey(key, 'bursar/secrets/v1'),

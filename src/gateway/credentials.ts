@@ -34,6 +34,7 @@ export function takeCredentials(rooms: Rooms, directory: Directory): Credentials
         : sessions.find(id, sessionToken, Date.now()),
     bearer,
     isRevoked: (ids) => revocations.has(ids),
+    distrusts: (principal) => rooms.distrust.ofPrincipal(principal),
     onUse: (ids) => tokenUse.note(ids),
   });
   const followers = [directory, outside, revocations, sessions, bearer];

@@ -153,9 +153,12 @@ async function findPlaces(
     : request.bucketName;
   const isNew = resource === 'bucketName';
   const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName, isNew);
+  if (found) rooms.distrust.checkBucket(found.tenant, found.name);
   onFound(found);
   const text = copies ? header(request, 'x-amz-copy-source') : undefined;
-  return { found, source: text === undefined ? null : await nameSource(rooms, tenant, text) };
+  const source = text === undefined ? null : await nameSource(rooms, tenant, text);
+  if (source) rooms.distrust.checkBucket(source.found.tenant, source.found.name);
+  return { found, source };
 }
 
 function actionOf({ action, versionAction }: Operation, request: S3Request): S3Action {

@@ -38,7 +38,8 @@ export class ReadRecording implements Follower {
 
   async #load(): Promise<void> {
     const sql = 'SELECT name, record_reads AS mode FROM tenants WHERE record_reads IS NOT NULL';
-    const rows = await this.#read.all<{ name: string; mode: RecordReads }>(sql);
+    const { sparing = this.#read } = this.#read;
+    const rows = await sparing.all<{ name: string; mode: RecordReads }>(sql);
     this.#tenants = new Map(rows.map(({ name, mode }) => [name, mode]));
   }
 }

@@ -22,6 +22,7 @@ import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { CorsRules } from './cors.ts';
+import type { Distrust } from './distrust.ts';
 import type { LogHead } from './log-head.ts';
 import type { StoredPages } from './origins.ts';
 import type { ReadRecording } from './read-recording.ts';
@@ -34,6 +35,8 @@ export interface Rooms {
   /** Committed state, read-only. */
   read: Reader;
   keyring: Keyring;
+  /** Whom it does not serve. */
+  distrust: Distrust;
   buckets: BucketCache;
   grants: GrantBook;
   mounts: MountBook;

@@ -9,8 +9,10 @@ import { ShownRecords } from '../audit/shown-records.ts';
 import type { Directory } from '../authz/directory.ts';
 import type { Network } from '../authz/grants/networks.ts';
 import { Refusal } from '../core/errors.ts';
+import { inlineStore } from '../core/manifest.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
+import { UnsealedRow } from '../core/seals/row-seal.ts';
 import type { Instruments } from '../instruments/instruments.ts';
 import type { Logger } from '../instruments/logger.ts';
 import type { Metrics } from '../instruments/metrics.ts';
@@ -146,6 +148,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics: options.metrics,
     onBug: (error, requestId) => logger.error({ err: error, requestId }, 'a request failed'),
     onIntegrityFailure: (error, requestId) => {
+      if (error instanceof UnsealedRow) rooms.distrust.add(error.unsealed);
       integrity.count(error);
       const { kind, store } = error;
       logger.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
@@ -156,6 +159,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     void noteAltered(options, found.index).catch((error: unknown) => {
       logger.error({ err: error }, 'an altered record was not noted');
     });
+  });
+  rooms.distrust.onFound(({ what, table, fault }) => {
+    integrity.count({ kind: 'row', store: inlineStore });
+    logger.error({ kind: 'row', table, fault }, `not authentic: ${what}`);
   });
   const { instruments, serverTiming } = options;
   const common = { proxies, instruments, serverTiming };
@@ -281,7 +288,7 @@ function answersOf(
   return {
     preflight: (exchange) => void preflights.serve(exchange),
     s3: behind(s3Entrance(rooms, authenticator)),
-    share: behind(shareEntrance(rooms.read, directory)),
+    share: behind(shareEntrance(rooms, directory)),
     sts: (exchange) => void serveSts(sts, exchange),
   };
 }

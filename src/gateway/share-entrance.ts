@@ -4,17 +4,20 @@
 // that is alive are the same.
 import type { Directory } from '../authz/directory.ts';
 import { findShare, identityOf, isFolder, type Share } from '../authz/shares.ts';
-import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
 import type { Operation } from './operation.ts';
 import type { Entrance } from './pipeline.ts';
 import type { DescribeRefusal } from './reply.ts';
 import { checkKeyLength, parseTarget, type S3Request } from './request.ts';
+import type { Rooms } from './rooms.ts';
 import { sharedFolder, sharedObject, shareEnded } from './share-operations.ts';
 import { baseName, inertPolicy, secretHeaders, splitSharePath } from './share-url.ts';
 
-export function shareEntrance(read: Reader, directory: Directory): Entrance {
+export function shareEntrance(
+  { read, revocations, distrust }: Pick<Rooms, 'read' | 'revocations' | 'distrust'>,
+  directory: Directory,
+): Entrance {
   return {
     enter: async ({ raw, id, source, isSecure, clock }) => {
       const { method = '', headers } = raw;
@@ -27,10 +30,14 @@ export function shareEntrance(read: Reader, directory: Directory): Entrance {
         if (!share) throw new Refusal('NoSuchShare');
         const actor = await directory.findActor(principalId(share.tenant, share.principal));
         if (!actor) throw shareEnded('Who made it may share nothing any more.');
+        // What was revoked stays so, also where the row that says it was taken away.
+        if (revocations.has([share.id])) share.isRevoked = true;
         return { share, who: identityOf(share, actor) };
       };
       const { share, who } = await find();
-      const { key, refused } = findKey(share, rest);
+      const { key, refused: notThere } = findKey(share, rest);
+      const cause = distrust.ofPrincipal(who.principal);
+      const refused = cause ? new Refusal('BursarIntegrityError', { cause }) : notThere;
       const isPage = isFolder({ key });
       const request: S3Request = {
         ...{ raw, id, source, isSecure, method, target, path },

@@ -6,6 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
+import type { Unsealed } from '../core/seals/row-seal.ts';
 import { LedgerMeter } from '../instruments/ledger-meter.ts';
 import type { Draw } from '../quota/amounts.ts';
 import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
@@ -73,6 +74,18 @@ export interface LedgerOptions {
   onCheckpoint?: (note: string) => void;
   /** Called with records that turned out not to be what was recorded. */
   onAltered?: (indexes: number[]) => void;
+  /**
+   * Reads what requests will be decided by, while the database stays as it is and is verified; absent:
+   * nothing is read.
+   */
+  load?: () => Promise<void>;
+  /**
+   * Called for each row that is not authentic: with those of the start before `open` resolves, then with
+   * each that a request came upon.
+   */
+  onUnsealed?: (unsealed: Unsealed) => void;
+  /** Called when somebody else has written to the database. */
+  onTouched?: () => void;
   /** Called for each request that failed by a bug. */
   onFailure: (reason: string) => void;
 }
@@ -112,13 +125,22 @@ export class Ledger {
     const { path, rootKeys, priceBooks } = options;
     const workerData: WorkerOptions = { path, rootKeys, priceBooks };
     const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData });
-    await new Promise<void>((resolve, reject) => {
-      worker.once('message', () => resolve());
-      worker.once('error', reject);
-    });
+    await nextOf(worker);
+    const ready = nextOf(worker);
+    // Whoever awaits it first says what went wrong.
+    ready.catch(() => {});
+    try {
+      await options.load?.();
+    } catch (error) {
+      await worker.terminate();
+      throw error;
+    }
+    worker.postMessage({ loaded: true } satisfies ToWorker);
+    const message = await ready;
     worker.removeAllListeners('error');
     const ledger = new Ledger(worker, options);
     ledger.#listen();
+    if ('ready' in message) for (const one of message.unsealed) options.onUnsealed?.(one);
     return ledger;
   }
 
@@ -265,6 +287,10 @@ export class Ledger {
       else if ('alarms' in message) this.#options.onAlarms?.(message.alarms);
       else if ('altered' in message) this.#options.onAltered?.(message.altered);
       else if ('failed' in message) this.#options.onFailure(message.failed);
+      else if ('touched' in message) this.#options.onTouched?.();
+      else if ('unsealed' in message && !('ready' in message)) {
+        this.#options.onUnsealed?.(message.unsealed);
+      }
     });
     this.#worker.on('error', (error) => this.#options.onFatal(error.stack ?? String(error)));
     this.#worker.on('exit', () => {
@@ -302,6 +328,14 @@ export class Ledger {
     this.#flush();
     if (this.#underWay.length === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
+}
+
+/** The next message, or why there will be none. */
+function nextOf(worker: Worker): Promise<FromWorker> {
+  return new Promise((resolve, reject) => {
+    worker.once('message', resolve);
+    worker.once('error', reject);
+  });
 }
 
 /** The buffer of an inline body, to be handed over instead of copied. It must be the body's own. */

@@ -12,6 +12,7 @@ import { logKeySchema } from '../audit/log/log-keys.ts';
 import { logSchema } from '../audit/log/stored-tiles.ts';
 import { journalObjectSchema } from '../catalog/journal-objects.ts';
 import { uploadConflictSchema } from '../catalog/upload-conflicts.ts';
+import { sealSchema } from '../core/seals/seal-triggers.ts';
 import { accountSchema } from '../quota/leases/account-tables.ts';
 import { alarmHookSchema } from '../quota/limits/alarm-hooks.ts';
 import { alarmSchema } from '../quota/limits/alarms.ts';
@@ -174,6 +175,7 @@ CREATE TABLE revocations (
 CREATE INDEX revocations_by_principal ON revocations (tenant, principal);
 CREATE INDEX revocations_by_expiry ON revocations (expires_ms) WHERE expires_ms IS NOT NULL;
 
+${sealSchema}
 -- catalog: what is stored ---------------------------------------------------------------------
 CREATE TABLE gateway (             -- what is true of this data folder as a whole
   instance TEXT NOT NULL           -- random: tells it from every other, in the stores it owns

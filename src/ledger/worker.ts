@@ -2,11 +2,14 @@
 // each batch in one transaction with one fsync, and answers all. An answer is sent only after the
 // commit. When the disk fails it stops the process: it must not answer for a state it cannot know.
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { parentPort, workerData } from 'node:worker_threads';
 import { RecordLog } from '../audit/record-log.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
+import { statusOf } from '../core/errors.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';
+import { type Unsealed, UnsealedRow } from '../core/seals/row-seal.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import { Cashier } from '../quota/cashier.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
@@ -19,6 +22,7 @@ import { beginEpochs, claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
 import { createSchema } from './migrations/schema-state.ts';
 import { RightsEpoch } from './rights-epoch.ts';
+import { SealedState, verifySealedState } from './sealed-state.ts';
 
 export interface WorkerOptions {
   path: string;
@@ -28,9 +32,16 @@ export interface WorkerOptions {
 }
 
 /** The next batch is sent when the one before it is answered, and `close` when all are. */
-export type ToWorker = { requests: LedgerRequest[] } | { close: true };
+export type ToWorker = { requests: LedgerRequest[] } | { loaded: true } | { close: true };
 export type FromWorker =
-  | { ready: true }
+  /** The tables are there, and stay as they are until `loaded`. */
+  | { opened: true }
+  /** What of them is not authentic. */
+  | { ready: true; unsealed: Unsealed[] }
+  /** A row that is not authentic, which a request came upon. */
+  | { unsealed: Unsealed }
+  /** Somebody else has written to the database. */
+  | { touched: true }
   /** `appliedMs`: what the batch took, of that `committedMs` to become durable. */
   | { answers: LedgerAnswer[]; appliedMs: number; committedMs: number }
   /** The log as a batch left it, signed, so long after the first record of it was made. */
@@ -53,6 +64,9 @@ const buriedMax = 1000;
 const readersMsMax = 50;
 const forgetAgainMs = 1000;
 
+/** How often it is looked whether somebody else has written to the database. */
+const watchEachMs = 1000;
+
 const untoldMs = 1000;
 const unwritten: LedgerAnswer = {
   ok: false,
@@ -64,10 +78,19 @@ const unwritten: LedgerAnswer = {
 /** Tells this run of the gateway from earlier ones: their intents are orphans. */
 const processId = randomUUID();
 const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
-await createSchema(db);
 const keyring = new Keyring(rootKeys);
+await createSchema(db, keyring);
 await claimEpochs(db.tx, keyring);
-const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks));
+/** While requests are decided by what others read now, nobody may write what was not verified. */
+db.exec('BEGIN IMMEDIATE');
+const loaded = once(port, 'message');
+send({ opened: true });
+const verified = await verifySealedState(db, keyring);
+await loaded;
+db.exec('ROLLBACK');
+let dataVersion = db.dataVersion();
+const seals = new SealedState(db, keyring, verified);
+const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks), seals.accounts);
 const log = await RecordLog.open(db.tx);
 const signing = new LogSigning();
 const rights = new RightsEpoch();
@@ -81,12 +104,13 @@ let closing = false;
 
 port.on('message', (message: ToWorker) => {
   if ('close' in message) close();
-  else answer(message.requests).catch(stop);
+  else if ('requests' in message) answer(message.requests).catch(stop);
 });
 // An erasure may have been the last thing that an earlier run did.
 forgetPages();
 await buryLeases();
-send({ ready: true });
+send({ ready: true, unsealed: verified.unsealed });
+const watch = setInterval(noticeOthers, watchEachMs);
 
 async function answer(requests: LedgerRequest[]): Promise<void> {
   const begunMs = monotonicMs();
@@ -101,8 +125,17 @@ async function answer(requests: LedgerRequest[]): Promise<void> {
   signCheckpoint(begunMs);
 }
 
+/** Only this thread writes. Where somebody else did, all is to be verified again. */
+function noticeOthers(): void {
+  const now = db.dataVersion();
+  if (now === dataVersion) return;
+  dataVersion = now;
+  send({ touched: true });
+}
+
 function close(): void {
   closing = true;
+  clearInterval(watch);
   db.close();
   port?.close();
 }
@@ -143,6 +176,7 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     commit();
   } catch (cause) {
     cashier.discard();
+    seals.discard();
     rights.discard();
     rollback();
     await discardLog();
@@ -150,6 +184,7 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
   }
   beginEpochs(keyring, requests, answers);
   rights.settle();
+  seals.settle();
   await signing.settle(db.tx);
   if (alarms.length > 0) send({ alarms });
   return answers;
@@ -228,6 +263,7 @@ async function buryLeases(): Promise<void> {
     buried = await cashier.accounts.buryLeases(buriedMax, lastTimeMs);
     await settleAccounts();
     db.exec('COMMIT');
+    seals.settle();
   }
 }
 
@@ -237,16 +273,38 @@ async function settleAccounts(): Promise<Alarm[]> {
   const alarms = await soundAlarms(db.tx, reached, { log, timeMs: lastTimeMs });
   await cashier.flush();
   await log.flush();
+  await seals.flush(log.size);
   return alarms;
 }
 
 async function recover(requests: LedgerRequest[], cause: unknown): Promise<LedgerAnswer[]> {
   const [only] = requests;
   if (requests.length > 1) return applyOneByOne(requests);
-  tellFailure(cause);
+  if (!(cause instanceof UnsealedRow)) tellFailure(cause);
   if (only === undefined) return [];
   if (isUnwritten(cause)) return [unwritten];
+  if (cause instanceof UnsealedRow) return [await refuseUnsealed(only, cause)];
   return [{ ok: false, code: 'InternalError', index: null }];
+}
+
+/** What came upon a row that is not authentic changes nothing and is charged nothing; it is recorded. */
+async function refuseUnsealed(
+  request: LedgerRequest,
+  { unsealed }: UnsealedRow,
+): Promise<LedgerAnswer> {
+  send({ unsealed });
+  const code = 'BursarIntegrityError';
+  const isRecord =
+    request.kind === 'commit' && !request.commit.charge && isNoChange(request.commit);
+  if (request.kind !== 'commit' || isRecord) return { ok: false, code, index: null };
+  const record = { ...request.commit.record, status: statusOf(code), error: code };
+  const commit: Commit = { change: { kind: 'none' }, charge: null, record };
+  const [recorded] = await applyBatch([{ kind: 'commit', commit }]);
+  return { ok: false, code, index: recorded && 'index' in recorded ? recorded.index : null };
+}
+
+function isNoChange({ change }: Commit): boolean {
+  return change.kind === 'none';
 }
 
 async function applyOneByOne(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {

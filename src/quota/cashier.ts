@@ -12,6 +12,7 @@ import {
 } from './backend-cost.ts';
 import { type Charge, drawsOf, type Stored } from './charge.ts';
 import { AccountBook } from './leases/account-book.ts';
+import type { AccountMacs } from './leases/account-macs.ts';
 import { AccountTables } from './leases/account-tables.ts';
 import { noSettlement } from './leases/requests.ts';
 import { chargeOperation, type MonthTransfers } from './prices/charges.ts';
@@ -27,9 +28,9 @@ export class Cashier {
   readonly #totals: TransferTotals;
   readonly #backendTotals: TransferTotals;
 
-  /** `holder` names this run of the gateway. */
-  constructor(tx: Tx, holder: string, books: PriceBooks) {
-    this.accounts = new AccountBook(new AccountTables(tx), holder);
+  /** `holder` names this run of the gateway. `macs`: of accounts; absent: they have none. */
+  constructor(tx: Tx, holder: string, books: PriceBooks, macs?: AccountMacs) {
+    this.accounts = new AccountBook(new AccountTables(tx, macs), holder);
     this.#books = books;
     this.#totals = new TransferTotals(tx, 'users');
     this.#backendTotals = new TransferTotals(tx, 'backend');

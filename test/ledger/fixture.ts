@@ -9,6 +9,7 @@ import { openDatabase } from '#bursar/core/database.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
+import { acceptRights } from '#bursar/ledger/accept-rights.js';
 import type { Change, Commit } from '#bursar/ledger/commit.js';
 import { Ledger } from '#bursar/ledger/ledger.js';
 import type { Alarm } from '#bursar/quota/limits/alarms.js';
@@ -38,6 +39,8 @@ export interface LedgerFixture {
   reopen(meanwhile?: () => void): Promise<void>;
   /** Edits the database behind everybody's back. */
   edit(sql: string): void;
+  /** The same while no ledger has it open, and as if the gateway had done it. */
+  rewrite(sql: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -55,6 +58,7 @@ export async function openLedger(): Promise<LedgerFixture> {
       rootKeys: [rootKey],
       onFatal: (reason) => fatal.push(reason),
       onFailure: (reason) => failures.push(reason),
+      onUnsealed: ({ what }) => failures.push(what),
       onAlarms: (all) => alarms.push(...all),
       onCheckpoint: (note) => checkpoints.push(note),
     });
@@ -85,6 +89,14 @@ export async function openLedger(): Promise<LedgerFixture> {
       const editor = openDatabase(path, { readonly: false, cacheKib: 1024 });
       editor.exec(sql);
       editor.close();
+    },
+    rewrite: async (sql) => {
+      await fixture.ledger.close();
+      const editor = openDatabase(path, { readonly: false, cacheKib: 1024 });
+      editor.exec(sql);
+      await acceptRights(editor, keyring);
+      editor.close();
+      fixture.ledger = await open();
     },
     close: async () => {
       db.close();

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { checkDatabase, openDatabase } from '#bursar/core/database.js';
-import type { RootKey } from '#bursar/core/keyring.js';
+import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
 import { migrate, rehearse } from '#bursar/ledger/migrations/migrate.js';
 import {
@@ -13,6 +13,7 @@ import {
   readSchemaState,
 } from '#bursar/ledger/migrations/schema-state.js';
 import { oldestSchema, schemaVersion, steps } from '#bursar/ledger/migrations/steps.js';
+import { verifySealedState } from '#bursar/ledger/sealed-state.js';
 import { packed010 } from '../fixtures/contents-0.1.0.ts';
 import { unpackFolder } from '../fixtures/packed-folder.ts';
 
@@ -57,7 +58,7 @@ describe('migrations', () => {
     }));
     const fresh = await inside(
       async (db) => {
-        await createSchema(db);
+        await createSchema(db, new Keyring(rootKeys));
         return { lines: await listSchema(db.tx), version: db.userVersion() };
       },
       join(folder, 'fresh.db'),
@@ -65,6 +66,28 @@ describe('migrations', () => {
     expect(migrated).toEqual(fresh);
     expect(migrated.version).toBe(schemaVersion);
     expect(checkDatabase(path)).toEqual([]);
+  });
+
+  it('seal who may what as it is found', async () => {
+    await migrate(options());
+    const { unsealed, rows } = await inside((db) => verifySealedState(db, new Keyring(rootKeys)));
+    expect(unsealed).toEqual([]);
+    expect(rows).toBeGreaterThan(20);
+  });
+
+  it('refuse a key that was given to another principal before there were seals', async () => {
+    const key = await inside(async (db) => {
+      const [one] = await db.tx.all<{ id: string; to: string }>(
+        `SELECT k.id, p.name AS "to" FROM access_keys AS k JOIN principals AS p
+           ON p.tenant = k.tenant AND p.name <> k.principal
+           WHERE k.sealed_secret IS NOT NULL LIMIT 1`,
+      );
+      const { id = '', to = '' } = one ?? {};
+      await db.tx.run('UPDATE access_keys SET principal = ? WHERE id = ?', to, id);
+      return id;
+    });
+    await expect(migrate(options())).rejects.toThrow(`access key ${key} of `);
+    expect(await inside((db) => db.userVersion())).toBe(9);
   });
 
   it('leave a whole copy of what was, and are recorded once', async () => {
@@ -138,7 +161,9 @@ describe('migrations', () => {
       await db.tx.run(`INSERT INTO schema_history (${columns}) VALUES (?, ?, ?, ?, ?)`, ...row);
     });
     await expect(migrate(options())).rejects.toThrow(/needs Bursar 7\.8\.9 or newer/);
-    await expect(inside(createSchema)).rejects.toThrow(/needs Bursar 7\.8\.9 or newer/);
+    await expect(inside((db) => createSchema(db, new Keyring(rootKeys)))).rejects.toThrow(
+      /needs Bursar 7\.8\.9 or newer/,
+    );
     expect(await inside(readSchemaState)).toMatchObject({ relation: 'newer', madeBy: '7.8.9' });
   });
 });

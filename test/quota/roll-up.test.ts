@@ -207,7 +207,7 @@ describe('usage by day, action and class', () => {
 
 /** Makes what was charged until now uncharged. */
 async function forgetBefore(): Promise<void> {
-  await fixture.reopen(() => fixture.edit('DELETE FROM quota_accounts'));
+  await fixture.rewrite('DELETE FROM quota_accounts');
   await catchUp();
   fixture.edit('DELETE FROM usage_days');
 }

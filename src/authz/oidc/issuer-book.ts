@@ -59,7 +59,8 @@ export class IssuerBook {
   /** Reads what the tables say now. Keys of issuers that stay are kept. */
   async load(): Promise<void> {
     // One query, so that of two loads the later one has what is newer.
-    const rows = await this.#read.all<IssuerRow & { groups: string }>(
+    const { sparing = this.#read } = this.#read;
+    const rows = await sparing.all<IssuerRow & { groups: string }>(
       `SELECT ${columns}, (SELECT json_group_array(name) FROM groups
          WHERE groups.tenant = issuers.tenant) AS groups FROM issuers`,
     );

@@ -8,6 +8,7 @@ import { type OpenDatabase, openDatabase } from '../../core/database.ts';
 import { isUnwritable } from '../../core/errors.ts';
 import { Keyring, type RootKey } from '../../core/keyring.ts';
 import { checkEpochs } from '../key-epochs.ts';
+import { sealRoots, verifySealedState } from '../sealed-state.ts';
 import type { Migration } from './migration.ts';
 import { recordMigrations } from './migration-records.ts';
 import {
@@ -19,6 +20,9 @@ import {
 } from './schema-state.ts';
 import { schemaVersion, stepsFrom } from './steps.ts';
 import { type CopiedState, copyPathOf, copyVerified, MigrationFailure } from './verified-copy.ts';
+
+/** From which on who may what is sealed. */
+const sealedSchema = 10;
 
 export interface MigrateOptions {
   /** The database file; nobody else has it open. */
@@ -136,11 +140,20 @@ async function takeSteps(path: string, options: MigrateOptions): Promise<void> {
   try {
     // Steps that make a table anew drop the old one, which must not take its children along.
     db.exec('PRAGMA foreign_keys = OFF');
+    if (db.userVersion() >= sealedSchema) await requireSealed(db, new Keyring(options.rootKeys));
     for (const step of stepsFrom(db.userVersion())) await takeStep(db, step, options);
     db.emptyLog(0);
   } finally {
     db.close();
   }
+}
+
+/** What is not authentic is not carried on: it would be sealed with what is. */
+async function requireSealed(db: OpenDatabase, keyring: Keyring): Promise<void> {
+  const { unsealed } = await verifySealedState(db, keyring);
+  if (unsealed.length === 0) return;
+  const told = unsealed.slice(0, 3).map(({ what }) => what);
+  throw new MigrationFailure(`the database was changed by somebody else: ${told.join('; ')}`);
 }
 
 async function takeStep(
@@ -149,6 +162,7 @@ async function takeStep(
   { rootKeys, onProgress }: MigrateOptions,
 ): Promise<void> {
   const { tx } = db;
+  const keyring = new Keyring(rootKeys);
   const name = `schema ${step.to}: ${step.what}`;
   onProgress(name, 0, null);
   db.exec('BEGIN IMMEDIATE');
@@ -157,7 +171,8 @@ async function takeStep(
     await step.run({
       tx,
       exec: (sql) => db.exec(sql),
-      keyring: new Keyring(rootKeys),
+      define: db.define,
+      keyring,
       onProgress: (done) => onProgress(name, done, null),
     });
     const [orphan] = await tx.all<{ table: string }>('PRAGMA foreign_key_check');
@@ -165,7 +180,10 @@ async function takeStep(
     const [from, after] = [step.to - 1, await digestSchema(tx)];
     await noteStep(tx, { from, to: step.to, timeMs: Date.now(), before, after });
     // The tables of records are this Bursar's only then.
-    if (step.to === schemaVersion) await recordMigrations(tx);
+    if (step.to === schemaVersion) {
+      await recordMigrations(tx);
+      await sealRoots(db, keyring);
+    }
     db.exec(`PRAGMA user_version = ${step.to}; COMMIT;`);
   } catch (error) {
     db.rollback();

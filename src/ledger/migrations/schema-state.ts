@@ -1,8 +1,10 @@
 // What schema a database has, and whether this Bursar can serve it.
 import { createHash } from 'node:crypto';
 import type { OpenDatabase, Reader, Tx } from '../../core/database.ts';
+import type { Keyring } from '../../core/keyring.ts';
 import { readVersion } from '../../core/version.ts';
 import { schema } from '../schema.ts';
+import { sealRoots } from '../sealed-state.ts';
 import { oldestSchema, schemaVersion } from './steps.ts';
 
 export interface SchemaState {
@@ -52,7 +54,7 @@ export function describeRefusal({ schema: found, relation, madeBy }: SchemaState
 }
 
 /** Makes the tables where there are none. Throws where the schema is not this Bursar's. */
-export async function createSchema(db: OpenDatabase): Promise<void> {
+export async function createSchema(db: OpenDatabase, keyring: Keyring): Promise<void> {
   const state = await readSchemaState(db);
   if (state.relation === 'same') return;
   const refusal = describeRefusal(state);
@@ -66,6 +68,7 @@ export async function createSchema(db: OpenDatabase): Promise<void> {
     ...{ from: 0, to: schemaVersion, timeMs: Date.now() },
     ...{ before: null, after: await digestSchema(db.tx) },
   });
+  await sealRoots(db, keyring);
   db.exec('COMMIT');
 }
 

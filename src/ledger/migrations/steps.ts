@@ -5,6 +5,7 @@ import { deletionsDuringUploads } from './0006-deletions-during-uploads.ts';
 import { erasureNotices } from './0007-erasure-notices.ts';
 import { identityOutbox } from './0008-identity-outbox.ts';
 import { alteredRecords } from './0009-altered-records.ts';
+import { seals } from './0010-seals.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -17,6 +18,7 @@ export const steps: readonly Migration[] = [
   erasureNotices,
   identityOutbox,
   alteredRecords,
+  seals,
 ];
 
 /** The schema of this Bursar. */

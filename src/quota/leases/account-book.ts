@@ -5,6 +5,7 @@
 // `flush`; a post never exceeds its reservation.
 import { expiredTokenKeptMs } from '../../core/limits.ts';
 import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
+import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import { type Draw, isEmpty, type Sums, type TokenFacts } from '../amounts.ts';
 import type { Reached } from '../limits/alarms.ts';
 import { limitSetOf, tightest } from '../limits/limit-set.ts';
@@ -170,12 +171,15 @@ export class AccountBook {
 
   /**
    * Ends leases of other runs, in up to `max` accounts; gives in how many. To be called until it
-   * gives 0, before anything is served.
+   * gives 0, before anything is served. Those of an account that is not authentic stay set aside.
    */
   async buryLeases(max: number, timeMs: number): Promise<number> {
     const accounts = await this.#storage.leasedByOthers(this.#holder, max);
+    let buried = 0;
     for (const account of accounts) {
-      const entry = await this.#loadOne(account, timeMs);
+      const entry = await this.#loadOne(account, timeMs).catch(unlessUnsealed);
+      if (!entry) continue;
+      buried += 1;
       for (const holder of [...entry.state.leases.keys()]) {
         if (holder === this.#holder) continue;
         buryLease(entry.state, holder);
@@ -183,7 +187,7 @@ export class AccountBook {
         this.#change(entry, holder);
       }
     }
-    return accounts.length;
+    return buried;
   }
 
   /** Counts as unspent what crashes lost of an account. */
@@ -409,6 +413,11 @@ export class AccountBook {
     entry.isChanged = true;
     this.#changed.add(entry);
   }
+}
+
+function unlessUnsealed(error: unknown): null {
+  if (error instanceof UnsealedRow) return null;
+  throw error;
 }
 
 /** Throws if more was used than was held; an account may be in several of both. */

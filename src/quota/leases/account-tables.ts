@@ -3,10 +3,12 @@
 // hold, 9.2 million USD, and is text there as well.
 import type { Reader, SqlValue, Tx } from '../../core/database.ts';
 import { isLevel, type Limits, meters } from '../../core/quota-terms.ts';
+import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import { emptySums, type Sums } from '../amounts.ts';
 import { type LimitSet, parseLimitSet } from '../limits/limit-set.ts';
 import type { AccountChanges, AccountStorage } from './account-book.ts';
-import { type AccountState, newAccountState } from './account-state.ts';
+import type { AccountMac, AccountMacs } from './account-macs.ts';
+import { type AccountState, markedWindows, newAccountState } from './account-state.ts';
 
 export const accountSchema = `
 CREATE TABLE quota_accounts (      -- whatever was ever charged, or has limits
@@ -26,7 +28,9 @@ CREATE TABLE quota_accounts (      -- whatever was ever charged, or has limits
   lost_ingress_bytes INTEGER NOT NULL,
   lost_egress_bytes INTEGER NOT NULL,
   lost_requests INTEGER NOT NULL,
-  leases TEXT                      -- JSON: by holder, what is set aside for a run and not used yet
+  leases TEXT,                     -- JSON: by holder, what is set aside for a run and not used yet
+  epoch INTEGER,                   -- of the root key that the MAC is made under
+  mac BLOB                         -- of all this, and of the account's windows
 ) WITHOUT ROWID;
 CREATE INDEX quota_tokens_by_expiry ON quota_accounts (token_expires_ms)
   WHERE token_expires_ms IS NOT NULL;
@@ -69,7 +73,7 @@ const places = (count: number): string => Array(count).fill('?').join(', ');
 
 /** One statement, so that all is of one moment: a row for each window. */
 const readAccount = `SELECT a.limits, a.told, a.token_tenant, a.token_principal, a.token_expires_ms,
-    a.leases, ${asText('a', accountColumns)},
+    a.leases, a.epoch, a.mac, ${asText('a', accountColumns)},
     w.window, w.begin_ms, ${asText('w', windowColumns, 'w_')}
   FROM quota_accounts AS a
   LEFT JOIN quota_windows AS w ON w.account = a.account
@@ -78,7 +82,7 @@ const tokenColumns = ['token_tenant', 'token_principal', 'token_expires_ms'];
 const writeAccount = upsert(
   'quota_accounts',
   ['account'],
-  ['limits', 'told', ...tokenColumns, ...accountColumns, 'leases'],
+  ['limits', 'told', ...tokenColumns, ...accountColumns, 'leases', 'epoch', 'mac'],
 );
 const writeWindow = upsert('quota_windows', ['account', 'window'], ['begin_ms', ...windowColumns]);
 
@@ -94,26 +98,40 @@ type Row = Record<string, string>;
 
 export class AccountTables implements AccountStorage {
   readonly #tx: Tx;
+  readonly #macs: AccountMacs | null;
+  /** Of what was read, or written last. */
+  readonly #known = new WeakMap<AccountState, AccountMac>();
+  readonly #marks = new WeakMap<AccountState, string>();
 
-  constructor(tx: Tx) {
+  /** `macs`: who keeps them; null: what is written has none, and what is read is believed. */
+  constructor(tx: Tx, macs: AccountMacs | null = null) {
     this.#tx = tx;
+    this.#macs = macs;
   }
 
-  read(account: string): Promise<AccountState | undefined> {
-    return readAccountState(this.#tx, account);
+  /** Throws UnsealedRow for an account that is not what was written. */
+  async read(account: string): Promise<AccountState | undefined> {
+    const rows = await this.#tx.all<Row>(readAccount, account);
+    const [row] = rows;
+    if (!row) return undefined;
+    const mac = this.#macs?.verify(account, contentOf(row, storedMarks(rows)), row);
+    const state = stateOf(account, rows);
+    if (mac) this.#known.set(state, mac);
+    return state;
   }
 
   async write(account: string, state: AccountState, changes: AccountChanges): Promise<void> {
     const { token, told } = state;
     const limits = state.limits && textOf(state.limits);
-    await this.#tx.run(
-      writeAccount,
-      ...[account, limits, told.size === 0 ? null : JSON.stringify([...told])],
+    const values = [
+      ...[limits, told.size === 0 ? null : JSON.stringify([...told])],
       ...[token?.tenant ?? null, token?.principal ?? null, token?.expiresAtMs ?? null],
       ...valuesOf(state.used, meters),
       ...valuesOf(state.lost, flows),
       renderLeases(state),
-    );
+    ];
+    const mac = this.#seal(account, state, { values, hasNewMarks: changes.windows.size > 0 });
+    await this.#tx.run(writeAccount, account, ...values, mac?.epoch ?? null, mac?.mac ?? null);
     for (const window of changes.windows) {
       const { beginMs, used, lost } = state.marks[window];
       const values = [...valuesOf(used, flows), ...valuesOf(lost, flows)];
@@ -127,7 +145,26 @@ export class AccountTables implements AccountStorage {
     }
   }
 
+  #seal(
+    account: string,
+    state: AccountState,
+    { values, hasNewMarks }: { values: SqlValue[]; hasNewMarks: boolean },
+  ): AccountMac | undefined {
+    if (!this.#macs) return undefined;
+    let marks = this.#marks.get(state);
+    if (marks === undefined || hasNewMarks) {
+      marks = renderMarks(state);
+      this.#marks.set(state, marks);
+    }
+    const mac = this.#macs.seal(account, [...values, marks], this.#known.get(state));
+    this.#known.set(state, mac);
+    return mac;
+  }
+
   async remove(account: string): Promise<void> {
+    const state = await this.read(account);
+    const mac = state && this.#known.get(state);
+    if (mac) this.#macs?.forget(mac);
     for (const table of ['quota_accounts', 'quota_windows', 'quota_leases']) {
       await this.#tx.run(`DELETE FROM ${table} WHERE account = ?`, account);
     }
@@ -154,8 +191,89 @@ export async function readAccountState(
   account: string,
 ): Promise<AccountState | undefined> {
   const rows = await read.all<Row>(readAccount, account);
-  const [row] = rows;
-  if (!row) return undefined;
+  return rows.length > 0 ? stateOf(account, rows) : undefined;
+}
+
+/**
+ * Verifies each account; gives those that are not what was written. What there is of MACs is taken into
+ * the digests.
+ */
+export async function verifyAccounts(read: Reader, macs: AccountMacs): Promise<UnsealedRow[]> {
+  const wrong: UnsealedRow[] = [];
+  for (let after = ''; ; ) {
+    const sql = 'SELECT account FROM quota_accounts WHERE account > ? ORDER BY account LIMIT 1000';
+    const page = await read.all<{ account: string }>(sql, after);
+    for (const { account } of page) {
+      const found = await verifyAccount(read, account, macs);
+      if (found) wrong.push(found);
+    }
+    const last = page.at(-1);
+    if (!last) return wrong;
+    after = last.account;
+  }
+}
+
+/** Gives each account a MAC of what it is now, whatever it was before. */
+export async function sealAccounts(tx: Tx, macs: AccountMacs): Promise<void> {
+  const accounts = await tx.all<{ account: string }>('SELECT account FROM quota_accounts');
+  for (const { account } of accounts) {
+    const rows = await tx.all<Row>(readAccount, account);
+    const content = contentOf(rows[0] as Row, storedMarks(rows));
+    const { epoch, mac } = macs.seal(account, content, undefined);
+    const sql = 'UPDATE quota_accounts SET epoch = ?, mac = ? WHERE account = ?';
+    await tx.run(sql, epoch, mac, account);
+  }
+}
+
+async function verifyAccount(
+  read: Reader,
+  account: string,
+  macs: AccountMacs,
+): Promise<UnsealedRow | undefined> {
+  const rows = await read.all<Row>(readAccount, account);
+  const row = rows[0] as Row;
+  const content = contentOf(row, storedMarks(rows));
+  macs.count(account, content, row);
+  try {
+    macs.verify(account, content, row);
+    return undefined;
+  } catch (error) {
+    if (error instanceof UnsealedRow) return error;
+    throw error;
+  }
+}
+
+/** What the MAC of an account is over, but for its name: the columns in their order, then the windows. */
+function contentOf(row: Row, marks: string): SqlValue[] {
+  const { limits, told, token_tenant, token_principal, token_expires_ms, leases } = row;
+  const amounts = accountColumns.map((column) => row[column]);
+  const values = [limits, told, token_tenant, token_principal, token_expires_ms];
+  return [...values, ...amounts, leases, marks] as SqlValue[];
+}
+
+/** When each window began, and what the counters were then: decimal numbers in the order of the schema. */
+function renderMarks({ marks }: AccountState): string {
+  const numbers: (number | bigint)[] = [];
+  for (const window of markedWindows) {
+    const { beginMs, used, lost } = marks[window];
+    numbers.push(beginMs);
+    for (const sums of [used, lost]) for (const meter of flows) numbers.push(sums[meter]);
+  }
+  return numbers.join(' ');
+}
+
+/** The same as it is stored, whatever that is. */
+function storedMarks(rows: readonly Row[]): string {
+  const texts = markedWindows.flatMap((window) => {
+    const row = rows.find((one) => one.window === window);
+    const amounts = windowColumns.map((column) => row?.[`w_${column}`] ?? '0');
+    return [row?.begin_ms ?? '0', ...amounts];
+  });
+  return texts.map(String).join(' ');
+}
+
+function stateOf(account: string, rows: readonly Row[]): AccountState {
+  const row = rows[0] as Row;
   const state = newAccountState();
   state.limits = row.limits === null ? null : readStoredLimits(row.limits as string, account);
   if (row.told !== null) state.told = new Map(JSON.parse(row.told as string));

@@ -1,0 +1,47 @@
+// Rows that the one connection that writes goes by, verified where they are not those that it found
+// authentic before: nearly always a comparison in memory.
+import type { Reader, VerifiesRows } from '../database.ts';
+import type { Keyring } from '../keyring.ts';
+import { describeUnsealed, isSealed, type SealedValue, UnsealedRow } from './row-seal.ts';
+import { type SealedTable, sealedTables } from './sealed-tables.ts';
+
+/** Beyond it the memory begins again. */
+const knownMax = 10_000;
+
+export class VerifiedRows implements VerifiesRows {
+  readonly #read: Reader;
+  readonly #keyring: Keyring;
+  readonly #known = new Map<string, readonly SealedValue[]>();
+
+  constructor(read: Reader, keyring: Keyring) {
+    this.#read = read;
+    this.#keyring = keyring;
+  }
+
+  /** The row has the columns of its table, of one whose fields and names are columns. */
+  async verify(name: string, row: Readonly<Record<string, unknown>>): Promise<void> {
+    const table = tableOf(name);
+    const values = table.fields.map(([column]) => row[column] as SealedValue);
+    const [tenant, rowName] = [table.tenant, table.row].map((sql) => String(row[sql.slice(2)]));
+    const place = { tenant: tenant as string, row: rowName as string };
+    const id = `${name} ${place.tenant}/${place.row}`;
+    const known = this.#known.get(id);
+    if (known?.every((value, i) => value === values[i])) return;
+    const seal = await this.#read.get<{ epoch: number; mac: Uint8Array }>(
+      'SELECT epoch, mac FROM seals WHERE tbl = ? AND tenant = ? AND row = ?',
+      ...[name, place.tenant, place.row],
+    );
+    if (!seal || !isSealed(this.#keyring, table, seal, values)) {
+      const fault = seal ? 'altered' : 'added';
+      throw new UnsealedRow(describeUnsealed(table, { ...place, fault }));
+    }
+    if (this.#known.size >= knownMax) this.#known.clear();
+    this.#known.set(id, values);
+  }
+}
+
+function tableOf(name: string): SealedTable {
+  const table = sealedTables.find((one) => one.name === name);
+  if (!table) throw new Error(`rows of ${name} are not sealed`);
+  return table;
+}

@@ -1,0 +1,105 @@
+// Who there is, who may what and how much, as it was sealed last (docs/formats/row-seals.md): the rows of
+// the tables, the heads of the tenants, the accounts, and the roots that go with the log's newest record.
+// Invariant: each transaction that changes one of them, or makes a record, leaves roots that fit; so what
+// was put back to an earlier state does not fit, unless the whole database was.
+import { readLogSize } from '../audit/log/stored-tiles.ts';
+import type { OpenDatabase, Tx } from '../core/database.ts';
+import type { Keyring } from '../core/keyring.ts';
+import { type Unsealed, UnsealedRow } from '../core/seals/row-seal.ts';
+import type { SealHeads } from '../core/seals/seal-heads.ts';
+import { SealTriggers } from '../core/seals/seal-triggers.ts';
+import { VerifiedRows } from '../core/seals/verified-rows.ts';
+import { verifySeals } from '../core/seals/verify-seals.ts';
+import { AccountMacs } from '../quota/leases/account-macs.ts';
+import { verifyAccounts } from '../quota/leases/account-tables.ts';
+import { SealRoots } from './seal-roots.ts';
+
+export interface VerifiedState {
+  unsealed: Unsealed[];
+  /** Rows that were looked at. */
+  rows: number;
+  heads: SealHeads;
+  /** Of what the tables have. */
+  accounts: AccountMacs;
+  /** As they are stored. */
+  roots: SealRoots;
+}
+
+/** Verifies all of it. The reader is in one transaction, or nobody else writes. */
+export async function verifySealedState(
+  db: OpenDatabase,
+  keyring: Keyring,
+): Promise<VerifiedState> {
+  const { unsealed, rows, heads } = await verifySeals(db, keyring);
+  const accounts = new AccountMacs(keyring);
+  for (const wrong of await verifyAccounts(db.tx, accounts)) unsealed.push(wrong.unsealed);
+  accounts.settle();
+  const roots = await SealRoots.read(db.tx, keyring);
+  const logSize = await readLogSize(db.tx);
+  unsealed.push(...roots.verify({ logSize, rights: heads.digest, accounts: accounts.digests }));
+  return { unsealed, rows, heads, accounts, roots };
+}
+
+/** Keeps all that is sealed in step with what the ledger writes. */
+export class SealedState {
+  readonly accounts: AccountMacs;
+  readonly #tx: Tx;
+  readonly #triggers: SealTriggers;
+  readonly #heads: SealHeads;
+  readonly #roots: SealRoots;
+
+  /** From now on what is written to the database is sealed. `verified`: what it has now. */
+  constructor(
+    db: OpenDatabase,
+    keyring: Keyring,
+    verified: Pick<VerifiedState, 'heads' | 'accounts' | 'roots'>,
+  ) {
+    this.#tx = db.tx;
+    this.#heads = verified.heads;
+    this.accounts = verified.accounts;
+    this.#roots = verified.roots;
+    this.#triggers = new SealTriggers(db, keyring);
+    this.#tx.rows = new VerifiedRows(db.tx, keyring);
+  }
+
+  /** Before each commit. Throws UnsealedRow where it must not be committed. */
+  async flush(logSize: number): Promise<void> {
+    for (const [tenant, change] of await this.#triggers.takeChanges()) {
+      await this.#heads.change(this.#tx, tenant, change);
+    }
+    const { digests, changed } = this.accounts;
+    for (const tenant of changed) {
+      await this.#roots.sealAccounts(this.#tx, tenant, digests.get(tenant) as Uint8Array);
+    }
+    await this.#roots.seal(this.#tx, { logSize, rights: this.#heads.digest });
+  }
+
+  /** After each commit. */
+  settle(): void {
+    this.#heads.settle();
+    this.accounts.settle();
+    this.#roots.settle();
+  }
+
+  /** After each rollback. */
+  discard(): void {
+    this.#triggers.discard();
+    this.#heads.discard();
+    this.accounts.discard();
+    this.#roots.discard();
+  }
+}
+
+/**
+ * Makes the roots fit what there is, and what was recorded since they were made: of a database that is
+ * new, or whose schema has changed. Throws UnsealedRow for what is not authentic besides.
+ */
+export async function sealRoots(db: OpenDatabase, keyring: Keyring): Promise<void> {
+  const { unsealed, heads, accounts } = await verifySealedState(db, keyring);
+  const wrong = unsealed.find(({ fault }) => fault !== 'replaced');
+  if (wrong) throw new UnsealedRow(wrong);
+  const roots = await SealRoots.read(db.tx, keyring);
+  for (const [tenant, digest] of accounts.digests) await roots.sealAccounts(db.tx, tenant, digest);
+  const logSize = await readLogSize(db.tx);
+  await roots.seal(db.tx, { logSize, rights: heads.digest });
+}
