@@ -1,4 +1,5 @@
 """Computes the test vectors of catalog-macs.md from its text alone: python3 catalog-macs.py
+With the argument `seals` those of row-seals.md.
 
 Needs nothing but Python 3. It shares no code with the gateway, whose tests hold it to the output.
 """
@@ -7,6 +8,7 @@ import hashlib
 import hmac
 import json
 import struct
+import sys
 
 
 def hkdf(root: bytes, info: bytes) -> bytes:
@@ -34,6 +36,9 @@ def keys(root: bytes, tenant: str) -> dict:
         "tenant": b"bursar/tenant/v1\0" + tenant.encode(),
         "manifest": b"bursar/manifest/v1\0" + tenant.encode(),
         "row": b"bursar/row/v1",
+        "seal": b"bursar/seal/v1",
+        "sealDigest": b"bursar/seal-digest/v1",
+        "sealHead": b"bursar/seal-head/v1",
         "extentMetadata": b"bursar/extent-metadata/v1",
         "journal": b"bursar/journal/v1",
         "secrets": b"bursar/secrets/v1",
@@ -56,6 +61,29 @@ def version(root, bucket, row) -> dict:
     what = [row["sizeBytes"], row["etag"], sha256, row["class"], row["owner"], row["attributes"]]
     row_mac = mac(derived["row"], "bursar/row/v1", *where, *named, *when, *what, manifest_mac)
     return {**row, "manifestMac": manifest_mac.hex(), "rowMac": row_mac.hex()}
+
+
+def seal(root, row) -> dict:
+    fields = [bytes.fromhex(f["hex"]) if isinstance(f, dict) else f for f in row["fields"]]
+    return {**row, "mac": mac(keys(root, "")["seal"], "bursar/seal/v1", row["table"], *fields).hex()}
+
+
+def account(root, row) -> dict:
+    made = mac(keys(root, "")["seal"], "bursar/account/v1", row["account"], *row["content"])
+    return {**row, "mac": made.hex()}
+
+
+def root_of(root, row) -> dict:
+    digest = bytes.fromhex(row["digest"])
+    purpose = "bursar/seal-root/v1"
+    made = mac(keys(root, "")["sealHead"], purpose, row["name"], row["logSize"], digest)
+    return {**row, "mac": made.hex()}
+
+
+def head(root, row) -> dict:
+    sealed = bytes.fromhex(row["sealed"])
+    made = mac(keys(root, "")["sealHead"], "bursar/seal-head/v1", row["tenant"], sealed)
+    return {**row, "mac": made.hex()}
 
 
 def part(root, bucket, row) -> dict:
@@ -144,6 +172,51 @@ begun = {
 done = {**begun, "completed": '{"etag":"x-1","fingerprint":"","attributes":"{}"}'}
 
 rows = (plain, composed, empty, kept, marker)
+
+grant = '{"name":"readers","effect":"allow","subjects":["group:cms/häufig"]}'
+seals = {
+    "rows": [
+        {
+            "table": "principals",
+            "fields": ["cms", "alice", "person", "admin", 1764000000123, 1],
+        },
+        {"table": "grants", "fields": ["cms", "readers", grant, 1764000000123]},
+        {
+            "table": "access_keys",
+            "fields": ["AK1", "cms", "alice", {"hex": "00ff10"}, None, 1764000000123, 1],
+        },
+        {
+            "table": "revocations",
+            "fields": ["Zk3v", "cms", "alice", 1764000000123, None],
+        },
+    ],
+    "accounts": [
+        {
+            "account": "tenant:cms",
+            "content": [
+                *['{"requests":{"month":1}}', None, None, None, None],
+                *["123456789012345678901", "5", "1", "5", "0", "7", "0", "0", "0", "0", None],
+                " ".join(["1764000000000", *["0"] * 8] * 4),
+            ],
+        }
+    ],
+    "roots": [
+        {"name": "rights", "logSize": 1042, "digest": "000102030405060708090a0b0c0d0e0f"},
+        {"name": "accounts/cms", "logSize": None, "digest": "000102030405060708090a0b0c0d0e0f"},
+    ],
+    "heads": [{"tenant": "cms", "sealed": "010007" + "aa" * 44}],
+}
+
+if sys.argv[1:] == ["seals"]:
+    made = {
+        "epoch": 7,
+        "rows": [seal(root, row) for row in seals["rows"]],
+        "accounts": [account(root, row) for row in seals["accounts"]],
+        "roots": [root_of(root, row) for row in seals["roots"]],
+        "heads": [head(root, row) for row in seals["heads"]],
+    }
+    print(json.dumps(made, indent=2, ensure_ascii=False))
+    sys.exit()
 
 print(
     json.dumps(

@@ -116,7 +116,7 @@ export class SealRoots {
     { logSize, digest }: { logSize: number | null; digest: Uint8Array },
   ): Promise<Root> {
     const epoch = this.#keyring.currentEpoch;
-    const root = { epoch, mac: this.#describe(epoch, { name, logSize, digest }).mac() };
+    const root = { epoch, mac: describeRoot(this.#keyring, epoch, { name, logSize, digest }).mac() };
     await tx.run(
       `INSERT INTO seal_roots VALUES (?, ?, ?)
          ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, mac = excluded.mac`,
@@ -131,27 +131,29 @@ export class SealRoots {
     const root = this.#roots.get(name);
     if (!root) return false;
     try {
-      return this.#describe(root.epoch, { name, logSize, digest }).matches(root.mac);
+      return describeRoot(this.#keyring, root.epoch, { name, logSize, digest }).matches(root.mac);
     } catch (error) {
       if (error instanceof IntegrityError) return false;
       throw error;
     }
   }
 
-  #describe(
-    epoch: number,
-    { name, logSize, digest }: { name: string; logSize: number | null; digest: Uint8Array },
-  ): KeyedMessage {
-    return message
-      .begin(this.#keyring.sealHeadKey(epoch), 'bursar/seal-root/v1')
-      .text(name)
-      .number(logSize)
-      .bytes(digest);
-  }
-
   #fold({ epoch, mac }: Root): void {
     this.#blocks.fold(this.#accounts, epoch, mac.subarray(0, digestBytes));
   }
+}
+
+/** `logSize`: null of a tenant's accounts. */
+export function describeRoot(
+  keyring: Keyring,
+  epoch: number,
+  { name, logSize, digest }: { name: string; logSize: number | null; digest: Uint8Array },
+): KeyedMessage {
+  return message
+    .begin(keyring.sealHeadKey(epoch), 'bursar/seal-root/v1')
+    .text(name)
+    .number(logSize)
+    .bytes(digest);
 }
 
 function hex(bytes: Uint8Array): string {

@@ -439,10 +439,7 @@ describe.each(['running', 'stopped'])('the database of a %s gateway is edited', 
     expect((await send(again(alice), get(`/${bucket}/k`))).status).toBe(200);
     const put = { method: 'PUT', path: `/${bucket}/more`, body: 'more' };
     expect((await send(again(alice), put)).status).toBe(200);
-    const health = await fetch(`${gateway.endpoint}/_/health`);
-    const { integrityFailures } = (await health.json()) as {
-      integrityFailures: { catalog: { row: number } };
-    };
+    const { integrityFailures } = await callNative(await settle(gateway), 'GET', '/_/v1/health');
     expect(integrityFailures.catalog.row).toBeGreaterThanOrEqual(attacks.length);
   });
 

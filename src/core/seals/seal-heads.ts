@@ -91,13 +91,19 @@ export class SealHeads {
 
   #fold(tenant: string, sealed: Uint8Array): void {
     const epoch = ((sealed[1] as number) << 8) | (sealed[2] as number);
-    const mac = message
-      .begin(this.#keyring.sealHeadKey(epoch), 'bursar/seal-head/v1')
-      .text(tenant)
-      .bytes(sealed)
-      .mac();
+    const mac = computeHeadMac(this.#keyring, epoch, { tenant, sealed });
     this.#blocks.fold(this.digest, epoch, mac.subarray(0, digestBytes));
   }
+}
+
+/** What a head counts as in the digest of all. */
+export function computeHeadMac(
+  keyring: Keyring,
+  epoch: number,
+  { tenant, sealed }: { tenant: string; sealed: Uint8Array },
+): Buffer {
+  message.begin(keyring.sealHeadKey(epoch), 'bursar/seal-head/v1');
+  return message.text(tenant).bytes(sealed).mac();
 }
 
 /** All rows of a tenant are in order, and yet not those that there were last. */

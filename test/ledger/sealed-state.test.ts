@@ -1,0 +1,196 @@
+// The seals of rows against vectors of another implementation, and what is made of them in a database:
+// every field that is altered, and every table that was put back.
+import { readFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
+import { Keyring } from '#bursar/core/keyring.js';
+import { isSealed, type SealedValue, sealRow } from '#bursar/core/seals/row-seal.js';
+import { computeHeadMac } from '#bursar/core/seals/seal-heads.js';
+import { type SealedTable, sealedTables } from '#bursar/core/seals/sealed-tables.js';
+import { verifyReads } from '#bursar/core/seals/sealed-views.js';
+import { acceptRights } from '#bursar/ledger/accept-rights.js';
+import { describeRoot } from '#bursar/ledger/seal-roots.js';
+import { verifySealedState } from '#bursar/ledger/sealed-state.js';
+import { AccountMacs } from '#bursar/quota/leases/account-macs.js';
+import { commitOf, keyring, type LedgerFixture, openLedger, putOf } from './fixture.ts';
+
+const read = (name: string) =>
+  readFileSync(new URL(`../../docs/formats/${name}`, import.meta.url), 'utf8');
+const jsonOf = (document: string) =>
+  JSON.parse(/```json\n([\s\S]*?)```/.exec(document)?.[1] ?? '');
+
+describe('seals', () => {
+  const { rootKey } = jsonOf(read('catalog-macs.md')) as { rootKey: string };
+  const vectors = jsonOf(read('row-seals.md'));
+  const documented = new Keyring([{ epoch: 7, key: Buffer.from(rootKey, 'hex') }]);
+  const tableOf = (name: string) => sealedTables.find((one) => one.name === name) as SealedTable;
+  const valuesOf = (fields: (SealedValue | { hex: string })[]): SealedValue[] =>
+    fields.map((field) =>
+      field !== null && typeof field === 'object' && 'hex' in field
+        ? Buffer.from(field.hex, 'hex')
+        : field,
+    );
+
+  it('of rows are those of the format', () => {
+    for (const { table, fields, mac } of vectors.rows) {
+      const row = { epoch: 7, values: valuesOf(fields) };
+      expect(sealRow(documented, tableOf(table), row).toString('hex')).toBe(mac);
+    }
+  });
+
+  it('of accounts, heads and roots are those of the format', () => {
+    const digestOf = (digest: string) => Buffer.from(digest, 'hex');
+    for (const { account, content, mac } of vectors.accounts) {
+      const made = new AccountMacs(documented).seal(account, content, undefined);
+      expect(Buffer.from(made.mac).toString('hex')).toBe(mac);
+    }
+    for (const { name, logSize, digest, mac } of vectors.roots) {
+      const root = { name, logSize, digest: digestOf(digest) };
+      expect(describeRoot(documented, 7, root).mac().toString('hex')).toBe(mac);
+    }
+    for (const { tenant, sealed, mac } of vectors.heads) {
+      const head = { tenant, sealed: digestOf(sealed) };
+      expect(computeHeadMac(documented, 7, head).toString('hex')).toBe(mac);
+    }
+  });
+
+  it('are of every field, its type, its table and its epoch', () => {
+    for (const { table: name, fields, mac } of vectors.rows) {
+      const table = tableOf(name);
+      const seal = { epoch: 7, mac: Buffer.from(mac, 'hex') };
+      const values = valuesOf(fields);
+      expect(isSealed(documented, table, seal, values)).toBe(true);
+      for (const i of values.keys()) {
+        for (const other of ['another', 8, null, Buffer.from('another'), 1.5, -1]) {
+          if (values[i] === other) continue;
+          const altered = values.with(i, other);
+          expect([i, isSealed(documented, table, seal, altered)]).toEqual([i, false]);
+        }
+      }
+      expect(isSealed(documented, table, { ...seal, epoch: 8 }, values)).toBe(false);
+      expect(isSealed(documented, table, { ...seal, mac: null }, values)).toBe(false);
+    }
+    const twins = [tableOf('groups'), tableOf('retired_tenants')] as const;
+    const row = { epoch: 7, values: ['cms', 'x', 1] };
+    const mac = sealRow(documented, twins[0], row);
+    expect(isSealed(documented, twins[1], { epoch: 7, mac }, ['cms'])).toBe(false);
+  });
+});
+
+describe('a database that somebody else writes to', () => {
+  let fixture: LedgerFixture;
+  let editor: OpenDatabase;
+
+  beforeEach(async () => {
+    fixture = await openLedger();
+    await fixture.ledger.commit(putOf('k'));
+    editor = openDatabase(fixture.path, { readonly: false, cacheKib: 1024 });
+  });
+  afterEach(async () => {
+    editor.close();
+    await fixture.close();
+  });
+
+  const found = async () =>
+    (await verifySealedState(editor, keyring)).unsealed.map(({ what }) => what);
+  const grantOf = (name: string) =>
+    commitOf({
+      kind: 'identity',
+      identity: {
+        ...{ type: 'putGrant', tenant: 'one', isByAdmin: true },
+        grant: { name, effect: 'allow', subjects: ['tenant:one'], actions: ['s3:GetObject'] },
+      },
+    });
+
+  it('is as it should be before that, and after whatever the ledger does', async () => {
+    expect(await found()).toEqual([]);
+    const { ledger } = fixture;
+    expect(await ledger.commit(grantOf('a'))).toMatchObject({ ok: true });
+    expect(await ledger.commit(grantOf('a'))).toMatchObject({ ok: true });
+    const limits = { requests: { month: 3 } };
+    await ledger.commit(commitOf({ kind: 'setLimits', account: 'tenant:one', limits }));
+    await ledger.commit(
+      commitOf({ kind: 'putBucketSetting', bucketId: 1, name: 'cors', document: '[]' }),
+    );
+    await ledger.commit(
+      commitOf({ kind: 'putBucketSetting', bucketId: 1, name: 'cors', document: null }),
+    );
+    expect(await found()).toEqual([]);
+    await fixture.reopen();
+    expect(await found()).toEqual([]);
+    const name = { ...{ type: 'createTenant', membersCreateBuckets: true }, name: 'two' } as const;
+    await fixture.ledger.commit(commitOf({ kind: 'identity', identity: name }));
+    const gone = { type: 'deleteTenant', name: 'two' } as const;
+    await fixture.ledger.commit(commitOf({ kind: 'identity', identity: gone }));
+    expect(await found()).toEqual([]);
+  });
+
+  it('is not written by the ledger where a row is not what it stored', async () => {
+    await fixture.ledger.commit(grantOf('a'));
+    editor.exec(`UPDATE grants SET rule = replace(rule, 'Get', 'Put')`);
+    expect(await fixture.ledger.commit(grantOf('a'))).toMatchObject({
+      ...{ ok: false, code: 'BursarIntegrityError', index: expect.any(Number) },
+    });
+    editor.exec("DELETE FROM grants; INSERT INTO grants VALUES ('one', 'b', '{}', 1)");
+    expect(await fixture.ledger.commit(grantOf('a'))).toMatchObject({ ok: false });
+    expect(await fixture.ledger.commit(grantOf('b'))).toMatchObject({ ok: false });
+    expect(await fixture.ledger.commit(grantOf('c'))).toMatchObject({ ok: true });
+    expect((await found()).sort()).toEqual([
+      'grant one/a was removed, and not by the gateway',
+      'grant one/b was not stored by the gateway',
+    ]);
+  });
+
+  it('takes no triggers of others along', async () => {
+    editor.exec(`CREATE TRIGGER evil AFTER INSERT ON records BEGIN
+      UPDATE principals SET role = 'operator'; END`);
+    expect(await fixture.ledger.commit(putOf('other'))).toMatchObject({ ok: false });
+    const alice = await editor.tx.get<{ role: string }>('SELECT role FROM principals');
+    expect(alice?.role).toBe('member');
+  });
+
+  it.each([
+    ['the heads', ['seal_heads', 'seals', 'grants'], 'there is of rights is not'],
+    ['the accounts', ['quota_accounts', 'quota_windows'], 'accounts of one have used is not'],
+    ['the roots, with all that is below', null, 'is not what there was with the log'],
+  ])('is not believed where %s are put back to an earlier state', async (_, tables, said) => {
+    const all = ['seal_heads', 'seals', 'seal_roots', 'grants', 'quota_accounts', 'quota_windows'];
+    const kept = tables ?? all;
+    for (const table of kept) editor.exec(`CREATE TEMP TABLE old_${table} AS SELECT * FROM ${table}`);
+    await fixture.ledger.commit(grantOf('late'));
+    await fixture.ledger.commit(putOf('late'));
+    for (const table of kept) {
+      editor.exec(`DELETE FROM ${table}; INSERT INTO ${table} SELECT * FROM temp.old_${table}`);
+    }
+    expect((await found()).join('; ')).toContain(said);
+  });
+
+  it('is read without what is not authentic only by who asks for that', async () => {
+    const reader = openDatabase(fixture.path, { readonly: true, cacheKib: 1024 });
+    verifyReads(reader, keyring);
+    const names = 'SELECT name FROM principals ORDER BY name';
+    expect(await reader.tx.all(names)).toEqual([{ name: 'alice' }]);
+    editor.exec("INSERT INTO principals VALUES ('one', 'eve', 'person', 'operator', 1, 1)");
+    await expect(reader.tx.all(names)).rejects.toThrow('principal one/eve was not stored');
+    expect(await reader.tx.sparing?.all(names)).toEqual([{ name: 'alice' }]);
+    await expect(reader.tx.all(names)).rejects.toThrow('principal one/eve was not stored');
+    reader.close();
+  });
+
+  it('is authentic again once the operator has accepted it, which is recorded', async () => {
+    editor.exec("UPDATE quota_accounts SET used_requests = 0; DELETE FROM seals WHERE row = 'alice'");
+    const before = await found();
+    expect(before).toContain('what tenant:one has used is not what was stored');
+    expect(await acceptRights(editor, keyring)).toEqual(before);
+    expect(await found()).toEqual([]);
+    const newest = 'SELECT record FROM records ORDER BY idx DESC LIMIT 1';
+    const { record } = (await editor.tx.get<{ record: string }>(newest)) ?? { record: '{}' };
+    expect(JSON.parse(record)).toMatchObject({
+      action: 'bursar:AcceptRights',
+      change: { accepted: before, count: before.length },
+    });
+    expect(await acceptRights(editor, keyring)).toEqual([]);
+    await fixture.reopen();
+    expect(await fixture.ledger.commit(grantOf('a'))).toMatchObject({ ok: true });
+  });
+});
