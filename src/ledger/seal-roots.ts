@@ -116,7 +116,10 @@ export class SealRoots {
     { logSize, digest }: { logSize: number | null; digest: Uint8Array },
   ): Promise<Root> {
     const epoch = this.#keyring.currentEpoch;
-    const root = { epoch, mac: describeRoot(this.#keyring, epoch, { name, logSize, digest }).mac() };
+    const root = {
+      epoch,
+      mac: describeRoot(this.#keyring, epoch, { name, logSize, digest }).mac(),
+    };
     await tx.run(
       `INSERT INTO seal_roots VALUES (?, ?, ?)
          ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, mac = excluded.mac`,

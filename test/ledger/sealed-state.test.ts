@@ -16,8 +16,7 @@ import { commitOf, keyring, type LedgerFixture, openLedger, putOf } from './fixt
 
 const read = (name: string) =>
   readFileSync(new URL(`../../docs/formats/${name}`, import.meta.url), 'utf8');
-const jsonOf = (document: string) =>
-  JSON.parse(/```json\n([\s\S]*?)```/.exec(document)?.[1] ?? '');
+const jsonOf = (document: string) => JSON.parse(/```json\n([\s\S]*?)```/.exec(document)?.[1] ?? '');
 
 describe('seals', () => {
   const { rootKey } = jsonOf(read('catalog-macs.md')) as { rootKey: string };
@@ -156,7 +155,8 @@ describe('a database that somebody else writes to', () => {
   ])('is not believed where %s are put back to an earlier state', async (_, tables, said) => {
     const all = ['seal_heads', 'seals', 'seal_roots', 'grants', 'quota_accounts', 'quota_windows'];
     const kept = tables ?? all;
-    for (const table of kept) editor.exec(`CREATE TEMP TABLE old_${table} AS SELECT * FROM ${table}`);
+    for (const table of kept)
+      editor.exec(`CREATE TEMP TABLE old_${table} AS SELECT * FROM ${table}`);
     await fixture.ledger.commit(grantOf('late'));
     await fixture.ledger.commit(putOf('late'));
     for (const table of kept) {
@@ -178,7 +178,9 @@ describe('a database that somebody else writes to', () => {
   });
 
   it('is authentic again once the operator has accepted it, which is recorded', async () => {
-    editor.exec("UPDATE quota_accounts SET used_requests = 0; DELETE FROM seals WHERE row = 'alice'");
+    editor.exec(
+      "UPDATE quota_accounts SET used_requests = 0; DELETE FROM seals WHERE row = 'alice'",
+    );
     const before = await found();
     expect(before).toContain('what tenant:one has used is not what was stored');
     expect(await acceptRights(editor, keyring)).toEqual(before);

@@ -117,7 +117,11 @@ export async function composeSegment(
       if (told.has(name)) continue;
       told.add(name);
       if (++looked % entriesPerTurn === 0) await nextTurn();
-      const entry = await identityRows.find(thing);
+      const entry = await unlessDamaged(identityRows.find(thing));
+      if (entry === damaged) {
+        segment.damaged++;
+        continue;
+      }
       bytes += Buffer.byteLength(JSON.stringify(entry));
       segment.identities.push(entry);
     }
@@ -138,9 +142,10 @@ export async function composeSegment(
       if (++looked % entriesPerTurn === 0) await nextTurn();
       newest.delete(name);
       if (!buckets.has(bucketId)) {
-        const found = await getBucket(read, bucketId);
-        buckets.set(bucketId, found);
-        add(found ? bucketEntry(found, listedSeq) : { kind: 'bucketGone', id: bucketId });
+        const found = await unlessDamaged(getBucket(read, bucketId));
+        buckets.set(bucketId, found === damaged ? undefined : found);
+        if (found === damaged) segment.damaged++;
+        else add(found ? bucketEntry(found, listedSeq) : { kind: 'bucketGone', id: bucketId });
       }
       const bucket = buckets.get(bucketId);
       // A bucket that is gone has taken its keys with it.
@@ -153,6 +158,18 @@ export async function composeSegment(
   return segment;
 }
 
+const damaged = Symbol('damaged');
+
+/** What is not authentic is not told: what the journal says of it stays. */
+async function unlessDamaged<T>(found: Promise<T>): Promise<T | typeof damaged> {
+  try {
+    return await found;
+  } catch (error) {
+    if (error instanceof IntegrityError) return damaged;
+    throw error;
+  }
+}
+
 /** Null: the version's row is not authentic, so what the journal says of it stays. */
 async function rowEntry(
   read: Reader,
@@ -160,8 +177,8 @@ async function rowEntry(
   bucket: Bucket,
   { key, versionId, seq, timeMs }: OutboxRow,
 ): Promise<Entry | null> {
-  if (key === null) return settingsEntry(read, bucket, seq);
   try {
+    if (key === null) return await settingsEntry(read, bucket, seq);
     const name = { key, versionId: versionId ?? 'null' };
     const version = await findNamed({ read, keyring }, bucket, name);
     if (version) return versionEntry(version, seq);
