@@ -117,7 +117,7 @@ describe('a database that somebody else writes to', () => {
     expect(await found()).toEqual([]);
     await fixture.reopen();
     expect(await found()).toEqual([]);
-    const name = { ...{ type: 'createTenant', membersCreateBuckets: true }, name: 'two' } as const;
+    const name = { type: 'createTenant', name: 'two', membersCreateBuckets: true } as const;
     await fixture.ledger.commit(commitOf({ kind: 'identity', identity: name }));
     const gone = { type: 'deleteTenant', name: 'two' } as const;
     await fixture.ledger.commit(commitOf({ kind: 'identity', identity: gone }));
