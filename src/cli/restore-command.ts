@@ -25,6 +25,7 @@ export interface RestoreFlags extends PlaceFlags {
   sameLog?: boolean;
   here?: boolean;
   discard?: boolean;
+  acceptEdited?: boolean;
 }
 
 const help = `
@@ -47,6 +48,7 @@ export function addRestoreCommand(program: Command): void {
     .option('--without-store <name>', 'leave this store as it is; repeatable', collect)
     .option('--same-log', 'nothing was signed after the backup: the log keeps its name')
     .option('--discard', 'let extents that nothing names be swept even if something is lost')
+    .option('--accept-edited', 'take rights that somebody else has edited for authentic')
     .option('--json', 'report as JSON')
     .addHelpText('after', help);
   addPlaceFlags(command);
@@ -93,14 +95,25 @@ function alarm(journal: Restored['stores']['journals'][number]): void {
 }
 
 function split(given: RestoreFlags & Flags): { asked: RestoreFlags; flags: Flags } {
-  const { json, backup, passphraseFile, withoutStore, sameLog, here, discard, ...rest } = given;
+  const { json, backup, passphraseFile, withoutStore, sameLog, here, discard, ...others } = given;
+  const { acceptEdited, ...rest } = others;
   const { s3Endpoint, s3Region, s3PathStyle, s3Profile, ...flags } = rest;
-  const asked = { json, backup, passphraseFile, withoutStore, sameLog, here, discard };
+  const asked = {
+    json,
+    backup,
+    passphraseFile,
+    withoutStore,
+    sameLog,
+    here,
+    discard,
+    acceptEdited,
+  };
   const place = { s3Endpoint, s3Region, s3PathStyle, s3Profile };
   return { asked: { ...asked, ...place } as RestoreFlags, flags: flags as Flags };
 }
 
-function printRestored({ backup, log, stores, left, unknown, localMissing }: Restored): void {
+function printRestored(restored: Restored): void {
+  const { backup, log, stores, left, unknown, localMissing, accepted } = restored;
   if (backup) {
     const { id, time, records, madeBy } = backup;
     print(`backup ${id} of ${time}: ${formatCount(records)} records, made by Bursar ${madeBy}`);
@@ -135,6 +148,7 @@ function printRestored({ backup, log, stores, left, unknown, localMissing }: Res
   if (log) {
     print(log.now === log.before ? `the log keeps its name, ${log.now}` : nameOf(log));
   }
+  for (const what of accepted) print(`accepted: ${printable(what)}`);
   for (const line of unknown) print(`not known: ${line}`);
 }
 

@@ -20,9 +20,12 @@ import { makeFolderDurably, renameDurably, writeFileDurably } from '../core/dura
 import { IntegrityError } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
 import { localStore } from '../core/manifest.ts';
+import { verifyReads } from '../core/seals/sealed-views.ts';
+import { acceptRights } from '../ledger/accept-rights.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { migrate } from '../ledger/migrations/migrate.ts';
 import { MigrationFailure } from '../ledger/migrations/verified-copy.ts';
+import { verifySealedState } from '../ledger/sealed-state.ts';
 import { extentFile } from '../tiering/stores/local-store.ts';
 import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { StoreTallies } from '../tiering/stores/store-tally.ts';
@@ -38,6 +41,9 @@ import { StepProgress } from './step-progress.ts';
 import { StorePrices } from './store-prices.ts';
 import { chooseStores } from './store-settings.ts';
 
+/** Named in a refusal. */
+const unsealedTold = 20;
+
 export interface Restored {
   /** Null: the database was there. */
   backup: ReturnType<typeof summaryOf> | null;
@@ -50,6 +56,8 @@ export interface Restored {
   localMissing: number;
   /** What no copy tells, for people. */
   unknown: string[];
+  /** What of who may what was not what a gateway stored, and was accepted. */
+  accepted: string[];
 }
 
 /** Throws `CommandFailure`. */
@@ -193,6 +201,7 @@ async function complete(
   const [damage] = checkDatabase(databaseFile);
   if (damage !== undefined) throw new BackupFailure(`the database is damaged: ${damage}`);
   await bringUp(databaseFile, folder, progress);
+  const accepted = await requireAuthentic(databaseFile, folder, asked);
   const used = await withDatabase(databaseFile, listUsed);
   const left = asked.withoutStore ?? [];
   const configured = chooseStores(config).stores.filter(({ name }) => !left.includes(name));
@@ -216,7 +225,7 @@ async function complete(
     });
     parts.publish();
     await settle();
-    return { ...told, left };
+    return { ...told, left, accepted };
   } finally {
     for (const store of stores) await store.close();
   }
@@ -235,11 +244,13 @@ async function joinStores(
     stores,
     tallies,
   }: Parts & { stores: S3Store[]; tallies: StoreTallies },
-): Promise<Omit<Restored, 'backup' | 'left'> & { settle: () => Promise<void> }> {
+): Promise<Omit<Restored, 'backup' | 'left' | 'accepted'> & { settle: () => Promise<void> }> {
   const prices = new StorePrices(config, nowMs());
   const { keys } = rootKeys;
   const ledger = await openLedger(databaseFile, keys, prices);
   const db = openDatabase(databaseFile, { readonly: true, cacheKib: 64 * 1024 });
+  // What the stores' new journals are told is read here.
+  verifyReads(db, folder.keyring);
   try {
     const { report, settle } = await rollForward({
       ...{ ledger, read: db.tx, stores, tallies, rootKeys: keys, sealer, databaseFile },
@@ -273,6 +284,32 @@ async function bringUp(path: string, folder: DataFolder, progress: StepProgress)
   const db = openDatabase(path, { readonly: false, cacheKib: 1024 });
   try {
     await renewInstance(db.tx);
+  } finally {
+    db.close();
+  }
+}
+
+/**
+ * What is not authentic goes no further than into the copy: the stores' journals would be told of it. Gives
+ * what was accepted.
+ */
+async function requireAuthentic(
+  path: string,
+  { keyring }: DataFolder,
+  { acceptEdited }: RestoreFlags,
+): Promise<string[]> {
+  const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
+  try {
+    if (acceptEdited) return await acceptRights(db, keyring);
+    const { unsealed } = await verifySealedState(db, keyring);
+    if (unsealed.length === 0) return [];
+    const told = unsealed.slice(0, unsealedTold).map(({ what }) => what);
+    const more = unsealed.length - told.length;
+    const rest = more > 0 ? `; and ${more} more` : '';
+    const advice = 'take another backup, or --accept-edited when you have looked at it';
+    throw new BackupFailure(
+      `it was changed by somebody else: ${told.join('; ')}${rest}: ${advice}`,
+    );
   } finally {
     db.close();
   }

@@ -47,6 +47,7 @@ export class SealedState {
   readonly #triggers: SealTriggers;
   readonly #heads: SealHeads;
   readonly #roots: SealRoots;
+  readonly #rows: VerifiedRows;
 
   /** From now on what is written to the database is sealed. `verified`: what it has now. */
   constructor(
@@ -59,14 +60,15 @@ export class SealedState {
     this.accounts = verified.accounts;
     this.#roots = verified.roots;
     this.#triggers = new SealTriggers(db, keyring);
-    this.#tx.rows = new VerifiedRows(db.tx, keyring);
+    this.#rows = new VerifiedRows(db.tx, keyring);
+    this.#tx.rows = this.#rows;
   }
 
   /** Before each commit. Throws UnsealedRow where it must not be committed. */
   async flush(logSize: number): Promise<void> {
-    for (const [tenant, change] of await this.#triggers.takeChanges()) {
-      await this.#heads.change(this.#tx, tenant, change);
-    }
+    const changes = await this.#triggers.takeChanges();
+    if (changes.size > 0) this.#rows.forget();
+    for (const [tenant, change] of changes) await this.#heads.change(this.#tx, tenant, change);
     const { digests, changed } = this.accounts;
     for (const tenant of changed) {
       await this.#roots.sealAccounts(this.#tx, tenant, digests.get(tenant) as Uint8Array);
@@ -84,6 +86,7 @@ export class SealedState {
   /** After each rollback. */
   discard(): void {
     this.#triggers.discard();
+    this.#rows.forget();
     this.#heads.discard();
     this.accounts.discard();
     this.#roots.discard();

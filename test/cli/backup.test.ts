@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
 import { S3Client } from '../fault/s3-client.ts';
+import { CatalogEditor } from '../tooling/attacks.ts';
 import { listFiles, seededBytes } from '../tooling/files.ts';
 import {
   environmentWithoutSettings,
@@ -228,6 +229,23 @@ describe('bursar restore', () => {
     expect((await other.send('PUT', '/bucket/new', { body: Buffer.from('new') })).status).toBe(200);
     other.close();
     await served.stop();
+  });
+
+  it('carries on nothing that somebody has edited, unless that is accepted', async () => {
+    const catalog = new CatalogEditor(at('back'));
+    expect(await catalog.run("UPDATE principals SET role = 'auditor', kind = 'robot'")).toBe(1);
+    catalog.close();
+    const restore = (args: string[]) =>
+      work.run(['restore', '--here', '--data', at('back'), '--json', ...args]);
+    const what = 'principal default/admin is not what was stored';
+    const refused = await restore([]);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining(what) });
+    const done = await restore(['--accept-edited']);
+    expect(done.code, done.stderr).toBe(0);
+    expect(JSON.parse(done.stdout).accepted).toEqual([what]);
+    const check = await work.run(['database', 'check', '--data', at('back')]);
+    expect(check.stdout).toContain('who may what and how much is what the gateway stored');
+    expect(check.code).toBe(0);
   });
 });
 

@@ -84,6 +84,13 @@ async function editing<T>(edit: (catalog: CatalogEditor) => Promise<T>): Promise
   return result;
 }
 
+/** With the keys of the folder, rows can be made authentic, whatever they say. */
+async function sealing<T>(edit: (catalog: CatalogEditor) => Promise<T>): Promise<void> {
+  await editing(edit);
+  const sealed = await place.run(['database', 'accept', '--yes', '--data', copy]);
+  expect(sealed.code, sealed.stderr).toBe(0);
+}
+
 it('finds nothing where nothing was altered', async () => {
   const { code, stdout } = await verify(place.data);
   expect(stdout).toMatch(/^compared \d+ records/);
@@ -118,7 +125,7 @@ describe('of buckets that were altered', () => {
 it('tells that one was used in the name of an owner whom it never had', async () => {
   takeCopy();
   const setOwner = (owner: string) =>
-    editing((catalog) => catalog.run("UPDATE buckets SET owner = ? WHERE name = 'data'", owner));
+    sealing((catalog) => catalog.run("UPDATE buckets SET owner = ? WHERE name = 'data'", owner));
   await setOwner('mallory');
   await serving(copy, async (client) => {
     await send(client, 'GET', '/data/one');
@@ -224,8 +231,8 @@ describe('of locks', () => {
       await remove(client, '/locked/before', ids.get('before') ?? '');
     });
     expect((await verify(copy)).code).toBe(0);
-    // With the keys of the folder rows can be made that are authentic: here, that none is locked.
-    await editing((catalog) =>
+    // Here, that none is locked.
+    await sealing((catalog) =>
       catalog.run("UPDATE buckets SET object_lock = NULL, versioning = 'Suspended'"),
     );
     await editing((catalog) => catalog.run("UPDATE versions SET attributes = '{}'"));

@@ -18,6 +18,11 @@ export class VerifiedRows implements VerifiesRows {
     this.#keyring = keyring;
   }
 
+  /** After what is sealed was changed, or was not after all: what was authentic before need not be now. */
+  forget(): void {
+    this.#known.clear();
+  }
+
   /** The row has the columns of its table, of one whose fields and names are columns. */
   async verify(name: string, row: Readonly<Record<string, unknown>>): Promise<void> {
     const table = tableOf(name);

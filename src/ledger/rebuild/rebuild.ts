@@ -9,6 +9,7 @@ import { openDatabase, type Reader } from '../../core/database.ts';
 import { renameDurably } from '../../core/durable-file.ts';
 import { Keyring } from '../../core/keyring.ts';
 import { localStore } from '../../core/manifest.ts';
+import { verifyReads } from '../../core/seals/sealed-views.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { StoreGate } from '../../tiering/stores/store-gate.ts';
 import { claimStore, findClaim, ownerName } from '../../tiering/stores/store-owner.ts';
@@ -231,6 +232,8 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
   });
   work.prices.enter(stores.map(({ store }) => store));
   const db = openDatabase(path, { readonly: true, cacheKib: 64 * 1024 });
+  // What the stores' new journals are told is read here.
+  verifyReads(db, work.keyring);
   try {
     const task = async (): Promise<void> => {
       for (const { store, newGeneration: generation } of stores) {
