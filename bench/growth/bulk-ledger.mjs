@@ -12,6 +12,7 @@ import { openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
 import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
+import { SealedState, verifySealedState } from '#bursar/ledger/sealed-state.js';
 import { Cashier } from '#bursar/quota/cashier.js';
 import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
 
@@ -26,7 +27,8 @@ export async function openBulkLedger(folder) {
   db.exec('PRAGMA synchronous = OFF');
   const keyring = new Keyring(keys);
   const books = [...readPriceBooks()];
-  const cashier = new Cashier(db.tx, 'bench', new PriceBooks(books));
+  const seals = new SealedState(db, keyring, await verifySealedState(db, keyring));
+  const cashier = new Cashier(db.tx, 'bench', new PriceBooks(books), seals.accounts);
   const log = await RecordLog.open(db.tx);
   const newest = await db.tx.get('SELECT max(time_ms) AS timeMs FROM records');
   const timeMs = Math.max(Date.now(), newest.timeMs);
@@ -34,7 +36,7 @@ export async function openBulkLedger(folder) {
   /** Milliseconds of each commit of what `commitAt` gives for 0 up to `count`; none may be refused. */
   const commit = async (count, commitAt) => {
     const tookMs = new Float64Array(count);
-    await inTransactions(db, { count, cashier, log }, async (i) => {
+    await inTransactions(db, { count, cashier, log, seals }, async (i) => {
       const startMs = performance.now();
       const done = await applyCommit(db.tx, commitAt(i), context);
       tookMs[i] = performance.now() - startMs;
@@ -106,13 +108,15 @@ const sourcesMax = 1000;
 const sourcesSql = `SELECT key, seq, size AS sizeBytes, manifest, etag, sha256, attributes
   FROM versions WHERE bucket_id = ? ORDER BY key LIMIT ?`;
 
-async function inTransactions(db, { count, cashier, log }, apply) {
+async function inTransactions(db, { count, cashier, log, seals }, apply) {
   for (let i = 0; i < count; ) {
     db.exec('BEGIN IMMEDIATE');
     for (const end = Math.min(i + transactionCommits, count); i < end; i++) await apply(i);
     await cashier.flush();
     await log.flush();
+    await seals.flush(log.size);
     db.exec('COMMIT');
+    seals.settle();
   }
 }
 
