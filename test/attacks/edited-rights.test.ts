@@ -18,7 +18,11 @@ import {
   type Target,
 } from '../protocol/target.ts';
 import { CatalogEditor } from '../tooling/attacks.ts';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import {
+  environmentWithoutSettings,
+  type ServedGateway,
+  startServedGateway,
+} from '../tooling/served-gateway.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 180_000 });
 
@@ -449,7 +453,7 @@ describe.each(['running', 'stopped'])('the database of a %s gateway is edited', 
     const { stdout, status } = spawnSync(
       process.execPath,
       [main, 'database', 'check', '--data', dataDir],
-      { encoding: 'utf8' },
+      { encoding: 'utf8', env: environmentWithoutSettings() },
     );
     expect(status).not.toBe(0);
     for (const [attack, place] of places) {
