@@ -95,14 +95,14 @@ export interface RecordSeal {
   /** What it was charged, picodollars; null: nobody was charged. */
   cost: bigint | null;
   /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
-  storageCost?: bigint;
+  storageCost?: bigint | undefined;
   /**
    * As which of S3's requests, of storage as none; and the name of the price book. Null: neither was
    * charged.
    */
-  priced?: { price?: string; book: string } | null;
+  priced?: { price?: string; book: string } | null | undefined;
   /** What the stores were asked for it, and what the operator is billed for that, picodollars. */
-  backend?: readonly BackendEntry[] | null;
+  backend?: readonly BackendEntry[] | null | undefined;
 }
 
 export interface BackendEntry extends StoreUse {

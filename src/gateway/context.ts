@@ -147,7 +147,10 @@ export class Context extends AskedRights {
     return result;
   }
 
-  async #commit(drafted: Commit, decision: Decision | null): Promise<CommitResult> {
+  async #commit(
+    { change, charge, record, folds }: Pick<Commit, 'change' | 'charge' | 'record' | 'folds'>,
+    decision: Decision | null,
+  ): Promise<CommitResult> {
     const asked = this.#tallies?.take();
     const { ledger } = this.rooms;
     const { signed } = this.who;
@@ -155,10 +158,12 @@ export class Context extends AskedRights {
     const before = this.clock.enter('commit');
     let result: CommitResult | null = null;
     try {
-      const commit = { ...drafted, backend: this.#billOf(asked) };
+      const backend = this.#billOf(asked);
+      const commit: Commit = { change, charge, record, folds, backend, epoch: undefined };
+      this.#addConcerns(commit);
       const ways = this.#proven ?? ledger;
       result = await (decision
-        ? ledger.rights.commit((one) => ways.commit(one), this.#concerned(commit), decision)
+        ? ledger.rights.commit((one) => ways.commit(one), commit, decision)
         : ways.commit(commit));
       return result;
     } finally {
@@ -174,11 +179,11 @@ export class Context extends AskedRights {
   }
 
   /** A copy depends on its source too. */
-  #concerned(commit: Commit): Commit {
+  #addConcerns(commit: Commit): void {
     const source = this.copied?.found;
-    if (!source) return commit;
+    if (!source) return;
     const { tenant, name } = source;
-    return { ...commit, concerns: [tenantScope(tenant), bucketScope(tenant, name)] };
+    commit.concerns = [tenantScope(tenant), bucketScope(tenant, name)];
   }
 
   /** By what all that the request asks for was decided. */

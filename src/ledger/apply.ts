@@ -92,26 +92,54 @@ export async function applyCommit(
   const terms = new CommitTerms(cashier.storage, commit.charge, timeMs);
   const clockMs = timeMs - cashier.accounts.aheadMs;
   const moment = { seq: index, timeMs, clockMs, keyring, terms };
-  const things = isTold(change) ? await thingsOf(tx, change) : [];
+  const things = isTold(change) ? await thingsOf(tx, change) : null;
   const outcome = await applyChange(tx, change, moment, context);
-  if (outcome.ok) await noteThings(tx, things, revokedWith(change), moment);
+  if (outcome.ok && things) await noteThings(tx, things, revokedWith(change), moment);
   if (!outcome.ok && outcome.code === 'SlowDown') return toBeRetried;
-  const { billed: _, ended: _2, ...stored } = outcome.ok ? outcome.storage : noStorage;
   const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
   const charged = await chargeCommit(commit, outcome, timeMs, cashier);
   const told = toldOf(record, outcome, terms);
-  const result = resultOf(outcome, { timeMs, terms });
   if (commit.folds && changesNothing(change, outcome)) {
     await foldRequest(tx, told, { ...charged, backend }, timeMs);
-    return { ...result, index: null, isFolded: true };
+    return { ...resultOf(outcome, { timeMs, terms, index: null }), isFolded: true };
   }
-  const seal: RecordSeal = { index, timeMs, ...stored, ...charged, backend };
+  const seal = sealOf(outcome, { index, timeMs, charged, backend });
   if (evidence) await keepEvidence(tx, index, evidence);
   await log.append(told, seal);
   if (change.kind === 'eraseRecords' && outcome.ok) {
     await tellConcerned(tx, log, { record: told, index, timeMs, indexes: change.indexes });
   }
-  return { ...result, index };
+  return resultOf(outcome, { timeMs, terms, index });
+}
+
+/** Member by member: this is of each request, and to leave some out of a copy costs far more. */
+function sealOf(
+  outcome: Outcome<null>,
+  {
+    index,
+    timeMs,
+    charged: { cost, storageCost, priced },
+    backend,
+  }: Pick<RecordSeal, 'index' | 'timeMs' | 'backend'> & { charged: Charged },
+): RecordSeal {
+  const storage = outcome.ok ? outcome.storage : noStorage;
+  const { storedBytes, storedObjects, makesVersion, supersededSeq, named } = storage;
+  const { amended, configured } = storage;
+  return {
+    index,
+    timeMs,
+    storedBytes,
+    storedObjects,
+    makesVersion,
+    supersededSeq,
+    named,
+    amended,
+    configured,
+    cost,
+    storageCost,
+    priced,
+    backend,
+  };
 }
 
 /** What the record says, now that it is known how it ended. */
@@ -126,18 +154,20 @@ function toldOf(record: RecordDraft, outcome: Outcome<null>, terms: CommitTerms)
   return record.class || !changed ? record : { ...record, class: changed.class };
 }
 
-type WithoutIndex<R> = R extends unknown ? Omit<R, 'index'> : never;
-
 function resultOf(
   outcome: Outcome<null>,
-  { timeMs, terms: { shortage } }: { timeMs: number; terms: CommitTerms },
-): WithoutIndex<CommitResult> {
+  {
+    timeMs,
+    terms: { shortage },
+    index,
+  }: { timeMs: number; terms: CommitTerms; index: number | null },
+): CommitResult {
   if (outcome.ok) {
     const { named } = outcome.storage;
-    return { ok: true, timeMs, ...(named && { version: named }) };
+    return named ? { ok: true, index, timeMs, version: named } : { ok: true, index, timeMs };
   }
   const { code, fields } = outcome;
-  return { ok: false, code, ...(fields && { fields }), ...(shortage && { shortage }) };
+  return { ok: false, code, index, ...(fields && { fields }), ...(shortage && { shortage }) };
 }
 
 /** Reads, refusals, and deletes of what is absent. */
@@ -147,13 +177,15 @@ function changesNothing({ kind }: Change, outcome: Outcome<null>): boolean {
   return kind === 'deleteObject' && !makesVersion && supersededSeq === undefined;
 }
 
+type Charged = Pick<RecordSeal, 'cost' | 'storageCost' | 'priced'>;
+
 /** Who was refused for want of budget, or since what is stored is damaged, is charged nothing. */
 async function chargeCommit(
   { change, charge }: Commit,
   outcome: Outcome<null>,
   timeMs: number,
   cashier: Cashier,
-): Promise<Pick<RecordSeal, 'cost' | 'storageCost' | 'priced'>> {
+): Promise<Charged> {
   if (!charge) return { cost: null };
   if (!outcome.ok && freeRefusals.has(outcome.code)) {
     await cashier.refuse(charge, timeMs);

@@ -158,7 +158,7 @@ export interface Commit {
   /** What the record's `evidenceHash` is of, where it is kept with this record. */
   evidence?: string | null;
   /** The epoch of rights by which it was decided (rights-epoch.ts); absent: nobody asked for it. */
-  epoch?: number;
+  epoch?: number | undefined;
   /** What its decision depends on besides who asks and the record's bucket; absent: nothing. */
   concerns?: readonly Scope[];
   /** If it changes nothing, its record is one with others of the same minute (`record-folds.ts`). */

@@ -57,7 +57,7 @@ export class KnownRights {
   /**
    * Commits what was decided by an epoch; where rights were taken away since then that concern it,
    * decides again and commits again, in turn with those that it could outdate or be outdated by.
-   * `send`: to the ledger. Throws what deciding throws, and `Refusal` SlowDown where that went on for
+   * `send`: to the ledger; `commit`: its own from here on. Throws what deciding throws, and `Refusal` SlowDown where that went on for
    * too long; then nothing was committed.
    */
   async commit(
@@ -68,7 +68,9 @@ export class KnownRights {
     const standing = this.#standInLine(commit);
     let turn = standing && (await standing);
     try {
-      let result = this.#noted(await send({ ...commit, epoch }));
+      // Not a copy of it: this is of each request.
+      commit.epoch = epoch;
+      let result = this.#noted(await send(commit));
       if (!isOutdated(result)) return result;
       const deadlineMs = monotonicMs() + this.#patienceMs;
       turn ??= this.#turns.take(stakeOf(commit));

@@ -16,7 +16,7 @@ import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { PriceBooks } from '../quota/prices/price-books.ts';
 import { soundAlarms } from './alarms.ts';
-import { applyCommit, applyHousekeeping, type CommitContext } from './apply.ts';
+import { applyCommit, applyHousekeeping, type HousekeepingContext } from './apply.ts';
 import type { Commit, CommitResult, LedgerAnswer, LedgerRequest } from './commit.ts';
 import { beginEpochs, claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
@@ -96,6 +96,11 @@ const signing = new LogSigning();
 const rights = new RightsEpoch();
 /** Of the newest record. It may be later than the clock says: then records keep it until that is past. */
 let lastTimeMs = await readLastTime(db.tx);
+/** Of each request in its turn: only its time is another. */
+const context: HousekeepingContext = {
+  ...{ timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing },
+  onAltered: (altered) => send({ altered }),
+};
 /** How long the commits of the batch took that is being applied. */
 let committedMs = 0;
 let toldUnwrittenMs = Number.NEGATIVE_INFINITY;
@@ -212,11 +217,8 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   }
   // Records are in order of time even when the clock is set back.
   tick();
-  const context = {
-    ...{ timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing },
-    onAltered: (altered: number[]) => send({ altered }),
-  };
-  if (request.kind === 'commit') return applyDecided(request.commit, context);
+  context.timeMs = lastTimeMs;
+  if (request.kind === 'commit') return applyDecided(request.commit);
   if (request.kind === 'draw') {
     return { ok: true, drawn: await cashier.accounts.draw(request, lastTimeMs) };
   }
@@ -224,7 +226,7 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
 }
 
 /** Unless what it was decided by has changed. */
-async function applyDecided(commit: Commit, context: CommitContext): Promise<CommitResult> {
+async function applyDecided(commit: Commit): Promise<CommitResult> {
   const refused = rights.refuse(commit);
   if (refused) return refused;
   const result = await applyCommit(db.tx, commit, context);
