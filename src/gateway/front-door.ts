@@ -83,7 +83,8 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
   function cutIfStalled(this: ServerResponse, socket: Socket): void {
     const { req } = this;
     const mayRead = socket.writableLength > 0;
-    const maySend = !req.complete && !req.isPaused();
+    // Where nobody has begun to read it, or has paused it, it is the gateway that is waited for.
+    const maySend = !req.complete && req.readableFlowing === true;
     if (mayRead || maySend) connections.cut(socket, 'stalled');
     else socket.setTimeout(socket.timeout ?? 0);
   }

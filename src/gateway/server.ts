@@ -118,6 +118,11 @@ const idleCheckMs = 100;
 const administratorsMax = 64;
 /** Shorter times say nothing of a client. */
 const rateWindowMsMin = 2000;
+/**
+ * Connections that may wait in the system to be taken, as far as it lets them: of very many that come at
+ * once, those beyond it would be reset. Node's default.
+ */
+const backlogMin = 511;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { rooms, directory, logger, host } = options;
@@ -208,7 +213,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   app.setNotFoundHandler((request, reply) => sendProblem(request, reply, new Refusal('NotFound')));
   await registerNativeApi(app, nativeOf(options, { pipeline, credentials, health }));
   tellAddress(app.server, host, options.onListening);
-  await app.listen({ host, port: options.port });
+  const backlog = Math.max(connectionsMax, backlogMin);
+  await app.listen({ host, port: options.port, backlog });
   const close = async (timeoutMs: number, inner?: Server) => {
     isClosing = true;
     await Promise.all([

@@ -193,18 +193,32 @@ describeWithTool(versitygw, 'records in an S3 store', (path) => {
     expect((await get('/_/v1/receipts/1300')).status).toBe(200);
   });
 
-  it('are not called damaged while their store is away', async () => {
-    proxy.choose = () => ({ kind: 'status', status: 503, code: 'ServiceUnavailable' });
-    const { status, text } = await get('/_/v1/receipts/3500');
+  it.each([
+    [503, 'ServiceUnavailable', 3500],
+    // The gateway's credentials were revoked since it wrote the pack.
+    [403, 'InvalidAccessKeyId', 2900],
+    [403, 'AccessDenied', 3200],
+    [400, 'ExpiredToken', 300],
+  ])('are not called damaged while their store answers %i %s', async (status, code, index) => {
+    proxy.choose = () => ({ kind: 'status', status, code });
+    const refused = await get(`/_/v1/receipts/${index}`);
     proxy.choose = () => undefined;
-    expect([status, JSON.parse(text)]).toMatchObject([
+    expect([refused.status, JSON.parse(refused.text)]).toMatchObject([
       503,
       { detail: 'Store s3, which has the records 0 to 4095, is not available.' },
     ]);
     await vi.waitFor(
-      async () => expect((await get('/_/v1/receipts/3500')).status).toBe(200),
-      20_000,
+      async () => expect((await get(`/_/v1/receipts/${index}`)).status).toBe(200),
+      60_000,
     );
+  });
+
+  it('are not called lost by a comparison whose credentials were revoked', async () => {
+    proxy.choose = () => ({ kind: 'status', status: 403, code: 'InvalidAccessKeyId' });
+    const { code, stdout, stderr } = await rig.run(['verify', 'deep']);
+    proxy.choose = () => undefined;
+    expect(stderr).toMatch(/^bursar: store s3: HTTP 403 InvalidAccessKeyId/);
+    expect([code, stdout]).toEqual([1, '']);
   });
 
   it('are left alone by a rebuild, which opens none of them', async () => {

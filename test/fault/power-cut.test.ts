@@ -2,17 +2,20 @@
 // names alike. Each round serves the same folder under load, cuts the power at a moment of its kind,
 // and holds what is served then to what was acknowledged. BURSAR_FULL=1: it needs root and a disk of
 // its own.
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { seededRandom } from '../fuzz/seeded-random.ts';
+import { environmentWithoutSettings } from '../tooling/served-gateway.ts';
 import { describeWithTool } from '../tooling/tools.ts';
 import { CutDisk, findCutDisks } from './cut-disk.ts';
 import { KillRun, killKinds } from './kill-run.ts';
 import { killWhileStarting, servePlainly } from './plain-start.ts';
 import { S3Client } from './s3-client.ts';
 
+const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const isFull = process.env.BURSAR_FULL === '1';
 const seed = Number(process.env.BURSAR_KILL_SEED ?? 20260702);
 const cutsMin = Number(process.env.BURSAR_CUTS ?? 12);
@@ -47,6 +50,8 @@ function whenFull(): void {
         }
       }
       await run.gateway.stop();
+      // What was written last is what is compared.
+      disk.cut();
     }, timeoutMs);
     afterAll(() => disk.unmount());
 
@@ -59,6 +64,15 @@ function whenFull(): void {
         counters: [],
         extents: [],
       });
+    });
+
+    it('has records, catalog and bytes that agree', () => {
+      const { status, stdout, stderr } = spawnSync(
+        process.execPath,
+        [main, 'verify', 'deep', '--data', join(disk.folder, 'data')],
+        { encoding: 'utf8', env: environmentWithoutSettings() },
+      );
+      expect(status, stdout + stderr).toBe(0);
     });
 
     it('in a first start ends the next with credentials that work, and keep working', async () => {

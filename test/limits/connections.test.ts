@@ -1,7 +1,8 @@
 // Connections that are held open: no address has all of them, known senders and health find room, and
 // who has most gives way. Addresses are those of the loopback network, all of which are this machine.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -303,3 +304,30 @@ function compareWithUrl(random: () => number): void {
   const written = randomOf(random, [plain, padded, short, plain.toUpperCase()]);
   expect(addressGroupOf(written)).toBe(expected);
 }
+
+/** More than Node's servers let wait by default. */
+const burst = 700;
+const systemLets = isLinux && Number(readFileSync('/proc/sys/net/core/somaxconn')) >= burst;
+
+describe.runIf(systemLets)('connections that come while the gateway is held up', () => {
+  it('wait for it, and are served', async () => {
+    const held = await startServedGateway();
+    const pid = held.pid as number;
+    const { hostname, port } = new URL(held.endpoint);
+    process.kill(pid, 'SIGSTOP');
+    const all = Array.from({ length: burst }, () => connect(Number(port), hostname));
+    try {
+      await Promise.all(all.map((socket) => once(socket, 'connect')));
+      process.kill(pid, 'SIGCONT');
+      const answers = all.map(async (socket) => {
+        socket.write(`GET /_/health/live HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`);
+        return String(await once(socket, 'data')).slice(0, 12);
+      });
+      expect(new Set(await Promise.all(answers))).toEqual(new Set(['HTTP/1.1 200']));
+    } finally {
+      process.kill(pid, 'SIGCONT');
+      for (const socket of all) socket.destroy();
+      await held.stop();
+    }
+  });
+});

@@ -1,5 +1,6 @@
 // Bodies that come more slowly than they must: the client is cut, whatever the body is of; who is
 // slowed down by the gateway itself is not.
+import { hash } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { KiB } from '../fault/content.ts';
@@ -94,19 +95,38 @@ it('keeps a client that comes at the rate', async () => {
   expect((await client.send('PUT', '/slow/steady', { body })).status).toBe(200);
 });
 
+async function limitRate(principal: string, rate: Record<string, number>): Promise<void> {
+  const { status, body } = await client.send('PUT', `/_/v1/limits/principal:cms/${principal}`, {
+    headers: { 'content-type': 'application/json' },
+    body: Buffer.from(JSON.stringify({ rate })),
+    encodedPath: `/_/v1/limits/principal%3Acms%2F${principal}`,
+  });
+  expect(`${status}${body}`).toMatch(/^20/);
+}
+
 it('keeps a client that it slows down itself, by a rate of bytes below', async () => {
   const paced = new S3Client(await addMember(client, gateway.endpoint, 'cms', 'paced'));
-  const limits = Buffer.from(JSON.stringify({ rate: { bytes: 50_000 } }));
-  const headers = { 'content-type': 'application/json' };
-  const set = await client.send('PUT', '/_/v1/limits/principal:cms/paced', {
-    headers,
-    body: limits,
-    encodedPath: '/_/v1/limits/principal%3Acms%2Fpaced',
-  });
-  expect(`${set.status}${set.body}`).toMatch(/^20/);
+  await limitRate('paced', { bytes: 50_000 });
   await paced.send('PUT', '/paced');
   const body = Buffer.alloc(600 * KiB);
   const { status } = await paced.send('PUT', '/paced/object', { body });
   expect(status).toBe(200);
   paced.close();
+});
+
+it('keeps a client whose body it does not read yet, for longer than one may stall', async () => {
+  const waiting = new S3Client(await addMember(client, gateway.endpoint, 'cms', 'waiting'));
+  await waiting.send('PUT', '/waiting');
+  await limitRate('waiting', { requests: 1 });
+  // More than what comes with a head and is kept for whoever will read it.
+  const list = `<Delete><Object><Key>a</Key></Object>${' '.repeat(300 * KiB)}</Delete>`;
+  const body = Buffer.from(list);
+  const headers = { 'content-md5': hash('md5', list, 'base64') };
+  const query: [string, string][] = [['delete', '']];
+  // Each waits for its turn a second longer than the one before.
+  const lists = Array.from({ length: 8 }, () =>
+    waiting.send('POST', '/waiting', { query, headers, body }),
+  );
+  expect((await Promise.all(lists)).map(({ status }) => status)).toEqual(lists.map(() => 200));
+  waiting.close();
 });
