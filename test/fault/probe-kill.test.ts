@@ -9,6 +9,7 @@ import { readSamples } from '#bursar/instruments/sample-log.js';
 import { seededRandom } from '../fuzz/seeded-random.ts';
 
 const kills = process.env.BURSAR_FULL === '1' ? 100 : 5;
+const timeoutMs = 30_000 + kills * 5000;
 const dir = mkdtempSync(join(tmpdir(), 'bursar-probe-kill-'));
 const log = resolve('dist/instruments/sample-log.js');
 
@@ -32,28 +33,32 @@ const appending = `
   await Promise.all([append(), append()]);`;
 
 describe(`samples of a process that is killed ${kills} times`, () => {
-  it('are all there that were told of', async () => {
-    const random = seededRandom(20261121);
-    const told = new Set<number>();
-    for (let kill = 0; kill < kills; kill++) {
-      const args = ['--input-type=module', '-e', appending, dir, String(kill * 1_000_000)];
-      const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-      let output = '';
-      child.stdout.setEncoding('utf8').on('data', (text: string) => {
-        output += text;
-      });
-      await once(child.stdout, 'data');
-      setTimeout(() => child.kill('SIGKILL'), random() * 100);
-      await once(child, 'close');
-      // The last line may lack its end.
-      for (const line of output.split('\n').slice(0, -1)) told.add(Number(line));
-    }
-    const kept = new Set<number>();
-    for await (const { timeMs } of readSamples(dir)) {
-      expect(kept.has(timeMs)).toBe(false);
-      kept.add(timeMs);
-    }
-    expect(told.size).toBeGreaterThan(kills);
-    expect([...told].filter((timeMs) => !kept.has(timeMs))).toEqual([]);
-  });
+  it(
+    'are all there that were told of',
+    async () => {
+      const random = seededRandom(20261121);
+      const told = new Set<number>();
+      for (let kill = 0; kill < kills; kill++) {
+        const args = ['--input-type=module', '-e', appending, dir, String(kill * 1_000_000)];
+        const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+        let output = '';
+        child.stdout.setEncoding('utf8').on('data', (text: string) => {
+          output += text;
+        });
+        await once(child.stdout, 'data');
+        setTimeout(() => child.kill('SIGKILL'), random() * 100);
+        await once(child, 'close');
+        // The last line may lack its end.
+        for (const line of output.split('\n').slice(0, -1)) told.add(Number(line));
+      }
+      const kept = new Set<number>();
+      for await (const { timeMs } of readSamples(dir)) {
+        expect(kept.has(timeMs)).toBe(false);
+        kept.add(timeMs);
+      }
+      expect(told.size).toBeGreaterThan(kills);
+      expect([...told].filter((timeMs) => !kept.has(timeMs))).toEqual([]);
+    },
+    timeoutMs,
+  );
 });

@@ -1,7 +1,7 @@
 // The credentials of a store are revoked, and replaced in their file, under a gateway that serves; a
-// proxy tells wrong times. A real S3 server with accounts.
+// proxy tells wrong times. A real S3 server with accounts. BURSAR_FULL=1 has keys that end, too.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
@@ -13,7 +13,32 @@ import { S3Client } from './s3-client.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
+const isFull = process.env.BURSAR_FULL === '1';
 const hourMs = 3600_000;
+
+/**
+ * A command that gives keys: makes an account, and removes those that have ended. It notes each with the
+ * end of its keys, and with a dash when it is gone. The gateway takes no keys for a request that end
+ * within ten seconds.
+ */
+const issuing = `
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+const admin = (...args) => execFileSync(config.path, [...config.admin, ...args]);
+const all = readFileSync(config.issued, 'utf8').split('\\n').filter(Boolean).map((one) => {
+  const [name, endMs] = one.split(' ');
+  if (one.endsWith('-') || Number(endMs) > Date.now()) return one;
+  admin('delete-user', '--access', name);
+  return one + ' -';
+});
+const name = 'session-' + all.length;
+const endMs = Date.now() + 20_000;
+admin('create-user', '--access', name, '--secret', 'secret of ' + name, '--role', 'admin');
+writeFileSync(config.issued, [...all, name + ' ' + endMs].join('\\n'));
+const Expiration = new Date(endMs).toISOString();
+const keys = { AccessKeyId: name, SecretAccessKey: 'secret of ' + name, Expiration };
+console.log(JSON.stringify({ Version: 1, ...keys }));
+`;
 const body = Buffer.alloc(300_000, 'body');
 
 describeWithTool(versitygw, 'a store that refuses the credentials of its gateway', (path) => {
@@ -156,6 +181,45 @@ describeWithTool(versitygw, 'a store that refuses the credentials of its gateway
         'DELETE /data/other': 204,
       });
       proxy.choose = () => undefined;
+    },
+  );
+
+  it.runIf(isFull)(
+    'whose keys end within seconds is served by those that a command then gives',
+    async () => {
+      // Keys of a session, each with an account of its own that is gone when they end.
+      const issued = join(dir, 'issued');
+      writeFileSync(issued, '');
+      const { accessKeyId, secretAccessKey } = backend.credentials;
+      const root = ['--access', accessKeyId, '--secret', secretAccessKey];
+      const config = {
+        path,
+        issued,
+        admin: ['admin', ...root, '--endpoint-url', backend.endpoint],
+      };
+      const command = join(dir, 'issue.mjs');
+      writeFileSync(command, `const config = ${JSON.stringify(config)};\n${issuing}`);
+      writeFileSync(file, `[store]\ncredential_process = "${process.execPath}" "${command}"\n`);
+      client.close();
+      await gateway.stop();
+      await serve();
+      const ended = () =>
+        readFileSync(issued, 'utf8')
+          .split('\n')
+          .filter((one) => one.endsWith('-'));
+      await vi.waitFor(
+        async () => {
+          await expectAnswers({ 'PUT /data/session': 200, 'GET /data/session': 200 });
+          expect(ended().length).toBeGreaterThan(2);
+        },
+        { timeout: 100_000, interval: 200 },
+      );
+      createAccount('after-sessions');
+      useAccount('after-sessions');
+      client.close();
+      await gateway.stop();
+      await serve();
+      await expectAnswers({ 'GET /data/session': 200, 'DELETE /data/session': 204 });
     },
   );
 

@@ -17,9 +17,9 @@ import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { memoryBytes, openFiles, readBytes } from './process-figures.ts';
 import { ended, RawClient } from './raw-client.ts';
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
-
 const isFull = process.env.BURSAR_FULL === '1';
+vi.setConfig({ testTimeout: isFull ? 300_000 : 60_000, hookTimeout: 60_000 });
+
 const stallMs = 2000;
 const bigBytes = 100_000_000;
 /** More than the sockets of a connection take. */
@@ -62,7 +62,8 @@ async function stop(): Promise<void> {
 
 /** Waits for what must come to be. */
 async function eventually(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 30_000;
+  // Of very many downloads gigabytes go into the system's socket buffers before they stand still.
+  const end = performance.now() + (isFull ? 240_000 : 50_000);
   while (!(await isTrue())) {
     if (performance.now() > end) throw new Error(`it did not come to be that ${what}`);
     await sleep(50);
