@@ -57,8 +57,8 @@ export class KnownRights {
   /**
    * Commits what was decided by an epoch; where rights were taken away since then that concern it,
    * decides again and commits again, in turn with those that it could outdate or be outdated by.
-   * `send`: to the ledger; `commit`: its own from here on. Throws what deciding throws, and `Refusal` SlowDown where that went on for
-   * too long; then nothing was committed.
+   * `send`: to the ledger; `commit`: its own from here on. Throws what deciding throws, and `Refusal`
+   * SlowDown where that went on for too long; then nothing was committed.
    */
   async commit(
     send: (commit: Commit) => Promise<CommitResult>,
