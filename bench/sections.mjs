@@ -99,7 +99,7 @@ export const sections = [
   },
   {
     ...{ name: 'backup', title: 'What a backup costs those who are served' },
-    ...{ seconds: { whole: 300, quick: 20 }, measure: benchBackup, describe: describeBackup },
+    ...{ seconds: { whole: 450, quick: 30 }, measure: benchBackup, describe: describeBackup },
   },
   {
     ...{ name: 'stalls', title: 'What the largest requests keep from others' },

@@ -9,7 +9,12 @@ import { join } from 'node:path';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import { readInstance } from '../catalog/stores.ts';
 import { nowMs } from '../core/clock.ts';
-import { copyWhileServed, openDatabase, type Reader } from '../core/database.ts';
+import {
+  checkpointPassively,
+  copyWhileServed,
+  openDatabase,
+  type Reader,
+} from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { readVersion } from '../core/version.ts';
@@ -22,12 +27,15 @@ import {
   newBackupId,
   type PiecedFile,
   readManifest,
+  type Shipped,
   sealManifest,
 } from './manifest.ts';
 import { PieceStore, type WrittenPieces } from './piece-store.ts';
 import { PieceSealer, pieceBytesMax } from './pieces.ts';
 import { BackupFailure, type BackupPlace, type PlaceLock } from './place.ts';
 import type { SealedKeys } from './sealed-keys.ts';
+import { readKeptStream } from './shipping/stream-file.ts';
+import { WalFollower } from './shipping/wal-follower.ts';
 
 /** A data folder, as far as a backup is of it. */
 export interface BackedFolder {
@@ -64,6 +72,8 @@ export interface CreateReport {
 
 /** An extent that went between two looks belonged to an object that was deleted: one looks again. */
 const looksMax = 4;
+/** Half of what the writer lets the log grow to by itself. */
+const relievedBytesMin = 64 * 1024 * 1024;
 const spareBytes = 64 * 1024 * 1024;
 
 /** Throws `BackupFailure`, or the error of the system or store. */
@@ -114,6 +124,7 @@ async function create(options: CreateOptions, lock: PlaceLock): Promise<CreateRe
       finishedMs: nowMs(),
       ...told,
       checkpoint: copied.checkpoint,
+      shipped: copied.shipped,
       database,
       files,
       keys: options.sealKeys?.(id) ?? null,
@@ -135,6 +146,7 @@ interface Copied {
   file: string;
   timeMs: number;
   checkpoint: string | null;
+  shipped: Shipped | null;
   missing: string[];
 }
 
@@ -152,24 +164,40 @@ async function copyDatabase(
   for (let look = 0; ; look++) {
     requireRoom(work, folder.databaseFile);
     const { keptCheckpointFile: kept } = folder;
-    // Read first: the log in the copy extends it.
+    // Read first: the log in the copy extends it, and the copy has what was shipped.
     const checkpoint = existsSync(kept) ? readFileSync(kept, 'utf8') : null;
+    const shipped = readKeptStream(folder.path, options.place.name);
     const timeMs = nowMs();
     const file = join(work, `${id}.${look}.db`);
     await copyWhileServed(folder.databaseFile, file, {
       bytesPerSecond,
       onProgress: (done, total) => onProgress('copying the database', done, total),
     });
+    relieve(folder.databaseFile);
     const missing = extents === 'none' ? [] : await withReader(file, (r) => copier.copyAll(r));
     // What two copies of the database name is lost, and what only one did was deleted.
     const isSame = missing.every((one) => before.includes(one));
-    if (missing.length === 0 || (look > 0 && isSame)) return { file, timeMs, checkpoint, missing };
+    if (missing.length === 0 || (look > 0 && isSame)) {
+      return { file, timeMs, checkpoint, shipped, missing };
+    }
     if (look === looksMax) {
       throw new BackupFailure(
         'extents go sooner than they are copied: is --sweep-grace too short?',
       );
     }
     before = missing;
+  }
+}
+
+/** After a long copy the writer would have to bring all of SQLite's log into the database. */
+function relieve(databaseFile: string): void {
+  const log = new WalFollower(`${databaseFile}-wal`);
+  try {
+    log.advance();
+    // A short one goes on as it is: who follows it can lose it only where a long one begins anew.
+    if (log.committedBytes > relievedBytesMin) checkpointPassively(databaseFile);
+  } finally {
+    log.close();
   }
 }
 

@@ -38,6 +38,7 @@ export class FolderPlace implements BackupPlace {
   /** Folders whose entries are not durable yet. */
   readonly #touched = new Set<string>();
   readonly #made = new Set<string>();
+  #isLocked = false;
 
   constructor(folder: string) {
     this.name = folder;
@@ -54,8 +55,8 @@ export class FolderPlace implements BackupPlace {
   }
 
   async write(name: string, bytes: Buffer): Promise<void> {
-    const temporary = this.#temporary();
-    const file = await open(temporary, 'wx', 0o600);
+    const temporary = this.#isLocked ? this.#temporary() : this.#beside(name);
+    const file = await open(temporary, 'w', 0o600);
     try {
       await file.writeFile(bytes);
       await file.sync();
@@ -127,9 +128,11 @@ export class FolderPlace implements BackupPlace {
     // What a process left that was killed.
     rmSync(this.workFolder, { recursive: true, force: true });
     mkdirSync(this.workFolder, { mode: 0o700 });
+    this.#isLocked = true;
     return {
       confirm: async () => {},
       release: async () => {
+        this.#isLocked = false;
         rmSync(this.workFolder, { recursive: true, force: true });
         release();
       },
@@ -141,6 +144,13 @@ export class FolderPlace implements BackupPlace {
   #at(name: string): string {
     if (!namePattern.test(name) || name.includes('..')) throw new Error(`a name ${name}`);
     return join(this.name, name);
+  }
+
+  /** The folder of what is not finished is of whoever has the lock. */
+  #beside(name: string): string {
+    const path = this.#at(name);
+    this.#makeFolder(dirname(path));
+    return `${path}.tmp`;
   }
 
   #temporary(): string {

@@ -22,6 +22,14 @@ export interface PiecedFile {
   lists: string[];
 }
 
+/** How far a stream of segments had gone. */
+export interface Shipped {
+  /** Of the form of a backup's id. */
+  stream: string;
+  /** 0: none was written yet. */
+  seq: number;
+}
+
 export interface Manifest {
   id: string;
   /** The Bursar that made it. */
@@ -48,6 +56,11 @@ export interface Manifest {
     /** Extents that the catalog names and the data folder did not have: how many. */
     missing: number;
   } | null;
+  /**
+   * What was shipped when the copy was begun: the stream, and its last segment; null or absent: nothing
+   * was. Later segments bring the copy to a later state, docs/formats/backup.md.
+   */
+  shipped?: Shipped | null;
   /** The root keys; null: they are not in it. */
   keys: SealedKeys | null;
   epoch: number;
@@ -152,6 +165,7 @@ function isManifest(value: Record<string, unknown>): boolean {
     files !== null &&
     Object.entries(files).every(([name, file]) => isFileName(name) && isPiecedFile(file)) &&
     (extents === null || isExtents(extents)) &&
+    (value.shipped === undefined || value.shipped === null || isShipped(value.shipped)) &&
     (keys === null || isSealedKeys(keys))
   );
 }
@@ -159,6 +173,11 @@ function isManifest(value: Record<string, unknown>): boolean {
 function isExtents(value: unknown): boolean {
   const { count, bytes, missing, lists } = Object(value) as Record<string, unknown>;
   return [count, bytes, missing].every(isCount) && isNames(lists);
+}
+
+export function isShipped(value: unknown): value is Shipped {
+  const { stream, seq } = Object(value) as Record<string, unknown>;
+  return typeof stream === 'string' && isBackupId(stream) && isCount(seq);
 }
 
 function isPiecedFile(value: unknown): value is PiecedFile {

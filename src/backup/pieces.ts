@@ -39,35 +39,52 @@ export class PieceSealer {
   }
 
   seal(name: string, plain: Uint8Array): Buffer {
-    const epoch = this.epoch;
+    return this.#seal(plain, this.epoch, associatedData(name));
+  }
+
+  /** Throws IntegrityError unless it is what was sealed under this name. */
+  open(name: string, sealed: Uint8Array): Buffer {
+    const { plain, epoch } = this.#open(`piece ${name}`, sealed, associatedData(name));
+    if (this.nameOf(plain, epoch) === name) return plain;
+    throw new IntegrityError(`piece ${name} is another one`);
+  }
+
+  /** Of a segment's object, which has a number for its name (docs/formats/backup.md). */
+  sealSegment(name: string, plain: Uint8Array): Buffer {
+    return this.#seal(plain, this.epoch, segmentData(name));
+  }
+
+  /** Throws IntegrityError unless it is what was sealed under this name. */
+  openSegment(name: string, sealed: Uint8Array): Buffer {
+    return this.#open(name, sealed, segmentData(name)).plain;
+  }
+
+  #seal(plain: Uint8Array, epoch: number, associated: Buffer): Buffer {
     const nonce = randomBytes(nonceBytes);
     const cipher = createCipheriv('aes-256-gcm', this.#at(epoch).sealing, nonce);
-    cipher.setAAD(associatedData(name));
+    cipher.setAAD(associated);
     const body = Buffer.concat([cipher.update(plain), cipher.final()]);
     const prefix = Buffer.of(epoch >> 8, epoch & 0xff);
     return Buffer.concat([magic, prefix, nonce, cipher.getAuthTag(), body]);
   }
 
-  /** Throws IntegrityError unless it is what was sealed under this name. */
-  open(name: string, sealed: Uint8Array): Buffer {
+  #open(what: string, sealed: Uint8Array, associated: Buffer): { plain: Buffer; epoch: number } {
     if (sealed.length < headBytes || !magic.equals(sealed.subarray(0, 4))) {
-      throw new IntegrityError(`piece ${name} is damaged`);
+      throw new IntegrityError(`${what} is damaged`);
     }
     const epoch = ((sealed[4] as number) << 8) | (sealed[5] as number);
     const nonce = sealed.subarray(6, 6 + nonceBytes);
     const decipher = createDecipheriv('aes-256-gcm', this.#at(epoch).sealing, nonce, {
       authTagLength: tagBytes,
     });
-    decipher.setAAD(associatedData(name));
+    decipher.setAAD(associated);
     decipher.setAuthTag(sealed.subarray(6 + nonceBytes, headBytes));
-    let plain: Buffer;
     try {
-      plain = Buffer.concat([decipher.update(sealed.subarray(headBytes)), decipher.final()]);
+      const body = decipher.update(sealed.subarray(headBytes));
+      return { plain: Buffer.concat([body, decipher.final()]), epoch };
     } catch (cause) {
-      throw new IntegrityError(`piece ${name} is not what was written`, { cause });
+      throw new IntegrityError(`${what} is not what was written`, { cause });
     }
-    if (this.nameOf(plain, epoch) === name) return plain;
-    throw new IntegrityError(`piece ${name} is another one`);
   }
 
   /** Of a manifest's text, hex. Throws IntegrityError when the epoch is unknown. */
@@ -96,4 +113,8 @@ function deriveKey(root: Buffer, purpose: string): Buffer {
 
 function associatedData(name: string): Buffer {
   return Buffer.from(`bursar/backup/v1\0${name}`);
+}
+
+function segmentData(name: string): Buffer {
+  return Buffer.from(`bursar/shipped/v1\0${name}`);
 }

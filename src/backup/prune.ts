@@ -15,6 +15,7 @@ import {
 import { PieceStore, pieceFolder, placedPiece } from './piece-store.ts';
 import type { PieceSealer } from './pieces.ts';
 import { BackupFailure, type BackupPlace } from './place.ts';
+import { segmentOf, streamFolder } from './shipping/segment.ts';
 
 export interface PruneOptions {
   place: BackupPlace;
@@ -44,7 +45,7 @@ export async function pruneBackups(options: PruneOptions): Promise<PruneReport> 
   const lock = await place.lock();
   try {
     const report = await choose(options);
-    const needed = await findNeeded(options, report.kept);
+    const { needed, mayNeed } = await findNeeded(options, report.kept);
     await lock.confirm();
     for (const id of report.removed) await place.remove(manifestName(id));
     await place.settle();
@@ -55,9 +56,9 @@ export async function pruneBackups(options: PruneOptions): Promise<PruneReport> 
       options.onProgress('removing files', report.files);
       batch = [];
     };
-    for (const folder of [pieceFolder, extentFolder]) {
+    for (const folder of [pieceFolder, extentFolder, streamFolder]) {
       for await (const { name, sizeBytes } of place.list(folder)) {
-        if (needed.has(name)) continue;
+        if (needed.has(name) || mayNeed(name)) continue;
         batch.push(name);
         report.files++;
         report.bytes += sizeBytes;
@@ -95,17 +96,27 @@ async function readKept({ place, sealer }: PruneOptions, id: string): Promise<Ma
   }
 }
 
-/** Names of all that the kept backups need. */
-async function findNeeded(
-  options: PruneOptions,
-  kept: readonly string[],
-): Promise<ReadonlySet<string>> {
+interface Needed {
+  /** Names of all that the kept backups need. */
+  needed: ReadonlySet<string>;
+  /** Whether it is a segment that one of them may be brought forward by, or one that is to come. */
+  mayNeed: (name: string) => boolean;
+}
+
+async function findNeeded(options: PruneOptions, kept: readonly string[]): Promise<Needed> {
   const { place, sealer } = options;
   const pieces = PieceStore.open(place, sealer);
   const needed = new Set<string>();
+  /** Segments up to this one are in the oldest kept backup of the stream. */
+  const shipped = new Map<string, number>();
   try {
     for (const id of kept) {
-      const { database, files, extents } = await readKept(options, id);
+      const manifest = await readKept(options, id);
+      const { database, files, extents } = manifest;
+      if (manifest.shipped) {
+        const { stream, seq } = manifest.shipped;
+        shipped.set(stream, Math.min(seq, shipped.get(stream) ?? seq));
+      }
       for (const { lists } of [database, ...Object.values(files)]) {
         for (const list of lists) {
           needed.add(placedPiece(list));
@@ -122,5 +133,14 @@ async function findNeeded(
     const advice = 'a kept backup is damaged, so nothing is removed (bursar backup verify)';
     throw new BackupFailure(`${error.message}: ${advice}`, { cause: error });
   }
-  return needed;
+  const newest = kept.at(-1) ?? '';
+  const mayNeed = (name: string): boolean => {
+    const segment = segmentOf(name);
+    if (!segment) return false;
+    const { stream, seq } = segment;
+    const from = shipped.get(stream);
+    // One that has just begun has no backup yet.
+    return from === undefined ? stream > newest : seq > from;
+  };
+  return { needed, mayNeed };
 }

@@ -3,7 +3,7 @@
 // unfinished restore is one that the next try may begin anew in.
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { makeFolderDurably, writeFileDurably } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
@@ -42,29 +42,39 @@ export function isUnfinished(folder: string): boolean {
   return existsSync(join(folder, unfinishedMark)) && !existsSync(join(folder, 'bursar.db'));
 }
 
-export interface PutBackOptions {
+export interface PutDatabaseOptions {
   place: BackupPlace;
   sealer: PieceSealer;
   manifest: Manifest;
-  folder: string;
-  /** Of the local store. */
-  storeFolder: string;
   /** What the database is called until it can be served. */
   databaseFile: string;
   onProgress: (step: string, done: number, total?: number) => void;
 }
 
-/** Throws IntegrityError where the backup is not what was written. */
-export async function putBack(options: PutBackOptions): Promise<void> {
-  const { place, sealer, manifest, folder, databaseFile, onProgress } = options;
+export interface PutBackOptions extends Omit<PutDatabaseOptions, 'databaseFile'> {
+  folder: string;
+  /** Of the local store. */
+  storeFolder: string;
+}
+
+/** All but the database. Throws IntegrityError where the backup is not what was written. */
+export async function putBackBeside(options: PutBackOptions): Promise<void> {
+  const { place, sealer, manifest, folder } = options;
+  const pieces = PieceStore.open(place, sealer);
+  for (const [name, file] of Object.entries(manifest.files)) {
+    await writeFile(pieces, join(folder, name), file, () => {});
+  }
+  await putExtentsBack(options);
+}
+
+/** The database alone, in the place of what is under its name. Throws IntegrityError. */
+export async function putDatabaseBack(options: PutDatabaseOptions): Promise<void> {
+  const { place, sealer, manifest, databaseFile, onProgress } = options;
+  rmSync(databaseFile, { force: true });
   const pieces = PieceStore.open(place, sealer);
   await writeFile(pieces, databaseFile, manifest.database, (done, total) =>
     onProgress('putting the database back', done, total),
   );
-  for (const [name, file] of Object.entries(manifest.files)) {
-    await writeFile(pieces, join(folder, name), file, () => {});
-  }
-  if (manifest.extents) await putExtentsBack(pieces, options, manifest.extents);
 }
 
 async function writeFile(
@@ -91,29 +101,36 @@ async function writeFile(
   if (bytes !== sizeBytes) throw new IntegrityError(`${path} has ${bytes} bytes of ${sizeBytes}`);
 }
 
-async function putExtentsBack(
-  pieces: PieceStore,
-  { place, storeFolder, onProgress }: PutBackOptions,
-  { lists }: NonNullable<Manifest['extents']>,
-): Promise<void> {
+/** Those that the local store does not have yet. Throws IntegrityError. */
+export async function putExtentsBack({
+  place,
+  sealer,
+  manifest,
+  storeFolder,
+  onProgress,
+}: Omit<PutBackOptions, 'folder'>): Promise<void> {
+  if (!manifest.extents) return;
+  const pieces = PieceStore.open(place, sealer);
+  const { lists } = manifest.extents;
   const folders = new Set<string>();
   // By which a start knows that its disk is there.
   makeFolderDurably(join(storeFolder, temporaryFolder));
   let done = 0;
   await inParallel(readExtentLists(pieces, lists), writesAtOnce, async (extent) => {
     const name = placedExtent(extent.id);
+    const path = extentFile(storeFolder, extent.id);
+    if (await isWhole(path, extent.digest)) return;
     const bytes = await place.read(name);
     if (!bytes) throw new IntegrityError(`${name} is missing`, { kind: 'missing' });
     if (!hash('sha256', bytes, 'buffer').equals(extent.digest)) {
       throw new IntegrityError(`${name} is not what was written`);
     }
-    const path = extentFile(storeFolder, extent.id);
     const folder = dirname(path);
     if (!folders.has(folder)) {
       makeFolderDurably(folder);
       folders.add(folder);
     }
-    const file = await open(path, 'wx', 0o600);
+    const file = await open(path, 'w', 0o600);
     try {
       await file.writeFile(bytes);
       await file.sync();
@@ -129,5 +146,15 @@ async function putExtentsBack(
     } finally {
       await opened.close();
     }
+  }
+}
+
+/** One that was begun and not finished is not. */
+async function isWhole(path: string, digest: Buffer): Promise<boolean> {
+  try {
+    return hash('sha256', await readFile(path), 'buffer').equals(digest);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
   }
 }

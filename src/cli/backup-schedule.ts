@@ -3,10 +3,9 @@
 // serving goes on as it is; when the last one was finished is read from the place at the start, so that a
 // gateway that is started often still makes them in time; and one that fails or is late is told, once for
 // each failure, in health and in metrics.
-import { type ChildProcess, execFile } from 'node:child_process';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { execFile } from 'node:child_process';
 import { nowMs } from '../core/clock.ts';
+import { mainFile, SupervisedCommand } from './supervised-command.ts';
 
 export interface ScheduleOptions {
   /** `bursar backup create …` and `bursar backup list …`, with `--json`. */
@@ -16,6 +15,8 @@ export interface ScheduleOptions {
   /** Between a failure and the next attempt, if that is sooner. */
   retryMs: number;
   onProblem: (text: string) => void;
+  /** One was made. */
+  onMade?: () => void;
 }
 
 export interface ScheduleState {
@@ -29,16 +30,15 @@ export interface ScheduleState {
   isRunning: boolean;
 }
 
-const main = fileURLToPath(new URL('./main.js', import.meta.url));
-const stopMsMax = 5000;
 const answerBytesMax = 16 * 1024 * 1024;
 
 export class BackupSchedule {
   readonly #options: ScheduleOptions;
-  readonly #stopping = new AbortController();
+  /** One that is being made is ended: what it wrote is used by the next one. */
+  readonly #command = new SupervisedCommand();
   readonly #begunMs = nowMs();
-  #child: ChildProcess | null = null;
-  #running: Promise<void> = Promise.resolve();
+  #early = new AbortController();
+  #isWanted = false;
   #lastMs: number | null = null;
   #problem: string | null = null;
   #failures = 0;
@@ -49,17 +49,17 @@ export class BackupSchedule {
   }
 
   start(): void {
-    this.#running = this.#run();
+    this.#command.start(() => this.#run());
   }
 
-  /** One that is being made is ended: what it wrote is used by the next one. */
-  async close(): Promise<void> {
-    this.#stopping.abort();
-    const child = this.#child;
-    child?.kill('SIGTERM');
-    const timer = setTimeout(() => child?.kill('SIGKILL'), stopMsMax);
-    await this.#running;
-    clearTimeout(timer);
+  close(): Promise<void> {
+    return this.#command.close();
+  }
+
+  /** Another one is made at once, or when the one that is being made is finished. */
+  wantNow(): void {
+    this.#isWanted = true;
+    this.#early.abort();
   }
 
   state(): ScheduleState {
@@ -76,20 +76,28 @@ export class BackupSchedule {
   }
 
   async #run(): Promise<void> {
-    const { everyMs, retryMs, listArgs, createArgs, onProblem } = this.#options;
-    const { signal } = this.#stopping;
+    const { everyMs, retryMs, listArgs, createArgs, onProblem, onMade } = this.#options;
+    const command = this.#command;
     this.#lastMs = await this.#ask(listArgs).then(newestIn, () => null);
-    while (!signal.aborted) {
+    while (!command.isClosing) {
       const dueMs = (this.#lastMs ?? 0) + everyMs;
-      const waitMs = this.#problem === null ? dueMs - nowMs() : Math.min(retryMs, everyMs);
-      await sleep(Math.max(0, waitMs), null, { signal, ref: false }).catch(() => null);
-      if (signal.aborted) return;
+      const isFailing = this.#problem !== null;
+      const waitMs = isFailing ? Math.min(retryMs, everyMs) : this.#isWanted ? 0 : dueMs - nowMs();
+      this.#early = new AbortController();
+      // What was wanted while one failed waits for the next attempt, too.
+      await command.pause(
+        waitMs,
+        isFailing ? undefined : AbortSignal.any([command.signal, this.#early.signal]),
+      );
+      if (command.isClosing) return;
       this.#isRunning = true;
+      this.#isWanted = false;
       try {
         this.#lastMs = timeIn(await this.#ask(createArgs));
         this.#problem = null;
+        onMade?.();
       } catch (error) {
-        if (!signal.aborted) {
+        if (!command.isClosing) {
           this.#failures++;
           this.#problem = (error as Error).message;
           onProblem(this.#problem);
@@ -103,12 +111,12 @@ export class BackupSchedule {
   #ask(args: readonly string[]): Promise<string> {
     return new Promise((resolve, reject) => {
       const options = { maxBuffer: answerBytesMax };
-      this.#child = execFile(process.execPath, [main, ...args], options, (error, out, told) => {
-        this.#child = null;
+      const child = execFile(process.execPath, [mainFile, ...args], options, (error, out, told) => {
         const [last = 'its process died'] = told.trim().split('\n').slice(-1);
         if (error) reject(new Error(last.replace(/^bursar: /, '') || error.message));
         else resolve(out);
       });
+      this.#command.watch(child);
     });
   }
 }

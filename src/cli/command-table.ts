@@ -50,6 +50,10 @@ const offline: Row[] = [
     'probe-supervised',
     async () => (await import('./supervised-probe.ts')).addSupervisedProbeCommand,
   ],
+  [
+    'ship-supervised',
+    async () => (await import('./supervised-shipping.ts')).addSupervisedShippingCommand,
+  ],
   ['report', async () => (await import('./report-command.ts')).addReportCommand],
   ['price', async () => (await import('./price-commands.ts')).addPriceCommands],
   ['cost', async () => (await import('./cost-example-command.ts')).addCostExampleCommand],

@@ -3,11 +3,11 @@
 // goes on as it is; it is begun again with growing pauses, and ends with the gateway.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { monotonicMs } from '../core/clock.ts';
 import type { Sample } from '../instruments/sample.ts';
 import { messageOfFailure } from './failure.ts';
 import type { ProbeJob } from './probe-job.ts';
+import { mainFile, SupervisedCommand } from './supervised-command.ts';
 import type { FromProbe, ToProbe } from './supervised-probe.ts';
 
 export interface SupervisorOptions {
@@ -23,10 +23,8 @@ export interface SupervisorOptions {
 
 type End = Pick<Extract<FromProbe, { kind: 'end' }>, 'reason' | 'message'>;
 
-const main = fileURLToPath(new URL('./main.js', import.meta.url));
 /** A process from which nothing was heard for so long hangs. It says each minute that it lives. */
 const silenceMsMax = 5 * 60_000;
-const stopMsMax = 5000;
 /** Above these a gateway is busy. */
 const underWayMax = 4;
 const delayMsMax = 20;
@@ -35,33 +33,25 @@ const busyPauseMs = 1000;
 
 export class ProbeSupervisor {
   readonly #options: SupervisorOptions;
-  readonly #stopping = new AbortController();
-  #child: ChildProcess | null = null;
-  #running: Promise<void> = Promise.resolve();
+  readonly #command = new SupervisedCommand();
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
   }
 
   start(): void {
-    this.#running = this.#run();
+    this.#command.start(() => this.#run());
   }
 
-  /** Resolves when the process has ended. */
-  async close(): Promise<void> {
-    this.#stopping.abort();
-    const child = this.#child;
-    child?.kill('SIGTERM');
-    const timer = setTimeout(() => child?.kill('SIGKILL'), stopMsMax);
-    await this.#running;
-    clearTimeout(timer);
+  close(): Promise<void> {
+    return this.#command.close();
   }
 
   async #run(): Promise<void> {
     const { pauseMs, onProblem } = this.#options;
-    const { signal } = this.#stopping;
+    const command = this.#command;
     let nextMs = pauseMs.min;
-    while (!signal.aborted) {
+    while (!command.isClosing) {
       let end: End;
       try {
         end = await this.#runOnce(await this.#options.prepare());
@@ -69,11 +59,11 @@ export class ProbeSupervisor {
         end = { reason: 'failed', message: messageOfFailure(error) };
       }
       const { reason, message } = end;
-      if (message !== null && !signal.aborted) onProblem(message);
+      if (message !== null && !command.isClosing) onProblem(message);
       if (reason === 'done') nextMs = pauseMs.min;
       // What is spent comes back when the month ends, or when somebody says so.
       if (reason === 'spent') nextMs = pauseMs.max;
-      await sleep(nextMs, undefined, { signal, ref: false }).catch(() => {});
+      await command.pause(nextMs);
       nextMs = Math.min(2 * nextMs, pauseMs.max);
     }
   }
@@ -83,12 +73,15 @@ export class ProbeSupervisor {
     return new Promise((resolve) => {
       // Nothing of the environment: what it needs to know is in the job, and keys stand in no list of
       // processes.
-      const child = spawn(process.execPath, ['--max-old-space-size=64', main, 'probe-supervised'], {
-        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-        env: {},
-      });
-      this.#child = child;
-      if (this.#stopping.signal.aborted) child.kill('SIGTERM');
+      const child = spawn(
+        process.execPath,
+        ['--max-old-space-size=64', mainFile, 'probe-supervised'],
+        {
+          stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+          env: {},
+        },
+      );
+      this.#command.watch(child);
       let heardMs = monotonicMs();
       let end: End = { reason: 'failed', message: 'its process died' };
       const watch = setInterval(() => {
@@ -104,7 +97,6 @@ export class ProbeSupervisor {
       });
       child.once('close', () => {
         clearInterval(watch);
-        this.#child = null;
         resolve(end);
       });
     });
@@ -129,13 +121,13 @@ export class ProbeSupervisor {
 
   /** Until few requests are under way, and the main thread has time. */
   async #waitForCalm(): Promise<void> {
-    const { signal } = this.#stopping;
-    while (!signal.aborted) {
+    const command = this.#command;
+    while (!command.isClosing) {
       const sinceMs = monotonicMs();
       await sleep(lookMs, undefined, { ref: false });
       const isLate = monotonicMs() - sinceMs - lookMs > delayMsMax;
       if (!isLate && this.#options.underWay() <= underWayMax) return;
-      await sleep(busyPauseMs, undefined, { signal, ref: false }).catch(() => {});
+      await command.pause(busyPauseMs);
     }
   }
 }

@@ -112,12 +112,13 @@ function split(given: RestoreFlags & Flags): { asked: RestoreFlags; flags: Flags
   return { asked: { ...asked, ...place } as RestoreFlags, flags: flags as Flags };
 }
 
-function printRestored(restored: Restored): void {
-  const { backup, log, stores, left, unknown, localMissing, accepted } = restored;
+export function printRestored(restored: Restored): void {
+  const { backup, shipped, log, stores, left, unknown, localMissing, accepted } = restored;
   if (backup) {
     const { id, time, records, madeBy } = backup;
     print(`backup ${id} of ${time}: ${formatCount(records)} records, made by Bursar ${madeBy}`);
   }
+  if (shipped) print(`and what was shipped since, up to ${shipped.time}`);
   for (const { store, generation, lastSeq, lastTime, damaged, missing } of stores.journals) {
     print(`store ${store}: journal ${generation}, up to change ${lastSeq} at ${lastTime}`);
     for (const [what, names] of Object.entries({ damaged, missing })) {

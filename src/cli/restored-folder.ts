@@ -10,8 +10,9 @@ import type { ForwardReport } from '../backup/forward/report.ts';
 import { type Manifest, manifestName, openManifest, parseManifest } from '../backup/manifest.ts';
 import { PieceSealer } from '../backup/pieces.ts';
 import { BackupFailure, type BackupPlace } from '../backup/place.ts';
-import { beginIn, putBack, unfinishedMark } from '../backup/put-back.ts';
+import { beginIn, putBackBeside, putDatabaseBack, unfinishedMark } from '../backup/put-back.ts';
 import { openKeys } from '../backup/sealed-keys.ts';
+import { type Forwarded, putNewestBack } from '../backup/shipping/stream-reader.ts';
 import { listLiveExtents } from '../catalog/extents.ts';
 import { isStoreUsed, listStores, renewInstance } from '../catalog/stores.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
@@ -47,6 +48,8 @@ const unsealedTold = 20;
 export interface Restored {
   /** Null: the database was there. */
   backup: ReturnType<typeof summaryOf> | null;
+  /** What was shipped on top of the backup; null: nothing. */
+  shipped: { segments: number; time: string; records: number } | null;
   /** Null: it was never signed. */
   log: { before: string; now: string } | null;
   stores: ForwardReport;
@@ -129,16 +132,27 @@ async function restoreInto(
   const { path, storeFolder, databaseFile: final, keptCheckpointFile } = folder;
   const databaseFile = `${final}.restoring`;
   const onProgress = progress.show.bind(progress);
-  await putBack({ place, sealer, manifest, folder: path, storeFolder, databaseFile, onProgress });
+  const source = { place, sealer, manifest, databaseFile, onProgress };
+  await putBackBeside({ ...source, folder: path, storeFolder });
+  // Who names a backup wants that state.
+  let shipped: Forwarded | null = null;
+  if (asked.backup === undefined) shipped = await putNewestBack(source);
+  else await putDatabaseBack(source);
   if (manifest.checkpoint !== null) {
     writeFileSync(keptCheckpointFile, manifest.checkpoint, { mode: 0o600 });
   }
-  const since = isoTime(manifest.timeMs);
+  const since = isoTime(shipped?.timeMs ?? manifest.timeMs);
   const parts = { databaseFile, progress, backup: manifest.id, since };
   const publish = () => renameDurably(databaseFile, final);
   const restored = await complete(config, folder, asked, { ...parts, publish });
   rmSync(join(path, unfinishedMark));
-  return { ...restored, backup: summaryOf(manifest) };
+  return { ...restored, backup: summaryOf(manifest), shipped: describeShipped(shipped) };
+}
+
+function describeShipped(shipped: Forwarded | null): Restored['shipped'] {
+  if (!shipped) return null;
+  const { seq: segments, timeMs, records } = shipped;
+  return { segments, time: isoTime(timeMs), records };
 }
 
 /** Of an older copy that somebody has put in its place. Throws `CommandFailure`. */
@@ -161,7 +175,7 @@ export async function restoreHere(config: Config, asked: RestoreFlags): Promise<
         renameDurably(databaseFile, final);
       };
       const restored = await complete(config, folder, asked, { ...parts, publish });
-      return { ...restored, backup: null };
+      return { ...restored, backup: null, shipped: null };
     });
   } finally {
     progress.clear();
@@ -190,12 +204,12 @@ interface Parts {
 }
 
 /** Makes a database that was put back one that can be served. */
-async function complete(
+export async function complete(
   config: Config,
   folder: DataFolder,
   asked: RestoreFlags,
   parts: Parts,
-): Promise<Omit<Restored, 'backup'>> {
+): Promise<Omit<Restored, 'backup' | 'shipped'>> {
   const { databaseFile, progress } = parts;
   progress.show('checking the database', 0);
   const [damage] = checkDatabase(databaseFile);
@@ -244,7 +258,9 @@ async function joinStores(
     stores,
     tallies,
   }: Parts & { stores: S3Store[]; tallies: StoreTallies },
-): Promise<Omit<Restored, 'backup' | 'left' | 'accepted'> & { settle: () => Promise<void> }> {
+): Promise<
+  Omit<Restored, 'backup' | 'shipped' | 'left' | 'accepted'> & { settle: () => Promise<void> }
+> {
   const prices = new StorePrices(config, nowMs());
   const { keys } = rootKeys;
   const ledger = await openLedger(databaseFile, keys, prices);

@@ -374,6 +374,13 @@ export const settings = {
     description: 'between the backups of --backup-to, 1m to 24d; without it 24h',
     parse: parseBackupInterval,
   }),
+  backupShipEveryMs: optional({
+    key: 'backupShipEvery',
+    placeholder: 'DURATION',
+    description:
+      'ship changes of the database to --backup-to so often, 100ms to 1h; without it not',
+    parse: parseShippingInterval,
+  }),
   backupKeep: setting({
     key: 'backupKeep',
     placeholder: 'COUNT',
@@ -537,6 +544,12 @@ function parseTimer(value: string): number {
 function parseBackupInterval(value: string): number {
   const parsed = parseDuration(value);
   if (parsed < 60_000 || parsed > 24 * 86_400_000) throw new Error('must be 1m to 24d');
+  return parsed;
+}
+
+function parseShippingInterval(value: string): number {
+  const parsed = parseDuration(value);
+  if (parsed < 100 || parsed > 3_600_000) throw new Error('must be 100ms to 1h');
   return parsed;
 }
 

@@ -1,4 +1,5 @@
-// The backups that `serve` makes by itself, put together.
+// The backups that `serve` makes by itself, and what it ships between them, put together.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { MetricRegistry, Values } from '../instruments/metric-registry.ts';
 import { BackupSchedule, type ScheduleState } from './backup-schedule.ts';
 import { type Closers, opened } from './closers.ts';
@@ -6,6 +7,11 @@ import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
 import { CommandFailure } from './failure.ts';
 import { printable } from './output.ts';
+import {
+  type ShippingOptions,
+  type ShippingState,
+  ShippingSupervisor,
+} from './shipping-supervisor.ts';
 
 const retryMs = 5 * 60_000;
 
@@ -14,6 +20,7 @@ type BackupSettings = Pick<
   | 'backupTo'
   | 'backupEveryMs'
   | 'backupKeep'
+  | 'backupShipEveryMs'
   | 'backupEndpoint'
   | 'backupRegion'
   | 'backupPathStyle'
@@ -22,10 +29,52 @@ type BackupSettings = Pick<
   | 'kmsEndpoint'
 >;
 
+interface Wiring {
+  folder: DataFolder;
+  registry: MetricRegistry;
+  closers: Closers;
+}
+
+type Wants = Pick<ShippingOptions, 'onBackupWanted' | 'onCommitWanted'>;
+
+export interface Backups {
+  /** Undefined: none are asked for. */
+  schedule?: BackupSchedule;
+  shipping?: ShippingSupervisor;
+}
+
+/**
+ * Is closed after the ledger when it is opened before: then the last that was committed is shipped, too.
+ * Undefined: nothing is to be shipped. Throws `CommandFailure` where the settings do not fit.
+ */
+export function openShipping(
+  config: BackupSettings,
+  { folder, registry, closers, ...wants }: Wiring & Wants,
+): ShippingSupervisor | undefined {
+  const { backupTo: place, backupShipEveryMs: everyMs } = config;
+  if (everyMs === undefined) {
+    watchShipping(registry, () => undefined);
+    return undefined;
+  }
+  if (place === undefined) {
+    throw new CommandFailure('usage', '--backup-ship-every goes with --backup-to');
+  }
+  const { kmsKey, kmsRegion, kmsEndpoint } = config;
+  const settings = { data: folder.path, kmsKey, kmsRegion, kmsEndpoint };
+  const shipping = new ShippingSupervisor({
+    job: { settings, place, placeFlags: placeFlags(config), everyMs },
+    onProblem: (text) =>
+      process.stderr.write(`bursar: changes are not shipped to ${place}: ${printable(text)}\n`),
+    ...wants,
+  });
+  watchShipping(registry, () => shipping.state());
+  return opened(closers, shipping);
+}
+
 /** Undefined: none are asked for. Throws `CommandFailure` where the settings do not fit. */
 export function scheduleBackups(
   config: BackupSettings,
-  { folder, registry, closers }: { folder: DataFolder; registry: MetricRegistry; closers: Closers },
+  { folder, registry, closers, shipping }: Wiring & { shipping: ShippingSupervisor | undefined },
 ): BackupSchedule | undefined {
   const { backupTo: place, backupEveryMs: everyMs, backupKeep } = config;
   if (place === undefined) {
@@ -41,12 +90,29 @@ export function scheduleBackups(
     retryMs,
     onProblem: (text) =>
       process.stderr.write(`bursar: no backup was made in ${place}: ${printable(text)}\n`),
+    onMade: () => shipping?.look(),
   });
   watch(registry, () => schedule.state());
   return opened(closers, schedule);
 }
 
+/** Shipping first: a backup that is made before it began is none that its segments can be put on. */
+export function startBackups({ schedule, shipping }: Backups): void {
+  shipping?.start();
+  const begun = shipping?.begun ?? Promise.resolve();
+  void Promise.race([begun, sleep(begunMsMax, null, { ref: false })]).then(() => schedule?.start());
+}
+
+const begunMsMax = 10_000;
 const dayMs = 24 * 3600_000;
+
+function placeFlags({ backupEndpoint, backupRegion, backupPathStyle }: BackupSettings) {
+  return {
+    ...(backupEndpoint !== undefined && { s3Endpoint: backupEndpoint }),
+    ...(backupRegion !== undefined && { s3Region: backupRegion }),
+    ...(backupPathStyle && { s3PathStyle: true }),
+  };
+}
 
 function placeArgs({ backupEndpoint, backupRegion, backupPathStyle }: BackupSettings): string[] {
   return [
@@ -83,6 +149,34 @@ function watch(registry: MetricRegistry, state: () => ScheduleState | undefined)
   registry.counter({
     name: 'bursar_backup_failures_total',
     help: 'Backups of --backup-to that failed.',
+    collect: told(({ failures }) => failures),
+  });
+}
+
+/** The same, where nothing is shipped. */
+function watchShipping(registry: MetricRegistry, state: () => ShippingState | undefined): void {
+  const told = (value: (one: ShippingState) => number) => (): Values<number> => {
+    const one = state();
+    return one ? value(one) : [];
+  };
+  registry.gauge({
+    name: 'bursar_shipping_lag_seconds',
+    help: 'What was committed in so many seconds cannot be restored from --backup-to yet.',
+    collect: told(({ lagMs }) => lagMs / 1000),
+  });
+  registry.gauge({
+    name: 'bursar_shipping_lag_bytes',
+    help: 'Changed pages of the database that wait to be shipped to --backup-to.',
+    collect: told(({ lagBytes }) => lagBytes),
+  });
+  registry.counter({
+    name: 'bursar_shipped_bytes_total',
+    help: 'What was shipped to --backup-to since the start.',
+    collect: told(({ shippedBytes }) => shippedBytes),
+  });
+  registry.counter({
+    name: 'bursar_shipping_failures_total',
+    help: 'Attempts to ship changes to --backup-to that failed.',
     collect: told(({ failures }) => failures),
   });
 }

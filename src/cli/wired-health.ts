@@ -12,6 +12,8 @@ import type { StoreView } from '../gateway/store-list.ts';
 import type { LocalStore } from '../tiering/stores/local-store.ts';
 import type { ScheduleState } from './backup-schedule.ts';
 import type { DataFolder } from './data-folder.ts';
+import type { ShippingState } from './shipping-supervisor.ts';
+import type { Backups } from './wired-backup.ts';
 import { freeBytesOf, healthOf } from './wired-stores.ts';
 
 export type GatheredFacts = Omit<HealthFacts, 'isUndamaged'>;
@@ -20,8 +22,8 @@ export interface HealthParts {
   rooms: Pick<Rooms, 'read' | 'ledger' | 'stores' | 'log' | 'diskRoom'>;
   folder: Pick<DataFolder, 'databaseFile'>;
   local: Pick<LocalStore, 'tryWriting'>;
-  /** Of the backups that are made by themselves; null: none are. */
-  backups: () => ScheduleState | null;
+  /** Those that are made by themselves. */
+  backups: Backups;
   /** Room that is to be kept free on the disks of the database and of the local store. */
   freeBytesMin: number;
 }
@@ -69,7 +71,8 @@ export class HealthWatch {
       isNearlyFull: freeBytes < this.#parts.freeBytesMin,
     };
     const { stepMs } = steadyClock;
-    const backups = this.#parts.backups();
+    const backups = this.#parts.backups.schedule?.state();
+    const shipping = this.#parts.backups.shipping?.state();
     return {
       facts: {
         isStopping: this.#isStopping,
@@ -79,6 +82,7 @@ export class HealthWatch {
         isLogSigned: log.refusal === null,
         isClockFollowed: stepMs === 0,
         areBackupsMade: !backups?.isLate,
+        areChangesShipped: !shipping?.isLate,
         stores: found,
       },
       detail: {
@@ -87,6 +91,7 @@ export class HealthWatch {
         database: { isWritable: database.canWrite, freeBytes },
         log: { ready: log.refusal === null, problem: log.refusal },
         ...(backups && { backups: describeBackups(backups) }),
+        ...(shipping && { shipping: describeShipping(shipping) }),
       },
     };
   }
@@ -121,6 +126,10 @@ export class HealthWatch {
 
 function describeBackups({ lastMs, isLate, problem, isRunning }: ScheduleState) {
   return { last: lastMs === null ? null : isoTime(lastMs), isLate, problem, isRunning };
+}
+
+function describeShipping({ lagMs, lagBytes, isLate, problem, stream, segment }: ShippingState) {
+  return { lagSeconds: lagMs / 1000, lagBytes, isLate, problem, stream, segment };
 }
 
 /** The doors are only there for stores that are configured, or that buckets are in. */

@@ -48,7 +48,7 @@ import { openLedger, recordUnsealed, stop, tellOperator } from './opened-ledger.
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
 import { startArchiver } from './wired-archive.ts';
-import { scheduleBackups } from './wired-backup.ts';
+import { type Backups, openShipping, scheduleBackups, startBackups } from './wired-backup.ts';
 import { HealthWatch } from './wired-health.ts';
 import { makeInstruments } from './wired-instruments.ts';
 import { makeLifecycleWorker } from './wired-lifecycle.ts';
@@ -94,6 +94,14 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   await migrateFolder(config, folder);
   const altered = new AlteredRecords();
   const distrust = new Distrust();
+  const kept = { folder, registry: metrics.registry, closers };
+  const backups: Backups = {};
+  backups.shipping = openShipping(config, {
+    ...kept,
+    onBackupWanted: () => backups.schedule?.wantNow(),
+    // Its failure is told by health.
+    onCommitWanted: () => void ledger.tryWriting().catch(() => false),
+  });
   const told = { onAlarms, onCheckpoint, onAltered: altered.found };
   const begun = await openLedger(config, { folder, closers, prices, distrust, ...told });
   const { ledger, read, directory, loaded, limited } = begun;
@@ -140,8 +148,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   closers.push(() => endSoon(opening.storeList));
   const { local } = opening;
   const { freeBytesMin } = config;
-  const schedule = scheduleBackups(config, { folder, registry: metrics.registry, closers });
-  const backups = () => schedule?.state() ?? null;
+  backups.schedule = scheduleBackups(config, { ...kept, shipping: backups.shipping });
   const health = new HealthWatch({ rooms, folder, local, backups, freeBytesMin });
   const served = {
     directory,
@@ -165,7 +172,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   await announceEndpoint(rootKey, { endpoint: publicUrl(), adminUrl });
   const measured = { rooms, folder, directory, instruments, closers, endpoint: listenedUrl() };
   startProbe(config, { ...measured, registry: metrics.registry });
-  schedule?.start();
+  startBackups(backups);
   const close = async () => {
     health.stop();
     await sleep(config.drainMs);

@@ -194,8 +194,7 @@ export async function copyDatabase(
 /**
  * Copies a database that others write meanwhile, as it is when the copy is begun, at no more than so many
  * bytes a second, to a new file that reaches the disk on the way. It takes the thread for up to 50 ms at a
- * time. Writes of others go on in SQLite's log until then, and are brought into the database afterwards,
- * here, so that the writer need not stop for them. Throws SQLite's error.
+ * time. Writes of others go on in SQLite's log until then. Throws SQLite's error.
  */
 export async function copyWhileServed(
   from: string,
@@ -226,18 +225,24 @@ export async function copyWhileServed(
       },
     });
     source.exec('COMMIT');
-    const writer = new Sqlite(from, { timeout: busyMsMax });
-    try {
-      // Passive: nobody waits for it.
-      writer.pragma('wal_checkpoint(PASSIVE)');
-    } finally {
-      writer.close();
-    }
     file ??= openSync(to, 'r+');
     fsyncSync(file);
   } finally {
     if (file !== undefined) closeSync(file);
     source.close();
+  }
+}
+
+/**
+ * Brings what is in SQLite's log into the database, so that the writer need not stop for that. Nobody waits
+ * for it. Throws SQLite's error.
+ */
+export function checkpointPassively(path: string): void {
+  const writer = new Sqlite(path, { timeout: busyMsMax });
+  try {
+    writer.pragma('wal_checkpoint(PASSIVE)');
+  } finally {
+    writer.close();
   }
 }
 

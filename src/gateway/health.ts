@@ -25,6 +25,8 @@ export interface HealthFacts {
   isClockFollowed: boolean;
   /** Those that are to be made by themselves; true also where none are. */
   areBackupsMade: boolean;
+  /** What was committed gets to the place of backups soon; true also where it is not to. */
+  areChangesShipped: boolean;
   stores: readonly StoreFacts[];
   /** Nothing that was read since the start was found damaged. */
   isUndamaged: boolean;
@@ -72,5 +74,6 @@ function* problemsOf(facts: HealthFacts): Generator<readonly [Stops, string]> {
   }
   if (!facts.isClockFollowed) yield ['nothing', 'The clock has stepped, and is not followed.'];
   if (!facts.areBackupsMade) yield ['nothing', 'No backup was made in time.'];
+  if (!facts.areChangesShipped) yield ['nothing', 'Changes are not shipped in time.'];
   if (!facts.isUndamaged) yield ['nothing', 'Stored data was found damaged.'];
 }

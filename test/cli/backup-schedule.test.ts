@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { BackupSchedule } from '#bursar/cli/backup-schedule.js';
 import { S3Client } from '../fault/s3-client.ts';
-import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+import { readMetrics, type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -50,6 +50,35 @@ describe('a gateway with --backup-to', () => {
       code: 2,
       stderr: expect.stringContaining('--backup-to'),
     });
+  });
+});
+
+describe('a gateway whose backups fail', () => {
+  it('tells it in metrics and in health, and serves on', async () => {
+    const taken = join(work.folder, 'taken');
+    writeFileSync(taken, '');
+    const other = await startServedGateway({
+      args: ['--backup-to', taken, '--backup-ship-every', '200ms'],
+    });
+    const itsClient = new S3Client(other);
+    const told = async () =>
+      JSON.parse((await itsClient.send('GET', '/_/v1/health')).body.toString());
+    try {
+      await vi.waitUntil(async () => (await told()).backups.problem !== null, 60_000);
+      await vi.waitUntil(async () => (await told()).shipping.problem !== null, 60_000);
+      const text = await readMetrics(other);
+      expect(text).toMatch(/^bursar_backup_late 1$/m);
+      expect(text).toMatch(/^bursar_backup_failures_total [1-9]/m);
+      expect(text).toMatch(/^bursar_shipping_failures_total [1-9]/m);
+      const answer = await fetch(`${other.endpoint}/_/health`);
+      expect(answer.status).toBe(200);
+      expect(await answer.text()).toContain('No backup was made in time.');
+      expect((await itsClient.send('PUT', '/bucket')).status).toBe(200);
+      expect(other.output().match(/changes are not shipped/g)).toHaveLength(1);
+    } finally {
+      itsClient.close();
+      await other.stop();
+    }
   });
 });
 

@@ -30,6 +30,7 @@ const well: HealthFacts = {
   isLogSigned: true,
   isClockFollowed: true,
   areBackupsMade: true,
+  areChangesShipped: true,
   stores: [],
   isUndamaged: true,
 };
@@ -51,6 +52,7 @@ test.each<[string, Partial<HealthFacts>, boolean, boolean, number]>([
   ['the log is not signed', { isLogSigned: false }, true, false, 1],
   ['the clock stepped', { isClockFollowed: false }, true, true, 1],
   ['no backup was made', { areBackupsMade: false }, true, true, 1],
+  ['changes are not shipped', { areChangesShipped: false }, true, true, 1],
   ['data was damaged', { isUndamaged: false }, true, true, 1],
 ])('when %s, what is possible and what is wrong is said', (_, facts, reads, writes, count) => {
   const told = judge({ ...well, stores: [store('local')], ...facts });

@@ -1,6 +1,7 @@
 // What docker/ sets up to watch a gateway asks for what gateways tell: every query of the dashboard
 // and of the alerts is PromQL, and names metrics, labels and values that a served gateway has told.
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { CreateBucketCommand, GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -141,6 +142,7 @@ function cellsOf({ x, y, w, h }: Panel['gridPos']): string[] {
   return Array.from({ length: w * h }, (_, i) => `${x + (i % w)} ${y + Math.floor(i / w)}`);
 }
 
+const backups = mkdtempSync(join(tmpdir(), 'bursar-monitored-'));
 const metricsToken = 'the-token-of-this-test';
 
 /** With a store of each kind, and a witness that never answers. */
@@ -155,6 +157,8 @@ async function serve(backend: S3Backend): Promise<ServedGateway> {
       BURSAR_STORES: JSON.stringify({ far }),
       BURSAR_METRICS_TOKEN: metricsToken,
       BURSAR_WITNESS: `${verifier} http://127.0.0.1:1`,
+      BURSAR_BACKUP_TO: join(backups, 'place'),
+      BURSAR_BACKUP_SHIP_EVERY: '1s',
     },
   });
 }
@@ -210,6 +214,7 @@ describeWithTool(versitygw, 'a gateway with a store of each kind', (path) => {
   afterAll(async () => {
     await gateway.stop();
     await backend.stop();
+    rmSync(backups, { recursive: true, force: true });
   });
 
   it.each(asked)('tells what is asked for: $place', ({ expr, shown }) => {

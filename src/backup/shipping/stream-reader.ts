@@ -1,0 +1,125 @@
+// Brings a database that was put back from a backup forward by the segments that were shipped on top of it.
+// Invariant: after the first segment that was begun when the backup was there, and after each later one, the
+// file is the database as of that segment; before, it is nothing that can be opened.
+import { type FileHandle, open } from 'node:fs/promises';
+import { IntegrityError } from '../../core/errors.ts';
+import type { PieceSealer } from '../pieces.ts';
+import type { BackupPlace } from '../place.ts';
+import { type PutDatabaseOptions, putDatabaseBack } from '../put-back.ts';
+import { type Page, type ReadSegment, readPages, readSegment } from './segment.ts';
+
+/** The last segment that was put on. */
+export interface Position {
+  stream: string;
+  seq: number;
+  /** Of that segment, as the next one names it; null: none was put on. */
+  digest: string | null;
+}
+
+export interface Forwarded extends Position {
+  /** What was committed before is there, milliseconds. */
+  timeMs: number;
+  /** Records in the log, at least. */
+  records: number;
+}
+
+export interface ForwardingOptions extends PutDatabaseOptions {
+  /** The last segment that is put on. */
+  until: number;
+}
+
+export interface Forwarding {
+  /** The last state that the file came to; null: it is the backup's, or `isTorn`. */
+  reached: Forwarded | null;
+  /** The file is no state at all: put it back again, and forward it up to the one that was reached. */
+  isTorn: boolean;
+  /** Why there is no more; null: there was no more. */
+  problem: string | null;
+}
+
+const readsAtOnce = 8;
+
+/**
+ * Puts the database of a backup back, and on it what was shipped since, as far as that is whole. Gives the
+ * state it came to; null: the backup's. Throws IntegrityError where the backup is not what was written.
+ */
+export async function putNewestBack(source: PutDatabaseOptions): Promise<Forwarded | null> {
+  for (let until = Number.POSITIVE_INFINITY; ; ) {
+    await putDatabaseBack(source);
+    if (until === 0) return null;
+    const { reached, isTorn } = await bringForward({ ...source, until });
+    if (!isTorn) return reached;
+    until = reached?.seq ?? 0;
+  }
+}
+
+/** Throws what the place throws when it does not answer. */
+export async function bringForward(options: ForwardingOptions): Promise<Forwarding> {
+  const { place, sealer, manifest, databaseFile, until, onProgress } = options;
+  const forwarding: Forwarding = { reached: null, isTorn: false, problem: null };
+  if (!manifest.shipped) return forwarding;
+  const from = { ...manifest.shipped, digest: null };
+  const file = await open(databaseFile, 'r+');
+  try {
+    for await (const segment of readStream(place, sealer, from)) {
+      const { head, digest } = segment;
+      forwarding.isTorn = forwarding.reached === null;
+      for await (const pages of readPages(place, sealer, segment)) await writePages(file, pages);
+      await file.truncate(head.pageBytes * head.pageCount);
+      const { stream, seq, timeMs, records, covers } = head;
+      if (!forwarding.isTorn || covers.includes(manifest.id)) {
+        forwarding.reached = { stream, seq, digest, timeMs, records };
+        forwarding.isTorn = false;
+      }
+      onProgress('putting what was shipped on top', seq - from.seq);
+      if (seq >= until) break;
+    }
+  } catch (error) {
+    if (!(error instanceof IntegrityError)) throw error;
+    forwarding.problem = error.message;
+    // Of the damaged segment some pages may have been written.
+    if (forwarding.reached) forwarding.isTorn = true;
+  } finally {
+    await file.sync();
+    await file.close();
+  }
+  return forwarding;
+}
+
+/** Those after a position, in order, as far as they follow one another. Throws IntegrityError. */
+export async function* readStream(
+  place: BackupPlace,
+  sealer: PieceSealer,
+  from: Position,
+): AsyncGenerator<ReadSegment> {
+  const { stream } = from;
+  const ahead: Promise<ReadSegment | undefined>[] = [];
+  let previous = from.digest;
+  let next = from.seq + 1;
+  try {
+    // The more there were, the more are likely to come.
+    for (let wanted = 1; ; wanted++) {
+      while (ahead.length < Math.min(wanted, readsAtOnce)) {
+        const one = readSegment(place, sealer, { stream, seq: next++ });
+        one.catch(() => {});
+        ahead.push(one);
+      }
+      const segment = await ahead.shift();
+      if (!segment) return;
+      const { head, digest } = segment;
+      if (previous !== null && head.previous !== previous) {
+        throw new IntegrityError(`segment ${head.seq} of ${stream} does not follow the one before`);
+      }
+      previous = digest;
+      yield segment;
+    }
+  } finally {
+    await Promise.allSettled(ahead);
+  }
+}
+
+export async function writePages(file: FileHandle, pages: readonly Page[]): Promise<void> {
+  for (const { number, bytes } of pages) {
+    await file.write(bytes, 0, bytes.length, (number - 1) * bytes.length);
+  }
+}
