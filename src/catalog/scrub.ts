@@ -87,7 +87,8 @@ export async function findScrubBucket(
   scope: ScrubScope,
   bucketId: number,
 ): Promise<ScrubBucket | undefined> {
-  return read.get<ScrubBucket>(
+  const { sparing = read } = read;
+  return sparing.get<ScrubBucket>(
     `SELECT id, tenant, name, owner FROM buckets
        WHERE id = ? AND (? IS NULL OR tenant = ?) AND (? IS NULL OR name = ?)`,
     bucketId,
@@ -124,7 +125,8 @@ async function findNextBucket(
   afterId: number,
 ): Promise<ScrubBucket | undefined> {
   const below = endOf(prefix);
-  return read.get<ScrubBucket>(
+  const { sparing = read } = read;
+  return sparing.get<ScrubBucket>(
     `SELECT id, tenant, name, owner FROM buckets AS b
        WHERE id > ? AND (? IS NULL OR tenant = ?) AND (? IS NULL OR name = ?) AND (
          EXISTS (SELECT 1 FROM versions WHERE bucket_id = b.id AND key >= ? AND key < ?) OR

@@ -438,6 +438,27 @@ describe.each(['running', 'stopped'])('the database of a %s gateway is edited', 
     await expect.poll(() => gateway.output()).toContain(attack.said(place));
   });
 
+  it('is not put right by the API, which goes on', async () => {
+    const operator = await settle(gateway);
+    const tenantOf = (name: string) =>
+      (places.get(attacks.find((one) => one.name === name) as Attack) as Place).tenant;
+    const mount = { bucketTenant: 'calm', bucket: 'nothing' };
+    const grant = { effect: 'allow', subjects: ['tenant:calm'], actions: ['s3:GetObject'] };
+    const puts: [path: string, body: object][] = [
+      [`limits/tenant:${tenantOf('a limit is raised')}`, { requests: { month: 1 } }],
+      [`tenants/${tenantOf('a mount is pointed elsewhere')}/mounts/mounted`, mount],
+      [`tenants/${tenantOf('a grant is widened')}/grants/some`, { ...grant, bucket: 'x' }],
+    ];
+    for (const [path, body] of puts) {
+      const headers = { 'content-type': 'application/json' };
+      const put = { method: 'PUT', path: `/_/v1/${path}`, headers, body: JSON.stringify(body) };
+      expect([path, (await send(operator, put)).text]).toEqual([
+        path,
+        expect.stringContaining('BursarIntegrityError'),
+      ]);
+    }
+  });
+
   it('those whom it does not concern are served', async () => {
     const { alice, bucket } = calm;
     expect((await send(again(alice), get(`/${bucket}/k`))).status).toBe(200);

@@ -2,6 +2,8 @@
 // every field that is altered, and every table that was put back.
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findLifecycleBucket } from '#bursar/catalog/lifecycle-due.js';
+import { findNextRow } from '#bursar/catalog/scrub.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { isSealed, type SealedValue, sealRow } from '#bursar/core/seals/row-seal.js';
@@ -174,6 +176,28 @@ describe('a database that somebody else writes to', () => {
     await expect(reader.tx.all(names)).rejects.toThrow('principal one/eve was not stored');
     expect(await reader.tx.sparing?.all(names)).toEqual([{ name: 'alice' }]);
     await expect(reader.tx.all(names)).rejects.toThrow('principal one/eve was not stored');
+    reader.close();
+  });
+
+  it('holds up no work on the buckets of others', async () => {
+    const { ledger } = fixture;
+    const bucket = { tenant: 'one', name: 'more', owner: 'alice', store: 1 };
+    await ledger.commit(commitOf({ kind: 'createBucket', ...bucket }));
+    const put = putOf('k');
+    await ledger.commit({ ...put, change: { ...put.change, bucketId: 2 } as typeof put.change });
+    for (const bucketId of [1, 2]) {
+      const setting = { name: 'lifecycle', document: '[]' } as const;
+      await ledger.commit(commitOf({ kind: 'putBucketSetting', bucketId, ...setting }));
+    }
+    const reader = openDatabase(fixture.path, { readonly: true, cacheKib: 1024 });
+    verifyReads(reader, keyring);
+    const all = { tenant: null, bucket: null, prefix: '' };
+    expect(await findLifecycleBucket(reader.tx, 0)).toBe(1);
+    expect(await findNextRow(reader.tx, all, null)).toMatchObject({ bucket: { id: 1 } });
+    editor.exec(`UPDATE buckets SET owner = 'eve' WHERE id = 1;
+      UPDATE bucket_settings SET document = '[1]' WHERE bucket_id = 1`);
+    expect(await findLifecycleBucket(reader.tx, 0)).toBe(2);
+    expect(await findNextRow(reader.tx, all, null)).toMatchObject({ bucket: { id: 2 } });
     reader.close();
   });
 

@@ -17,6 +17,7 @@ import {
 } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
+import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import { principalScope, type Scope, tenantScope } from '../../ledger/rights-epoch.ts';
 import { readLimits } from '../../quota/leases/account-tables.ts';
@@ -361,6 +362,7 @@ async function commit(
   const updates: (() => void | Promise<void>)[] = [];
   let epoch: number | undefined;
   let untold: (() => Promise<string[]>) | undefined;
+  let isUnchanged = false;
   try {
     await follow(deps, change, updates);
     state.recorded = true;
@@ -370,9 +372,12 @@ async function commit(
     ({ epoch, untold } = committed);
     tellRecord(request, reply, committed.index);
     if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
+  } catch (error) {
+    isUnchanged = isUnsealed(error);
+    throw error;
   } finally {
     // Also after a failure, of which nobody knows what it changed.
-    await catchUp(deps, updates);
+    await catchUp(deps, updates, isUnchanged);
     deps.rights.follow(epoch);
   }
   // From here on it counts, whatever becomes of the journals.
@@ -414,13 +419,23 @@ async function follow(
 async function catchUp(
   { onFatal }: NativeDeps,
   updates: readonly (() => void | Promise<void>)[],
+  isUnchanged: boolean,
 ): Promise<void> {
-  try {
-    for (const update of updates) await update();
-  } catch (error) {
-    onFatal(`what is kept in memory of a change could not be read: ${(error as Error).message}`);
-    throw error;
+  for (const update of updates) {
+    try {
+      await update();
+    } catch (error) {
+      if (isUnchanged && isUnsealed(error)) continue;
+      onFatal(`what is kept in memory of a change could not be read: ${(error as Error).message}`);
+      throw error;
+    }
   }
+}
+
+/** Of a commit that was refused, too: the ledger tells why by the code alone. */
+function isUnsealed(error: unknown): boolean {
+  if (error instanceof Refusal) return error.code === 'BursarIntegrityError';
+  return error instanceof UnsealedRow;
 }
 
 function entryOf(
