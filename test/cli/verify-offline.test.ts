@@ -237,12 +237,14 @@ interface Row {
 describe('a log that was rewritten in the database, and signed again', () => {
   let original: Row[];
 
+  // The gateway notices by the seals that records are gone; its own of that may make the log as long
+  // again.
   it.each<[string, RegExp, (rows: Row[]) => Row[]]>([
     ['a record was altered', /rewritten/, (all) => all.with(5, forge(all, { status: 403 }))],
-    ['one was removed', /rolled back/, (all) => all.toSpliced(5, 1)],
+    ['one was removed', /rolled back|rewritten/, (all) => all.toSpliced(5, 1)],
     ['one was inserted', /rewritten/, (all) => all.toSpliced(5, 0, forge(all, { size: 7 }))],
     ['two changed places', /rewritten/, (all) => all.toSpliced(5, 2, ...all.slice(5, 7).reverse())],
-    ['the newest were removed', /rolled back/, (all) => all.slice(0, -2)],
+    ['the newest were removed', /rolled back|rewritten/, (all) => all.slice(0, -2)],
   ])('shows to who kept a checkpoint: %s', async (_, expected, attack) => {
     await served.stop();
     await rewrite(attack);
