@@ -47,6 +47,8 @@ beforeAll(async () => {
   await log.flush();
   db.exec('COMMIT');
   db.close();
+  // No gateway wrote them.
+  expect(await place.run(['database', 'accept', '--yes'])).toMatchObject({ code: 0 });
   await place.serve();
 });
 afterAll(() => place.remove());
