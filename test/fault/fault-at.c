@@ -1,8 +1,8 @@
 /*
  * Preloaded into a gateway, sets its clock back by as many seconds as CLOCK_BACK_S says, and meets
  * system calls with faults. The file that FAULT_AT names says which: "CALL PATH NUMBER FAULT", as in
- * "sync bursar.db-wal 1 EIO": the call's kind (sync, write, rename, link, make, truncate, or "any"
- * but sync), what the path of its file contains, how many such calls to wait for, and what
+ * "sync bursar.db-wal 1 EIO": the call's kind (sync, write, rename, link, make, truncate, "any" of
+ * these but sync, or read, of the first thread only), what the path of its file contains, how many such calls to wait for, and what
  * happens then: kill (before the call), kill-after, or an error of that name. It happens once: the file
  * is removed. With a plus, as in "any /data/ 1+ EROFS", it happens from that call on until somebody
  * removes the file.
@@ -48,13 +48,13 @@ static enum fault meet(const char *call, const char *path) {
     atomic_store(&seen, 0);
     return NONE;
   }
-  ssize_t length = read(file, text, sizeof text - 1);
+  ssize_t length = syscall(SYS_read, file, text, sizeof text - 1);
   close(file);
   if (length <= 0) return NONE;
   text[length] = 0;
   if (sscanf(text, "%15s %255s %15s %31s", wanted, part, which, fault) != 4) return NONE;
-  if (strcmp(wanted, call) != 0 && (strcmp(wanted, "any") != 0 || strcmp(call, "sync") == 0))
-    return NONE;
+  int is_any = strcmp(wanted, "any") == 0 && strcmp(call, "sync") != 0 && strcmp(call, "read") != 0;
+  if (!is_any && strcmp(wanted, call) != 0) return NONE;
   if (strstr(path, part) == NULL) return NONE;
   int now = atomic_fetch_add(&seen, 1) + 1, number = strtol(which, &lasts, 10);
   if (*lasts == '+' ? now < number : now != number) return NONE;
@@ -114,6 +114,22 @@ ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t offset) {
 
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t offset) {
   return pwrite64(fd, bytes, count, offset);
+}
+
+static enum fault meet_read(int fd) {
+  return syscall(SYS_gettid) == getpid() ? meet_file("read", fd) : NONE;
+}
+
+ssize_t read(int fd, void *bytes, size_t count) {
+  enum fault fault = meet_read(fd);
+  FAULTY(fault);
+  return finish(fault, syscall(SYS_read, fd, bytes, count));
+}
+
+ssize_t pread64(int fd, void *bytes, size_t count, off64_t offset) {
+  enum fault fault = meet_read(fd);
+  FAULTY(fault);
+  return finish(fault, syscall(SYS_pread64, fd, bytes, count, offset));
 }
 
 static time_t set_back(time_t seconds) {

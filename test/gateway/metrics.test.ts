@@ -158,6 +158,7 @@ test('a client that goes away half-way ends its request, which is no transfer', 
     const wire = await Wire.open(target);
     wire.write([`GET ${path} HTTP/1.1`, ...lines, '', ''].join('\r\n'));
     await wire.until(/\r\n\r\n/);
+    wire.stopReading();
     const underWay = async () => totalOf(await read(), 'bursar_requests_under_way');
     await expect.poll(underWay).toBe(2);
     wire.destroy();

@@ -50,6 +50,11 @@ export class Wire {
     this.#socket.end();
   }
 
+  /** Takes no more of what comes: the other end can send what the sockets hold, and waits. */
+  stopReading(): void {
+    this.#socket.pause();
+  }
+
   /** Drops the connection at once. */
   destroy(): void {
     this.#socket.destroy();
