@@ -1,9 +1,10 @@
 // The grants of all tenants, in memory as they are in the database. Invariant: a grant whose change
 // was answered is in the index as the table has it, so it counts from the next request on; while one
-// is being changed no other is.
+// is being changed no other of its tenant is.
 import { setImmediate } from 'node:timers/promises';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
+import { Pace } from '../../core/pace.ts';
 import type { AuthzChange, Follower } from '../changes.ts';
 import type { Page } from '../directory.ts';
 import { Turns } from '../turns.ts';
@@ -78,7 +79,14 @@ export class GrantBook implements Follower {
   }
 
   async list(tenant: string, page: Page): Promise<GrantEntry[]> {
-    return (await this.#readRows(tenant, page)).map(entryOf);
+    const entries: GrantEntry[] = [];
+    // A page of the longest is megabytes.
+    const pace = new Pace();
+    for (const row of await this.#readRows(tenant, page)) {
+      entries.push(entryOf(row));
+      if (pace.isDue) await pace.wait();
+    }
+    return entries;
   }
 
   /** Throws `Refusal` TooManyGrants when there is no room for the grant that is put. */
