@@ -44,8 +44,10 @@ async function refuse(tx: Tx, change: AuthzChange): Promise<ErrorCode | undefine
       return (await tenantExists(tx, change.tenant)) ? undefined : 'NoSuchTenant';
     case 'putIssuer': {
       if (!(await tenantExists(tx, change.tenant))) return 'NoSuchTenant';
-      const sql = 'SELECT 1 FROM issuers WHERE url = ? AND audience = ?';
-      return (await tx.get(sql, change.url, change.audience)) ? 'AlreadyExists' : undefined;
+      const sql = `SELECT 1 FROM issuers WHERE url = ? AND audience = ?
+        AND NOT (tenant = ? AND name = ?)`;
+      const { url, audience, tenant, name } = change;
+      return (await tx.get(sql, url, audience, tenant, name)) ? 'AlreadyExists' : undefined;
     }
     // The key that it was asked for with may be gone.
     case 'addToken':

@@ -14,7 +14,7 @@ import { addSettingFlags, placeSettings } from './setting-flags.ts';
 /** Those that lead to the folder, to the stores, with what they cost, and to the keys. */
 const wanted = [
   ...placeSettings,
-  ...(['logOrigin', 'prices', 'priceBooks'] as const),
+  ...(['logOrigin', 'journalWithKeys', 'prices', 'priceBooks'] as const),
 ] satisfies (keyof Config)[];
 
 export interface RestoreFlags extends PlaceFlags {
@@ -139,6 +139,7 @@ export function printRestored(restored: Restored): void {
   for (const { tenant, bucket, key, reason } of stores.lost.first) {
     print(`LOST: ${printable(`${tenant}/${bucket}/${key}`)}: ${reason}`);
   }
+  printIdentities(stores.identities);
   for (const id of stores.principals) print(`made, without access keys: ${printable(id)}`);
   for (const name of left) print(`store ${name} was left as it is`);
   if (localMissing > 0) {
@@ -151,6 +152,24 @@ export function printRestored(restored: Restored): void {
   }
   for (const what of accepted) print(`accepted: ${printable(what)}`);
   for (const line of unknown) print(`not known: ${line}`);
+}
+
+function printIdentities(identities: Restored['stores']['identities']): void {
+  const { stores, restored, changed, removed, leftOut, withoutKey, usedUpShares } = identities;
+  const { newWebhookSecrets } = identities;
+  if (stores.length === 0) return;
+  const made = Object.entries(restored).filter(([, count]) => count > 0);
+  const of = made.map(([kind, count]) => `${formatCount(count)} ${kind}`).join(', ') || 'nothing';
+  print(
+    `of who there is and what they may: ${of} made or replaced, ${formatCount(changed.count)} ` +
+      `changed, ${formatCount(removed.count)} deleted`,
+  );
+  for (const name of removed.first) print(`  deleted: ${printable(name)}`);
+  for (const what of leftOut.first) print(`  left as it was: ${printable(what)}`);
+  for (const name of withoutKey.first)
+    print(`  an access key without its secret: ${printable(name)}`);
+  for (const name of newWebhookSecrets.first) print(`  a new secret: ${printable(name)}`);
+  for (const id of usedUpShares.first) print(`  opens nothing more: share link ${printable(id)}`);
 }
 
 function nameOf({ before, now }: { before: string; now: string }): string {

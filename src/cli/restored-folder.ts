@@ -14,7 +14,7 @@ import { beginIn, putBackBeside, putDatabaseBack, unfinishedMark } from '../back
 import { openKeys } from '../backup/sealed-keys.ts';
 import { type Forwarded, putNewestBack } from '../backup/shipping/stream-reader.ts';
 import { listLiveExtents } from '../catalog/extents.ts';
-import { isStoreUsed, listStores, renewInstance } from '../catalog/stores.ts';
+import { isStoreUsed, listStores, readInstance, renewInstance } from '../catalog/stores.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
 import { checkDatabase, copyDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { makeFolderDurably, renameDurably, writeFileDurably } from '../core/durable-file.ts';
@@ -214,7 +214,7 @@ export async function complete(
   progress.show('checking the database', 0);
   const [damage] = checkDatabase(databaseFile);
   if (damage !== undefined) throw new BackupFailure(`the database is damaged: ${damage}`);
-  await bringUp(databaseFile, folder, progress);
+  const instance = await bringUp(databaseFile, folder, progress);
   const accepted = await requireAuthentic(databaseFile, folder, asked);
   const used = await withDatabase(databaseFile, listUsed);
   const left = asked.withoutStore ?? [];
@@ -234,6 +234,7 @@ export async function complete(
     }
     const { settle, ...told } = await joinStores(config, folder, asked, {
       ...parts,
+      instance,
       stores,
       tallies,
     });
@@ -255,9 +256,10 @@ async function joinStores(
     progress,
     backup,
     since,
+    instance,
     stores,
     tallies,
-  }: Parts & { stores: S3Store[]; tallies: StoreTallies },
+  }: Parts & { instance: string; stores: S3Store[]; tallies: StoreTallies },
 ): Promise<
   Omit<Restored, 'backup' | 'shipped' | 'left' | 'accepted'> & { settle: () => Promise<void> }
 > {
@@ -270,7 +272,7 @@ async function joinStores(
   try {
     const { report, settle } = await rollForward({
       ...{ ledger, read: db.tx, stores, tallies, rootKeys: keys, sealer, databaseFile },
-      ...{ discard: asked.discard === true, prices },
+      ...{ discard: asked.discard === true, withKeys: config.journalWithKeys, prices, instance },
       onProgress: progress.show.bind(progress),
     });
     const named = { ledger, read: db.tx, ...folder };
@@ -283,8 +285,8 @@ async function joinStores(
   }
 }
 
-/** Migrates it, and makes it another gateway's than the one that it is a copy of. */
-async function bringUp(path: string, folder: DataFolder, progress: StepProgress): Promise<void> {
+/** Migrates it, and makes it another gateway's than the one that it is a copy of, whose name it gives. */
+async function bringUp(path: string, folder: DataFolder, progress: StepProgress): Promise<string> {
   try {
     await migrate({
       path,
@@ -299,7 +301,9 @@ async function bringUp(path: string, folder: DataFolder, progress: StepProgress)
   }
   const db = openDatabase(path, { readonly: false, cacheKib: 1024 });
   try {
+    const instance = await readInstance(db.tx);
     await renewInstance(db.tx);
+    return instance;
   } finally {
     db.close();
   }
@@ -399,9 +403,12 @@ async function countMissing(read: Reader, storeFolder: string): Promise<number> 
   }
 }
 
-function listUnknown(since: string, { uploads, journals }: ForwardReport): string[] {
+function listUnknown(since: string, report: ForwardReport): string[] {
+  const { uploads, journals, identities } = report;
+  const isTold = identities.stores.length > 0 && !identities.doubtful;
+  const what = 'principals, keys, grants and limits that were made, changed or taken away since';
   const lines = [
-    `principals, keys, grants and limits that were made, changed or taken away since ${since}`,
+    ...(isTold ? [] : [`${what} ${since}${identities.stores.length > 0 ? ', in part' : ''}`]),
     `records, and what was read and spent, since ${since}: what was leased then counts as spent`,
     `objects that were written to the local store since ${since}`,
   ];

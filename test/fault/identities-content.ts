@@ -78,7 +78,9 @@ export class Admin {
       .map(({ downloads: _, lastUsedAt: _1, ...share }) => share);
     const hooks = ['alarm-hook', 'tenants/cms/alarm-hook'];
     // Their secrets are new, and so are they.
-    seen.hooks = await Promise.all(hooks.map(async (path) => (await this.call('GET', path)).url));
+    const urlOf = async (path: string) =>
+      (await this.call('GET', path).catch(() => ({ url: null }))).url;
+    seen.hooks = await Promise.all(hooks.map(urlOf));
     return seen;
   }
 
@@ -212,4 +214,45 @@ export async function populate(admin: Admin): Promise<Made> {
     tokens: { kept: kept.token, revoked: revoked.token, ofKey: ofKey.token },
     shares: { kept: shares.kept.url, revoked: shares.revoked.url, few: shares.few.url },
   };
+}
+
+/** Other things, and others of them, than `populate` made: what was given, changed and taken away later. */
+export async function changeLater(admin: Admin, { alice, off }: Made): Promise<Credentials> {
+  const at = 'tenants/cms';
+  await admin.call('POST', 'tenants', { name: 'late' });
+  await admin.call('PATCH', 'tenants/cms', { membersCreateBuckets: false });
+  await admin.call('DELETE', 'tenants/atlas');
+  await admin.call('POST', `${at}/groups`, { name: 'night' });
+  const zoe = { name: 'zoe', kind: 'person', role: 'member', groups: ['night'] };
+  await admin.call('POST', `${at}/principals`, zoe);
+  await admin.call('PATCH', `${at}/principals/eve`, { role: 'auditor', active: true });
+  await admin.call('PATCH', `${at}/principals/bob`, { groups: ['night'] });
+  await admin.call('DELETE', `${at}/principals/carol`);
+  await admin.call('DELETE', `${at}/groups/shifters`);
+  const keys = `${at}/principals/bob/public-keys`;
+  await admin.call('PATCH', `${keys}/${key.publicKey.thumbprint}`, { active: true });
+  const second = generatePrivateKey('EdDSA');
+  await admin.enrol('cms', 'zoe', second);
+  await admin.call('DELETE', `${at}/principals/bob/access-keys/${off.accessKeyId}`);
+  const rule = { effect: 'allow', actions: ['s3:GetObject'], bucket: 'data' };
+  const widened = {
+    ...rule,
+    actions: ['s3:*'],
+    subjects: ['principal:cms/bob', 'group:cms/night'],
+  };
+  await admin.call('PUT', `${at}/grants/readers`, widened);
+  await admin.call('PUT', `${at}/grants/late`, { ...rule, subjects: ['principal:cms/zoe'] });
+  await admin.call('DELETE', `${at}/grants/everybody`);
+  const mapping = { pathPrefix: '/data', principals: { 1: 'zoe' }, groups: {} };
+  const url = 'https://iam.example.org';
+  await admin.call('PUT', `${at}/issuers/iam`, { url, audience: 'x/cms', mapping });
+  await admin.call('PUT', `tenants/late/mounts/theirs`, { bucketTenant: 'cms', bucket: 'data' });
+  await admin.call('PUT', 'limits/tenant:cms', { spend: { month: '3' }, rate: { requests: 900 } });
+  await admin.call('PUT', 'limits/bucket:cms/data', { storedBytes: { total: 2_000_000 } });
+  await admin.call('PUT', 'limits/principal:cms/zoe', { requests: { day: 5 } });
+  await admin.call('DELETE', `${at}/alarm-hook`);
+  // With an access key goes what was asked for with it.
+  const next = await admin.newKey('cms', 'alice');
+  await admin.call('DELETE', `${at}/principals/alice/access-keys/${alice.accessKeyId}`);
+  return next;
 }

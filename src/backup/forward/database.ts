@@ -11,13 +11,21 @@ import { listEntries } from '../../ledger/journal/snapshot.ts';
 import type { Work } from '../../ledger/rebuild/work.ts';
 import type { ForwardStore } from './stores.ts';
 
+/** The last change in a store that the database had to tell its journal there; -1: there was none. */
+export async function databaseSeq(
+  read: Reader,
+  { store, journal }: Pick<ForwardStore, 'store' | 'journal'>,
+): Promise<number> {
+  const sql = 'SELECT max(seq) AS seq FROM outbox WHERE store = ?';
+  const last = await read.get<{ seq: number | null }>(sql, store.number);
+  return Math.max(journal.toldSeq, last?.seq ?? -1);
+}
+
 /** Of a store whose journal was replayed. */
 export async function stageDatabase(work: Work, read: Reader, one: ForwardStore): Promise<void> {
   const { staging, keyring } = work;
   const { store } = one;
-  const pending = await listOutbox(read, store.number, Number.MAX_SAFE_INTEGER);
-  const last = pending.at(-1);
-  const toldSeq = Math.max(one.journal.toldSeq, last?.seq ?? -1);
+  const toldSeq = await databaseSeq(read, one);
   if (toldSeq < 0) return;
   const damaged: Version[] = [];
   const onDamaged = (version: Version): void => void damaged.push(version);
@@ -31,6 +39,7 @@ export async function stageDatabase(work: Work, read: Reader, one: ForwardStore)
   // What the journal says of it stays.
   for (const version of damaged) await staging.affirm(version, toldSeq);
   const ends: Entry[] = [];
+  const pending = await listOutbox(read, store.number, Number.MAX_SAFE_INTEGER);
   for (const { bucketId, key, versionId, timeMs } of pending) {
     if (bucketId === identitiesBucket || key === null) continue;
     if (await readNamed(read, bucketId, { key, versionId: versionId ?? 'null' })) continue;

@@ -8,26 +8,24 @@ import type { Reader } from '../../core/database.ts';
 import { Keyring } from '../../core/keyring.ts';
 import { removeEarlierGenerations } from '../../ledger/journal/generation.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import {
-  type CommitOne,
-  committer,
-  type TryCommit,
-  tryCommitter,
-} from '../../ledger/rebuild/committer.ts';
+import { type CommitOne, committer, tryCommitter } from '../../ledger/rebuild/committer.ts';
+import { chooseInstance } from '../../ledger/rebuild/identity-sources.ts';
 import { RebuildFailure, stage, takeOver, tellCost } from '../../ledger/rebuild/rebuild.ts';
 import { isWhole, type Listed, newReport, type ObjectName } from '../../ledger/rebuild/report.ts';
 import { enterOthers } from '../../ledger/rebuild/restore.ts';
-import { restoreRevocation } from '../../ledger/rebuild/restore-identities.ts';
 import { Staging } from '../../ledger/rebuild/staging.ts';
 import type { RebuildOptions, Work } from '../../ledger/rebuild/work.ts';
 import { BackupFailure } from '../place.ts';
 import { forwardBuckets } from './buckets.ts';
 import { stageDatabase } from './database.ts';
+import { ForwardIdentities, stageIdentities } from './identities.ts';
 import type { ForwardReport } from './report.ts';
 import { type ForwardStore, fence, findForwardStores } from './stores.ts';
 import { forwardVersions } from './versions.ts';
 
-export interface ForwardOptions extends Omit<RebuildOptions, 'generation' | 'withKeys'> {
+export interface ForwardOptions extends Omit<RebuildOptions, 'generation'> {
+  /** What the database was before it was restored, as its journals name it. */
+  instance: string;
   /** Of the restored database, which nobody serves. */
   ledger: Ledger;
   read: Reader;
@@ -67,7 +65,9 @@ export interface RolledForward {
 export async function rollForward(options: ForwardOptions): Promise<RolledForward> {
   const { stores, read, rootKeys, sealer, databaseFile, ledger } = options;
   const keyring = new Keyring(rootKeys);
-  const { found, empty } = await findForwardStores({ stores, read, keyring, sealer });
+  const { instance } = options;
+  const finding = { stores, read, keyring, sealer, instance };
+  const { found, empty } = await findForwardStores(finding);
   await fence(found, { read, sealer });
   const stagingFile = `${databaseFile}.staging`;
   const removeStaging = () => {
@@ -77,13 +77,20 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
   const staging = Staging.open(stagingFile);
   const report = Object.assign(newReport(), noChanges());
   report.journals.push(...found.map(({ journal }) => journal));
-  const asRebuild = { generation: undefined, withKeys: false };
-  const work: Work = { ...options, ...asRebuild, keyring, staging, report };
+  const work: Work = { ...options, generation: undefined, keyring, staging, report };
+  const telling = chooseInstance(found, undefined);
+  const own = found.filter(({ isOwnJournal }) => isOwnJournal);
+  let isOwn = false;
   try {
     work.prices.enter(found.map(({ store }) => store));
-    await stage(work, found, async (one) => {
-      const own = found.find(({ store, isOwnJournal }) => isOwnJournal && store === one.store);
-      if (own) await stageDatabase(work, read, own);
+    await stage(work, found, async ({ store }) => {
+      const one = own.find((known) => known.store === store);
+      if (!one) return undefined;
+      await stageDatabase(work, read, one);
+      if (telling !== instance || one !== own[0]) return undefined;
+      const known = await stageIdentities(work, read, own);
+      isOwn = known !== undefined;
+      return known;
     });
     for (const { store, known, newGeneration: generation } of found) {
       const { number, name } = store;
@@ -96,8 +103,11 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
     const attempt = tryCommitter(ledger, work.prices, 'bursar restore');
     const commit = committer(attempt);
     const forward: Forward = { work, stores: found, read, commit, report };
+    const isTold = telling !== undefined;
+    const identities = new ForwardIdentities({ work, read, commit: attempt, isOwn, isTold });
+    await identities.bringPeople();
     await forwardVersions(forward, await forwardBuckets(forward));
-    report.revocations = await revokeAgain(work, read, attempt);
+    await identities.bringRights();
     await enterOthers(work, { ledger, stores: found });
     for (const one of found) await takeOver(work, { ledger, read }, one);
     await tellCost(work, ledger, found, 'bursar restore');
@@ -109,7 +119,7 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
     removeStaging();
   }
   const whole = isWhole(report);
-  const { compared: _, recordPacks: _2, identities: _3, ownerlessBuckets: _4, ...told } = report;
+  const { compared: _, recordPacks: _2, ownerlessBuckets: _4, ...told } = report;
   return {
     report: { ...told, empty, isWhole: whole },
     settle: async () => {
@@ -122,17 +132,6 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
   };
 }
 
-/** What was revoked after the backup, as far as the journals tell. */
-async function revokeAgain(work: Work, read: Reader, commit: TryCommit): Promise<number> {
-  let revoked = 0;
-  for await (const entry of work.staging.identities.list('revocation')) {
-    if (await read.get('SELECT 1 FROM revocations WHERE id = ?', entry.name)) continue;
-    await restoreRevocation({ work, commit, isDoubtful: false }, entry);
-    revoked++;
-  }
-  return revoked;
-}
-
 function noChanges() {
   return {
     ended: 0,
@@ -141,6 +140,5 @@ function noChanges() {
     removed: 0,
     abortedUploads: 0,
     compared: 0,
-    revocations: 0,
   };
 }

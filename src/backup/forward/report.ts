@@ -6,6 +6,7 @@ export interface ForwardReport
   extends Pick<
     RebuildReport,
     | 'journals'
+    | 'identities'
     | 'untoldBuckets'
     | 'tenants'
     | 'principals'
@@ -30,8 +31,6 @@ export interface ForwardReport
   removed: number;
   /** Uploads of the backup whose parts are gone: completed or aborted after it. */
   abortedUploads: number;
-  /** Tokens that were revoked after it. */
-  revocations: number;
   /** Stores that have no journal, and nothing of the backup. */
   empty: string[];
 }

@@ -32,13 +32,15 @@ interface Finding {
   read: Reader;
   keyring: Keyring;
   sealer: Sealer;
+  /** What the database was before it was restored. */
+  instance: string;
 }
 
 /** By name; throws `BackupFailure`. Nothing is changed. */
 export async function findForwardStores(
   options: Finding,
 ): Promise<{ found: ForwardStore[]; empty: string[] }> {
-  const { stores, read, keyring, sealer } = options;
+  const { stores, read, keyring, sealer, instance } = options;
   const rows = await listStores(read);
   const forwarded: ForwardStore[] = [];
   const empty: string[] = [];
@@ -53,7 +55,7 @@ export async function findForwardStores(
     const number = row?.number ?? marked;
     const known = row ? await readJournal(read, row.number) : null;
     const found = await findJournal({ store, keyring, number }, undefined);
-    const own = row && known && { number: row.number, ...known, marked };
+    const own = row && known && { number: row.number, ...known, marked, instance };
     const journal = await knownJournal(read, store, found, own);
     if (!journal) {
       if (known?.generation != null || marked !== null) throw new BackupFailure(explainNone(name));
@@ -87,6 +89,13 @@ function toldIn(written: readonly JournalObjectRow[], journaledSeq: number): num
   return told.reduce((most, one) => Math.max(most, one), -1);
 }
 
+interface OwnJournal extends KnownJournal {
+  number: number;
+  instance: string;
+  /** The store of the mark of the owner; null: there is none. */
+  marked: number | null;
+}
+
 /**
  * The journal that was found; or that which the database itself has written, where it is newer: its
  * marker is gone then, maybe more, and an older journal that was put back says nothing of what came
@@ -96,10 +105,10 @@ async function knownJournal(
   read: Reader,
   store: RemoteStore,
   found: FoundJournal | undefined,
-  own: (KnownJournal & { number: number; marked: number | null }) | undefined | null,
+  own: OwnJournal | undefined | null,
 ): Promise<FoundJournal | undefined> {
-  const { generation = null, number = -1, marked } = own ?? {};
-  if (generation === null) return found;
+  if (!own || own.generation === null) return found;
+  const { generation, number, marked, instance } = own;
   if (found && compareGenerations(found.report.generation, generation) >= 0) return found;
   const { segments, snapshots } = await listGeneration(store, generation);
   const isThere =
@@ -111,7 +120,7 @@ async function knownJournal(
   const name = objectName({ generation, name: beginName });
   const report = { ...newJournalReport(store.name, generation), missing: [name] };
   const begin = { kind: 'begin', store: number, name: store.name, losses: 0, timeMs: 0 } as const;
-  return { store, report, begin, newestGeneration: generation };
+  return { store, report, begin: { ...begin, instance }, newestGeneration: generation };
 }
 
 /** So many of those in the store are looked for. */

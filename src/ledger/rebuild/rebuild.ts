@@ -108,12 +108,13 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
 
 /**
  * Gathers what journals and extents say, and decides which version of each key is restored. `onReplayed`
- * may add what else is known of a store once its journal was read.
+ * may add what else is known of a store once its journal was read; it gives how far that is known of
+ * identities, where it is.
  */
 export async function stage(
   work: Work,
   stores: RebuiltStore[],
-  onReplayed: (one: RebuiltStore) => Promise<void> = async () => {},
+  onReplayed: (one: RebuiltStore) => Promise<ToldIdentities | undefined> = async () => undefined,
 ): Promise<void> {
   const { staging, keyring, report } = work;
   const instance = chooseInstance(stores, work.generation);
@@ -126,7 +127,8 @@ export async function stage(
     const reading = { store, keyring, report: journal, begin, revocationsAlone: !isOurs, written };
     const { snapshotMs, snapshotSeq, identities } = await replayJournal(reading, staging);
     Object.assign(one, { snapshotMs, snapshotSeq, toldSeq: journal.lastSeq });
-    await onReplayed(one);
+    const known = await onReplayed(one);
+    if (known) told.push(known);
     // An older marker was put back: what the rest tells of is not told whole.
     if (begin.instance === undefined && identities.tells !== null) {
       told.push({ ...identities, holes: [{ firstSeq: 0, lastSeq: Number.MAX_SAFE_INTEGER }] });

@@ -62,6 +62,9 @@ export interface IdentityReport {
   usedUpShares: Listed<string>;
   /** What was not restored, and why. */
   leftOut: Listed<string>;
+  /** What the database had already, and was changed or deleted. */
+  changed: Listed<string>;
+  removed: Listed<string>;
 }
 
 const restoredKinds = [
@@ -115,6 +118,8 @@ export function newReport(): RebuildReport {
       newWebhookSecrets: new Listed(),
       usedUpShares: new Listed(),
       leftOut: new Listed(),
+      changed: new Listed(),
+      removed: new Listed(),
     },
     ownerlessBuckets: [],
     untoldBuckets: [],

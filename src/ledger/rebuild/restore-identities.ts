@@ -28,11 +28,14 @@ import type { Work } from './work.ts';
 const commitsAtOnce = 500;
 const secretBytes = 32;
 
-interface Restoring {
+export interface Restoring {
   work: Work;
   commit: TryCommit;
   /** Something may be missing of what the journals told. */
   isDoubtful: boolean;
+  /** Whether nothing is to be restored of this, since the database has it. */
+  isSettled?: (entry: PresentEntry) => Promise<boolean>;
+  isRetired?: (retired: StagedRetired) => Promise<boolean>;
 }
 
 /** Tenants, groups and principals with their keys: what buckets need to be somebody's. */
@@ -45,7 +48,9 @@ export async function restorePeople(restoring: Restoring): Promise<void> {
     const made = { changes: [change], madeMs: Date.now() };
     if (await put(restoring, 'tenant', made, about)) report.tenants.push(name);
   }
-  await each(restoring, staging.identities.listRetired(), retireName);
+  await inParallel(staging.identities.listRetired(), commitsAtOnce, async (retired) => {
+    if (!(await restoring.isRetired?.(retired))) await retireName(restoring, retired);
+  });
   await each(restoring, staging.identities.list('group'), restoreGroup);
   await each(restoring, staging.identities.list('principal'), restorePrincipal);
 }
@@ -62,12 +67,14 @@ export async function restoreRights(restoring: Restoring): Promise<void> {
   await each(restoring, staging.identities.list('token'), restoreToken);
 }
 
-async function each<T>(
+async function each<T extends PresentEntry>(
   restoring: Restoring,
   things: AsyncIterable<T>,
   restore: (restoring: Restoring, thing: T) => Promise<void>,
 ): Promise<void> {
-  await inParallel(things, commitsAtOnce, (thing) => restore(restoring, thing));
+  await inParallel(things, commitsAtOnce, async (thing) => {
+    if (!(await restoring.isSettled?.(thing))) await restore(restoring, thing);
+  });
 }
 
 type Of<K extends PresentEntry['kind']> = Extract<PresentEntry, { kind: K }>;
@@ -124,7 +131,7 @@ async function restorePrincipal(restoring: Restoring, entry: PrincipalEntry): Pr
   await restoreAccessKeys(restoring, entry, target);
 }
 
-async function restorePublicKeys(
+export async function restorePublicKeys(
   restoring: Restoring,
   { tenant, name: principal, publicKeys, accessKeys }: PrincipalEntry,
   of: string,
@@ -140,7 +147,7 @@ async function restorePublicKeys(
   }
 }
 
-async function restoreAccessKeys(
+export async function restoreAccessKeys(
   restoring: Restoring,
   { tenant, name: principal, accessKeys }: PrincipalEntry,
   of: string,
@@ -175,10 +182,7 @@ function sealAnew({ sealer }: Work, sealedHex: string, context: string): Uint8Ar
   }
 }
 
-export async function restoreRevocation(
-  restoring: Restoring,
-  entry: Of<'revocation'>,
-): Promise<void> {
+async function restoreRevocation(restoring: Restoring, entry: Of<'revocation'>): Promise<void> {
   const { tenant, name: id, principal, revokedMs: madeMs, expiresMs } = entry;
   const change = { type: 'revokeToken', id, tenant, principal, expiresMs } as const;
   const target = `tokens/${id}`;

@@ -1,0 +1,359 @@
+// Brings who there is, what they may and how much in a restored database to what the journals tell: what was
+// made, changed or taken away after the backup. What is new is restored as a rebuild does it; what is there
+// and differs is changed, and what is not there any more is deleted, each as an ordinary change, whose record
+// is one. Invariants: what the database knows is as new as its last change that a journal of its own had to
+// tell; the newest word holds; and where something may be missing, nothing is more than it is known to be.
+import { isDeepStrictEqual } from 'node:util';
+import { recordedChange } from '../../audit/recorded-change.ts';
+import { membersOfAuthz } from '../../authz/change-members.ts';
+import type { AuthzChange } from '../../authz/changes.ts';
+import { listOutbox } from '../../catalog/outbox.ts';
+import type { Reader } from '../../core/database.ts';
+import type { Role } from '../../core/principal.ts';
+import { readLimits } from '../../core/quota-terms.ts';
+import type {
+  PresentEntry,
+  PrincipalEntry,
+  ThingKind,
+} from '../../ledger/journal/identity-format.ts';
+import { identitiesBucket, listThings, readTells } from '../../ledger/journal/identity-outbox.ts';
+import { IdentityRows } from '../../ledger/journal/identity-rows.ts';
+import { readNewestSeq } from '../../ledger/journal/upkeep.ts';
+import type { TryCommit } from '../../ledger/rebuild/committer.ts';
+import type { ToldIdentities } from '../../ledger/rebuild/identity-sources.ts';
+import {
+  type Restoring,
+  readMode,
+  restoreAccessKeys,
+  restorePeople,
+  restorePublicKeys,
+  restoreRights,
+} from '../../ledger/rebuild/restore-identities.ts';
+import type { StagedRetired } from '../../ledger/rebuild/staged-identities.ts';
+import type { Work } from '../../ledger/rebuild/work.ts';
+import { stricterLimits } from '../../quota/limits/stricter-limits.ts';
+import { databaseSeq } from './database.ts';
+import type { ForwardStore } from './stores.ts';
+
+type StoredKind = Exclude<ThingKind, 'publicKey'>;
+
+/** In an order in which nothing is left of what goes. A token goes with whose it is, or when it expires. */
+const goInOrder = [
+  ...(['webhook', 'issuer', 'mount', 'grant', 'limits', 'principal', 'group', 'tenant'] as const),
+] satisfies StoredKind[];
+const staysUntold = ['revocation', 'token'] satisfies StoredKind[];
+
+/**
+ * Stages what the database knows of identities beside the journals that it has written itself; gives how
+ * far, undefined where these are of another one, which took over all that was known.
+ */
+export async function stageIdentities(
+  { staging }: Work,
+  read: Reader,
+  own: readonly ForwardStore[],
+): Promise<ToldIdentities | undefined> {
+  let lastSeq = -1;
+  let isTold = false;
+  for (const one of own) {
+    isTold ||= (await readTells(read, one.store.number)) !== null;
+    lastSeq = Math.max(lastSeq, await databaseSeq(read, one));
+  }
+  // Of changes since a store was out of use nothing is kept for its journal.
+  if (!isTold) lastSeq = await readNewestSeq(read);
+  if (lastSeq < 0) return undefined;
+  const rows = new IdentityRows(read, { withKeys: false });
+  const how = { revocationsAlone: false };
+  const take = async (entries: Parameters<typeof staging.identities.take>[0]) => {
+    const told = entries.map((one) =>
+      one.kind === 'strange' ? one : { ...one, toldSeq: lastSeq },
+    );
+    await staging.identities.take(told, how);
+  };
+  for await (const entries of rows.listRetired()) await take(entries);
+  for (const kind of [...goInOrder, ...staysUntold]) {
+    for await (const entries of rows.list(kind)) await take(entries);
+  }
+  // What is not there any more and was not told yet.
+  for (const { store } of own) {
+    for (const { seq, bucketId } of await listOutbox(read, store.number, Number.MAX_SAFE_INTEGER)) {
+      if (bucketId !== identitiesBucket) continue;
+      for (const thing of await listThings(read, store.number, seq)) {
+        const entry = await rows.find(thing);
+        if (entry.kind === 'absent' || entry.kind === 'retired') await take([entry]);
+      }
+    }
+  }
+  return { lastSeq, holes: [], floorSeq: lastSeq + 1, tells: 'identities', strange: 0 };
+}
+
+interface Options {
+  work: Work;
+  read: Reader;
+  commit: TryCommit;
+  /** What the database knows was staged beside the journals, which are its own. */
+  isOwn: boolean;
+  /** Some tell more than revocations. */
+  isTold: boolean;
+}
+
+export class ForwardIdentities {
+  readonly #restoring: Restoring;
+  readonly #rows: IdentityRows;
+  /** What the journals do not tell is not there any more. */
+  readonly #isUntoldGone: boolean;
+
+  constructor({ work, read, commit, isOwn, isTold }: Options) {
+    this.#rows = new IdentityRows(read, { withKeys: true });
+    // Of another database's journals it is not known what they would have told.
+    this.#isUntoldGone = isTold && (isOwn || !work.report.identities.doubtful);
+    this.#restoring = {
+      work,
+      commit,
+      isDoubtful: work.report.identities.doubtful,
+      isSettled: (entry) => this.#isSettled(entry),
+      isRetired: (retired) => this.#isRetired(retired),
+    };
+  }
+
+  /** Whoever buckets may be of. */
+  bringPeople(): Promise<void> {
+    return restorePeople(this.#restoring);
+  }
+
+  /** Once the buckets are there, or gone. */
+  async bringRights(): Promise<void> {
+    await restoreRights(this.#restoring);
+    if (!this.#isUntoldGone) return;
+    for (const kind of goInOrder) {
+      for await (const entries of this.#rows.list(kind)) {
+        for (const entry of entries) await this.#removeIfGone(entry);
+      }
+    }
+  }
+
+  /** Whether nothing is to be restored, since it is there as it is told, or was changed to be. */
+  async #isSettled(told: PresentEntry): Promise<boolean> {
+    const found = await this.#rows.find({ ...told, kind: told.kind });
+    if (found.kind === 'absent') return false;
+    if (found.kind === 'retired') return true;
+    if (isDeepStrictEqual(comparable(found), comparable(told))) return true;
+    switch (told.kind) {
+      case 'tenant':
+        await this.#updateTenant(told);
+        return true;
+      case 'principal':
+        await this.#updatePrincipal(told, found as PrincipalEntry);
+        return true;
+      case 'limits':
+        if (!this.#restoring.isDoubtful) return false;
+        await this.#tightenLimits(told, found as typeof told);
+        return true;
+      // It is made anew, in the place of the one that is there.
+      case 'grant':
+      case 'mount':
+      case 'issuer':
+      case 'webhook':
+        return false;
+      // A group says nothing else; of a token or a revocation nothing changes that is told.
+      default:
+        return true;
+    }
+  }
+
+  /** What is there still is deleted further below, which retires its name. */
+  async #isRetired({ kind, tenant, name }: StagedRetired): Promise<boolean> {
+    return (await this.#rows.find({ kind, tenant, name })).kind !== 'absent';
+  }
+
+  async #updateTenant(told: Extract<PresentEntry, { kind: 'tenant' }>): Promise<void> {
+    const { tenant: name, membersCreateBuckets, defaultStore } = told;
+    const recordReads = readMode(told.recordReads);
+    const change = { type: 'updateTenant', name, membersCreateBuckets, defaultStore } as const;
+    const target = `tenants/${name}`;
+    await this.#change({ ...change, ...(recordReads && { recordReads }) }, target, 'UpdateTenant');
+  }
+
+  async #updatePrincipal(told: PrincipalEntry, found: PrincipalEntry): Promise<void> {
+    const { tenant, name, active } = told;
+    const target = `tenants/${tenant}/principals/${name}`;
+    const role = told.role as Role;
+    const known: string[] = [];
+    for (const group of told.groups) {
+      if (await this.#restoring.work.staging.identities.has('group', tenant, group)) {
+        known.push(group);
+      }
+    }
+    const isAsTold =
+      role === found.role &&
+      active === found.active &&
+      isDeepStrictEqual([...known].sort(), [...found.groups].sort());
+    if (!isAsTold) {
+      const change = {
+        type: 'updatePrincipal',
+        tenant,
+        name,
+        role,
+        groups: known,
+        active,
+      } as const;
+      await this.#change(change, target, 'UpdatePrincipal');
+    }
+    await this.#bringPublicKeys(told, found, target);
+    await this.#bringAccessKeys(told, found, target);
+  }
+
+  async #bringPublicKeys(told: PrincipalEntry, found: PrincipalEntry, of: string): Promise<void> {
+    const { tenant, name: principal } = told;
+    for (const { thumbprint, active } of found.publicKeys) {
+      const key = { tenant, principal, thumbprint };
+      const target = `${of}/public-keys/${thumbprint}`;
+      const now = told.publicKeys.find((one) => one.thumbprint === thumbprint);
+      if (!now) await this.#change({ type: 'deletePublicKey', ...key }, target, 'DeletePublicKey');
+      else if (now.active !== active) {
+        const change = { type: 'updatePublicKey', ...key, active: now.active } as const;
+        await this.#change(change, target, 'UpdatePublicKey');
+      }
+    }
+    const known = new Set(found.publicKeys.map(({ thumbprint }) => thumbprint));
+    const publicKeys = told.publicKeys.filter(({ thumbprint }) => !known.has(thumbprint));
+    await restorePublicKeys(this.#restoring, { ...told, publicKeys }, of);
+  }
+
+  /** Those with a secret: others go with their public key. */
+  async #bringAccessKeys(told: PrincipalEntry, found: PrincipalEntry, of: string): Promise<void> {
+    const { tenant, name: principal } = told;
+    for (const { id, active, thumbprint } of found.accessKeys) {
+      if (thumbprint !== null) continue;
+      const key = { tenant, principal, id };
+      const target = `${of}/access-keys/${id}`;
+      const now = told.accessKeys.find((one) => one.id === id);
+      if (!now) await this.#change({ type: 'deleteAccessKey', ...key }, target, 'DeleteAccessKey');
+      else if (now.active !== active) {
+        const change = { type: 'updateAccessKey', ...key, active: now.active } as const;
+        await this.#change(change, target, 'UpdateAccessKey');
+      }
+    }
+    const known = new Set(found.accessKeys.map(({ id }) => id));
+    const accessKeys = told.accessKeys.filter(({ id }) => !known.has(id));
+    await restoreAccessKeys(this.#restoring, { ...told, accessKeys }, of);
+  }
+
+  /** A limit that may have been lowered since it was told, and one that was raised: the lower holds. */
+  async #tightenLimits(
+    told: Extract<PresentEntry, { kind: 'limits' }>,
+    found: Extract<PresentEntry, { kind: 'limits' }>,
+  ): Promise<void> {
+    const { name: account } = told;
+    const [one, other] = [found, told].map(({ limits }) => readLimits(JSON.parse(limits)));
+    if (!one || !other) return;
+    const limits = stricterLimits(one, other);
+    const target = `limits/${account}`;
+    const about = { action: 'bursar:RestoreLimits', target, limits };
+    const refused = await this.#restoring.commit({ kind: 'setLimits', account, limits }, about);
+    this.#note(refused, target);
+  }
+
+  async #removeIfGone(entry: PresentEntry): Promise<void> {
+    const { kind, tenant, name } = entry;
+    const { work, commit } = this.#restoring;
+    if (await work.staging.identities.has(kind, tenant, name)) return;
+    switch (kind) {
+      case 'limits': {
+        const target = `limits/${name}`;
+        const about = { action: 'bursar:DeleteLimit', target };
+        this.#note(await commit({ kind: 'setLimits', account: name, limits: null }, about), target);
+        return;
+      }
+      case 'webhook': {
+        const target = tenant === '' ? 'alarm-hook' : `tenants/${tenant}/alarm-hook`;
+        const of = tenant === '' ? null : tenant;
+        const about = { action: 'bursar:DeleteAlarmHook', target, ...(of && { tenant: of }) };
+        this.#note(await commit({ kind: 'setAlarmHook', tenant: of, hook: null }, about), target);
+        return;
+      }
+      case 'grant':
+        await this.#change(
+          { type: 'deleteGrant', tenant, name, isByAdmin: true },
+          `tenants/${tenant}/grants/${name}`,
+          'DeleteGrant',
+        );
+        return;
+      case 'mount':
+        await this.#change(
+          { type: 'deleteMount', tenant, name },
+          `tenants/${tenant}/mounts/${name}`,
+          'DeleteMount',
+        );
+        return;
+      case 'issuer':
+        await this.#change(
+          { type: 'deleteIssuer', tenant, name },
+          `tenants/${tenant}/issuers/${name}`,
+          'DeleteIssuer',
+        );
+        return;
+      case 'principal':
+        await this.#removePrincipal(entry);
+        return;
+      case 'group':
+        await this.#change(
+          { type: 'deleteGroup', tenant, name },
+          `tenants/${tenant}/groups/${name}`,
+          'DeleteGroup',
+        );
+        return;
+      case 'tenant':
+        await this.#change(
+          { type: 'deleteTenant', name: tenant },
+          `tenants/${tenant}`,
+          'DeleteTenant',
+        );
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** One that owns what was in no store that is told of is kept, and may do nothing. */
+  async #removePrincipal({ tenant, name, active }: PrincipalEntry): Promise<void> {
+    const target = `tenants/${tenant}/principals/${name}`;
+    const change = { type: 'deletePrincipal', tenant, name } as const;
+    if (await this.#change(change, target, 'DeletePrincipal')) return;
+    if (!active) return;
+    const off = { type: 'updatePrincipal', tenant, name, active: false } as const;
+    await this.#change(off, target, 'UpdatePrincipal');
+  }
+
+  /** As an ordinary change. False: it was refused, which is reported. */
+  async #change(identity: AuthzChange, target: string, action: string): Promise<boolean> {
+    const members = membersOfAuthz(identity);
+    const [, tenant = ''] = target.split('/');
+    const refused = await this.#restoring.commit(
+      { kind: 'identity', identity },
+      {
+        ...{ action: `bursar:${action}`, tenant, target },
+        ...(members && { change: recordedChange(members) }),
+      },
+    );
+    return this.#note(refused, target, /^Delete/.test(action));
+  }
+
+  #note(refused: string | null, target: string, isEnd = false): boolean {
+    const { identities } = this.#restoring.work.report;
+    if (refused !== null) identities.leftOut.add(`${target}: ${refused}`);
+    else if (isEnd) identities.removed.add(target);
+    else identities.changed.add(target);
+    return refused === null;
+  }
+}
+
+/** What an entry says, whenever it was told; secrets are told or not. */
+function comparable(entry: PresentEntry): unknown {
+  const { toldSeq: _, ...rest } = entry;
+  if (rest.kind === 'webhook') return { ...rest, sealedSecret: null };
+  if (rest.kind !== 'principal') return rest;
+  const byText = (a: object, b: object) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1);
+  const accessKeys = rest.accessKeys.map((key) => ({ ...key, sealedSecret: null })).sort(byText);
+  const publicKeys = [...rest.publicKeys].sort(byText);
+  return { ...rest, groups: [...rest.groups].sort(), accessKeys, publicKeys };
+}
