@@ -208,7 +208,8 @@ export async function copyWhileServed(
     // Who copies outside a transaction begins anew with each commit of the writer.
     source.exec('BEGIN');
     source.prepare('SELECT count(*) FROM sqlite_schema').get();
-    const pages = Math.max(1, Math.floor(pacedBytes / pageBytes));
+    const stepBytes = Math.min(pacedBytes, options.bytesPerSecond / 10);
+    const pages = Math.max(1, Math.floor(stepBytes / pageBytes));
     const pace = new BlockingPace(options.bytesPerSecond);
     let [done, synced] = [0, 0];
     await source.backup(to, {
@@ -220,8 +221,8 @@ export async function copyWhileServed(
           synced = done;
         }
         options.onProgress(done, totalPages * pageBytes);
-        pace.waitFor(done);
-        return pages;
+        // Of no pages it asks again.
+        return pace.waitFor(done) ? pages : 0;
       },
     });
     source.exec('COMMIT');
@@ -246,7 +247,7 @@ export function checkpointPassively(path: string): void {
   }
 }
 
-/** Between two pauses of a copy, and between two times that it is brought to the disk. */
+/** Between two pauses of a copy at most, and between two times that it is brought to the disk. */
 const pacedBytes = 1024 * 1024;
 const syncedBytes = 8 * 1024 * 1024;
 
@@ -260,11 +261,12 @@ export class BlockingPace {
     this.#bytesPerSecond = bytesPerSecond;
   }
 
-  /** Returns when so many bytes may be done since the beginning, or 50 ms later. */
-  waitFor(bytes: number): void {
+  /** Returns when so many bytes may be done since the beginning, or 50 ms later: whether they may. */
+  waitFor(bytes: number): boolean {
     const dueMs = (bytes / this.#bytesPerSecond) * 1000;
-    const waitMs = Math.min(50, dueMs - (monotonicMs() - this.#begunMs));
-    if (waitMs > 0) Atomics.wait(this.#cell, 0, 0, waitMs);
+    const waitMs = dueMs - (monotonicMs() - this.#begunMs);
+    if (waitMs > 0) Atomics.wait(this.#cell, 0, 0, Math.min(50, waitMs));
+    return waitMs <= 50;
   }
 }
 

@@ -171,8 +171,9 @@ describe('bursar backup', () => {
   });
 
   it('is made by one process at a time', async () => {
-    const slow = spawnCli(['backup', 'create', place, '--data', data, '--rate', '500KiB']);
+    const slow = spawnCli(['backup', 'create', place, '--data', data, '--rate', '100KiB']);
     await vi.waitUntil(() => existsSync(join(place, 'incoming')), 20_000);
+    slow.kill('SIGSTOP');
     const pruning = await work.run(['backup', 'prune', place, '--data', data, '--keep', '1']);
     expect(pruning.code).toBe(1);
     expect(pruning.stderr).toContain('another process works in');
