@@ -8,7 +8,8 @@ import type { Fault } from '../tooling/fault-proxy.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { listed, newId, piecesOf, type S3Rig, sizeOf, startS3Rig } from './s3-rig.ts';
 
-vi.setConfig({ testTimeout: 60_000 });
+// A fault may cost one of the store's own time-outs below.
+vi.setConfig({ testTimeout: 240_000 });
 
 const nothing: BackendUse = { puts: 0, gets: 0, frees: 0, sentBytes: 0, receivedBytes: 0 };
 
