@@ -53,7 +53,14 @@ describeWithTool(findPrlimit(), 'a gateway without file descriptors', (prlimit) 
     const limit = (soft: number | string): void => {
       execFileSync(prlimit, ['--pid', String(pid), `--nofile=${soft}:`]);
     };
-    const open = readdirSync(`/proc/${pid}/fd`).map(Number);
+    let open: number[] = [];
+    const isSettled = (): boolean => {
+      const before = open.join();
+      open = readdirSync(`/proc/${pid}/fd`).map(Number);
+      return open.join() === before;
+    };
+    // What a request or the start has open would be closed, and free, later.
+    await expect.poll(isSettled, { interval: 500 }).toBe(true);
     // The lowest free number is at the limit, or above it.
     let free = 0;
     while (open.includes(free)) free++;
