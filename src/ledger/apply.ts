@@ -327,7 +327,6 @@ export interface HousekeepingContext extends CommitContext {
   onAltered?: (indexes: number[]) => void;
 }
 
-/** Gives how many rows were touched. */
 /** The file's own version, which changes nothing and is a page to be written all the same. */
 async function tryWriting(tx: Tx): Promise<number> {
   const row = await tx.get<{ user_version: number }>('PRAGMA user_version');
@@ -335,6 +334,7 @@ async function tryWriting(tx: Tx): Promise<number> {
   return 1;
 }
 
+/** Gives how many rows were touched. */
 export async function applyHousekeeping(
   tx: Tx,
   work: Housekeeping,
