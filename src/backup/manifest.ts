@@ -135,8 +135,9 @@ function parse(id: string, bytes: Buffer): { manifest: Manifest; text: string; m
   } catch {
     throw damaged;
   }
-  if (inner.version !== undefined && inner.version !== version) {
-    throw new IntegrityError(`backup ${id} has version ${String(inner.version)}, which is newer`);
+  // Whoever writes to the place has given it: only a number is shown.
+  if (isCount(inner.version) && inner.version !== version) {
+    throw new IntegrityError(`backup ${id} has version ${inner.version}, which is another`);
   }
   const isWhole =
     end === '' &&
@@ -152,9 +153,10 @@ function parse(id: string, bytes: Buffer): { manifest: Manifest; text: string; m
 
 function isManifest(value: Record<string, unknown>): boolean {
   const { madeBy, instance, checkpoint, database, files, extents, keys, epoch } = value;
-  const counts = [value.timeMs, value.finishedMs, value.schema, value.records, epoch];
+  const { timeMs, finishedMs, schema, records } = value;
   return (
-    counts.every(isCount) &&
+    [schema, records, epoch].every(isCount) &&
+    [timeMs, finishedMs].every(isTime) &&
     typeof madeBy === 'string' &&
     /^[\w.+-]{1,64}$/.test(madeBy) &&
     typeof instance === 'string' &&
@@ -194,6 +196,13 @@ function isNames(value: unknown): boolean {
 
 function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** The last one that there is a date of. */
+const timeMsMax = 8.64e15;
+
+function isTime(value: unknown): boolean {
+  return isCount(value) && (value as number) <= timeMsMax;
 }
 
 /** Of the data folder itself, and never one that this restores by other ways. */

@@ -10,7 +10,8 @@ export type SealedKeys =
 
 /** 128 MiB and some tenths of a second for each guess. */
 const cost = 2 ** 17;
-const costMax = 2 ** 20;
+/** Whoever writes to the place names a cost before anything is known to be authentic: 16 to 256 MiB. */
+const [costMin, costMax] = [2 ** 14, 2 ** 18];
 const blockSize = 8;
 const saltBytes = 16;
 const nonceBytes = 12;
@@ -35,8 +36,8 @@ export function openKeys(
   id: string,
 ): string {
   const sealed = Buffer.from(keys.sealed, 'base64');
-  const key = keyOf(passphrase, Buffer.from(keys.salt, 'base64'), keys.cost);
   try {
+    const key = keyOf(passphrase, Buffer.from(keys.salt, 'base64'), keys.cost);
     const nonce = sealed.subarray(0, nonceBytes);
     const options = { authTagLength: tagBytes };
     const decipher = createDecipheriv('aes-256-gcm', key, nonce, options);
@@ -55,14 +56,20 @@ export function isSealedKeys(value: unknown): value is SealedKeys {
   if (form === 'kms') return typeof file === 'string' && file.length <= fileBytesMax;
   return (
     form === 'scrypt' &&
-    Number.isInteger(given) &&
-    Math.log2(given as number) % 1 === 0 &&
-    (given as number) >= 2 &&
-    (given as number) <= costMax &&
+    isCost(given) &&
     typeof salt === 'string' &&
     salt.length <= 128 &&
     typeof sealed === 'string' &&
     sealed.length <= 2 * fileBytesMax
+  );
+}
+
+function isCost(value: unknown): boolean {
+  return (
+    typeof value === 'number' &&
+    value >= costMin &&
+    value <= costMax &&
+    Number.isInteger(Math.log2(value))
   );
 }
 
@@ -75,8 +82,15 @@ function associatedData(id: string): Buffer {
   return Buffer.from(`bursar/backup-keys/v1\0${id}`);
 }
 
-/** Whether the text of a key file has no key that is not wrapped by KMS. */
+/** Whether a text is a key file without a key that is not wrapped by KMS. */
 export function isKeyFileWrapped(file: string): boolean {
-  const { keys } = JSON.parse(file) as { keys: { key?: unknown }[] };
-  return keys.every(({ key }) => key === undefined);
+  try {
+    const { keys } = JSON.parse(file) as { keys: { key?: unknown; wrapped: string }[] };
+    return (
+      keys.length > 0 &&
+      keys.every(({ key, wrapped }) => key === undefined && typeof wrapped === 'string')
+    );
+  } catch {
+    return false;
+  }
 }

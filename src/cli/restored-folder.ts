@@ -11,7 +11,7 @@ import { type Manifest, manifestName, openManifest, parseManifest } from '../bac
 import { PieceSealer } from '../backup/pieces.ts';
 import { BackupFailure, type BackupPlace } from '../backup/place.ts';
 import { beginIn, putBackBeside, putDatabaseBack, unfinishedMark } from '../backup/put-back.ts';
-import { openKeys } from '../backup/sealed-keys.ts';
+import { isKeyFileWrapped, openKeys } from '../backup/sealed-keys.ts';
 import { type Forwarded, putNewestBack } from '../backup/shipping/stream-reader.ts';
 import { listLiveExtents } from '../catalog/extents.ts';
 import { isStoreUsed, listStores, readInstance, renewInstance } from '../catalog/stores.ts';
@@ -107,8 +107,13 @@ function putKeysBack(
     );
   }
   let file: string;
-  if (keys.form === 'kms') file = keys.file;
-  else if (passphraseFile === undefined) {
+  if (keys.form === 'kms') {
+    // Otherwise whoever writes to the place could give keys, and a database, of their own.
+    if (!isKeyFileWrapped(keys.file)) {
+      throw new IntegrityError(`the root keys in backup ${id} are not wrapped by KMS`);
+    }
+    file = keys.file;
+  } else if (passphraseFile === undefined) {
     const reason = `the root keys in backup ${id} are sealed: give --passphrase-file`;
     throw new CommandFailure('usage', reason);
   } else file = openKeys(keys, readPassphrase(passphraseFile), id);

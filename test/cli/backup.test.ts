@@ -1,10 +1,22 @@
 // `bursar backup`: what a second one costs, what is said of damage, what pruning leaves, and what is left by
 // one that was killed.
 import { spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { openManifest, sealManifest } from '#bursar/backup/manifest.js';
+import { PieceSealer } from '#bursar/backup/pieces.js';
 import { openDatabase } from '#bursar/core/database.js';
+import { Keyring } from '#bursar/core/keyring.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { CatalogEditor } from '../tooling/attacks.ts';
 import { listFiles, seededBytes } from '../tooling/files.ts';
@@ -230,6 +242,25 @@ describe('bursar restore', () => {
     expect((await other.send('PUT', '/bucket/new', { body: Buffer.from('new') })).status).toBe(200);
     other.close();
     await served.stop();
+  });
+
+  it('takes no keys that whoever writes to the place has put there as wrapped', async () => {
+    const file = readFileSync(join(data, 'keys', 'root-keys.json'), 'utf8');
+    const { keys } = JSON.parse(file) as { keys: { epoch: number; key: string }[] };
+    const own = keys.map(({ epoch, key }) => ({ epoch, key: Buffer.from(key, 'base64') }));
+    const sealer = new PieceSealer(new Keyring(own));
+    const [name = ''] = readdirSync(join(at('sealed'), 'backups'));
+    const id = name.replace('.json', '');
+    const manifest = openManifest(sealer, id, readFileSync(join(at('sealed'), 'backups', name)));
+    const planted = sealManifest(sealer, { ...manifest, keys: { form: 'kms', file } });
+    cpSync(at('sealed'), at('planted'), { recursive: true });
+    writeFileSync(join(at('planted'), 'backups', name), planted);
+    const refused = await work.run(['restore', at('planted'), '--data', at('taken')]);
+    expect(refused).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('are not wrapped by KMS'),
+    });
+    expect(existsSync(at('taken/keys/root-keys.json'))).toBe(false);
   });
 
   it('carries on nothing that somebody has edited, unless that is accepted', async () => {
