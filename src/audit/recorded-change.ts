@@ -1,7 +1,8 @@
 // What a record says of a change: bounded, so that no request makes a record of more than a few
-// kilobytes. Invariant: what is too long is named by its digest, so the record still fixes it. Pure.
+// kilobytes. Invariant: what is too long is named by its digest, so the record still fixes it.
 import { hash } from 'node:crypto';
 import { canonicalize } from '../core/canonical-json.ts';
+import { Pace } from '../core/pace.ts';
 
 /** Longer than nearly all grants and policies. */
 const recordedBytesMax = 4096;
@@ -9,7 +10,21 @@ const recordedBytesMax = 4096;
 /** The members that a record's `change` has. Whoever calls it leaves out what is secret. */
 export function recordedChange(members: object): object {
   const value = plain(members);
+  return bounded(value, canonicalize(value));
+}
+
+/** The same of what may be a megabyte, in which others have their turns. */
+export async function recordedLargeChange(members: object): Promise<object> {
+  const pace = new Pace();
+  await pace.rest();
+  const value = plain(members);
+  await pace.rest();
   const text = canonicalize(value);
+  await pace.rest();
+  return bounded(value, text);
+}
+
+function bounded(value: unknown, text: string): object {
   const bytes = Buffer.byteLength(text);
   return bytes <= recordedBytesMax
     ? (value as object)

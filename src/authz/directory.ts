@@ -10,6 +10,7 @@ import type { AccessKey } from './authenticate.ts';
 import type { Follower } from './changes.ts';
 import { subjectsOf } from './grants/subjects.ts';
 import type { Actor } from './identity.ts';
+import { readInTurns } from './paced-page.ts';
 import { readPublicKey } from './tokens/keys.ts';
 
 export interface TenantEntry {
@@ -215,14 +216,16 @@ export class Directory implements Follower {
   }
 
   async listPrincipals(tenant: string, page: Page): Promise<PrincipalEntry[]> {
-    const rows = await this.#read.all<PrincipalRow>(
-      `SELECT tenant, name, kind, role, active, created_ms AS createdMs FROM principals
-       WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`,
-      tenant,
-      page.after,
-      page.limit,
-    );
-    return this.#withGroups(tenant, rows);
+    return readInTurns(page, async ({ after, limit }) => {
+      const rows = await this.#read.all<PrincipalRow>(
+        `SELECT tenant, name, kind, role, active, created_ms AS createdMs FROM principals
+         WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`,
+        tenant,
+        after,
+        limit,
+      );
+      return this.#withGroups(tenant, rows);
+    });
   }
 
   async readGroup(tenant: string, name: string): Promise<GroupEntry | undefined> {
@@ -234,12 +237,14 @@ export class Directory implements Follower {
   }
 
   async listGroups(tenant: string, page: Page): Promise<GroupEntry[]> {
-    return this.#read.all<GroupEntry>(
-      `SELECT tenant, name, created_ms AS createdMs FROM groups
-       WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`,
-      tenant,
-      page.after,
-      page.limit,
+    return readInTurns(page, ({ after, limit }) =>
+      this.#read.all<GroupEntry>(
+        `SELECT tenant, name, created_ms AS createdMs FROM groups
+         WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`,
+        tenant,
+        after,
+        limit,
+      ),
     );
   }
 

@@ -1,6 +1,7 @@
 // One setting of buckets, read and parsed once: what answers to requests depend on is kept in memory,
 // also that a bucket has none. Who changes a setting has it forgotten before it answers.
 import type { Reader } from '../core/database.ts';
+import { Pace } from '../core/pace.ts';
 import { readSetting, type StoredSetting } from './bucket-settings.ts';
 
 /** Far more than a gateway's working set; beyond it the cache begins again. */
@@ -51,7 +52,10 @@ export class SettingCache<T> {
   async #load(bucketId: number): Promise<T | null> {
     this.misses += 1;
     const changes = this.#changes;
+    const pace = new Pace();
     const document = await readSetting(this.#read, bucketId, this.#name);
+    // The longest document is a megabyte.
+    await pace.rest();
     const parsed = document === null ? null : this.#parse(document);
     // What was read before a change that has been made meanwhile is not kept.
     if (changes === this.#changes) this.#keep(bucketId, parsed, document?.length ?? 0);

@@ -3,14 +3,13 @@
 import { Refusal } from '../core/errors.ts';
 import { corsInfixesMax, corsRulesMax } from '../core/limits.ts';
 import { type CorsRule, corsMethods } from './cors.ts';
-import { parseXml, textOf, type XmlElements, type XmlNode } from './xml.ts';
+import { textOf, type XmlElements, type XmlNode } from './xml.ts';
 
 const idLengthMax = 255;
 const known = ['ID', 'AllowedHeader', 'AllowedMethod', 'AllowedOrigin', 'ExposeHeader'];
 
-/** Throws `Refusal` MalformedXML or InvalidRequest. */
-export function parseCorsRules(body: Buffer): CorsRule[] {
-  const { children } = parseXml(body, 'CORSConfiguration');
+/** The rules of a document, which has this root. Throws `Refusal` MalformedXML or InvalidRequest. */
+export function parseCorsRules({ children }: XmlNode): CorsRule[] {
   if (children.some(({ name }) => name !== 'CORSRule')) throw new Refusal('MalformedXML');
   if (children.length === 0 || children.length > corsRulesMax) throw new Refusal('MalformedXML');
   const rules = children.map(parseRule);

@@ -4,9 +4,9 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
-import { Pace } from '../../core/pace.ts';
 import type { AuthzChange, Follower } from '../changes.ts';
 import type { Page } from '../directory.ts';
+import { readInTurns } from '../paced-page.ts';
 import { Turns } from '../turns.ts';
 import { tenantGrantsBytesMax } from './bounds.ts';
 import type { Grant } from './grant.ts';
@@ -79,14 +79,10 @@ export class GrantBook implements Follower {
   }
 
   async list(tenant: string, page: Page): Promise<GrantEntry[]> {
-    const entries: GrantEntry[] = [];
-    // A page of the longest is megabytes.
-    const pace = new Pace();
-    for (const row of await this.#readRows(tenant, page)) {
-      entries.push(entryOf(row));
-      if (pace.isDue) await pace.wait();
-    }
-    return entries;
+    return readInTurns(page, async (slice) => {
+      const rows = await this.#readRows(tenant, slice);
+      return rows.map(entryOf);
+    });
   }
 
   /** Throws `Refusal` TooManyGrants when there is no room for the grant that is put. */

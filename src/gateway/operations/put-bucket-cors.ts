@@ -1,12 +1,14 @@
 // PutBucketCors: all CORS rules of a bucket, in the place of those it has.
-import { recordedChange } from '../../audit/recorded-change.ts';
+import { recordedLargeChange } from '../../audit/recorded-change.ts';
 import { corsBodyBytesMax } from '../../core/limits.ts';
+import { Pace } from '../../core/pace.ts';
 import type { Context, Reply } from '../context.ts';
 import type { CorsRule } from '../cors.ts';
 import { parseCorsRules } from '../cors-xml.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
 import { emptyReply } from '../replies.ts';
+import { parseLargeXml } from '../xml.ts';
 
 export const putBucketCors: Operation = {
   name: 'PutBucketCors',
@@ -18,7 +20,13 @@ export const putBucketCors: Operation = {
 };
 
 async function run(context: Context): Promise<Reply> {
-  await setCors(context, parseCorsRules(await receiveDocument(context, corsBodyBytesMax)), 200);
+  const body = await receiveDocument(context, corsBodyBytesMax);
+  const root = await parseLargeXml(body, 'CORSConfiguration');
+  const pace = new Pace();
+  await pace.rest();
+  const rules = parseCorsRules(root);
+  await pace.rest();
+  await setCors(context, rules, 200);
   return emptyReply(200);
 }
 
@@ -33,7 +41,7 @@ export async function setCors(
   try {
     await context.commit(
       { kind: 'putBucketSetting', bucketId: bucket.id, name: 'cors', document },
-      { status, change: recordedChange({ cors }) },
+      { status, change: await recordedLargeChange({ cors }) },
     );
   } finally {
     rooms.cors.forget(bucket.id);

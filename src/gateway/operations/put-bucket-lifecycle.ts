@@ -1,5 +1,5 @@
 // PutBucketLifecycleConfiguration: its rules, in the place of those that the bucket had.
-import { recordedChange } from '../../audit/recorded-change.ts';
+import { recordedLargeChange } from '../../audit/recorded-change.ts';
 import {
   type LifecycleConfig,
   type TransitionMinimum,
@@ -52,7 +52,7 @@ export async function setLifecycle(
   const pace = new Pace();
   const document = config && JSON.stringify(config);
   await pace.rest();
-  const change = recordedChange({ lifecycle: config });
+  const change = await recordedLargeChange({ lifecycle: config });
   await pace.rest();
   await context.commit(
     { kind: 'putBucketSetting', bucketId, name: 'lifecycle', document },
