@@ -4,15 +4,16 @@ import type { Checkpoint } from '../audit/log/checkpoint.ts';
 import { listCosigned } from '../audit/log/cosignatures.ts';
 import { listLogKeys } from '../audit/log/log-keys.ts';
 import type { NoteKey } from '../audit/log/note.ts';
-import { readLogSize } from '../audit/log/stored-tiles.ts';
 import { RecordStore } from '../audit/record-store.ts';
+import { guarded, tellingReader } from '../audit/verify/guard.ts';
 import type { Difference } from '../audit/verify/record-fields.ts';
 import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
 import { listPackStores, listStores } from '../catalog/stores.ts';
-import { openDatabase, type Reader } from '../core/database.ts';
+import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { localStore } from '../core/manifest.ts';
 import type { VerifierRooms } from '../gateway/data-verifier.ts';
 import { partReader, readingOnce } from '../ledger/archive/part-reader.ts';
+import { schemaVersion } from '../ledger/migrations/steps.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
 import { DigestPool } from '../tiering/digest-pool.ts';
 import { ObjectReader } from '../tiering/object-reader.ts';
@@ -21,6 +22,7 @@ import { LocalStore } from '../tiering/stores/local-store.ts';
 import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { Stores } from '../tiering/stores/stores.ts';
 import { type DataFolder, type DataSettings, openDataFolder } from './data-folder.ts';
+import { CommandFailure } from './failure.ts';
 import { readKeptCheckpoint } from './kept-checkpoint.ts';
 import { checkLocalPlace } from './local-place.ts';
 import { openStore } from './opened-store.ts';
@@ -29,13 +31,12 @@ import { readGivenFile, readTrust } from './verify-trust.ts';
 
 export interface DeepParts {
   folder: DataFolder;
-  /** One state of the database, as it was at the start. */
-  read: Reader;
-  /** Records in it. */
-  size: number;
+  /** A connection for the comparison alone. */
+  database: OpenDatabase;
   /** The checkpoint that was kept beside it, before that; null: none was. */
   kept: string | null;
-  store: RecordStore;
+  /** The records of a reader of this database. */
+  openStore: (read: Reader) => RecordStore;
   /** The database as it is now, and the stores. */
   rooms: VerifierRooms;
   /** Those in stores that can be read. */
@@ -64,13 +65,11 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
       return db;
     };
     const now = open();
+    checkSchema(now);
     const remotes = await openRemotes(config, now.tx, closers);
     // A gateway may sign more while this runs.
     const kept = readKeptCheckpoint(folder.keptCheckpointFile);
-    const snapshot = open();
-    snapshot.exec('BEGIN');
-    const read = snapshot.tx;
-    const size = await readLogSize(read);
+    const database = open();
     const buffers = new BufferPool({ bytesMax: buffersBytes });
     const digests = new DigestPool({ buffers });
     closers.push(() => digests.close());
@@ -79,16 +78,29 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     const { keyring } = folder;
     const reader = new ObjectReader({ keyring, stores, digests, buffers });
     const rooms = { read: now.tx, keyring, reader, leases: new ReadLeases() };
-    const names = new Map((await listStores(read)).map(({ number, name }) => [number, name]));
+    const names = new Map((await listStores(now.tx)).map(({ number, name }) => [number, name]));
     const readPart = partReader(reader, (number) => names.get(number) ?? stores.local.name);
     const isOpen = (number: number): boolean => openNumbers(remotes).includes(number);
-    const store = new RecordStore(read, readingOnce(readPart, isOpen));
-    const readable = await listReadable(read, remotes);
-    return { folder, read, size, kept, store, rooms, ...readable, close };
+    const readPartOnce = readingOnce(readPart, isOpen);
+    const openStore = (read: Reader) => new RecordStore(read, readPartOnce);
+    const readable = await listReadable(now.tx, remotes);
+    return { folder, database, kept, openStore, rooms, ...readable, close };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+/** Throws `CommandFailure` for a database that has other tables than this Bursar's. */
+function checkSchema(database: OpenDatabase): void {
+  const schema = database.userVersion();
+  if (schema === schemaVersion) return;
+  const what =
+    schema < schemaVersion
+      ? 'bring it up to date first, by a start or by bursar database migrate'
+      : 'it needs a newer Bursar';
+  const message = `the database has schema ${schema}, and this Bursar's is ${schemaVersion}: ${what}`;
+  throw new CommandFailure('failed', message);
 }
 
 /** By the numbers that the database gave their names. */
@@ -141,21 +153,29 @@ export interface Signed {
  * have cosigned, and those that the caller kept.
  */
 export async function readSigned(
-  { folder, read, kept, store }: Pick<DeepParts, 'folder' | 'read' | 'kept' | 'store'>,
+  { folder, rooms, kept, openStore }: Pick<DeepParts, 'folder' | 'rooms' | 'kept' | 'openStore'>,
   given: { files: readonly string[]; keys: readonly string[] },
 ): Promise<Signed> {
-  const rows = await listLogKeys(read);
-  const own = rows.map(({ key }) => key);
-  const keys = given.keys.length > 0 ? [...readTrust({ key: [...given.keys] }).keys] : own;
   const signed: Signed = { checkpoints: [], refused: [] };
+  const tell = (difference: Difference) => signed.refused.push(difference);
+  const read = tellingReader(rooms.read, tell);
+  const own: NoteKey[] = [];
+  await guarded(tell, 'keys of the log', async () => {
+    for (const { key } of await listLogKeys(read)) own.push(key);
+  });
+  const keys = given.keys.length > 0 ? [...readTrust({ key: [...given.keys] }).keys] : own;
   // What was signed before the log was given another name on purpose says nothing of it.
   const origin = own[0]?.name;
-  const isOfOther = own.length === 0 && (await isRebuilt(store));
-  if (kept !== null && !isOfOther)
+  await guarded(tell, folder.keptCheckpointFile, async () => {
+    const isOfOther = own.length === 0 && (await isRebuilt(openStore(read)));
+    if (kept === null || isOfOther) return;
     enter(signed, keys, { from: folder.keptCheckpointFile, note: kept, origin });
-  for (const { witness, note } of await listCosigned(read)) {
-    enter(signed, keys, { from: `the checkpoint that ${witness} cosigned`, note, origin });
-  }
+  });
+  await guarded(tell, 'cosigned checkpoints', async () => {
+    for (const { witness, note } of await listCosigned(read)) {
+      enter(signed, keys, { from: `the checkpoint that ${witness} cosigned`, note, origin });
+    }
+  });
   for (const file of given.files) {
     enter(signed, keys, { from: file, note: readGivenFile(file).toString() });
   }

@@ -44,6 +44,7 @@ interface EpochKeys {
   tokens: Buffer;
   proof: Buffer;
   backup: Buffer;
+  deep: Buffer;
 }
 
 export class Keyring {
@@ -128,6 +129,11 @@ export class Keyring {
     return this.#at(epoch).backup;
   }
 
+  /** The key of what `verify deep` keeps of a run. Throws IntegrityError when the epoch is unknown. */
+  deepKey(epoch: number): Buffer {
+    return this.#at(epoch).deep;
+  }
+
   /** All that are known, in the order they were learned. */
   get epochs(): number[] {
     return [...this.#epochs.keys()];
@@ -160,6 +166,7 @@ export class Keyring {
       tokens: deriveKey(key, 'bursar/tokens/v1'),
       proof: deriveKey(key, 'bursar/proof/v1'),
       backup: deriveKey(key, 'bursar/backup/v1'),
+      deep: deriveKey(key, 'bursar/verify-deep/v1'),
     });
   }
 

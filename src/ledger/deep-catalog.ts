@@ -6,17 +6,20 @@
 import { hash } from 'node:crypto';
 
 import type { KeptRecord, RecordStore } from '../audit/record-store.ts';
-import type { Difference, RecordFields } from '../audit/verify/record-fields.ts';
+import { guarded } from '../audit/verify/guard.ts';
+import { type Difference, type RecordFields, readFields } from '../audit/verify/record-fields.ts';
 import { hashSettings } from '../catalog/bucket-settings.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
+import { Bits } from './deep/bits.ts';
+import type { StagedMap, Staging } from './deep/staging.ts';
+import { walkTable } from './deep/table-walk.ts';
 
 export interface DeepCatalogOptions {
   /** One state of the database throughout. */
   read: Reader;
   store: Pick<RecordStore, 'readRecord'>;
-  /** Records in the log. */
-  size: number;
+  staging: Staging;
   tell: (difference: Difference) => void;
 }
 
@@ -48,51 +51,75 @@ const rowsPerPage = 1000;
 
 export class DeepCatalog {
   readonly #options: DeepCatalogOptions;
+  /** By `tenant/name`, as long as `read` sees the same state. */
   readonly #buckets = new Map<string, number | undefined>();
   /** A bit for each record whose version was found, and for each version whose end was. */
-  readonly #made: Uint8Array;
-  readonly #ended: Uint8Array;
+  readonly #made: Bits;
+  readonly #ended: Bits;
   /** And for each version whose row was met. */
-  readonly #seen: Uint8Array;
-  /** Of buckets, the last record that set something of it, and what it came to. */
-  readonly #configured = new Map<number, { index: number; settings: string }>();
-  #lastErased = -1;
+  #seen = new Uint8Array();
+  /** Of buckets, by id, the last record that set something of it, and what it came to. */
+  readonly #configured: StagedMap<{ index: number; settings: string }>;
   /** Of versions whose attributes are not those of the last record that changed them, that one. */
-  readonly #amended = new Map<number, { index: number; where: string }>();
+  readonly #amended: StagedMap<{ index: number; where: string }>;
   /** Versions that are there. */
   versions = 0;
   /** Of these and of ends, those whose records were erased or are damaged: nothing to compare. */
   unknown = 0;
 
-  constructor(options: DeepCatalogOptions) {
+  private constructor(options: DeepCatalogOptions, made: Bits, ended: Bits) {
     this.#options = options;
-    const bytes = Math.ceil(options.size / 8);
-    this.#made = new Uint8Array(bytes);
-    this.#ended = new Uint8Array(bytes);
-    this.#seen = new Uint8Array(bytes);
+    this.#made = made;
+    this.#ended = ended;
+    this.#configured = options.staging.map('settings');
+    this.#amended = options.staging.map('amended');
   }
 
-  /** Compares what one record says; null: it was erased. */
-  async visit(index: number, fields: RecordFields | null): Promise<void> {
-    if (!fields) this.#lastErased = index;
-    if (fields?.configures) {
+  static async open(options: DeepCatalogOptions): Promise<DeepCatalog> {
+    const made = await Bits.open(options.staging, 'made');
+    return new DeepCatalog(options, made, await Bits.open(options.staging, 'ended'));
+  }
+
+  /** To be called when `read` sees another state from now on. */
+  forgetRows(): void {
+    this.#buckets.clear();
+  }
+
+  /** To be called before a slice is committed. */
+  async save(): Promise<void> {
+    await this.#made.save();
+    await this.#ended.save();
+  }
+
+  /** Compares what one record says. */
+  async visit(index: number, fields: RecordFields): Promise<void> {
+    if (fields.configures) {
       const { bucket, settings } = fields.configures;
-      this.#configured.set(bucket, { index, settings });
+      await this.#configured.set(`${bucket}`, { index, settings });
     }
-    if (fields?.version !== undefined) await this.#visitVersion(index, fields);
-    if (fields?.amends !== undefined) await this.#visitAmendment(index, fields, fields.amends);
-    if (fields?.supersedes !== undefined) await this.#visitEnd(index, fields.supersedes);
+    if (fields.version !== undefined) await this.#visitVersion(index, fields);
+    if (fields.amends !== undefined) await this.#visitAmendment(index, fields, fields.amends);
+    if (fields.supersedes !== undefined) await this.#visitEnd(index, fields.supersedes);
   }
 
-  /** Once all records were visited: what is left is what none of them tells of. */
-  async finish(): Promise<void> {
-    for (const { index, where } of this.#amended.values()) {
+  /**
+   * Once all records were visited, of which there are `size`: what is left is what none of them tells
+   * of. `lastErased`: the last one that says nothing.
+   */
+  async finish(size: number, lastErased: number): Promise<void> {
+    this.#seen = new Uint8Array(Math.ceil(size / 8));
+    this.versions = 0;
+    this.unknown = 0;
+    for await (const [, { index, where }] of this.#amended.entries()) {
       this.#tell(where, `its attributes are not those that record ${index} gave it`);
     }
-    for (const table of tables) await this.#findUntoldVersions(table);
-    await this.#findMisplaced();
-    await this.#compareBuckets();
-    await this.#findUntoldEnds();
+    const { tell } = this.#options;
+    for (const table of tables) {
+      await guarded(tell, `the table ${table}`, () => this.#findUntoldVersions(table));
+    }
+    await guarded(tell, 'noncurrent versions', () => this.#findMisplaced());
+    await guarded(tell, 'what is set of buckets', () => this.#compareBuckets(lastErased));
+    await guarded(tell, 'ends of versions', () => this.#findUntoldEnds());
   }
 
   async #visitVersion(index: number, fields: RecordFields): Promise<void> {
@@ -109,7 +136,7 @@ export class DeepCatalog {
       const what = 'it is not in the catalog, and no record ended it';
       return this.#tell(nameOf(fields, index), what);
     }
-    setBit(this.#made, index);
+    this.#made.set(index);
     const wrong = compare(row, fields);
     if (wrong) this.#tell(nameOf(fields, index), `its ${wrong} is not that of its record`);
     if ((row.isEnded === 1) === (bySeq !== null)) return;
@@ -125,47 +152,28 @@ export class DeepCatalog {
   ): Promise<void> {
     const row = await this.#findVersion(fields, version);
     const isSame = !row || hash('sha256', row.attributes, 'hex') === attributes;
-    if (isSame) this.#amended.delete(version);
-    else this.#amended.set(version, { index, where: nameOf(fields, version) });
+    if (!isSame) await this.#amended.set(`${version}`, { index, where: nameOf(fields, version) });
+    else if (await this.#amended.get(`${version}`)) await this.#amended.delete(`${version}`);
   }
 
   async #visitEnd(index: number, seq: number): Promise<void> {
     const bySeq = await this.#endOf(seq);
-    if (bySeq === index) return setBit(this.#ended, seq);
+    if (bySeq === index && seq >= 0 && seq < index) return this.#ended.set(seq);
     const what = bySeq === null ? 'the catalog has it as never ended' : `it was ended by ${bySeq}`;
     this.#tell(`version ${seq}`, `record ${index} ended it, and ${what}`);
   }
 
   async #findUntoldVersions(table: (typeof tables)[number]): Promise<void> {
-    for (let after: Place = { bucketId: -1, key: '', seq: -1 }; ; ) {
-      const rows = await this.#listPlaces(table, after);
-      const last = rows.at(-1);
-      if (!last) return;
-      for (const row of rows) await this.#visitRow(row);
-      after = last;
+    const { read, tell } = this.#options;
+    const columns = 'bucket_id AS bucketId, key, seq';
+    const keys = table === 'versions' ? ['bucket_id', 'key'] : ['seq'];
+    const rows =
+      table === 'noncurrent_versions'
+        ? walkNoncurrent(read)
+        : walkTable<Place>(read, { columns, from: table, keys });
+    for await (const row of rows) {
+      await guarded(tell, `version ${row.seq} of ${row.key}`, () => this.#visitRow(row));
     }
-  }
-
-  async #listPlaces(
-    table: (typeof tables)[number],
-    { bucketId, key, seq }: Place,
-  ): Promise<Place[]> {
-    const { read } = this.#options;
-    const select = `SELECT bucket_id AS bucketId, key, seq FROM ${table}`;
-    if (table === 'ended_versions') {
-      return read.all(`${select} WHERE seq > ? ORDER BY seq LIMIT ?`, seq, rowsPerPage);
-    }
-    const older = await read.all<Place>(
-      `${select} WHERE bucket_id = ? AND key = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
-      ...[bucketId, key, seq],
-      rowsPerPage,
-    );
-    if (older.length > 0) return older;
-    return read.all(
-      `${select} WHERE (bucket_id, key) > (?, ?) ORDER BY bucket_id, key, seq DESC LIMIT ?`,
-      ...[bucketId, key],
-      rowsPerPage,
-    );
   }
 
   /** The current version of a key is newer than all that are kept of it. */
@@ -188,8 +196,8 @@ export class DeepCatalog {
     this.versions++;
     const where = `version ${seq} of ${key}`;
     if (hasBit(this.#seen, seq)) return this.#tell(where, 'another row has its number');
-    if (seq >= 0 && seq < this.#options.size) setBit(this.#seen, seq);
-    if (hasBit(this.#made, seq)) return;
+    setBit(this.#seen, seq);
+    if (this.#made.has(seq)) return;
     const record = await this.#readRecord(seq);
     if (record === 'damaged' || record?.opened === null) this.unknown++;
     else if (!(await this.#isLeftOver(row, record))) this.#tell(where, 'no record made it');
@@ -198,34 +206,28 @@ export class DeepCatalog {
   /** Of a bucket that is gone, and maybe another has its name: there until it is swept. */
   async #isLeftOver({ bucketId, key, seq }: Place, record?: KeptRecord): Promise<boolean> {
     const bucket = await this.#options.read.get('SELECT 1 FROM buckets WHERE id = ?', bucketId);
-    const fields = JSON.parse(record?.opened?.record ?? '{}') as Partial<RecordFields>;
-    return !bucket && fields.version === seq && fields.key === key;
+    const fields = readFields(JSON.parse(record?.opened?.record ?? '{}'));
+    return !bucket && fields?.version === seq && fields.key === key;
   }
 
   async #findUntoldEnds(): Promise<void> {
-    const { read } = this.#options;
-    for (let afterSeq = -1; ; ) {
-      const sql = 'SELECT seq, by_seq AS bySeq FROM superseded WHERE seq > ? ORDER BY seq LIMIT ?';
-      const rows = await read.all<{ seq: number; bySeq: number }>(sql, afterSeq, rowsPerPage);
-      const last = rows.at(-1);
-      if (!last) return;
-      for (const { seq, bySeq } of rows) {
-        if (hasBit(this.#ended, seq)) continue;
-        if (await this.#isErased(bySeq)) this.unknown++;
-        else this.#tell(`version ${seq}`, `it was ended by record ${bySeq}, which does not say so`);
-      }
-      afterSeq = last.seq;
+    const walked = { columns: 'seq, by_seq AS bySeq', from: 'superseded', keys: ['seq'] };
+    const rows = walkTable<{ seq: number; bySeq: number }>(this.#options.read, walked);
+    for await (const { seq, bySeq } of rows) {
+      if (this.#ended.has(seq)) continue;
+      if (await this.#isErased(bySeq)) this.unknown++;
+      else this.#tell(`version ${seq}`, `it was ended by record ${bySeq}, which does not say so`);
     }
   }
 
   /** Each has what the last record set, unless a later one was erased that may have set something. */
-  async #compareBuckets(): Promise<void> {
+  async #compareBuckets(lastErased: number): Promise<void> {
     const { read } = this.#options;
     const sql = "SELECT id, tenant || '/' || name AS name FROM buckets ORDER BY id";
     for (const { id, name } of await read.all<{ id: number; name: string }>(sql)) {
-      const last = this.#configured.get(id);
+      const last = await this.#configured.get(`${id}`);
       if ((await hashSettings(read, id)) === last?.settings) continue;
-      if (this.#lastErased > (last?.index ?? -1)) this.unknown++;
+      if (lastErased > (last?.index ?? -1)) this.unknown++;
       else if (!last) this.#tell(`bucket ${name}`, 'no record made it');
       else this.#tell(`bucket ${name}`, `what is set of it is not what record ${last.index} set`);
     }
@@ -286,6 +288,31 @@ export class DeepCatalog {
   }
 }
 
+/** In the order of their primary key, in which numbers go down. It ends as `walkTable` does. */
+async function* walkNoncurrent(read: Reader): AsyncGenerator<Place> {
+  const select = 'SELECT bucket_id AS bucketId, key, seq FROM noncurrent_versions';
+  for (let after: Place = { bucketId: -1, key: '', seq: -1 }; ; ) {
+    const { bucketId, key, seq } = after;
+    const older = await read.all<Place>(
+      `${select} WHERE bucket_id = ? AND key = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
+      ...[bucketId, key, seq, rowsPerPage],
+    );
+    const others = await read.all<Place>(
+      `${select} WHERE (bucket_id, key) > (?, ?) ORDER BY bucket_id, key, seq DESC LIMIT ?`,
+      ...[bucketId, key],
+      older.length > 0 ? 0 : rowsPerPage,
+    );
+    const rows = [...older, ...others];
+    const last = rows.at(-1);
+    if (!last) return;
+    yield* rows;
+    if (last.bucketId === bucketId && last.key === key && last.seq === seq) {
+      throw new Error('rows of noncurrent_versions have keys that no gateway gives');
+    }
+    after = last;
+  }
+}
+
 /** What of a version is not what its record says; undefined: nothing. */
 function compare(row: VersionRow, fields: RecordFields): string | undefined {
   const { sha256 } = row;
@@ -307,7 +334,8 @@ function hasBit(bits: Uint8Array, place: number): boolean {
   return ((bits[Math.floor(place / 8)] ?? 0) & (1 << (place % 8))) !== 0;
 }
 
+/** What is no place in them is left out. */
 function setBit(bits: Uint8Array, place: number): void {
   const at = Math.floor(place / 8);
-  bits[at] = (bits[at] ?? 0) | (1 << (place % 8));
+  if (at in bits) bits[at] = (bits[at] ?? 0) | (1 << (place % 8));
 }

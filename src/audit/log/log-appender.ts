@@ -23,6 +23,14 @@ interface Edge {
   peaks: Buffer[];
 }
 
+/** The same, as plain data. */
+export interface SavedEdge {
+  index: number;
+  width: number;
+  /** Base64. */
+  row: string;
+}
+
 interface FullTile {
   level: number;
   index: number;
@@ -46,6 +54,24 @@ export class LogAppender {
     await appender.discard();
     await appender.#verify();
     return appender;
+  }
+
+  /** Goes on from where another was when it saved its edge, with nothing to be written. */
+  static resume(read: Reader, size: number, saved: readonly SavedEdge[]): LogAppender {
+    const appender = new LogAppender(read);
+    appender.#size = size;
+    appender.#edges = saved.map(({ index, width, row: text }) => {
+      const row = newRow();
+      row.set(Buffer.from(text, 'base64'));
+      return { index, width, row, peaks: peaksOf(row, width) };
+    });
+    return appender;
+  }
+
+  saveEdge(): SavedEdge[] {
+    return this.#edges.map(({ index, width, row }) => {
+      return { index, width, row: row.subarray(0, width * hashBytes).toString('base64') };
+    });
   }
 
   /** Leaves. */

@@ -4,20 +4,21 @@
 // was altered together with all tiles is found by a checkpoint, and by nothing else.
 import { canonicalize } from '../../core/canonical-json.ts';
 import type { Reader, Tx } from '../../core/database.ts';
-import { IntegrityError } from '../../core/errors.ts';
+import { IntegrityError, Refusal } from '../../core/errors.ts';
 import { countArchivedTiles } from '../archive/archived-tiles.ts';
 import { PackFailure, PackSkipped } from '../archive/pack-failure.ts';
 import { hashEvidence } from '../evidence.ts';
 import { commitTo, renderLeaf } from '../leaf.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
-import { LogAppender } from '../log/log-appender.ts';
-import { hashBytes, hashLeaf, tileWidth } from '../log/merkle.ts';
-import { readLogSize } from '../log/stored-tiles.ts';
+import { LogAppender, type SavedEdge } from '../log/log-appender.ts';
+import { hashBytes, hashLeaf, rootOf, tileWidth } from '../log/merkle.ts';
+import { readLogSize, storedTiles } from '../log/stored-tiles.ts';
 import type { IsWanted, KeptRecord, RecordStore } from '../record-store.ts';
+import { guarded, messageOfError } from './guard.ts';
 import { type Difference, type RecordFields, readFields } from './record-fields.ts';
 
 export interface DeepRecordsOptions {
-  /** A reader that sees one state of the database throughout. */
+  /** A reader that sees one state of the database while a slice is visited. */
   read: Reader;
   store: RecordStore;
   /** Signed, of this log. */
@@ -27,34 +28,60 @@ export interface DeepRecordsOptions {
   onRecord: (index: number, fields: RecordFields | null) => Promise<void>;
 }
 
-export interface RecordsVerified {
-  /** Records that there are. */
-  size: number;
-  /** Of these, erased. */
+/** How far a walk has come, as plain data. */
+export interface RecordsProgress {
+  /** The first record that was not visited. */
+  next: number;
+  /** Of those that were visited, erased. */
   erased: number;
   /** And of these, in packs that were not read: their leaves alone were compared. */
   unread: number;
+  timeMs: number;
+  lost: Lost | null;
+  tree: { edge: SavedEdge[]; tiles: number };
 }
 
-export async function verifyRecords(options: DeepRecordsOptions): Promise<RecordsVerified> {
-  const { read, tell } = options;
+/** Records in a row that cannot be read for the same reason. */
+interface Lost {
+  from: number;
+  to: number;
+  what: string;
+}
+
+/**
+ * Records that the log has. One that is far behind all that is there is none of them, and is told: who
+ * goes through all indexes before it would not come to an end.
+ */
+export async function readPlausibleSize(
+  read: Reader,
+  tell: DeepRecordsOptions['tell'],
+): Promise<number> {
   const size = await readLogSize(read);
-  for (const { size: signed, from } of options.checkpoints) {
-    if (signed <= size) continue;
-    tell({ where: from, what: `${signed} records were signed, and ${size} are here` });
-  }
-  await findStrays(options, size);
-  const walk = new RecordWalk(options, await SecondTree.open(read, tell));
-  for (let from = 0; from < size; from += tileWidth) {
-    await walk.visit(from, Math.min(from + tileWidth, size));
-  }
-  walk.end();
-  await walk.tree.close();
-  return { size, erased: walk.erased, unread: walk.unread };
+  const counted = await read.get<{ count: number }>(
+    'SELECT count(*) AS count FROM log_tiles WHERE level = 0',
+  );
+  const most = tileWidth * ((counted?.count ?? 0) + 1);
+  if (size <= most) return size;
+  // Of a log that lacks tiles.
+  const stored = await read.get<{ records: number; tiles: number }>(
+    `SELECT (SELECT count(*) FROM records) AS records,
+       (SELECT count(*) FROM archived_tiles) AS tiles`,
+  );
+  const room = most + (stored?.records ?? 0) + tileWidth * (stored?.tiles ?? 0);
+  if (size <= room) return size;
+  tell({ where: `record ${size - 1}`, what: `it is far behind the ${room} that there can be` });
+  const last = await read.get<{ idx: number | null }>(
+    'SELECT max(idx) AS idx FROM records WHERE idx < ?',
+    room,
+  );
+  return (last?.idx ?? -1) + 1;
 }
 
 /** What is where no record can be. */
-async function findStrays({ read, tell }: DeepRecordsOptions, size: number): Promise<void> {
+async function findStrays(
+  { read, tell }: Pick<DeepRecordsOptions, 'read' | 'tell'>,
+  size: number,
+): Promise<void> {
   const archived = (await countArchivedTiles(read)) * tileWidth;
   const sql = 'SELECT idx FROM records WHERE idx < ? ORDER BY idx LIMIT 1';
   const stray = await read.get<{ idx: number }>(sql, archived);
@@ -71,57 +98,115 @@ async function findStrays({ read, tell }: DeepRecordsOptions, size: number): Pro
 
 const nobodys: IsWanted = () => false;
 
-class RecordWalk {
+/** Goes through all records, a tile at a time. */
+export class DeepRecords {
   erased = 0;
   unread = 0;
-  readonly tree: SecondTree;
+  readonly #tree: SecondTree;
   readonly #options: DeepRecordsOptions;
   #timeMs = 0;
-  /** Records in a row, up to where the walk is, that cannot be read for the same reason. */
-  #lost: { from: number; to: number; what: string } | null = null;
+  /** Up to where the walk is. */
+  #lost: Lost | null = null;
 
-  constructor(options: DeepRecordsOptions, tree: SecondTree) {
+  /** `progress`: of a walk that this one goes on with. */
+  constructor(options: DeepRecordsOptions, progress?: RecordsProgress) {
     this.#options = options;
-    this.tree = tree;
+    this.#tree = new SecondTree(options.read, options.tell, progress);
+    if (!progress) return;
+    this.erased = progress.erased;
+    this.unread = progress.unread;
+    this.#timeMs = progress.timeMs;
+    this.#lost = progress.lost;
   }
 
-  /** The records of one tile, or those that it has so far. */
-  async visit(from: number, to: number): Promise<void> {
+  /** The first record that was not visited. */
+  get next(): number {
+    return this.#tree.size;
+  }
+
+  save(): RecordsProgress {
+    const { erased, unread, next } = this;
+    const tree = this.#tree.save();
+    return { next, erased, unread, timeMs: this.#timeMs, lost: this.#lost, tree };
+  }
+
+  /** To be called when `read` sees another state from now on. */
+  forgetRows(): void {
+    this.#tree.forgetRows();
+  }
+
+  /** Compares what was signed of records that an earlier run has visited, by the tiles that it did. */
+  async comparePassed(): Promise<void> {
+    const { read, checkpoints, tell } = this.#options;
+    for (const { size, root, from } of checkpoints) {
+      if (size === 0 || size > this.next) continue;
+      await guarded(tell, from, async () => {
+        if (!(await rootOf(storedTiles(read), size)).equals(root)) this.#tellSigned(from, size);
+      });
+    }
+  }
+
+  /** The rest of the next tile, of a log with `size` records. */
+  async advance(size: number): Promise<void> {
+    const from = this.next;
+    const to = Math.min(from - (from % tileWidth) + tileWidth, size);
+    await guarded(this.#options.tell, `records ${from} to ${to - 1}`, () => this.#visit(from, to));
+    if (this.next < to) await this.#tree.skip(to - this.next);
+  }
+
+  /** Once all were visited. */
+  async finish(size: number): Promise<void> {
+    const { tell, checkpoints } = this.#options;
+    this.#tellLost();
+    for (const { size: signed, from } of checkpoints) {
+      if (signed <= size) continue;
+      tell({ where: from, what: `${signed} records were signed, and ${size} are here` });
+    }
+    await findStrays(this.#options, size);
+    await this.#tree.close();
+  }
+
+  async #visit(from: number, to: number): Promise<void> {
     let told: string | undefined;
     for (let index = from; index < to; ) {
       const { run, failure } = await this.#readRun(index, to - index);
-      for (const record of run) {
-        await this.#visitRecord(record);
-        this.#compareCheckpoints();
-      }
+      for (const record of run) await this.#meet(record);
       index += run.length;
       if (index === to) return;
-      if (failure instanceof PackFailure || failure instanceof PackSkipped) {
+      const isUnread = failure instanceof PackFailure || failure instanceof PackSkipped;
+      if (isUnread || failure instanceof Refusal) {
         return this.#visitUnread(index, to, failure);
       }
-      const damage = failure?.message;
+      const damage = failure === undefined ? undefined : messageOfError(failure);
       // The same twice is said of the tile, not of a record.
       if (damage !== undefined && damage === told) return this.#skip(index, to);
       this.#tell(index, damage ?? 'it is missing');
       if (failure) await this.#skip(index, index + 1);
-      else await this.tree.skip(1);
+      else await this.#tree.skip(1);
       told = damage;
       index++;
     }
   }
 
-  /** Tells what is left to be told when all records were visited. */
-  end(): void {
+  #tellLost(): void {
     if (!this.#lost) return;
     const { from, to, what } = this.#lost;
     this.#lost = null;
     this.#options.tell({ where: `records ${from} to ${to - 1}`, what });
   }
 
+  /** One that cannot be compared at all is told, too, and has its place in the tree. */
+  async #meet(record: KeptRecord): Promise<void> {
+    const { index } = record;
+    await guarded(this.#options.tell, `record ${index}`, () => this.#visitRecord(record));
+    if (this.#tree.size === index) await this.#tree.skip(1);
+    this.#compareCheckpoints();
+  }
+
   /** Of records in a pack that is not read the database has the leaves. */
-  async #visitUnread(from: number, to: number, failure: PackFailure | PackSkipped): Promise<void> {
+  async #visitUnread(from: number, to: number, failure: Error): Promise<void> {
     this.unread += to - from;
-    if (failure instanceof PackFailure) this.#lose(from, to, failure.message);
+    if (!(failure instanceof PackSkipped)) this.#lose(from, to, failure.message);
     for (const record of await this.#options.store.readRun(from, to - from, nobodys)) {
       await this.#visitLeaf(record);
       await this.#options.onRecord(record.index, null);
@@ -132,31 +217,28 @@ class RecordWalk {
   #lose(from: number, to: number, what: string): void {
     if (this.#lost?.to === from && this.#lost.what === what) this.#lost.to = to;
     else {
-      this.end();
+      this.#tellLost();
       this.#lost = { from, to, what };
     }
   }
 
   async #skip(from: number, to: number): Promise<void> {
-    await this.tree.skip(to - from);
+    await this.#tree.skip(to - from);
     for (let index = from; index < to; index++) await this.#options.onRecord(index, null);
   }
 
   async #visitLeaf({ index, commitment, pseudonyms }: KeptRecord): Promise<void> {
     const leaf = { ...pseudonyms, commitment: commitment.toString('base64url') };
-    await this.tree.append(hashLeaf(renderLeaf(leaf)), index);
+    await this.#tree.append(hashLeaf(renderLeaf(leaf)), index);
   }
 
   /** Up to the first that cannot be read, and why that is. */
-  async #readRun(
-    from: number,
-    max: number,
-  ): Promise<{ run: KeptRecord[]; failure?: IntegrityError }> {
+  async #readRun(from: number, max: number): Promise<{ run: KeptRecord[]; failure?: unknown }> {
     const { store } = this.#options;
     try {
       return { run: await store.readRun(from, max) };
-    } catch (error) {
-      if (!(error instanceof IntegrityError)) throw error;
+    } catch {
+      // Which of them it is of is found below.
     }
     const run: KeptRecord[] = [];
     try {
@@ -165,9 +247,8 @@ class RecordWalk {
         if (!record) break;
         run.push(record);
       }
-    } catch (error) {
-      if (!(error instanceof IntegrityError)) throw error;
-      return { run, failure: error };
+    } catch (failure) {
+      return { run, failure };
     }
     return { run };
   }
@@ -259,12 +340,16 @@ class RecordWalk {
   }
 
   #compareCheckpoints(): void {
-    const { size } = this.tree;
+    const { size } = this.#tree;
     for (const { size: signed, root, from } of this.#options.checkpoints) {
-      if (signed !== size || this.tree.root().equals(root)) continue;
-      const what = `the first ${size} records are not those that were signed`;
-      this.#options.tell({ where: from, what });
+      if (signed !== size || this.#tree.root().equals(root)) continue;
+      this.#tellSigned(from, size);
     }
+  }
+
+  #tellSigned(from: string, size: number): void {
+    const what = `the first ${size} records are not those that were signed`;
+    this.#options.tell({ where: from, what });
   }
 
   #tell(index: number, what: string): void {
@@ -281,14 +366,19 @@ class SecondTree {
   readonly #tree: LogAppender;
   #tiles = 0;
 
-  private constructor(read: Reader, tell: DeepRecordsOptions['tell'], tree: LogAppender) {
+  constructor(read: Reader, tell: DeepRecordsOptions['tell'], progress?: RecordsProgress) {
     this.#read = read;
     this.#tell = tell;
-    this.#tree = tree;
+    this.#tree = LogAppender.resume(nothing, progress?.next ?? 0, progress?.tree.edge ?? []);
+    this.#tiles = progress?.tree.tiles ?? 0;
   }
 
-  static async open(read: Reader, tell: DeepRecordsOptions['tell']): Promise<SecondTree> {
-    return new SecondTree(read, tell, await LogAppender.open(nothing));
+  save(): RecordsProgress['tree'] {
+    return { edge: this.#tree.saveEdge(), tiles: this.#tiles };
+  }
+
+  forgetRows(): void {
+    this.#tile = undefined;
   }
 
   get size(): number {

@@ -4,6 +4,7 @@
 // unknown, not told as a difference.
 import type { Difference } from '../../audit/verify/record-fields.ts';
 import { canonicalize } from '../../core/canonical-json.ts';
+import type { StagedMap, Staging } from './staging.ts';
 
 /** By name, what is said of a thing; undefined: it is not told. */
 export type Members = Readonly<Record<string, unknown>>;
@@ -12,6 +13,8 @@ interface Told {
   /** Of the last record that told of it. */
   index: number;
   members: Members;
+  /** Its row was. */
+  isMet?: true;
 }
 
 export interface Row {
@@ -30,60 +33,59 @@ export interface Comparison {
 
 export class ComparedThings {
   readonly #noun: string;
-  readonly #told = new Map<string, Told>();
+  readonly #told: StagedMap<Told>;
 
   /** `noun`: what one of them is called, such as `bucket`. */
-  constructor(noun: string) {
+  constructor(staging: Staging, noun: string) {
     this.#noun = noun;
+    this.#told = staging.map(noun);
   }
 
-  get(id: string): Told | undefined {
+  get(id: string): Promise<Told | undefined> {
     return this.#told.get(id);
   }
 
-  entries(): IterableIterator<[string, Told]> {
+  entries(): AsyncGenerator<[string, Told]> {
     return this.#told.entries();
   }
 
   /** A record made it, or says all of it. */
-  put(id: string, index: number, members: Members): void {
-    this.#told.set(id, { index, members });
+  put(id: string, index: number, members: Members): Promise<void> {
+    return this.#told.set(id, { index, members });
   }
 
   /** A record changed some of it; members that are undefined are not known any more. */
-  change(id: string, index: number, members: Members): void {
-    const told = this.#told.get(id);
-    this.#told.set(id, { index, members: { ...told?.members, ...members } });
+  async change(id: string, index: number, members: Members): Promise<void> {
+    const told = await this.#told.get(id);
+    await this.#told.set(id, { index, members: { ...told?.members, ...members } });
   }
 
-  delete(id: string): void {
-    this.#told.delete(id);
+  delete(id: string): Promise<void> {
+    return this.#told.delete(id);
   }
 
   /** Compares all rows that there are. `mayLack`: may one that records tell of have no row? */
-  compare(
-    rows: readonly Row[],
+  async compare(
+    rows: AsyncIterable<Row> | readonly Row[],
     comparison: Comparison,
     mayLack: (id: string, told: Told) => boolean = () => false,
-  ): void {
-    const seen = new Set<string>();
-    for (const row of rows) {
-      seen.add(row.id);
-      this.#compareRow(row, comparison);
-    }
-    for (const [id, told] of this.#told) {
-      if (seen.has(id) || mayLack(id, told)) continue;
+  ): Promise<void> {
+    for await (const row of rows) await this.#compareRow(row, comparison);
+    for await (const [id, told] of this.#told.entries()) {
+      if (told.isMet || mayLack(id, told)) continue;
       const what = `it is missing, and record ${told.index} told of it last`;
       this.#conclude(id, told.index, what, comparison);
     }
   }
 
-  #compareRow({ id, members }: Row, comparison: Comparison): void {
-    const told = this.#told.get(id);
+  async #compareRow({ id, members }: Row, comparison: Comparison): Promise<void> {
+    const told = await this.#told.get(id);
     if (!told) this.#conclude(id, -1, 'no record made it', comparison);
+    else await this.#told.set(id, { ...told, isMet: true });
     for (const [name, value] of Object.entries(told?.members ?? {})) {
       if (value === undefined || isSame(value, members[name])) continue;
-      const what = `its ${name} is not what record ${told?.index} and those before it say`;
+      const [stored, said] = [show(members[name]), show(value)];
+      const what = `its ${name} is not what record ${told?.index} and those before it say: ${stored}, not ${said}`;
       this.#conclude(id, told?.index ?? -1, what, comparison);
     }
   }
@@ -97,4 +99,13 @@ export class ComparedThings {
 function isSame(said: unknown, stored: unknown): boolean {
   if (typeof said !== 'object' || said === null) return said === stored;
   return canonicalize(said) === canonicalize(stored);
+}
+
+const shownMax = 200;
+
+/** As a difference shows it. */
+export function show(value: unknown): string {
+  const text =
+    JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? `${one}` : one)) ?? 'nothing';
+  return text.length <= shownMax ? text : `${text.slice(0, shownMax)}…`;
 }

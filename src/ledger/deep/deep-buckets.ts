@@ -5,59 +5,56 @@ import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import { listStores } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
 import { localStore } from '../../core/manifest.ts';
-import { ComparedThings, type Comparison } from './compared-things.ts';
+import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
+import type { StagedMap, Staging } from './staging.ts';
+import { walkTable } from './table-walk.ts';
 
 const localStoreName = 'local';
 
 export class DeepBuckets {
-  readonly #things = new ComparedThings('bucket');
+  readonly #things: ComparedThings;
   /** By `tenant/name`: all whom buckets of this name ever belonged to; null: whom is not known. */
-  readonly #owners = new Map<string, Set<string> | null>();
+  readonly #owners: StagedMap<readonly string[] | null>;
   /** By the same: the first record that charged it to somebody else. */
-  readonly #misled = new Map<string, { index: number; owner: string }>();
+  readonly #misled: StagedMap<{ index: number; owner: string }>;
 
-  visit(index: number, fields: RecordFields): void {
+  constructor(staging: Staging) {
+    this.#things = new ComparedThings(staging, 'bucket');
+    this.#owners = staging.map('owners of bucket');
+    this.#misled = staging.map('misled bucket');
+  }
+
+  async visit(index: number, fields: RecordFields): Promise<void> {
     const { tenant, bucketTenant = tenant, bucket, bucketOwner, action } = fields;
     const name = bucket === undefined ? undefined : `${bucketTenant}/${bucket}`;
-    if (name !== undefined && bucketOwner !== undefined) this.#charge(name, index, bucketOwner);
+    if (name !== undefined && bucketOwner !== undefined)
+      await this.#charge(name, index, bucketOwner);
     if (!isDone(fields)) return;
-    if (action === 'bursar:UpdateBucket') this.#update(index, fields);
+    if (action === 'bursar:UpdateBucket') await this.#update(index, fields);
     if (name === undefined) return;
     // A restore ends buckets, too, and says of versions besides which key they had.
     const isRestoredEnd = action === 'bursar:RestoreEnd' && fields.key === undefined;
-    if (action === 's3:DeleteBucket' || isRestoredEnd) this.#things.delete(name);
-    if (action === 's3:CreateBucket' && fields.configures) this.#make(name, index, fields);
-    if (action === 'bursar:RestoreBucket') this.#make(name, index, fields);
+    if (action === 's3:DeleteBucket' || isRestoredEnd) await this.#things.delete(name);
+    if (action === 's3:CreateBucket' && fields.configures) await this.#make(name, index, fields);
+    if (action === 'bursar:RestoreBucket') await this.#make(name, index, fields);
   }
 
   async finish(read: Reader, comparison: Comparison): Promise<void> {
-    for (const [name, { index, owner }] of this.#misled) {
+    for await (const [name, { index, owner }] of this.#misled.entries()) {
       const what = `record ${index} charged it to ${owner}, whose it never was`;
       comparison.tell({ where: `bucket ${name}`, what });
     }
-    const stores = new Map((await listStores(read)).map((store) => [store.number, store.name]));
-    const rows = await read.all<Record<string, unknown> & { store: number }>(
-      `SELECT tenant, name, owner, store, record_reads AS recordReads, created_ms AS createdMs
-         FROM buckets ORDER BY id`,
-    );
-    const shown = rows.map(({ tenant, name, store, ...members }) => ({
-      id: `${tenant}/${name}`,
-      members: {
-        ...members,
-        store: store === localStore ? localStoreName : stores.get(store),
-      },
-    }));
-    this.#things.compare(shown, comparison);
+    await this.#things.compare(listBuckets(read), comparison);
   }
 
-  #make(name: string, index: number, fields: RecordFields): void {
+  async #make(name: string, index: number, fields: RecordFields): Promise<void> {
     const { action, change, principal, source, time } = fields;
     const isRestored = action === 'bursar:RestoreBucket';
     // One that the gateway made for itself is of another than its record; it says whose since 0.2.0.
     const isOwn = source === 'bursar serve';
     const owner = textOf(change?.owner) ?? (isOwn ? undefined : principal);
-    this.#own(name, owner);
-    this.#things.put(name, index, {
+    await this.#own(name, owner);
+    await this.#things.put(name, index, {
       owner,
       store: textOf(change?.store),
       // Of one that is restored no record says these.
@@ -66,24 +63,37 @@ export class DeepBuckets {
     });
   }
 
-  #own(name: string, owner: string | undefined): void {
-    const owners = this.#owners.get(name);
+  async #own(name: string, owner: string | undefined): Promise<void> {
+    const owners = await this.#owners.get(name);
     if (owners === null) return;
-    if (owner === undefined) this.#owners.set(name, null);
-    else if (owners) owners.add(owner);
-    else this.#owners.set(name, new Set([owner]));
+    if (owner === undefined) return this.#owners.set(name, null);
+    if (!owners?.includes(owner)) await this.#owners.set(name, [...(owners ?? []), owner]);
   }
 
-  #charge(name: string, index: number, owner: string): void {
-    const owners = this.#owners.get(name);
-    if (!owners || owners.has(owner) || this.#misled.has(name)) return;
-    this.#misled.set(name, { index, owner });
+  async #charge(name: string, index: number, owner: string): Promise<void> {
+    const owners = await this.#owners.get(name);
+    if (!owners || owners.includes(owner) || (await this.#misled.get(name))) return;
+    await this.#misled.set(name, { index, owner });
   }
 
-  #update(index: number, { target = '', change }: RecordFields): void {
+  async #update(index: number, { target = '', change }: RecordFields): Promise<void> {
     const [, tenant, name] = /^tenants\/([^/]+)\/buckets\/([^/]+)$/.exec(target) ?? [];
     const id = `${tenant}/${name}`;
-    if (this.#things.get(id)) this.#things.change(id, index, { recordReads: change?.recordReads });
+    if (!(await this.#things.get(id))) return;
+    await this.#things.change(id, index, { recordReads: change?.recordReads });
+  }
+}
+
+async function* listBuckets(read: Reader): AsyncGenerator<Row> {
+  const stores = new Map((await listStores(read)).map((store) => [store.number, store.name]));
+  const rows = walkTable<Record<string, unknown> & { store: number }>(read, {
+    columns: 'tenant, name, owner, store, record_reads AS recordReads, created_ms AS createdMs',
+    from: 'buckets',
+    keys: ['id'],
+  });
+  for await (const { tenant, name, store: number, owner, recordReads, createdMs } of rows) {
+    const store = number === localStore ? localStoreName : stores.get(number);
+    yield { id: `${tenant}/${name}`, members: { owner, recordReads, createdMs, store } };
   }
 }
 

@@ -2,11 +2,14 @@
 // src/authz makes it in the tables. Invariants: names are not given again, so what belonged to who is
 // gone is gone, but for the operator that a start can make anew; and what a record names by its digest
 // alone is compared where the row says all of it.
+
+import { guarded } from '../../audit/verify/guard.ts';
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import { defaultTenant, rootPrincipal } from '../../authz/identity-changes.ts';
 import type { Reader } from '../../core/database.ts';
-import { ComparedThings, type Comparison, type Members, type Row } from './compared-things.ts';
+import { ComparedThings, type Comparison, type Members } from './compared-things.ts';
 import { identityRows, sorted } from './identity-rows.ts';
+import type { StagedMap, Staging } from './staging.ts';
 
 const nouns = {
   tenant: 'tenant',
@@ -24,21 +27,30 @@ type Kind = keyof typeof nouns;
 const rootId = `${defaultTenant}/${rootPrincipal}`;
 
 export class DeepIdentities {
-  readonly #things = Object.fromEntries(
-    Object.entries(nouns).map(([kind, noun]) => [kind, new ComparedThings(noun)]),
-  ) as Record<Kind, ComparedThings>;
+  readonly #things: Record<Kind, ComparedThings>;
   /** By principal: the record since which it has none of the keys of before. */
-  readonly #since = new Map<string, number>();
+  readonly #since: StagedMap<number>;
+  /** By the thumbprint of a SigV4A key: its access key. */
+  readonly #accessKeys: StagedMap<string>;
   /** When a start made the root key, where its record does not say which, as those up to 0.1.0. */
-  #unnamedRootKeyMs: number | undefined;
+  readonly #unnamedMs: StagedMap<number>;
 
-  visit(index: number, fields: RecordFields): void {
+  constructor(staging: Staging) {
+    this.#things = Object.fromEntries(
+      Object.entries(nouns).map(([kind, noun]) => [kind, new ComparedThings(staging, noun)]),
+    ) as Record<Kind, ComparedThings>;
+    this.#since = staging.map('principal since');
+    this.#accessKeys = staging.map('access key of');
+    this.#unnamedMs = staging.map('root key');
+  }
+
+  async visit(index: number, fields: RecordFields): Promise<void> {
     if (!isDone(fields)) return;
     const { action, target = '', time } = fields;
     const [, verb, noun = ''] =
       /^bursar:(Create|Update|Delete|Put|Restore)([A-Za-z]+)$/.exec(action) ?? [];
     if (verb === undefined) return;
-    if (noun === 'RootKey') this.#putRootKey(index, fields);
+    if (noun === 'RootKey') await this.#putRootKey(index, fields);
     const kind = kindOf(noun);
     const place = kind && placeOf(target);
     if (!kind || !place) return;
@@ -47,22 +59,29 @@ export class DeepIdentities {
     // Of grants, mounts and issuers the digest is compared with that of the row.
     const isWhole = kind === 'grant' || kind === 'mount' || kind === 'issuer';
     const change = fields.change && (isWhole ? fields.change : digestless(fields.change));
-    if (verb === 'Delete') this.#delete(kind, place);
-    else if (verb === 'Update') this.#update(kind, place, index, change);
-    else this.#make(kind, place, index, { change, createdMs, isRestored: verb === 'Restore' });
+    const isRestored = verb === 'Restore';
+    if (verb === 'Delete') await this.#delete(kind, place);
+    else if (verb === 'Update') await this.#update(kind, place, index, change);
+    else await this.#make(kind, place, index, { change, createdMs, isRestored });
   }
 
   async finish(read: Reader, comparison: Comparison): Promise<void> {
     const kinds = Object.keys(nouns) as Kind[];
-    for (const kind of kinds) this.#forgetGone(kind);
+    for (const kind of kinds) await this.#forgetGone(kind);
+    await this.#nameRootKey(read);
     for (const kind of kinds) {
-      const rows = await identityRows[kind](read);
-      if (kind === 'accessKey') this.#nameRootKey(rows);
-      this.#things[kind].compare(rows, comparison);
+      await guarded(comparison.tell, `${nouns[kind]}s`, () =>
+        this.#things[kind].compare(identityRows[kind](read), comparison),
+      );
     }
   }
 
-  #make(kind: Kind, place: Place, index: number, { change, createdMs, isRestored }: Made): void {
+  async #make(
+    kind: Kind,
+    place: Place,
+    index: number,
+    { change, createdMs, isRestored }: Made,
+  ): Promise<void> {
     const active = isRestored ? undefined : 1;
     const things = this.#things[kind];
     const { id, owner } = place;
@@ -70,137 +89,170 @@ export class DeepIdentities {
       case 'tenant': {
         const { membersCreateBuckets, defaultStore = null, recordReads = null } = change ?? {};
         const members = { membersCreateBuckets, defaultStore, recordReads };
-        things.put(id, index, { ...(change && members), createdMs });
+        await things.put(id, index, { ...(change && members), createdMs });
         break;
       }
       case 'principal': {
         const told = change?.active === undefined ? active : Number(change.active);
         const { kind: is, role, groups } = change ?? {};
-        things.put(id, index, { kind: is, role, groups: sorted(groups), active: told, createdMs });
-        this.#since.set(id, index);
+        await things.put(id, index, {
+          kind: is,
+          role,
+          groups: sorted(groups),
+          active: told,
+          createdMs,
+        });
+        await this.#since.set(id, index);
         break;
       }
       case 'group':
-        things.put(id, index, { createdMs });
+        await things.put(id, index, { createdMs });
         break;
       case 'accessKey':
-        things.put(place.name, index, { owner, thumbprint: null, active, createdMs });
+        await things.put(place.name, index, { owner, thumbprint: null, active, createdMs });
         break;
       case 'publicKey': {
         const { jwk, purpose, accessKeyId } = change ?? {};
         const enrolledSeq = isRestored ? undefined : index;
-        things.put(place.name, index, { owner, jwk, purpose, active, createdMs, enrolledSeq });
+        await things.put(place.name, index, {
+          owner,
+          jwk,
+          purpose,
+          active,
+          createdMs,
+          enrolledSeq,
+        });
         if (typeof accessKeyId !== 'string') break;
         const key = { owner, thumbprint: place.name, active, createdMs };
-        this.#things.accessKey.put(accessKeyId, index, key);
+        await this.#things.accessKey.put(accessKeyId, index, key);
+        await this.#accessKeys.set(place.name, accessKeyId);
         break;
       }
       case 'grant':
       case 'mount':
-        things.put(id, index, { rule: change ?? undefined, createdMs });
+        await things.put(id, index, { rule: change ?? undefined, createdMs });
         break;
       case 'issuer': {
-        const before = things.get(id);
+        const before = await things.get(id);
         const first = before ? before.members.createdMs : createdMs;
-        things.put(id, index, { rule: change ?? undefined, createdMs: first });
+        await things.put(id, index, { rule: change ?? undefined, createdMs: first });
         break;
       }
     }
   }
 
-  #update(kind: Kind, { id, name }: Place, index: number, change: Members | undefined): void {
+  async #update(
+    kind: Kind,
+    { id, name }: Place,
+    index: number,
+    change: Members | undefined,
+  ): Promise<void> {
     const things = this.#things[kind];
     if (kind === 'accessKey' || kind === 'publicKey') {
       const active = change?.active === undefined ? undefined : Number(change.active);
-      this.#switchKeys(kind, name, index, active);
-    } else if (kind === 'tenant' && things.get(id)) {
+      await this.#switchKeys(kind, name, index, active);
+    } else if (kind === 'tenant' && (await things.get(id))) {
       const unknown = {
         membersCreateBuckets: undefined,
         defaultStore: undefined,
         recordReads: undefined,
       };
-      things.change(id, index, change ?? unknown);
-    } else if (kind === 'principal' && things.get(id)) {
+      await things.change(id, index, change ?? unknown);
+    } else if (kind === 'principal' && (await things.get(id))) {
       const unknown = { role: undefined, groups: undefined, active: undefined };
-      things.change(id, index, change ? shownPrincipal(change) : unknown);
+      await things.change(id, index, change ? shownPrincipal(change) : unknown);
     }
   }
 
   /** A SigV4A key is a row of each, which are switched together. */
-  #switchKeys(
-    kind: 'accessKey' | 'publicKey',
+  async #switchKeys(
+    kind: KeyKind,
     name: string,
     index: number,
     active: number | undefined,
-  ): void {
-    const { accessKey, publicKey } = this.#things;
-    if (this.#things[kind].get(name)) this.#things[kind].change(name, index, { active });
-    const id = kind === 'accessKey' ? thumbprintOf(accessKey, name) : accessKeyOf(accessKey, name);
+  ): Promise<void> {
+    const { [kind]: things, accessKey, publicKey } = this.#things;
+    if (await things.get(name)) await things.change(name, index, { active });
+    const id = await this.#twinOf(kind, name);
     const other = kind === 'accessKey' ? publicKey : accessKey;
-    if (id !== undefined && other.get(id)) other.change(id, index, { active });
+    if (id !== undefined && (await other.get(id))) await other.change(id, index, { active });
   }
 
-  #delete(kind: Kind, { id, name }: Place): void {
-    const { accessKey, publicKey } = this.#things;
-    if (kind === 'accessKey') {
-      const thumbprint = thumbprintOf(accessKey, name);
-      if (thumbprint !== undefined) publicKey.delete(thumbprint);
-      accessKey.delete(name);
-    } else if (kind === 'publicKey') {
-      const own = accessKeyOf(accessKey, name);
-      if (own !== undefined) accessKey.delete(own);
-      publicKey.delete(name);
-    } else this.#things[kind].delete(id);
+  async #delete(kind: Kind, { id, name }: Place): Promise<void> {
+    if (kind !== 'accessKey' && kind !== 'publicKey') return this.#things[kind].delete(id);
+    const twin = await this.#twinOf(kind, name);
+    const other = kind === 'accessKey' ? 'publicKey' : 'accessKey';
+    if (twin !== undefined) await this.#things[other].delete(twin);
+    await this.#things[kind].delete(name);
+  }
+
+  /** Of a SigV4A key its row in the other table; undefined: it is none. */
+  async #twinOf(kind: KeyKind, name: string): Promise<string | undefined> {
+    if (kind === 'publicKey') return this.#accessKeys.get(name);
+    const thumbprint = (await this.#things.accessKey.get(name))?.members.thumbprint;
+    return typeof thumbprint === 'string' ? thumbprint : undefined;
   }
 
   /** The start made `default/admin` an operator, with this key and no other. */
-  #putRootKey(index: number, fields: RecordFields): void {
-    const { tenant, principal } = this.#things;
+  async #putRootKey(index: number, fields: RecordFields): Promise<void> {
+    const { tenant, principal, accessKey } = this.#things;
     const createdMs = Date.parse(fields.time);
-    if (!tenant.get(defaultTenant)) {
+    if (!(await tenant.get(defaultTenant))) {
       const made = { membersCreateBuckets: true, defaultStore: null, recordReads: null };
-      tenant.put(defaultTenant, index, { ...made, createdMs });
+      await tenant.put(defaultTenant, index, { ...made, createdMs });
     }
     const made = { kind: 'person', groups: [], createdMs };
-    const before = principal.get(rootId)?.members ?? made;
-    principal.put(rootId, index, { ...before, role: 'operator', active: 1 });
-    this.#since.set(rootId, index);
+    const before = (await principal.get(rootId))?.members ?? made;
+    await principal.put(rootId, index, { ...before, role: 'operator', active: 1 });
+    await this.#since.set(rootId, index);
     const id = fields.change?.accessKeyId;
+    if (typeof id !== 'string') return this.#unnamedMs.set(rootId, createdMs);
+    await this.#unnamedMs.delete(rootId);
     const key = { owner: rootId, thumbprint: null, active: 1, createdMs };
-    this.#unnamedRootKeyMs = typeof id === 'string' ? undefined : createdMs;
-    if (typeof id === 'string') this.#things.accessKey.put(id, index, key);
+    await accessKey.put(id, index, key);
   }
 
   /** One key that no record names, and that was made by that start, is the one it made. */
-  #nameRootKey(rows: readonly Row[]): void {
+  async #nameRootKey(read: Reader): Promise<void> {
     const { accessKey } = this.#things;
-    const createdMs = this.#unnamedRootKeyMs;
+    const createdMs = await this.#unnamedMs.get(rootId);
     if (createdMs === undefined) return;
-    const [row, ...others] = rows.filter(
-      ({ id, members: { owner, createdMs: madeMs } }) =>
-        owner === rootId && madeMs === createdMs && !accessKey.get(id),
+    const rows = await read.all<{ id: string }>(
+      'SELECT id FROM access_keys WHERE tenant = ? AND principal = ? AND created_ms = ?',
+      ...[defaultTenant, rootPrincipal, createdMs],
     );
-    const index = this.#since.get(rootId) ?? 0;
+    const unnamed: string[] = [];
+    for (const { id } of rows) if (!(await accessKey.get(String(id)))) unnamed.push(String(id));
+    const index = (await this.#since.get(rootId)) ?? 0;
     const key = { owner: rootId, thumbprint: null, createdMs };
-    if (row && others.length === 0) accessKey.put(row.id, index, key);
+    const [id, ...others] = unnamed;
+    if (id !== undefined && others.length === 0) await accessKey.put(id, index, key);
   }
 
   /** What belongs to a tenant or a principal went with it, and members with their group. */
-  #forgetGone(kind: Kind): void {
-    const { tenant, principal, group, [kind]: things } = this.#things;
-    for (const [id, { index, members }] of [...things.entries()]) {
-      const [of = ''] = (kind.endsWith('Key') ? String(members.owner) : id).split('/');
+  async #forgetGone(kind: Kind): Promise<void> {
+    const { tenant, group, [kind]: things } = this.#things;
+    for await (const [id, { index, members }] of things.entries()) {
       const isKey = kind === 'accessKey' || kind === 'publicKey';
-      const owner = String(members.owner);
-      const isOwnerGone = isKey && (!principal.get(owner) || index < (this.#since.get(owner) ?? 0));
-      if (!tenant.get(of) || isOwnerGone) things.delete(id);
+      const [of = ''] = (isKey ? String(members.owner) : id).split('/');
+      const isGone = isKey && (await this.#isOwnerGone(String(members.owner), index));
+      if (isGone || !(await tenant.get(of))) await things.delete(id);
       else if (kind === 'principal' && Array.isArray(members.groups)) {
-        const groups = members.groups.filter((name) => group.get(`${of}/${name}`));
-        things.put(id, index, { ...members, groups });
+        const groups: unknown[] = [];
+        for (const name of members.groups) if (await group.get(`${of}/${name}`)) groups.push(name);
+        await things.put(id, index, { ...members, groups });
       }
     }
   }
+
+  /** Is there nobody of this name since the key was made? */
+  async #isOwnerGone(owner: string, index: number): Promise<boolean> {
+    if (!(await this.#things.principal.get(owner))) return true;
+    return index < ((await this.#since.get(owner)) ?? 0);
+  }
 }
+
+type KeyKind = 'accessKey' | 'publicKey';
 
 interface Made {
   change: Members | undefined;
@@ -254,17 +306,4 @@ function shownPrincipal({ role, groups, active }: Members): Members {
     ...(groups !== undefined && { groups: sorted(groups) }),
     ...(active !== undefined && { active: Number(active) }),
   };
-}
-
-function thumbprintOf(accessKeys: ComparedThings, id: string): string | undefined {
-  const thumbprint = accessKeys.get(id)?.members.thumbprint;
-  return typeof thumbprint === 'string' ? thumbprint : undefined;
-}
-
-/** Of a SigV4A key; keys are few, and switched seldom. */
-function accessKeyOf(accessKeys: ComparedThings, thumbprint: string): string | undefined {
-  for (const [id, { members }] of accessKeys.entries()) {
-    if (members.thumbprint === thumbprint) return id;
-  }
-  return undefined;
 }

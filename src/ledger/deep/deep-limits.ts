@@ -2,31 +2,42 @@
 // whose limits are in their links, as they were signed.
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
-import { ComparedThings, type Comparison } from './compared-things.ts';
+import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
+import type { Staging } from './staging.ts';
+import { walkTable } from './table-walk.ts';
 
 const actions = new Set(['bursar:PutLimit', 'bursar:DeleteLimit', 'bursar:RestoreLimits']);
 
 export class DeepLimits {
-  readonly #things = new ComparedThings('limits of');
+  readonly #things: ComparedThings;
 
-  visit(index: number, fields: RecordFields): void {
+  constructor(staging: Staging) {
+    this.#things = new ComparedThings(staging, 'limits of');
+  }
+
+  async visit(index: number, fields: RecordFields): Promise<void> {
     const { action, limits, target = '' } = fields;
     if (!isDone(fields) || !actions.has(action)) return;
     const [, account] = /^limits\/(.+)$/.exec(target) ?? [];
     if (account === undefined) return;
-    if (limits) this.#things.put(account, index, { amounts: limits });
-    else this.#things.delete(account);
+    if (limits) await this.#things.put(account, index, { amounts: limits });
+    else await this.#things.delete(account);
   }
 
   async finish(read: Reader, comparison: Comparison): Promise<void> {
-    const rows = await read.all<{ account: string; limits: string }>(
-      `SELECT account, limits FROM quota_accounts
-         WHERE limits IS NOT NULL AND account NOT LIKE 'token:%'`,
-    );
-    const shown = rows.map(({ account, limits }) => {
-      return { id: account, members: { amounts: amountsOf(limits) } };
-    });
-    this.#things.compare(shown, comparison);
+    await this.#things.compare(listLimits(read), comparison);
+  }
+}
+
+async function* listLimits(read: Reader): AsyncGenerator<Row> {
+  const rows = walkTable<{ account: string; limits: string }>(read, {
+    columns: 'account, limits',
+    from: 'quota_accounts',
+    where: "limits IS NOT NULL AND account NOT LIKE 'token:%'",
+    keys: ['account'],
+  });
+  for await (const { account, limits } of rows) {
+    yield { id: String(account), members: { amounts: amountsOf(limits) } };
   }
 }
 

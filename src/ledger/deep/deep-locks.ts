@@ -19,8 +19,10 @@ import {
   type Retention,
   withDefaultRetention,
 } from '../../catalog/object-lock.ts';
+import type { StagedMap, Staging } from './staging.ts';
 
 export interface DeepLocksOptions {
+  staging: Staging;
   readRecord: (index: number) => Promise<KeptRecord | undefined | 'damaged'>;
   tell: (difference: Difference) => void;
 }
@@ -42,14 +44,18 @@ interface Default {
 export class DeepLocks {
   readonly #options: DeepLocksOptions;
   /** Of versions whose own records, or later ones, say what locks them. */
-  readonly #locks = new Map<number, HeldLock>();
+  readonly #locks: StagedMap<HeldLock>;
   /** What versions of unfinished uploads will be locked by, by id of the upload. */
-  readonly #uploads = new Map<string, Lock>();
+  readonly #uploads: StagedMap<Lock>;
   /** By `tenant/name`, in order. */
-  readonly #defaults = new Map<string, Default[]>();
+  readonly #defaults: StagedMap<Default[]>;
 
   constructor(options: DeepLocksOptions) {
     this.#options = options;
+    const { staging } = options;
+    this.#locks = staging.map('lock');
+    this.#uploads = staging.map('lock of upload');
+    this.#defaults = staging.map('default lock');
   }
 
   async visit(index: number, fields: RecordFields): Promise<void> {
@@ -57,34 +63,35 @@ export class DeepLocks {
     const { action, amends, supersedes, version, target = '' } = fields;
     if (supersedes !== undefined) await this.#visitEnd(index, supersedes, fields);
     if (amends) await this.#visitAmendment(index, amends.version, fields);
-    else if (version !== undefined) this.#visitVersion(index, fields);
+    else if (version !== undefined) await this.#visitVersion(index, fields);
     else if (action === 's3:PutObject' && target.startsWith('uploads/')) {
       const lock = lockOf(fields.change);
-      if (lock) this.#uploads.set(target, lock);
+      if (lock) await this.#uploads.set(target, lock);
     } else if (action === 's3:CreateBucket' || action === 's3:DeleteBucket') {
-      this.#setDefault(index, fields, null);
+      await this.#setDefault(index, fields, null);
     } else if (action === 's3:PutBucketObjectLockConfiguration') {
-      this.#setDefault(index, fields, configOf(fields.change?.objectLock));
+      await this.#setDefault(index, fields, configOf(fields.change?.objectLock));
     } else if (action === 's3:AbortMultipartUpload' || action === 's3:DeleteUpload') {
-      this.#uploads.delete(target);
+      await this.#uploads.delete(target);
     }
   }
 
-  #visitVersion(index: number, { change, target = '' }: RecordFields): void {
-    const lock = lockOf(change) ?? this.#uploads.get(target);
-    this.#uploads.delete(target);
+  async #visitVersion(index: number, { change, target = '' }: RecordFields): Promise<void> {
+    const isUpload = target.startsWith('uploads/');
+    const lock = lockOf(change) ?? (isUpload ? await this.#uploads.get(target) : undefined);
+    if (isUpload) await this.#uploads.delete(target);
     const isWhole = lock?.retention !== undefined;
-    if (lock) this.#locks.set(index, { lock, byIndex: index, isWhole });
+    if (lock) await this.#locks.set(`${index}`, { lock, byIndex: index, isWhole });
   }
 
   async #visitAmendment(index: number, seq: number, fields: RecordFields): Promise<void> {
     const { change = {}, time } = fields;
     const hasRetention = Object.hasOwn(change, 'retention');
     if (!hasRetention && typeof change.legalHold !== 'boolean') return;
-    const { lock, byIndex } = await this.#lockOf(seq);
+    const { lock, byIndex } = await this.#lockOf(seq, fields);
     const set = (amended: Lock) =>
-      this.#locks.set(seq, { lock: amended, byIndex: index, isWhole: true });
-    if (!hasRetention) return void set({ ...lock, legalHold: change.legalHold as boolean });
+      this.#locks.set(`${seq}`, { lock: amended, byIndex: index, isWhole: true });
+    if (!hasRetention) return set({ ...lock, legalHold: change.legalHold as boolean });
     const retention = retentionOf(change.retention) ?? null;
     const bypassGovernance = change.bypassGovernance === true;
     if (!mayAmend(lock, retention, { timeMs: Date.parse(time), bypassGovernance })) {
@@ -92,40 +99,48 @@ export class DeepLocks {
       this.#tell(seq, fields, what);
     }
     const { retention: _, ...others } = lock;
-    set({ ...others, ...(retention && { retention }) });
+    await set({ ...others, ...(retention && { retention }) });
   }
 
   async #visitEnd(index: number, seq: number, fields: RecordFields): Promise<void> {
-    const { lock, byIndex } = await this.#lockOf(seq);
-    this.#locks.delete(seq);
+    const { lock, byIndex } = await this.#lockOf(seq, fields);
+    if (await this.#locks.get(`${seq}`)) await this.#locks.delete(`${seq}`);
     const bypassGovernance = fields.change?.bypassGovernance === true;
     if (mayEnd(lock, { timeMs: Date.parse(fields.time), bypassGovernance })) return;
     this.#tell(seq, fields, `record ${index} ended it, and record ${byIndex} had locked it`);
   }
 
-  /** By what a version is locked: itself, or the default of its bucket when it was made. */
-  async #lockOf(seq: number): Promise<HeldLock> {
-    const own = this.#locks.get(seq) ?? { lock: {}, byIndex: seq, isWhole: false };
-    if (own.isWhole || this.#defaults.size === 0) return own;
+  /**
+   * By what a version is locked: itself, or the default of its bucket when it was made. `by`: the record
+   * that ends or changes it, which names the bucket.
+   */
+  async #lockOf(seq: number, by: RecordFields): Promise<HeldLock> {
+    const own = (await this.#locks.get(`${seq}`)) ?? { lock: {}, byIndex: seq, isWhole: false };
+    if (own.isWhole || !(await this.#defaults.get(nameOf(by)))) return own;
     const record = await this.#options.readRecord(seq);
     if (!record || record === 'damaged' || !record.opened) return own;
     const fields = readFields(parse(record.opened.record));
     if (fields?.version !== seq || fields.marker) return own;
-    const config = this.#defaultAt(nameOf(fields), seq);
+    const config = await this.#defaultAt(nameOf(fields), seq);
     if (!config) return own;
     const made = withDefaultRetention('{}', JSON.stringify(config), Date.parse(fields.time));
     return { ...own, lock: { ...(JSON.parse(made) as Lock), ...own.lock }, isWhole: true };
   }
 
-  #setDefault(fromIndex: number, fields: RecordFields, config: ObjectLockConfig | null): void {
+  async #setDefault(
+    fromIndex: number,
+    fields: RecordFields,
+    config: ObjectLockConfig | null,
+  ): Promise<void> {
     const name = nameOf(fields);
-    const defaults = this.#defaults.get(name);
-    if (defaults) defaults.push({ fromIndex, config });
-    else if (config) this.#defaults.set(name, [{ fromIndex, config }]);
+    const defaults = await this.#defaults.get(name);
+    if (defaults || config) {
+      await this.#defaults.set(name, [...(defaults ?? []), { fromIndex, config }]);
+    }
   }
 
-  #defaultAt(name: string, seq: number): ObjectLockConfig | null {
-    const defaults = this.#defaults.get(name) ?? [];
+  async #defaultAt(name: string, seq: number): Promise<ObjectLockConfig | null> {
+    const defaults = (await this.#defaults.get(name)) ?? [];
     return defaults.findLast(({ fromIndex }) => fromIndex < seq)?.config ?? null;
   }
 

@@ -3,6 +3,7 @@
 // compares the rows that there are. Invariant: a row that cannot be read at all is a difference too,
 // and stops nothing.
 import type { KeptRecord, RecordStore } from '../../audit/record-store.ts';
+import { guarded } from '../../audit/verify/guard.ts';
 import type { Difference, RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
@@ -11,11 +12,12 @@ import { DeepBuckets } from './deep-buckets.ts';
 import { DeepIdentities } from './deep-identities.ts';
 import { DeepLimits } from './deep-limits.ts';
 import { DeepLocks } from './deep-locks.ts';
+import type { Staging } from './staging.ts';
 
 export interface DeepStateOptions {
-  /** One state of the database throughout. */
   read: Reader;
   store: Pick<RecordStore, 'readRecord'>;
+  staging: Staging;
   tell: (difference: Difference) => void;
 }
 
@@ -27,48 +29,40 @@ interface Part {
 
 export class DeepState {
   readonly #options: DeepStateOptions;
-  readonly #parts: Record<string, Part>;
-  #lastErased = -1;
+  readonly #parts: Readonly<Record<string, Part>>;
   /** Rows that records tell of which were erased or cannot be read. */
   unknown = 0;
 
   constructor(options: DeepStateOptions) {
     this.#options = options;
-    const { tell } = options;
+    const { tell, staging } = options;
     const readRecord = (index: number) => this.#readRecord(index);
     this.#parts = {
-      identities: new DeepIdentities(),
-      limits: new DeepLimits(),
-      buckets: new DeepBuckets(),
-      locks: new DeepLocks({ readRecord, tell }),
+      identities: new DeepIdentities(staging),
+      limits: new DeepLimits(staging),
+      buckets: new DeepBuckets(staging),
+      locks: new DeepLocks({ staging, readRecord, tell }),
     };
   }
 
-  /** Compares what one record says; null: it was erased. */
-  async visit(index: number, fields: RecordFields | null): Promise<void> {
-    if (!fields) {
-      this.#lastErased = index;
-      return;
-    }
-    for (const part of Object.values(this.#parts)) await part.visit(index, fields);
-  }
-
-  /** Once all records were visited. */
-  async finish(): Promise<void> {
-    const comparison: Comparison = {
-      tell: this.#options.tell,
-      lastErased: this.#lastErased,
-      onUnknown: () => {
-        this.unknown++;
-      },
-    };
+  /** Compares what one record says. */
+  async visit(index: number, fields: RecordFields): Promise<void> {
     for (const [name, part] of Object.entries(this.#parts)) {
-      try {
-        await part.finish?.(this.#options.read, comparison);
-      } catch (error) {
-        const what = `they could not be compared: ${(error as Error).message}`;
-        this.#options.tell({ where: name, what });
-      }
+      const where = `what record ${index} says of ${name}`;
+      await guarded(this.#options.tell, where, () => part.visit(index, fields));
+    }
+  }
+
+  /** Once all records were visited. `lastErased`: the last one that says nothing. */
+  async finish(lastErased: number): Promise<void> {
+    const { tell, read } = this.#options;
+    this.unknown = 0;
+    const onUnknown = () => {
+      this.unknown++;
+    };
+    const comparison: Comparison = { tell, lastErased, onUnknown };
+    for (const [name, part] of Object.entries(this.#parts)) {
+      await guarded(tell, name, () => part.finish?.(read, comparison));
     }
   }
 

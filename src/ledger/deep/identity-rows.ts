@@ -4,64 +4,94 @@ import { recordedChange } from '../../audit/recorded-change.ts';
 import { isObject } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Row } from './compared-things.ts';
+import { type Walked, walkTable } from './table-walk.ts';
 
 type Columns = Record<string, unknown>;
-type ListRows = (read: Reader) => Promise<Row[]>;
+type ListRows = (read: Reader) => AsyncGenerator<Row>;
 
 const grantMembers = ['effect', 'subjects', 'actions', 'bucket', 'prefix', 'key', 'conditions'];
+const byName = ['tenant', 'name'];
 const ofTenant = (row: Columns): string => `${row.tenant}/${row.name}`;
 
 export const identityRows = {
   tenant: rowsOf(
-    `SELECT name, members_create_buckets AS membersCreateBuckets, default_store AS defaultStore,
-       record_reads AS recordReads, created_ms AS createdMs FROM tenants`,
+    {
+      columns: `name, members_create_buckets AS membersCreateBuckets,
+        default_store AS defaultStore, record_reads AS recordReads, created_ms AS createdMs`,
+      from: 'tenants',
+      keys: ['name'],
+    },
     ({ name, ...members }) => ({
       id: String(name),
       members: { ...members, membersCreateBuckets: members.membersCreateBuckets === 1 },
     }),
   ),
   principal: rowsOf(
-    `SELECT tenant, name, kind, role, active, created_ms AS createdMs,
-       (SELECT json_group_array(group_name) FROM (SELECT group_name FROM group_members AS m
-          WHERE m.tenant = p.tenant AND m.principal = p.name ORDER BY group_name)) AS groups
-       FROM principals AS p`,
+    {
+      columns: `tenant, name, kind, role, active, created_ms AS createdMs,
+        (SELECT json_group_array(group_name) FROM (SELECT group_name FROM group_members AS m
+          WHERE m.tenant = p.tenant AND m.principal = p.name ORDER BY group_name)) AS groups`,
+      from: 'principals AS p',
+      keys: byName,
+    },
     (row) => {
-      const { tenant: _, name: _2, groups, ...members } = row;
-      return { id: ofTenant(row), members: { ...members, groups: sorted(parse(groups)) } };
+      const { kind, role, active, createdMs, groups } = row;
+      const members = { kind, role, active, createdMs, groups: sorted(parse(groups)) };
+      return { id: ofTenant(row), members };
     },
   ),
-  group: rowsOf('SELECT tenant, name, created_ms AS createdMs FROM groups', (row) => ({
-    id: ofTenant(row),
-    members: { createdMs: row.createdMs },
-  })),
+  group: rowsOf(
+    { columns: 'tenant, name, created_ms AS createdMs', from: 'groups', keys: byName },
+    (row) => ({ id: ofTenant(row), members: { createdMs: row.createdMs } }),
+  ),
   accessKey: rowsOf(
-    `SELECT id, tenant || '/' || principal AS owner, thumbprint, active, created_ms AS createdMs
-       FROM access_keys`,
+    {
+      columns: `id, tenant || '/' || principal AS owner, thumbprint, active,
+        created_ms AS createdMs`,
+      from: 'access_keys',
+      keys: ['id'],
+    },
     ({ id, ...members }) => ({ id: String(id), members }),
   ),
   publicKey: rowsOf(
-    `SELECT thumbprint, tenant || '/' || principal AS owner, jwk, purpose, active,
-       created_ms AS createdMs, enrolled_seq AS enrolledSeq FROM public_keys`,
+    {
+      columns: `thumbprint, tenant || '/' || principal AS owner, jwk, purpose, active,
+        created_ms AS createdMs, enrolled_seq AS enrolledSeq`,
+      from: 'public_keys',
+      keys: ['thumbprint'],
+    },
     ({ thumbprint, jwk, ...members }) => ({
       id: String(thumbprint),
       members: { ...members, jwk: parse(jwk) },
     }),
   ),
-  grant: rowsOf('SELECT tenant, name, rule, created_ms AS createdMs FROM grants', (row) => {
-    const rule = parse(row.rule);
-    const named = isObject(rule) && rule.name === row.name ? rule : {};
-    const told = Object.fromEntries(grantMembers.map((member) => [member, named[member]]));
-    return { id: ofTenant(row), members: { rule: recordedChange(told), createdMs: row.createdMs } };
-  }),
+  grant: rowsOf(
+    { columns: 'tenant, name, rule, created_ms AS createdMs', from: 'grants', keys: byName },
+    (row) => {
+      const rule = parse(row.rule);
+      const named = isObject(rule) && rule.name === row.name ? rule : {};
+      const told = Object.fromEntries(grantMembers.map((member) => [member, named[member]]));
+      const { createdMs } = row;
+      return { id: ofTenant(row), members: { rule: recordedChange(told), createdMs } };
+    },
+  ),
   mount: rowsOf(
-    'SELECT tenant, name, bucket_tenant AS bucketTenant, bucket, created_ms AS createdMs FROM mounts',
+    {
+      columns: 'tenant, name, bucket_tenant AS bucketTenant, bucket, created_ms AS createdMs',
+      from: 'mounts',
+      keys: byName,
+    },
     (row) => {
       const { bucketTenant, bucket, createdMs } = row;
       return { id: ofTenant(row), members: { rule: { bucketTenant, bucket }, createdMs } };
     },
   ),
   issuer: rowsOf(
-    'SELECT tenant, name, url, audience, mapping, created_ms AS createdMs FROM issuers',
+    {
+      columns: 'tenant, name, url, audience, mapping, created_ms AS createdMs',
+      from: 'issuers',
+      keys: byName,
+    },
     (row) => {
       const { url, audience, createdMs } = row;
       const told = { url, audience, mapping: parse(row.mapping) };
@@ -70,8 +100,10 @@ export const identityRows = {
   ),
 } as const satisfies Record<string, ListRows>;
 
-function rowsOf(sql: string, show: (row: Columns) => Row): ListRows {
-  return async (read) => (await read.all<Columns>(sql)).map(show);
+function rowsOf(walked: Walked, show: (row: Columns) => Row): ListRows {
+  return async function* (read) {
+    for await (const row of walkTable<Columns>(read, walked)) yield show(row);
+  };
 }
 
 /** As a set is compared; what is none is as it is. */
