@@ -4,7 +4,12 @@
 // Invariants: a request is added to its fold in the transaction that charges it, so what is charged is
 // never without its record to come; and a fold becomes its record, once, when its minute is over,
 // whatever happened to the process meanwhile.
-import type { BackendEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
+import {
+  type BackendEntry,
+  type RecordDraft,
+  type RecordSeal,
+  renderRecord,
+} from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { isoTime } from '../core/clock.ts';
 import type { Tx } from '../core/database.ts';
@@ -136,6 +141,13 @@ export async function closeFolds(
     await tx.run('DELETE FROM read_folds WHERE minute_ms = ? AND same = ?', minute, same);
   }
   return rows.length;
+}
+
+/** The record that an open fold would become now. Throws for what is no fold. */
+export function textOfFold(same: string, fold: string, timeMs: number): string {
+  const { draft, charged } = recordOf(JSON.parse(same) as Same, JSON.parse(fold) as Fold);
+  const seal = { index: 0, timeMs, storedBytes: 0, storedObjects: 0, ...charged };
+  return renderRecord(draft, seal);
 }
 
 function recordOf({ priced, status = 200, ...draft }: Same, fold: Fold) {

@@ -26,6 +26,8 @@ export interface DeepRecordsOptions {
   tell: (difference: Difference) => void;
   /** Each record that is there; null: it was erased, or cannot be read. */
   onRecord: (index: number, fields: RecordFields | null) => Promise<void>;
+  /** Whose record says nothing, or not what it said; null: nobody knows whose. */
+  onSilent: (whose: Pick<KeptRecord, 'tenant' | 'bucketTenant'> | null) => Promise<void>;
 }
 
 /** How far a walk has come, as plain data. */
@@ -182,7 +184,10 @@ export class DeepRecords {
       if (damage !== undefined && damage === told) return this.#skip(index, to);
       this.#tell(index, damage ?? 'it is missing');
       if (failure) await this.#skip(index, index + 1);
-      else await this.#tree.skip(1);
+      else {
+        await this.#tree.skip(1);
+        await this.#options.onSilent(null);
+      }
       told = damage;
       index++;
     }
@@ -210,6 +215,7 @@ export class DeepRecords {
     for (const record of await this.#options.store.readRun(from, to - from, nobodys)) {
       await this.#visitLeaf(record);
       await this.#options.onRecord(record.index, null);
+      await this.#options.onSilent(record);
       this.#compareCheckpoints();
     }
   }
@@ -224,6 +230,7 @@ export class DeepRecords {
 
   async #skip(from: number, to: number): Promise<void> {
     await this.#tree.skip(to - from);
+    await this.#options.onSilent(null);
     for (let index = from; index < to; index++) await this.#options.onRecord(index, null);
   }
 
@@ -261,15 +268,20 @@ export class DeepRecords {
       this.erased++;
       await this.#checkErasure(index);
       await this.#options.onRecord(index, null);
+      await this.#options.onSilent(kept);
       return;
     }
     if (timeMs < this.#timeMs) this.#tell(index, 'it is older than the record before it');
     this.#timeMs = Math.max(this.#timeMs, timeMs);
     if (!commitTo(opened.salt, opened.record).equals(commitment)) {
       this.#tell(index, 'it is not what its leaf was made of');
+      await this.#options.onSilent(kept);
     }
     const fields = this.#parse(index, opened.record);
-    if (!fields) return this.#options.onRecord(index, null);
+    if (!fields) {
+      await this.#options.onSilent(kept);
+      return this.#options.onRecord(index, null);
+    }
     this.#compareColumns(kept, fields);
     await this.#compareEvidence(fields, opened.evidence);
     await this.#options.onRecord(index, fields);

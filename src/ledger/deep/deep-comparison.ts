@@ -15,6 +15,7 @@ import { monotonicMs } from '../../core/clock.ts';
 import type { OpenDatabase, Reader } from '../../core/database.ts';
 import { DeepCatalog } from '../deep-catalog.ts';
 import { DeepState } from './deep-state.ts';
+import type { Silent } from './deep-usage.ts';
 import type { Staging } from './staging.ts';
 
 export interface DeepComparisonOptions {
@@ -82,7 +83,8 @@ export class DeepComparison<More = unknown> {
     const { staging, checkpoints } = options;
     this.#state = new DeepState({ read, store, staging, tell: this.tell });
     const onRecord = (index: number, fields: RecordFields | null) => this.#visit(index, fields);
-    const walk = { read, store, checkpoints, tell: this.tell, onRecord };
+    const onSilent = (whose: Silent) => this.#state.visitSilent(whose);
+    const walk = { read, store, checkpoints, tell: this.tell, onRecord, onSilent };
     this.#records = new DeepRecords(walk, progress?.records);
     this.more = progress?.more ?? null;
     if (!progress) return;
@@ -167,7 +169,7 @@ export class DeepComparison<More = unknown> {
   async #finish(size: number): Promise<void> {
     await this.#records.finish(size);
     await this.#catalog.finish(size, this.#lastErased);
-    await this.#state.finish(this.#lastErased);
+    await this.#state.finish(size, this.#lastErased);
     const { erased, unread: recordsUnread } = this.#records;
     const { versions } = this.#catalog;
     const versionsUnknown = this.#catalog.unknown + this.#state.unknown;

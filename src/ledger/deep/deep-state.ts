@@ -12,6 +12,7 @@ import { DeepBuckets } from './deep-buckets.ts';
 import { DeepIdentities } from './deep-identities.ts';
 import { DeepLimits } from './deep-limits.ts';
 import { DeepLocks } from './deep-locks.ts';
+import { DeepUsage, type Silent } from './deep-usage.ts';
 import type { Staging } from './staging.ts';
 
 export interface DeepStateOptions {
@@ -24,12 +25,14 @@ export interface DeepStateOptions {
 /** Compares rows of one kind. */
 interface Part {
   visit(index: number, fields: RecordFields): void | Promise<void>;
-  finish?(read: Reader, comparison: Comparison): Promise<void>;
+  /** `size`: records that there are. */
+  finish?(read: Reader, comparison: Comparison, size: number): Promise<void>;
 }
 
 export class DeepState {
   readonly #options: DeepStateOptions;
   readonly #parts: Readonly<Record<string, Part>>;
+  readonly #usage: DeepUsage;
   /** Rows that records tell of which were erased or cannot be read. */
   unknown = 0;
 
@@ -37,11 +40,13 @@ export class DeepState {
     this.#options = options;
     const { tell, staging } = options;
     const readRecord = (index: number) => this.#readRecord(index);
+    this.#usage = new DeepUsage(staging, (index) => this.#readText(index));
     this.#parts = {
       identities: new DeepIdentities(staging),
       limits: new DeepLimits(staging),
       buckets: new DeepBuckets(staging),
       locks: new DeepLocks({ staging, readRecord, tell }),
+      usage: this.#usage,
     };
   }
 
@@ -53,8 +58,13 @@ export class DeepState {
     }
   }
 
-  /** Once all records were visited. `lastErased`: the last one that says nothing. */
-  async finish(lastErased: number): Promise<void> {
+  /** One says nothing, or not what it said. */
+  visitSilent(whose: Silent): Promise<void> {
+    return this.#usage.visitSilent(whose);
+  }
+
+  /** Once all records were visited, `size` of them. `lastErased`: the last one that says nothing. */
+  async finish(size: number, lastErased: number): Promise<void> {
     const { tell, read } = this.#options;
     this.unknown = 0;
     const onUnknown = () => {
@@ -62,8 +72,14 @@ export class DeepState {
     };
     const comparison: Comparison = { tell, lastErased, onUnknown };
     for (const [name, part] of Object.entries(this.#parts)) {
-      await guarded(tell, name, () => part.finish?.(read, comparison));
+      await guarded(tell, name, () => part.finish?.(read, comparison, size));
     }
+  }
+
+  /** undefined: it says nothing. */
+  async #readText(index: number): Promise<string | undefined> {
+    const record = await this.#readRecord(index);
+    return record === 'damaged' ? undefined : record?.opened?.record;
   }
 
   async #readRecord(index: number): Promise<KeptRecord | undefined | 'damaged'> {

@@ -15,7 +15,7 @@ export interface Parties {
 }
 
 /** Of a record, what says about charges. */
-interface ChargedRecord extends Parties {
+export interface ChargedRecord extends Parties {
   time: string;
   action: string;
   class?: string;
@@ -59,10 +59,16 @@ export interface Part extends Tally {
 
 /** What a record's text charged to each account but tokens; nothing: nobody was charged. */
 export function partsOf(text: string): Part[] {
-  const record = JSON.parse(text) as ChargedRecord;
+  return partsOfRecord(JSON.parse(text) as ChargedRecord).filter(
+    ({ account }) => !isToken(account),
+  );
+}
+
+/** The same of a record that was read, and of tokens too. */
+export function partsOfRecord(record: ChargedRecord): Part[] {
   const { cost } = record;
   if (cost === undefined) return [];
-  const who = { ...chargedOf(record), tokens: [] };
+  const who = chargedOf(record);
   const moved = {
     requests: record.price === undefined ? 0 : (record.reads ?? 1),
     ingressBytes: record.bytesIn,
@@ -85,6 +91,11 @@ export function partsOf(text: string): Part[] {
     storedObjects: amounts.storedObjects ?? 0,
     spend: isOwners(account) ? spend + storageCost : spend,
   }));
+}
+
+/** A token's account, which no day has. */
+export function isToken(account: string): boolean {
+  return account.startsWith('token:');
 }
 
 /** Whom a record says that its operation was charged to. */
