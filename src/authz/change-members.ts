@@ -41,8 +41,11 @@ export function membersOfAuthz(change: AuthzChange): object | null {
       const { id, downloadsMax, expiresMs } = change;
       return { id, bucketTenant, bucket, key, downloadsMax, expiresAt: isoTime(expiresMs) };
     }
-    case 'revokeToken':
-      return { id: change.id, principal: `${change.tenant}/${change.principal}` };
+    case 'revokeToken': {
+      const { id, tenant, principal, expiresMs } = change;
+      const expiresAt = expiresMs === null ? null : isoTime(expiresMs);
+      return { id, principal: `${tenant}/${principal}`, expiresAt };
+    }
     case 'deleteTenant':
     case 'deletePrincipal':
     case 'createGroup':

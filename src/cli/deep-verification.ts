@@ -20,6 +20,8 @@ export interface DeepOptions {
   withData: boolean;
   /** Where it is kept how far the run has come; undefined: nowhere. */
   stateFile?: string | undefined;
+  /** How long a slice takes, after each of which that is kept. */
+  sliceMs?: number;
   onDifference: (difference: Difference) => void;
   /** `of`: what was counted. */
   onProgress: (of: string, count: number) => void;
@@ -49,7 +51,7 @@ interface DataProgress {
 
 /** A slice may be over before it has begun, where the machine is slow. */
 const stalledMax = 10;
-const sliceMs = 2000;
+const sliceMsDefault = 2000;
 const sliceBytesMax = 64 * 1024 * 1024;
 
 /** Throws `CommandFailure`. */
@@ -122,7 +124,7 @@ async function compare(
   { signed, staging, options }: { signed: Signed; staging: Staging; options: DeepOptions },
 ): Promise<DeepSummary> {
   const { database, openStore, storesSkipped } = parts;
-  const { onDifference, onProgress } = options;
+  const { onDifference, onProgress, sliceMs = sliceMsDefault } = options;
   const { checkpoints } = signed;
   const compared = { database, openStore, staging, checkpoints, onDifference };
   const comparison: Comparison = await DeepComparison.open(compared);

@@ -105,6 +105,7 @@ const shownMax = 200;
 
 /** As a difference shows it. */
 export function show(value: unknown): string {
+  if (value instanceof Uint8Array) return `${value.length} bytes`;
   const text =
     JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? `${one}` : one)) ?? 'nothing';
   return text.length <= shownMax ? text : `${text.slice(0, shownMax)}…`;

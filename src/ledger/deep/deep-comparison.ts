@@ -134,7 +134,10 @@ export class DeepComparison<More = unknown> {
       const size = await this.#readSize();
       if (this.#isResumed) await this.#records.comparePassed();
       this.#isResumed = false;
-      while (this.#records.next < size && monotonicMs() < endMs) await this.#records.advance(size);
+      while (this.#records.next < size) {
+        await this.#records.advance(size);
+        if (monotonicMs() >= endMs) break;
+      }
       if (this.#records.next >= size) await this.#finish(this.#records.next);
       await this.commit();
       return this.compared ? null : size;

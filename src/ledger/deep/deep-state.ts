@@ -12,6 +12,9 @@ import { DeepBuckets } from './deep-buckets.ts';
 import { DeepIdentities } from './deep-identities.ts';
 import { DeepLimits } from './deep-limits.ts';
 import { DeepLocks } from './deep-locks.ts';
+import { DeepRetired } from './deep-retired.ts';
+import { DeepTokens } from './deep-tokens.ts';
+import { DeepUploads } from './deep-uploads.ts';
 import { DeepUsage, type Silent } from './deep-usage.ts';
 import type { Staging } from './staging.ts';
 
@@ -43,9 +46,12 @@ export class DeepState {
     this.#usage = new DeepUsage(staging, (index) => this.#readText(index));
     this.#parts = {
       identities: new DeepIdentities(staging),
+      names: new DeepRetired(staging),
+      tokens: new DeepTokens(staging),
       limits: new DeepLimits(staging),
       buckets: new DeepBuckets(staging),
       locks: new DeepLocks({ staging, readRecord, tell }),
+      uploads: new DeepUploads(staging),
       usage: this.#usage,
     };
   }

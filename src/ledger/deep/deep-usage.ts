@@ -214,7 +214,9 @@ export class DeepUsage {
     for (let index = next; index < size; index++) {
       const text = await this.#readText(index);
       try {
-        const record = readFields(JSON.parse(text ?? 'null')) as unknown as ChargedRecord | undefined;
+        const record = readFields(JSON.parse(text ?? 'null')) as unknown as
+          | ChargedRecord
+          | undefined;
         for (const part of record ? partsOfRecord(record) : []) {
           if (!isToken(part.account)) await this.#addToDay(part, -1n);
         }

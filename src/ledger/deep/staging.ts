@@ -9,7 +9,7 @@ import { macBytes } from '../../core/hmac.ts';
 const version = 1;
 const cacheKib = 32 * 1024;
 /** Of each map, in memory. */
-const keptMax = 20_000;
+const keptMax = 5000;
 const rowsPerPage = 1000;
 
 const schema = `
