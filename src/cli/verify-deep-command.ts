@@ -2,10 +2,14 @@
 // others. It reads a data folder, of a gateway that is stopped or that runs, and changes nothing in
 // it. Invariant: what it compares the log with is said at the end, since a log that agrees with itself
 // alone proves nothing.
+
+import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { Difference } from '../audit/verify/record-fields.ts';
+import type { DeepRunState } from '../gateway/native/deep-routes.ts';
 import { differencesShownMax } from '../ledger/deep/deep-comparison.ts';
-import { collect } from './command-arguments.ts';
+import { type Connection, callApi } from './api-client.ts';
+import { collect, connect } from './command-arguments.ts';
 import { type Flags, loadConfig } from './config.ts';
 import { type DeepSummary, verifyDeep } from './deep-verification.ts';
 import { CommandFailure } from './failure.ts';
@@ -18,6 +22,7 @@ interface DeepFlags {
   key?: string[];
   skipData?: boolean;
   resume?: string;
+  served?: boolean;
   json?: boolean;
 }
 
@@ -32,10 +37,21 @@ export function addVerifyDeepCommand(verify: Command): void {
     .option('--key <key>', 'the key of its log, or a file with it (default: those in DIR)', collect)
     .option('--skip-data', 'leave out the stored bytes')
     .option('--resume <file>', 'keep how far it has come in this file, and go on from there')
+    .option('--served', 'have the gateway that you administer compare its folder (see --endpoint)')
     .option('--json', 'a JSON object a line for each difference, and one for the whole');
   addSettingFlags(command, placeSettings).action(async (given: DeepFlags & Flags) => {
-    const { checkpoint = [], key = [], skipData = false, resume, json, ...flags } = given;
+    const { checkpoint = [], key = [], skipData = false, resume, served, json, ...flags } = given;
     const shown = new Shown(json === true);
+    if (served) {
+      const others = [...checkpoint, ...key, ...(resume === undefined ? [] : [resume])];
+      if (others.length > 0 || flags.data !== undefined) {
+        const message =
+          '--served is of no folder here: give it no --data, --checkpoint, --key, --resume';
+        throw new CommandFailure('usage', message);
+      }
+      shown.conclude(await followServed(connect(command).connection, shown), false);
+      return;
+    }
     const summary = await verifyDeep(loadConfig(flags), {
       ...{ checkpointFiles: checkpoint, keys: key, withData: !skipData, stateFile: resume },
       onDifference: (difference) => shown.difference(difference),
@@ -43,6 +59,28 @@ export function addVerifyDeepCommand(verify: Command): void {
     });
     shown.conclude(summary, !skipData);
   });
+}
+
+/** How often is asked how far it is, at most; each is a record. */
+const askedEachMs = 10_000;
+
+/** Has a run begun, or joins it, and shows what it finds until its end. */
+async function followServed(connection: Connection, shown: Shown): Promise<DeepSummary> {
+  const path = ['deep-verification'];
+  let state = (await callApi(connection, { method: 'POST', path })).json as DeepRunState;
+  let from = 0;
+  for (let waitMs = 100; ; waitMs = Math.min(2 * waitMs, askedEachMs)) {
+    for (const difference of state.differences) shown.difference(difference);
+    from += state.differences.length;
+    shown.progress('records compared', state.records);
+    const isAllShown = from >= Math.min(state.found, differencesShownMax);
+    if (!state.isRunning && isAllShown) break;
+    if (isAllShown) await setTimeout(waitMs);
+    const query = { from: String(from) };
+    state = (await callApi(connection, { method: 'GET', path, query })).json as DeepRunState;
+  }
+  if (state.summary) return state.summary as DeepSummary;
+  throw new CommandFailure('failed', state.failure ?? 'the gateway was stopped before the end');
 }
 
 class Shown {

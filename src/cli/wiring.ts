@@ -40,6 +40,7 @@ import { announceSteps } from './clock-steps.ts';
 import { type Closers, closeAll, opened } from './closers.ts';
 import type { Config } from './config.ts';
 import type { DataFolder } from './data-folder.ts';
+import { FolderDeepRuns } from './deep-run.ts';
 import { CommandFailure, messageOfFailure } from './failure.ts';
 import { CheckpointKeeper } from './kept-checkpoint.ts';
 import { migrateFolder } from './migrated-folder.ts';
@@ -356,10 +357,13 @@ async function listen(
 ): Promise<void> {
   const { adminListen } = config;
   let place = config.listen;
+  const deepRuns = new FolderDeepRuns(config);
+  closers.push(() => deepRuns.close());
   try {
     const gateway = await startGateway({
       ...parts,
       rooms,
+      deepRuns,
       sealer: folder.sealer,
       rootKeys: folder.rootKeys,
       ...config.listen,

@@ -44,6 +44,7 @@ import { watchGateway } from './gateway-metrics.ts';
 import { type HealthFacts, judge } from './health.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
+import type { DeepRuns } from './native/deep-routes.ts';
 import type { NativeDeps } from './native/deps.ts';
 import { observeCalls } from './native/observed-call.ts';
 import { describeInProblem, sendProblem } from './native/problem.ts';
@@ -65,6 +66,7 @@ export interface GatewayOptions {
   rootKeys: RootKeyFile;
   logKeys: LogKeyFile;
   usageRollUp: Pick<UsageRollUp, 'catchUp'>;
+  deepRuns: DeepRuns;
   records: RecordStore;
   altered: AlteredRecords;
   search: RecordSearch;
@@ -360,6 +362,7 @@ function nativeOf(
     health,
     authenticator,
     verifier: new DataVerifier(rooms),
+    deepRuns: options.deepRuns,
     usageRollUp: options.usageRollUp,
     records: new ShownRecords(options.records, options.altered.found),
     search: options.search,

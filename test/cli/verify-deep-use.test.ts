@@ -224,6 +224,34 @@ describe('of what was altered', () => {
   });
 });
 
+describe('of a gateway that serves', () => {
+  it('finds what somebody altered behind its back, for operators alone', async () => {
+    takeCopy();
+    await serving(copy, async (client, endpoint) => {
+      const of = (own: typeof keys) => ({
+        BURSAR_ENDPOINT: endpoint,
+        BURSAR_ACCESS_KEY_ID: own.accessKeyId,
+        BURSAR_SECRET_ACCESS_KEY: own.secretAccessKey,
+      });
+      const run = (own = keys) => place.run(['verify', 'deep', '--served'], of(own));
+      const unaltered = await run();
+      expect(unaltered.stdout).toMatch(/^compared \d/);
+      expect(unaltered.code).toBe(0);
+      const catalog = new CatalogEditor(copy);
+      await catalog.run("UPDATE uploads SET initiator = 'default/mallory' WHERE completed IS NULL");
+      catalog.close();
+      const altered = await run();
+      expect(altered.stdout).toMatch(/^upload \w+: its initiator is not what record/m);
+      expect(altered.code).toBe(1);
+      await call(client, 'POST', 'tenants/cms/principals', { name: 'bob', role: 'admin' });
+      const bob = await call(client, 'POST', 'tenants/cms/principals/bob/access-keys');
+      const refused = await run(bob);
+      expect(refused.stderr).toMatch(/AccessDenied|not allowed|denied/i);
+      expect(refused.code).toBe(1);
+    });
+  });
+});
+
 describe('a run that was interrupted', () => {
   const state = () => join(place.folder, 'state.db');
   const interrupted = async (folder: string): Promise<number> => {

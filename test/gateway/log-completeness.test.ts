@@ -440,6 +440,8 @@ const native: Record<string, () => NativeCall> = {
   ReconcileLimit: () => post('/_/v1/limits/tenant:cms/reconcile'),
   DeleteLimit: () => remove('/_/v1/limits/tenant:cms'),
   VerifyData: () => post('/_/v1/verifications', {}),
+  BeginDeepVerification: () => post('/_/v1/deep-verification'),
+  GetDeepVerification: () => get('/_/v1/deep-verification'),
   ListKeys: () => get('/_/v1/keys'),
   RotateKeys: () => post('/_/v1/keys/rotations'),
   GetClock: () => get('/_/v1/clock'),

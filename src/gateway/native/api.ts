@@ -30,6 +30,7 @@ import { alarmRoutes } from './alarm-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes } from './bucket-routes.ts';
 import { clockRoutes } from './clock-routes.ts';
+import { deepRoutes } from './deep-routes.ts';
 import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
 import { explainRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
@@ -81,6 +82,7 @@ const routes: readonly NativeRoute[] = [
   ...usageRoutes,
   ...limitRoutes,
   ...verifyRoutes,
+  ...deepRoutes,
   ...whoAmIRoutes,
   ...keyRoutes,
   ...clockRoutes,

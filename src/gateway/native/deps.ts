@@ -32,6 +32,7 @@ import type { Health } from '../health.ts';
 import type { Rooms } from '../rooms.ts';
 import type { StoreList } from '../store-list.ts';
 import type { Origin } from '../trusted-proxies.ts';
+import type { DeepRuns } from './deep-routes.ts';
 
 /** Who a request was authenticated as, and how. */
 export type Identity = Pick<
@@ -150,6 +151,7 @@ export interface NativeDeps
     untold?: () => Promise<string[]>;
   }>;
   verifier: Pick<DataVerifier, 'verify'>;
+  deepRuns: DeepRuns;
   /** Records and counts what the call of `entry` found damaged. Throws `Refusal`. */
   commitFindings(entry: NativeEntry, findings: readonly Finding[]): Promise<void>;
   /** Counts and logs what stored records turned out to be damaged or missing. */

@@ -186,7 +186,10 @@ async function* listTokens(read: Reader): AsyncGenerator<Row> {
   });
   for await (const row of rows) {
     const { kind, owner, createdMs, expiresMs } = row;
-    yield { id: String(row.id), members: { kind, owner, createdMs, expiresMs, details: tellOf(row) } };
+    yield {
+      id: String(row.id),
+      members: { kind, owner, createdMs, expiresMs, details: tellOf(row) },
+    };
   }
 }
 
