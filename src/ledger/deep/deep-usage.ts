@@ -70,8 +70,8 @@ export class DeepUsage {
 
   async visit(_: number, fields: RecordFields): Promise<void> {
     const record = fields as RecordFields & ChargedRecord;
+    for (const part of partsOfRecord(ownersOf(record))) await this.#addUp(part, record);
     for (const part of partsOfRecord(record)) {
-      await this.#addUp(part, record);
       if (!isToken(part.account)) await this.#addToDay(part, 1n);
     }
     for (const charge of backendOf(record)) await this.#addUp(charge, record);
@@ -264,6 +264,12 @@ export class DeepUsage {
     for await (const _ of this.#silent.entries()) return true;
     return false;
   }
+}
+
+/** What is restored is charged to the owner of its bucket, in whose name its record is. */
+function ownersOf(record: RecordFields & ChargedRecord): ChargedRecord {
+  const isRestored = record.action.startsWith('bursar:Restore') && record.bucket !== undefined;
+  return isRestored ? { bucketOwner: record.principal, ...record } : record;
 }
 
 /** What the stores' providers bill, by store and tenant. */
