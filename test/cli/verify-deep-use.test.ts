@@ -168,7 +168,7 @@ describe('of what was altered', () => {
       `UPDATE tokens SET expires_ms = expires_ms + 1 WHERE id = '${ids.token}'`,
       `UPDATE tokens SET details = replace(details, 'one', 'two') WHERE id = '${ids.share}'`,
       `DELETE FROM revocations WHERE id IN ('${ids.revoked}', '${ids.withKey}')`,
-      `INSERT INTO revocations VALUES ('${ids.token}', 'default', 'admin', 1, NULL)`,
+      "INSERT INTO revocations VALUES ('added', 'default', 'admin', 1, NULL)",
       "DELETE FROM retired_names WHERE name = 'alice'",
       "INSERT INTO retired_tenants VALUES ('never')",
     ]) {
@@ -206,12 +206,12 @@ describe('of what was altered', () => {
     ['whose an upload is', 'upload $upload: its initiator is not what .* "default/mallory", not'],
     ['a part that was deleted', 'part $upload/1: it is missing, and record \\d+ told of it last'],
     ['one that was altered', 'part $upload/2: its size is not what record \\d+ .*: 8, not 7'],
-    ['an upload that was put back', 'upload \\w+: no record made it'],
+    ['an upload that was put back', 'upload \\S+: no record made it'],
     ['a token that lasts longer', 'token $token: its expiresMs is not what record'],
     ['a share link that leads elsewhere', 'token $share: its details is not what record'],
     ['a revocation that was deleted', 'revocation of $revoked: it is missing, and record'],
     ['that of what was asked for with a key', 'revocation of $withKey: it is missing, and record'],
-    ['one that was added', 'revocation of $token: no record made it'],
+    ['one that was added', 'revocation of added: no record made it'],
     ['a name that could be given again', 'retired name cms/principal/alice: it is missing'],
     ['one that never was', 'retired name never: no record made it'],
   ])('tells %s', (_, text) => {
@@ -241,7 +241,7 @@ describe('of a gateway that serves', () => {
       await catalog.run("UPDATE uploads SET initiator = 'default/mallory' WHERE completed IS NULL");
       catalog.close();
       const altered = await run();
-      expect(altered.stdout).toMatch(/^upload \w+: its initiator is not what record/m);
+      expect(altered.stdout).toMatch(/^upload \S+: its initiator is not what record/m);
       expect(altered.code).toBe(1);
       await call(client, 'POST', 'tenants/cms/principals', { name: 'bob', role: 'admin' });
       const bob = await call(client, 'POST', 'tenants/cms/principals/bob/access-keys');

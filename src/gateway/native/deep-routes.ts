@@ -73,9 +73,9 @@ export const deepRoutes: NativeRoute[] = [
     status: 200,
     query: {
       from: {
-        type: 'integer',
-        minimum: 0,
-        default: 0,
+        type: 'string',
+        pattern: '^\\d{1,4}$',
+        default: '0',
         description: 'The first difference wanted.',
       },
     },
