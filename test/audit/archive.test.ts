@@ -10,13 +10,13 @@ import { commitTo, renderLeaf } from '#bursar/audit/leaf.js';
 import { hashLeaf, proveInclusion, rootFromInclusion, rootOf } from '#bursar/audit/log/merkle.js';
 import { readEntries, storedTiles } from '#bursar/audit/log/stored-tiles.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
-import { verifyRecords } from '#bursar/audit/verify/deep-records.js';
 import { settings } from '#bursar/cli/settings.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 import { partReader } from '#bursar/ledger/archive/part-reader.js';
 import { commitOf } from '../ledger/fixture.ts';
+import { walkRecords } from '../tooling/deep-records.ts';
 import { type ArchiveRig, openArchiveRig } from './archive-rig.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -144,8 +144,8 @@ describe('the archive of records', () => {
     expect(result).toMatchObject({ ok: true, index: 300 });
     const verify = async () => {
       const differences: unknown[] = [];
-      const report = await verifyRecords({
-        ...{ read: rig.fixture.read, store: rig.records, checkpoints: [] },
+      const report = await walkRecords({
+        ...{ read: rig.fixture.read, store: rig.records },
         tell: (difference) => differences.push(difference),
         onRecord: async () => {},
       });

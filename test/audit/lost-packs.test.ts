@@ -6,13 +6,13 @@ import { findPart } from '#bursar/audit/archive/archived-tiles.js';
 import { PackFailure } from '#bursar/audit/archive/pack-failure.js';
 import { type KeptRecord, type ReadPart, RecordStore } from '#bursar/audit/record-store.js';
 import { RecordSearch } from '#bursar/audit/search/record-search.js';
-import { verifyRecords } from '#bursar/audit/verify/deep-records.js';
 import type { Difference } from '#bursar/audit/verify/record-fields.js';
 import { decodeManifest, type ExtentRun } from '#bursar/core/manifest.js';
 import { Archiver } from '#bursar/ledger/archive/archiver.js';
 import { partReader, readingOnce } from '#bursar/ledger/archive/part-reader.js';
 import type { Housekeeping } from '#bursar/ledger/commit.js';
 import { IntentPool } from '#bursar/ledger/intent-pool.js';
+import { walkRecords } from '../tooling/deep-records.ts';
 import { type ArchiveRig, openArchiveRig } from './archive-rig.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -215,8 +215,8 @@ function flip(bytes: Buffer): Buffer {
 async function verify(store: RecordStore) {
   const differences: Difference[] = [];
   const silent: number[] = [];
-  const report = await verifyRecords({
-    ...{ read: rig.fixture.read, store, checkpoints: [] },
+  const report = await walkRecords({
+    ...{ read: rig.fixture.read, store },
     tell: (difference) => differences.push(difference),
     onRecord: async (index, fields) => {
       if (!fields) silent.push(index);

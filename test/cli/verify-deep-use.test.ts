@@ -40,7 +40,7 @@ beforeAll(async () => {
 
 afterAll(() => place.remove());
 
-type Sending = NonNullable<Parameters<S3Client['send']>[2]>;
+type Sending = Omit<NonNullable<Parameters<S3Client['send']>[2]>, 'body'> & { body?: Buffer };
 
 async function send(client: S3Client, method: string, path: string, sending: Sending = {}) {
   const body = sending.body ?? Buffer.alloc(0);

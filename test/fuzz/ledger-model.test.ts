@@ -4,7 +4,6 @@
 import { describe, expect, it } from 'vitest';
 import { RecordLog } from '#bursar/audit/record-log.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
-import { verifyRecords } from '#bursar/audit/verify/deep-records.js';
 import type { Difference } from '#bursar/audit/verify/record-fields.js';
 import { listCondemned } from '#bursar/catalog/extents.js';
 import {
@@ -24,6 +23,7 @@ import { decodeManifest } from '#bursar/core/manifest.js';
 import { parseUsd } from '#bursar/core/money.js';
 import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
 import type { Housekeeping } from '#bursar/ledger/commit.js';
+import { Staging } from '#bursar/ledger/deep/staging.js';
 import { DeepCatalog } from '#bursar/ledger/deep-catalog.js';
 import { LogSigning } from '#bursar/ledger/log-signing.js';
 import { schema } from '#bursar/ledger/schema.js';
@@ -31,6 +31,7 @@ import { Cashier } from '#bursar/quota/cashier.js';
 import type { Charge, Pricing } from '#bursar/quota/charge.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { listUsage } from '#bursar/quota/usage.js';
+import { type WalkOptions, walkRecords } from '../tooling/deep-records.ts';
 import { draftOf, keyring, owners, randomChange, randomText, tenants } from './ledger-changes.ts';
 import { type CatalogChange, LedgerModel, type ModelBucket } from './ledger-model.ts';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
@@ -450,14 +451,18 @@ function sorted<T>(rows: T[]): T[] {
 }
 
 /** Each record says which version it made and which it ended, and the log is made of them. */
-async function checkRecords({ db: { tx: read }, log: { size } }: Trial): Promise<void> {
+async function checkRecords({ db: { tx: read } }: Trial): Promise<void> {
   const differences: Difference[] = [];
   const tell = (difference: Difference): unknown => differences.push(difference);
   const store = new RecordStore(read, async () => Buffer.alloc(0));
-  const catalog = new DeepCatalog({ read, store, size, tell });
-  const onRecord: DeepCatalog['visit'] = (index, fields) => catalog.visit(index, fields);
-  await verifyRecords({ read, store, checkpoints: [], tell, onRecord });
-  await catalog.finish();
+  const staging = await Staging.open(':memory:', Buffer.alloc(32));
+  const catalog = await DeepCatalog.open({ read, store, staging, tell });
+  const onRecord: WalkOptions['onRecord'] = async (index, fields) => {
+    if (fields) await catalog.visit(index, fields);
+  };
+  const { size } = await walkRecords({ read, store, tell, onRecord });
+  await catalog.finish(size, -1);
+  staging.close();
   expect(differences).toEqual([]);
 }
 

@@ -117,6 +117,22 @@ export async function openFixture(): Promise<Fixture> {
   let index = 0;
 
   const deps: NativeDeps = {
+    // No test here begins one: test/cli/verify-deep-use.test.ts does, of a gateway that serves.
+    deepRuns: {
+      begin: () => {
+        throw new Error('there is no folder to compare');
+      },
+      read: () => ({
+        ...{
+          isRunning: false,
+          records: 0,
+          found: 0,
+          differences: [],
+          summary: null,
+          failure: null,
+        },
+      }),
+    },
     onFatal: (reason) => {
       throw new Error(reason);
     },
