@@ -205,6 +205,7 @@ describe('the description', () => {
       '/_/v1/alarm-hook/test',
       '/_/v1/clock',
       '/_/v1/clock/confirmations',
+      '/_/v1/deep-verification',
       '/_/v1/explain',
       '/_/v1/health',
       '/_/v1/keys',
