@@ -52,6 +52,11 @@ export interface JournalState {
   lostObjects: number;
 }
 
+/**
+ * How long a look at the mark of the owner counts. Who takes the place waits longer than that before what
+ * is there is read (backup/forward/stores.ts): so what was there at the end of this time is read.
+ */
+const ownedMs = 2000;
 /** How long changes that nobody waits for wait for company, milliseconds. */
 const lingerMs = 250;
 /** How long a request waits for its change to be safe, milliseconds. */
@@ -97,6 +102,9 @@ export class Journal {
   readonly #identityRows: IdentityRows;
   #lookTimer: NodeJS.Timeout | null = null;
   #damagedRows = 0;
+  /** When the last look began that found the place to be ours. */
+  #looked = { monotonicMs: Number.NEGATIVE_INFINITY, wallMs: 0 };
+  #looking: Promise<void> | null = null;
   #closing = false;
 
   private constructor(options: JournalOptions, newestSeq: number) {
@@ -130,6 +138,15 @@ export class Journal {
   note(seq: number): void {
     if (seq > this.#notedSeq) this.#notedSeq = seq;
     if (!this.#failure) this.#wake(lingerMs);
+  }
+
+  /**
+   * Resolves when the place was ours after what is in the store by now had come there; null: it was. A
+   * gateway that was stopped for a while, and whose place was taken meanwhile, answers for nothing more.
+   * Rejects with Refusal ServiceUnavailable.
+   */
+  owned(): Promise<void> | null {
+    return this.#isOwned() ? null : this.#lookAtOwner();
   }
 
   /**
@@ -348,10 +365,36 @@ export class Journal {
     return !isAll || this.#waiters.length > 0;
   }
 
+  /** A machine that slept has a clock that went on, and maybe another that did not. */
+  #isOwned(): boolean {
+    const { monotonicMs: monotonic, wallMs } = this.#looked;
+    return monotonicMs() - monotonic < ownedMs && Math.abs(Date.now() - wallMs) < ownedMs;
+  }
+
+  /** Until one look ends while it still counts. */
+  async #lookAtOwner(): Promise<void> {
+    const endMs = monotonicMs() + flushMsMax;
+    while (!this.#isOwned()) {
+      if (monotonicMs() > endMs) throw refusal(new Error('the mark of its owner came too late'));
+      this.#looking ??= this.#look().finally(() => {
+        this.#looking = null;
+      });
+      await this.#looking;
+    }
+  }
+
+  async #look(): Promise<void> {
+    const begun = { monotonicMs: monotonicMs(), wallMs: Date.now() };
+    await this.#options.confirmOwner();
+    this.#looked = begun;
+  }
+
   /** Both at once; it is stored for us only when the place is ours. */
   async #putOwned(name: string, sealed: Buffer): Promise<void> {
-    const { store, confirmOwner } = this.#options;
-    const [put, owned] = await Promise.allSettled([store.putObject(name, sealed), confirmOwner()]);
+    const { store } = this.#options;
+    const [put, looked] = await Promise.allSettled([store.putObject(name, sealed), this.#look()]);
+    const late = looked.status === 'fulfilled' ? this.owned() : null;
+    const [owned = looked] = late ? await Promise.allSettled([late]) : [];
     if (owned.status === 'rejected') {
       // What comes back may be an older copy of what was there: it is looked at anew.
       this.#opened = null;

@@ -1,6 +1,7 @@
 // The journals of all S3 stores, as those who commit changes need them. Invariant: a change that no
 // extent tells of is answered for only when the journal has it in the store; a plain write need not
-// wait, since the metadata of its last extent says all of it (tiering/extent-metadata.ts).
+// wait, since the metadata of its last extent says all of it (tiering/extent-metadata.ts). Nothing is
+// answered for unless the store was seen to be ours a moment before.
 import type { Versioning } from '../../catalog/buckets.ts';
 import type { Change, CommitResult } from '../commit.ts';
 import type { Journal, JournalState } from './journal.ts';
@@ -44,8 +45,9 @@ export class Journals {
     if (!journal || index === null) return null;
     // No extent knows the id of the version that it became.
     if (version || needsJournal(change)) return journal.flushed(index);
-    if (change.kind === 'putObject') journal.note(index);
-    return null;
+    if (change.kind !== 'putObject') return null;
+    journal.note(index);
+    return journal.owned();
   }
 
   /**
