@@ -42,6 +42,7 @@ const offline: Row[] = [
   ['database', async () => (await import('./database-commands.ts')).addDatabaseCommands],
   ['backup', async () => (await import('./backup-commands.ts')).addBackupCommands],
   ['restore', async () => (await import('./restore-command.ts')).addRestoreCommand],
+  ['standby', async () => (await import('./standby-commands.ts')).addStandbyCommands],
   ['rebuild', async () => (await import('./rebuild-command.ts')).addRebuildCommand],
   ['store', async () => (await import('./store-adopt-command.ts')).addStoreAdoptCommand],
   ['log', async () => (await import('./log-fork-commands.ts')).addLogForkCommands],

@@ -2,6 +2,7 @@
 // SIGINT lets requests finish, writes what is pending and ends with exit code 0.
 import { resolve } from 'node:path';
 import { isUnfinished } from '../backup/put-back.ts';
+import { isStandby } from '../backup/shipping/follower.ts';
 import type { Config } from './config.ts';
 import { profileDefault } from './credentials-file.ts';
 import { openDataFolder } from './data-folder.ts';
@@ -28,6 +29,12 @@ export async function serve(config: Config): Promise<void> {
 
 /** A new database would be in the way of the one that is being restored. */
 function refuseUnfinished(data: string): void {
+  if (isStandby(data)) {
+    throw new CommandFailure(
+      'failed',
+      `${data} is a standby: bursar standby promote makes it a gateway`,
+    );
+  }
   if (!isUnfinished(data)) return;
   throw new CommandFailure('failed', `a restore to ${data} was not finished: run it again`);
 }
