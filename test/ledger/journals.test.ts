@@ -22,6 +22,7 @@ function open() {
     admit: ({ mustBeSafe }: { mustBeSafe: boolean }) => calls.push(`admit ${mustBeSafe}`),
     note: (seq: number) => calls.push(`note ${seq}`),
     flushed: async (seq: number) => void calls.push(`flushed ${seq}`),
+    owned: () => null,
   };
   return { calls, journals: new Journals(new Map([[2, journal as unknown as Journal]])) };
 }
