@@ -86,6 +86,19 @@ export async function stageIdentities(
   return { lastSeq, holes: [], floorSeq: lastSeq + 1, tells: 'identities', strange: 0 };
 }
 
+/** How keys of a principal are named and changed. */
+interface KeyKind<Key> {
+  nameOf: (key: Key) => string;
+  /** Of all of them, in records and reports. */
+  target: string;
+  /** What records call one. */
+  action: string;
+  /** It is left to what it belongs to. */
+  isBound?: (key: Key) => boolean;
+  end: (key: Key) => AuthzChange;
+  set: (key: Key) => AuthzChange;
+}
+
 interface Options {
   work: Work;
   read: Reader;
@@ -198,44 +211,42 @@ export class ForwardIdentities {
       } as const;
       await this.#change(change, target, 'UpdatePrincipal');
     }
-    await this.#bringPublicKeys(told, found, target);
-    await this.#bringAccessKeys(told, found, target);
+    const of = { tenant, principal: name };
+    const publicKeys = await this.#bringKeys(found.publicKeys, told.publicKeys, {
+      nameOf: ({ thumbprint }) => thumbprint,
+      target: `${target}/public-keys`,
+      action: 'PublicKey',
+      end: ({ thumbprint }) => ({ type: 'deletePublicKey', ...of, thumbprint }),
+      set: ({ thumbprint, active }) => ({ type: 'updatePublicKey', ...of, thumbprint, active }),
+    });
+    await restorePublicKeys(this.#restoring, { ...told, publicKeys }, target);
+    const accessKeys = await this.#bringKeys(found.accessKeys, told.accessKeys, {
+      nameOf: ({ id }) => id,
+      target: `${target}/access-keys`,
+      action: 'AccessKey',
+      // One without a secret goes with its public key.
+      isBound: ({ thumbprint }) => thumbprint !== null,
+      end: ({ id }) => ({ type: 'deleteAccessKey', ...of, id }),
+      set: ({ id, active }) => ({ type: 'updateAccessKey', ...of, id, active }),
+    });
+    await restoreAccessKeys(this.#restoring, { ...told, accessKeys }, target);
   }
 
-  async #bringPublicKeys(told: PrincipalEntry, found: PrincipalEntry, of: string): Promise<void> {
-    const { tenant, name: principal } = told;
-    for (const { thumbprint, active } of found.publicKeys) {
-      const key = { tenant, principal, thumbprint };
-      const target = `${of}/public-keys/${thumbprint}`;
-      const now = told.publicKeys.find((one) => one.thumbprint === thumbprint);
-      if (!now) await this.#change({ type: 'deletePublicKey', ...key }, target, 'DeletePublicKey');
-      else if (now.active !== active) {
-        const change = { type: 'updatePublicKey', ...key, active: now.active } as const;
-        await this.#change(change, target, 'UpdatePublicKey');
-      }
+  /** Ends those that are not told any more, and sets the others as told. Gives those that are to be made. */
+  async #bringKeys<Key extends { active: boolean }>(
+    found: readonly Key[],
+    told: readonly Key[],
+    { nameOf, target, action, isBound, end, set }: KeyKind<Key>,
+  ): Promise<Key[]> {
+    for (const key of found) {
+      if (isBound?.(key)) continue;
+      const at = `${target}/${nameOf(key)}`;
+      const now = told.find((one) => nameOf(one) === nameOf(key));
+      if (!now) await this.#change(end(key), at, `Delete${action}`);
+      else if (now.active !== key.active) await this.#change(set(now), at, `Update${action}`);
     }
-    const known = new Set(found.publicKeys.map(({ thumbprint }) => thumbprint));
-    const publicKeys = told.publicKeys.filter(({ thumbprint }) => !known.has(thumbprint));
-    await restorePublicKeys(this.#restoring, { ...told, publicKeys }, of);
-  }
-
-  /** Those with a secret: others go with their public key. */
-  async #bringAccessKeys(told: PrincipalEntry, found: PrincipalEntry, of: string): Promise<void> {
-    const { tenant, name: principal } = told;
-    for (const { id, active, thumbprint } of found.accessKeys) {
-      if (thumbprint !== null) continue;
-      const key = { tenant, principal, id };
-      const target = `${of}/access-keys/${id}`;
-      const now = told.accessKeys.find((one) => one.id === id);
-      if (!now) await this.#change({ type: 'deleteAccessKey', ...key }, target, 'DeleteAccessKey');
-      else if (now.active !== active) {
-        const change = { type: 'updateAccessKey', ...key, active: now.active } as const;
-        await this.#change(change, target, 'UpdateAccessKey');
-      }
-    }
-    const known = new Set(found.accessKeys.map(({ id }) => id));
-    const accessKeys = told.accessKeys.filter(({ id }) => !known.has(id));
-    await restoreAccessKeys(this.#restoring, { ...told, accessKeys }, of);
+    const known = new Set(found.map(nameOf));
+    return told.filter((one) => !known.has(nameOf(one)));
   }
 
   /** A limit that may have been lowered since it was told, and one that was raised: the lower holds. */
