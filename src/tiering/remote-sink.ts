@@ -111,7 +111,13 @@ export class RemoteSink extends ExtentSink {
     this.letGo();
     if (this.#last) this.#sendOff(this.#last, null);
     this.#last = null;
-    await Promise.all(this.#extents.map((extent) => this.#remove(extent)));
+    await Promise.all(this.#extents.map(({ settled }) => settled));
+    const sent = this.#extents.filter(({ isSent }) => isSent);
+    for (const extent of sent) extent.isSent = false;
+    await this.#store.discard(
+      sent.map(({ key }) => key.id),
+      this.options.tally,
+    );
   }
 
   #begin(): RemoteExtent {
@@ -203,13 +209,5 @@ export class RemoteSink extends ExtentSink {
       for (const { buffer } of chunks) this.giveBack(buffer);
       extent.chunks = [];
     }
-  }
-
-  async #remove(extent: RemoteExtent): Promise<void> {
-    await extent.settled;
-    if (!extent.isSent) return;
-    extent.isSent = false;
-    // What cannot be removed now is an intent, and the sweeper's.
-    await this.#store.remove(extent.key.id, this.options.tally).catch(() => null);
   }
 }

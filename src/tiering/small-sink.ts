@@ -77,8 +77,7 @@ export class SmallSink implements ObjectSink {
     this.#isAborted = true;
     if (!this.#remote || !this.#id) return;
     await this.#put.catch(() => null);
-    // What cannot be removed now is an intent, and the sweeper's.
-    await this.#remote.remove(this.#id, this.#write.tally).catch(() => null);
+    await this.#remote.discard([this.#id], this.#write.tally);
     this.#id = null;
   }
 

@@ -86,6 +86,8 @@ class MapDriver implements StoreDriver {
 
   async remove(): Promise<void> {}
 
+  async discard(): Promise<void> {}
+
   async *list() {}
 
   async getObject(name: string): Promise<Buffer | undefined> {

@@ -231,6 +231,24 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       await rig.close();
     });
 
+    it.each([100, X + C])('leaves all %i bytes in a place that was taken', async (sizeBytes) => {
+      // Who took it may have found a whole object there.
+      let isTaken = false;
+      const confirmPlace = async () => {
+        if (isTaken) throw new Refusal('ServiceUnavailable');
+      };
+      const own = await s3.open({ extentBytesMax: X, confirmPlace });
+      const rig = await makeRig({ remotes: [own] });
+      const sink = begin(sizeBytes, { rig });
+      await pushAll(sink, makeBytes(sizeBytes), C);
+      await sink.finish(describeObject);
+      isTaken = true;
+      await sink.abort();
+      expect(Object.keys(await listed(own))).toHaveLength(Math.ceil(sizeBytes / X));
+      expect(rig.buffers.inUse).toBe(0);
+      await rig.close();
+    });
+
     it.each([100, 3 * C])('%i bytes that have no id are not sent', async (sizeBytes) => {
       const { own, rig } = await makeOwn();
       const sink = rig.writer.begin({

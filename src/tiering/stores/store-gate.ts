@@ -55,6 +55,10 @@ export class StoreGate implements RemoteStore {
     await this.#inside().remove(id, tally);
   }
 
+  async discard(ids: readonly Buffer[], tally?: StoreTally): Promise<void> {
+    await this.#store?.discard(ids, tally);
+  }
+
   async *list(): AsyncGenerator<{ id: Buffer; sizeBytes: number }> {
     yield* this.#inside().list();
   }

@@ -44,6 +44,11 @@ export interface RemoteStore extends ExtentStore {
    */
   put(id: Buffer, pieces: readonly Buffer[], tally?: StoreTally): Promise<void>;
   /**
+   * Removes what a write has stored that has failed, as far as it can. Nothing from a place that is not
+   * ours any more: whoever took it may have found a whole object there, and keeps it.
+   */
+  discard(ids: readonly Buffer[], tally?: StoreTally): Promise<void>;
+  /**
    * Reads the bytes from `position` on into the pieces, in order. Retries and hedges inside, going
    * on after the last whole byte. Throws IntegrityError when the extent is missing or not
    * `sizeBytes` long in all, Refusal ServiceUnavailable or SlowDown when the store cannot. `signal`

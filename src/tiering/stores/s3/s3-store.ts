@@ -142,6 +142,17 @@ export class S3Store implements RemoteStore {
     return this.#remove(nameOf(id), tally);
   }
 
+  async discard(ids: readonly Buffer[], tally?: StoreTally): Promise<void> {
+    if (ids.length === 0) return;
+    try {
+      await this.#connection.confirmPlace();
+    } catch {
+      return;
+    }
+    // What cannot be removed now is an intent, and the sweeper's.
+    await Promise.allSettled(ids.map((id) => this.remove(id, tally)));
+  }
+
   async *list(): AsyncIterable<{ id: Buffer; sizeBytes: number }> {
     for await (const { name, sizeBytes } of this.listObjects('extents/')) {
       const id = namePattern.exec(name)?.[2];
