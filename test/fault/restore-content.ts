@@ -130,15 +130,30 @@ export interface Listed {
   text: string;
 }
 
+/** All pages; keys have nothing that XML escapes. */
 export async function listVersions(client: S3Client, bucket: string): Promise<Listed[]> {
-  const { body } = await ask(client, 'GET', `/${bucket}`, { query: [['versions', '']] });
-  const all = [...body.toString().matchAll(/<(Version|DeleteMarker)>(.*?)<\/\1>/gs)];
-  return all.map(([, kind, text = '']) => ({
-    key: /<Key>(.*?)<\/Key>/.exec(text)?.[1] ?? '',
-    versionId: /<VersionId>(.*?)<\/VersionId>/.exec(text)?.[1] ?? '',
-    isMarker: kind === 'DeleteMarker',
-    text,
-  }));
+  const listed: Listed[] = [];
+  for (let from: [string, string][] = []; ; ) {
+    const query: [string, string][] = [['versions', ''], ...from];
+    const text = (await ask(client, 'GET', `/${bucket}`, { query })).body.toString();
+    for (const [, kind, inner = ''] of text.matchAll(/<(Version|DeleteMarker)>(.*?)<\/\1>/gs)) {
+      listed.push({
+        key: fieldOf(inner, 'Key'),
+        versionId: fieldOf(inner, 'VersionId'),
+        isMarker: kind === 'DeleteMarker',
+        text: inner,
+      });
+    }
+    if (fieldOf(text, 'IsTruncated') !== 'true') return listed;
+    from = [
+      ['key-marker', fieldOf(text, 'NextKeyMarker')],
+      ['version-id-marker', fieldOf(text, 'NextVersionIdMarker')],
+    ];
+  }
+}
+
+function fieldOf(text: string, name: string): string {
+  return new RegExp(`<${name}>(.*?)</${name}>`).exec(text)?.[1] ?? '';
 }
 
 const isKept = /^(etag|last-modified|x-amz-meta-|x-amz-object-lock|x-amz-tagging|content-)/;

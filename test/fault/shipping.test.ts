@@ -5,11 +5,67 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { childrenOf } from '../tooling/child-processes.ts';
 import { seededBytes } from '../tooling/files.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
+import { expectAll, Load, prepare } from './acknowledged-load.ts';
 import { ask } from './rebuild-content.ts';
 import { RebuildRig } from './rebuild-rig.ts';
-import { health, native, place, shippingFlags, untilShipped } from './shipping-rig.ts';
+import type { S3Client } from './s3-client.ts';
+import { health, native, place, shippingFlags, untilShipped, waitMsMax } from './shipping-rig.ts';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
+
+/** Reads of before that have a record when the machine is lost, milliseconds. BURSAR_FULL=1 holds it to that. */
+const lostMsMax = 5000;
+const recordedMsMax = 2000;
+
+/** Reads again and again. */
+class Reads {
+  /** When each had ended, by its id. */
+  readonly ended = new Map<string, number>();
+  readonly #running: Promise<void>[];
+  #isOver = false;
+
+  constructor(client: S3Client) {
+    this.#running = Array.from({ length: 2 }, () => this.#run(client));
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await Promise.all(this.#running);
+  }
+
+  async #run(client: S3Client): Promise<void> {
+    while (!this.#isOver) {
+      try {
+        const { status, headers } = await client.send('GET', '/near/1');
+        if (status === 200) this.ended.set(String(headers['x-amz-request-id']), Date.now());
+      } catch {
+        return;
+      }
+    }
+  }
+}
+
+/** Their ids. */
+async function recordedReads(client: S3Client): Promise<Set<string>> {
+  const ids = new Set<string>();
+  for (let cursor: string | null = '0'; cursor !== null; ) {
+    const query: [string, string][] = [
+      ['action', 's3:GetObject'],
+      ['cursor', cursor],
+      ['limit', '1000'],
+    ];
+    const { body } = await ask(client, 'GET', '/_/v1/records', { query });
+    const page = JSON.parse(body.toString()) as Page;
+    for (const { requestId } of page.records) ids.add(requestId);
+    cursor = page.next;
+  }
+  return ids;
+}
+
+interface Page {
+  records: { requestId: string }[];
+  next: string | null;
+}
 
 describeWithTool(versitygw, 'a gateway that ships its changes', (path) => {
   let rig: RebuildRig;
@@ -54,5 +110,39 @@ describeWithTool(versitygw, 'a gateway that ships its changes', (path) => {
     expect(existsSync(join(rig.dataDir, 'bursar.db-wal'))).toBe(false);
     const deep = await rig.runPlain(['verify', 'deep', '--data', rig.dataDir]);
     expect(deep.code, deep.stderr + deep.stdout).toBe(0);
+    await rig.serve(shippingFlags(rig));
+  });
+
+  it('loses no write that an S3 store has, and of reads the records of seconds, with its machine', async () => {
+    await prepare(rig.client);
+    const load = new Load(rig.client);
+    const reads = new Reads(rig.client);
+    await vi.waitUntil(() => load.count > 100 && reads.ended.size > 100, waitMsMax);
+    await untilShipped(rig.client);
+    // So that there are some of before the seconds that may be lost.
+    const { count } = load;
+    const sinceMs = Date.now();
+    await vi.waitUntil(
+      () => load.count > count + 100 && Date.now() - sinceMs > 2 * lostMsMax,
+      waitMsMax,
+    );
+    const askedMs = Date.now();
+    const { lagSeconds } = (await health(rig.client)).shipping;
+    await rig.kill();
+    await load.end();
+    await reads.end();
+    rig.loseFolder();
+    const where = ['--s3-endpoint', rig.backend.endpoint, '--s3-path-style'];
+    const { code, stderr } = await rig.run(['restore', place, '--json', ...where]);
+    expect(code, stderr).toBe(0);
+    await rig.serve(shippingFlags(rig));
+    await expectAll(rig.client, load);
+    const recorded = await recordedReads(rig.client);
+    // A read is recorded a moment after its end, which a busy machine makes long.
+    const toldMs = askedMs - lagSeconds * 1000 - recordedMsMax;
+    const safeMs = process.env.BURSAR_FULL === '1' ? askedMs - lostMsMax : toldMs;
+    const safe = [...reads.ended].filter(([, endMs]) => endMs < safeMs).map(([id]) => id);
+    expect(safe.length).toBeGreaterThan(0);
+    expect(safe.filter((id) => !recorded.has(id))).toEqual([]);
   });
 });

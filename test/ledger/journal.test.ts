@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Reader } from '#bursar/core/database.js';
+import { Refusal } from '#bursar/core/errors.js';
 import { type S3Rig, startS3Rig } from '../stores/s3-rig.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { bucketId, JournalRig } from './journal-rig.ts';
@@ -51,6 +52,28 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     journal.note(await rig.put('a'));
     await until(async () => (await rig.outboxRows()) === 0, 'the outbox is empty');
     expect((await rig.replay()).objects).toEqual({ a: 'etag' });
+  });
+
+  it('answers for a write while its place was seen to be ours a moment before', async () => {
+    let looks = 0;
+    let isTaken = false;
+    const confirmOwner = async () => {
+      looks++;
+      if (isTaken) throw new Refusal('ServiceUnavailable');
+    };
+    const journal = await rig.open({ confirmOwner });
+    await until(async () => {
+      await journal.flushed(await rig.put('a'));
+      return journal.owned() === null;
+    }, 'the look of a segment counts');
+    isTaken = true;
+    await until(() => journal.owned() !== null, 'it counts no more');
+    looks = 0;
+    const asked = await Promise.allSettled(Array.from({ length: 50 }, () => journal.owned()));
+    for (const { status } of asked) expect(status).toBe('rejected');
+    expect(looks).toBeLessThan(10);
+    isTaken = false;
+    await journal.owned();
   });
 
   it('tells of many changes of a key once', async () => {
