@@ -16,12 +16,14 @@ import { describePath } from './peers-report.mjs';
 import { stopAll } from './processes.mjs';
 import { benchRelease, describeRelease } from './release.mjs';
 import { benchStalls, describeStalls } from './stalls.mjs';
+import { benchStandby, describeStandby } from './standby.mjs';
 import { benchTokens, describeTokens } from './tokens.mjs';
 
 /**
  * How much is measured. `seconds`, `rounds`, `warmupSeconds`, `listKeys`: beside peers; `pairs`: short
  * turns of each; `growthRounds` the same, where states are compared; `instrumentPairs`: periods with and
- * without instruments; `stalls`: see `stalls/state.mjs`; `backup`: see `backup.mjs`; the rest is the largest state.
+ * without instruments; `stalls`: see `stalls/state.mjs`; `backup`, `standby`: see their files; the rest is the
+ * largest state.
  */
 export const efforts = {
   whole: {
@@ -30,6 +32,7 @@ export const efforts = {
     ...{ objects: 1_000_000, versions: 100_000, grants: 1_000_000 },
     stalls: { parts: 10_000, uploads: 8, entries: 1000, seconds: 2 },
     backup: { databaseBytes: 1e9, rounds: 3, seconds: 20 },
+    standby: { keyCount: 20_000, rounds: 3, seconds: 5 },
   },
   quick: {
     ...{ seconds: 0.3, rounds: 1, warmupSeconds: 0.2, listKeys: 2000 },
@@ -37,6 +40,7 @@ export const efforts = {
     ...{ objects: 10_000, versions: 100, grants: 10_000 },
     stalls: { parts: 500, uploads: 1, entries: 50, seconds: 0.1 },
     backup: { databaseBytes: 2e7, rounds: 1, seconds: 1 },
+    standby: { keyCount: 200, rounds: 1, seconds: 1 },
   },
 };
 
@@ -100,6 +104,10 @@ export const sections = [
   {
     ...{ name: 'backup', title: 'What a backup costs those who are served' },
     ...{ seconds: { whole: 450, quick: 30 }, measure: benchBackup, describe: describeBackup },
+  },
+  {
+    ...{ name: 'standby', title: 'When the machine of a gateway dies' },
+    ...{ seconds: { whole: 240, quick: 20 }, measure: benchStandby, describe: describeStandby },
   },
   {
     ...{ name: 'stalls', title: 'What the largest requests keep from others' },

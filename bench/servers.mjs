@@ -14,7 +14,7 @@ export const metricsToken = 'metrics-token-of-the-bench';
 const ownTree = resolve(import.meta.dirname, '..');
 const storeBucket = 'bursar-store';
 /** Where the gateways find the backend's keys, and that they look nowhere else. */
-const backendEnv = {
+export const backendEnv = {
   AWS_ACCESS_KEY_ID: accessKeyId,
   AWS_SECRET_ACCESS_KEY: secretAccessKey,
   AWS_CONFIG_FILE: '/dev/null',
@@ -71,14 +71,15 @@ async function startS3Path({ dir, gateway, peers, profileDir }) {
 
 /**
  * The gateway on a folder in `dir`, of this tree or of another that is built; `nodeArgs` are for Node
- * itself, `env` is the gateway's.
+ * itself, `args` are more of the gateway's, and `env` is its. `isStoreThere`: another gateway had the backend.
  */
 export async function startGateway(options) {
   const { dir, tree = ownTree, profileDir, backend, nodeArgs = [], env = {} } = options;
+  const { args = [], isStoreThere = false } = options;
   const profiling = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(profileDir)}`] : [];
   const storeArgs = [];
   if (backend) {
-    await makeBucket(backend.target, storeBucket);
+    if (!isStoreThere) await makeBucket(backend.target, storeBucket);
     storeArgs.push('--store', `s3://${storeBucket}`, '--store-region', 'us-east-1');
     storeArgs.push('--store-endpoint', urlOf(backend), '--store-path-style');
   }
@@ -88,7 +89,7 @@ export async function startGateway(options) {
     command: process.execPath,
     argsFor: (address) => [
       ...[...nodeArgs, ...profiling, join(tree, 'dist/cli/main.js'), 'serve', ...storeArgs],
-      ...['--data', join(dir, 'bursar'), '--listen', address],
+      ...['--data', join(dir, 'bursar'), '--listen', address, ...args],
     ],
     env: {
       BURSAR_ROOT_ACCESS_KEY: accessKeyId,
@@ -102,7 +103,8 @@ export async function startGateway(options) {
   return { ...started, backend };
 }
 
-function startVersitygw({ dir }) {
+/** A folder of its own in `dir`. */
+export function startVersitygw({ dir }) {
   const data = join(dir, 'versitygw', 'data');
   const versions = join(dir, 'versitygw', 'versions');
   mkdirSync(data, { recursive: true });
@@ -159,7 +161,7 @@ function startMinio({ dir }) {
   });
 }
 
-function urlOf({ target }) {
+export function urlOf({ target }) {
   return `http://${target.host}:${target.port}`;
 }
 
