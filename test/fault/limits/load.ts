@@ -18,6 +18,8 @@ export interface LoadOptions {
   stored: string[];
   /** The largest body, bytes. */
   sizeBytesMax: number;
+  /** May changes be answered ServiceUnavailable, since the journal of their store is slow? */
+  isSlow?: boolean;
 }
 
 /** What the clients know, which the gateway's books have to agree with. */
@@ -35,6 +37,8 @@ export class ClientBook {
   /** Refusals by `account limit`. */
   readonly refusals = new Map<string, number>();
   readonly findings: string[] = [];
+  /** Changes whose store was too slow to make them safe: they are there or not. */
+  unsafe = 0;
 }
 
 interface Turn {
@@ -44,6 +48,9 @@ interface Turn {
 }
 
 const gone = new Set(['NoSuchKey', 'NoSuchUpload', 'InvalidPart']);
+
+/** What was answered ServiceUnavailable, as any client of S3 has to expect under overload. */
+class Unsafe extends Error {}
 
 export class LimitedLoad {
   readonly book = new ClientBook();
@@ -87,7 +94,10 @@ export class LimitedLoad {
       await act(this, turn);
       this.book.done++;
     } catch (error) {
-      if (!this.#isKilled) this.book.findings.push(`${turn.key}: ${String(error)}`);
+      if (error instanceof Unsafe && this.#options.isSlow) {
+        this.book.unsafe++;
+        this.book.neverStored.delete(turn.key);
+      } else if (!this.#isKilled) this.book.findings.push(`${turn.key}: ${String(error)}`);
     }
   }
 
@@ -228,6 +238,7 @@ export class LimitedLoad {
 
   async mustDo(client: S3Client, method: string, path: string, sending: Sending): Promise<void> {
     const { status, body } = await client.send(method, `/${path}`, sending);
+    if (status === 503) throw new Unsafe(String(body));
     if (status >= 300) throw new Error(`${method} was answered ${status}: ${body}`);
   }
 
@@ -252,6 +263,7 @@ export class LimitedLoad {
     const answer = { status, headers, body };
     if (status < 300) return answer;
     const code = element(body, 'Code');
+    if (status === 503 && code === 'ServiceUnavailable') throw new Unsafe(String(body));
     if (code === 'QuotaExceeded' && status === 403) this.#checkRefusal(body);
     else if (!gone.has(code) && status !== 416) {
       throw new Error(`${method} was answered ${status}: ${body}`);

@@ -116,8 +116,8 @@ export class RecordSums {
     for (const [account, amounts] of charged) this.#count(account, amounts);
   }
 
-  /** To the store, and to the tenant whose data it was for. */
-  #bill({ tenant, bucketTenant = tenant }: LogRecord, use: BackendUse): void {
+  /** To the store, and to the tenant whose data it was for: what the gateway asked for itself has none. */
+  #bill({ action, tenant, bucketTenant = tenant }: LogRecord, use: BackendUse): void {
     const amounts = {
       ...none(),
       spend: picodollars(use.cost),
@@ -126,7 +126,7 @@ export class RecordSums {
       egressBytes: BigInt(use.receivedBytes),
     };
     this.#count(`store:${use.store}`, amounts);
-    this.#count(`backend:${bucketTenant}`, amounts);
+    if (action !== 'bursar:BackendCost') this.#count(`backend:${bucketTenant}`, amounts);
   }
 
   #count(account: string, amounts: Amounts): void {
