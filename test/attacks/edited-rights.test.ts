@@ -261,7 +261,12 @@ const attacks: Attack[] = [
     },
     edit: (catalog, { tenant }) =>
       catalog.run("UPDATE tokens SET uses = 0 WHERE tenant = ? AND kind = 'share'", tenant),
-    attempt: ({ alice, made }) => exchange(alice, 'GET', made.path ?? ''),
+    attempt: async ({ alice, made }) => {
+      // Who does not know the secret is told nothing of the link, and waits for no verification.
+      const guess = made.path?.replace(/[^.]+$/, 'a'.repeat(32)) ?? '';
+      expect(await exchange(alice, 'GET', guess)).toMatchObject({ status: 404 });
+      return exchange(alice, 'GET', made.path ?? '');
+    },
     said: ({ tenant, made }) =>
       `token or share link ${tenant}/alice/${made.id} is not what was stored`,
   },
