@@ -28,9 +28,9 @@ import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
 import { compiler } from './compiler.ts';
 import { findStrayExtents } from './extents-on-disk.ts';
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
-
 const isFull = process.env.BURSAR_FULL === '1';
+vi.setConfig({ testTimeout: isFull ? 900_000 : 120_000, hookTimeout: 60_000 });
+
 const size = 520;
 const run = resolve(import.meta.dirname, 'archive-run.mjs');
 const folder = mkdtempSync(join(tmpdir(), 'bursar-archive-'));

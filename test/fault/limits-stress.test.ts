@@ -19,9 +19,9 @@ import {
 import { LimitedLoad } from './limits/load.ts';
 import { type LastingGateway, startLocalGateway } from './limits/local-gateway.ts';
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 });
-
 const isFull = process.env.BURSAR_FULL === '1';
+vi.setConfig({ testTimeout: isFull ? 900_000 : 120_000, hookTimeout: 300_000 });
+
 const seed = Number(process.env.BURSAR_LIMITS_SEED ?? 20260705);
 const principals = 50;
 /** Of requests and of what limits leave them, where not all is sent. */
