@@ -22,7 +22,7 @@ export class RecordLog {
   async append(draft, seal) {
     this.size += 1;
     await this.#tx.run(
-      'INSERT INTO records VALUES (?, ?, ?, ?, ?, NULL, ?)',
+      'INSERT INTO records VALUES (?, ?, ?, ?, ?, NULL, ?, NULL)',
       seal.index,
       seal.timeMs,
       draft.tenant,

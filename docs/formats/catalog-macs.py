@@ -73,11 +73,17 @@ def account(root, row) -> dict:
     return {**row, "mac": made.hex()}
 
 
-def root_of(root, row) -> dict:
-    digest = bytes.fromhex(row["digest"])
-    purpose = "bursar/seal-root/v1"
-    made = mac(keys(root, "")["sealHead"], purpose, row["name"], row["logSize"], digest)
-    return {**row, "mac": made.hex()}
+def roots(root, row) -> dict:
+    key, purpose = keys(root, "")["sealHead"], "bursar/seal-root/v1"
+    whole, of_tenant = row["gateway"], row["accounts"]
+    digests = [bytes.fromhex(whole[name]) for name in ("rights", "accounts")]
+    gateway = mac(key, purpose, "gateway", whole["logSize"], *digests)
+    digest = bytes.fromhex(of_tenant["digest"])
+    accounts = mac(key, purpose, "accounts", of_tenant["tenant"], digest)
+    return {
+        "gateway": {**whole, "mac": gateway.hex()},
+        "accounts": {**of_tenant, "mac": accounts.hex()},
+    }
 
 
 def head(root, row) -> dict:
@@ -200,10 +206,14 @@ seals = {
             ],
         }
     ],
-    "roots": [
-        {"name": "rights", "logSize": 1042, "digest": "000102030405060708090a0b0c0d0e0f"},
-        {"name": "accounts/cms", "logSize": None, "digest": "000102030405060708090a0b0c0d0e0f"},
-    ],
+    "roots": {
+        "gateway": {
+            "logSize": 1042,
+            "rights": "000102030405060708090a0b0c0d0e0f",
+            "accounts": "101112131415161718191a1b1c1d1e1f",
+        },
+        "accounts": {"tenant": "cms", "digest": "000102030405060708090a0b0c0d0e0f"},
+    },
     "heads": [{"tenant": "cms", "sealed": "010007" + "aa" * 44}],
 }
 
@@ -212,7 +222,7 @@ if sys.argv[1:] == ["seals"]:
         "epoch": 7,
         "rows": [seal(root, row) for row in seals["rows"]],
         "accounts": [account(root, row) for row in seals["accounts"]],
-        "roots": [root_of(root, row) for row in seals["roots"]],
+        "roots": roots(root, seals["roots"]),
         "heads": [head(root, row) for row in seals["heads"]],
     }
     print(json.dumps(made, indent=2, ensure_ascii=False))

@@ -55,7 +55,7 @@ export class RecordLog {
       commitment: commitment.toString('base64url'),
     });
     await this.#tx.run(
-      'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)',
+      'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, NULL)',
       seal.index,
       seal.timeMs,
       tenant,

@@ -23,7 +23,7 @@ export async function acceptRights(db: OpenDatabase, keyring: Keyring): Promise<
     const { unsealed } = await verifySealedState(db, keyring);
     const accepted = unsealed.map(({ what }) => what);
     if (accepted.length > 0) {
-      db.exec('DELETE FROM seals; DELETE FROM seal_heads; DELETE FROM seal_roots;');
+      db.exec('DELETE FROM seals; DELETE FROM seal_heads;');
       await sealTables(db, keyring);
       await sealAccounts(db.tx, new AccountMacs(keyring));
       await record(db, accepted);

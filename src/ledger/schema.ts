@@ -315,6 +315,7 @@ CREATE TABLE records (
   bucket_tenant TEXT,              -- where the bucket is another tenant's
   commitment BLOB NOT NULL,        -- SHA-256 of salt and record: what its leaf in the log shows
   salt BLOB,                       -- 16 random bytes; null: the record was erased
-  record TEXT NOT NULL             -- RFC 8785 canonical JSON, verbatim; empty: it was erased
+  record TEXT NOT NULL,            -- RFC 8785 canonical JSON, verbatim; empty: it was erased
+  roots BLOB                       -- of the newest: what was sealed with it (ledger/seal-roots.ts)
 );
 ${evidenceSchema}${readFoldSchema}${erasureSchema}${logSchema}${archiveSchema}${logKeySchema}${cosignatureSchema}${alteredSchema}`;

@@ -36,7 +36,7 @@ export async function verifySealedState(
   accounts.settle();
   const roots = await SealRoots.read(db.tx, keyring);
   const logSize = await readLogSize(db.tx);
-  unsealed.push(...roots.verify({ logSize, rights: heads.digest, accounts: accounts.digests }));
+  unsealed.push(...roots.verify({ logSize, rights: heads.digest }, accounts.digests));
   return { unsealed, rows, heads, accounts, roots };
 }
 
@@ -69,11 +69,8 @@ export class SealedState {
     const changes = await this.#triggers.takeChanges();
     if (changes.size > 0) this.#rows.forget();
     for (const [tenant, change] of changes) await this.#heads.change(this.#tx, tenant, change);
-    const { digests, changed } = this.accounts;
-    for (const tenant of changed) {
-      await this.#roots.sealAccounts(this.#tx, tenant, digests.get(tenant) as Uint8Array);
-    }
-    await this.#roots.seal(this.#tx, { logSize, rights: this.#heads.digest });
+    const whole = { logSize, rights: this.#heads.digest };
+    await this.#roots.seal(this.#tx, whole, this.accounts.changed());
   }
 
   /** After each commit. */
@@ -101,8 +98,7 @@ export async function sealRoots(db: OpenDatabase, keyring: Keyring): Promise<voi
   const { unsealed, heads, accounts } = await verifySealedState(db, keyring);
   const wrong = unsealed.find(({ fault }) => fault !== 'replaced');
   if (wrong) throw new UnsealedRow(wrong);
-  const roots = await SealRoots.read(db.tx, keyring);
-  for (const [tenant, digest] of accounts.digests) await roots.sealAccounts(db.tx, tenant, digest);
-  const logSize = await readLogSize(db.tx);
-  await roots.seal(db.tx, { logSize, rights: heads.digest });
+  const roots = await SealRoots.make(db.tx, keyring);
+  const whole = { logSize: await readLogSize(db.tx), rights: heads.digest };
+  await roots.seal(db.tx, whole, accounts.digests);
 }

@@ -181,7 +181,7 @@ describe('bursar verify deep', () => {
         await catalog.run('DELETE FROM records WHERE idx = 9');
         await catalog.run(
           `INSERT INTO records SELECT 400, time_ms, tenant, bucket_tenant,
-           commitment, salt, record FROM records WHERE idx = 100`,
+           commitment, salt, record, roots FROM records WHERE idx = 100`,
         );
         await catalog.run('UPDATE records SET time_ms = time_ms + 1 WHERE idx = 290');
         await catalog.run('UPDATE records SET idx = -1 WHERE idx = 107');

@@ -279,7 +279,7 @@ describe('a log that was rewritten in the database, and signed again', () => {
       const record = row.record.replace(/"index":\d+/, `"index":${index}`);
       const commitment = hash('sha256', Buffer.concat([salt, Buffer.from(record)]), 'buffer');
       const values = [index, time_ms, tenant, bucket_tenant, commitment, salt, record];
-      await db.tx.run('INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)', ...values);
+      await db.tx.run('INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, NULL)', ...values);
     }
     db.close();
   }

@@ -11,11 +11,14 @@ import { computeHeadMac } from '#bursar/core/seals/seal-heads.js';
 import { type SealedTable, sealedTables } from '#bursar/core/seals/sealed-tables.js';
 import { verifyReads } from '#bursar/core/seals/sealed-views.js';
 import { acceptRights } from '#bursar/ledger/accept-rights.js';
-import { describeRoot } from '#bursar/ledger/seal-roots.js';
+import { describeAccounts, describeGateway, parseRoots } from '#bursar/ledger/seal-roots.js';
 import { verifySealedState } from '#bursar/ledger/sealed-state.js';
 import { AccountMacs } from '#bursar/quota/leases/account-macs.js';
+import { randomBelow, seededRandom } from '../fuzz/seeded-random.ts';
 import { commitOf, keyring, type LedgerFixture, openLedger, putOf } from './fixture.ts';
 
+const newestIndex = 'SELECT max(idx) FROM records';
+const newestRoots = `SELECT roots FROM records WHERE idx = (${newestIndex})`;
 const read = (name: string) =>
   readFileSync(new URL(`../../docs/formats/${name}`, import.meta.url), 'utf8');
 const jsonOf = (document: string) => JSON.parse(/```json\n([\s\S]*?)```/.exec(document)?.[1] ?? '');
@@ -45,10 +48,12 @@ describe('seals', () => {
       const made = new AccountMacs(documented).seal(account, content, undefined);
       expect(Buffer.from(made.mac).toString('hex')).toBe(mac);
     }
-    for (const { name, logSize, digest, mac } of vectors.roots) {
-      const root = { name, logSize, digest: digestOf(digest) };
-      expect(describeRoot(documented, 7, root).mac().toString('hex')).toBe(mac);
-    }
+    const { gateway, accounts } = vectors.roots;
+    const [rights, used] = [gateway.rights, gateway.accounts].map(digestOf) as [Buffer, Buffer];
+    const whole = { logSize: gateway.logSize, rights, accounts: used };
+    expect(describeGateway(documented, 7, whole).mac().toString('hex')).toBe(gateway.mac);
+    const ofTenant = { tenant: accounts.tenant, digest: digestOf(accounts.digest) };
+    expect(describeAccounts(documented, 7, ofTenant).mac().toString('hex')).toBe(accounts.mac);
     for (const { tenant, sealed, mac } of vectors.heads) {
       const head = { tenant, sealed: digestOf(sealed) };
       expect(computeHeadMac(documented, 7, head).toString('hex')).toBe(mac);
@@ -151,7 +156,7 @@ describe('a database that somebody else writes to', () => {
   });
 
   it.each([
-    ['the heads', ['seal_heads', 'seals', 'grants'], 'there is of rights is not'],
+    ['the heads', ['seal_heads', 'seals', 'grants'], 'there is of rights or accounts is not'],
     ['the accounts', ['quota_accounts', 'quota_windows'], 'accounts of one have used is not'],
     ['the roots, with all that is below', null, 'is not what there was with the log'],
   ])('is not believed where %s are put back to an earlier state', async (_, tables, said) => {
@@ -165,6 +170,42 @@ describe('a database that somebody else writes to', () => {
       editor.exec(`DELETE FROM ${table}; INSERT INTO ${table} SELECT * FROM temp.old_${table}`);
     }
     expect((await found()).join('; ')).toContain(said);
+  });
+
+  it('with roots of whatever form is found out, and no more', async () => {
+    const { roots } = (await editor.tx.get<{ roots: Buffer }>(newestRoots)) as { roots: Buffer };
+    const random = seededRandom(20);
+    const next = (below: number) => randomBelow(random, below);
+    for (let i = 0; i < 500; i++) {
+      const bytes = Buffer.from(roots.subarray(0, next(roots.length + 1)));
+      for (let flips = next(4); flips > 0 && bytes.length > 0; flips--) {
+        bytes[next(bytes.length)] = next(256);
+      }
+      for (const [, { mac }] of parseRoots(bytes)) expect(mac.length).toBe(32);
+      if (i % 25 > 0 || bytes.equals(roots)) continue;
+      await editor.tx.run(`UPDATE records SET roots = ? WHERE idx = (${newestIndex})`, bytes);
+      expect(await found()).not.toEqual([]);
+    }
+    for (const odd of ['text', 1, null, roots.subarray(0, 1)]) {
+      await editor.tx.run(`UPDATE records SET roots = ? WHERE idx = (${newestIndex})`, odd);
+      expect(await found()).not.toEqual([]);
+    }
+    await editor.tx.run(`UPDATE records SET roots = ? WHERE idx = (${newestIndex})`, roots);
+    expect(await found()).toEqual([]);
+  });
+
+  it('has the roots of more tenants than go with a record', async () => {
+    const { ledger } = fixture;
+    for (let i = 0; i < 20; i++) {
+      const limits = { requests: { month: i + 1 } };
+      await ledger.commit(commitOf({ kind: 'setLimits', account: `tenant:many-${i}`, limits }));
+    }
+    const rooted = await editor.tx.all('SELECT tenant FROM seal_roots WHERE tenant <> ?', '*');
+    expect(rooted.length).toBeGreaterThan(3);
+    expect(await found()).toEqual([]);
+    await fixture.reopen();
+    await fixture.ledger.commit(putOf('k'));
+    expect(await found()).toEqual([]);
   });
 
   it('is read without what is not authentic only by who asks for that', async () => {

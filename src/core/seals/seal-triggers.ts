@@ -14,7 +14,7 @@ import {
   type Unsealed,
   UnsealedRow,
 } from './row-seal.ts';
-import { fieldsOf, type SealedTable, sealedTables, sqlOf } from './sealed-tables.ts';
+import { columnsOf, fieldsOf, type SealedTable, sealedTables, sqlOf } from './sealed-tables.ts';
 
 export const sealSchema = `
 CREATE TABLE seals (               -- of rows that say who there is, who may what and how much
@@ -31,10 +31,10 @@ CREATE TABLE seal_heads (          -- which seals there are of a tenant
   digest BLOB NOT NULL             -- sealed
 ) WITHOUT ROWID;
 
-CREATE TABLE seal_roots (          -- which heads and accounts there are, as of the newest record
-  name TEXT PRIMARY KEY,           -- rights | accounts | accounts/T: those of a tenant
+CREATE TABLE seal_roots (          -- which accounts there are of a tenant
+  tenant TEXT PRIMARY KEY,         -- '': of accounts that are no tenant's; *: which there are of all
   epoch INTEGER NOT NULL,
-  mac BLOB NOT NULL
+  mac BLOB NOT NULL                -- where the newest record has another, that one is it
 ) WITHOUT ROWID;
 `;
 
@@ -149,6 +149,6 @@ function triggersOf(table: SealedTable, index: number): string {
   return `
     CREATE TEMP TRIGGER seal_${name}_insert AFTER INSERT ON main.${name} BEGIN ${seal} END;
     CREATE TEMP TRIGGER seal_${name}_delete AFTER DELETE ON main.${name} BEGIN ${unseal} END;
-    CREATE TEMP TRIGGER seal_${name}_update AFTER UPDATE ON main.${name}
+    CREATE TEMP TRIGGER seal_${name}_update AFTER UPDATE OF ${columnsOf(table)} ON main.${name}
       WHEN (${before.fields}) IS NOT (${after.fields}) BEGIN ${unseal} ${seal} END;`;
 }

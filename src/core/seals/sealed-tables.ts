@@ -184,3 +184,16 @@ export function sqlOf(expression: string, alias: string): string {
 export function fieldsOf({ fields }: SealedTable, alias: string): string {
   return fields.map(([expression]) => sqlOf(expression, alias)).join(', ');
 }
+
+/** The columns that the seal of a row, and its name, are made of. */
+export function columnsOf({ fields, tenant, row }: SealedTable): string {
+  const columns = [...fields.map(([expression]) => expression), tenant, row].flatMap(
+    (expression) =>
+      /^\w+$/.test(expression) ? [expression] : [...expression.matchAll(/\$\.(\w+)/g)].map(nameOf),
+  );
+  return [...new Set(columns)].join(', ');
+}
+
+function nameOf([, column]: RegExpExecArray): string {
+  return column as string;
+}

@@ -86,12 +86,13 @@ export const seals: Migration = {
         digest BLOB NOT NULL
       ) WITHOUT ROWID;
       CREATE TABLE seal_roots (
-        name TEXT PRIMARY KEY,
+        tenant TEXT PRIMARY KEY,
         epoch INTEGER NOT NULL,
         mac BLOB NOT NULL
       ) WITHOUT ROWID;
       ALTER TABLE quota_accounts ADD COLUMN epoch INTEGER;
       ALTER TABLE quota_accounts ADD COLUMN mac BLOB;
+      ALTER TABLE records ADD COLUMN roots BLOB;
     `);
     await checkSecrets(tx, keyring);
     let done = 0;

@@ -22,6 +22,7 @@ type StoredMac = { epoch?: unknown; mac?: unknown };
 export type AccountContent = readonly SqlValue[];
 
 const message = new KeyedMessage();
+const foldedAtOnce = 256;
 
 export class AccountMacs {
   readonly #keyring: Keyring;
@@ -29,6 +30,10 @@ export class AccountMacs {
   readonly #digests = new Map<string, Uint8Array>();
   /** Of those that the transaction has changed: what they were before. */
   readonly #before = new Map<string, Uint8Array>();
+  /** MACs that are not in the digest of their tenant yet: to take in many at once costs little more. */
+  readonly #pending = Buffer.allocUnsafe(foldedAtOnce * digestBytes);
+  #pendingBytes = 0;
+  #pendingOf = { tenant: '', epoch: 0 };
 
   constructor(keyring: Keyring) {
     this.#keyring = keyring;
@@ -37,12 +42,16 @@ export class AccountMacs {
 
   /** By tenant; '' has those that are no tenant's. */
   get digests(): ReadonlyMap<string, Uint8Array> {
+    this.#foldPending();
     return this.#digests;
   }
 
-  /** Whose accounts the transaction has changed. */
-  get changed(): Iterable<string> {
-    return this.#before.keys();
+  /** The digests of those whose accounts the transaction has changed. */
+  *changed(): Iterable<[tenant: string, digest: Uint8Array]> {
+    this.#foldPending();
+    for (const tenant of this.#before.keys()) {
+      yield [tenant, this.#digests.get(tenant) as Uint8Array];
+    }
   }
 
   /** The MAC of an account that is about to be written. `before`: the one that it has; undefined: none. */
@@ -83,11 +92,13 @@ export class AccountMacs {
 
   /** After each commit. */
   settle(): void {
+    this.#foldPending();
     this.#before.clear();
   }
 
   /** After each rollback. */
   discard(): void {
+    this.#pendingBytes = 0;
     for (const [tenant, digest] of this.#before) this.#digests.set(tenant, digest);
     this.#before.clear();
   }
@@ -103,13 +114,27 @@ export class AccountMacs {
   }
 
   #fold({ epoch, mac, tenant }: AccountMac): void {
+    const of = this.#pendingOf;
+    const isFull = this.#pendingBytes === this.#pending.length;
+    if (isFull || of.tenant !== tenant || of.epoch !== epoch) {
+      this.#foldPending();
+      this.#pendingOf = { tenant, epoch };
+    }
+    this.#pending.set(mac.subarray(0, digestBytes), this.#pendingBytes);
+    this.#pendingBytes += digestBytes;
+  }
+
+  #foldPending(): void {
+    if (this.#pendingBytes === 0) return;
+    const { tenant, epoch } = this.#pendingOf;
     let digest = this.#digests.get(tenant);
     if (!digest) {
       digest = new Uint8Array(digestBytes);
       this.#digests.set(tenant, digest);
     }
     if (!this.#before.has(tenant)) this.#before.set(tenant, Uint8Array.from(digest));
-    this.#blocks.fold(digest, epoch, mac.subarray(0, digestBytes));
+    this.#blocks.fold(digest, epoch, this.#pending.subarray(0, this.#pendingBytes));
+    this.#pendingBytes = 0;
   }
 }
 

@@ -84,6 +84,10 @@ const writeAccount = upsert(
   ['account'],
   ['limits', 'told', ...tokenColumns, ...accountColumns, 'leases', 'epoch', 'mac'],
 );
+/** Of most writes: none of the columns that have a seal (core/seals/sealed-tables.ts), so no trigger. */
+const useColumns = ['told', ...accountColumns, 'leases', 'epoch', 'mac'];
+const writeUse = `UPDATE quota_accounts SET ${useColumns.map((name) => `${name} = ?`).join(', ')}
+  WHERE account = ?`;
 const writeWindow = upsert('quota_windows', ['account', 'window'], ['begin_ms', ...windowColumns]);
 
 /** Writes a row in its place: to replace it would delete and insert. */
@@ -95,6 +99,8 @@ function upsert(table: string, keys: readonly string[], columns: readonly string
 }
 
 type Row = Record<string, string>;
+/** Limits, and whose token it is. */
+type SealedColumns = readonly [SqlValue, SqlValue, SqlValue, SqlValue];
 
 export class AccountTables implements AccountStorage {
   readonly #tx: Tx;
@@ -102,6 +108,8 @@ export class AccountTables implements AccountStorage {
   /** Of what was read, or written last. */
   readonly #known = new WeakMap<AccountState, AccountMac>();
   readonly #marks = new WeakMap<AccountState, string>();
+  /** The columns that have a seal, as they were written last. */
+  readonly #sealed = new WeakMap<AccountState, SealedColumns>();
 
   /** `macs`: who keeps them; null: what is written has none, and what is read is believed. */
   constructor(tx: Tx, macs: AccountMacs | null = null) {
@@ -121,17 +129,24 @@ export class AccountTables implements AccountStorage {
   }
 
   async write(account: string, state: AccountState, changes: AccountChanges): Promise<void> {
-    const { token, told } = state;
-    const limits = state.limits && textOf(state.limits);
-    const values = [
-      ...[limits, told.size === 0 ? null : JSON.stringify([...told])],
-      ...[token?.tenant ?? null, token?.principal ?? null, token?.expiresAtMs ?? null],
+    const sealed = sealedColumnsOf(state);
+    const told = state.told.size === 0 ? null : JSON.stringify([...state.told]);
+    const use = [
       ...valuesOf(state.used, meters),
       ...valuesOf(state.lost, flows),
       renderLeases(state),
     ];
-    const mac = this.#seal(account, state, { values, hasNewMarks: changes.windows.size > 0 });
-    await this.#tx.run(writeAccount, account, ...values, mac?.epoch ?? null, mac?.mac ?? null);
+    const [limits, ...token] = sealed;
+    const content = [limits, told, ...token, ...use];
+    const mac = this.#seal(account, state, { content, hasNewMarks: changes.windows.size > 0 });
+    const stored = [mac?.epoch ?? null, mac?.mac ?? null];
+    const known = this.#sealed.get(state);
+    const isUse = known?.every((value, i) => value === sealed[i]);
+    // Where the row is gone, what follows finds out whether it may be made.
+    if (!isUse || (await this.#tx.run(writeUse, told, ...use, ...stored, account)).changes === 0) {
+      await this.#tx.run(writeAccount, account, ...content, ...stored);
+      this.#sealed.set(state, sealed);
+    }
     for (const window of changes.windows) {
       const { beginMs, used, lost } = state.marks[window];
       const values = [...valuesOf(used, flows), ...valuesOf(lost, flows)];
@@ -148,7 +163,7 @@ export class AccountTables implements AccountStorage {
   #seal(
     account: string,
     state: AccountState,
-    { values, hasNewMarks }: { values: SqlValue[]; hasNewMarks: boolean },
+    { content, hasNewMarks }: { content: SqlValue[]; hasNewMarks: boolean },
   ): AccountMac | undefined {
     if (!this.#macs) return undefined;
     let marks = this.#marks.get(state);
@@ -156,7 +171,7 @@ export class AccountTables implements AccountStorage {
       marks = renderMarks(state);
       this.#marks.set(state, marks);
     }
-    const mac = this.#macs.seal(account, [...values, marks], this.#known.get(state));
+    const mac = this.#macs.seal(account, [...content, marks], this.#known.get(state));
     this.#known.set(state, mac);
     return mac;
   }
@@ -270,6 +285,11 @@ function storedMarks(rows: readonly Row[]): string {
     return [row?.begin_ms ?? '0', ...amounts];
   });
   return texts.map(String).join(' ');
+}
+
+function sealedColumnsOf({ limits, token }: AccountState): SealedColumns {
+  const { tenant = null, principal = null, expiresAtMs = null } = token ?? {};
+  return [limits && textOf(limits), tenant, principal, expiresAtMs];
 }
 
 function stateOf(account: string, rows: readonly Row[]): AccountState {
