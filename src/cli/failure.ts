@@ -1,6 +1,8 @@
 // How a command ends when it cannot do its work: one line on stderr and an exit code. Anything else
 // that is thrown is a bug and shows its stack.
 
+import { printable } from './output.ts';
+
 /** `usage`: what was asked for makes no sense (exit 2). `failed`: it could not be done (exit 1). */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure';
@@ -12,8 +14,8 @@ export class CommandFailure extends Error {
   }
 }
 
-/** The message of whatever was thrown, on one line. */
+/** The message of whatever was thrown, on one line. It may be a server's, for people at a terminal. */
 export function messageOfFailure(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
-  return text.trim().replaceAll(/\s*\n\s*/g, ': ');
+  return printable(text.trim().replaceAll(/\s*\n\s*/g, ': '));
 }

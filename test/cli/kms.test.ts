@@ -51,9 +51,9 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
     ...['--kms-key', keyArn, '--kms-region', server.region, '--kms-endpoint', endpoint],
   ];
   /** What KMS says: an error of this name, or this document. */
-  const answer = (status: number, said: string): Fault => ({
+  const answer = (status: number, said: string, message = 'refused'): Fault => ({
     ...{ kind: 'lie', status, headers: { 'content-type': 'application/x-amz-json-1.1' } },
-    body: status === 200 ? said : JSON.stringify({ __type: said, message: 'refused' }),
+    body: status === 200 ? said : JSON.stringify({ __type: said, message }),
   });
   const keyFile = () => readFileSync(join(place.data, 'keys', 'root-keys.json'), 'utf8');
 
@@ -63,6 +63,24 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
     expect(keys.map(({ key }) => key)).toEqual([undefined, undefined]);
     await place.serve(flags(), kmsCredentials);
     expect((await place.run(['keys', 'list'])).stdout.split(keyArn)).toHaveLength(3);
+  });
+
+  it('goes into a backup as KMS has wrapped it, and back with KMS alone', async () => {
+    cpSync(left.data, place.data, { recursive: true });
+    const at = (name: string) => join(place.folder, name);
+    const given = [...flags(), '--json'];
+    const backedUp = ['backup', 'create', at('place'), '--with-keys', '--data', place.data];
+    const made = await place.run([...backedUp, ...given], kmsCredentials);
+    expect(made.code, made.stderr).toBe(0);
+    expect(JSON.parse(made.stdout)).toMatchObject({ keys: 'kms' });
+    const back = ['restore', at('place'), '--data', at('back')];
+    const without = await place.run(back);
+    expect(without.code).toBe(1);
+    const restored = await place.run([...back, ...given], kmsCredentials);
+    expect(restored.code, restored.stderr).toBe(0);
+    expect(readFileSync(at('back/keys/root-keys.json'), 'utf8')).toBe(keyFile());
+    const served = await place.serve(['--data', at('back'), ...flags()], kmsCredentials);
+    expect(await served.stop()).toBe(0);
   });
 
   it('wraps what is new when it is configured later', async () => {
@@ -176,6 +194,39 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
     proxy.choose = () => undefined;
     await place.serve(flags(proxy.endpoint), kmsCredentials);
     expect((await place.run(['tenant', 'list'])).stdout).toContain('cms');
+    await proxy.stop();
+  });
+
+  it.each<[string, Fault]>([
+    ['denies it', answer(400, 'AccessDeniedException')],
+    ['is asked too often', answer(400, 'ThrottlingException')],
+    ['is no KMS', { kind: 'portal' }],
+    ['does not speak HTTP', { kind: 'garbage' }],
+    ['gives nothing', answer(200, '{}')],
+    ['gives a key of another length', answer(200, JSON.stringify({ Plaintext: 'AAAA' }))],
+    ['says what a terminal would obey', answer(400, 'OddException', '\u001b[2J\u0007\u202e')],
+  ])('is not opened by a KMS that %s, and is left as it is', async (_title, fault) => {
+    cpSync(left.data, place.data, { recursive: true });
+    const before = keyFile();
+    const proxy = await FaultProxy.start(Number(new URL(server.endpoint).port));
+    proxy.choose = () => fault;
+    const listen = ['serve', '--listen', '127.0.0.1:0', ...flags(proxy.endpoint)];
+    const refused = await place.run(listen, kmsCredentials);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(
+      /^bursar: [^\p{Cc}\p{Cf}]*root key of epoch 1[^\p{Cc}\p{Cf}]*\n$/u,
+    );
+    expect(keyFile()).toBe(before);
+    await proxy.stop();
+  });
+
+  it('is opened when KMS answers at the second or third time', async () => {
+    cpSync(left.data, place.data, { recursive: true });
+    const proxy = await FaultProxy.start(Number(new URL(server.endpoint).port));
+    let asked = 0;
+    proxy.choose = () => (asked++ < 2 ? answer(400, 'ThrottlingException') : undefined);
+    const served = await place.serve(flags(proxy.endpoint), kmsCredentials);
+    expect(await served.stop()).toBe(0);
     await proxy.stop();
   });
 
