@@ -103,6 +103,15 @@ export function startBackups({ schedule, shipping }: Backups): void {
   void Promise.race([begun, sleep(begunMsMax, null, { ref: false })]).then(() => schedule?.start());
 }
 
+/**
+ * For good: what is here may be an older copy. Its backups would be the newest of the place, and push those
+ * out that are wanted then.
+ */
+export function endBackups({ schedule, shipping }: Backups): void {
+  void schedule?.close();
+  void shipping?.close();
+}
+
 const begunMsMax = 10_000;
 const dayMs = 24 * 3600_000;
 

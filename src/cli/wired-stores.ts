@@ -38,9 +38,11 @@ export async function openStores(
     upkeep: BackendUpkeep;
     meters: StoreMeters;
     closers: Closers;
+    /** Called where a store knows later changes than the database, and why that is so. */
+    onOlderCopy: (reason: string) => void;
   },
 ): Promise<OpenStores> {
-  const { folder, ledger, read, closers, upkeep, meters } = parts;
+  const { folder, ledger, read, closers, upkeep, meters, onOlderCopy } = parts;
   await checkLocalPlace(read, folder.storeFolder);
   const local = await LocalStore.open(folder.storeFolder, { meter: meters.local });
   await local.removeTemporary();
@@ -80,7 +82,8 @@ export async function openStores(
     const confirmOwner = () => storeList.confirmOwner(store.number);
     const { keyring } = folder;
     const { journalWithKeys: withKeys } = config;
-    const options = { store, read, ledger, keyring, confirmOwner, onError, onRepaired, withKeys };
+    const told = { onError, onRepaired, onOlderCopy };
+    const options = { store, read, ledger, keyring, confirmOwner, ...told, withKeys };
     byNumber.set(store.number, await Journal.open(options));
   }
   journals = opened(closers, new Journals(byNumber, (store) => numbersInUse.has(store)));

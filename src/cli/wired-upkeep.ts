@@ -25,7 +25,7 @@ export function startUpkeep(
 
 function startSweeper(
   config: Config,
-  { read, ledger, leases }: Rooms,
+  { read, ledger, leases, log }: Rooms,
   { stores, storeList, journals }: OpenStores,
   closers: Closers,
 ): void {
@@ -33,7 +33,8 @@ function startSweeper(
     read,
     ledger,
     stores,
-    maySweep: (store) => journals.maySweep(store),
+    // An older copy does not know that what it takes for garbage is alive.
+    maySweep: (store) => log.refusal === null && journals.maySweep(store),
     confirmPlace: (store) => storeList.confirmOwner(store),
     leases,
     intervalMs: config.sweepIntervalMs,

@@ -25,6 +25,7 @@ import { type GatewayOptions, startGateway } from '../gateway/server.ts';
 import { partReader } from '../ledger/archive/part-reader.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
+import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
 import type { readLimited } from '../quota/leases/account-tables.ts';
@@ -49,7 +50,13 @@ import { openLedger, recordUnsealed, stop, tellOperator } from './opened-ledger.
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { StorePrices } from './store-prices.ts';
 import { startArchiver } from './wired-archive.ts';
-import { type Backups, openShipping, scheduleBackups, startBackups } from './wired-backup.ts';
+import {
+  type Backups,
+  endBackups,
+  openShipping,
+  scheduleBackups,
+  startBackups,
+} from './wired-backup.ts';
 import { HealthWatch } from './wired-health.ts';
 import { makeInstruments } from './wired-instruments.ts';
 import { makeLifecycleWorker } from './wired-lifecycle.ts';
@@ -81,9 +88,16 @@ export async function wire(config: Config, folder: DataFolder): Promise<WiredGat
   }
 }
 
+/** A start waits so long for the journals in S3 stores, in which the log is not served. */
+const firstLookMs = 3000;
+
 async function start(config: Config, folder: DataFolder, closers: Closers): Promise<WiredGateway> {
   const prices = new StorePrices(config, Date.now());
-  const log = new LogHead((reason) => announceRefusal(reason, ledger));
+  const backups: Backups = {};
+  const log = new LogHead((reason) => {
+    announceRefusal(reason, ledger);
+    endBackups(backups);
+  });
   // Alarms that come before it is there are in the database.
   let alarms: AlarmTeller | undefined;
   const { instruments, metrics, meters, logger } = await makeInstruments(config, closers);
@@ -96,7 +110,6 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const altered = new AlteredRecords();
   const distrust = new Distrust();
   const kept = { folder, registry: metrics.registry, closers };
-  const backups: Backups = {};
   backups.shipping = openShipping(config, {
     ...kept,
     onBackupWanted: () => backups.schedule?.wantNow(),
@@ -106,17 +119,21 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const told = { onAlarms, onCheckpoint, onAltered: altered.found };
   const begun = await openLedger(config, { folder, closers, prices, distrust, ...told });
   const { ledger, read, directory, loaded, limited } = begun;
-  const { logKeys, witnesses } = await beginSigning({ config, folder, ledger, read, head: log });
-  closers.push(() => witnesses.close());
-  const { sealer, credentialsFile } = folder;
-  const commit = (change: IdentityChange) => commitRootKey(ledger, change);
-  const rootKey: RootKeyOptions = { config, directory, sealer, credentialsFile, commit };
-  await ensureRootKey(rootKey);
-
   // Closed after the stores and the journals in them, which it counts for.
   const upkeep = opened(closers, new BackendUpkeep(ledger));
   const parts = { folder, ledger, read, distrust, closers, upkeep };
-  const opening = await openStores(config, { ...parts, meters });
+  const onOlderCopy = (reason: string) => log.refuse(reason);
+  const opening = await openStores(config, { ...parts, meters, onOlderCopy });
+  // Before anything is signed: what a journal knows and the database does not was signed already.
+  await opening.journals.looked(firstLookMs);
+  const { logKeys, witnesses } = await beginSigning({ config, folder, ledger, read, head: log });
+  closers.push(() => witnesses.close());
+  const { sealer, credentialsFile } = folder;
+  const { journals } = opening;
+  const commit = (change: IdentityChange) => commitRootKey({ ledger, journals }, change);
+  const rootKey: RootKeyOptions = { config, directory, sealer, credentialsFile, commit };
+  await ensureRootKey(rootKey);
+
   const write = (uses: TokenUses) => ledger.keepHouse({ kind: 'noteTokenUse', ...uses });
   const books = { ...loaded, tokenUse: opened(closers, new TokenUse({ write })) };
   const { publicUrl, onListening, listenedUrl } = addressOf(config);
@@ -132,7 +149,6 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
-  const { journals } = opening;
   const lifecycle = makeLifecycleWorker(config, { ...parts, journals, bookOf, log, metrics });
   const memory = openMemory(config, closers);
   const shareUrl = () => config.shareUrl ?? publicUrl();
@@ -150,6 +166,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const { local } = opening;
   const { freeBytesMin } = config;
   backups.schedule = scheduleBackups(config, { ...kept, shipping: backups.shipping });
+  if (log.refusal !== null) endBackups(backups);
   const health = new HealthWatch({ rooms, folder, local, backups, freeBytesMin });
   const served = {
     directory,
@@ -391,9 +408,13 @@ async function listen(
 }
 
 /** The gateway itself commits its operator's key; the record says so by naming no access key. */
-async function commitRootKey(ledger: Ledger, change: IdentityChange): Promise<void> {
+async function commitRootKey(
+  { ledger, journals }: { ledger: Ledger; journals: Journals },
+  identity: IdentityChange,
+): Promise<void> {
+  const change = { kind: 'identity', identity } as const;
   const result = await ledger.commit({
-    change: { kind: 'identity', identity: change },
+    change,
     charge: null,
     record: {
       action: 'bursar:PutRootKey',
@@ -401,7 +422,7 @@ async function commitRootKey(ledger: Ledger, change: IdentityChange): Promise<vo
       principal: rootPrincipal,
       evidence: 'none',
       target: `tenants/${defaultTenant}/principals/${rootPrincipal}`,
-      change: accountOf(change),
+      change: accountOf(identity),
       bytesIn: 0,
       bytesOut: 0,
       requestId: newRequestId(),
@@ -410,6 +431,8 @@ async function commitRootKey(ledger: Ledger, change: IdentityChange): Promise<vo
     },
   });
   if (!result.ok) throw new Refusal(result.code);
+  // The start does not wait for stores that are away.
+  void journals.confirmEverywhere(change, result.index);
 }
 
 /** How clients reach the gateway, once that is known. */

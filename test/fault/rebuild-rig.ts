@@ -171,8 +171,11 @@ export class RebuildRig {
   }
 
   /** Runs a command as it is. */
-  runPlain(command: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-    const env = { PATH: process.env.PATH ?? '', ...this.#credentials() };
+  runPlain(
+    command: string[],
+    more: Record<string, string> = {},
+  ): Promise<{ code: number; stdout: string; stderr: string }> {
+    const env = { PATH: process.env.PATH ?? '', ...this.#credentials(), ...more };
     return new Promise((done) => {
       const child = execFile(process.execPath, [main, ...command], { env }, (_, stdout, stderr) => {
         done({ code: child.exitCode ?? -1, stdout, stderr });

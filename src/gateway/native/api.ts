@@ -327,7 +327,7 @@ async function serve(
   const state = request.nativeCall;
   if (!state) throw new Error('a native route without authentication');
   const { route } = state;
-  if (route.method !== 'GET') deps.log.checkWritable();
+  if (route.method !== 'GET' && !route.isReading) deps.log.checkWritable();
   const call: Call = {
     who: state.who.principal,
     identity: state.who,

@@ -53,6 +53,7 @@ export const deepRoutes: NativeRoute[] = [
     url,
     action: 'bursar:VerifyData',
     operation: 'BeginDeepVerification',
+    isReading: true,
     summary:
       'Have the gateway compare its database with its records, in a thread of its own; for ' +
       'operators. One that is under way goes on, and one that was interrupted goes on where it was.',

@@ -51,6 +51,7 @@ export const explainRoutes: NativeRoute[] = [
     method: 'POST',
     url: '/_/v1/explain',
     action: 'bursar:Explain',
+    isReading: true,
     summary: 'Say whether a principal may do something, and which rule or right decides.',
     status: 200,
     body: closedObject(

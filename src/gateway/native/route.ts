@@ -58,6 +58,8 @@ export interface NativeRoute {
   answerType?: string;
   /** Schema of the answer of status 200 or 201. */
   answer?: object;
+  /** It only reads, and is no GET: it is answered while the log is not signed, too. */
+  isReading?: true;
   /** Prepares the call: reads, or says what to change. Throws `Refusal`. Writes no row itself. */
   run(call: Call): Promise<Outcome>;
 }

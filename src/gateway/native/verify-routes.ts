@@ -39,6 +39,7 @@ export const verifyRoutes: NativeRoute[] = [
     method: 'POST',
     url: '/_/v1/verifications',
     action: 'bursar:VerifyData',
+    isReading: true,
     summary:
       'Verify a slice of the stored data that the caller administers: some two seconds of it. ' +
       'The next slice begins at `cursor`, until it is null.',

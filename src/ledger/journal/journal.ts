@@ -28,6 +28,8 @@ import { JournalUpkeep, namesShown, readNewestSeq, tellsOf, type UpkeepOptions }
 export interface JournalOptions extends UpkeepOptions {
   /** Between looks at what the store still has of it, milliseconds. */
   lookMs?: number;
+  /** Called once where the store knows later changes than the database, and why that is so. */
+  onOlderCopy?: (reason: string) => void;
 }
 
 export interface JournalState {
@@ -106,6 +108,9 @@ export class Journal {
   #looked = { monotonicMs: Number.NEGATIVE_INFINITY, wallMs: 0 };
   #looking: Promise<void> | null = null;
   #closing = false;
+  /** Resolves when it was opened, or could not be, for the first time. */
+  readonly looked: Promise<void>;
+  #endLooking: () => void = () => {};
 
   private constructor(options: JournalOptions, newestSeq: number) {
     this.#options = options;
@@ -114,6 +119,9 @@ export class Journal {
     const { read, withKeys = false } = options;
     this.#identityRows = new IdentityRows(read, { withKeys });
     this.#notedSeq = newestSeq;
+    this.looked = new Promise((resolve) => {
+      this.#endLooking = resolve;
+    });
   }
 
   /** Opens it before the first change is made; what an earlier run has left is written now. */
@@ -274,10 +282,12 @@ export class Journal {
     } catch (error) {
       this.#fail(error);
     }
+    this.#endLooking();
   }
 
   #fail(error: unknown): void {
     this.#failure = error;
+    if (error instanceof Unusable && !this.#isUnusable) this.#options.onOlderCopy?.(error.message);
     this.#isUnusable = error instanceof Unusable;
     if (this.#failures++ === 0) this.#options.onError(error);
     for (const { reject, timer } of this.#waiters.splice(0)) {

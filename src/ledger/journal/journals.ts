@@ -85,6 +85,17 @@ export class Journals {
     return !state || (state.ready && state.whole);
   }
 
+  /** Resolves when each was opened, or could not be, for the first time; at the latest after so long. */
+  async looked(msMax: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, msMax);
+    });
+    const all = Promise.all([...this.#journals.values()].map(({ looked }) => looked));
+    await Promise.race([all, late]);
+    clearTimeout(timer);
+  }
+
   /** By number of the store. */
   state(store: number): JournalState | undefined {
     return this.#journals.get(store)?.state();
