@@ -13,14 +13,15 @@ import { AccountMacs } from '../quota/leases/account-macs.ts';
 import { sealAccounts } from '../quota/leases/account-tables.ts';
 import { sealRoots, verifySealedState } from './sealed-state.ts';
 
-/** Names that the record has; what is beyond it is counted. */
-const toldMax = 100;
+/** Names that a record has; more are in more records. */
+const namesMax = 100;
 
 /** Gives what was not authentic until now. Nobody else has the database open. */
 export async function acceptRights(db: OpenDatabase, keyring: Keyring): Promise<string[]> {
   db.exec('BEGIN IMMEDIATE');
   try {
-    const { unsealed } = await verifySealedState(db, keyring);
+    const all = { toldMax: Number.POSITIVE_INFINITY };
+    const { unsealed } = await verifySealedState(db, keyring, all);
     const accepted = unsealed.map(({ what }) => what);
     if (accepted.length > 0) {
       db.exec('DELETE FROM seals; DELETE FROM seal_heads;');
@@ -65,19 +66,22 @@ async function record({ tx }: OpenDatabase, accepted: readonly string[]): Promis
   const sql = 'SELECT time_ms AS timeMs FROM records ORDER BY idx DESC LIMIT 1';
   const last = await tx.get<{ timeMs: number }>(sql);
   const timeMs = Math.max(last?.timeMs ?? 0, Date.now());
-  const draft = {
-    action: 'bursar:AcceptRights',
-    tenant: defaultTenant,
-    principal: rootPrincipal,
-    evidence: 'none' as const,
-    target: 'database',
-    change: { accepted: accepted.slice(0, toldMax), count: accepted.length },
-    bytesIn: 0,
-    bytesOut: 0,
-    requestId: newRequestId(),
-    source: 'bursar database accept',
-    status: 200,
-  };
-  await log.append(draft, { index: log.size, timeMs, ...noStorage, cost: null });
+  const requestId = newRequestId();
+  for (let from = 0; from < accepted.length; from += namesMax) {
+    const draft = {
+      action: 'bursar:AcceptRights',
+      tenant: defaultTenant,
+      principal: rootPrincipal,
+      evidence: 'none' as const,
+      target: 'database',
+      change: { accepted: accepted.slice(from, from + namesMax), count: accepted.length },
+      bytesIn: 0,
+      bytesOut: 0,
+      requestId,
+      source: 'bursar database accept',
+      status: 200,
+    };
+    await log.append(draft, { index: log.size, timeMs, ...noStorage, cost: null });
+  }
   await log.flush();
 }

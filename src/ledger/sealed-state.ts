@@ -25,12 +25,16 @@ export interface VerifiedState {
   roots: SealRoots;
 }
 
-/** Verifies all of it. The reader is in one transaction, or nobody else writes. */
+/**
+ * Verifies all of it. The reader is in one transaction, or nobody else writes. `toldMax`: how many rows
+ * are told of at most; absent: 1,000.
+ */
 export async function verifySealedState(
   db: OpenDatabase,
   keyring: Keyring,
+  { toldMax }: { toldMax?: number } = {},
 ): Promise<VerifiedState> {
-  const { unsealed, rows, heads } = await verifySeals(db, keyring);
+  const { unsealed, rows, heads } = await verifySeals(db, keyring, toldMax);
   const accounts = new AccountMacs(keyring);
   for (const wrong of await verifyAccounts(db.tx, accounts)) unsealed.push(wrong.unsealed);
   accounts.settle();

@@ -22,14 +22,18 @@ export interface VerifiedSeals {
   heads: SealHeads;
 }
 
-/** Told of is no more than this: what comes after it is counted. */
-const toldMax = 1000;
+/** Told of are no more rows than this, unless all are asked for. */
+const toldMaxDefault = 1000;
 /** Seals of one tenant that are taken into its digest at once. */
 const foldedAtOnce = 1024;
 
 /** Looks at every row and every seal: about five seconds for a million. */
-export async function verifySeals(db: OpenDatabase, keyring: Keyring): Promise<VerifiedSeals> {
-  const scan = new Scan(db, keyring);
+export async function verifySeals(
+  db: OpenDatabase,
+  keyring: Keyring,
+  toldMax = toldMaxDefault,
+): Promise<VerifiedSeals> {
+  const scan = new Scan(db, keyring, toldMax);
   for (const [i, table] of sealedTables.entries()) await scan.verify(table, i);
   return scan.end();
 }
@@ -37,6 +41,7 @@ export async function verifySeals(db: OpenDatabase, keyring: Keyring): Promise<V
 class Scan {
   readonly #db: OpenDatabase;
   readonly #keyring: Keyring;
+  readonly #toldMax: number;
   readonly #blocks: DigestBlocks;
   readonly #digests = new Map<string, Uint8Array>();
   readonly #unsealed: Unsealed[] = [];
@@ -47,9 +52,10 @@ class Scan {
   #rows = 0;
   #sealed = 0;
 
-  constructor(db: OpenDatabase, keyring: Keyring) {
+  constructor(db: OpenDatabase, keyring: Keyring, toldMax: number) {
     this.#db = db;
     this.#keyring = keyring;
+    this.#toldMax = toldMax;
     this.#blocks = new DigestBlocks(keyring);
     // 1 where a row is not what was sealed: only those come back from the statement.
     db.define('bursar_is_unsealed', (index, tenant, epoch, mac, ...values) => {
@@ -112,7 +118,7 @@ class Scan {
   }
 
   #tell(unsealed: Unsealed): void {
-    if (this.#unsealed.length < toldMax) this.#unsealed.push(unsealed);
+    if (this.#unsealed.length < this.#toldMax) this.#unsealed.push(unsealed);
   }
 
   #take(tenant: string, epoch: number, mac: Uint8Array): void {
