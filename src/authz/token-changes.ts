@@ -121,8 +121,12 @@ async function refuseRevocation(
   return Number(held?.count) >= revocationsPerPrincipalMax ? 'TooManyTokens' : undefined;
 }
 
-/** Revokes all tokens and share links that were asked for with an access key. */
+/**
+ * Revokes all tokens and share links that were asked for with an access key. Throws UnsealedRow where one
+ * of them is not what was stored: a revocation would go when that one says that it ends.
+ */
 export async function revokeAskedWith(tx: Tx, accessKeyId: string, timeMs: number): Promise<void> {
+  await tx.rows?.verifyWhere('tokens', 't.access_key = ?', accessKeyId);
   await tx.run(
     `INSERT INTO revocations SELECT id, tenant, principal, ?, expires_ms FROM tokens
        WHERE access_key = ? ON CONFLICT (id) DO NOTHING`,

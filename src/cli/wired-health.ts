@@ -98,7 +98,7 @@ export class HealthWatch {
 
   async #canRead(): Promise<boolean> {
     try {
-      await this.#parts.rooms.read.get('SELECT 1 FROM stores LIMIT 1');
+      await this.#parts.rooms.read.get('SELECT 1 FROM gateway LIMIT 1');
       return true;
     } catch {
       return false;

@@ -25,6 +25,8 @@ export interface Reader {
 export interface VerifiesRows {
   /** Throws UnsealedRow unless the row of a sealed table is what was sealed. */
   verify(table: string, row: Readonly<Record<string, unknown>>): Promise<void>;
+  /** Throws UnsealedRow unless all rows of a sealed table, called `t`, of which `where` holds are that. */
+  verifyWhere(table: string, where: string, ...values: SqlValue[]): Promise<void>;
 }
 
 /** Reads and writes inside one transaction. */

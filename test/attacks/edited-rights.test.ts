@@ -332,6 +332,35 @@ const attacks: Attack[] = [
     said: ({ tenant }) => `mount ${tenant}/mounted is not what was stored`,
   },
   {
+    name: 'the address of a webhook is changed',
+    prepare: ({ operator, tenant }) =>
+      callNative(operator, 'PUT', `/_/v1/tenants/${tenant}/alarm-hook`, {
+        url: 'https://alarms.example.org/bursar',
+      }),
+    edit: (catalog, { tenant }) =>
+      catalog.run(
+        "UPDATE alarm_hooks SET url = 'https://evil.example.org' WHERE tenant = ?",
+        tenant,
+      ),
+    attempt: ({ boss, tenant }) => send(boss, get(`/_/v1/tenants/${tenant}/alarm-hook`)),
+    said: ({ tenant }) => `webhook ${tenant}/tenant:${tenant} is not what was stored`,
+  },
+  {
+    name: 'a token is taken from the key that it was asked for with',
+    prepare: async ({ alice, made }) => {
+      const asked = { scope: 'storage.read:/', expiresIn: 3600 };
+      const { token, jti } = await callNative(alice, 'POST', '/_/v1/tokens', asked);
+      made.token = token;
+      made.jti = jti;
+    },
+    edit: (catalog, { tenant }) =>
+      catalog.run("UPDATE tokens SET access_key = 'AK0' WHERE tenant = ?", tenant),
+    attempt: ({ alice, bucket, made }) =>
+      exchange(alice, 'GET', `/${bucket}/k`, { authorization: `Bearer ${made.token}` }),
+    said: ({ tenant, made }) =>
+      `token or share link ${tenant}/alice/${made.jti} is not what was stored`,
+  },
+  {
     name: "an issuer's URL is changed",
     prepare: ({ operator, tenant }) =>
       callNative(operator, 'PUT', `/_/v1/tenants/${tenant}/issuers/iam`, {

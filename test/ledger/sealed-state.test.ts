@@ -2,6 +2,7 @@
 // every field that is altered, and every table that was put back.
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { IdentityChange } from '#bursar/authz/identity-changes.js';
 import { findLifecycleBucket } from '#bursar/catalog/lifecycle-due.js';
 import { findNextRow } from '#bursar/catalog/scrub.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
@@ -147,6 +148,62 @@ describe('a database that somebody else writes to', () => {
     ]);
   });
 
+  it('has no token outlive its revocation by an end that was brought forward', async () => {
+    const { ledger } = fixture;
+    const of = { tenant: 'one', principal: 'alice' };
+    const key = {
+      type: 'createAccessKey',
+      ...of,
+      id: 'AK1',
+      sealedSecret: Buffer.alloc(60),
+    } as const;
+    expect(await ledger.commit(commitOf({ kind: 'identity', identity: key }))).toMatchObject({
+      ok: true,
+    });
+    const token = {
+      ...{ type: 'addToken', ...of, id: 'j1', accessKeyId: 'AK1', details: {} },
+      ...{ issuedMs: Date.now(), expiresMs: Date.now() + 3_600_000 },
+    } as unknown as IdentityChange;
+    expect(await ledger.commit(commitOf({ kind: 'identity', identity: token }))).toMatchObject({
+      ok: true,
+    });
+    const expiry = (by: string) =>
+      editor.exec(`UPDATE tokens SET expires_ms = expires_ms ${by} 3000000`);
+    expiry('-');
+    const gone = { type: 'deleteAccessKey', ...of, id: 'AK1' } as const;
+    const remove = () => ledger.commit(commitOf({ kind: 'identity', identity: gone }));
+    expect(await remove()).toMatchObject({ ok: false, code: 'BursarIntegrityError' });
+    expect(await editor.tx.all('SELECT id FROM revocations')).toEqual([]);
+    expiry('+');
+    expect(await remove()).toMatchObject({ ok: true });
+    expect(await editor.tx.all('SELECT id FROM revocations')).toEqual([{ id: 'j1' }]);
+    expect(await found()).toEqual([]);
+  });
+
+  it('points no store elsewhere, and takes no number from it', async () => {
+    const { ledger } = fixture;
+    const register = (name: string, location: string) =>
+      ledger.keepHouse({ kind: 'registerStore', name, location });
+    await register('far', 's3://a at https://s3.example.org');
+    await register('near', 's3://b at https://s3.example.org');
+    expect(await found()).toEqual([]);
+    editor.exec("UPDATE stores SET location = 's3://evil' WHERE name = 'far'");
+    expect(await found()).toEqual(['store far is not what was stored']);
+    await expect(register('far', 's3://a at https://s3.example.org')).rejects.toThrow();
+    const reader = openDatabase(fixture.path, { readonly: true, cacheKib: 1024 });
+    verifyReads(reader, keyring);
+    await expect(reader.tx.all('SELECT * FROM stores')).rejects.toThrow('store far is not');
+    reader.close();
+    editor.exec(
+      "UPDATE stores SET location = 's3://a at https://s3.example.org' WHERE name = 'far'",
+    );
+    await register('far', 's3://c at https://s3.example.org');
+    editor.exec(`UPDATE stores SET number = 9 WHERE name = 'far';
+      UPDATE stores SET number = 2 WHERE name = 'near'; UPDATE stores SET number = 3 WHERE name = 'far'`);
+    await fixture.reopen();
+    expect((await found()).length).toBe(2);
+  });
+
   it('takes no triggers of others along', async () => {
     editor.exec(`CREATE TRIGGER evil AFTER INSERT ON records BEGIN
       UPDATE principals SET role = 'operator'; END`);
@@ -259,5 +316,19 @@ describe('a database that somebody else writes to', () => {
     expect(await acceptRights(editor, keyring)).toEqual([]);
     await fixture.reopen();
     expect(await fixture.ledger.commit(grantOf('a'))).toMatchObject({ ok: true });
+  });
+
+  it('has all that was accepted in its records, however much that is', async () => {
+    editor.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1250)
+      INSERT INTO groups SELECT 'one', 'group-' || i, 1 FROM n`);
+    const accepted = await acceptRights(editor, keyring);
+    expect(accepted.length).toBe(1250);
+    const rows = await editor.tx.all<{ record: string }>(
+      "SELECT record FROM records WHERE record LIKE '%bursar:AcceptRights%' ORDER BY idx",
+    );
+    const changes = rows.map(({ record }) => JSON.parse(record).change);
+    expect(changes.flatMap((change) => change.accepted)).toEqual(accepted);
+    expect(new Set(changes.map(({ count }) => count))).toEqual(new Set([1250]));
+    expect(await found()).toEqual([]);
   });
 });

@@ -102,7 +102,7 @@ export function describeUnsealed(
   table: SealedTable,
   { tenant, row, fault }: Pick<Unsealed, 'tenant' | 'row' | 'fault'>,
 ): Unsealed {
-  const name = row === '' ? tenant : `${tenant}/${row}`;
+  const name = [tenant, row].filter((part) => part !== '').join('/');
   const scope = table.concerns(tenant, row);
   const faults = {
     altered: 'is not what was stored',

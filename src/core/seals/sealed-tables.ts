@@ -17,8 +17,8 @@ export interface SealedTable {
   row: string;
   /** Column, or SQL of a row that is called `$`, and its type. */
   fields: readonly (readonly [string, FieldType])[];
-  /** Whose it is, by tenant and name of a row. */
-  concerns: (tenant: string, row: string) => SealScope;
+  /** Whose it is, by tenant and name of a row; null: everybody's. */
+  concerns: (tenant: string, row: string) => SealScope | null;
 }
 
 /** Whom a row that is not authentic concerns: who is not to be served before it is put right. */
@@ -172,6 +172,17 @@ export const sealedTables: readonly SealedTable[] = [
       ...texts('account limits token_tenant token_principal'),
       ['token_expires_ms', 'number'],
     ],
+  },
+  {
+    // Where alarms go. The gateway's own is nobody's: it is not used, and all are served.
+    ...{ name: 'alarm_hooks', noun: 'webhook', tenant: "ifnull($.tenant, '')", row: '$.scope' },
+    concerns: ofTenant,
+    fields: [...texts('scope tenant url'), ['sealed_secret', 'bytes'], made],
+  },
+  {
+    // How far its journal goes decides nothing.
+    ...{ name: 'stores', noun: 'store', tenant: "''", row: '$.name', concerns: () => null },
+    fields: [['number', 'number'], ...texts('name location')],
   },
 ];
 

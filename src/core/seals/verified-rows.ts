@@ -1,9 +1,9 @@
 // Rows that the one connection that writes goes by, verified where they are not those that it found
 // authentic before: nearly always a comparison in memory.
-import type { Reader, VerifiesRows } from '../database.ts';
+import type { Reader, SqlValue, VerifiesRows } from '../database.ts';
 import type { Keyring } from '../keyring.ts';
 import { describeUnsealed, isSealed, type SealedValue, UnsealedRow } from './row-seal.ts';
-import { type SealedTable, sealedTables } from './sealed-tables.ts';
+import { type SealedTable, sealedTables, sqlOf } from './sealed-tables.ts';
 
 /** Beyond it the memory begins again. */
 const knownMax = 10_000;
@@ -42,6 +42,27 @@ export class VerifiedRows implements VerifiesRows {
     }
     if (this.#known.size >= knownMax) this.#known.clear();
     this.#known.set(id, values);
+  }
+
+  async verifyWhere(name: string, where: string, ...values: SqlValue[]): Promise<void> {
+    const table = tableOf(name);
+    const [tenant, row] = [sqlOf(table.tenant, 't'), sqlOf(table.row, 't')];
+    const fields = table.fields.map(([sql], i) => `${sqlOf(sql, 't')} AS field${i}`);
+    const found = await this.#read.all<Record<string, SealedValue>>(
+      `SELECT ${tenant} AS tenant, ${row} AS row, s.epoch, s.mac, ${fields.join(', ')}
+         FROM main.${name} AS t LEFT JOIN main.seals AS s
+           ON s.tbl = '${name}' AND s.tenant = ${tenant} AND s.row = ${row} WHERE ${where}`,
+      ...values,
+    );
+    for (const one of found) {
+      const { epoch, mac } = one;
+      const fields = table.fields.map((_, i) => one[`field${i}`] as SealedValue);
+      if (isSealed(this.#keyring, table, { epoch, mac }, fields)) continue;
+      const place = { tenant: String(one.tenant), row: String(one.row) };
+      throw new UnsealedRow(
+        describeUnsealed(table, { ...place, fault: mac === null ? 'added' : 'altered' }),
+      );
+    }
   }
 }
 

@@ -7,6 +7,7 @@ import { failLate } from '../../authz/oidc/guarded-request.ts';
 import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Sealer } from '../../core/sealing.ts';
+import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import {
   type AlarmHook,
   hookContext,
@@ -106,17 +107,25 @@ export class AlarmTeller {
   }
 
   async #take(alarms: readonly Alarm[]): Promise<void> {
-    const { read } = this.#options;
     for (const alarm of alarms) {
       // It became durable while the others were read.
       if (this.#open.has(alarm.id)) continue;
-      const hooks = [
-        await readAlarmHook(read, alarm.tenant),
-        await readAlarmHook(read, null),
-      ].filter((hook) => hook !== undefined);
+      const found = [await this.#findHook(alarm.tenant), await this.#findHook(null)];
+      const hooks = found.filter((hook) => hook !== undefined);
       this.#open.set(alarm.id, hooks.length);
       if (hooks.length === 0) this.#settle(alarm);
-      for (const hook of hooks) this.#enter(hook, alarm);
+      for (const hook of hooks) if (hook) this.#enter(hook, alarm);
+    }
+  }
+
+  /** null: it is not the one that was set, so the alarm is kept for when that was put right. */
+  async #findHook(tenant: string | null): Promise<AlarmHook | null | undefined> {
+    try {
+      return await readAlarmHook(this.#options.read, tenant);
+    } catch (error) {
+      if (!(error instanceof UnsealedRow)) throw error;
+      this.#options.onError(error);
+      return null;
     }
   }
 

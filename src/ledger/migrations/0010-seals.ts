@@ -62,6 +62,11 @@ const tables: [name: string, tenant: string, row: string, fields: string][] = [
     'account',
     'account limits token_tenant token_principal token_expires_ms:number',
   ],
+  [
+    ...(['alarm_hooks', "ifnull(tenant, '')", 'scope'] as const),
+    'scope tenant url sealed_secret:bytes created_ms:number',
+  ],
+  ['stores', "''", 'name', 'number:number name location'],
 ];
 
 const meters = ['spend', 'stored_bytes', 'stored_objects'];
