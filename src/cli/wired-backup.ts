@@ -82,6 +82,11 @@ export function scheduleBackups(
     if (everyMs === undefined) return undefined;
     throw new CommandFailure('usage', '--backup-every goes with --backup-to');
   }
+  if (!place.startsWith('s3://') && placeArgs(config).length > 0) {
+    const message =
+      'the backup endpoint, region and path style go with --backup-to s3://BUCKET/PREFIX';
+    throw new CommandFailure('usage', message);
+  }
   const where = [place, '--data', folder.path, '--json', ...placeArgs(config), ...kmsArgs(config)];
   const schedule = new BackupSchedule({
     createArgs: ['backup', 'create', ...where, '--keep', String(backupKeep)],

@@ -51,6 +51,15 @@ describe('a gateway with --backup-to', () => {
       stderr: expect.stringContaining('--backup-to'),
     });
   });
+
+  it('refuses settings of an S3 server for a folder', async () => {
+    const words = ['serve', '--data', work.data, '--backup-to', place, '--backup-path-style'];
+    const { code, stderr } = await work.run(words);
+    expect({ code, stderr }).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('go with --backup-to s3://BUCKET/PREFIX'),
+    });
+  });
 });
 
 describe('a gateway whose backups fail', () => {
