@@ -40,12 +40,13 @@ const askMs = 100;
 
 /** Throws `CommandFailure`, `BackupFailure`, or what a store throws that does not answer. */
 export async function promote(config: Config, asked: RestoreFlags): Promise<Promoted> {
-  if (!readFollowed(config.data))
-    throw new BackupFailure(`${config.data} has followed nothing yet`);
   if (existsSync(dataFiles(config.data).databaseFile)) {
     // It was killed when it had nothing else to do.
     rmSync(join(config.data, standbyFolder), { recursive: true, force: true });
-    throw new BackupFailure(`${config.data} is promoted already: bursar serve`);
+    throw new BackupFailure(`${config.data} has a database: it is promoted, or a gateway's`);
+  }
+  if (!readFollowed(config.data)) {
+    throw new BackupFailure(`${config.data} has followed nothing yet`);
   }
   const folder = await openWhenFree(config);
   const progress = new StepProgress();

@@ -7,6 +7,7 @@ import { PieceSealer } from '../backup/pieces.ts';
 import type { BackupPlace } from '../backup/place.ts';
 import { Follower, standbyFolder } from '../backup/shipping/follower.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
+import { replaceFileDurably } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
 import type { PlaceFlags } from './backup-place.ts';
 import type { DataFolder } from './data-folder.ts';
@@ -90,12 +91,13 @@ export class StandbyRun {
           if (this.#look.seenMs === null && follower.state) {
             tell(`follows ${place.name}, now as of ${isoTime(follower.state.timeMs)}`);
           }
-          this.#note({ seenMs, problem: null });
+          await this.#note({ seenMs, problem: null });
         } catch (error) {
           isLost = error instanceof IntegrityError;
           const problem = messageOfFailure(error instanceof Error ? (error.cause ?? error) : error);
           if (this.#look.problem !== problem) tell(problem);
-          this.#note({ problem });
+          // Where that cannot be written either, the time of the last look tells it.
+          await this.#note({ problem }).catch(() => null);
         }
         await sleep(everyMs, null, { signal }).catch(() => null);
       }
@@ -105,9 +107,9 @@ export class StandbyRun {
     }
   }
 
-  #note(found: Partial<Look>): void {
+  async #note(found: Partial<Look>): Promise<void> {
     this.#look = { ...this.#look, ...found };
     const path = join(this.#options.folder.path, standbyFolder, lookName);
-    writeFileSync(path, `${JSON.stringify(this.#look)}\n`, { mode: 0o600 });
+    await replaceFileDurably(path, `${JSON.stringify(this.#look)}\n`, { mode: 0o600 });
   }
 }

@@ -69,6 +69,8 @@ describeWithTool(versitygw, 'a standby', (path) => {
         stores: { isWhole: true, lost: { count: 0 } },
         placeProblem: null,
       });
+      const again = await standby.promote();
+      expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('it is promoted')]);
       client = await standby.serve();
       const tenants = JSON.stringify(await native(client, 'GET', '/tenants'));
       expect(tenants).toContain('cms');

@@ -72,9 +72,12 @@ export function readFollowed(folder: string): Followed | null {
   } catch {
     // Told below.
   }
-  throw new BackupFailure(
-    `${path} is damaged: remove ${join(folder, standbyFolder)}, and follow anew`,
-  );
+  throw damaged(folder, path);
+}
+
+function damaged(folder: string, path: string): BackupFailure {
+  const way = `remove ${join(folder, standbyFolder)}, and follow anew`;
+  return new BackupFailure(`${path} is damaged: ${way}`);
 }
 
 export class Follower {
@@ -214,10 +217,7 @@ async function isCovered(
 async function finishNext(folder: string, state: Followed): Promise<Followed> {
   const path = join(folder, standbyFolder, nextName);
   if (!existsSync(path)) return state;
-  const told: { head: SegmentHead; digest: string; copy: string } = JSON.parse(
-    await readFile(path, 'utf8'),
-  );
-  const { head, digest, copy } = told;
+  const { head, digest, copy } = await readNext(folder, path);
   let next = state;
   // Another one was kept for a copy that is not there any more.
   if (copy === state.copy) {
@@ -236,6 +236,21 @@ async function finishNext(folder: string, state: Followed): Promise<Followed> {
   }
   rmSync(path);
   return next;
+}
+
+interface Next {
+  head: SegmentHead;
+  digest: string;
+  /** Over which it is to be written. */
+  copy: string;
+}
+
+async function readNext(folder: string, path: string): Promise<Next> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8'));
+  } catch {
+    throw damaged(folder, path);
+  }
 }
 
 async function writeOver(database: FileHandle, kept: FileHandle, head: SegmentHead): Promise<void> {
