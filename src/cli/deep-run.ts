@@ -40,6 +40,14 @@ export class FolderDeepRuns implements DeepRuns {
     return this.#state;
   }
 
+  async stop(): Promise<void> {
+    if (!this.#worker) return;
+    const state = this.#state;
+    await this.#worker.terminate();
+    // It may have come to its end meanwhile.
+    if (!state.summary) state.failure ??= 'it was stopped; the next run goes on where it was';
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#worker?.terminate();

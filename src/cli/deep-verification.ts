@@ -4,11 +4,12 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { messageOfError } from '../audit/verify/guard.ts';
+import { guarded, messageOfError } from '../audit/verify/guard.ts';
 import type { Difference } from '../audit/verify/record-fields.ts';
 import { DataVerifier, type VerifyPosition } from '../gateway/data-verifier.ts';
 import { type Compared, DeepComparison } from '../ledger/deep/deep-comparison.ts';
 import { Staging } from '../ledger/deep/staging.ts';
+import { checkEpochs } from '../ledger/key-epochs.ts';
 import { type DataSettings, dataFiles } from './data-folder.ts';
 import { type DeepParts, openDeepParts, readSigned, type Signed } from './deep-parts.ts';
 import { CommandFailure } from './failure.ts';
@@ -128,7 +129,11 @@ async function compare(
   const { checkpoints } = signed;
   const compared = { database, openStore, staging, checkpoints, onDifference };
   const comparison: Comparison = await DeepComparison.open(compared);
-  if (comparison.records === 0) for (const refused of signed.refused) comparison.tell(refused);
+  if (comparison.records === 0) {
+    for (const refused of signed.refused) comparison.tell(refused);
+    const { keyring } = parts.folder;
+    await guarded(comparison.tell, 'root keys', () => checkEpochs(database.tx, keyring));
+  }
   do onProgress('records compared', comparison.records);
   while ((await comparison.advance(sliceMs)) !== null);
   onProgress('records compared', comparison.records);

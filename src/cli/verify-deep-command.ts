@@ -23,6 +23,7 @@ interface DeepFlags {
   skipData?: boolean;
   resume?: string;
   served?: boolean;
+  stop?: boolean;
   json?: boolean;
 }
 
@@ -38,18 +39,25 @@ export function addVerifyDeepCommand(verify: Command): void {
     .option('--skip-data', 'leave out the stored bytes')
     .option('--resume <file>', 'keep how far it has come in this file, and go on from there')
     .option('--served', 'have the gateway that you administer compare its folder (see --endpoint)')
+    .option('--stop', 'with --served: stop the comparison that is under way there')
     .option('--json', 'a JSON object a line for each difference, and one for the whole');
   addSettingFlags(command, placeSettings).action(async (given: DeepFlags & Flags) => {
-    const { checkpoint = [], key = [], skipData = false, resume, served, json, ...flags } = given;
+    const { checkpoint = [], key = [], skipData = false, resume, ...others } = given;
+    const { served, stop, json, ...flags } = others;
     const shown = new Shown(json === true);
+    if (stop && !served) {
+      throw new CommandFailure('usage', '--stop is of a gateway: give it with --served');
+    }
     if (served) {
-      const others = [...checkpoint, ...key, ...(resume === undefined ? [] : [resume])];
-      if (others.length > 0 || flags.data !== undefined) {
+      const ofFolder = [...checkpoint, ...key, ...(resume === undefined ? [] : [resume])];
+      if (ofFolder.length > 0 || flags.data !== undefined) {
         const message =
           '--served is of no folder here: give it no --data, --checkpoint, --key, --resume';
         throw new CommandFailure('usage', message);
       }
-      shown.conclude(await followServed(connect(command).connection, shown), false);
+      const { connection } = connect(command);
+      if (stop) await callApi(connection, { method: 'DELETE', path: servedPath });
+      else shown.conclude(await followServed(connection, shown), false);
       return;
     }
     const summary = await verifyDeep(loadConfig(flags), {
@@ -64,9 +72,11 @@ export function addVerifyDeepCommand(verify: Command): void {
 /** How often is asked how far it is, at most; each is a record. */
 const askedEachMs = 10_000;
 
+const servedPath = ['deep-verification'];
+
 /** Has a run begun, or joins it, and shows what it finds until its end. */
 async function followServed(connection: Connection, shown: Shown): Promise<DeepSummary> {
-  const path = ['deep-verification'];
+  const path = servedPath;
   let state = (await callApi(connection, { method: 'POST', path })).json as DeepRunState;
   let from = 0;
   for (let waitMs = 100; ; waitMs = Math.min(2 * waitMs, askedEachMs)) {

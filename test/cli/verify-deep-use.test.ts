@@ -1,6 +1,7 @@
 // `bursar verify deep`: what was used, what is unfinished and what was taken back; and a run that was
 // interrupted goes on.
-import { createHash } from 'node:crypto';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -9,18 +10,16 @@ import { verifyDeep } from '#bursar/cli/deep-verification.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { CatalogEditor } from '../tooling/attacks.ts';
+import {
+  call,
+  operator as keys,
+  operatorSettings as rootKeys,
+  type Sending,
+  send,
+} from '../tooling/filled-folder.ts';
 import { type Outcome, Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-
-const keys = {
-  accessKeyId: 'DEEPTESTACCESSKEY000',
-  secretAccessKey: 'a-secret-of-the-operator-0123456789',
-};
-const rootKeys = {
-  BURSAR_ROOT_ACCESS_KEY: keys.accessKeyId,
-  BURSAR_ROOT_SECRET_KEY: keys.secretAccessKey,
-};
 
 let place: Workplace;
 /** A copy that the test may alter. */
@@ -39,28 +38,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => place.remove());
-
-type Sending = Omit<NonNullable<Parameters<S3Client['send']>[2]>, 'body'> & { body?: Buffer };
-
-async function send(client: S3Client, method: string, path: string, sending: Sending = {}) {
-  const body = sending.body ?? Buffer.alloc(0);
-  const md5 = { 'content-md5': createHash('md5').update(body).digest('base64') };
-  const headers = { ...(body.length > 0 && md5), ...sending.headers };
-  const answer = await client.send(method, path, { ...sending, headers });
-  expect(answer.status, `${method} ${path}: ${answer.body}`).toBeLessThan(300);
-  return answer;
-}
-
-async function call(client: S3Client, method: string, path: string, body?: object) {
-  const answer = await client.send(method, `/_/v1/${path}`, {
-    ...(body && {
-      headers: { 'content-type': 'application/json' },
-      body: Buffer.from(JSON.stringify(body)),
-    }),
-  });
-  expect(answer.status, `${method} ${path}: ${answer.body}`).toBeLessThan(300);
-  return answer.body.length === 0 ? {} : JSON.parse(answer.body.toString());
-}
 
 async function serving(
   data: string,
@@ -252,6 +229,69 @@ describe('of a gateway that serves', () => {
   });
 });
 
+describe('of a gateway that is written to', () => {
+  it('finds nothing meanwhile, by itself or from beside it', async () => {
+    takeCopy();
+    await serving(copy, async (client, endpoint) => {
+      let isOver = false;
+      const write = async (name: string) => {
+        const rule = { effect: 'allow', actions: ['s3:GetObject'], bucket: 'data' };
+        const subjects = ['principal:default/admin'];
+        for (let i = 0; !isOver; i++) {
+          const path = `/data/load/${name}/${i % 5}`;
+          await send(client, 'PUT', path, { body: Buffer.alloc(1 + (i % 3) * 90_000, 'x') });
+          await send(client, 'GET', path);
+          if (i % 2) await send(client, 'DELETE', path);
+          const grant = `tenants/default/grants/${name}${i % 3}`;
+          await call(client, 'PUT', grant, { ...rule, subjects });
+          await call(client, 'DELETE', grant);
+          await call(client, 'PUT', 'limits/bucket:default/data', { requests: { day: 1e6 + i } });
+        }
+      };
+      const writers = ['a', 'b', 'c'].map(write);
+      const environment = {
+        BURSAR_ENDPOINT: endpoint,
+        BURSAR_ACCESS_KEY_ID: keys.accessKeyId,
+        BURSAR_SECRET_ACCESS_KEY: keys.secretAccessKey,
+      };
+      for (let i = 0; i < 2; i++) {
+        const served = await place.run(['verify', 'deep', '--served'], environment);
+        expect(served.stdout, served.stderr).toMatch(/^compared \d/);
+        expect(served.code).toBe(0);
+        const beside = await verify(copy);
+        expect(beside.stdout, beside.stderr).toMatch(/^compared \d/);
+        expect(beside.code).toBe(0);
+      }
+      isOver = true;
+      await Promise.all(writers);
+    });
+  });
+
+  it('has one run at a time, which an operator can stop, and the next goes on', async () => {
+    takeCopy();
+    await serving(copy, async (client) => {
+      const path = 'deep-verification';
+      const begun = await call(client, 'POST', path);
+      expect(begun.isRunning).toBe(true);
+      // The same one: no record was compared twice.
+      const again = await call(client, 'POST', path);
+      expect(again.isRunning || again.summary !== null).toBe(true);
+      const stopped = await call(client, 'DELETE', path);
+      expect(stopped.isRunning).toBe(false);
+      expect(stopped.summary ?? stopped.failure).toBeTruthy();
+      await call(client, 'POST', path);
+      await vi.waitFor(
+        async () => {
+          const { isRunning, summary } = await call(client, 'GET', path);
+          expect(isRunning).toBe(false);
+          expect(summary).toMatchObject({ differences: 0 });
+        },
+        { timeout: 100_000, interval: 100 },
+      );
+    });
+  });
+});
+
 describe('a run that was interrupted', () => {
   const state = () => join(place.folder, 'state.db');
   const interrupted = async (folder: string): Promise<number> => {
@@ -300,6 +340,40 @@ describe('a run that was interrupted', () => {
     expect(stdout).toMatch(/^record 3: it is not what its leaf was made of$/m);
     expect(stdout).toMatch(/its initiator is not what record/);
     expect(code).toBe(1);
+  });
+
+  it('finds the same when it is killed in its midst, again and again', async () => {
+    takeCopy();
+    const catalog = new CatalogEditor(copy);
+    for (const sql of [
+      "UPDATE records SET record = '{}' WHERE idx IN (3, 300)",
+      "UPDATE uploads SET initiator = 'default/mallory' WHERE completed IS NULL",
+      "UPDATE quota_accounts SET used_requests = 1 WHERE account = 'bucket:default/data'",
+    ]) {
+      expect(await catalog.run(sql), sql).toBeGreaterThan(0);
+    }
+    catalog.close();
+    const whole = await verify(copy);
+    for (const after of [256, 512]) {
+      const script = `
+        import { loadConfig } from '#bursar/cli/config.js';
+        import { verifyDeep } from '#bursar/cli/deep-verification.js';
+        await verifyDeep(loadConfig({ data: ${JSON.stringify(copy)} }, {}), {
+          checkpointFiles: [], keys: [], withData: false, sliceMs: 0,
+          stateFile: ${JSON.stringify(state())},
+          onDifference: () => {},
+          onProgress: (_, count) => {
+            if (count >= ${after}) process.kill(process.pid, 'SIGKILL');
+          },
+        });`;
+      const child = spawn(process.execPath, ['--input-type=module', '-e', script]);
+      expect(await once(child, 'exit')).toEqual([null, 'SIGKILL']);
+      expect(existsSync(state())).toBe(true);
+    }
+    const resumed = await resume(copy);
+    expect(resumed.stdout).toBe(whole.stdout);
+    expect(resumed.stdout).toMatch(/^record 3: /m);
+    expect(resumed.code).toBe(1);
   });
 
   it('believes nothing that somebody wrote into its file', async () => {

@@ -442,6 +442,7 @@ const native: Record<string, () => NativeCall> = {
   VerifyData: () => post('/_/v1/verifications', {}),
   BeginDeepVerification: () => post('/_/v1/deep-verification'),
   GetDeepVerification: () => get('/_/v1/deep-verification'),
+  StopDeepVerification: () => remove('/_/v1/deep-verification'),
   ListKeys: () => get('/_/v1/keys'),
   RotateKeys: () => post('/_/v1/keys/rotations'),
   GetClock: () => get('/_/v1/clock'),

@@ -122,6 +122,7 @@ export async function openFixture(): Promise<Fixture> {
       begin: () => {
         throw new Error('there is no folder to compare');
       },
+      stop: async () => {},
       read: () => ({
         ...{
           isRunning: false,

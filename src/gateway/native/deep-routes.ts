@@ -22,6 +22,8 @@ export interface DeepRunState {
 export interface DeepRuns {
   /** Begins a run, unless one is under way. */
   begin(): void;
+  /** Ends the run that is under way; the next one goes on where it was. */
+  stop(): Promise<void>;
   /** Of the run that is under way, or the last one. */
   read(): DeepRunState;
 }
@@ -84,6 +86,20 @@ export const deepRoutes: NativeRoute[] = [
     run: async (call) => {
       checkOperator(call);
       return { answer: show(call, Number(call.query.from ?? 0)) };
+    },
+  },
+  {
+    method: 'DELETE',
+    url,
+    action: 'bursar:VerifyData',
+    operation: 'StopDeepVerification',
+    summary: 'Stop the comparison that is under way; the next one goes on where it was.',
+    status: 200,
+    answer,
+    run: async (call) => {
+      checkOperator(call);
+      await call.deps.deepRuns.stop();
+      return { answer: show(call, 0) };
     },
   },
 ];

@@ -8,11 +8,16 @@ import type { Difference, RecordFields } from '../../audit/verify/record-fields.
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Comparison } from './compared-things.ts';
+import { DeepAlarms } from './deep-alarms.ts';
 import { DeepBuckets } from './deep-buckets.ts';
 import { DeepIdentities } from './deep-identities.ts';
 import { DeepLimits } from './deep-limits.ts';
 import { DeepLocks } from './deep-locks.ts';
+import { DeepLog } from './deep-log.ts';
 import { DeepRetired } from './deep-retired.ts';
+import { DeepSchema } from './deep-schema.ts';
+import { DeepStored } from './deep-stored.ts';
+import { DeepStrays } from './deep-strays.ts';
 import { DeepTokens } from './deep-tokens.ts';
 import { DeepUploads } from './deep-uploads.ts';
 import { DeepUsage, type Silent } from './deep-usage.ts';
@@ -43,7 +48,8 @@ export class DeepState {
     this.#options = options;
     const { tell, staging } = options;
     const readRecord = (index: number) => this.#readRecord(index);
-    this.#usage = new DeepUsage(staging, (index) => this.#readText(index));
+    const readText = (index: number) => this.#readText(index);
+    this.#usage = new DeepUsage(staging, readText);
     this.#parts = {
       identities: new DeepIdentities(staging),
       names: new DeepRetired(staging),
@@ -53,6 +59,11 @@ export class DeepState {
       locks: new DeepLocks({ staging, readRecord, tell }),
       uploads: new DeepUploads(staging),
       usage: this.#usage,
+      alarms: new DeepAlarms(staging, readText),
+      log: new DeepLog(staging),
+      stored: new DeepStored(staging),
+      strays: new DeepStrays(staging),
+      schema: new DeepSchema(),
     };
   }
 

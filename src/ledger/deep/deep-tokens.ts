@@ -95,6 +95,8 @@ export class DeepTokens {
       kind: action.endsWith('Share') ? 'share' : 'issued',
       details: change,
       expiresMs: expiryOf(change).expiresMs ?? undefined,
+      // With the key goes what was asked for with it.
+      accessKey: isRestored ? undefined : (accessKeyId ?? null),
       createdMs: isRestored || action.endsWith('Token') ? undefined : Date.parse(time),
     });
     if (accessKeyId === undefined) return;
@@ -119,14 +121,21 @@ export class DeepTokens {
   /** Whom it takes nothing from that a record did not is told, too. */
   async #compareRevocations(read: Reader, comparison: Comparison): Promise<void> {
     const walked = {
-      columns: `id, (SELECT access_key FROM tokens WHERE tokens.id = revocations.id) AS accessKey`,
+      columns: `id, expires_ms AS expiresMs, (SELECT access_key FROM tokens WHERE tokens.id = revocations.id) AS accessKey`,
       from: 'revocations',
       keys: ['revocations.id'],
     };
-    type Revocation = { id: string; accessKey: string | null };
-    for await (const { id, accessKey } of walkTable<Revocation>(read, walked)) {
-      if (accessKey !== null || (await this.#revoked.get(String(id)))) continue;
-      conclude(comparison, { where: `revocation of ${id}`, index: -1, what: 'no record made it' });
+    type Revocation = { id: string; expiresMs: unknown; accessKey: string | null };
+    for await (const { id, expiresMs, accessKey } of walkTable<Revocation>(read, walked)) {
+      const where = `revocation of ${id}`;
+      const told = await this.#revoked.get(String(id));
+      if (told && isEarlier(expiresMs, told.expiresMs)) {
+        const { index } = told;
+        const what = `it ends before what record ${index} revoked does`;
+        conclude(comparison, { where, index, what });
+      } else if (!told && accessKey === null) {
+        conclude(comparison, { where, index: -1, what: 'no record made it' });
+      }
     }
   }
 
@@ -160,6 +169,12 @@ export class DeepTokens {
   }
 }
 
+/** `expiresMs`: of a row. A later end takes nothing from anybody: what it refuses has expired. */
+function isEarlier(expiresMs: unknown, told: Revoked['expiresMs']): boolean {
+  if (told === undefined || expiresMs === null) return false;
+  return told === null || typeof expiresMs !== 'number' || expiresMs < told;
+}
+
 function conclude(
   { lastErased, onUnknown, tell }: Comparison,
   { where, index, what }: { where: string; index: number; what: string },
@@ -179,16 +194,16 @@ function expiryOf(change: RecordFields['change']): { expiresMs?: number | null }
 async function* listTokens(read: Reader): AsyncGenerator<Row> {
   const rows = walkTable<Record<string, unknown>>(read, {
     columns: `id, kind, tenant || '/' || principal AS owner, details, created_ms AS createdMs,
-      expires_ms AS expiresMs, uses_max AS downloadsMax`,
+      expires_ms AS expiresMs, uses_max AS downloadsMax, access_key AS accessKey`,
     from: 'tokens',
     where: "kind <> 'seen'",
     keys: ['id'],
   });
   for await (const row of rows) {
-    const { kind, owner, createdMs, expiresMs } = row;
+    const { kind, owner, accessKey, createdMs, expiresMs } = row;
     yield {
       id: String(row.id),
-      members: { kind, owner, createdMs, expiresMs, details: tellOf(row) },
+      members: { kind, owner, accessKey, createdMs, expiresMs, details: tellOf(row) },
     };
   }
 }

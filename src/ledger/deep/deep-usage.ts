@@ -206,11 +206,13 @@ export class DeepUsage {
 
   /** Takes out again what is not added up by day yet. */
   async #takeUnsummed(read: Reader, size: number): Promise<void> {
-    const progress = await read.get<{ next: number }>(
-      'SELECT next_idx AS next FROM usage_progress',
+    const rows = await read.all<{ next: number }>(
+      'SELECT next_idx AS next FROM usage_progress LIMIT 2',
     );
-    const next = progress?.next ?? 0;
-    if (!Number.isSafeInteger(next) || next < 0) throw new Error('usage_progress is no progress');
+    const next = rows.length === 1 ? rows[0]?.next : undefined;
+    if (next === undefined || !Number.isSafeInteger(next) || next < 0 || next > size) {
+      throw new Error('usage_progress is no progress');
+    }
     for (let index = next; index < size; index++) {
       const text = await this.#readText(index);
       try {

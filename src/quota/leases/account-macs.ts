@@ -79,7 +79,9 @@ export class AccountMacs {
   /** Throws UnsealedRow unless the account is what was written. */
   verify(account: string, content: AccountContent, stored: StoredMac): AccountMac {
     const { epoch, mac } = stored;
-    if (typeof epoch === 'number' && mac instanceof Uint8Array) {
+    const isKnown = typeof epoch === 'number' && this.#keyring.epochs.includes(epoch);
+    const hasBytes = content.some((value) => value instanceof Uint8Array);
+    if (isKnown && !hasBytes && mac instanceof Uint8Array) {
       if (this.#describe(account, epoch, content).matches(mac)) {
         return { epoch, mac, tenant: tenantOf(account, content) };
       }

@@ -1,0 +1,124 @@
+// Where alarms are told, and which nobody was told of yet, against the records. Invariant: of a webhook's
+// URL the records know where it leads, not its path, which may be a secret.
+import { isDone, isObject, type RecordFields } from '../../audit/verify/record-fields.ts';
+import type { Reader } from '../../core/database.ts';
+import { type Meter, meters } from '../../core/quota-terms.ts';
+import { amountText } from '../../quota/cap-report.ts';
+import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
+import type { Staging } from './staging.ts';
+import { walkTable } from './table-walk.ts';
+
+const gatewayScope = 'gateway';
+
+export class DeepAlarms {
+  readonly #hooks: ComparedThings;
+  readonly #readText: (index: number) => Promise<string | undefined>;
+
+  constructor(staging: Staging, readText: (index: number) => Promise<string | undefined>) {
+    this.#hooks = new ComparedThings(staging, 'webhook of');
+    this.#readText = readText;
+  }
+
+  async visit(index: number, fields: RecordFields): Promise<void> {
+    if (!isDone(fields)) return;
+    const { action, target = '', change, time } = fields;
+    const [, tenant] = /^tenants\/([^/]+)/.exec(target) ?? [];
+    const id = tenant === undefined ? gatewayScope : `tenant:${tenant}`;
+    switch (action) {
+      case 'bursar:PutAlarmHook':
+        // A message that tries it out is recorded as well, and changes nothing.
+        if (typeof change?.origin === 'string') {
+          const { origin } = change;
+          await this.#hooks.put(id, index, { origin, createdMs: Date.parse(time) });
+        }
+        return;
+      case 'bursar:RestoreAlarmWebhook':
+        return this.#hooks.put(id, index, { origin: change?.origin });
+      case 'bursar:DeleteAlarmHook':
+      case 'bursar:DeleteTenant':
+        if (action === 'bursar:DeleteAlarmHook' || tenant !== undefined)
+          await this.#hooks.delete(id);
+    }
+  }
+
+  async finish(read: Reader, comparison: Comparison): Promise<void> {
+    await this.#hooks.compare(listHooks(read), comparison);
+    await this.#compareUntold(read, comparison);
+  }
+
+  /** Each has its record, and one that somebody was told of is gone. */
+  async #compareUntold(read: Reader, comparison: Comparison): Promise<void> {
+    const walked = {
+      columns: `id, account, tenant, principal, meter, window, percent, amount, used,
+        time_ms AS timeMs`,
+      from: 'quota_alarms',
+      keys: ['id'],
+    };
+    for await (const row of walkTable<Record<string, unknown>>(read, walked)) {
+      const id = row.id as number;
+      const said = parse(await this.#readText(id));
+      if (said === undefined && comparison.lastErased >= id) comparison.onUnknown();
+      else if (!isSaid(said, row)) {
+        const what = 'it is not what its record says';
+        comparison.tell({ where: `alarm ${id}`, what });
+      }
+    }
+  }
+}
+
+async function* listHooks(read: Reader): AsyncGenerator<Row> {
+  const walked = {
+    columns: 'scope, tenant, url, created_ms AS createdMs',
+    from: 'alarm_hooks',
+    keys: ['scope'],
+  };
+  for await (const { scope, tenant, url, createdMs } of walkTable<Record<string, unknown>>(
+    read,
+    walked,
+  )) {
+    const own = tenant === null ? gatewayScope : `tenant:${tenant}`;
+    const origin = URL.canParse(String(url)) ? new URL(String(url)).origin : url;
+    // One of another tenant than its name says is none that a record made.
+    const id = scope === own ? own : `${scope}, of ${own}`;
+    yield { id, members: { origin, createdMs } };
+  }
+}
+
+function isSaid(said: unknown, row: Record<string, unknown>): boolean {
+  if (!isObject(said) || said.action !== 'bursar:BudgetAlarm' || !isObject(said.alarm))
+    return false;
+  const { meter, window, percent, limit, used } = said.alarm;
+  const amounts: [unknown, unknown][] = [
+    [limit, row.amount],
+    [used, row.used],
+  ];
+  return (
+    said.target === `accounts/${row.account}` &&
+    said.tenant === row.tenant &&
+    said.principal === row.principal &&
+    said.time === timeOf(row.timeMs) &&
+    meter === row.meter &&
+    window === row.window &&
+    percent === row.percent &&
+    amounts.every(([text, stored]) => text === amountOf(meter, stored))
+  );
+}
+
+function amountOf(meter: unknown, stored: unknown): string | undefined {
+  const isAmount = typeof stored === 'string' && /^-?\d{1,60}$/.test(stored);
+  if (!isAmount || !meters.includes(meter as Meter)) return undefined;
+  return amountText(meter as Meter, BigInt(stored));
+}
+
+function timeOf(ms: unknown): string | undefined {
+  const time = new Date(typeof ms === 'number' ? ms : Number.NaN);
+  return Number.isNaN(time.getTime()) ? undefined : time.toISOString();
+}
+
+function parse(text: string | undefined): unknown {
+  try {
+    return JSON.parse(text ?? 'null');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,96 @@
+// What the log knows of itself, against its records: which were erased and who was told of it, which keys
+// it was signed with since, and which of them are revoked, and what migrations made of the database.
+// Invariant: the first key of a log is in no record; auditors keep it.
+import { erasureNotice } from '../../audit/erasure-notice.ts';
+import { ed25519, type NoteKey, parseVerifier, renderVerifier } from '../../audit/log/note.ts';
+import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
+import type { Reader } from '../../core/database.ts';
+import { ComparedThings, type Comparison, type Members, type Row } from './compared-things.ts';
+import type { Staging } from './staging.ts';
+import { walkTable } from './table-walk.ts';
+
+export class DeepLog {
+  readonly #erasures: ComparedThings;
+  readonly #notices: ComparedThings;
+  readonly #migrations: ComparedThings;
+  readonly #keys: ComparedThings;
+
+  constructor(staging: Staging) {
+    this.#erasures = new ComparedThings(staging, 'erasure of record');
+    this.#notices = new ComparedThings(staging, 'notice of an erasure');
+    this.#migrations = new ComparedThings(staging, 'migration to schema');
+    this.#keys = new ComparedThings(staging, 'key of the log');
+  }
+
+  async visit(index: number, fields: RecordFields): Promise<void> {
+    if (!isDone(fields)) return;
+    const { action, bucketTenant, change = {} } = fields;
+    switch (action) {
+      case 'bursar:EraseRecords':
+        for (const erased of Array.isArray(change.erased) ? change.erased : []) {
+          await this.#erasures.put(`${erased}`, index, { act: index });
+        }
+        return;
+      case erasureNotice:
+        return this.#notices.put(`${index}`, index, { act: change.act, tenant: bucketTenant });
+      case 'bursar:MigrateDatabase': {
+        const { from, version, schemaBefore, schemaAfter } = change;
+        const members = { from, version, schemaBefore, schemaAfter, record: index };
+        return this.#migrations.put(`${change.to}`, index, members);
+      }
+      case 'bursar:RotateLogKey': {
+        const { verifier } = change;
+        const key = parseVerifier(String(verifier));
+        return key && this.#keys.put(key.id, index, { verifier, isRevoked: false });
+      }
+      case 'bursar:RevokeLogKey':
+        return this.#keys.change(`${change.keyId}`, index, { isRevoked: true });
+    }
+  }
+
+  async finish(read: Reader, comparison: Comparison): Promise<void> {
+    await this.#erasures.compare(
+      listRows(read, { columns: 'by_idx AS act', from: 'erasures', key: 'idx' }),
+      comparison,
+    );
+    const notices = { columns: 'act_idx AS act, tenant', from: 'erasure_notices', key: 'idx' };
+    await this.#notices.compare(listRows(read, notices), comparison);
+    const migrations = {
+      columns: `from_schema AS "from", version, digest_before AS schemaBefore,
+        digest_after AS schemaAfter, record_idx AS record`,
+      from: 'schema_history',
+      where: 'from_schema <> 0',
+      key: 'schema',
+    };
+    await this.#migrations.compare(listRows(read, migrations), comparison);
+    await this.#keys.compare(this.#listKeys(read), comparison);
+  }
+
+  /** Of those that no record made, whether one is revoked. */
+  async *#listKeys(read: Reader): AsyncGenerator<Row> {
+    const columns = 'name, public_key AS publicKey, revoked_ms IS NOT NULL AS revoked';
+    for await (const { id, members } of listRows(read, { columns, from: 'log_keys', key: 'id' })) {
+      const { name, publicKey, revoked } = members;
+      const isRevoked = revoked === 1;
+      if (!isRevoked && !(await this.#keys.get(id))) continue;
+      const bytes = publicKey instanceof Uint8Array ? Buffer.from(publicKey) : Buffer.alloc(0);
+      const key: NoteKey = { name: String(name), id, type: ed25519, publicKey: bytes };
+      yield { id, members: { verifier: renderVerifier(key), isRevoked } };
+    }
+  }
+}
+
+async function* listRows(
+  read: Reader,
+  {
+    columns,
+    from,
+    where = '1',
+    key,
+  }: { columns: string; from: string; where?: string; key: string },
+): AsyncGenerator<Row> {
+  const walked = { columns: `${key} AS ownId, ${columns}`, from, where, keys: [key] };
+  for await (const { ownId, ...members } of walkTable<Members>(read, walked)) {
+    yield { id: String(ownId), members };
+  }
+}

@@ -1,0 +1,231 @@
+// What counts what is stored, against the rows that it counts: how often manifests name an extent, which
+// decides whether its bytes are kept, and what a bucket keeps of each class, which is charged by time.
+// Neither is in the records; both follow from rows that are compared with these. Invariant: what is
+// told is what would lose bytes, or charge another amount; an extent that is counted too often is kept,
+// as those of damaged rows are.
+import { guarded } from '../../audit/verify/guard.ts';
+import { extentState } from '../../catalog/extents.ts';
+import type { Reader } from '../../core/database.ts';
+import { decodeManifest, type ExtentRun } from '../../core/manifest.ts';
+import { archiveTenant } from '../archive/pack-entry.ts';
+import { type Comparison, show } from './compared-things.ts';
+import { ReferenceCounts } from './reference-counts.ts';
+import type { StagedMap, Staging } from './staging.ts';
+import { type Walked, walkTable } from './table-walk.ts';
+
+/** What names extents. */
+interface Naming {
+  /** What it is called. */
+  where: string;
+  manifest: unknown;
+  /** Whose extents they are; null: of a bucket that is gone. */
+  tenant: string | null;
+  /** Of what is charged by time; absent: it is not. */
+  charged?: { place: string; bytes: unknown; size: unknown };
+}
+
+interface ExtentRow {
+  state: unknown;
+  store: unknown;
+  tenant: unknown;
+}
+
+export class DeepStored {
+  /** By tenant, bucket and class, bytes, decimal. */
+  readonly #billed: StagedMap<string>;
+
+  constructor(staging: Staging) {
+    this.#billed = staging.map('billed');
+  }
+
+  visit(): void {}
+
+  async finish(read: Reader, { tell }: Comparison): Promise<void> {
+    const counts = new ReferenceCounts();
+    for (const list of [...versionTables.map(versionsOf), listParts, listPacks]) {
+      await guarded(tell, 'what names extents', async () => {
+        for await (const naming of list(read)) {
+          await guarded(tell, naming.where, () => this.#add(read, naming, { counts, tell }));
+        }
+      });
+    }
+    await guarded(tell, 'extents', () => compareReferences(read, counts, tell));
+    await guarded(tell, 'what is charged by time', () => this.#compareLevels(read, tell));
+  }
+
+  async #add(
+    read: Reader,
+    { where, manifest, tenant, charged }: Naming,
+    { counts, tell }: { counts: ReferenceCounts; tell: Comparison['tell'] },
+  ): Promise<void> {
+    if (charged) {
+      const { place, bytes, size } = charged;
+      const isCount = Number.isSafeInteger(bytes) && (bytes as number) >= 0;
+      if (!isCount || (bytes as number) < (size as number)) {
+        tell({ where, what: `it is billed as ${show(bytes)} bytes, and has ${show(size)}` });
+      }
+      const sum = BigInt((await this.#billed.get(place)) ?? 0);
+      await this.#billed.set(place, String(sum + BigInt(isCount ? (bytes as number) : 0)));
+    }
+    for (const run of decodeManifest(manifest as Uint8Array)) {
+      counts.add(run.id, 1);
+      const fault = await findFault(read, run, tenant);
+      if (fault) tell({ where, what: `its extent ${run.id.toString('hex')} ${fault}` });
+    }
+  }
+
+  async #compareLevels(read: Reader, tell: Comparison['tell']): Promise<void> {
+    const walked = {
+      columns: 'tenant, bucket, class, CAST(billed_bytes AS TEXT) AS bytes',
+      from: 'quota_storage',
+      keys: ['tenant', 'bucket', 'class'],
+    };
+    for await (const row of walkTable<Record<string, unknown>>(read, walked)) {
+      const place = placeOf(row.tenant, row.bucket, row.class);
+      const sum = (await this.#billed.get(place)) ?? '0';
+      await this.#billed.delete(place);
+      if (row.bytes === sum) continue;
+      const what = `it is charged for ${show(row.bytes)} bytes, and keeps ${sum}`;
+      tell({ where: shownPlace(place), what });
+    }
+    for await (const [place, sum] of this.#billed.entries()) {
+      if (sum === '0') continue;
+      tell({ where: shownPlace(place), what: `it is charged for nothing, and keeps ${sum} bytes` });
+    }
+  }
+}
+
+/** What of an extent's row would lose its bytes; undefined: nothing. */
+async function findFault(
+  read: Reader,
+  { id, store }: ExtentRun,
+  tenant: string | null,
+): Promise<string | undefined> {
+  const sql = 'SELECT state, store, tenant FROM extents WHERE id = ?';
+  const row = await read.get<ExtentRow>(sql, id);
+  if (!row) return 'is not there';
+  if (row.state !== extentState.live) return 'is to be removed';
+  if (row.store !== store) return `is in store ${show(row.store)}, not ${store}`;
+  if (tenant === null || row.tenant === tenant) return undefined;
+  return `is of tenant ${show(row.tenant)}`;
+}
+
+async function compareReferences(
+  read: Reader,
+  counts: ReferenceCounts,
+  tell: Comparison['tell'],
+): Promise<void> {
+  const columns = 'id, refs';
+  const where = `state = ${extentState.live}`;
+  const walked = { columns, from: 'extents', where, keys: ['id'] };
+  for await (const { id, refs } of walkTable<{ id: Buffer; refs: number }>(read, walked)) {
+    if (id instanceof Uint8Array && Number.isSafeInteger(refs)) counts.add(id, -refs);
+    else tell({ where: `extent ${show(id)}`, what: `it is named ${show(refs)} times` });
+  }
+  // Which it is of those that share a count is found by counting these alone.
+  const named = new Map<string, number>();
+  const isWanted = (id: Uint8Array) => named.size < namedMax && counts.isBelow(id);
+  for (const list of [...versionTables.map(versionsOf), listParts, listPacks]) {
+    for await (const { manifest } of list(read)) {
+      for (const { id } of runsOf(manifest)) {
+        if (!isWanted(id)) continue;
+        const name = id.toString('hex');
+        named.set(name, (named.get(name) ?? 0) + 1);
+      }
+    }
+    if (!counts.hasBelow) return;
+  }
+  for (const [name, count] of named) {
+    const sql = `SELECT refs FROM extents WHERE id = ? AND state = ${extentState.live}`;
+    const row = await read.get<{ refs: number }>(sql, Buffer.from(name, 'hex'));
+    if (!row || row.refs >= count) continue;
+    const what = `${count} manifests name it, and it is counted as named by ${row.refs}`;
+    tell({ where: `extent ${name}`, what });
+  }
+}
+
+const namedMax = 100_000;
+
+function runsOf(manifest: unknown): ExtentRun[] {
+  try {
+    return decodeManifest(manifest as Uint8Array);
+  } catch {
+    return [];
+  }
+}
+
+const versionTables = ['versions', 'noncurrent_versions', 'ended_versions'] as const;
+
+function versionsOf(
+  table: (typeof versionTables)[number],
+): (read: Reader) => AsyncGenerator<Naming> {
+  const isCharged = table !== 'ended_versions';
+  const walked = {
+    columns: `${bucketColumns(`${table}.bucket_id`)}, ${table}.key AS "of", ${table}.seq AS seq,
+      class, is_marker AS isMarker, billed, size, manifest`,
+    from: table,
+    keys: table === 'noncurrent_versions' ? ['bucket_id', 'key', '-seq'] : ['bucket_id', 'key'],
+    ...(table === 'ended_versions' && { keys: ['seq'] }),
+  };
+  return namings(walked, (row) => {
+    const { tenant, bucket, class: of, isMarker, billed, size } = row;
+    const charged = { place: placeOf(tenant, bucket, of), bytes: billed, size };
+    return {
+      where: `version ${row.seq} of ${row.of}`,
+      ...(isCharged && isMarker === 0 && tenant !== null && { charged }),
+    };
+  });
+}
+
+const listParts = namings(
+  {
+    columns: `${bucketColumns('uploads.bucket_id')}, uploads.class AS class, upload_id AS id,
+      number, size, manifest`,
+    from: 'parts JOIN uploads ON uploads.id = parts.upload_id',
+    keys: ['parts.upload_id', 'parts.number'],
+  },
+  ({ tenant, bucket, class: of, id, number, size }) => ({
+    where: `part ${id}/${number}`,
+    ...(tenant !== null && {
+      charged: { place: placeOf(tenant, bucket, of), bytes: size, size },
+    }),
+  }),
+);
+
+const listPacks = namings(
+  {
+    columns: `'${archiveTenant}' AS tenant, first, manifest`,
+    from: 'record_packs',
+    keys: ['first'],
+  },
+  ({ first }) => ({ where: `the pack of records from tile ${first} on` }),
+);
+
+function namings(
+  walked: Walked,
+  show: (row: Record<string, unknown>) => Pick<Naming, 'where' | 'charged'>,
+): (read: Reader) => AsyncGenerator<Naming> {
+  return async function* (read) {
+    for await (const row of walkTable<Record<string, unknown>>(read, walked)) {
+      const { manifest } = row;
+      yield { manifest, tenant: row.tenant as string | null, ...show(row) };
+    }
+  };
+}
+
+function bucketColumns(id: string): string {
+  return ['tenant', 'name']
+    .map((column, i) => {
+      return `(SELECT ${column} FROM buckets WHERE buckets.id = ${id}) AS ${i ? 'bucket' : 'tenant'}`;
+    })
+    .join(', ');
+}
+
+function placeOf(...names: unknown[]): string {
+  return names.map(String).join('\n');
+}
+
+function shownPlace(place: string): string {
+  const [tenant, bucket, of] = place.split('\n');
+  return `${of} in bucket ${tenant}/${bucket}`;
+}

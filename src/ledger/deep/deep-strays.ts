@@ -1,0 +1,75 @@
+// Rows that belong to what is not there. A gateway leaves none; one that somebody adds before its owner
+// is made would be the owner's from its beginning.
+import type { RecordFields } from '../../audit/verify/record-fields.ts';
+import type { Reader } from '../../core/database.ts';
+import { type Comparison, show } from './compared-things.ts';
+import type { StagedMap, Staging } from './staging.ts';
+
+interface Kind {
+  what: string;
+  /** Gives the `name` of each, at most `max`. */
+  sql: string;
+}
+
+const kinds: readonly Kind[] = [
+  {
+    what: 'it is of a group or a principal that is not there',
+    sql: `SELECT 'member ' || tenant || '/' || group_name || '/' || principal AS name
+      FROM group_members AS m
+      WHERE NOT EXISTS (SELECT 1 FROM principals AS p WHERE p.tenant = m.tenant AND p.name = m.principal)
+        OR NOT EXISTS (SELECT 1 FROM groups AS g WHERE g.tenant = m.tenant AND g.name = m.group_name)`,
+  },
+  {
+    what: 'it is of a bucket that is not there',
+    sql: `SELECT 'setting ' || name || ' of bucket ' || bucket_id AS name FROM bucket_settings
+      WHERE bucket_id NOT IN (SELECT id FROM buckets)`,
+  },
+  {
+    what: 'it is of an upload that is not there',
+    sql: `SELECT 'part ' || upload_id || '/' || number AS name FROM parts
+      WHERE upload_id NOT IN (SELECT id FROM uploads)`,
+  },
+  {
+    what: 'its key has no uploads',
+    sql: `SELECT 'deletion during uploads of ' || key AS name FROM deleted_during_uploads AS d
+      WHERE NOT EXISTS (SELECT 1 FROM uploads AS u WHERE u.bucket_id = d.bucket_id AND u.key = d.key)`,
+  },
+  {
+    what: 'there is no such account',
+    sql: `SELECT 'the ' || window || ' of ' || account AS name FROM quota_windows
+      WHERE account NOT IN (SELECT account FROM quota_accounts)`,
+  },
+];
+
+/** Of each kind. */
+const shownMax = 100;
+
+export class DeepStrays {
+  /** The highest number that a bucket was given. */
+  readonly #last: StagedMap<number>;
+
+  constructor(staging: Staging) {
+    this.#last = staging.map('last bucket');
+  }
+
+  async visit(_: number, { configures }: RecordFields): Promise<void> {
+    if (!configures) return;
+    const last = (await this.#last.get('')) ?? 0;
+    if (configures.bucket > last) await this.#last.set('', configures.bucket);
+  }
+
+  async finish(read: Reader, { tell }: Comparison): Promise<void> {
+    for (const { what, sql } of kinds) {
+      const rows = await read.all<{ name: unknown }>(`${sql} LIMIT ?`, shownMax);
+      for (const { name } of rows) tell({ where: String(name), what });
+    }
+    const last = (await this.#last.get('')) ?? 0;
+    const row = await read.get<{ seq: unknown }>(
+      "SELECT seq FROM sqlite_sequence WHERE name = 'buckets'",
+    );
+    if (typeof row?.seq === 'number' ? row.seq >= last : last === 0) return;
+    // What is left of the bucket that had the number would be in the next one.
+    const what = `the last one is ${show(row?.seq)}, and a bucket had number ${last}`;
+    tell({ where: 'numbers of buckets', what });
+  }
+}
