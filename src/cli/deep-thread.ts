@@ -21,7 +21,7 @@ const { config, stateFile } = workerData as DeepThreadOptions;
 const post = (message: DeepThreadMessage) => parentPort?.postMessage(message);
 try {
   const summary = await verifyDeep(config, {
-    ...{ checkpointFiles: [], keys: [], withData: false, stateFile },
+    ...{ checkpointFiles: [], keys: [], withData: false, stateFile, mayBeginAnew: true },
     onDifference: (difference) => post({ kind: 'difference', difference }),
     onProgress: (_, records) => post({ kind: 'progress', records }),
   });

@@ -1,11 +1,14 @@
 // One run of `bursar verify deep` on a data folder. Invariants: it changes nothing there; what it keeps
 // of a run is in a file elsewhere; and whatever is in the folder, it ends with what it found, or with
 // one line that says why it could not go on.
+import { createHmac } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { guarded, messageOfError } from '../audit/verify/guard.ts';
 import type { Difference } from '../audit/verify/record-fields.ts';
+import type { Keyring } from '../core/keyring.ts';
+import { readVersion } from '../core/version.ts';
 import { DataVerifier, type VerifyPosition } from '../gateway/data-verifier.ts';
 import { type Compared, DeepComparison } from '../ledger/deep/deep-comparison.ts';
 import { Staging } from '../ledger/deep/staging.ts';
@@ -21,6 +24,8 @@ export interface DeepOptions {
   withData: boolean;
   /** Where it is kept how far the run has come; undefined: nowhere. */
   stateFile?: string | undefined;
+  /** What cannot be gone on with is removed, and the run begins anew. */
+  mayBeginAnew?: boolean;
   /** How long a slice takes, after each of which that is kept. */
   sliceMs?: number;
   onDifference: (difference: Difference) => void;
@@ -92,30 +97,44 @@ async function verifyFolder(
 /** Runs with what is kept of the run, which is removed when it has come to its end. */
 async function withStaging<R>(
   { folder: { keyring } }: DeepParts,
-  { stateFile }: DeepOptions,
+  { stateFile, mayBeginAnew = false }: DeepOptions,
   run: (staging: Staging) => Promise<R>,
 ): Promise<R> {
   const folder = stateFile === undefined ? mkdtempSync(join(tmpdir(), 'bursar-verify-')) : null;
   const file = stateFile ?? join(folder as string, 'state.db');
   try {
-    const staging = await openStaging(file, keyring.deepKey(keyring.currentEpoch));
+    const staging = await openStaging(file, keyOf(keyring), mayBeginAnew);
     let result: R;
     try {
       result = await run(staging);
     } finally {
       staging.close();
     }
-    for (const suffix of ['', '-wal', '-shm']) rmSync(`${file}${suffix}`, { force: true });
+    removeState(file);
     return result;
   } finally {
     if (folder) rmSync(folder, { recursive: true, force: true });
   }
 }
 
-async function openStaging(file: string, key: Buffer): Promise<Staging> {
+/** Of this release's runs: others replay records in other ways. */
+function keyOf(keyring: Keyring): Buffer {
+  const key = keyring.deepKey(keyring.currentEpoch);
+  return createHmac('sha256', key).update(readVersion()).digest();
+}
+
+function removeState(file: string): void {
+  for (const suffix of ['', '-wal', '-shm']) rmSync(`${file}${suffix}`, { force: true });
+}
+
+async function openStaging(file: string, key: Buffer, mayBeginAnew: boolean): Promise<Staging> {
   try {
     return await Staging.open(file, key);
   } catch (error) {
+    if (mayBeginAnew) {
+      removeState(file);
+      return openStaging(file, key, false);
+    }
     throw new CommandFailure('usage', `cannot go on from ${file}: ${messageOfError(error)}`, error);
   }
 }

@@ -2,7 +2,7 @@
 // interrupted goes on.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { loadConfig } from '#bursar/cli/config.js';
@@ -111,6 +111,14 @@ async function upload(client: S3Client, name: 'upload' | 'aborted' | 'completed'
   } else ids[name] = id;
 }
 
+function connectionOf(endpoint: string, own: typeof keys): Record<string, string> {
+  return {
+    BURSAR_ENDPOINT: endpoint,
+    BURSAR_ACCESS_KEY_ID: own.accessKeyId,
+    BURSAR_SECRET_ACCESS_KEY: own.secretAccessKey,
+  };
+}
+
 function takeCopy(): void {
   rmSync(copy, { recursive: true, force: true });
   cpSync(place.data, copy, { recursive: true });
@@ -205,12 +213,8 @@ describe('of a gateway that serves', () => {
   it('finds what somebody altered behind its back, for operators alone', async () => {
     takeCopy();
     await serving(copy, async (client, endpoint) => {
-      const of = (own: typeof keys) => ({
-        BURSAR_ENDPOINT: endpoint,
-        BURSAR_ACCESS_KEY_ID: own.accessKeyId,
-        BURSAR_SECRET_ACCESS_KEY: own.secretAccessKey,
-      });
-      const run = (own = keys) => place.run(['verify', 'deep', '--served'], of(own));
+      const run = (own = keys, ...flags: string[]) =>
+        place.run(['verify', 'deep', '--served', ...flags], connectionOf(endpoint, own));
       const unaltered = await run();
       expect(unaltered.stdout, unaltered.stderr).toMatch(/^compared \d/);
       expect(unaltered.code).toBe(0);
@@ -222,9 +226,11 @@ describe('of a gateway that serves', () => {
       expect(altered.code).toBe(1);
       await call(client, 'POST', 'tenants/cms/principals', { name: 'bob', role: 'admin' });
       const bob = await call(client, 'POST', 'tenants/cms/principals/bob/access-keys');
-      const refused = await run(bob);
-      expect(refused.stderr).toMatch(/AccessDenied|not allowed|denied/i);
-      expect(refused.code).toBe(1);
+      for (const flags of [[], ['--stop']]) {
+        const refused = await run(bob, ...flags);
+        expect(refused.stderr).toMatch(/AccessDenied|not allowed|denied/i);
+        expect(refused.code).toBe(1);
+      }
     });
   });
 });
@@ -249,11 +255,7 @@ describe('of a gateway that is written to', () => {
         }
       };
       const writers = ['a', 'b', 'c'].map(write);
-      const environment = {
-        BURSAR_ENDPOINT: endpoint,
-        BURSAR_ACCESS_KEY_ID: keys.accessKeyId,
-        BURSAR_SECRET_ACCESS_KEY: keys.secretAccessKey,
-      };
+      const environment = connectionOf(endpoint, keys);
       for (let i = 0; i < 2; i++) {
         const served = await place.run(['verify', 'deep', '--served'], environment);
         expect(served.stdout, served.stderr).toMatch(/^compared \d/);
@@ -269,16 +271,24 @@ describe('of a gateway that is written to', () => {
 
   it('has one run at a time, which an operator can stop, and the next goes on', async () => {
     takeCopy();
-    await serving(copy, async (client) => {
+    await serving(copy, async (client, endpoint) => {
       const path = 'deep-verification';
       const begun = await call(client, 'POST', path);
       expect(begun.isRunning).toBe(true);
       // The same one: no record was compared twice.
       const again = await call(client, 'POST', path);
       expect(again.isRunning || again.summary !== null).toBe(true);
-      const stopped = await call(client, 'DELETE', path);
+      const stop = ['verify', 'deep', '--served', '--stop'];
+      const { code, stderr } = await place.run(stop, connectionOf(endpoint, keys));
+      expect([code, stderr]).toEqual([0, '']);
+      const stopped = await call(client, 'GET', path);
       expect(stopped.isRunning).toBe(false);
       expect(stopped.summary ?? stopped.failure).toBeTruthy();
+      // What cannot be gone on with is no reason to compare nothing.
+      for (const suffix of ['', '-wal', '-shm']) {
+        rmSync(join(copy, `verify-deep.db${suffix}`), { force: true });
+      }
+      writeFileSync(join(copy, 'verify-deep.db'), 'somebody wrote this');
       await call(client, 'POST', path);
       await vi.waitFor(
         async () => {
@@ -290,6 +300,12 @@ describe('of a gateway that is written to', () => {
       );
     });
   });
+});
+
+it('stops nothing but runs of a gateway', async () => {
+  const { code, stderr } = await place.run(['verify', 'deep', '--data', copy, '--stop']);
+  expect(stderr).toMatch(/give it with --served/);
+  expect(code).toBe(2);
 });
 
 describe('a run that was interrupted', () => {
@@ -384,7 +400,9 @@ describe('a run that was interrupted', () => {
     expect(altered.changes).toBeGreaterThan(0);
     db.close();
     const { code, stderr } = await resume(copy);
-    expect(stderr).toMatch(/cannot go on from \S+: it is not what a run on this folder wrote/);
+    expect(stderr).toMatch(
+      /cannot go on from \S+: it is not what a run of this Bursar on this folder wrote/,
+    );
     expect(code).toBe(2);
   });
 });

@@ -138,7 +138,7 @@ export class Staging {
   }
 }
 
-const notOurs = 'it is not what a run on this folder wrote';
+const notOurs = 'it is not what a run of this Bursar on this folder wrote';
 
 interface Store {
   kind: string;
