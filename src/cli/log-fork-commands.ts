@@ -14,6 +14,7 @@ import {
 import { listLogKeys } from '../audit/log/log-keys.ts';
 import { emptyRoot } from '../audit/log/merkle.ts';
 import { type NoteKey, signNote } from '../audit/log/note.ts';
+import { parseProof } from '../audit/log/proof-text.ts';
 import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
 import { LogDamage, VerifiedLog } from '../audit/log/verified-log.ts';
 import { openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
@@ -55,7 +56,11 @@ export function addLogForkCommands(program: Command): void {
     .command('fork-point')
     .description('say how far the log in DIR is the one that others have seen; changes nothing')
     .option('--json', 'answer with JSON')
-    .option('--checkpoint <file>', 'a checkpoint that was kept elsewhere; repeatable', collect)
+    .option(
+      '--checkpoint <file>',
+      'a checkpoint that was kept elsewhere, or a receipt; repeatable',
+      collect,
+    )
     .option('--log <place>', 'folder or address of an export of the log: then the answer is exact');
   addSettingFlags(forkPoint, ['data', 'config', 'witnesses']).action(
     async ({ json, checkpoint, log: place, ...flags }: ForkFlags & Flags) => {
@@ -120,8 +125,8 @@ async function findFork(
  * the log had before a restart, at which its records stayed.
  */
 function readSighting(by: string, note: string, keys: readonly NoteKey[]): Sighting {
-  const checkpoint = checkpointOf(note);
-  if (!checkpoint) throw new CommandFailure('failed', `${by} is no checkpoint`);
+  const checkpoint = checkpointOf(parseProof(note)?.checkpoint ?? note);
+  if (!checkpoint) throw new CommandFailure('failed', `${by} is no checkpoint, and no receipt`);
   if (!keys.some(({ name }) => name === checkpoint.origin)) {
     const message = `${by} is of log ${checkpoint.origin}, which the database does not know`;
     throw new CommandFailure('failed', message);
