@@ -105,7 +105,7 @@ export async function openLedger(
   if (unreadable.length > 0 && distrust.found.length === 0) throw unreadable[0];
   verifyReads(parts.db, keyring);
   const { db: reader, ...loaded } = parts;
-  return { ledger, read: reader.tx, ...loaded };
+  return { ledger, sealWatch: watch, read: reader.tx, ...loaded };
 }
 
 /** Who finds that rows are not authentic is nobody who asked: the records name no access key. */

@@ -9,6 +9,7 @@ import { steadyClock } from '../core/steady-clock.ts';
 import type { HealthFacts, StoreFacts } from '../gateway/health.ts';
 import type { Rooms } from '../gateway/rooms.ts';
 import type { StoreView } from '../gateway/store-list.ts';
+import type { SealWatch } from '../ledger/seal-watch.ts';
 import type { LocalStore } from '../tiering/stores/local-store.ts';
 import type { ScheduleState } from './backup-schedule.ts';
 import type { DataFolder } from './data-folder.ts';
@@ -24,6 +25,7 @@ export interface HealthParts {
   local: Pick<LocalStore, 'tryWriting'>;
   /** Those that are made by themselves. */
   backups: Backups;
+  sealWatch: Pick<SealWatch, 'failure'>;
   /** Room that is to be kept free on the disks of the database and of the local store. */
   freeBytesMin: number;
 }
@@ -71,6 +73,7 @@ export class HealthWatch {
       isNearlyFull: freeBytes < this.#parts.freeBytesMin,
     };
     const { stepMs } = steadyClock;
+    const rights = { problem: this.#parts.sealWatch.failure };
     const backups = this.#parts.backups.schedule?.state();
     const shipping = this.#parts.backups.shipping?.state();
     return {
@@ -83,6 +86,7 @@ export class HealthWatch {
         isClockFollowed: stepMs === 0,
         areBackupsMade: !backups?.isLate,
         areChangesShipped: !shipping?.isLate,
+        areRightsVerified: rights.problem === null,
         stores: found,
       },
       detail: {
@@ -90,6 +94,7 @@ export class HealthWatch {
         clock: { stepMs },
         database: { isWritable: database.canWrite, freeBytes },
         log: { ready: log.refusal === null, problem: log.refusal },
+        rights,
         ...(backups && { backups: describeBackups(backups) }),
         ...(shipping && { shipping: describeShipping(shipping) }),
       },

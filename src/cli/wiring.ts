@@ -118,7 +118,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   });
   const told = { onAlarms, onCheckpoint, onAltered: altered.found };
   const begun = await openLedger(config, { folder, closers, prices, distrust, ...told });
-  const { ledger, read, directory, loaded, limited } = begun;
+  const { ledger, sealWatch, read, directory, loaded, limited } = begun;
   // Closed after the stores and the journals in them, which it counts for.
   const upkeep = opened(closers, new BackendUpkeep(ledger));
   const parts = { folder, ledger, read, distrust, closers, upkeep };
@@ -145,6 +145,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   recordUnsealed(distrust, ledger);
   metrics.watchLog(log, witnesses);
   metrics.watchClock(steadyClock);
+  metrics.watchRights(sealWatch);
   closers.push(announceSteps(tellOperator));
   prices.enter(opening.storeList.gates);
   const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
@@ -167,7 +168,7 @@ async function start(config: Config, folder: DataFolder, closers: Closers): Prom
   const { freeBytesMin } = config;
   backups.schedule = scheduleBackups(config, { ...kept, shipping: backups.shipping });
   if (log.refusal !== null) endBackups(backups);
-  const health = new HealthWatch({ rooms, folder, local, backups, freeBytesMin });
+  const health = new HealthWatch({ rooms, folder, local, backups, sealWatch, freeBytesMin });
   const served = {
     directory,
     folder,

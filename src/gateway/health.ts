@@ -28,6 +28,8 @@ export interface HealthFacts {
   /** What was committed gets to the place of backups soon; true also where it is not to. */
   areChangesShipped: boolean;
   stores: readonly StoreFacts[];
+  /** The last verification of who may what has come to its end. */
+  areRightsVerified: boolean;
   /** Nothing that was read since the start was found damaged. */
   isUndamaged: boolean;
 }
@@ -75,5 +77,6 @@ function* problemsOf(facts: HealthFacts): Generator<readonly [Stops, string]> {
   if (!facts.isClockFollowed) yield ['nothing', 'The clock has stepped, and is not followed.'];
   if (!facts.areBackupsMade) yield ['nothing', 'No backup was made in time.'];
   if (!facts.areChangesShipped) yield ['nothing', 'Changes are not shipped in time.'];
+  if (!facts.areRightsVerified) yield ['nothing', 'Rights could not be verified.'];
   if (!facts.isUndamaged) yield ['nothing', 'Stored data was found damaged.'];
 }

@@ -42,6 +42,15 @@ export class Metrics {
     });
   }
 
+  /** The verification of who may what. */
+  watchRights(watch: { readonly failure: string | null }): void {
+    this.registry.gauge({
+      name: 'bursar_rights_verified',
+      help: '1: rights are verified. 0: the last verification did not come to its end.',
+      collect: () => (watch.failure === null ? 1 : 0),
+    });
+  }
+
   /** The audit log, asked when somebody reads. What witnesses are called stands in the log as well. */
   watchLog(
     head: Readonly<{ size: number; refusal: string | null }>,

@@ -31,6 +31,7 @@ const well: HealthFacts = {
   isClockFollowed: true,
   areBackupsMade: true,
   areChangesShipped: true,
+  areRightsVerified: true,
   stores: [],
   isUndamaged: true,
 };
@@ -53,6 +54,7 @@ test.each<[string, Partial<HealthFacts>, boolean, boolean, number]>([
   ['the clock stepped', { isClockFollowed: false }, true, true, 1],
   ['no backup was made', { areBackupsMade: false }, true, true, 1],
   ['changes are not shipped', { areChangesShipped: false }, true, true, 1],
+  ['rights are not verified', { areRightsVerified: false }, true, true, 1],
   ['data was damaged', { isUndamaged: false }, true, true, 1],
 ])('when %s, what is possible and what is wrong is said', (_, facts, reads, writes, count) => {
   const told = judge({ ...well, stores: [store('local')], ...facts });
