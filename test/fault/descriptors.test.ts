@@ -71,7 +71,10 @@ describeWithTool(findPrlimit(), 'a gateway without file descriptors', (prlimit) 
     limit(1024);
     expect(await put('second')).toEqual([200, undefined]);
     expect(await get('first')).toEqual([200, undefined]);
-    expect(gateway.output()).not.toContain('EMFILE');
+    // It is no bug of a request; the checkpoint is kept again with the next one.
+    const told = gateway.output().split('\n');
+    const isOfOthers = (line: string) => line.includes('the checkpoint was not kept');
+    expect(told.filter((line) => line.includes('EMFILE') && !isOfOthers(line))).toEqual([]);
   });
 
   it.each(['EMFILE', 'ENFILE'])('blames no store for its own %s', (code) => {
