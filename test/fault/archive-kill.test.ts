@@ -29,7 +29,7 @@ import { compiler } from './compiler.ts';
 import { findStrayExtents } from './extents-on-disk.ts';
 
 const isFull = process.env.BURSAR_FULL === '1';
-vi.setConfig({ testTimeout: isFull ? 900_000 : 120_000, hookTimeout: 60_000 });
+vi.setConfig({ testTimeout: isFull ? 900_000 : 300_000, hookTimeout: 60_000 });
 
 const size = 520;
 const run = resolve(import.meta.dirname, 'archive-run.mjs');

@@ -16,7 +16,7 @@ import type { S3Client } from './s3-client.ts';
 import { native, shippingFlags, untilShipped, waitMsMax } from './shipping-rig.ts';
 import { Standby } from './standby-machine.ts';
 
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
 
 describeWithTool(versitygw, 'a standby', (path) => {
   describe('of a gateway whose machine dies', () => {
