@@ -1,6 +1,6 @@
-// What backups cost those who are served meanwhile: PUTs of 4 KiB over 16 connections to a gateway whose
-// database has about a gigabyte, in turns without a backup, with one backup after another, and while what
-// is changed is shipped each second.
+// What backups cost those who are served meanwhile: PUTs of 4 KiB over 16 connections to a gateway
+// whose database has about a gigabyte, in turns without a backup, with one backup after another,
+// and while what is changed is shipped each second.
 import { execFile, fork } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { makeBucket } from './control.mjs';

@@ -1,25 +1,28 @@
 // Untimed requests around the timed ones: make buckets, check what was stored, delete.
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { request } from 'node:http';
 import { makeSigner } from './signing.mjs';
 
 /**
- * Sends one request without a body, signed unless `isUnsigned`.
+ * Sends one request, signed unless `isUnsigned`, on a connection of its own unless there is an
+ * `agent`.
  * @returns {Promise<{status: number, body: Buffer}>}
  */
-export function send(target, { method, path, query, isUnsigned = false }) {
-  const headers = isUnsigned ? {} : signedHeaders(target, { method, path, query });
+export function send(target, message) {
+  const { method, path, query, body, agent = false, isUnsigned = false } = message;
+  const sent = body && { sizeBytes: body.length, sha256: hash('sha256', body, 'hex') };
+  const headers = isUnsigned ? {} : signedHeaders(target, { method, path, query, ...sent });
   const url = `${path}${query ? `?${query}` : ''}`;
   return new Promise((resolve, reject) => {
     const { host, port } = target;
-    const sent = request({ host, port, method, path: url, headers, agent: false }, (answer) => {
+    const asked = request({ host, port, method, path: url, headers, agent }, (answer) => {
       const parts = [];
       answer.on('data', (part) => parts.push(part));
       answer.on('error', reject);
       answer.on('end', () => resolve({ status: answer.statusCode, body: Buffer.concat(parts) }));
     });
-    sent.on('error', reject);
-    sent.end();
+    asked.on('error', reject);
+    asked.end(body);
   });
 }
 

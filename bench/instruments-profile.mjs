@@ -1,14 +1,17 @@
-// What the instruments take of the time of requests that are served: a gateway with its defaults is driven
-// under V8's CPU profiler, and each moment of its main thread, which all requests pass, is theirs if one
-// of their functions is on the stack. Unlike throughput, which varies by ten percent from one moment to
-// the next, this varies by some tenths of a percent.
+// What the instruments take of the time of requests that are served: a gateway with its defaults is
+// driven under V8's CPU profiler, and each moment of its main thread, which all requests pass, is
+// theirs if one of their functions is on the stack. Unlike throughput, which varies by ten percent
+// from one moment to the next, this varies by some tenths of a percent.
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { settle, stopAll } from './processes.mjs';
 import { startGateway } from './servers.mjs';
 import { bucket, keyCount, sizeBytes, storeSmallObjects } from './short-turns.mjs';
 
-/** What a part calls is its own. `files`: in instruments/; what is in no other part's counts as metrics. */
+/**
+ * What a part calls is its own. `files`: in instruments/; what is in no other part's counts as
+ * metrics.
+ */
 const parts = [
   {
     ...{ name: 'stages', title: 'stages: its clock, read at each change' },
@@ -40,7 +43,8 @@ export const profileMicros = 500;
 const timingFunctions = ['describe', 'get serverTiming'];
 
 /**
- * @typedef {{name: string, title: string, share: number}[]} Shares of the busy time of the main thread
+ * @typedef {{name: string, title: string, share: number}[]} Shares of the busy time of the main
+ *   thread
  * @param {object} options
  * @param {object[]} options.workloads from `smallWorkload`
  * @returns {Promise<Record<string, Shares[]>>} by workload, of each second
@@ -112,7 +116,10 @@ function partAfter(before, own) {
   return before === 'idle' ? undefined : before;
 }
 
-/** The part that each node of the call tree belongs to: that of the outermost of theirs on its stack. */
+/**
+ * The part that each node of the call tree belongs to: that of the outermost of theirs on its
+ * stack.
+ */
 function assignNodes(nodes) {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const partOf = new Map();

@@ -1,5 +1,5 @@
-// What the instruments cost, twofold: their share of the time of requests that are served, by a profile;
-// and the throughput of a gateway that now measures its requests and now does not.
+// What the instruments cost, twofold: their share of the time of requests that are served, by a
+// profile; and the throughput of a gateway that now measures its requests and now does not.
 import { mkdirSync } from 'node:fs';
 import { request } from 'node:http';
 import { json } from 'node:stream/consumers';
@@ -22,12 +22,17 @@ import {
 import { median, medianInterval } from './statistics.mjs';
 import { modes, periodMs, settleMs } from './switched-instruments/periods.mjs';
 
-/** The largest share of the throughput, and of a request's CPU, that stages and metrics may take. */
+/**
+ * The largest share of the throughput, and of a request's CPU, that stages and metrics may take.
+ */
 const shareMax = 0.02;
 const preload = new URL('./switched-instruments/preload.mjs', import.meta.url).href;
 const workloads = [smallWorkload('get', 32), smallWorkload('put', 32)];
 
-/** Two processes of one code differ by some percent for as long as they run: each is compared with itself. */
+/**
+ * Two processes of one code differ by some percent for as long as they run: each is compared with
+ * itself.
+ */
 const instancesMax = 3;
 /** A gateway is driven for so long at a time; where few periods are wanted, shorter. */
 const sliceSecondsMax = 4;
@@ -38,7 +43,9 @@ const emptySlicesMax = 20;
 /** Of what is profiled. */
 const measuredParts = ['stages', 'metrics'];
 
-/** @param {{dir: string, effort: {instrumentPairs: number}, say: (line: string) => void}} options */
+/**
+ * @param {{dir: string, effort: {instrumentPairs: number}, say: (line: string) => void}} options
+ */
 export function benchInstruments({ dir, effort: { instrumentPairs }, say }) {
   const instances = Math.min(instancesMax, instrumentPairs);
   const rounds = Math.ceil(instrumentPairs / instances);
@@ -87,7 +94,9 @@ async function runSwitched(dir, { rounds, tool, say }) {
   return compared;
 }
 
-/** @returns {Promise<Record<string, {perSecond: number, cpuMs: number}>[]>} by mode, of each round */
+/**
+ * @returns {Promise<Record<string, {perSecond: number, cpuMs: number}>[]>} by mode, of each round
+ */
 async function runSlice(socketPath, { plan, tool, target }) {
   const countedBefore = await countRequests(target);
   await ask(socketPath, '/begin');

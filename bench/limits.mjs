@@ -1,6 +1,6 @@
-// What limits cost. Two gateways: one without limits, and one with limits of all kinds on every account
-// that a request is charged to, wide enough never to refuse: requester, requester's tenant, bucket,
-// bucket's owner. Small GETs and PUTs, by short turns.
+// What limits cost. Two gateways: one without limits, and one with limits of all kinds on every
+// account that a request is charged to, wide enough never to refuse: requester, requester's tenant,
+// bucket, bucket's owner. Small GETs and PUTs, by short turns.
 import { hash } from 'node:crypto';
 import { signRequest } from '#bursar/core/sigv4.js';
 import { pause } from './processes.mjs';

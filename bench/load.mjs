@@ -1,5 +1,5 @@
-// The load tool: is sent plans, drives one server by each, and answers with the result.
-// A process of its own, so that its CPU time is known and it can be pinned. It is kept cheap, because it
+// The load tool: is sent plans, drives one server by each, and answers with the result. A process
+// of its own, so that its CPU time is known and it can be pinned. It is kept cheap, because it
 // shares the machine with the server: requests are signed and serialized before the clock starts,
 // sockets read into one buffer, bodies are counted, not kept.
 import { createHash, hash } from 'node:crypto';
@@ -11,8 +11,8 @@ import { makeSigner, unsignedPayload } from './signing.mjs';
 /**
  * @typedef {object} Plan
  * @property {import('./signing.mjs').Target} target
- * @property {'put' | 'get' | 'list' | 'delete' | 'ask' | 'fill'} kind `delete` deletes each key once, from
- *   the first on; `ask` gets `paths`, in order; `fill` puts each key once and is not timed
+ * @property {'put' | 'get' | 'list' | 'delete' | 'ask' | 'fill'} kind `delete` deletes each key
+ *   once, from the first on; `ask` gets `paths`, in order; `fill` puts each key once, untimed
  * @property {string} bucket
  * @property {string} keyPrefix
  * @property {number} keyCount how many keys there are (get, list, delete) or shall be (fill)

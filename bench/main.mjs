@@ -1,4 +1,5 @@
-// `npm run bench`: measures the gateway, beside its peers and by itself, and writes docs/performance.md.
+// `npm run bench`: measures the gateway, beside its peers and by itself, and writes
+// docs/performance.md.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, release, totalmem } from 'node:os';

@@ -41,8 +41,8 @@ process.on('exit', () => {
  */
 
 /**
- * Starts a server on a free loopback port and waits until it answers 200 to `ready`, see `send`. The
- * caller's settings of AWS and Bursar are kept from it: they are not what is measured.
+ * Starts a server on a free loopback port and waits until it answers 200 to `ready`, see `send`.
+ * The caller's settings of AWS and Bursar are kept from it: they are not what is measured.
  * @returns {Promise<Server>}
  */
 export async function start({ name, version, command, argsFor, env, ready = { path: '/' } }) {
@@ -70,8 +70,8 @@ export async function start({ name, version, command, argsFor, env, ready = { pa
 }
 
 /**
- * Where a server prints: a file, as under most supervisors, so that nobody has to read along. It has
- * no name, and is gone with those who have it open.
+ * Where a server prints: a file, as under most supervisors, so that nobody has to read along. It
+ * has no name, and is gone with those who have it open.
  */
 function openOutput() {
   const path = join(process.env.TMPDIR ?? tmpdir(), `bursar-bench-output-${process.pid}`);

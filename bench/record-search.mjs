@@ -1,6 +1,7 @@
 // What finding records costs: `node bench/record-search.mjs [RECORDS]` makes records (1,000,000 by
-// default) of ten tenants and five hundred principals, each with a key of its own, indexes them, and
-// prints the index's size and speed, and the slowest and fastest of five answers to some questions.
+// default) of ten tenants and five hundred principals, each with a key of its own, indexes them,
+// and prints the index's size and speed, and the slowest and fastest of five answers to some
+// questions.
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';

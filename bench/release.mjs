@@ -1,6 +1,6 @@
-// The gateway of this tree beside another build of it, such as a release that is checked out and built
-// elsewhere: small requests on a local disk, by short turns in one run, so that what a change costs is
-// told from how the machine is today.
+// The gateway of this tree beside another build of it, such as a release that is checked out and
+// built elsewhere: small requests on a local disk, by short turns in one run, so that what a change
+// costs is told from how the machine is today.
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pause, settle } from './processes.mjs';

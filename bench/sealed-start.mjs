@@ -1,5 +1,5 @@
-// How long a gateway takes to start among a million grants: the time from the process's begin until it
-// listens, and the process's CPU, in alternating runs of builds that are given as folders.
+// How long a gateway takes to start among a million grants: the time from the process's begin until
+// it listens, and the process's CPU, in alternating runs of builds that are given as folders.
 //
 //   node bench/sealed-start.mjs prepare DIR 1000000     a data folder with so many grants
 //   node bench/sealed-start.mjs run DIR/A=BUILD ...     starts each three times, in turns
@@ -28,7 +28,8 @@ async function prepare(folder, count) {
   }
   db.exec('COMMIT');
   db.close();
-  // They are nobody's until they are sealed. Of a release that seals nothing there is no such command.
+  // They are nobody's until they are sealed. Of a release that seals nothing there is no such
+  // command.
   const main = resolve(import.meta.dirname, '../dist/cli/main.js');
   spawnSync(process.execPath, [main, 'database', 'accept', '--yes', '--data', folder]);
 }

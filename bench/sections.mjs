@@ -1,5 +1,5 @@
-// What the bench measures, in the order of docs/performance.md, and how a run goes through it: a section
-// that fails does not lose the others.
+// What the bench measures, in the order of docs/performance.md, and how a run goes through it: a
+// section that fails does not lose the others.
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { benchBackup, describeBackup } from './backup.mjs';
@@ -20,10 +20,10 @@ import { benchStandby, describeStandby } from './standby.mjs';
 import { benchTokens, describeTokens } from './tokens.mjs';
 
 /**
- * How much is measured. `seconds`, `rounds`, `warmupSeconds`, `listKeys`: beside peers; `pairs`: short
- * turns of each; `growthRounds` the same, where states are compared; `instrumentPairs`: periods with and
- * without instruments; `stalls`: see `stalls/state.mjs`; `backup`, `standby`: see their files; the rest is the
- * largest state.
+ * How much is measured. `seconds`, `rounds`, `warmupSeconds`, `listKeys`: beside peers; `pairs`:
+ * short turns of each; `growthRounds` the same, where states are compared; `instrumentPairs`:
+ * periods with and without instruments; `stalls`: see `stalls/state.mjs`; `backup`, `standby`: see
+ * their files; the rest is the largest state.
  */
 export const efforts = {
   whole: {
@@ -120,9 +120,11 @@ export const sections = [
 ];
 
 /**
- * Measures the sections one after another, each on an empty folder, and says when they will be done.
+ * Measures the sections one after another, each on an empty folder, and says when they will be
+ * done.
  * @param {Section[]} chosen
- * @param {{dir: string, isQuick: boolean, say: (line: string) => void}} options and those of sections
+ * @param {{dir: string, isQuick: boolean, say: (line: string) => void}} options and those of
+ *   sections
  * @returns {Promise<import('./report.mjs').Outcome[]>}
  */
 export async function runSections(chosen, { dir, isQuick, say, ...options }) {

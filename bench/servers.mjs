@@ -70,8 +70,9 @@ async function startS3Path({ dir, gateway, peers, profileDir }) {
 }
 
 /**
- * The gateway on a folder in `dir`, of this tree or of another that is built; `nodeArgs` are for Node
- * itself, `args` are more of the gateway's, and `env` is its. `isStoreThere`: another gateway had the backend.
+ * The gateway on a folder in `dir`, of this tree or of another that is built; `nodeArgs` are for
+ * Node itself, `args` are more of the gateway's, and `env` is its. `isStoreThere`: another gateway
+ * had the backend.
  */
 export async function startGateway(options) {
   const { dir, tree = ownTree, profileDir, backend, nodeArgs = [], env = {} } = options;

@@ -1,6 +1,7 @@
-// Compares servers that differ in little: in many short turns, one server at a time while the others
-// are paused, so that a slow moment of the machine falls on neighbours, which alone are compared. What
-// a server has left to do behind its answers waits for its own next turn, and counts there.
+// Compares servers that differ in little: in many short turns, one server at a time while the
+// others are paused, so that a slow moment of the machine falls on neighbours, which alone are
+// compared. What a server has left to do behind its answers waits for its own next turn, and counts
+// there.
 import { checkObjects, makeBucket } from './control.mjs';
 import { keyAt, makeBody } from './load.mjs';
 import { interval, number, table } from './markdown.mjs';
@@ -38,8 +39,8 @@ export async function storeSmallObjects(target, tool) {
  * @typedef {{name: string, title: string, turns: Record<string, Turn[]>}} Compared turns by server
  * @param {Record<string, import('./processes.mjs').Server>} servers all paused
  * @param {{workloads: object[], rounds: number, tool: object, say: (line: string) => void}} options
- *   a workload is what of `load.mjs`'s plan differs from the small ones, and `planFor`, what of it is
- *   another for each server and round
+ *   a workload is what of `load.mjs`'s plan differs from the small ones, and `planFor`, what of it
+ *   is another for each server and round
  * @returns {Promise<Compared[]>}
  */
 export async function compareInTurns(servers, { workloads, rounds, tool, say }) {
@@ -122,7 +123,10 @@ export function describeRatios(compared, { ours, other, goal }) {
 /** Ends a verdict on a goal that is surely not reached. */
 export const missed = 'MISSED';
 
-/** Whether `ours` reaches a goal of throughput beside `other`: surely, where all of the interval does. */
+/**
+ * Whether `ours` reaches a goal of throughput beside `other`: surely, where all of the interval
+ * does.
+ */
 export function verdict(compared, { goal, ...sides }) {
   if (compared.turns[sides.ours].length < surePairs) return `${goal}, too few turns to tell`;
   const { median: ratio, low, high } = ratioBetween(compared, { ...sides, of: 'perSecond' });

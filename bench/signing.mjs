@@ -8,8 +8,9 @@ export const emptySha256 = hash('sha256', '', 'hex');
 
 /**
  * @typedef {{host: string, port: number, accessKeyId: string, secretAccessKey: string}} Target
- * @typedef {{method: string, path: string, query?: string, sizeBytes?: number, sha256?: string}} Request
- *   `path` and `query` are already percent-encoded; the query's parameters are in order.
+ * @typedef {{
+ *   method: string, path: string, query?: string, sizeBytes?: number, sha256?: string
+ * }} Request `path` and `query` are already percent-encoded; the query's parameters are in order.
  */
 
 /**

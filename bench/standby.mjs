@@ -1,6 +1,6 @@
-// How long a gateway is missed whose machine dies: from SIGKILL to the first write that the promoted standby
-// acknowledges. Both run on this machine, with one S3 server that has the store and what is shipped. Nobody
-// is waited for who would notice the death and decide.
+// How long a gateway is missed whose machine dies: from SIGKILL to the first write that the
+// promoted standby acknowledges. Both run on this machine, with one S3 server that has the store
+// and what is shipped. Nobody is waited for who would notice the death and decide.
 import { execFile, spawn } from 'node:child_process';
 import { cpSync, mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -14,9 +14,9 @@ export function quantile(values, part) {
 }
 
 /**
- * The median with its confidence interval of 95% by order statistics, which assumes nothing of how the
- * values are spread (Conover, Practical Nonparametric Statistics, 3.2). Of fewer than six values the
- * interval is their range, which is less sure.
+ * The median with its confidence interval of 95% by order statistics, which assumes nothing of how
+ * the values are spread (Conover, Practical Nonparametric Statistics, 3.2). Of fewer than six
+ * values the interval is their range, which is less sure.
  */
 export function medianInterval(values) {
   const sorted = [...values].sort((a, b) => a - b);

@@ -1,6 +1,6 @@
-// What it costs the gateway to know who asks. The same small GETs with Signature V4, with bearer tokens
-// of one and of four links, and with a token that is bound to a key and an HTTP signature on each
-// request; all of one gateway, by short turns.
+// What it costs the gateway to know who asks. The same small GETs with Signature V4, with bearer
+// tokens of one and of four links, and with a token that is bound to a key and an HTTP signature on
+// each request; all of one gateway, by short turns.
 import { hash } from 'node:crypto';
 import { delegate } from '#bursar/authz/tokens/delegate.js';
 import { generatePrivateKey, renderPrivateKey } from '#bursar/authz/tokens/keys.js';

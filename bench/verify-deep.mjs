@@ -1,12 +1,13 @@
-// What `bursar verify deep` takes: `node bench/verify-deep.mjs [RECORDS ...]` makes folders with so many
-// records and as many objects (100,000 and 1,000,000 if none are given), and compares each with its
-// records in a process of its own. Prints how long that took, and the most memory that it had.
+// What `bursar verify deep` takes: `node bench/verify-deep.mjs [RECORDS ...]` makes folders with so
+// many records and as many objects (100,000 and 1,000,000 if none are given), and compares each
+// with its records in a process of its own. Prints how long that took, and the most memory that it
+// had. `--identities COUNT ...` makes instead so many principals, each with an account and a token.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { loadConfig } from '#bursar/cli/config.js';
-import { verifyDeep } from '#bursar/cli/deep-verification.js';
+import { verifyDeep } from '#bursar/server/folder/deep-verification.js';
+import { loadConfig } from '#bursar/server/settings/config.js';
 import { makeBucket } from './control.mjs';
 import { openBulkLedger } from './growth/bulk-ledger.mjs';
 import { keyAt } from './load.mjs';
@@ -18,16 +19,17 @@ import { bucket, withLoadTool } from './short-turns.mjs';
 const first = 1000;
 const [what, ...rest] = process.argv.slice(2);
 if (what === 'measure') await measure(...rest);
-else await bench([what, ...rest].filter(Boolean).map(Number));
+else if (what === '--identities') await bench(rest.map(Number), fillIdentities);
+else await bench([what, ...rest].filter(Boolean).map(Number), fill);
 
-async function bench(given) {
+async function bench(given, fillFolder) {
   const sizes = given.length > 0 ? given : [100_000, 1_000_000];
   const dir = mkdtempSync(join(process.env.TMPDIR ?? '/var/tmp', 'bursar-verify-deep-'));
   try {
     const rows = [];
     for (const size of sizes) {
       const folder = join(dir, String(size));
-      await fill(folder, size);
+      await fillFolder(folder, size);
       const data = join(folder, 'bursar');
       const script = fileURLToPath(import.meta.url);
       const said = execFileSync(process.execPath, [script, 'measure', data], { encoding: 'utf8' });
@@ -59,6 +61,35 @@ async function fill(folder, size) {
     const { etag, sha256 } = commit.change.object;
     const digests = { etag, sha256: Buffer.from(sha256).toString('hex') };
     return { ...commit, record: { ...commit.record, ...digests } };
+  });
+  await ledger.close();
+}
+
+async function fillIdentities(folder, count) {
+  await startGateway({ dir: folder });
+  await stopAll();
+  const ledger = await openBulkLedger(join(folder, 'bursar'));
+  const issuedMs = Date.now();
+  const expiresMs = issuedMs + 7 * 24 * 3600 * 1000;
+  await ledger.commit(2 * count, (i) => {
+    const name = `person-${i >> 1}`;
+    if (i % 2 === 0) {
+      const made = { name, principalKind: 'person', role: 'member', groups: [] };
+      const told = { action: 'bursar:CreatePrincipal', principal: 'admin' };
+      const target = `tenants/default/principals/${name}`;
+      return ledger.identityChange({ kind: 'createPrincipal', ...made }, { ...told, target });
+    }
+    const details = {
+      scope: 'storage.read:/',
+      holder: null,
+      depthMax: 0,
+      conditions: {},
+      label: null,
+    };
+    const id = `token-${i >> 1}`;
+    const made = { id, principal: name, accessKeyId: null, details, issuedMs, expiresMs };
+    const told = { action: 'bursar:CreateToken', target: `tokens/${id}`, principal: name };
+    return ledger.identityChange({ kind: 'addToken', ...made }, told);
   });
   await ledger.close();
 }

@@ -1,9 +1,10 @@
 // Fills the data folder of a gateway that does not run, for the sections that show how cost grows:
-// the ledger's own code applies each commit, so that every row, MAC, record and hash is what requests
-// would have left behind, but thousands share a transaction and nothing is synced.
+// the ledger's own code applies each commit, so that every row, MAC, record and hash is what
+// requests would have left behind, but thousands share a transaction and nothing is synced.
 import { join } from 'node:path';
 import { RecordLog } from '#bursar/audit/record-log.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
+import { recordedChange } from '#bursar/audit/recorded-change.js';
 import { blockWidth } from '#bursar/audit/search/positions.js';
 import { SearchIndexWriter } from '#bursar/audit/search/search-index.js';
 import { sealObject, sealPart } from '#bursar/catalog/authentic.js';
@@ -12,6 +13,7 @@ import { openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
 import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
+import { membersOf } from '#bursar/ledger/commands/index.js';
 import { SealedState, verifySealedState } from '#bursar/ledger/sealed-state.js';
 import { Cashier } from '#bursar/quota/cashier.js';
 import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
@@ -28,12 +30,14 @@ export async function openBulkLedger(folder) {
   const keyring = new Keyring(keys);
   const books = [...readPriceBooks()];
   const seals = new SealedState(db, keyring, await verifySealedState(db, keyring));
-  const cashier = new Cashier(db.tx, 'bench', new PriceBooks(books), seals.accounts);
+  const cashier = new Cashier(db.tx, 'bench', new PriceBooks(books), seals);
   const log = await RecordLog.open(db.tx);
   const newest = await db.tx.get('SELECT max(time_ms) AS timeMs FROM records');
   const timeMs = Math.max(Date.now(), newest.timeMs);
   const context = { timeMs, process: 'bench', keyring, cashier, log };
-  /** Milliseconds of each commit of what `commitAt` gives for 0 up to `count`; none may be refused. */
+  /**
+   * Milliseconds of each commit of what `commitAt` gives for 0 up to `count`; none may be refused.
+   */
   const commit = async (count, commitAt) => {
     const tookMs = new Float64Array(count);
     await inTransactions(db, { count, cashier, log, seals }, async (i) => {
@@ -46,6 +50,16 @@ export async function openBulkLedger(folder) {
   };
   return {
     commit,
+    /** A change of identities by a principal of the tenant, who is charged for it. */
+    identityChange: (identity, { action, target, principal }) => {
+      const change = { tenant, ...identity };
+      const told = recordedChange(membersOf(change));
+      const commit = makeCommit(change, { book: books.at(-1).name, bucketName: null });
+      const who = { tenant, principal, tokens: [], bucket: null };
+      const named = { action, target, principal, bucket: null, bucketOwner: null, class: null };
+      const record = { ...commit.record, ...named, change: told };
+      return { ...commit, charge: { ...commit.charge, who }, record };
+    },
     changesOf: (bucketName) => openChanges(bucketName, { read: db.tx, keyring, books }),
     /** Does what the gateway would do behind it for minutes: sums of usage, the search index. */
     close: async () => {

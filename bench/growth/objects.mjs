@@ -1,6 +1,6 @@
-// How cost grows with the objects of a bucket and the records of the log: gateways whose folders have a
-// thousand, ten thousand, … of both. What is stored above a thousand are copies, which share extents
-// (openBulkLedger), so that the catalog grows and the disk is not filled with bodies.
+// How cost grows with the objects of a bucket and the records of the log: gateways whose folders
+// have a thousand, ten thousand, … of both. What is stored above a thousand are copies, which share
+// extents (openBulkLedger), so that the catalog grows and the disk is not filled with bodies.
 import { cpSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeBucket } from '../control.mjs';

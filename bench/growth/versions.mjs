@@ -1,6 +1,6 @@
 // How cost grows with the versions of one key: buckets with versioning, each with a key of so many.
-// Changes are timed in the ledger's code alone, one that adds a version and one that ends it in turn,
-// so that there are as many all the time.
+// Changes are timed in the ledger's code alone, one that adds a version and one that ends it in
+// turn, so that there are as many all the time.
 import { join } from 'node:path';
 import { makeBucket } from '../control.mjs';
 import { keyAt } from '../load.mjs';

@@ -25,7 +25,9 @@ export class Asker {
     this.#agent = new Agent({ keepAlive: true, maxSockets: connections });
   }
 
-  /** @param {Message} message @returns {Promise<{status: number, headers: object, text: string}>} */
+  /**
+   * @param {Message} message @returns {Promise<{status: number, headers: object, text: string}>}
+   */
   ask(message) {
     const { host, port } = this.#target;
     const { method, path, query = [], body = '' } = message;

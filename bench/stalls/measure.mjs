@@ -34,7 +34,8 @@ export async function startProber(asker, target) {
 }
 
 /**
- * Asks for one thing for so long, and each connection at least once; without `messageAt` for nothing.
+ * Asks for one thing for so long, and each connection at least once; without `messageAt` for
+ * nothing.
  * @param {import('./operations.mjs').Largest} largest
  * @returns {Promise<{done: number, tookMs: number, waits: {get: number[], put: number[]},
  *   stalls: Stall[]}>}
@@ -70,37 +71,74 @@ export async function measureOne(largest, { target, prober, seconds }) {
   return { title, done, tookMs, waits, stalls };
 }
 
-/** @typedef {{operation: string, count: number, upToMs: number, meanMs: number}} Stall */
+/**
+ * The stalls of one operation.
+ * @typedef {object} Stall
+ * @property {string} operation
+ * @property {number} count
+ * @property {number} upToMs the bound that none exceeds
+ * @property {number} meanMs
+ * @property {Own | null} own null: the system does not tell
+ */
 
-const bucketForm =
-  /^bursar_event_loop_stall_seconds_bucket\{le="([^"]+)",operation="([^"]+)"\} (\S+)$/gm;
-const sumForm = /^bursar_event_loop_stall_seconds_sum\{operation="([^"]+)"\} (\S+)$/gm;
+/**
+ * What is left of them without the time in which the thread waited for a processor that others had.
+ * @typedef {object} Own
+ * @property {number} longCount of those that are stalls even so
+ * @property {number} upToMs
+ * @property {number} meanMs
+ * @property {number} processorMs in the mean, in which the thread had a processor
+ */
 
-/** By operation: how often up to each bound, and all seconds. 0.1.0 has no such metric. */
+/** Seconds; the gateway tells of stalls from here on. */
+const stallSecondsMin = 0.05;
+const lateName = 'bursar_event_loop_stall_seconds';
+const ownName = 'bursar_event_loop_stall_own_seconds';
+const processorName = 'bursar_event_loop_stall_processor_seconds_total';
+const valueForm =
+  /^(bursar_event_loop_stall_\w+)\{(?:le="([^"]+)",)?operation="([^"]+)"\} (\S+)$/gm;
+
+/** @returns {Promise<Map<string, number>>} by series. 0.1.0 has none. */
 async function readStalls(asker) {
   const { text } = await asker.ask({ method: 'GET', path: '/_/v1/metrics' });
-  const stalls = new Map();
-  for (const [, le, operation, count] of text.matchAll(bucketForm)) {
-    if (!stalls.has(operation)) stalls.set(operation, { counts: new Map(), seconds: 0 });
-    stalls.get(operation).counts.set(le === '+Inf' ? Infinity : Number(le), Number(count));
+  const values = new Map();
+  for (const [, name, le, operation, value] of text.matchAll(valueForm)) {
+    values.set(seriesOf(operation, name, le), Number(value));
   }
-  for (const [, operation, sum] of text.matchAll(sumForm)) {
-    stalls.get(operation).seconds = Number(sum);
-  }
-  return stalls;
+  return values;
 }
 
-/** @returns {Stall[]} what was added, the longest first; `upToMs`: the bound that none exceeds */
+const seriesOf = (operation, name, le = '') => [operation, name, le].join(' ');
+
+/** @returns {Stall[]} what was added, the longest first */
 function stallsBetween(before, after) {
-  const stalls = [];
-  for (const [operation, { counts, seconds }] of after) {
-    const was = before.get(operation);
-    const added = [...counts].map(([le, count]) => [le, count - (was?.counts.get(le) ?? 0)]);
-    const count = added.find(([le]) => le === Infinity)[1];
-    if (count === 0) continue;
-    const upTo = Math.min(...added.filter(([, some]) => some === count).map(([le]) => le));
-    const meanMs = (1000 * (seconds - (was?.seconds ?? 0))) / count;
-    stalls.push({ operation, count, upToMs: 1000 * upTo, meanMs });
-  }
+  const added = new Map();
+  for (const [series, value] of after) added.set(series, value - (before.get(series) ?? 0));
+  const operations = new Set([...after.keys()].map((series) => series.split(' ')[0]));
+  const stalls = [...operations].flatMap((operation) => {
+    const addedTo = (...of) => added.get(seriesOf(operation, ...of));
+    const count = addedTo(`${lateName}_count`);
+    if (count === 0) return [];
+    const millisecondsOf = (name) => {
+      const meanMs = (1000 * addedTo(`${name}_sum`)) / count;
+      return { upToMs: 1000 * boundOf(added, operation, name), meanMs };
+    };
+    const isKnown = addedTo(`${ownName}_count`) !== undefined;
+    const own = isKnown && {
+      longCount: count - addedTo(`${ownName}_bucket`, stallSecondsMin),
+      ...millisecondsOf(ownName),
+      processorMs: (1000 * addedTo(processorName)) / count,
+    };
+    return [{ operation, count, ...millisecondsOf(lateName), own: own || null }];
+  });
   return stalls.sort((a, b) => b.upToMs - a.upToMs || b.meanMs - a.meanMs);
+}
+
+/** Seconds, which no value that was added exceeds. */
+function boundOf(added, operation, name) {
+  const count = added.get(seriesOf(operation, `${name}_count`));
+  const start = seriesOf(operation, `${name}_bucket`);
+  const bounds = [...added].filter(([series, some]) => series.startsWith(start) && some === count);
+  const seconds = bounds.map(([series]) => series.slice(start.length));
+  return Math.min(...seconds.map((le) => (le === '+Inf' ? Infinity : Number(le))));
 }

@@ -1,6 +1,7 @@
-// Somebody else, beside who keeps the gateway busy: a small GET every few milliseconds, and a small PUT
-// every few more. A process of its own, so that nothing but the gateway and the machine delays it.
-// Is sent a plan at first, then `true` to begin anew; and answers `false` with what it waited, in ms.
+// Somebody else, beside who keeps the gateway busy: a small GET every few milliseconds, and a small
+// PUT every few more. A process of its own, so that nothing but the gateway and the machine delays
+// it. Is sent a plan at first, then `true` to begin anew; and answers `false` with what it waited,
+// in ms.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Asker } from './asking.mjs';
 

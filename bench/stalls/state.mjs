@@ -1,6 +1,6 @@
-// What the largest answers are made of: long keys, versions, uploads, objects of 10,000 parts, grants and
-// principals. Parts and versions are written behind the gateway's back by its own code, since those that
-// S3 lets be completed have 5 MiB each; the rest is asked for.
+// What the largest answers are made of: long keys, versions, uploads, objects of 10,000 parts,
+// grants and principals. Parts and versions are written behind the gateway's back by its own code,
+// since those that S3 lets be completed have 5 MiB each; the rest is asked for.
 import { join } from 'node:path';
 import { openBulkLedger } from '../growth/bulk-ledger.mjs';
 import { stopAll } from '../processes.mjs';

@@ -1,6 +1,8 @@
 // How far requests are measured, in short periods, one after the other in one process.
 
-/** `all`: by the gateway's settings. `measured`: by stages and metrics alone. `none`: not at all. */
+/**
+ * `all`: by the gateway's settings. `measured`: by stages and metrics alone. `none`: not at all.
+ */
 export const modes = ['all', 'measured', 'none'];
 export const periodMs = 100;
 /** Requests that came in before the change are over after this. */
@@ -15,8 +17,9 @@ export class Periods {
   #timer = setTimeout(() => this.#change());
 
   /**
-   * @returns {{periods: {mode: string, ms: number, requests: number, cpuMs: number}[], measured: number}}
-   *   whole periods, in order, and requests that were measured, in all
+   * @returns {{
+   *   periods: {mode: string, ms: number, requests: number, cpuMs: number}[], measured: number
+   * }} whole periods, in order, and requests that were measured, in all
    */
   end() {
     clearTimeout(this.#timer);

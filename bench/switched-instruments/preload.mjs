@@ -1,5 +1,5 @@
-// Preloaded into a gateway by bench/instruments.mjs: while it serves, how far its requests are measured
-// changes all the time; what it did in each period is told through a socket of its own.
+// Preloaded into a gateway by bench/instruments.mjs: while it serves, how far its requests are
+// measured changes all the time; what it did in each period is told through a socket of its own.
 import { createServer } from 'node:http';
 import { register } from 'node:module';
 import { isMainThread } from 'node:worker_threads';

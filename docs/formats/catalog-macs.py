@@ -65,11 +65,17 @@ def version(root, bucket, row) -> dict:
 
 def seal(root, row) -> dict:
     fields = [bytes.fromhex(f["hex"]) if isinstance(f, dict) else f for f in row["fields"]]
-    return {**row, "mac": mac(keys(root, "")["seal"], "bursar/seal/v1", row["table"], *fields).hex()}
+    made = mac(keys(root, "")["seal"], "bursar/seal/v1", row["table"], *fields)
+    return {**row, "mac": made.hex()}
 
 
 def account(root, row) -> dict:
     made = mac(keys(root, "")["seal"], "bursar/account/v1", row["account"], *row["content"])
+    return {**row, "mac": made.hex()}
+
+
+def level(root, row) -> dict:
+    made = mac(keys(root, "")["seal"], "bursar/level/v1", row["level"], *row["content"])
     return {**row, "mac": made.hex()}
 
 
@@ -80,9 +86,14 @@ def roots(root, row) -> dict:
     gateway = mac(key, purpose, "gateway", whole["logSize"], *digests)
     digest = bytes.fromhex(of_tenant["digest"])
     accounts = mac(key, purpose, "accounts", of_tenant["tenant"], digest)
+    moved = row["transfers"]
+    where = [moved[name] for name in ("side", "provider", "region")]
+    amounts = [str(moved[name]) for name in ("monthMs", "ingressBytes", "egressBytes")]
+    transfers = mac(key, purpose, "transfers", *where, *amounts)
     return {
         "gateway": {**whole, "mac": gateway.hex()},
         "accounts": {**of_tenant, "mac": accounts.hex()},
+        "transfers": {**moved, "mac": transfers.hex()},
     }
 
 
@@ -109,7 +120,8 @@ def upload(root, bucket, row) -> dict:
 root = bytes(range(32))
 bucket = {"id": 12, "tenant": "cms", "name": "raw"}
 # Extent id, store 1, algorithm 2, epoch 7, extent of 5 bytes, offset 0, length 5, no trailer.
-run = "0193500fbb4a7000a1b2c3d4e5f60718" "01" "02" "0007" "00000005" "00000000" "00000005" "00000000"
+run = "0193500fbb4a7000a1b2c3d4e5f60718" "01" "02" "0007"
+run += "00000005" "00000000" "00000005" "00000000"
 plain = {
     "key": "run/2026/häufig \U0001f9ea.root",
     "seq": 4_294_967_298,
@@ -206,6 +218,15 @@ seals = {
             ],
         }
     ],
+    "levels": [
+        {
+            "level": "cms/raw/STANDARD",
+            "content": [
+                "5497558138880 1764000000123 1763996400000 "
+                '[["aws-us-east-1-2026",1763996400000,"19791209299968000000"]]',
+            ],
+        }
+    ],
     "roots": {
         "gateway": {
             "logSize": 1042,
@@ -213,6 +234,10 @@ seals = {
             "accounts": "101112131415161718191a1b1c1d1e1f",
         },
         "accounts": {"tenant": "cms", "digest": "000102030405060708090a0b0c0d0e0f"},
+        "transfers": {
+            **{"side": "users", "provider": "aws", "region": "us-east-1"},
+            **{"monthMs": 1761955200000, "ingressBytes": 0, "egressBytes": 5497558138880},
+        },
     },
     "heads": [{"tenant": "cms", "sealed": "010007" + "aa" * 44}],
 }
@@ -222,6 +247,7 @@ if sys.argv[1:] == ["seals"]:
         "epoch": 7,
         "rows": [seal(root, row) for row in seals["rows"]],
         "accounts": [account(root, row) for row in seals["accounts"]],
+        "levels": [level(root, row) for row in seals["levels"]],
         "roots": roots(root, seals["roots"]),
         "heads": [head(root, row) for row in seals["heads"]],
     }

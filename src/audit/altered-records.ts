@@ -1,6 +1,6 @@
-// Records that were found not to be what was recorded: whoever shows one again, or adds them up, knows
-// of them by this table. Invariant: it only says where to look; each is compared with its commitment
-// again before anything is said of it.
+// Records that were found not to be what was recorded: whoever shows one again, or adds them up,
+// knows of them by this table. Invariant: it only says where to look; each is compared with its
+// commitment again before anything is said of it.
 import type { Reader, Tx } from '../core/database.ts';
 
 export const alteredSchema = `

@@ -1,7 +1,8 @@
-// A bundle: all records of one tenant in a range of the log, so that who has it sees offline that none
-// is missing. It holds every leaf of the range, of all tenants; each leaf that bears the tenant's
-// pseudonym is followed by what opens it, or by the word that it was erased. Lines of JSON, read one
-// after the other: memory does not grow with the range. Format: docs/formats/bundle.md. Pure.
+// A bundle: all records of one tenant in a range of the log, so that who has it sees offline that
+// none is missing. It holds every leaf of the range, of all tenants; each leaf that bears the
+// tenant's pseudonym is followed by what opens it, or by the word that it was erased. Lines of
+// JSON, read one after the other: memory does not grow with the range. Format:
+// docs/formats/bundle.md. Pure.
 import { decodeBase64 } from '../core/base64.ts';
 import { erasureNotice } from './erasure-notice.ts';
 import { isPseudonym, parseLeaf } from './leaf.ts';
@@ -16,7 +17,7 @@ export const bundleFormat = 'bursar-bundle/1';
 
 export interface BundleHead {
   tenant: string;
-  /** What the log calls the tenant. */
+  /** The pseudonym of the tenant in the log. */
   pseudonym: string;
   /** Log indexes: `from` inclusive, `to` exclusive. */
   from: number;
@@ -31,7 +32,10 @@ export interface BundleHead {
   proof: RangeProof;
 }
 
-/** What was recorded at an index; `opening` null: it was erased, as the record `erasedBy` says. */
+/**
+ * The entry of an index. `opening` is null where the record was erased, as the record `erasedBy`
+ * says.
+ */
 export interface BundleRecord {
   index: number;
   opening: Opening | null;
@@ -69,11 +73,11 @@ export interface VerifiedBundle {
   toTime: string | null;
   /** Records that were delivered. */
   records: number;
-  /** Those of the tenant that were erased. */
+  /** The number of the tenant's records that were erased. */
   erased: number;
   /** Of these, those whose erasure no record in the bundle tells of. */
   unexplained: number[];
-  /** Those that the gateway has no more as they were logged. */
+  /** The indexes of records that the gateway does not have any more as they were logged. */
   altered: number[];
   /** Leaves of the log under its checkpoint, and who signed it. */
   checkpoint: Exclude<ReturnType<typeof verifyCheckpoint>, Refused>;
@@ -120,7 +124,7 @@ class BundleReader {
   #records = 0;
   #erased = new Map<number, number>();
   readonly #altered: number[] = [];
-  /** What acts in the bundle say that they erased. */
+  /** The erasures in the bundle, and what they say that they erased. */
   readonly #acts = new Map<number, number[]>();
 
   private constructor(
@@ -190,7 +194,7 @@ class BundleReader {
       if (index >= this.#head.to) return 'it has more leaves than its range';
       this.#root.append(hashLeaf(entry));
       const leaf = parseLeaf(entry);
-      // Whose it is cannot be told, so it may be one that is missing.
+      // The tenant of this entry cannot be told, so it may be an entry that is missing.
       if (!leaf) return `entry ${index} is not of a record`;
       const { pseudonym } = this.#head;
       if (leaf.tenant === pseudonym || leaf.bucketTenant === pseudonym) {
@@ -289,7 +293,9 @@ function isTimeOrNull(value: unknown): value is string | null {
   return value === null || (typeof value === 'string' && !Number.isNaN(Date.parse(value)));
 }
 
-/** undefined: it is no object, or has a member twice, or spaces, and so another text than we write. */
+/**
+ * undefined: it is no object, or has a member twice, or spaces, and so another text than we write.
+ */
 function parseObject(line: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(line);

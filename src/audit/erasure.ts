@@ -1,7 +1,7 @@
 // Erasing records: salt, text and evidence go, the leaf stays. Invariants: a record is erased by an
-// act that is itself a record and names it; what is erased is erased whole, in the transaction of that
-// act; every tenant that could see a record has a record of its erasure; and the log's tree does not
-// change by it.
+// act that is itself a record and names it; what is erased is erased whole, in the transaction of
+// that act; every tenant that could see a record has a record of its erasure; and the log's tree
+// does not change by it.
 import type { Reader, Tx } from '../core/database.ts';
 import { decodeLeaves, eraseArchived, readArchivedTile, saltOf } from './archive/archived-tiles.ts';
 import { tileWidth } from './log/merkle.ts';
@@ -37,7 +37,7 @@ export async function readNextErasure(
 }
 
 export interface EraseRecords {
-  /** Whose principals asked for what the records tell. */
+  /** The tenant whose principals made the requests that the records tell of. */
   tenant: string;
   indexes: readonly number[];
 }
@@ -49,8 +49,8 @@ export interface ErasureFault {
 }
 
 /**
- * Erases all of them, or says why not and has erased none. `summedEnd`: what records before it charged
- * is added up elsewhere. Whoever commits it must see that nothing stays in free pages.
+ * Erases all of them, or says why not and has erased none. `summedEnd`: what records before it
+ * charged is added up elsewhere. Whoever commits it must see that nothing stays in free pages.
  */
 export async function eraseRecords(
   tx: Tx,
@@ -64,7 +64,7 @@ export async function eraseRecords(
     }
     if (kept.isErased)
       return { code: 'RecordErased', message: `Record ${index} is erased already.` };
-    // What was erased, by whom and why, stays.
+    // The record of what was erased, by whom and why, stays.
     if (await isOfAct(tx, index))
       return { code: 'InUse', message: `Record ${index} is that of an erasure.` };
     if (index >= summedEnd) {
@@ -114,7 +114,7 @@ interface KeptOwners {
   isErased: boolean;
 }
 
-/** Whose it is, wherever it is. */
+/** The tenants that a record belongs to, whether it is in the database or archived. */
 async function readKept(read: Reader, index: number): Promise<KeptOwners | undefined> {
   const row = await read.get<Omit<KeptOwners, 'isErased'> & { isErased: number }>(
     `SELECT tenant, bucket_tenant AS bucketTenant, salt IS NULL AS isErased
@@ -137,8 +137,8 @@ async function readTenant(read: Reader, pseudonym: string): Promise<string | und
 }
 
 /**
- * The record that tells this tenant of the act which erased the record `index`; undefined: it was not
- * erased.
+ * The record that tells this tenant of the act which erased the record `index`; undefined: it was
+ * not erased.
  */
 export async function readErasure(
   read: Reader,

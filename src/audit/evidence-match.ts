@@ -1,9 +1,10 @@
-// Whether verified evidence is that of a record. Invariant: what a client signed for one request does
-// not pass as the proof of another: key, token, method, object and body must be the record's. Pure.
+// Whether verified evidence is that of a record. Invariant: what a client signed for one request
+// does not pass as the proof of another: key, token, method, object and body must be the record's.
+// Pure.
 import type { VerifiedEvidence } from './evidence-verdict.ts';
 import type { SignedRequest } from './signed-request.ts';
 
-/** Of a record, what evidence can contradict (docs/audit/records.md). */
+/** Those members of a record that evidence can contradict (docs/audit/records.md). */
 export interface ProvenRecord {
   readonly tenant: string;
   readonly principal: string;
@@ -41,7 +42,7 @@ export function contradictionOf(verified: VerifiedEvidence, record: unknown): st
   return request && contradictionOfRequest(request, record);
 }
 
-/** Only a gateway that lies makes others. */
+/** Only a gateway that lies writes records of another form. */
 function isRecord(value: unknown): value is ProvenRecord {
   if (typeof value !== 'object' || value === null) return false;
   const { tokens = [], key = '', ...members } = value as Record<string, unknown>;
@@ -67,7 +68,7 @@ function contradictionOfRequest(request: SignedRequest, record: ProvenRecord): s
   // Which keys DeleteObjects is about is in its body.
   const isNamed = key !== undefined && !(method === 'POST' && /^delete(?:[=&]|$)/.test(query));
   if (isNamed && !decodePath(path)?.endsWith(`/${key}`)) return 'another key was signed';
-  // Of a copy the body is empty, whatever the object's size.
+  // The request of a copy has an empty body, whatever the object's size is.
   const isWhole = action === 's3:PutObject' && method === 'PUT' && record.bytesIn === record.size;
   if (isWhole && bodySha256 !== null && sha256 !== undefined && bodySha256 !== sha256) {
     return 'another body was signed';

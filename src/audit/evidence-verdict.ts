@@ -1,7 +1,7 @@
-// Whether evidence proves what it says: each signature, that each link of a token was given by the one
-// before it, and that the request was signed with the key that the last is bound to. Pure; it trusts
-// nobody and never throws: a refusal is a value. Whose a key is it does not say, which the record of
-// the key's enrolment does. Specification: docs/formats/evidence.md.
+// Whether evidence proves what it says: each signature, that each link of a token was given by the
+// one before it, and that the request was signed with the key that the last is bound to. Pure; it
+// trusts nobody and never throws: a refusal is a value. Whose a key is it does not say, which the
+// record of the key's enrolment does. Specification: docs/formats/evidence.md.
 import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
 import type { EvidenceKind } from '../core/evidence.ts';
 import type { KeptPart } from './evidence.ts';
@@ -16,7 +16,7 @@ import {
 
 /** A link of the token that was used, from the first down. */
 export interface VerifiedLink {
-  /** Who signed it. `holder`: the key that the link before it names. */
+  /** The party that signed it. `holder` is the owner of the key that the link before it names. */
   by: 'gateway' | 'principal' | 'holder';
   thumbprint: string;
   enrolledAt: number | null;
@@ -31,7 +31,7 @@ export interface VerifiedEvidence {
   ok: true;
   /** Of what proves most, which is the last: the request, a link, or a key's enrolment. */
   kind: EvidenceKind;
-  /** Of the key that signed it. */
+  /** The thumbprint of the key that signed it. */
   thumbprint: string;
   /** Log index of that key's enrolment; null: it is not enrolled. */
   enrolledAt: number | null;
@@ -167,7 +167,7 @@ function verifyRequest(
   const { keyId, tokenHash, authorization } = request;
   if (isDpop) demand(tokenHash === digestText(token), 'the request is for another token');
   else demand(keyId === part.thumbprint, 'the request names another key');
-  // Where the token is in the body, as at STS, no header is covered.
+  // Where the token is in the body, as it is for STS, no header is covered.
   const isToken = authorization === null || authorization.replace(/^bearer +/i, '') === token;
   demand(isToken, 'the request has another token');
   return request;

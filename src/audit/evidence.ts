@@ -1,14 +1,16 @@
 // The evidence of a record: what its client signed with a key of its own, as it is kept and handed
-// out, canonical JSON whose SHA-256 the record has. Invariants: nothing in it is enough to act in the
-// client's name; and it is bounded: what is secret or too large is not kept but by its digest, and it
-// says so. Specification: docs/formats/evidence.md.
+// out, canonical JSON whose SHA-256 the record has. Invariants: nothing in it is enough to act in
+// the client's name; and it is bounded: what is secret or too large is not kept but by its digest,
+// and it says so. Specification: docs/formats/evidence.md.
 import { hash } from 'node:crypto';
 import { canonicalize } from '../core/canonical-json.ts';
 import { isoTime } from '../core/clock.ts';
 import type { Tx } from '../core/database.ts';
 import type { EvidenceJwk, EvidenceKind, SignedEvidence, SignedPart } from '../core/evidence.ts';
 
-/** One text of a part. A token and the rest of a header section fit; all of them are under 64 KiB. */
+/**
+ * One text of a part. A token and the rest of a header section fit; all of them are under 64 KiB.
+ */
 export const evidenceTextBytesMax = 24 * 1024;
 
 export const evidenceSchema = `
@@ -18,7 +20,9 @@ CREATE TABLE evidence (            -- what clients signed with keys of their own
 );
 `;
 
-/** As it is written. What was signed is there, or where that is not kept its digest. */
+/**
+ * The evidence as it is written. What was signed is in it, or its digest where that is not kept.
+ */
 export interface KeptPart {
   kind: EvidenceKind;
   jwk: EvidenceJwk;
@@ -68,8 +72,8 @@ function keep(part: SignedPart): KeptPart {
 }
 
 /**
- * Headers that are secrets wherever they come. A token that is bound to a key is none, and others do
- * not come with a signature.
+ * Headers that are secrets wherever they come. A token that is bound to a key is none, and others
+ * do not come with a signature.
  */
 const secretHeader =
   /^"?(?:cookie|proxy-authorization|x-amz-security-token|x-amz-[a-z-]*customer-key)"?:/m;
@@ -87,8 +91,8 @@ export async function keepEvidence(tx: Tx, index: number, text: string): Promise
 }
 
 /**
- * When it may be shown to who asks, who proves the key of `keyThumbprint`, or none; milliseconds, and
- * null: now. Who has the key could sign the same again.
+ * When it may be shown to who asks, who proves the key of `keyThumbprint`, or none; milliseconds,
+ * and null: now. Who has the key could sign the same again.
  */
 export function withheldUntilMs(
   text: string,

@@ -1,6 +1,6 @@
-// The leaf of a record in the public log (DESIGN section 10). It shows nobody's business: whose it is
-// by pseudonyms, and what it says by a commitment that only who has the record and its salt can open.
-// Erasing the salt unlinks the record for ever; the leaf stays as it is.
+// The leaf of a record in the public log (docs/formats/log.md). It shows nobody's business: whose
+// it is by pseudonyms, and what it says by a commitment that only who has the record and its salt
+// can open. Erasing the salt unlinks the record for ever; the leaf stays as it is.
 import { sha256 } from './log/merkle.ts';
 
 export const saltBytes = 16;
@@ -8,7 +8,7 @@ export const saltBytes = 16;
 export interface Leaf {
   /** Pseudonym of the tenant of who asked. */
   tenant: string;
-  /** Of the bucket's tenant, where that is another; null: it is not. */
+  /** The pseudonym of the bucket's tenant, where that is another one; else null. */
   bucketTenant: string | null;
   /** base64url(SHA-256(salt ‖ record)). */
   commitment: string;
@@ -20,8 +20,9 @@ export function commitTo(salt: Uint8Array, record: string): Buffer {
 }
 
 /**
- * Is it the text of record `index` that its commitment was made of? No other text has this member: names
- * in strings have their quotation marks escaped, and nothing else in a record is called so.
+ * Returns whether a text is the one of record `index` that its commitment was made of. No other
+ * text has this member: names in strings have their quotation marks escaped, and nothing else in a
+ * record has this name.
  */
 export function isRecorded(
   index: number,
@@ -45,7 +46,7 @@ export function parseLeaf(entry: Uint8Array): Leaf | undefined {
   return { tenant, bucketTenant: bucketTenant ?? null, commitment };
 }
 
-/** What a leaf, and what opens it, may call a tenant. */
+/** The form of a tenant's pseudonym in a leaf and in what opens it. */
 export function isPseudonym(value: unknown): value is string {
   return typeof value === 'string' && pseudonymPattern.test(value);
 }

@@ -1,6 +1,6 @@
 // A receipt: the proof that a record is in the log (C2SP tlog-proof@v1), whose extra data are what
-// opens the record's leaf: canonical JSON of pseudonyms, salt and the record itself, and the evidence
-// that the record names by its hash. So the leaf follows from the receipt alone. Pure.
+// opens the record's leaf: canonical JSON of pseudonyms, salt and the record itself, and the
+// evidence that the record names by its hash. So the leaf follows from the receipt alone. Pure.
 import { decodeBase64url } from '../core/base64.ts';
 import { canonicalize, parseCanonical } from '../core/canonical-json.ts';
 import { commitTo, isPseudonym, renderLeaf, saltBytes } from './leaf.ts';
@@ -9,12 +9,12 @@ import { type ProofText, parseProof, renderProof } from './log/proof-text.ts';
 export interface Opening {
   /** Pseudonym of the tenant of who asked. */
   tenant: string;
-  /** Of the bucket's tenant, where that is another. */
+  /** The pseudonym of the bucket's tenant, where that is another one. */
   bucketTenant: string | null;
   salt: Buffer;
   /** Canonical text. */
   record: string;
-  /** What the record's `evidenceHash` is of; null: the record has none. */
+  /** The text whose hash is the record's `evidenceHash`. Null means that the record has none. */
   evidence: unknown;
 }
 

@@ -1,6 +1,6 @@
-// The records' table and the log above it, appended to by the ledger alone. Invariants: leaf i of the
-// tree is record i, without gaps; record, commitment and the tiles that they fill are one transaction;
-// what a transaction did not commit is discarded.
+// The records' table and the log above it, appended to by the ledger alone. Invariants: leaf i of
+// the tree is record i, without gaps; record, commitment and the tiles that they fill are one
+// transaction; what a transaction did not commit is discarded.
 import { randomBytes, randomFillSync } from 'node:crypto';
 import type { Reader, Tx } from '../core/database.ts';
 import { commitTo, renderLeaf, saltBytes } from './leaf.ts';
@@ -8,7 +8,7 @@ import { LogAppender } from './log/log-appender.ts';
 import { hashLeaf } from './log/merkle.ts';
 import { type RecordDraft, type RecordSeal, renderRecord } from './record.ts';
 
-/** So many salts are taken from the system at once. */
+/** The number of salts that are taken from the system at once. */
 const saltsMax = 256;
 /** Tenants whose pseudonyms are kept in memory. */
 const tenantsMax = 100_000;
@@ -98,7 +98,7 @@ export class RecordLog {
   }
 }
 
-/** What the log calls a tenant; undefined: it has no record. */
+/** Returns the pseudonym of a tenant in the log. Undefined means that the tenant has no record. */
 export async function readPseudonym(read: Reader, tenant: string): Promise<string | undefined> {
   const sql = 'SELECT pseudonym FROM log_tenants WHERE tenant = ?';
   return (await read.get<{ pseudonym: string }>(sql, tenant))?.pseudonym;

@@ -1,7 +1,8 @@
 // Records by their index, wherever they are: in the database while they are new, in packs of the
-// archive when they are old. The one place where a record is read by index. Invariants: what comes out
-// of the archive, and every text that is given by itself, is what the record's commitment says; whole
-// records out of the database are not compared here, but by who shows them (shown-records.ts).
+// archive when they are old. The one place where a record is read by index. Invariants: what comes
+// out of the archive, and every text that is given by itself, is what the record's commitment says;
+// whole records out of the database are not compared here, but by who shows them
+// (shown-records.ts).
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import {
@@ -23,9 +24,9 @@ export interface KeptRecord {
   timeMs: number;
   /** Of who asked. */
   tenant: string;
-  /** Of the bucket, where that is another. */
+  /** The tenant of the bucket, where that is another one. */
   bucketTenant: string | null;
-  /** What the log calls these. */
+  /** The pseudonyms of these tenants in the log. */
   pseudonyms: Pick<KeptLeaf, 'tenant' | 'bucketTenant'>;
   /** SHA-256 of salt and record, as the log shows it. */
   commitment: Buffer;
@@ -43,7 +44,7 @@ export class AlteredRecord extends IntegrityError {
   }
 }
 
-/** Of a record, what it says. */
+/** The text of a record, and what belongs to it. */
 export interface KeptText {
   index: number;
   isAltered?: boolean;
@@ -51,7 +52,10 @@ export interface KeptText {
   opened: Pick<OpenedRecord, 'record'> | null;
 }
 
-/** Whose records are wanted: the archive's store is not asked for those of others. */
+/**
+ * Says whether records of these tenants are wanted. The archive's store is not asked for records of
+ * others.
+ */
 export type IsWanted = (whose: Pick<KeptRecord, 'tenant' | 'bucketTenant'>) => boolean;
 
 const anybodys: IsWanted = () => true;
@@ -74,14 +78,14 @@ interface KnownTile {
 
 interface OpenTile {
   nonce: Buffer;
-  /** As they lie in the pack. */
+  /** The records as they lie in the pack. */
   sealed: Buffer[];
 }
 
 export class RecordStore {
   readonly #read: Reader;
   readonly #readPart: ReadPart;
-  /** Those that were asked for last. */
+  /** The tiles that were asked for last. */
   readonly #tiles = new Map<number, KnownTile>();
 
   constructor(read: Reader, readPart: ReadPart) {
@@ -90,8 +94,8 @@ export class RecordStore {
   }
 
   /**
-   * undefined: there is none yet. Throws IntegrityError for one that the archive does not give back,
-   * and `Refusal` ServiceUnavailable or SlowDown when its store cannot be read now.
+   * undefined: there is none yet. Throws IntegrityError for one that the archive does not give
+   * back, and `Refusal` ServiceUnavailable or SlowDown when its store cannot be read now.
    */
   async readRecord(index: number, isWanted = anybodys): Promise<KeptRecord | undefined> {
     const row = await this.#read.get<RecordRow>(`${select} WHERE records.idx = ?`, index);
@@ -100,7 +104,7 @@ export class RecordStore {
     return tile && this.#readArchived(tile, index, isWanted);
   }
 
-  /** Up to `max` from index `from` on, without gaps. Throws as `readRecord` does. */
+  /** Reads up to `max` records from index `from` on, without gaps. Throws as `readRecord` does. */
   async readRun(from: number, max: number, isWanted = anybodys): Promise<KeptRecord[]> {
     const run: KeptRecord[] = [];
     for (let index = from; index < from + max; ) {
@@ -123,8 +127,8 @@ export class RecordStore {
   }
 
   /**
-   * The text of a record, which is what its leaf commits to; undefined: it was erased, or is not there.
-   * Throws as `readRecord`, and IntegrityError for any other text, wherever it is.
+   * The text of a record, which is what its leaf commits to; undefined: it was erased, or is not
+   * there. Throws as `readRecord`, and IntegrityError for any other text, wherever it is.
    */
   async readText(index: number): Promise<string | undefined> {
     const row = await this.#read.get<Pick<RecordRow, 'commitment' | 'salt' | 'record'>>(
@@ -138,12 +142,15 @@ export class RecordStore {
     throw new AlteredRecord(index);
   }
 
-  /** Does the record of an act say that it erased this one? */
+  /** Returns whether the record of an erasure says that it erased this one. */
   async wasErased(index: number): Promise<boolean> {
     return (await this.#read.get('SELECT 1 FROM erasures WHERE idx = ?', index)) !== undefined;
   }
 
-  /** Of `max` from index `from` on those that are there, their texts alone. Throws as `readRecord`. */
+  /**
+   * Reads, of `max` indexes from `from` on, the texts of those records that are there. Throws as
+   * `readRecord` does.
+   */
   async readTexts(from: number, max: number): Promise<KeptText[]> {
     const rows = await this.#read.all<TextRow>(
       `SELECT idx AS "index", commitment, salt, record FROM records
@@ -165,8 +172,8 @@ export class RecordStore {
   }
 
   /**
-   * The same, of those in the database as they lie there: whoever shows one reads it by `readText`. null:
-   * it was erased, or altered.
+   * The same, of those in the database as they lie there: whoever shows one reads it by `readText`.
+   * null: it was erased, or altered.
    */
   async readRawTexts(from: number, max: number): Promise<{ index: number; text: string | null }[]> {
     const rows = await this.#read.all<{ index: number; text: string | null }>(
@@ -267,8 +274,8 @@ function textOf(kept: KeptRecord): KeptText {
 }
 
 /**
- * Is it what its leaf commits to, and of the tenants that its row names, by which it was decided who may
- * see it? One that is not opened here says nothing.
+ * Returns whether the record is what its leaf commits to, and belongs to the tenants that its row
+ * names, since these decide who may see it. A record that was not opened here is not judged.
  */
 export function fits({ index, tenant, bucketTenant, commitment, opened }: KeptRecord): boolean {
   if (!opened) return true;

@@ -7,7 +7,7 @@ import { canonicalize } from '../core/canonical-json.ts';
 import { formatUsd } from '../core/money.ts';
 import type { Limits } from '../core/quota-terms.ts';
 
-/** What the gateway knows of an operation before it is committed. */
+/** Everything that the gateway knows of an operation before it is committed. */
 export interface RecordDraft {
   /** IAM-style name: `s3:PutObject`, `bursar:CreateTenant`. */
   action: string;
@@ -19,27 +19,29 @@ export interface RecordDraft {
   keyThumbprint?: string | null;
   /** The `jti`s of the chain that was used, from its first link down. */
   tokens?: readonly string[] | null;
-  /** How well the request can be proven (DESIGN section 8). */
+  /** How well the request can be proven (docs/audit/records.md). */
   evidence: 'body-signed' | 'headers-signed' | 'shared-secret' | 'none';
   /** Of what the client signed, which is kept beside the record; base64url SHA-256. */
   evidenceHash?: string | null;
   /** Index of the request's first record, where that is kept; null: it is this one. */
   evidenceAt?: number | null;
   bucket?: string | null;
-  /** Where the bucket is another tenant's. */
+  /** The tenant of the bucket, where that is another one. */
   bucketTenant?: string | null;
-  /** Who is charged for the bucket, of its tenant. */
+  /** The principal that is charged for the bucket, by its name in the bucket's tenant. */
   bucketOwner?: string | null;
   key?: string | null;
   /** Of the version that was asked for, `null` or its id. */
   versionId?: string | null;
   /** What an administrative operation was about: `tenants/cms/principals/alice`. */
   target?: string | null;
-  /** What it changed, as `recordedChange` gives it. */
+  /** The change that was made, as `recordedChange` gives it. */
   change?: object | null;
   /** What the account, or the token, that it is about may use from now on. */
   limits?: Limits | null;
-  /** What an account reached of a limit: amounts in decimal, members in canonical order. */
+  /**
+   * The part of a limit that an account reached: amounts in decimal, members in canonical order.
+   */
   alarm?: { limit: string; meter: string; percent: number; used: string; window: string } | null;
   /** Bytes received and sent as body. */
   bytesIn: number;
@@ -53,9 +55,9 @@ export interface RecordDraft {
   range?: string | null;
   /** Of reads that are one record (docs/admin/record-reads.md): how many, when and where from. */
   folded?: FoldedReads | null;
-  /** For which time storage is charged: `FROM/TO`, RFC 3339. */
+  /** The time for which storage is charged: `FROM/TO`, RFC 3339. */
   period?: string | null;
-  /** What was stored in it, byte-milliseconds in decimal. */
+  /** The storage used in that time, byte-milliseconds in decimal. */
   byteMs?: string | null;
   requestId: string;
   /** Client address. */
@@ -76,7 +78,7 @@ export interface FoldedReads {
   otherReads?: number;
 }
 
-/** What only the transaction knows. */
+/** The values that only the transaction knows. */
 export interface RecordSeal {
   index: number;
   timeMs: number;
@@ -92,13 +94,13 @@ export interface RecordSeal {
   amended?: { seq: number; attributes: string } | undefined;
   /** The bucket that it made or set up, and the SHA-256 of what is set of it now, hex. */
   configured?: { bucketId: number; settings: string } | undefined;
-  /** What it was charged, picodollars; null: nobody was charged. */
+  /** The charge in picodollars. Null means that nobody was charged. */
   cost: bigint | null;
   /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
   storageCost?: bigint | undefined;
   /**
-   * As which of S3's requests, of storage as none; and the name of the price book. Null: neither was
-   * charged.
+   * As which of S3's requests, of storage as none; and the name of the price book. Null: neither
+   * was charged.
    */
   priced?: { price?: string; book: string } | null | undefined;
   /** What the stores were asked for it, and what the operator is billed for that, picodollars. */

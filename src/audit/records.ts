@@ -1,5 +1,5 @@
-// Runs of records, in the order of the log, as the ledger's own housekeeping reads them. Invariant: what
-// is given is what was recorded; what is not, or is not there, is named.
+// Runs of records, in the order of the log, as the ledger's own housekeeping reads them. Invariant:
+// what is given is what was recorded; what is not, or is not there, is named.
 import type { Reader } from '../core/database.ts';
 import type { AlteredRow } from './altered-records.ts';
 import { isRecorded } from './leaf.ts';

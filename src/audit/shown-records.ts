@@ -1,6 +1,6 @@
-// Records as they are shown. Invariant: each is compared with its commitment, and with the row by which
-// it was decided who may see it, before anybody is shown it; of one that is something else nothing is
-// shown but that, and its finder is told.
+// Records as they are shown. Invariant: each is compared with its commitment, and with the row by
+// which it was decided who may see it, before anybody is shown it; of one that is something else
+// nothing is shown but that, and its finder is told.
 import {
   AlteredRecord,
   fits,

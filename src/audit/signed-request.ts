@@ -1,20 +1,20 @@
-// What a signature for one request says of it, read from exactly what was signed: SigV4A's canonical
-// request, an HTTP signature base (RFC 9421) or a DPoP proof (RFC 9449). Pure; what cannot be read is
-// undefined, and nothing of it is believed before the signature was verified.
+// What a signature for one request says of it, read from exactly what was signed: SigV4A's
+// canonical request, an HTTP signature base (RFC 9421) or a DPoP proof (RFC 9449). Pure; what
+// cannot be read is undefined, and nothing of it is believed before the signature was verified.
 import { hash } from 'node:crypto';
 
 export interface SignedRequest {
   method: string;
-  /** As it was signed: SigV4A has the path with its query, DPoP no query. */
+  /** The target as it was signed: SigV4A has the path with its query, DPoP has no query. */
   url: string;
-  /** What of the request the signature covers. */
+  /** The parts of the request that the signature covers. */
   covers: string[];
   /** SHA-256 of the body, hexadecimal; null: it is not covered, or there is none. */
   bodySha256: string | null;
   signedAtMs: number;
   /** The Authorization header that is covered; null: none is. */
   authorization: string | null;
-  /** Of DPoP: the SHA-256 of the token that it is for. */
+  /** For DPoP, the SHA-256 of the token that the proof is for. */
   tokenHash: string | null;
   /** The key by which it says that it is signed; null: it does not say. */
   keyId: string | null;

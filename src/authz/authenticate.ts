@@ -305,8 +305,8 @@ export class Authenticator {
   }
 
   /**
-   * What the signatures of chunks are made with, null for SigV4A, which has none; undefined: who has
-   * the access key did not sign the text.
+   * What the signatures of chunks are made with, null for SigV4A, which has none; undefined: who
+   * has the access key did not sign the text.
    */
   #verify(claim: Claim, text: string, accessKey: AccessKey | undefined): Buffer | null | undefined {
     const { scope, signature } = claim;
@@ -315,7 +315,9 @@ export class Authenticator {
     return key && verifyText(key, text, signature) ? null : undefined;
   }
 
-  /** The signing key, if the signature is by it. Whoever has no secret costs one HMAC all the same. */
+  /**
+   * The signing key, if the signature is by it. Whoever has no secret costs one HMAC all the same.
+   */
   #verifyShared(
     { accessKeyId, scopeLine, signature }: Claim,
     scope: Scope,

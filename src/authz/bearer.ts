@@ -1,6 +1,7 @@
-// Who bears a token, and whether they prove the key that it is bound to. Invariants: a token that is
-// bound to a key counts only with a proof of it for this very request, and for a write only once;
-// what a proof says of the body, the body must be; and its principal is asked for at each request.
+// Who bears a token, and whether they prove the key that it is bound to. Invariants: a token that
+// is bound to a key counts only with a proof of it for this very request, and for a write only
+// once; what a proof says of the body, the body must be; and its principal is asked for at each
+// request.
 // Specification: docs/formats/token.md, "Verifying" and "Proofs"; RFC 6750 section 2.1, RFC 9449
 // section 7.
 import { createHash } from 'node:crypto';
@@ -10,11 +11,8 @@ import { Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
 import type { BearerVerifier, SignedRequest } from './authenticate.ts';
 import { ChainEvidence, type LinkEvidence } from './chain-evidence.ts';
-import type { AuthzChange, Follower } from './changes.ts';
 import { headerOf } from './claim.ts';
-import type { Directory } from './directory.ts';
-import type { Actor, Delegation, Identity } from './identity.ts';
-import type { OutsideTokens } from './oidc/outside-tokens.ts';
+import type { Actor, Actors, Delegation, Identity } from './identity.ts';
 import { contentSha256, type Payload, readPayload } from './payload.ts';
 import type { TokenKeys } from './token-keys.ts';
 import { linkOfOutside, linksOf, type SeenLink } from './token-use.ts';
@@ -25,14 +23,16 @@ import { linkType } from './tokens/link.ts';
 import { NonceStore } from './tokens/nonce-store.ts';
 import { type Proof, verifyProof } from './tokens/proof.ts';
 import { parseStrictObject } from './tokens/strict-json.ts';
-import { VerifiedChains } from './tokens/verified-chains.ts';
+import { type RecentChains, VerifiedChains } from './tokens/verified-chains.ts';
 
 export interface BearerTokensOptions {
   read: Reader;
-  directory: Pick<Directory, 'findActor'>;
+  directory: Actors;
   keys: TokenKeys;
+  /** Chains that were verified. It is cleared when a key or principal is made or taken away. */
+  recent: RecentChains;
   /** Tokens of outside issuers. */
-  outside: Pick<OutsideTokens, 'authenticate'>;
+  outside: OutsideVerifier;
   /** The gateway's own URL, which tokens are for; asked for once requests come in. */
   publicUrl: () => string;
   /** Told of what is used for the first time since it was verified. */
@@ -42,6 +42,12 @@ export interface BearerTokensOptions {
 
 /** Who bears a token, and what it leaves them. */
 type Borne = { actor: Actor; delegation: Delegation };
+
+export interface OutsideVerifier {
+  /** Throws Refusal InvalidBearerToken, ExpiredBearerToken or AccessDenied. */
+  authenticate(text: string, nowMs: number): Promise<Borne>;
+}
+
 /** What the request itself shows. */
 type Shown = Pick<Identity, 'evidence' | 'keyThumbprint' | 'payload' | 'signed'>;
 
@@ -50,11 +56,11 @@ export const bearerType = 'BEARER';
 const headerLengthMax = 1024;
 const nothing = createHash('sha256').digest();
 
-export class BearerTokens implements BearerVerifier, Follower {
+export class BearerTokens implements BearerVerifier {
   readonly #read: Reader;
-  readonly #directory: Pick<Directory, 'findActor'>;
+  readonly #directory: Actors;
   readonly #keys: TokenKeys;
-  readonly #outside: Pick<OutsideTokens, 'authenticate'>;
+  readonly #outside: OutsideVerifier;
   readonly #publicUrl: () => string;
   readonly #onSeen: (links: readonly SeenLink[]) => void;
   readonly #nowMs: () => number;
@@ -76,6 +82,7 @@ export class BearerTokens implements BearerVerifier, Follower {
     this.#nonces = new NonceStore({ sinceMs: this.#nowMs() });
     this.#evidence = new ChainEvidence(options.read);
     this.#chains = new VerifiedChains({
+      recent: options.recent,
       findIssuerKey: (claim) => this.#findIssuerKey(claim),
       // Known once the gateway listens.
       get audience() {
@@ -134,23 +141,6 @@ export class BearerTokens implements BearerVerifier, Follower {
       throw tokenRefusal('Claims', 'acts in the name of a principal who is not there, or inactive');
     }
     return actor;
-  }
-
-  /**
-   * A key or a principal that is taken away may be what a chain was verified with; one that is new
-   * may be one that it is bound to.
-   */
-  async follow(change: AuthzChange): Promise<() => void> {
-    switch (change.type) {
-      case 'createPublicKey':
-      case 'updatePublicKey':
-      case 'deletePublicKey':
-      case 'deletePrincipal':
-      case 'deleteTenant':
-        return () => this.#chains.forgetAll();
-      default:
-        return () => {};
-    }
   }
 
   async #findIssuerKey({ issuer, keyId, thumbprint }: IssuerClaim): Promise<Issuer | undefined> {

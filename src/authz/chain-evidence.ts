@@ -1,6 +1,6 @@
 // What the links of a token prove, for the record: who signed each, and whose keys these are.
-// Invariant: of a token that its bearer needs no key for the last link is left out, so that nobody can
-// use what is kept. Gathered once for each chain, as long as that is kept.
+// Invariant: of a token that its bearer needs no key for the last link is left out, so that nobody
+// can use what is kept. Gathered once for each chain, as long as that is kept.
 import type { Reader } from '../core/database.ts';
 import type { SignedEvidence, SignedPart } from '../core/evidence.ts';
 import { proofWindowMs } from './tokens/bounds.ts';

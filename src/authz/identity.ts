@@ -11,8 +11,8 @@ import type { ChainConditions } from './tokens/conditions.ts';
 import type { Scope } from './tokens/scope.ts';
 
 /**
- * What proves a request (DESIGN section 8). `body-signed`, `headers-signed`: a signature that only
- * the client can make. `shared-secret`: authenticated, but the gateway could have made it too.
+ * What proves a request (docs/audit/records.md). `body-signed`, `headers-signed`: a signature that
+ * only the client can make. `shared-secret`: authenticated, but the gateway could have made it too.
  * `none`: without credentials, or the gateway's own.
  */
 export type Evidence = 'body-signed' | 'headers-signed' | 'shared-secret' | 'none';
@@ -22,6 +22,12 @@ export interface Actor {
   principal: Principal;
   /** `subjectsOf` it. */
   subjects: readonly string[];
+}
+
+/** Who can act. */
+export interface Actors {
+  /** The principal of this id (`tenant/name`); undefined: there is none, or it is not active. */
+  findActor(id: string): Promise<Actor | undefined>;
 }
 
 /** What a credential leaves of its principal's rights. */

@@ -1,7 +1,12 @@
 // A page of a list by name, read in slices in which others have their turns: a page of the longest
 // rows is megabytes, each row of which is verified as it is read.
 import { Pace } from '../core/pace.ts';
-import type { Page } from './directory.ts';
+
+/** A run of a listing: at most `limit` entries whose names come after `after` ('' begins). */
+export interface Page {
+  after: string;
+  limit: number;
+}
 
 /** A few milliseconds of the longest rows. */
 const sliceRows = 64;

@@ -29,8 +29,8 @@ const unsignedChunksTrailer = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';
 
 /**
  * What a value of x-amz-content-sha256 means. `seed` is what the request's own signature seeds
- * those of its chunks with, null where it cannot: of SigV4A's no chunks are known. Throws NotImplemented for other STREAMING- words, InvalidArgument for
- * any other word.
+ * those of its chunks with, null where it cannot: of SigV4A's no chunks are known. Throws
+ * NotImplemented for other STREAMING- words, InvalidArgument for any other word.
  */
 export function readPayload(word: string, seed: ChunkSeed | null): Payload {
   switch (word) {

@@ -1,8 +1,11 @@
 // Reads of the public keys that principals have enrolled.
 import type { Reader } from '../core/database.ts';
-import type { Page } from './directory.ts';
-import type { KeyPurpose } from './public-key-changes.ts';
+import type { Page } from './paced-page.ts';
 import type { PublicJwk } from './tokens/keys.ts';
+
+/** `token`: it signs tokens and proofs. `sigv4a`: it signs requests, with an access key id. */
+export const keyPurposes = ['token', 'sigv4a'] as const;
+export type KeyPurpose = (typeof keyPurposes)[number];
 
 export interface PublicKeyEntry {
   /** RFC 7638. */

@@ -1,6 +1,7 @@
 // What was verified, kept so that the next request with the same token costs a look-up. Invariants:
-// bounded in bytes of the tokens; nothing is found after the time it is good for, or after something
-// was forgotten that it may depend on.
+// bounded in bytes of the tokens; nothing is found after the time it is good for, or after
+// something was changed that it may depend on.
+import { type Followed, Loads } from '../core/loads.ts';
 
 const MiB = 1024 * 1024;
 
@@ -11,22 +12,23 @@ interface Kept<T> {
 
 export class RecentTokens<T extends { goodUntilMs: number }> {
   readonly #generationBytes: number;
+  readonly #loads: Loads;
   #young = new Map<string, Kept<T>>();
   #youngBytes = 0;
   #old = new Map<string, Kept<T>>();
-  #epoch = 0;
   hits = 0;
   /** What was verified and kept. */
   misses = 0;
 
   /** `generationBytes`: of the tokens in one of the two generations that are kept. */
-  constructor(generationBytes = 4 * MiB) {
+  constructor(followed: Followed, generationBytes = 4 * MiB) {
+    this.#loads = new Loads(followed);
     this.#generationBytes = generationBytes;
   }
 
-  /** Another one after each `forgetAll`. */
-  get epoch(): number {
-    return this.#epoch;
+  /** To be noted before a token is verified. */
+  get asOf(): number {
+    return this.#loads.asOf;
   }
 
   get entries(): number {
@@ -45,12 +47,12 @@ export class RecentTokens<T extends { goodUntilMs: number }> {
   }
 
   /**
-   * Unless all was forgotten since `epoch`, when its verification began. `bytes`: what it takes in
-   * memory, where that is more than its text.
+   * Unless something was changed that it may depend on since `asOf`, when its verification began.
+   * `bytes`: what it takes in memory, where that is more than its text.
    */
-  keep(text: string, token: T, epoch: number, bytes = text.length): void {
+  keep(text: string, token: T, asOf: number, bytes = text.length): void {
     this.misses += 1;
-    if (epoch === this.#epoch) this.#add(text, { token, bytes });
+    if (this.#loads.isCurrent(asOf)) this.#add(text, { token, bytes });
   }
 
   #add(text: string, kept: Kept<T>): void {
@@ -63,8 +65,9 @@ export class RecentTokens<T extends { goodUntilMs: number }> {
     this.#young.set(text, kept);
   }
 
-  forgetAll(): void {
-    this.#epoch++;
+  /** An event of this index concerns what tokens may depend on, and is being applied. */
+  clear(index: number): void {
+    this.#loads.outdate(index);
     this.#young = new Map();
     this.#old = new Map();
     this.#youngBytes = 0;

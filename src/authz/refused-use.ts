@@ -1,6 +1,6 @@
 // Why a request is refused whose sender is known: the credential was good, but may not be used any
-// more, or not from there. It is thrown like any refusal, so nobody can forget to refuse, and says who
-// asked, so that the refusal can be recorded.
+// more, or not from there. It is thrown like any refusal, so nobody can forget to refuse, and says
+// who asked, so that the refusal can be recorded.
 import { type ErrorCode, Refusal, type RefusalDetail } from '../core/errors.ts';
 import type { Identity } from './identity.ts';
 

@@ -1,7 +1,7 @@
 // Share links as they are stored: who shares what with whoever holds the link. Invariant: the
 // secret of a link leaves once, in the URL that makes it; only its SHA-256 is kept.
 import { createHash, randomBytes } from 'node:crypto';
-import type { Reader } from '../core/database.ts';
+import type { Reader, Tx } from '../core/database.ts';
 import type { Actor, Identity } from './identity.ts';
 import { ChainConditions } from './tokens/conditions.ts';
 import { newIdPart } from './tokens/issue.ts';
@@ -132,9 +132,9 @@ const selectShares = `SELECT id, tenant, principal, details, created_ms AS creat
   FROM tokens WHERE kind = 'share'`;
 
 /**
- * Where the secret opens no such link, one without an id: whether there is a link takes as long to find
- * as that there is none, since a row is verified only after its secret was compared (core/seals). How
- * long two digests take to compare tells nothing of what they are of.
+ * Where the secret opens no such link, one without an id: whether there is a link takes as long to
+ * find as that there is none, since a row is verified only after its secret was compared
+ * (core/seals). How long two digests take to compare tells nothing of what they are of.
  */
 const shareOrNothing = `${selectShares} AND id = ? AND secret_hash = ? UNION ALL
   SELECT '', '', '', '{}', 0, 0, 0, NULL, NULL,
@@ -142,4 +142,19 @@ const shareOrNothing = `${selectShares} AND id = ? AND secret_hash = ? UNION ALL
 
 function shareOf({ details, isRevoked, ...row }: ShareRow): Share {
   return { ...row, ...(JSON.parse(details) as Shared), isRevoked: isRevoked !== 0 };
+}
+
+/**
+ * Counts a download if the link still allows one; gives 1, or 0 if it does not. A count that was
+ * granted is durable before the first byte goes out, and no more are granted than the link allows,
+ * however many ask at once: the transaction that counts is the one that asks.
+ */
+export async function countDownload(tx: Tx, id: string, timeMs: number): Promise<number> {
+  const { changes } = await tx.run(
+    `UPDATE tokens SET uses = uses + 1, last_used_ms = ?
+       WHERE id = ? AND kind = 'share' AND expires_ms > ? AND (uses_max IS NULL OR uses < uses_max)
+         AND NOT EXISTS (SELECT 1 FROM revocations AS r WHERE r.id = tokens.id)`,
+    ...[timeMs, id, timeMs],
+  );
+  return Number(changes);
 }

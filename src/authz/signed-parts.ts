@@ -1,5 +1,6 @@
-// What a signature is about: the word for the body, the headers that it must cover, and their values
-// as it has them. Invariant: a header that has a meaning and is not signed refuses the request.
+// What a signature is about: the word for the body, the headers that it must cover, and their
+// values as it has them. Invariant: a header that has a meaning and is not signed refuses the
+// request.
 // Specification: "Signature Calculations for the Authorization Header" of the Amazon S3 API
 // reference.
 import {
@@ -94,8 +95,8 @@ export function headerValues(
 }
 
 /**
- * A signed header that a presigned URL carries itself, as the AWS SDK for JavaScript v2 has them: S3
- * takes it from the query. The host that a request is sent to is nowhere but in its header.
+ * A signed header that a presigned URL carries itself, as the AWS SDK for JavaScript v2 has them:
+ * S3 takes it from the query. The host that a request is sent to is nowhere but in its header.
  */
 function headerInQuery(query: QueryPairs, name: string): string | undefined {
   if (name === 'host') return undefined;

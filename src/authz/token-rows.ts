@@ -1,6 +1,6 @@
 // What the ledger keeps of tokens by itself: when they were used, and that what has expired goes.
-// Invariant: a row of use decides nothing, so losing one takes no right from anybody and gives none;
-// a revocation goes only once all that it refuses has expired.
+// Invariant: a row of use decides nothing, so losing one takes no right from anybody and gives
+// none; a revocation goes only once all that it refuses has expired.
 import type { Tx } from '../core/database.ts';
 import { expiredTokenKeptMs, seenTokensPerPrincipalMax } from '../core/limits.ts';
 import type { SeenLink, TokenUses } from './token-use.ts';

@@ -1,7 +1,7 @@
-// Makes a backup while the gateway serves: a consistent copy of the database, as pieces; the local extents
-// that it names; what is small beside them. Invariants: the manifest is written last, when all that it names
-// is durable and the lock of the place is still ours; nothing that an earlier backup needs is changed; what
-// is there already is not written again.
+// Makes a backup while the gateway serves: a consistent copy of the database, as pieces; the local
+// extents that it names; what is small beside them. Invariants: the manifest is written last, when
+// all that it names is durable and the lock of the place is still ours; nothing that an earlier
+// backup needs is changed; what is there already is not written again.
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -49,11 +49,13 @@ export interface CreateOptions {
   folder: BackedFolder;
   keyring: Keyring;
   place: BackupPlace;
-  /** Where the copy of the database lies meanwhile, if the place has no room of its own. */
+  /**
+   * Where the copy of the database is kept meanwhile, if the place has no room of its own for it.
+   */
   workFolder: string;
   /** `link`: as a hard link where the file system can. `none`: the catalog only. */
   extents: 'link' | 'copy' | 'none';
-  /** Of the copy of the database. */
+  /** How fast the database is copied, in bytes a second. */
   bytesPerSecond: number;
   /** Seals the root keys for the backup of this id; null: they stay out of it. */
   sealKeys: ((id: string) => SealedKeys) | null;
@@ -70,7 +72,9 @@ export interface CreateReport {
   missing: string[];
 }
 
-/** An extent that went between two looks belonged to an object that was deleted: one looks again. */
+/**
+ * An extent that went between two looks belonged to an object that was deleted: one looks again.
+ */
 const looksMax = 4;
 /** Half of what the writer lets the log grow to by itself. */
 const relievedBytesMin = 64 * 1024 * 1024;
@@ -151,8 +155,8 @@ interface Copied {
 }
 
 /**
- * Copies the extents first, so that few are left for the moment of the copy of the database: those must
- * not be swept before they are copied.
+ * Copies the extents first, so that few are left for the moment of the copy of the database: those
+ * must not be swept before they are copied.
  */
 async function copyDatabase(
   options: CreateOptions,

@@ -1,7 +1,7 @@
-// The local extents of a backup: which are there already, with their digests, and those that are copied.
-// Extents never change, so what an earlier backup in the place has is not read again. What is known is kept
-// in a database file of its own, so that memory stays bounded however many there are. Invariant: an extent
-// is listed only when the place has it in its length.
+// The local extents of a backup: which are there already, with their digests, and those that are
+// copied. Extents never change, so what an earlier backup in the place has is not read again. What
+// is known is kept in a database file of its own, so that memory stays bounded however many there
+// are. Invariant: an extent is listed only when the place has it in its length.
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { listLiveExtents } from '../catalog/extents.ts';
@@ -57,7 +57,9 @@ export class ExtentCopier {
     db.exec(`CREATE TABLE present (id BLOB PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
       CREATE TABLE digests (id BLOB PRIMARY KEY, size INTEGER NOT NULL, digest BLOB NOT NULL)
         WITHOUT ROWID; BEGIN;`);
-    for await (const { name, sizeBytes } of source.place.list(extentFolder)) {
+    for await (const { name, sizeBytes, isLinked } of source.place.list(extentFolder)) {
+      // It is copied in the place of its link.
+      if (isLinked && !source.mayLink) continue;
       const id = extentOf(name);
       if (id) await db.tx.run('INSERT OR REPLACE INTO present VALUES (?, ?)', id, sizeBytes);
     }
@@ -71,8 +73,8 @@ export class ExtentCopier {
   }
 
   /**
-   * Copies those of a catalog's live extents that the place does not have. Gives ids, hex, of those that
-   * are not in the data folder.
+   * Copies those of a catalog's live extents that the place does not have. Gives ids, hex, of those
+   * that are not in the data folder.
    */
   async copyAll(read: Reader): Promise<string[]> {
     const missing: string[] = [];
@@ -130,7 +132,9 @@ export class ExtentCopier {
   }
 }
 
-/** What cannot be read of the lists is not known: those extents are read and written again. */
+/**
+ * Of an extent list that cannot be read nothing is known: its extents are read and written again.
+ */
 async function takeKnown(
   { tx }: OpenDatabase,
   pieces: PieceStore,

@@ -1,5 +1,5 @@
-// Which extents of the local store belong to a backup: pieces of entries `id 16 | size 4 | SHA-256 32`,
-// integers big-endian, in order of id.
+// Which extents of the local store belong to a backup: pieces of entries
+// `id 16 | size 4 | SHA-256 32`, integers big-endian, in order of id.
 import { IntegrityError } from '../core/errors.ts';
 import { extentIdBytes } from '../core/ids.ts';
 import type { PieceStore } from './piece-store.ts';
@@ -12,13 +12,13 @@ const entriesPerList = Math.floor(pieceBytesMax / entryBytes);
 
 export interface ListedExtent {
   id: Buffer;
-  /** As it is stored. */
+  /** The length as it is stored. */
   sizeBytes: number;
   /** SHA-256. */
   digest: Buffer;
 }
 
-/** Where a place has an extent: the folder is the id's last byte, which is random. */
+/** The name of an extent in a place: the folder is the id's last byte, which is random. */
 export function placedExtent(id: Buffer): string {
   const name = id.toString('hex');
   return `${extentFolder}${name.slice(30)}/${name}`;

@@ -98,7 +98,7 @@ export class FolderPlace implements BackupPlace {
       if (entry.isDirectory()) yield* this.list(`${name}/`);
       else if (entry.isFile()) {
         const found = await stat(this.#at(name)).catch(() => undefined);
-        if (found) yield { name, sizeBytes: found.size };
+        if (found) yield { name, sizeBytes: found.size, isLinked: found.nlink > 1 };
       }
     }
   }
@@ -125,7 +125,7 @@ export class FolderPlace implements BackupPlace {
   async lock(): Promise<PlaceLock> {
     const release = acquireLock(join(this.name, 'lock.db'));
     if (!release) throw new BackupFailure(`another process works in ${this.name}`);
-    // What a process left that was killed.
+    // A temporary file that a killed process left behind.
     rmSync(this.workFolder, { recursive: true, force: true });
     mkdirSync(this.workFolder, { mode: 0o700 });
     this.#isLocked = true;

@@ -1,6 +1,7 @@
-// What one backup is of, docs/formats/backup.md: `backups/ID.json`, written when all else is there, so that
-// a backup that was not finished is none. Invariant: what `readManifest` gives was written by a gateway
-// with these keys under this very id, and each member has its type and is within its bounds.
+// What one backup is of, docs/formats/backup.md: `backups/ID.json`, written when all else is there,
+// so that a backup that was not finished is none. Invariant: what `readManifest` gives was written
+// by a gateway with these keys under this very id, and each member has its type and is within its
+// bounds.
 import { timingSafeEqual } from 'node:crypto';
 import { canonicalize } from '../core/canonical-json.ts';
 import { IntegrityError } from '../core/errors.ts';
@@ -24,7 +25,7 @@ export interface PiecedFile {
 
 /** How far a stream of segments had gone. */
 export interface Shipped {
-  /** Of the form of a backup's id. */
+  /** The name of the stream, which has the form of a backup's id. */
   stream: string;
   /** 0: none was written yet. */
   seq: number;
@@ -34,10 +35,10 @@ export interface Manifest {
   id: string;
   /** The Bursar that made it. */
   madeBy: string;
-  /** When its copy of the database was begun, and when it was finished; milliseconds. */
+  /** When the copy of the database was begun, and when it was finished, in milliseconds. */
   timeMs: number;
   finishedMs: number;
-  /** Of the data folder. */
+  /** The instance of the data folder. */
   instance: string;
   schema: number;
   /** Records in its log. */
@@ -57,8 +58,8 @@ export interface Manifest {
     missing: number;
   } | null;
   /**
-   * What was shipped when the copy was begun: the stream, and its last segment; null or absent: nothing
-   * was. Later segments bring the copy to a later state, docs/formats/backup.md.
+   * What was shipped when the copy was begun: the stream, and its last segment; null or absent:
+   * nothing was. Later segments bring the copy to a later state, docs/formats/backup.md.
    */
   shipped?: Shipped | null;
   /** The root keys; null: they are not in it. */
@@ -70,12 +71,12 @@ export function manifestName(id: string): string {
   return `${manifestFolder}${id}.json`;
 }
 
-/** By time: `20261122T153012123Z-` and 8 random hexadecimal digits. */
+/** An id that sorts by time: `20261122T153012123Z-` and 8 random hexadecimal digits. */
 export function newBackupId(timeMs: number, random: string): string {
   return `${new Date(timeMs).toISOString().replaceAll(/[-:.]/g, '')}-${random}`;
 }
 
-/** When it was begun, milliseconds. */
+/** When the backup was begun, in milliseconds. */
 export function timeOfBackup(id: string): number {
   const [, ...parts] = /^(....)(..)(..)T(..)(..)(..)(...)/.exec(id) ?? [];
   const [year = 0, month = 1, ...rest] = parts.map(Number);

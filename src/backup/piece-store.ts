@@ -1,6 +1,6 @@
-// The pieces of a place, while a backup is made of them or read. Invariants: a piece that is there is not
-// written again; one that is there in another length is; and what is read is what was written under its
-// name.
+// The pieces of a place, while a backup is made of them or read. Invariants: a piece that is there
+// is not written again; one that is there in another length is; and what is read is what was
+// written under its name.
 import { IntegrityError } from '../core/errors.ts';
 import { type PieceSealer, pieceBytesMax, sealedBytesOf } from './pieces.ts';
 import type { BackupPlace } from './place.ts';
@@ -28,9 +28,9 @@ export interface WrittenPieces {
 export class PieceStore {
   readonly #place: BackupPlace;
   readonly #sealer: PieceSealer;
-  /** What is there: sizes by name. */
+  /** The pieces that are there: their sizes by name. */
   readonly #sizes: Map<string, number>;
-  /** What was not there before. */
+  /** The pieces that were not there before. */
   readonly written: WrittenPieces = { count: 0, bytes: 0 };
 
   private constructor(place: BackupPlace, sealer: PieceSealer, sizes: Map<string, number>) {
@@ -39,7 +39,7 @@ export class PieceStore {
     this.#sizes = sizes;
   }
 
-  /** To write to: who has the lock of the place. */
+  /** Opens the pieces for writing. The caller holds the place's lock. */
   static async list(place: BackupPlace, sealer: PieceSealer): Promise<PieceStore> {
     const sizes = new Map<string, number>();
     for await (const { name, sizeBytes } of place.list(pieceFolder)) {
@@ -49,7 +49,7 @@ export class PieceStore {
     return new PieceStore(place, sealer, sizes);
   }
 
-  /** To read from. */
+  /** Opens the pieces for reading. */
   static open(place: BackupPlace, sealer: PieceSealer): PieceStore {
     return new PieceStore(place, sealer, new Map());
   }

@@ -1,8 +1,8 @@
-// What a backup consists of: pieces, named by a keyed digest of their plaintext and sealed by AES-256-GCM
-// (NIST SP 800-38D), docs/formats/backup.md. Invariants: what opens under a name is what was put there
-// under it; two backups of the same content share its pieces; and who reads the place learns lengths
-// alone. They are not compressed: the length of what several tenants' texts are squeezed into tells
-// about them.
+// What a backup consists of: pieces, named by a keyed digest of their plaintext and sealed by
+// AES-256-GCM (NIST SP 800-38D), docs/formats/backup.md. Invariants: what opens under a name is
+// what was put there under it; two backups of the same content share its pieces; and who reads the
+// place learns lengths alone. They are not compressed: the length of what several tenants' texts
+// are squeezed into tells about them.
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';

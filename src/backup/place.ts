@@ -1,8 +1,10 @@
-// Where backups are: a folder, or a prefix of an S3 bucket. Invariants: a name leads to a whole file or to
-// none; who creates and who prunes hold the lock of the place, and find out before what they did counts
-// when they have lost it.
+// Where backups are: a folder, or a prefix of an S3 bucket. Invariants: a name leads to a whole
+// file or to none; who creates and who prunes hold the lock of the place, and find out before what
+// they did counts when they have lost it.
 
-/** What is done in a place cannot be done; the message says why. Nothing that counts was changed. */
+/**
+ * What is done in a place cannot be done; the message says why. Nothing that counts was changed.
+ */
 export class BackupFailure extends Error {
   override readonly name = 'BackupFailure';
 }
@@ -10,6 +12,8 @@ export class BackupFailure extends Error {
 export interface PlacedFile {
   name: string;
   sizeBytes: number;
+  /** A hard link of a file that is elsewhere too. */
+  isLinked?: boolean;
 }
 
 export interface PlaceLock {
@@ -19,18 +23,20 @@ export interface PlaceLock {
 }
 
 export interface BackupPlace {
-  /** For messages. */
+  /** A name of the place for messages. */
   readonly name: string;
   /**
-   * A folder on this machine for files that are not finished, which who has the lock may use; null: there
-   * is none in the place.
+   * A folder on this machine for files that are not finished, which who has the lock may use; null:
+   * there is none in the place.
    */
   readonly workFolder: string | null;
   /** Undefined: there is none. */
   read(name: string): Promise<Buffer | undefined>;
   /** Whole under its name at once, in the place of what had it; durable after `settle`. */
   write(name: string, bytes: Buffer): Promise<void>;
-  /** The same of a file of this machine, whose bytes never change: by a hard link, where `mayLink`. */
+  /**
+   * The same of a file of this machine, whose bytes never change: by a hard link, where `mayLink`.
+   */
   take(name: string, file: string, options: { mayLink: boolean; bytes: Buffer }): Promise<void>;
   /** Names below a prefix that ends with a slash. */
   list(prefix: string): AsyncIterable<PlacedFile>;

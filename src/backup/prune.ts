@@ -1,7 +1,7 @@
-// Removes backups that are not kept any more, and pieces and extents that no backup needs. Invariants:
-// nothing is removed that a backup needs which is kept, nor while one is made: who prunes has the lock of
-// the place; a backup that is removed is none before the first of its pieces goes; and where it cannot be
-// known what a kept backup needs, no piece is removed.
+// Removes backups that are not kept any more, and pieces and extents that no backup needs.
+// Invariants: nothing is removed that a backup needs which is kept, nor while one is made: who
+// prunes has the lock of the place; a backup that is removed is none before the first of its pieces
+// goes; and where it cannot be known what a kept backup needs, no piece is removed.
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { extentFolder, placedExtent, readExtentLists } from './extent-lists.ts';

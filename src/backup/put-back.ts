@@ -1,6 +1,6 @@
-// Puts what a backup has into a data folder. Invariants: nothing reaches the folder that is not what was
-// written; the database lies under another name until it can be served; and a folder with a mark of an
-// unfinished restore is one that the next try may begin anew in.
+// Puts what a backup has into a data folder. Invariants: nothing reaches the folder that is not
+// what was written; the database lies under another name until it can be served; and a folder with
+// a mark of an unfinished restore is one that the next try may begin anew in.
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
@@ -16,13 +16,13 @@ import type { PieceSealer } from './pieces.ts';
 import { BackupFailure, type BackupPlace } from './place.ts';
 
 export const unfinishedMark = 'restore-unfinished';
-/** What a folder may have that something is restored to. */
+/** The files that a folder may have to which a backup is restored. */
 const spared = new Set(['keys', 'lock.db']);
 const writesAtOnce = 4;
 
 /**
- * Makes a folder ready to be restored to. Throws `BackupFailure` when it has anything but root keys; what an
- * unfinished restore left is removed.
+ * Makes a folder ready to be restored to. Throws `BackupFailure` when it has anything but root
+ * keys; what an unfinished restore left is removed.
  */
 export function beginIn(folder: string): void {
   makeFolderDurably(folder);
@@ -46,7 +46,7 @@ export interface PutDatabaseOptions {
   place: BackupPlace;
   sealer: PieceSealer;
   manifest: Manifest;
-  /** What the database is called until it can be served. */
+  /** The name of the database until it can be served. */
   databaseFile: string;
   onProgress: (step: string, done: number, total?: number) => void;
 }
@@ -113,7 +113,7 @@ export async function putExtentsBack({
   const pieces = PieceStore.open(place, sealer);
   const { lists } = manifest.extents;
   const folders = new Set<string>();
-  // By which a start knows that its disk is there.
+  // By this folder a start knows that the disk of the store is there.
   makeFolderDurably(join(storeFolder, temporaryFolder));
   let done = 0;
   await inParallel(readExtentLists(pieces, lists), writesAtOnce, async (extent) => {

@@ -1,6 +1,7 @@
-// The root keys in a backup: the key file's text, sealed under a passphrase, or as it is where KMS protects
-// each of its keys. Invariant: who has the place and not the passphrase, or the use of the KMS key, has no
-// root key. The key is scrypt's (RFC 7914) of the passphrase, the cipher AES-256-GCM.
+// The root keys in a backup: the key file's text, sealed under a passphrase, or as it is where KMS
+// protects each of its keys. Invariant: who has the place and not the passphrase, or the use of the
+// KMS key, has no root key. The key is scrypt's (RFC 7914) of the passphrase, the cipher
+// AES-256-GCM.
 import { createCipheriv, createDecipheriv, randomBytes, scryptSync } from 'node:crypto';
 import { IntegrityError } from '../core/errors.ts';
 
@@ -10,7 +11,9 @@ export type SealedKeys =
 
 /** 128 MiB and some tenths of a second for each guess. */
 const cost = 2 ** 17;
-/** Whoever writes to the place names a cost before anything is known to be authentic: 16 to 256 MiB. */
+/**
+ * Whoever writes to the place names a cost before anything is known to be authentic: 16 to 256 MiB.
+ */
 const [costMin, costMax] = [2 ** 14, 2 ** 18];
 const blockSize = 8;
 const saltBytes = 16;
@@ -82,7 +85,7 @@ function associatedData(id: string): Buffer {
   return Buffer.from(`bursar/backup-keys/v1\0${id}`);
 }
 
-/** Whether a text is a key file without a key that is not wrapped by KMS. */
+/** Returns whether a text is a key file in which KMS wrapped every key. */
 export function isKeyFileWrapped(file: string): boolean {
   try {
     const { keys } = JSON.parse(file) as { keys: { key?: unknown; wrapped: string }[] };

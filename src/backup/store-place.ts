@@ -1,6 +1,6 @@
-// Backups under a prefix of an S3 bucket. The lock is an object that says until when it holds; its holder
-// renews it. Invariant: who has not renewed it in time may not make what it did count, and who takes one
-// that has ended waits until two such would have seen each other.
+// Backups under a prefix of an S3 bucket. The lock is an object that says until when it holds; its
+// holder renews it. Invariant: who has not renewed it in time may not make what it did count, and
+// who takes one that has ended waits until two such would have seen each other.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RemoteStore } from '../tiering/stores/store.ts';
@@ -130,7 +130,7 @@ export class StorePlace implements BackupPlace {
       const isLock = typeof holder === 'string' && Number.isSafeInteger(untilMs);
       if (isLock && untilMs < Date.now() + lockMsMax) return { holder, untilMs };
     } catch {
-      // What is no lock holds nobody off.
+      // An object that is not a valid lock holds nobody off.
     }
     return { holder: '', untilMs: 0 };
   }

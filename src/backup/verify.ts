@@ -1,5 +1,5 @@
-// Whether a backup is what was written, piece by piece. Invariant: each piece and extent that it names is
-// read and compared, and each that is missing, cut or altered is named.
+// Whether a backup is what was written, piece by piece. Invariant: each piece and extent that it
+// names is read and compared, and each that is missing, cut or altered is named.
 import { hash } from 'node:crypto';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
@@ -10,10 +10,10 @@ import { type PieceSealer, sealedBytesOf } from './pieces.ts';
 import type { BackupPlace } from './place.ts';
 
 export interface Fault {
-  /** As the place has it. */
+  /** Its name in the place. */
   name: string;
   what: 'missing' | 'cut' | 'altered';
-  /** Of what it is a part. */
+  /** The thing that it is a part of. */
   of: string;
 }
 
@@ -31,7 +31,10 @@ export interface VerifyReport {
 const faultsMax = 1000;
 const readsAtOnce = 8;
 
-/** Bytes of extents are compared with their digests; their chunks' own tags are `bursar verify data`'s. */
+/**
+ * Bytes of extents are compared with their digests; their chunks' own tags are
+ * `bursar verify data`'s.
+ */
 export async function verifyBackup(
   place: BackupPlace,
   sealer: PieceSealer,

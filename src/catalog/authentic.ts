@@ -1,10 +1,10 @@
 // What the catalog says of objects, authenticated (docs/formats/catalog-macs.md): who edits the
 // database behind the gateway's back changes nothing unseen. Each version has a MAC over its
 // manifest, made when it is drafted, and one over its row, which binds that to all else that the
-// object is and to its place: bucket, key, `seq`, and what it is noncurrent since. Parts and uploads
-// have one each. Invariant: nothing of a row is used before these were found right; and a row that was
-// put back to where it was before is refused too, since `superseded` remembers all that ended, and
-// the current version is newer than all that are kept of its key.
+// object is and to its place: bucket, key, `seq`, and what it is noncurrent since. Parts and
+// uploads have one each. Invariant: nothing of a row is used before these were found right; and a
+// row that was put back to where it was before is refused too, since `superseded` remembers all
+// that ended, and the current version is newer than all that are kept of its key.
 import { IntegrityError } from '../core/errors.ts';
 import { KeyedMessage } from '../core/keyed-message.ts';
 import type { Keyring } from '../core/keyring.ts';
@@ -131,7 +131,7 @@ export function verifyUpload(keyring: Keyring, bucket: BucketName, upload: Uploa
   throw new IntegrityError('a multipart upload is not authentic');
 }
 
-/** Whether a verification passes, for who answers a damaged row with a value. */
+/** Returns whether a verification passes, for callers that answer a damaged row with a value. */
 export function isAuthentic(verify: () => void): boolean {
   try {
     verify();
@@ -142,7 +142,7 @@ export function isAuthentic(verify: () => void): boolean {
   }
 }
 
-/** Where a version is, and what it is called. */
+/** The place of a version and its name. */
 export type RowPlace = Pick<
   Version,
   'key' | 'seq' | 'createdMs' | 'versionId' | 'isMarker' | 'supersededSeq' | 'supersededMs'

@@ -14,7 +14,9 @@ export interface Backlog {
 const backlogOf = (times: string): string =>
   `SELECT count(*) AS count, min(timeMs) AS oldestMs FROM (${times} LIMIT ?)`;
 
-/** Literals: SQLite chooses the index of extents that are not alive only where it sees the state. */
+/**
+ * Literals: SQLite chooses the index of extents that are not alive only where it sees the state.
+ */
 const extentsIn = (state: number): string =>
   backlogOf(`SELECT changed_ms AS timeMs FROM extents
     WHERE state <> 1 AND state = ${state} AND store = ? ORDER BY changed_ms`);
@@ -26,7 +28,7 @@ export function readCondemned(read: Reader, store: number, max: number): Promise
   return readOne(read, condemned, store, max);
 }
 
-/** Those that may be being written, or were given up. */
+/** Extents that may still be being written, or that were given up. */
 export function readIntents(read: Reader, store: number, max: number): Promise<Backlog> {
   return readOne(read, intents, store, max);
 }

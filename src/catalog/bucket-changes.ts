@@ -1,6 +1,7 @@
-// What is changed of buckets: made, deleted, set up. Invariants: a bucket is deleted only when nothing
-// is in it; object lock is never taken from one, and comes only to one that keeps every version; each
-// change is told to the journal in its own transaction, and its record fixes what it came to.
+// What is changed of buckets: made, deleted, set up. Invariants: a bucket is deleted only when
+// nothing is in it; object lock is never taken from one, and comes only to one that keeps every
+// version; each change is told to the journal in its own transaction, and its record fixes what it
+// came to.
 import type { Tx } from '../core/database.ts';
 import { bucketsPerTenantMax } from '../core/limits.ts';
 import type { RecordReads } from '../core/record-reads.ts';
@@ -39,7 +40,7 @@ export async function createBucket(
       existing.owner === change.owner ? 'BucketAlreadyOwnedByYou' : 'BucketAlreadyExists',
     );
   }
-  // A mount has the name (authz/mount-changes.ts).
+  // A mount has the name (ledger/commands/put-mount.ts).
   const mount = 'SELECT 1 FROM mounts WHERE tenant = ? AND name = ?';
   if (await tx.get(mount, change.tenant, change.name)) return refused('BucketAlreadyExists');
   const count = await tx.get<{ n: number }>(
@@ -95,7 +96,7 @@ export async function deleteBucket(
 export interface PutBucketPolicy {
   kind: 'putBucketPolicy';
   bucketId: number;
-  /** As it was sent; null: the bucket has none from now on. */
+  /** The document as it was sent. Null means that the bucket has none from now on. */
   policy: string | null;
   /** It lets everybody in, which the bucket's PublicAccessBlock may refuse. */
   isPublic?: boolean;
@@ -192,7 +193,7 @@ export async function setRecordReads(
   return { ok: true, storage: noStorage, result: null };
 }
 
-/** Has the journal, and the record, told of what was changed of a bucket. */
+/** Makes the journal and the record tell of what was changed of a bucket. */
 async function noteBucket(
   tx: Tx,
   { id: bucketId, store }: Pick<Bucket, 'id' | 'store'>,
@@ -202,7 +203,7 @@ async function noteBucket(
   return { ok: true, storage: await configured(tx, bucketId), result: null };
 }
 
-/** What the record says of a bucket that was made, or of which something was set. */
+/** Returns what the record says of a bucket that was made, or of which something was set. */
 export async function configured(tx: Tx, bucketId: number): Promise<StorageDelta> {
   const settings = await hashSettings(tx, bucketId);
   if (settings === undefined) throw new Error(`there is no bucket ${bucketId}`);

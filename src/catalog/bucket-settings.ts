@@ -52,8 +52,8 @@ export async function storeSetting(
 }
 
 /**
- * SHA-256, hex, of all that is set of a bucket, but for how its reads are recorded: what the record of
- * a change says that it came to. undefined: there is no such bucket.
+ * SHA-256, hex, of all that is set of a bucket, but for how its reads are recorded: what the record
+ * of a change says that it came to. undefined: there is no such bucket.
  */
 export async function hashSettings(read: Reader, bucketId: number): Promise<string | undefined> {
   const row = await read.get<object>(

@@ -36,7 +36,7 @@ export interface PublicAccessBlock {
   restrictPublicBuckets: boolean;
 }
 
-/** As its row has it: what is structured is JSON. */
+/** The bucket as its row has it: structured values are JSON. */
 export type BucketRow = Omit<Bucket, 'objectLock' | 'publicAccess'> & {
   objectLock: string | null;
   publicAccess: string | null;

@@ -9,15 +9,17 @@ export interface WriteConditions {
   ifNoneMatch: readonly string[] | null;
   /** Set where it is the credential that demands `If-None-Match: *`. */
   mustCreate?: true;
-  /** Of deletions: when what is deleted was made, in seconds since 1970; undefined: no such header. */
+  /**
+   * Of deletions: when what is deleted was made, in seconds since 1970; undefined: no such header.
+   */
   modifiedSeconds?: number | undefined;
   /** And its size. */
   sizeBytes?: number | undefined;
 }
 
 /**
- * Null when a deletion may go on, as far as time and size go: they are of the version that is there, a
- * delete marker too, and demand nothing where there is none.
+ * Null when a deletion may go on, as far as time and size go: they are of the version that is
+ * there, a delete marker too, and demand nothing where there is none.
  */
 export function checkDeletion(
   { modifiedSeconds, sizeBytes }: WriteConditions,
@@ -33,13 +35,13 @@ export function checkDeletion(
   return null;
 }
 
-/** Whether the conditions ask for anything. */
+/** Returns whether the conditions ask for anything. */
 export function isConditional(conditions: WriteConditions): boolean {
   const { ifMatch, ifNoneMatch, modifiedSeconds, sizeBytes } = conditions;
   return Boolean(ifMatch || ifNoneMatch) || (modifiedSeconds ?? sizeBytes) !== undefined;
 }
 
-/** Whether one of the tags of a header names `etag`. */
+/** Returns whether one of the tags of a header names `etag`. */
 export function matchesTag(tags: readonly string[], etag: string): boolean {
   return tags.includes('*') || tags.includes(etag);
 }

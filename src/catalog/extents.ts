@@ -39,7 +39,7 @@ export async function declareExtents(
   }
 }
 
-/** Whether all are still intents: false when the sweeper has given one up. */
+/** Resolves to whether all are still intents. False means that the sweeper has given one up. */
 export async function areIntents(tx: Tx, ids: readonly Uint8Array[]): Promise<boolean> {
   for (const id of ids) {
     const row = await tx.get<{ state: number }>('SELECT state FROM extents WHERE id = ?', id);
@@ -131,7 +131,7 @@ export async function condemnIntents(
   return changes;
 }
 
-/** Whether any live extent is in a store. */
+/** Resolves to whether any live extent is in a store. */
 export async function holdsLiveExtents(read: Reader, store: number): Promise<boolean> {
   const sql = 'SELECT 1 FROM extents WHERE store = ? AND state = 1 LIMIT 1';
   return (await read.get(sql, store)) !== undefined;
@@ -195,7 +195,7 @@ export async function forgetSwept(tx: Tx, beforeMs: number, max: number): Promis
   return changes;
 }
 
-/** Has condemned extents wait as those do that were condemned at `timeMs`. */
+/** Makes condemned extents wait as long as those that were condemned at `timeMs`. */
 export async function deferExtents(
   tx: Tx,
   ids: readonly Uint8Array[],

@@ -1,7 +1,7 @@
 // What the journal in an S3 store consists of, as far as its database has written it
-// (docs/formats/journal.md). Invariant: a segment is listed in the transaction that takes its changes
-// out of the outbox, and a snapshot before anything that it makes superfluous is removed: so an object
-// that is listed here and not in the store was lost there.
+// (docs/formats/journal.md). Invariant: a segment is listed in the transaction that takes its
+// changes out of the outbox, and a snapshot before anything that it makes superfluous is removed:
+// so an object that is listed here and not in the store was lost there.
 import type { Reader, Tx } from '../core/database.ts';
 
 export const journalObjectSchema = `
@@ -23,7 +23,10 @@ export interface JournalObjectRow {
   digest: Uint8Array;
 }
 
-/** In order of name; none of a journal that 0.1.0 has written, which did not list them. */
+/**
+ * The objects in the order of their names. A journal that release 0.1.0 wrote did not list them, so
+ * it has none.
+ */
 export async function listJournalObjects(read: Reader, store: number): Promise<JournalObjectRow[]> {
   return read.all<JournalObjectRow>(
     `SELECT name, last_seq AS lastSeq, size AS sizeBytes, digest FROM journal_objects
@@ -49,7 +52,10 @@ export interface NotedSnapshot {
   objects: readonly JournalObjectRow[];
 }
 
-/** Lists a complete snapshot in the place of the one before, and of segments that it makes superfluous. */
+/**
+ * Lists a complete snapshot in the place of the one before, and of segments that it makes
+ * superfluous.
+ */
 export async function noteSnapshot(tx: Tx, snapshot: NotedSnapshot): Promise<number> {
   const { store, beginSeq, objects } = snapshot;
   const { changes } = await tx.run(

@@ -1,7 +1,7 @@
-// What lifecycle rules say is due, of rows of the catalog: asked while a bucket is walked through, to
-// find it, and again in the transaction that ends it, of the row as it is then. Invariants: what object
-// lock holds is not due; a step of a walk is a bounded read, also where one key has a million
-// versions.
+// What lifecycle rules say is due, of rows of the catalog: asked while a bucket is walked through,
+// to find it, and again in the transaction that ends it, of the row as it is then. Invariants: what
+// object lock holds is not due; a step of a walk is a bounded read, also where one key has a
+// million versions.
 import type { Reader } from '../core/database.ts';
 import { textSuccessor } from '../core/text-order.ts';
 import type { Bucket } from './buckets.ts';
@@ -34,7 +34,7 @@ export type WalkedVersion = Pick<
   'key' | 'seq' | 'sizeBytes' | 'createdMs' | 'attributes' | 'isMarker' | 'supersededMs'
 >;
 
-/** Where a walk is: behind `after`, among the keys with a prefix. */
+/** The position of a walk: behind `after`, among the keys with a prefix. */
 export interface WalkStep {
   walk: LifecycleWalk;
   prefix: string;
@@ -43,7 +43,7 @@ export interface WalkStep {
 }
 
 export interface WalkedSlice {
-  /** Of up to `max` rows those that are due. */
+  /** Those of up to `max` rows that are due. */
   due: LifecyclePlace[];
   /** null: there are no more. */
   last: LifecyclePlace | null;
@@ -61,7 +61,10 @@ export function rulesOf(rules: Lifecycle, walk: LifecycleWalk): readonly Lifecyc
   }
 }
 
-/** The next bucket with rules, in order of id; rules that are not authentic are none, and in nobody's way. */
+/**
+ * The next bucket with rules, in order of id; rules that are not authentic are none, and in
+ * nobody's way.
+ */
 export async function findLifecycleBucket(
   read: Reader,
   afterId: number,
@@ -92,7 +95,9 @@ export async function findDueRule(
   return bucket.versioning === 'Enabled' || isUnlocked(row, timeMs) ? due.ruleId : null;
 }
 
-/** Of the rules whose time has come, the one that keeps the fewest newer versions decides for all. */
+/**
+ * Of the rules whose time has come, the one that keeps the fewest newer versions decides for all.
+ */
 async function findNoncurrentRule(
   read: Reader,
   { rules, timeMs, dayMs, bucket }: LifecycleTerms,
@@ -117,7 +122,7 @@ async function isAlone(read: Reader, bucketId: number, key: string): Promise<boo
   return (await read.get(sql, bucketId, key)) === undefined;
 }
 
-/** Has the key so many noncurrent versions that are newer than this one? */
+/** Returns whether the key has so many noncurrent versions that are newer than this one. */
 async function hasNewer(
   read: Reader,
   bucketId: number,
@@ -132,7 +137,9 @@ async function hasNewer(
   return row !== undefined;
 }
 
-/** One step of a walk through a bucket. Rows are taken as they are: who ends something verifies it. */
+/**
+ * One step of a walk through a bucket. Rows are taken as they are: who ends something verifies it.
+ */
 export async function findDue(
   read: Reader,
   terms: LifecycleTerms,
@@ -164,7 +171,9 @@ function readCurrent(
   );
 }
 
-/** First the rest of the key that the step before ended in: its versions lie from the newest down. */
+/**
+ * First the rest of the key that the step before ended in: its versions lie from the newest down.
+ */
 async function readNoncurrent(
   read: Reader,
   { bucket }: LifecycleTerms,
@@ -208,7 +217,7 @@ async function findDueUploads(
   return { due: due.map(placeOf), last: last ? placeOf(last) : null };
 }
 
-/** Where the keys with a prefix end. SQLite orders every blob behind every text. */
+/** The end of the keys with a prefix. SQLite orders every blob behind every text. */
 function endOf(prefix: string): string | Buffer {
   return textSuccessor(prefix) ?? Buffer.of(0xff);
 }

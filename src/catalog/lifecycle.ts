@@ -1,6 +1,6 @@
 // Lifecycle rules: which objects, versions and uploads they are about, and from when on those are
-// due to end. Pure. Invariants: a time is rounded up to the end of its day, so nothing is due before
-// it is as old as its rule says; and what fits no rule that is enabled is never due.
+// due to end. Pure. Invariants: a time is rounded up to the end of its day, so nothing is due
+// before it is as old as its rule says; and what fits no rule that is enabled is never due.
 // Specification: "Managing the lifecycle of objects" of the Amazon S3 user guide.
 import type { Attributes, Tags } from './versions.ts';
 
@@ -55,7 +55,7 @@ export interface LifecycleVersion {
   tags(): Tags;
 }
 
-/** When something is due by a rule: the earliest of those that fit it. */
+/** When something is due by a rule: the earliest time of those that the rule gives. */
 export interface Due {
   ruleId: string;
   dueMs: number;
@@ -81,7 +81,7 @@ export class Lifecycle {
     this.aborting = enabled.filter(({ abortDays }) => abortDays !== undefined);
   }
 
-  /** When a current version that is an object expires; null: never. */
+  /** Returns when a current version that is an object expires. Null means never. */
   expirationOf(version: LifecycleVersion, dayMs: number): Due | null {
     let first: Due | null = null;
     for (const { id, filter, expiration } of this.expiring) {
@@ -91,7 +91,7 @@ export class Lifecycle {
     return first;
   }
 
-  /** When a delete marker goes that is the only version of its key. */
+  /** Returns when a delete marker that is the only version of its key is removed. */
   markerExpirationOf(marker: LifecycleVersion, dayMs: number): Due | null {
     let first: Due | null = null;
     for (const { id, filter, expiration } of this.expiring) {
@@ -103,7 +103,10 @@ export class Lifecycle {
     return first;
   }
 
-  /** By each rule that fits: which is first depends on how many newer versions there are. */
+  /**
+   * Returns the times of all rules that fit: which of them comes first depends on how many newer
+   * versions there are.
+   */
   noncurrentExpirationsOf(
     version: LifecycleVersion,
     supersededMs: number,
@@ -116,7 +119,7 @@ export class Lifecycle {
     });
   }
 
-  /** When an upload that was not completed is aborted. */
+  /** Returns when an upload that was not completed is aborted. */
   abortOf(upload: { key: string; createdMs: number }, dayMs: number): Due | null {
     let first: Due | null = null;
     for (const { id, filter, abortDays } of this.aborting) {

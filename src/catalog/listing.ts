@@ -23,7 +23,9 @@ export interface ListedUpload {
   attributes: string;
 }
 
-/** Where a listing goes on: after a key, or after all keys under a folded prefix. */
+/**
+ * The position from which a listing goes on: after a key, or after all keys under a folded prefix.
+ */
 export interface Position {
   kind: 'key' | 'prefix';
   text: string;
@@ -175,8 +177,8 @@ async function findStart(
 }
 
 /**
- * What `take` makes of unfinished uploads, by key and then id; `after.text` may be continued inside a
- * key by `afterId`.
+ * What `take` makes of unfinished uploads, by key and then id; `after.text` may be continued inside
+ * a key by `afterId`.
  */
 export async function listUploads<E>(
   read: Reader,
@@ -202,7 +204,10 @@ export async function listUploads<E>(
 }
 
 const seekRows = 16;
-/** Of some 200 KB each at most: an object of 10,000 parts has so long attributes. */
+/**
+ * Each of these rows has at most some 200 KB: an object of 10,000 parts has attributes of that
+ * length.
+ */
 const batchMax = 128;
 
 async function foldKeys<T extends { key: string; isMarker?: number }, E>(

@@ -1,7 +1,7 @@
 // Object lock: what retention and legal holds forbid. Pure. Invariants: a version under compliance
 // retention does not end before its time, nor is that time brought forward, whoever asks; one under
-// governance retention only for who may bypass it; one under a legal hold not at all. It is asked in
-// the transaction of the change, with the ledger's clock, so no way to a version goes round it.
+// governance retention only for who may bypass it; one under a legal hold not at all. It is asked
+// in the transaction of the change, with the ledger's clock, so no way to a version goes round it.
 // Specification: "Locking objects with Object Lock" of the Amazon S3 user guide.
 
 export type RetentionMode = 'GOVERNANCE' | 'COMPLIANCE';
@@ -11,7 +11,7 @@ export interface Retention {
   untilMs: number;
 }
 
-/** What of a version's attributes locks it. */
+/** Those of a version's attributes that lock it. */
 export interface Lock {
   retention?: Retention;
   /** false: there was one, or it was said that there is none. */
@@ -30,14 +30,20 @@ export interface LockMoment {
   bypassGovernance: boolean;
 }
 
-/** May a version with these attributes end, by being deleted for good or replaced in its place? */
+/**
+ * Returns whether a version with these attributes may end, by being deleted for good or by being
+ * replaced in its place.
+ */
 export function mayEnd({ retention, legalHold }: Lock, moment: LockMoment): boolean {
   if (legalHold === true) return false;
   if (!isHeld(retention, moment)) return true;
   return retention.mode === 'GOVERNANCE' && moment.bypassGovernance;
 }
 
-/** May its retention become another, or none? Lengthening one needs no right to bypass it. */
+/**
+ * Returns whether the version's retention may be changed or removed. Lengthening it needs no right
+ * to bypass it.
+ */
 export function mayAmend(
   { retention }: Lock,
   amended: Retention | null,

@@ -47,8 +47,8 @@ export async function isInOutbox(read: Reader, store: number, seq: number): Prom
 }
 
 /**
- * Forgets what is in the journal: a store's rows up to `lastSeq`, which `segment` tells. Gives how many
- * there were.
+ * Forgets what is in the journal: a store's rows up to `lastSeq`, which `segment` tells. Gives how
+ * many there were.
  */
 export async function forgetJournaled(
   tx: Tx,

@@ -1,4 +1,5 @@
-// What a catalog change comes to. Plain data, since it crosses from the ledger's thread.
+// The outcome of a change of the catalog. It is plain data, since it crosses from the ledger's
+// thread.
 import type { ErrorCode } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 
@@ -15,7 +16,7 @@ export interface StorageDelta {
   supersededSeq?: number;
   /** The version that it made, changed or ended; absent where the bucket never had versioning. */
   named?: NamedVersion;
-  /** Of the version whose attributes it changed. */
+  /** The version whose attributes the change made different. */
   amended?: AmendedVersion;
   /** The bucket that was made, or set up, and what is set of it now (`hashSettings`). */
   configured?: { bucketId: number; settings: string };
@@ -57,15 +58,20 @@ export const noStorage: StorageDelta = {
   ended: null,
 };
 
+/** Nothing of what is stored is another. */
+export const unchanged: Outcome<null> = { ok: true, storage: noStorage, result: null };
+
 export function refused(code: ErrorCode, fields?: Record<string, string>): Outcome<never> {
   return fields ? { ok: false, code, fields } : { ok: false, code };
 }
 
-/** What prices say of storing an object and of ending it, which this room asks and does not know. */
+/**
+ * What prices say of storing an object and of ending it, which this room asks and does not know.
+ */
 export interface StorageTerms {
-  /** What an object of this class counts for where storage is charged, bytes. */
+  /** The bytes that an object of this class counts for where storage is charged. */
   billedBytes(storageClass: string, sizeBytes: number): number;
-  /** Can what is owed for an object that is replaced be paid? */
+  /** Resolves to whether the accounts can pay what is owed for an object that is replaced. */
   mayEnd(ended: EndedObject): Promise<boolean>;
 }
 

@@ -1,7 +1,8 @@
 // Puts back what the journal of an S3 store says (ledger/rebuild): buckets under their own ids and
 // with what is set of them, versions with their own ids and times, the older ones of a key first,
-// extents that are in the store already. Only into a new database, where nothing else is. Invariant: as with any write, version, extents, counters and
-// record are one transaction, and the row's MAC is made where its seq is known.
+// extents that are in the store already. Only into a new database, where nothing else is.
+// Invariant: as with any write, version, extents, counters and record are one transaction, and the
+// row's MAC is made where its seq is known.
 import type { Tx } from '../core/database.ts';
 import { configured } from './bucket-changes.ts';
 import { storeSetting } from './bucket-settings.ts';
@@ -17,7 +18,7 @@ export async function restoreStore(
   tx: Tx,
   store: { number: number; name: string; generation: string },
 ): Promise<number> {
-  // Where it is, a start finds out and notes.
+  // A start finds out where the store is, and notes it.
   const sql = "INSERT INTO stores (number, name, location, generation) VALUES (?, ?, '', ?)";
   return (await tx.run(sql, store.number, store.name, store.generation)).changes;
 }
@@ -119,9 +120,9 @@ async function adoptFromStore(
 
 /**
  * Enters extents that lie in a store and that nothing restored names, as condemned or as left
- * alone: also those that an older database knows as about to be written, which the journal must know as
- * garbage, or the next restore would take them for writes; and those that it would remove, where they are
- * to be left alone. Gives how many there were.
+ * alone: also those that an older database knows as about to be written, which the journal must
+ * know as garbage, or the next restore would take them for writes; and those that it would remove,
+ * where they are to be left alone. Gives how many there were.
  */
 export async function enterUnnamed(
   tx: Tx,

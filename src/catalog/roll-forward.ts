@@ -1,7 +1,8 @@
 // Changes that a restore makes, of what a backup has, into what the journal of an S3 store says
-// (src/backup/forward). They were decided when they were first made, so nothing is decided again: a lock
-// that was over then, or a bypass that was allowed, is not looked at. Invariant: as with any write, rows,
-// counters and record are one transaction, and each row's MAC is made where it is changed.
+// (src/backup/forward). They were decided when they were first made, so nothing is decided again: a
+// lock that was over then, or a bypass that was allowed, is not looked at. Invariant: as with any
+// write, rows, counters and record are one transaction, and each row's MAC is made where it is
+// changed.
 import { hash } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
 import { configured } from './bucket-changes.ts';

@@ -8,12 +8,12 @@ import { extentState } from './extents.ts';
 import { findUpload, listParts } from './uploads.ts';
 import { type Catalog, findVersion, type Version } from './versions.ts';
 
-/** What is walked over. Nulls: everything. */
+/** The part of the catalog that is walked over. Nulls mean everything. */
 export interface ScrubScope {
   tenant: string | null;
   /** A name in `tenant`. */
   bucket: string | null;
-  /** Of keys. */
+  /** The prefix of keys. */
   prefix: string;
 }
 
@@ -32,8 +32,8 @@ export interface ScrubBucket {
 export type ScrubRow = Pick<Version, 'sizeBytes' | 'manifest'>;
 
 /**
- * What is at a place; undefined when it is there no more. Throws IntegrityError when it is not
- * authentic.
+ * Returns what is at a place, or undefined when it is not there any more. Throws IntegrityError
+ * when it is not authentic.
  */
 export async function readScrubRow(
   catalog: Catalog,
@@ -49,7 +49,7 @@ export async function readScrubRow(
   return part?.number === number ? part : undefined;
 }
 
-/** Whether a row still is what was read: otherwise its extents may be gone, and rightly so. */
+/** Resolves to whether a row still is what was read. Otherwise its extents may rightly be gone. */
 export async function isUnchanged(
   read: Reader,
   place: ScrubPlace,
@@ -69,7 +69,7 @@ export async function isUnchanged(
   return row !== undefined;
 }
 
-/** Whether an extent of this store is alive: the sweeper spares it. */
+/** Resolves to whether an extent of this store is alive, so that the sweeper spares it. */
 export async function isExtentAlive(
   read: Reader,
   extent: { id: Uint8Array; store: number },
@@ -218,7 +218,7 @@ async function findNextPart(
   return upload && { bucketId, ...upload };
 }
 
-/** Where the keys with a prefix end. SQLite orders every blob behind every text. */
+/** The end of the keys with a prefix. SQLite orders every blob behind every text. */
 function endOf(prefix: string): SqlValue {
   return textSuccessor(prefix) ?? Buffer.of(0xff);
 }

@@ -6,8 +6,8 @@ import { extentState } from './extents.ts';
 
 /**
  * Extents of a store that may be in it and belong to nothing: condemned ones and those that a
- * rebuild left alone, the last ones of versions that ended, by which a plain write is known, and what
- * was swept lately and may be put back. In pages of hexadecimal ids.
+ * rebuild left alone, the last ones of versions that ended, by which a plain write is known, and
+ * what was swept lately and may be put back. In pages of hexadecimal ids.
  */
 export async function* listGarbage(
   read: Reader,
@@ -23,7 +23,10 @@ export async function* listGarbage(
   }
 }
 
-/** Whether a rebuild left extents alone in a store, since something that it needed was lost. */
+/**
+ * Resolves to whether a rebuild left extents alone in a store, because something was lost that it
+ * needed.
+ */
 export async function hasLeftExtents(read: Reader, store: number): Promise<boolean> {
   const sql = 'SELECT 1 FROM extents WHERE state <> 1 AND state = 3 AND store = ? LIMIT 1';
   return (await read.get(sql, store)) !== undefined;

@@ -8,7 +8,7 @@ import { forgetJournalObjects } from './journal-objects.ts';
 export interface StoreRow {
   number: number;
   name: string;
-  /** Where it was last seen to be ours; '' before it ever was. */
+  /** The place where the store was last seen to be ours; '' before it ever was. */
   location: string;
 }
 
@@ -20,7 +20,7 @@ export async function listStores(read: Reader): Promise<StoreRow[]> {
   return read.all<StoreRow>('SELECT number, name, location FROM stores ORDER BY number');
 }
 
-/** Whether any bucket is in the store, or any archived record. */
+/** Resolves to whether any bucket or any archived record is in the store. */
 export async function isStoreUsed(read: Reader, number: number): Promise<boolean> {
   const found = await read.get(
     `SELECT 1 WHERE EXISTS (SELECT 1 FROM buckets WHERE store = ?)
@@ -44,7 +44,7 @@ export async function findDefaultStore(read: Reader, tenant: string): Promise<st
   return row?.name ?? null;
 }
 
-/** What tells this data folder from every other. */
+/** The identity that tells this data folder from every other. */
 export async function readInstance(read: Reader): Promise<string> {
   const row = await read.get<{ instance: string }>('SELECT instance FROM gateway');
   if (!row) throw new Error('the database does not say which gateway it is of');
@@ -74,7 +74,7 @@ export async function registerStore(tx: Tx, name: string, location: string): Pro
   return added.changes;
 }
 
-/** What the database knows of the journal that it writes in a store. */
+/** The state, in the database, of the journal that it writes in a store. */
 export interface KnownJournal {
   /** Null: it has begun none. */
   generation: string | null;

@@ -1,8 +1,10 @@
-// Whether the key of a multipart upload was left alone since the upload was begun, which a conditional
-// completion demands. A write leaves another version there, and nothing needs to be noted of it. Only a
-// deletion can bring back what was there at the beginning (nothing, or the version before), so it is
-// noted where the key has uploads. Invariant: a key that has no uploads has no note.
-// Specification: "How to prevent object overwrites with conditional writes" of the Amazon S3 user guide.
+// Whether the key of a multipart upload was left alone since the upload was begun, which a
+// conditional completion demands. A write leaves another version there, and nothing needs to be
+// noted of it. Only a deletion can bring back what was there at the beginning (nothing, or the
+// version before), so it is noted where the key has uploads. Invariant: a key that has no uploads
+// has no note.
+// Specification: "How to prevent object overwrites with conditional writes" of the Amazon S3 user
+// guide.
 import type { Tx } from '../core/database.ts';
 import { isConditional } from './conditions.ts';
 import { type Outcome, refused } from './outcome.ts';
@@ -18,7 +20,10 @@ CREATE TABLE deleted_during_uploads ( -- keys that have uploads, and whose curre
 ) WITHOUT ROWID;
 `;
 
-/** What the attributes of an upload say of its beginning. Uploads of 0.1.0 do not say. */
+/**
+ * What the attributes of an upload say of its beginning. Uploads that release 0.1.0 began do not
+ * say it.
+ */
 interface Beginning {
   /** The log index of the record that began it. */
   begunSeq?: number;
@@ -31,7 +36,10 @@ interface KeyPlace {
   key: string;
 }
 
-/** For the attributes of an upload that is being begun. */
+/**
+ * Reads where the log is and what it says of the key, for the attributes of an upload that is being
+ * begun.
+ */
 export async function readBeginning(
   tx: Tx,
   { bucketId, key }: KeyPlace,
@@ -53,7 +61,7 @@ export async function noteDeletion(tx: Tx, place: KeyPlace, seq: number): Promis
   await tx.run(sql, bucketId, key, seq);
 }
 
-/** To be called when an upload of the key is gone. */
+/** Must be called when an upload of the key is gone. */
 export async function forgetDeletion(tx: Tx, place: KeyPlace): Promise<void> {
   const { bucketId, key } = place;
   if (await hasUploads(tx, place)) return;
@@ -66,14 +74,14 @@ async function hasUploads(tx: Tx, { bucketId, key }: KeyPlace): Promise<boolean>
   return (await tx.get(sql, bucketId, key)) !== undefined;
 }
 
-/** To be called when all uploads of the bucket are gone. */
+/** Must be called when all uploads of the bucket are gone. */
 export async function forgetDeletions(tx: Tx, bucketId: number): Promise<void> {
   await tx.run('DELETE FROM deleted_during_uploads WHERE bucket_id = ?', bucketId);
 }
 
 /**
- * Why a conditional completion is refused though its conditions hold; null: it is not. Whoever states a
- * condition has based the parts on what was there when the upload was begun.
+ * Why a conditional completion is refused though its conditions hold; null: it is not. Whoever
+ * states a condition has based the parts on what was there when the upload was begun.
  */
 export async function findConflict(
   tx: Tx,

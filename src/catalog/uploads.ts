@@ -2,6 +2,7 @@
 // completed upload's row stays for a while with its answer, so that completing twice answers the
 // same.
 import type { Reader, Tx } from '../core/database.ts';
+import { Pace } from '../core/pace.ts';
 import {
   type BucketName,
   computeUploadMac,
@@ -49,7 +50,7 @@ export interface Upload {
   attributes: string;
   /** JSON of `CompletedUpload` once completed. */
   completed: string | null;
-  /** Of the root key that its MAC is made under. */
+  /** The epoch of the root key under which its MAC is made. */
   epoch: number;
   mac: Uint8Array;
 }
@@ -74,7 +75,7 @@ export interface CompletedUpload {
   fingerprint: string;
   /** JSON of the object's `Attributes`. */
   attributes: string;
-  /** Of the version that it became; absent: `null`. */
+  /** The id of the version that the upload became; absent for the version `null`. */
   versionId?: string | undefined;
 }
 
@@ -84,8 +85,8 @@ const partColumns =
   'number, size AS sizeBytes, etag, checksum, modified_ms AS modifiedMs, manifest, epoch, mac';
 
 /**
- * The upload of this id, if it belongs to this bucket and key. Throws IntegrityError when its row is
- * not authentic.
+ * The upload of this id, if it belongs to this bucket and key. Throws IntegrityError when its row
+ * is not authentic.
  */
 export async function findUpload(
   { read, keyring }: Catalog,
@@ -98,8 +99,8 @@ export async function findUpload(
 }
 
 /**
- * Whether this principal, `tenant/name`, began the upload. For others one that is there is not read any
- * further than one that is not. Throws IntegrityError as `findUpload` does.
+ * Whether this principal, `tenant/name`, began the upload. For others one that is there is not read
+ * any further than one that is not. Throws IntegrityError as `findUpload` does.
  */
 export async function isInitiator(
   { read, keyring }: Catalog,
@@ -122,8 +123,12 @@ function readUpload(
   return read.get<Upload>(sql, id, bucketId, key);
 }
 
+/** Parts that are read and verified at once: a few milliseconds. */
+const sliceParts = 250;
+
 /**
- * Parts in order of number, after `afterNumber`. Throws IntegrityError when one is not authentic.
+ * Parts in order of number, after `afterNumber`, at most so many; others have their turns
+ * meanwhile. Throws IntegrityError when one is not authentic.
  */
 export async function listParts(
   { read, keyring }: Catalog,
@@ -131,8 +136,17 @@ export async function listParts(
   afterNumber: number,
   max: number,
 ): Promise<Part[]> {
-  const parts = await readParts(read, upload.uploadId, afterNumber, max);
-  for (const part of parts) verifyPart(keyring, upload, part);
+  const parts: Part[] = [];
+  const pace = new Pace();
+  for (let last = afterNumber; parts.length < max; ) {
+    const asked = Math.min(sliceParts, max - parts.length);
+    if (pace.isDue) await pace.wait();
+    const slice = await readParts(read, upload.uploadId, last, asked);
+    for (const part of slice) verifyPart(keyring, upload, part);
+    parts.push(...slice);
+    if (slice.length < asked) break;
+    last = slice.at(-1)?.number ?? last;
+  }
   return parts;
 }
 
@@ -262,8 +276,9 @@ export interface CompleteUpload {
   uploadId: string;
   conditions: WriteConditions;
   /**
-   * The parts that the object was composed of, in its order, and how much of its manifest is each one's:
-   * each must still be the same. Numbers alone cross threads in no time, however many there are.
+   * The parts that the object was composed of, in its order, and how much of its manifest is each
+   * one's: each must still be the same. Numbers alone cross threads in no time, however many there
+   * are.
    */
   parts: { numbers: Uint32Array; manifestBytes: Uint32Array };
   fingerprint: string;
@@ -271,8 +286,8 @@ export interface CompleteUpload {
 }
 
 /**
- * Refuses with SlowDown when a part changed since `parts` was read, or the upload was completed: read
- * again and retry.
+ * Refuses with SlowDown when a part changed since `parts` was read, or the upload was completed:
+ * read again and retry.
  */
 export async function completeUpload(
   tx: Tx,

@@ -1,6 +1,6 @@
-// What can be changed of a version that is there: its tags and its lock. Invariants: nothing else of it
-// changes, and its MAC is made again only after it was found right; a lock becomes less only as object
-// lock allows.
+// What can be changed of a version that is there: its tags and its lock. Invariants: nothing else
+// of it changes, and its MAC is made again only after it was found right; a lock becomes less only
+// as object lock allows.
 import { hash } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
 import type { WriteConditions } from './conditions.ts';

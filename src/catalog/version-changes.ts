@@ -1,7 +1,7 @@
-// What requests do to versions: put, copy, delete. Unversioned, the version before ends; enabled, it is
-// kept as noncurrent; suspended, only S3's `null` version ends. Invariants: everything is checked before
-// the first write (version-places.ts); and what a bucket with versioning deletes without naming a
-// version is under a marker, and comes back when that is deleted.
+// What requests do to versions: put, copy, delete. Unversioned, the version before ends; enabled,
+// it is kept as noncurrent; suspended, only S3's `null` version ends. Invariants: everything is
+// checked before the first write (version-places.ts); and what a bucket with versioning deletes
+// without naming a version is under a marker, and comes back when that is deleted.
 // Specification: "How S3 Versioning works" of the Amazon S3 user guide.
 import { randomBytes } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
@@ -107,7 +107,7 @@ export async function deleteObject(
   const refusal = place.ends && refuseEnd(place.bucket, place.ends, change, moment);
   if (refusal) return refusal;
   const { bucket, ends, keeps } = place;
-  // What has an id is kept, whatever the bucket's row says.
+  // A version that has an id is kept, whatever the bucket's row says.
   if (bucket.versioning !== 'Unversioned' || keeps) {
     return addMarker(tx, change.key, place, moment);
   }

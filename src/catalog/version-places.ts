@@ -1,7 +1,7 @@
 // Where in its bucket a change of versions begins: the bucket's row, the version that is there, and
 // what becomes of it when another comes. Invariants: the bucket's row decides that, inside the
-// transaction; everything is found and checked before the first write; and a version that object lock
-// holds does not end, whatever the bucket's row says.
+// transaction; everything is found and checked before the first write; and a version that object
+// lock holds does not end, whatever the bucket's row says.
 // Specification: "How S3 Versioning works" of the Amazon S3 user guide.
 import type { Tx } from '../core/database.ts';
 import { type BucketName, isAuthentic, verifyVersion } from './authentic.ts';
@@ -48,7 +48,8 @@ export async function openKey(
   if (!bucket) return refused('NoSuchBucket');
   const row = await readNamed(tx, bucketId, at);
   const found = row ? examine(bucket, row, { keyring }) : null;
-  // Without a condition it may be replaced or deleted: that is how damage is cleared away.
+  // Where the request has no condition, a damaged row may be replaced or deleted: that is how
+  // damage is cleared away.
   if (found?.isDamaged && isConditional(conditions)) {
     return refused('BursarIntegrityError');
   }
@@ -87,8 +88,8 @@ export async function findPlace(
 }
 
 /**
- * Where a write of an object comes. It is refused where what it ends is locked, or when what is then
- * owed for that is too much.
+ * Where a write of an object comes. It is refused where what it ends is locked, or when what is
+ * then owed for that is too much.
  */
 export async function openToReplace(
   tx: Tx,
@@ -117,7 +118,7 @@ export function refuseEnd(
   asked: { bypassGovernance?: boolean | undefined },
   moment: Moment,
 ): Outcome<never> | null {
-  // Whether it is locked is in its row, and cannot be believed.
+  // Whether the version is locked is said by its row, which cannot be believed.
   if (version.isDamaged) return objectLock === null ? null : refused('BursarIntegrityError');
   const { attributes } = version;
   const isLockable = attributes.includes('"retention"') || attributes.includes('"legalHold"');

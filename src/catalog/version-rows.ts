@@ -1,7 +1,7 @@
 // Rows of versions, as changes write them: made, kept as noncurrent, made current again, ended, let
-// go of. Invariants: a version is in one of the three tables, and its MAC says in which; what ended is
-// remembered in `superseded`; and a row that is not authentic is moved as it is, so that no damage is
-// ever sealed.
+// go of. Invariants: a version is in one of the three tables, and its MAC says in which; what ended
+// is remembered in `superseded`; and a row that is not authentic is moved as it is, so that no
+// damage is ever sealed.
 import type { Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { objectBytesMax } from '../core/limits.ts';
@@ -28,7 +28,7 @@ export interface FoundVersion extends StoredVersion {
 const keptColumns = `bucket_id, key, seq, version_id, is_marker, size, etag, sha256, class, owner,
   created_ms, manifest, attributes`;
 
-/** What a new version is, and is called. */
+/** The content and the name of a new version. */
 export interface NewVersion {
   key: string;
   versionId: string | null;
@@ -132,7 +132,7 @@ export async function endVersion(tx: Tx, version: FoundVersion, bySeq: number): 
 /** The same of the current one, where another is to replace it. */
 export async function endReplaced(tx: Tx, version: FoundVersion, bySeq: number): Promise<void> {
   const { bucketId, key, seq } = version;
-  // What a damaged row names may be the extents of other objects: they are not let go of.
+  // The extents that a damaged row names may belong to other objects, so they are not released.
   if (!version.isDamaged && !version.isMarker) {
     const from = isNoncurrent(version)
       ? '* FROM noncurrent_versions'
@@ -177,7 +177,7 @@ export async function amendRow(
   );
 }
 
-/** What a version that ends takes off the counters: nothing, where it is a marker. */
+/** Returns what a version that ends takes off the counters, which is nothing for a marker. */
 export function removalOf(version: FoundVersion): {
   storedBytes: number;
   storedObjects: number;
@@ -191,7 +191,7 @@ export function removalOf(version: FoundVersion): {
     storedBytes: -countedBytes(version.sizeBytes),
     storedObjects: -1,
     billed: [{ class: storageClass, bytes: -billedBytes }],
-    // Nothing is owed for what a damaged row says.
+    // Nothing is owed for the storage that a damaged row names.
     ended: isDamaged ? null : { class: storageClass, billedBytes, createdMs },
   };
 }

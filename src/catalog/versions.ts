@@ -1,7 +1,7 @@
 // Versions: immutable states of objects, and delete markers. The current one of each key is in
-// `versions`; those before it, where the bucket keeps them, in `noncurrent_versions`; those that are
-// gone, until their bytes are let go of, in `ended_versions`. What is read here was found authentic
-// before it is given. Writing is version-changes.ts's.
+// `versions`; those before it, where the bucket keeps them, in `noncurrent_versions`; those that
+// are gone, until their bytes are let go of, in `ended_versions`. What is read here was found
+// authentic before it is given. Writing is version-changes.ts's.
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { type BucketName, verifyVersion } from './authentic.ts';
@@ -25,7 +25,7 @@ export interface Attributes {
   /** Of object lock (object-lock.ts). These and the tags are all that can change. */
   retention?: Retention;
   legalHold?: boolean;
-  /** Of a copy: who made it, `tenant/name`, and of what. */
+  /** For a copy, who made it (`tenant/name`), and of what. */
   copied?: { by: string; tenant: string; bucket: string; bucketId: number; key: string };
 }
 
@@ -51,7 +51,7 @@ export interface Version {
   manifest: Uint8Array;
   /** JSON of `Attributes`. */
   attributes: string;
-  /** Of the root key that its MACs are made under. */
+  /** The epoch of the root key under which its MACs are made. */
   epoch: number;
   manifestMac: Uint8Array;
   rowMac: Uint8Array;
@@ -61,7 +61,7 @@ export interface Version {
 
 export type VersionWithBody = Version & { inlineBody: Uint8Array | null };
 
-/** What a write makes, apart from where. */
+/** The version that a write makes, without its place. */
 export interface ObjectDraft {
   tenant: string;
   sizeBytes: number;
@@ -76,14 +76,17 @@ export interface ObjectDraft {
   manifestMac: Uint8Array;
 }
 
-/** Of what all three tables have, all but bucket and manifest. */
+/** The columns that all three tables have, except the bucket and the manifest. */
 const sharedColumns = `key, seq, version_id AS versionId, is_marker AS isMarker, size AS sizeBytes,
   etag, sha256, class, owner, created_ms AS createdMs, attributes, epoch,
   manifest_mac AS manifestMac, row_mac AS rowMac`;
 
 const hasEnded = 'EXISTS(SELECT 1 FROM superseded AS s WHERE s.seq = v.seq)';
 
-/** All but bucket and manifest of `versions AS v`. A row that is older than a kept one is not current. */
+/**
+ * All but bucket and manifest of `versions AS v`. A row that is older than a kept one is not
+ * current.
+ */
 export const currentColumns = `${sharedColumns}, NULL AS supersededSeq, NULL AS supersededMs,
   ${hasEnded} OR EXISTS(SELECT 1 FROM noncurrent_versions AS n WHERE n.bucket_id = v.bucket_id
     AND n.key = v.key AND n.seq >= v.seq) AS isStale`;
@@ -104,7 +107,7 @@ const stored = `${whole}, billed AS billedBytes`;
 /** With what it counts for where storage is charged, which no MAC covers. */
 export type StoredVersion = Version & { billedBytes: number };
 
-/** What it takes to read what the catalog says and to believe it. */
+/** What is needed to read from the catalog and to verify what was read. */
 export interface Catalog {
   read: Reader;
   keyring: Keyring;
@@ -160,9 +163,10 @@ export interface EvenlyFound {
 }
 
 /**
- * The same, for who may not know whether it is there: one that is there and one that is not are both a
- * look-up that finds something and one that finds nothing, and what was found is verified. So the time
- * tells of a version no more than how much larger its row is than that of another one in the bucket.
+ * The same, for who may not know whether it is there: one that is there and one that is not are
+ * both a look-up that finds something and one that finds nothing, and what was found is verified.
+ * So the time tells of a version no more than how much larger its row is than that of another one
+ * in the bucket.
  */
 export async function findNamedEvenly(
   { read, keyring }: Catalog,
@@ -182,7 +186,7 @@ export async function findNamedEvenly(
   try {
     verifyVersion(keyring, bucket, row);
   } catch (error) {
-    // Whether the other one is authentic is another request's business.
+    // Whether the other version is authentic matters to another request only.
     if (asked) throw error;
   }
   const { tags = [] } = JSON.parse(row.attributes) as Attributes;
@@ -276,7 +280,7 @@ export async function findNewestNoncurrent(
 
 const nullVersion = 'null';
 
-/** What the catalog has for an id of S3's. */
+/** Returns the catalog's form of a version id of S3. */
 function idOf(versionId: string | undefined): string | null {
   return versionId === undefined || versionId === nullVersion ? null : versionId;
 }

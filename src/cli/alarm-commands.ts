@@ -1,19 +1,13 @@
 // `bursar alarm`: where it is told that limits are used up to 50, 80 and 100 percent.
 import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
+import { printable } from '../core/printable.ts';
 import { callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
-import { CommandFailure } from './failure.ts';
-import { print, printable, printJson } from './output.ts';
+import { print, printJson } from './output.ts';
 
-interface Hook {
-  tenant: string | null;
-  url: string;
-  createdAt: string;
-  waiting: number;
-  problem: string | null;
-  toldAt: string | null;
-  secret?: string;
-}
+type Hook = Answers['GetTenantAlarmHook'] & Partial<Answers['PutTenantAlarmHook']>;
 
 interface AlarmFlags extends CommandFlags {
   tenant?: string;
@@ -44,7 +38,8 @@ export function addAlarmCommands(program: Command): void {
     .action(async (_given: object, command: Command) => {
       const { connection, flags } = connect(command);
       const request = { method: 'POST', path: [...pathOf(flags), 'test'] } as const;
-      const { problem } = (await callApi(connection, request)).json as { problem: string | null };
+      const { problem } = (await callApi(connection, request))
+        .json as Answers['TestTenantAlarmHook'];
       if (problem !== null) throw new CommandFailure('failed', `it was not taken: ${problem}`);
       if (flags.json) printJson({ problem });
       else print('it was taken');

@@ -5,11 +5,15 @@ import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import { join } from 'node:path';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { signRequest } from '../core/sigv4.ts';
-import { readClientEnvironment } from './config.ts';
-import { adminUrlName, profileDefault, readCredentials } from './credentials-file.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
-import { parseUrl } from './quantities.ts';
+import {
+  adminUrlName,
+  profileDefault,
+  readCredentials,
+} from '../server/folder/credentials-file.ts';
+import { readClientEnvironment } from '../server/settings/config.ts';
+import { parseUrl } from '../server/settings/quantities.ts';
 
 export interface Connection {
   /** Of the native API. */

@@ -1,10 +1,11 @@
-// `bursar audit`: what auditors take away, and what is erased. Invariant: a bundle is under its name
-// only when it is whole, so that what has the name can be verified.
+// `bursar audit`: what auditors take away, and what is erased. Invariant: a bundle is under its
+// name only when it is whole, so that what has the name can be verified.
 import type { WriteStream } from 'node:tty';
 import { type Command, InvalidArgumentError } from 'commander';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { type Connection, callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
 import { print, printJson } from './output.ts';
 import { streamOutput } from './output-file.ts';
 import { CountProgress, formatCount } from './progress.ts';
@@ -101,10 +102,7 @@ async function exportBundle(
   }
 }
 
-interface Part {
-  next: number;
-  lines: object[];
-}
+type Part = Answers['ReadBundle'];
 
 async function readPart(connection: Connection, path: string[], { to }: Head): Promise<Part> {
   const query = { to: String(to) };
@@ -133,7 +131,7 @@ async function eraseRecords(
 
 async function ownTenant(connection: Connection): Promise<string> {
   const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
-  return (json as { tenant: string }).tenant;
+  return (json as Answers['WhoAmI']).tenant;
 }
 
 function parseIndexes(value: string, before: number[] = []): number[] {

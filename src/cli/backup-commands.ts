@@ -1,5 +1,5 @@
-// `bursar backup`: makes backups of a data folder while its gateway serves, lists, verifies and prunes
-// them. Progress goes to stderr, what was found to stdout.
+// `bursar backup`: makes backups of a data folder while its gateway serves, lists, verifies and
+// prunes them. Progress goes to stderr, what was found to stdout.
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
@@ -12,16 +12,18 @@ import { pruneBackups } from '../backup/prune.ts';
 import { isKeyFileWrapped, type SealedKeys, sealKeys } from '../backup/sealed-keys.ts';
 import { type VerifyReport, verifyBackup } from '../backup/verify.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { acquireLock } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
-import { addPlaceFlags, explained, openBackupPlace, type PlaceFlags } from './backup-place.ts';
-import { type Config, type Flags, loadConfig } from './config.ts';
-import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
+import { printable } from '../core/printable.ts';
+import { explained, openBackupPlace, type PlaceFlags } from '../server/folder/backup-place.ts';
+import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
+import { parseCount, parseDuration, parseSize } from '../server/settings/quantities.ts';
 import { readText } from './key-files.ts';
-import { print, printable, printJson, printTable } from './output.ts';
+import { print, printJson, printTable } from './output.ts';
+import { addPlaceFlags } from './place-flags.ts';
 import { formatBytes, formatCount } from './progress.ts';
-import { parseCount, parseDuration, parseSize } from './quantities.ts';
 import { addSettingFlags } from './setting-flags.ts';
 import { StepProgress } from './step-progress.ts';
 

@@ -2,17 +2,11 @@
 import type { Command } from 'commander';
 import { recordReadsModes } from '../core/record-reads.ts';
 import { callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { type CommandFlags, choice, connect, splitId } from './command-arguments.ts';
 import { printTable } from './output.ts';
 
-interface Bucket {
-  tenant: string;
-  name: string;
-  owner: string;
-  store: string;
-  recordReads: string | null;
-  createdAt: string;
-}
+type Bucket = Answers['GetBucket'];
 
 const asTenant = 'tenant';
 

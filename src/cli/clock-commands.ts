@@ -1,14 +1,11 @@
 // `bursar clock`: the clock that records and windows of limits go by.
 import type { Command } from 'commander';
 import { callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 
-interface Clock {
-  time: string;
-  systemTime: string;
-  stepMs: number;
-}
+type Clock = Answers['GetClock'];
 
 export function addClockCommands(program: Command): void {
   const clock = program

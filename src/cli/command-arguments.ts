@@ -1,7 +1,7 @@
 // What the administration commands share: their global flags and the forms of their arguments.
 import { type Command, InvalidArgumentError } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import { type Connection, type ConnectionFlags, findConnection } from './api-client.ts';
-import { CommandFailure } from './failure.ts';
 
 export interface CommandFlags extends ConnectionFlags {
   json?: boolean;

@@ -1,6 +1,6 @@
 // Which file has which command of `bursar`, in the order of the help. Invariant: only the files of
-// the command that is asked for are loaded, since most take longer to load than commands to run; all
-// of them where none is, for the help and for what to say of a word that is none.
+// the command that is asked for are loaded, since most take longer to load than commands to run;
+// all of them where none is, for the help and for what to say of a word that is none.
 import type { Command } from 'commander';
 
 type Add = (program: Command) => void;
@@ -49,11 +49,11 @@ const offline: Row[] = [
   ['probe', async () => (await import('./probe-command.ts')).addProbeCommand],
   [
     'probe-supervised',
-    async () => (await import('./supervised-probe.ts')).addSupervisedProbeCommand,
+    async () => (await import('./supervised-commands.ts')).addSupervisedProbeCommand,
   ],
   [
     'ship-supervised',
-    async () => (await import('./supervised-shipping.ts')).addSupervisedShippingCommand,
+    async () => (await import('./supervised-commands.ts')).addSupervisedShippingCommand,
   ],
   ['report', async () => (await import('./report-command.ts')).addReportCommand],
   ['price', async () => (await import('./price-commands.ts')).addPriceCommands],

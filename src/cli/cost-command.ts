@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import type { WriteStream } from 'node:tty';
 import { type Command, InvalidArgumentError } from 'commander';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { parseAccount } from '../quota/accounts.ts';
 import { costsOfAccount } from '../quota/cost/account-costs.ts';
 import { type CostRecord, RecordCosts } from '../quota/cost/record-costs.ts';
@@ -11,14 +12,13 @@ import { priceWorkload } from '../quota/cost/workload-cost.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { Parties } from '../quota/roll-up/charged-record.ts';
+import { settings } from '../server/settings/settings.ts';
 import type { Connection } from './api-client.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { type CostAnswer, type CostCase, printCosts } from './cost-table.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
 import { addPriceBooksFlag, readBooks } from './price-commands.ts';
 import { CountProgress } from './progress.ts';
 import { readRecords } from './records-command.ts';
-import { settings } from './settings.ts';
 
 interface CostFlags extends CommandFlags {
   account?: string;

@@ -1,6 +1,7 @@
 // `bursar cost example`: what the studies computed, computed again from their assumptions, beside
 // what they printed.
 import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import { formatUsd, type Picodollars } from '../core/money.ts';
 import {
   type ComparedFigure,
@@ -8,7 +9,6 @@ import {
   type PaperExample,
   paperExamples,
 } from '../quota/cost/paper-examples.ts';
-import { CommandFailure } from './failure.ts';
 import { print, printJson, printTable } from './output.ts';
 import { readBooks } from './price-commands.ts';
 

@@ -1,7 +1,8 @@
-// `bursar credentials`: trades a token for temporary keys, in the words that AWS's clients want of a
-// `credential_process`. Invariant: the token's key proves itself on this very request, and never
+// `bursar credentials`: trades a token for temporary keys, in the words that AWS's clients want of
+// a `credential_process`. Invariant: the token's key proves itself on this very request, and never
 // leaves this machine.
-// Specification: "Sourcing credentials with an external process" of the AWS SDKs and tools reference.
+// Specification: "Sourcing credentials with an external process" of the AWS SDKs and tools
+// reference.
 import { createHash } from 'node:crypto';
 import { type Command, InvalidArgumentError } from 'commander';
 import { readLinks } from '../authz/tokens/chain.ts';
@@ -9,12 +10,13 @@ import { linkType } from '../authz/tokens/link.ts';
 import { createProof } from '../authz/tokens/proof.ts';
 import { isObject, parseStrictObject } from '../authz/tokens/strict-json.ts';
 import { nowMs } from '../core/clock.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { printable } from '../core/printable.ts';
 import { childOf, parseXml, textOf, type XmlNode } from '../gateway/xml.ts';
+import { parseDuration, parseUrl } from '../server/settings/quantities.ts';
 import { exchange } from './api-client.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
 import { loadPrivateKey, readText } from './key-files.ts';
-import { printable, printJson } from './output.ts';
-import { parseDuration, parseUrl } from './quantities.ts';
+import { printJson } from './output.ts';
 import { readToken, refusing } from './token-files.ts';
 
 interface CredentialsFlags {

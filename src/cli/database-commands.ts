@@ -2,7 +2,9 @@
 // migration without a gateway.
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import { checkDatabase, type OpenDatabase, openDatabase } from '../core/database.ts';
+import { printable } from '../core/printable.ts';
 import { readVersion } from '../core/version.ts';
 import { acceptRights } from '../ledger/accept-rights.ts';
 import { type MigrationReport, rehearse } from '../ledger/migrations/migrate.ts';
@@ -10,11 +12,10 @@ import { describeRefusal, readSchemaState } from '../ledger/migrations/schema-st
 import { schemaVersion, stepsFrom } from '../ledger/migrations/steps.ts';
 import { MigrationFailure } from '../ledger/migrations/verified-copy.ts';
 import { verifySealedState } from '../ledger/sealed-state.ts';
-import { type Config, type Flags, loadConfig } from './config.ts';
-import { dataFiles, openDataFolder } from './data-folder.ts';
-import { CommandFailure } from './failure.ts';
-import { migrateFolder, tellSteps } from './migrated-folder.ts';
-import { print, printable, printJson } from './output.ts';
+import { dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import { migrateFolder, tellSteps } from '../server/folder/migrated-folder.ts';
+import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
+import { print, printJson } from './output.ts';
 import { addSettingFlags } from './setting-flags.ts';
 
 interface DatabaseCheck {
@@ -31,7 +32,10 @@ interface DatabaseCheck {
   refusal: string | null;
   /** What SQLite finds wrong with the file. */
   damage: string[];
-  /** What of who may what and how much is not what a gateway stored; of an older schema none is known. */
+  /**
+   * What of who may what and how much is not what a gateway stored; of an older schema none is
+   * known.
+   */
   unsealed: string[];
 }
 
@@ -172,9 +176,9 @@ async function runMigration(config: Config, isRehearsal: boolean): Promise<Migra
   process.umask(0o077);
   const folder = await openDataFolder(config);
   try {
-    if (!isRehearsal) return (await migrateFolder(config, folder)) as MigrationReport;
+    if (!isRehearsal) return (await migrateFolder(config, folder, tell)) as MigrationReport;
     const { databaseFile: path, rootKeys } = folder;
-    return await rehearse({ path, rootKeys: rootKeys.keys, onProgress: tellSteps() });
+    return await rehearse({ path, rootKeys: rootKeys.keys, onProgress: tellSteps(tell) });
   } catch (error) {
     if (error instanceof MigrationFailure) throw new CommandFailure('failed', error.message, error);
     throw error;
@@ -207,4 +211,8 @@ function printMigration({ from, to, steps, copy }: MigrationReport, isRehearsal:
 
 function printSteps(title: string, steps: DatabaseCheck['steps']): void {
   for (const { to, what } of steps) print(`  ${title}: schema ${to}, ${what}`);
+}
+
+function tell(line: string): void {
+  process.stderr.write(`bursar: ${line}\n`);
 }

@@ -1,8 +1,10 @@
 // `bursar explain` and `bursar whoami`: what is allowed, and why.
 import type { Command } from 'commander';
+import { printable } from '../core/printable.ts';
 import { callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect, parseBoolean } from './command-arguments.ts';
-import { print, printable, printJson, printTable } from './output.ts';
+import { print, printJson, printTable } from './output.ts';
 
 interface ExplainFlags {
   principal?: string;
@@ -14,21 +16,8 @@ interface ExplainFlags {
   time?: string;
 }
 
-interface Explanation {
-  allowed: boolean;
-  by: string;
-  reason: string;
-  considered: { name: string; effect: string; verdict: string; condition?: string }[];
-}
-
-interface Self {
-  tenant: string;
-  principal: string;
-  role: string;
-  groups: string[];
-  evidence: string;
-  delegation: { ids: string[]; scope: string | null; expiresAt: string } | null;
-}
+type Explanation = Answers['Explain'];
+type Self = Answers['WhoAmI'];
 
 export function addExplainCommands(program: Command): void {
   program

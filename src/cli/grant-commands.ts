@@ -1,21 +1,12 @@
 // `bursar grant`: the rules that say who may do what. Grants are written TENANT/NAME.
 import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import { callApi, listAll } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { type CommandFlags, connect, splitId } from './command-arguments.ts';
-import { CommandFailure } from './failure.ts';
 import { printTable } from './output.ts';
 
-interface Grant {
-  tenant: string;
-  name: string;
-  effect: string;
-  subjects: string[];
-  actions: string[];
-  bucket?: string;
-  prefix?: string;
-  key?: string;
-  conditions?: object;
-}
+type Grant = Answers['GetGrant'];
 
 interface GrantFlags {
   subject: string[];

@@ -1,19 +1,14 @@
 // `bursar tenant|principal|group`: who there is. Principals are written TENANT/NAME.
 import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import { principalKinds, roles } from '../core/principal.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { type CommandFlags, choice, connect, parseBoolean, splitId } from './command-arguments.ts';
-import { CommandFailure } from './failure.ts';
 import { printTable } from './output.ts';
 
-interface Tenant {
-  name: string;
-  membersCreateBuckets: boolean;
-  defaultStore: string | null;
-  recordReads: string;
-  createdAt: string;
-}
+type Tenant = Answers['GetTenant'];
 
 interface TenantFlags {
   membersCreateBuckets?: boolean;
@@ -22,22 +17,8 @@ interface TenantFlags {
   recordReads?: string;
 }
 
-interface Principal {
-  tenant: string;
-  name: string;
-  kind: string;
-  role: string;
-  groups: string[];
-  active: boolean;
-  createdAt: string;
-}
-
-interface Group {
-  tenant: string;
-  name: string;
-  members?: string[];
-  createdAt: string;
-}
+type Principal = Answers['GetPrincipal'];
+type Group = Answers['ListGroups']['groups'][number] & Partial<Answers['GetGroup']>;
 
 const membersFlag = '--members-create-buckets <yes|no>';
 const membersHelp = 'may members create buckets?';

@@ -4,12 +4,14 @@ import type { Command } from 'commander';
 import { readLinks } from '../authz/tokens/chain.ts';
 import { scopeWords } from '../authz/tokens/describe.ts';
 import { nowMs } from '../core/clock.ts';
+import { CommandFailure } from '../core/command-failure.ts';
+import { printable } from '../core/printable.ts';
 import type { Meter } from '../core/quota-terms.ts';
 import { callApi, listAll } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { collect, connect } from './command-arguments.ts';
-import { CommandFailure } from './failure.ts';
-import { type Cap, type Rated, showAmount, showRates } from './limit-commands.ts';
-import { print, printable, printJson } from './output.ts';
+import { showAmount, showRates } from './limit-commands.ts';
+import { print, printJson } from './output.ts';
 import { loadHolder, readToken, refusing } from './token-files.ts';
 import {
   addRestrictionFlags,
@@ -53,26 +55,11 @@ function addCreate(token: Command): void {
     };
     const { json } = await callApi(connection, { method: 'POST', path: ['tokens'], body });
     if (flags.json) printJson(json);
-    else print((json as { token: string }).token);
+    else print((json as Answers['CreateToken']).token);
   });
 }
 
-interface Token {
-  jti: string;
-  parent: string | null;
-  issued: boolean;
-  principal: string;
-  scope: string | null;
-  boundTo: string | null;
-  label: string | null;
-  state: 'valid' | 'expired' | 'revoked' | 'inactive';
-  expiresAt: string;
-  lastUsedAt: string | null;
-  uses: number;
-  used: Record<Meter, string>;
-  limits: Rated | null;
-  caps: Cap[];
-}
+type Token = Answers['GetToken'];
 
 function addList(token: Command): void {
   token
@@ -107,7 +94,9 @@ function addShow(token: Command): void {
     });
 }
 
-/** Lines of text: each token below the one it came from, or at the margin where that is not there. */
+/**
+ * Lines of text: each token below the one it came from, or at the margin where that is not there.
+ */
 function treeOf(tokens: readonly Token[]): string[] {
   const known = new Set(tokens.map(({ jti }) => jti));
   const below = new Map<string | null, Token[]>();

@@ -1,26 +1,14 @@
 // `bursar issuer`: the outside issuers of tokens that a tenant trusts. Issuers are written
 // TENANT/NAME.
 import { type Command, InvalidArgumentError } from 'commander';
+import { printable } from '../core/printable.ts';
 import { callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { type CommandFlags, connect, splitId } from './command-arguments.ts';
-import { print, printable, printJson, printTable } from './output.ts';
+import { print, printJson, printTable } from './output.ts';
 
 type Names = Record<string, string>;
-
-interface Issuer {
-  tenant: string;
-  name: string;
-  url: string;
-  audience: string;
-  mapping: {
-    pathPrefix: string;
-    principals: Names;
-    groups: Names;
-    defaultPrincipal: string | null;
-  };
-  keys: { count: number; fetchedAt: string | null; problem: string | null };
-  createdAt: string;
-}
+type Issuer = Answers['GetIssuer'];
 
 interface IssuerFlags {
   url: string;
@@ -43,7 +31,7 @@ export function addIssuerCommands(program: Command): void {
       const { connection, flags } = connect(command);
       const path = ['tenants', tenant, 'issuers'];
       const { json } = await callApi(connection, { method: 'GET', path });
-      const { issuers } = json as { issuers: Issuer[] };
+      const { issuers } = json as Answers['ListIssuers'];
       printTable(flags.json, {
         json: issuers,
         heading: ['ISSUER', 'URL', 'AUDIENCE', 'PATH PREFIX', 'KEYS'],

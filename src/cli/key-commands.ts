@@ -1,29 +1,17 @@
-// `bursar key`: the keys of principals, of both kinds. An access key's id is 20 capitals and digits,
-// a public key's the 43 characters of its thumbprint, so one command serves both.
+// `bursar key`: the keys of principals, of both kinds. An access key's id is 20 capitals and
+// digits, a public key's the 43 characters of its thumbprint, so one command serves both.
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { isObject } from '../authz/tokens/strict-json.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { type Connection, callApi, listAll, readGatewayUrl } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect, splitId } from './command-arguments.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
 import { createEnrolment } from './key-files.ts';
 import { print, printJson, printTable } from './output.ts';
 
-interface AccessKey {
-  accessKeyId: string;
-  secretAccessKey?: string;
-  thumbprint: string | null;
-  active: boolean;
-  createdAt: string;
-}
-
-interface PublicKey {
-  thumbprint: string;
-  purpose: 'token' | 'sigv4a';
-  accessKeyId: string | null;
-  active: boolean;
-  createdAt: string;
-}
+type AccessKey = Answers['GetAccessKey'] & Partial<Answers['CreateAccessKey']>;
+type PublicKey = Answers['GetPublicKey'];
 
 const idHelp = 'an access key id, or the thumbprint of a public key';
 

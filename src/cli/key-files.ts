@@ -1,12 +1,13 @@
-// Files of a principal's own keys, on its own machine: private keys as JWK or PEM, and credentials of
-// which a SigV4A key is derived. Invariant: what is private leaves the machine only as a proof that it is held.
+// Files of a principal's own keys, on its own machine: private keys as JWK or PEM, and credentials
+// of which a SigV4A key is derived. Invariant: what is private leaves the machine only as a proof
+// that it is held.
 import { readFileSync } from 'node:fs';
 import { createKeyProof } from '../authz/tokens/key-proof.ts';
 import { type PrivateKey, type PublicJwk, readPrivateKey } from '../authz/tokens/keys.ts';
 import { nowMs } from '../core/clock.ts';
+import { CommandFailure } from '../core/command-failure.ts';
 import { derivePrivateKey } from '../core/sigv4a.ts';
-import { profileDefault, readCredentials } from './credentials-file.ts';
-import { CommandFailure } from './failure.ts';
+import { profileDefault, readCredentials } from '../server/folder/credentials-file.ts';
 
 /** As a file's name: the standard input. */
 export const stdin = '-';

@@ -1,15 +1,11 @@
 // `bursar keys`: the root keys, from which all others are derived.
 import type { Command } from 'commander';
 import { callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { printTable } from './output.ts';
 
-interface RootKey {
-  epoch: number;
-  createdAt: string;
-  isCurrent: boolean;
-  wrappedBy: string | null;
-}
+type RootKey = Answers['RotateKeys'];
 
 export function addRootKeyCommands(program: Command): void {
   const keys = program
@@ -21,7 +17,7 @@ export function addRootKeyCommands(program: Command): void {
     .action(async (_given: object, command: Command) => {
       const { connection, flags } = connect(command);
       const { json } = await callApi(connection, { method: 'GET', path: ['keys'] });
-      const { keys: listed } = json as { keys: RootKey[] };
+      const { keys: listed } = json as Answers['ListKeys'];
       print(flags.json, listed, listed);
     });
   keys

@@ -1,33 +1,20 @@
 // `bursar limit`: what accounts may use, and what of it they have used.
 import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import { callApi, listAll } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
-import { CommandFailure } from './failure.ts';
 import { addLimitFlags, type LimitFlags, readLimitFlags, readLimitsPatch } from './limit-flags.ts';
 import { print, printTable } from './output.ts';
 import { formatBytes } from './progress.ts';
 
-export interface Cap {
-  meter: string;
-  window: string;
-  limit: string;
-  used: string;
-  lost: string;
-  reserved: string;
-  left: string;
-  exceeded: boolean;
-  resetAt: string | null;
-}
+type Cap = Answers['GetLimit']['caps'][number];
 
-export interface Rated {
+interface Rated {
   rate?: { requests?: number; bytes?: number };
 }
 
-interface Limited {
-  account: string;
-  limits: Rated | null;
-  caps: Cap[];
-}
+type Limited = Answers['GetLimit'];
 
 const settableHelp = 'tenant:cms, principal:cms/alice or bucket:cms/raw';
 const accountHelp = 'tenant:cms, principal:cms/alice, bucket:cms/raw or token:JTI';

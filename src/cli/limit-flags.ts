@@ -2,6 +2,7 @@
 // each window, as in `--spend month=12.50 --egress day=50GiB,month=1TiB`. Invariant: they say what
 // the native API's limits can say, and nothing else; a wrong one is named.
 import type { Command } from 'commander';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import {
   isLevel,
   type Limits,
@@ -10,9 +11,8 @@ import {
   readLimits,
   windowsOf,
 } from '../core/quota-terms.ts';
+import { parseCount, parseSize } from '../server/settings/quantities.ts';
 import { collect } from './command-arguments.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
-import { parseCount, parseSize } from './quantities.ts';
 
 export interface LimitFlags {
   spend?: string[];

@@ -1,35 +1,16 @@
 // `bursar log`: the audit log that everything is recorded in.
 import type { Command } from 'commander';
+import { printable } from '../core/printable.ts';
 import { callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { addLogExportCommand } from './log-export-command.ts';
 import { addLogKeyCommands } from './log-key-commands.ts';
-import { print, printable, printJson, printTable } from './output.ts';
+import { print, printJson, printTable } from './output.ts';
 
-interface LogState {
-  origin: string | null;
-  refusal: string | null;
-  size: number;
-  root: string | null;
-  keys: LogKey[];
-  witnesses: Witness[];
-}
-
-interface LogKey {
-  id: string;
-  verifier: string;
-  state: string;
-  createdAt: string;
-  retiredAt: string | null;
-  revokedAt: string | null;
-}
-
-interface Witness {
-  name: string;
-  cosignedSize: number | null;
-  cosignedAt: string | null;
-  problem: string | null;
-}
+type LogState = Answers['GetLog'];
+type LogKey = Answers['ListLogKeys']['keys'][number];
+type Witness = LogState['witnesses'][number];
 
 export function addLogCommands(program: Command): void {
   const log = program.command('log').description('the audit log: its state, keys and copies');
@@ -49,7 +30,7 @@ export function addLogCommands(program: Command): void {
     .action(async ({ all }: { all?: boolean }, command: Command) => {
       const { connection, flags } = connect(command);
       const { json } = await callApi(connection, { method: 'GET', path: ['log', 'keys'] });
-      const { keys } = json as { keys: LogKey[] };
+      const { keys } = json as Answers['ListLogKeys'];
       if (all || flags.json) printKeys(flags.json, json, keys);
       else for (const key of keys) if (key.state !== 'revoked') print(key.verifier);
     });

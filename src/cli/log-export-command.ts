@@ -1,5 +1,5 @@
-// `bursar log export`: the log as plain files, for a static web server or a bucket to serve. Progress
-// goes to stderr.
+// `bursar log export`: the log as plain files, for a static web server or a bucket to serve.
+// Progress goes to stderr.
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { type ExportReport, exportLog, type LogTarget } from '../audit/log/log-export.ts';
@@ -7,8 +7,8 @@ import { ed25519, type NoteKey } from '../audit/log/note.ts';
 import { LogDamage } from '../audit/log/verified-log.ts';
 import { type LogSource, openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { parseVerifiers } from '../audit/verify/trusted-keys.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
 import { type ClosableTarget, openFolderTarget, openS3Target } from './log-export-targets.ts';
 import { print, printJson } from './output.ts';
 import { CountProgress, formatBytes, formatCount } from './progress.ts';

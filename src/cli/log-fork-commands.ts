@@ -1,6 +1,7 @@
-// `bursar log fork-point` and `bursar log restart`: what to do when the log that is here is not the one
-// that was signed, after a restore (docs/admin/restore.md). Both work on the data folder. Invariant: the
-// first changes nothing; the second leaves every record where it is, and is one itself.
+// `bursar log fork-point` and `bursar log restart`: what to do when the log that is here is not the
+// one that was signed, after a restore (docs/admin/restore.md). Both work on the data folder.
+// Invariant: the first changes nothing; the second leaves every record where it is, and is one
+// itself.
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { checkpointOf, renderCheckpoint } from '../audit/log/checkpoint.ts';
@@ -19,23 +20,24 @@ import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
 import { LogDamage, VerifiedLog } from '../audit/log/verified-log.ts';
 import { openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
+import { printable } from '../core/printable.ts';
 import { askSeenSize } from '../gateway/witnesses.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';
 import { signerOf } from '../ledger/log-signing.ts';
+import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import { readKeptCheckpoint } from '../server/folder/kept-checkpoint.ts';
+import { StorePrices } from '../server/folder/store-prices.ts';
+import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
+import { settings } from '../server/settings/settings.ts';
 import { collect } from './command-arguments.ts';
-import { type Config, type Flags, loadConfig } from './config.ts';
-import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
-import { readKeptCheckpoint } from './kept-checkpoint.ts';
 import { readText } from './key-files.ts';
 import { renameLog } from './log-restart.ts';
-import { print, printable, printJson } from './output.ts';
+import { print, printJson } from './output.ts';
 import { formatCount } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
-import { settings } from './settings.ts';
-import { StorePrices } from './store-prices.ts';
 
 interface ForkFlags {
   json?: boolean;
@@ -121,8 +123,8 @@ async function findFork(
 }
 
 /**
- * Its root alone is compared: who altered it would find a fork that is none. It may be of a name that
- * the log had before a restart, at which its records stayed.
+ * Its root alone is compared: who altered it would find a fork that is none. It may be of a name
+ * that the log had before a restart, at which its records stayed.
  */
 function readSighting(by: string, note: string, keys: readonly NoteKey[]): Sighting {
   const checkpoint = checkpointOf(parseProof(note)?.checkpoint ?? note);

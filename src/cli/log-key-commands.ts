@@ -1,15 +1,12 @@
 // `bursar log rotate-key` and `bursar log revoke-key`: the keys that sign the audit log.
 import type { Command } from 'commander';
+import { parseDuration } from '../server/settings/quantities.ts';
 import { callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { printTable } from './output.ts';
-import { parseDuration } from './quantities.ts';
 
-interface Rotation {
-  id: string;
-  verifier: string;
-  retiresAt: string;
-}
+type Rotation = Answers['RotateLogKey'];
 
 /** `log`: the command that these are added to. */
 export function addLogKeyCommands(log: Command): void {

@@ -1,15 +1,15 @@
-// The log goes on under another name and with a new key, by a record that says so: what is to be done when
-// the log that is here may not be the one that was signed (docs/admin/restore.md).
+// The log goes on under another name and with a new key, by a record that says so: what is to be
+// done when the log that is here may not be the one that was signed (docs/admin/restore.md).
 import { existsSync } from 'node:fs';
 import { checkpointOf } from '../audit/log/checkpoint.ts';
 import { listLogKeys } from '../audit/log/log-keys.ts';
-import { defaultTenant, rootPrincipal } from '../authz/identity-changes.ts';
+import { CommandFailure } from '../core/command-failure.ts';
 import type { Reader } from '../core/database.ts';
 import { newRequestId } from '../core/ids.ts';
+import { defaultTenant, rootPrincipal } from '../core/principal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';
-import { CommandFailure } from './failure.ts';
-import { readKeptCheckpoint } from './kept-checkpoint.ts';
+import { readKeptCheckpoint } from '../server/folder/kept-checkpoint.ts';
 
 export interface RenamedLog {
   origin: string;

@@ -2,10 +2,10 @@
 // The `bursar` command. Exit codes: 0 done, 1 could not be done, 2 asked for wrongly; a failure is
 // one line on stderr that says what to change.
 import { Command, CommanderError } from 'commander';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { readVersion } from '../core/version.ts';
+import { quietenSdk } from '../server/settings/config.ts';
 import { addCommands } from './command-table.ts';
-import { quietenSdk } from './config.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
 
 async function makeProgram(): Promise<Command> {
   const program = new Command('bursar')

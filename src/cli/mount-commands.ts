@@ -1,17 +1,12 @@
 // `bursar mount`: names in a tenant's own namespace for other tenants' buckets.
 import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import { callApi, listAll } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { type CommandFlags, connect, splitId } from './command-arguments.ts';
-import { CommandFailure } from './failure.ts';
 import { printTable } from './output.ts';
 
-interface Mount {
-  tenant: string;
-  name: string;
-  bucketTenant: string;
-  bucket: string;
-  createdAt: string;
-}
+type Mount = Answers['GetMount'];
 
 export function addMountCommands(program: Command): void {
   const mount = program

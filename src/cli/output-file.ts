@@ -1,13 +1,14 @@
-// Files that commands make for people. Invariant: each is written whole and durably, or it is not there
-// and what was there stands; but a pipe or a device is written as it is, and not replaced by a file.
+// Files that commands make for people. Invariant: each is written whole and durably, or it is not
+// there and what was there stands; but a pipe or a device is written as it is, and not replaced by
+// a file.
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import {
   type DurableFileOptions,
   streamFileDurably,
   writeFileDurably,
 } from '../core/durable-file.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
 
 /** Throws CommandFailure. */
 export function writeOutput(file: string, content: string, options: DurableFileOptions): void {
@@ -19,7 +20,10 @@ export function writeOutput(file: string, content: string, options: DurableFileO
   }
 }
 
-/** Writes what `write` gives piece by piece. Rejects with the system's error, or with what that throws. */
+/**
+ * Writes what `write` gives piece by piece. Rejects with the system's error, or with what that
+ * throws.
+ */
 export async function streamOutput(
   file: string,
   options: Pick<DurableFileOptions, 'mode'>,

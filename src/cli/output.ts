@@ -1,4 +1,5 @@
 // How administration commands answer: aligned columns for people, JSON for machines (--json).
+import { printable } from '../core/printable.ts';
 
 /** Writes what a command found: `json` with --json, else `rows` under `heading`. */
 export function printTable(
@@ -27,26 +28,6 @@ export function print(line: string): void {
 
 function width(cell: string | undefined): number {
   return printable(cell ?? '').length;
-}
-
-/** Control characters of both ranges, what is invisible or turns the direction, and line ends. */
-const deceptive = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
-/**
- * Object keys are clients' texts: nothing in them may command the terminal, or show who reads it
- * another text than there is. Such characters come out as JSON would write them (`\u202e`).
- */
-export function printable(text: string): string {
-  return text.replaceAll(deceptive, (character) => {
-    const short = JSON.stringify(character).slice(1, -1);
-    return short === character ? escapeUnits(character) : short;
-  });
-}
-
-function escapeUnits(character: string): string {
-  return Array.from({ length: character.length }, (_, i) => {
-    return `\\u${character.charCodeAt(i).toString(16).padStart(4, '0')}`;
-  }).join('');
 }
 
 /** Writes lines of CSV: `heading`, then `rows`, for programs and spreadsheets. */

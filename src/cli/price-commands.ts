@@ -3,6 +3,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type Command, Option } from 'commander';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { printable } from '../core/printable.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import {
   fileOf,
@@ -12,11 +14,10 @@ import {
   readPriceBooks,
   shippedFolder,
 } from '../quota/prices/price-books.ts';
-import { readClientEnvironment } from './config.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
-import { print, printable, printJson, printTable } from './output.ts';
-import { flagOf, settings, variableOf } from './settings.ts';
-import { openPriceBooks } from './store-prices.ts';
+import { openPriceBooks } from '../server/folder/store-prices.ts';
+import { readClientEnvironment } from '../server/settings/config.ts';
+import { flagOf, settings, variableOf } from '../server/settings/settings.ts';
+import { print, printJson, printTable } from './output.ts';
 
 interface PriceFlags {
   json?: boolean;

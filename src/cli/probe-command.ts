@@ -1,10 +1,16 @@
-// `bursar probe`: measures an S3 server as the studies of S3 did. Exit codes: 0 it measured, until the
-// end, until its money was spent or until it was stopped; 1 it could not; 2 asked for wrongly.
+// `bursar probe`: measures an S3 server as the studies of S3 did. Exit codes: 0 it measured, until
+// the end, until its money was spent or until it was stopped; 1 it could not; 2 asked for wrongly.
 import type { WriteStream } from 'node:tty';
 import type { Command } from 'commander';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { formatUsd } from '../core/money.ts';
 import { ProbeSummary, type SummaryRow } from '../instruments/probe/probe-summary.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
+import {
+  type JobOutcome,
+  type ProbeJob,
+  removeProbeObjects,
+  runProbeJob,
+} from '../server/processes/probe-job.ts';
 import { print, printJson, printTable } from './output.ts';
 import {
   addProbeFlags,
@@ -13,7 +19,6 @@ import {
   type ProbeFlags,
   readJob,
 } from './probe-flags.ts';
-import { type JobOutcome, type ProbeJob, removeProbeObjects, runProbeJob } from './probe-job.ts';
 import { CountProgress, formatBytes, formatCount } from './progress.ts';
 
 const help = `
@@ -87,7 +92,9 @@ async function clean(flags: ProbeFlags): Promise<void> {
   }
 }
 
-/** The first signal ends the measuring, a second one the removing of objects, a third the process. */
+/**
+ * The first signal ends the measuring, a second one the removing of objects, a third the process.
+ */
 function signals(): { stop: AbortSignal; abandon: AbortSignal } {
   const stop = new AbortController();
   const abandon = new AbortController();

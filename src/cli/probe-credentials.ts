@@ -1,14 +1,14 @@
-// As whom a probe asks: as the administration commands do where the gateway is what it measures, else as
-// AWS's clients do. Invariant: the keys of this gateway's operator sign for no other server unless they
-// were named.
+// As whom a probe asks: as the administration commands do where the gateway is what it measures,
+// else as AWS's clients do. Invariant: the keys of this gateway's operator sign for no other server
+// unless they were named.
 // Specification: "Configuration and credential precedence" of the AWS SDKs and tools reference.
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { CommandFailure } from '../core/command-failure.ts';
 import type { ProbeCredentials } from '../instruments/probe/probe-target.ts';
+import { profileDefault, readCredentials } from '../server/folder/credentials-file.ts';
+import { readAwsEnvironment, readClientEnvironment } from '../server/settings/config.ts';
 import { type ConnectionFlags, endpointDefault, findConnection } from './api-client.ts';
-import { readAwsEnvironment, readClientEnvironment } from './config.ts';
-import { profileDefault, readCredentials } from './credentials-file.ts';
-import { CommandFailure } from './failure.ts';
 
 export interface ProbeConnection {
   endpoint: string;

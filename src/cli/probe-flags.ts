@@ -1,21 +1,28 @@
-// The flags of `bursar probe`, and the run that they ask for. Invariant: what makes no sense, or would
-// measure something else than was meant, is refused by its flag's name before anything is sent.
+// The flags of `bursar probe`, and the run that they ask for. Invariant: what makes no sense, or
+// would measure something else than was meant, is refused by its flag's name before anything is
+// sent.
 import { isIP } from 'node:net';
 import type { Command } from 'commander';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { parseUsd } from '../core/money.ts';
 import { latencyBytes, type ProbeSeries } from '../instruments/probe/probe.ts';
 import { probeSizes, retryPauseMs } from '../instruments/sample.ts';
 import { usualClass } from '../quota/prices/price-book.ts';
 import { freeMarket } from '../quota/prices/price-books.ts';
-import { readClientEnvironment } from './config.ts';
-import { dataFiles } from './data-folder.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
+import { dataFiles } from '../server/folder/data-folder.ts';
+import type { ProbeJob } from '../server/processes/probe-job.ts';
+import { type ProbePlace, tellPrices } from '../server/processes/probe-place.ts';
+import { readClientEnvironment } from '../server/settings/config.ts';
+import {
+  parseCount,
+  parseDuration,
+  parseSize,
+  parseSwitch,
+  parseUrl,
+} from '../server/settings/quantities.ts';
+import { parseMarket } from '../server/settings/store-settings.ts';
 import { addPriceBooksFlag, readBooks } from './price-commands.ts';
 import { findProbeConnection } from './probe-credentials.ts';
-import type { ProbeJob } from './probe-job.ts';
-import { type ProbePlace, tellPrices } from './probe-place.ts';
-import { parseCount, parseDuration, parseSize, parseSwitch, parseUrl } from './quantities.ts';
-import { parseMarket } from './store-settings.ts';
 
 export interface ProbeFlags {
   endpoint?: string;

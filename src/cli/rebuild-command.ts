@@ -4,7 +4,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { monotonicMs } from '../core/clock.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { Refusal } from '../core/errors.ts';
+import { printable } from '../core/printable.ts';
 import { RebuildFailure, rebuild } from '../ledger/rebuild/rebuild.ts';
 import {
   type IdentityReport,
@@ -15,17 +17,16 @@ import {
   type RebuildReport,
 } from '../ledger/rebuild/report.ts';
 import type { RebuildOptions } from '../ledger/rebuild/work.ts';
+import { type DataFolder, openDataFolder } from '../server/folder/data-folder.ts';
+import { openStore } from '../server/folder/opened-store.ts';
+import { StorePrices } from '../server/folder/store-prices.ts';
+import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
+import { chooseStores } from '../server/settings/store-settings.ts';
 import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { StoreTallies } from '../tiering/stores/store-tally.ts';
-import { type Config, type Flags, loadConfig } from './config.ts';
-import { type DataFolder, openDataFolder } from './data-folder.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
-import { openStore } from './opened-store.ts';
-import { print, printable, printJson } from './output.ts';
+import { print, printJson } from './output.ts';
 import { formatBytes, formatCount } from './progress.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
-import { StorePrices } from './store-prices.ts';
-import { chooseStores } from './store-settings.ts';
 
 interface RebuildFlags {
   json?: boolean;

@@ -1,4 +1,5 @@
-// `bursar receipt get`: the proof that an operation is in the audit log, to be kept by who needs it.
+// `bursar receipt get`: the proof that an operation is in the audit log, to be kept by who needs
+// it.
 import { type Command, InvalidArgumentError } from 'commander';
 import { callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';

@@ -1,8 +1,9 @@
 // `bursar records`: what happened.
 import { type Command, InvalidArgumentError } from 'commander';
+import { printable } from '../core/printable.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
-import { print, printable } from './output.ts';
+import { print } from './output.ts';
 
 /** What was found in the place of a record that was altered. */
 interface AlteredMark {

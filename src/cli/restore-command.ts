@@ -1,12 +1,15 @@
-// `bursar restore`: puts a backup back, and rolls it forward by the S3 stores that went on after it; or does
-// the second with a database that was put back by hand. Progress goes to stderr, the report to stdout.
+// `bursar restore`: puts a backup back, and rolls it forward by the S3 stores that went on after
+// it; or does the second with a database that was put back by hand. Progress goes to stderr, the
+// report to stdout.
 import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
+import { printable } from '../core/printable.ts';
 import { isCut } from '../ledger/rebuild/report.ts';
-import { addPlaceFlags, type PlaceFlags } from './backup-place.ts';
+import type { PlaceFlags } from '../server/folder/backup-place.ts';
+import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
 import { collect } from './command-arguments.ts';
-import { type Config, type Flags, loadConfig } from './config.ts';
-import { CommandFailure } from './failure.ts';
-import { print, printable, printJson } from './output.ts';
+import { print, printJson } from './output.ts';
+import { addPlaceFlags } from './place-flags.ts';
 import { formatBytes, formatCount } from './progress.ts';
 import { type Restored, restoreBackup, restoreHere } from './restored-folder.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
@@ -144,7 +147,8 @@ export function printRestored(restored: Restored): void {
   for (const name of left) print(`store ${name} was left as it is`);
   if (localMissing > 0) {
     print(
-      `${formatCount(localMissing)} extents of the local store are not there: put DIR/extents back`,
+      `${formatCount(localMissing)} extents of the local store are not there: put back what you ` +
+        'have of DIR/extents; bursar verify data says which objects lack their bytes',
     );
   }
   if (log) {

@@ -1,7 +1,8 @@
-// A data folder that is restored, from a backup or from an older copy of its database. Invariants: the
-// database lies under another name until it is complete, and takes its own in one step; so a restore that
-// dies leaves a folder that nobody serves, and can be run again; and nothing that was signed is signed
-// again in another place: the log goes on under another name, unless the operator knows better.
+// A data folder that is restored, from a backup or from an older copy of its database. Invariants:
+// the database lies under another name until it is complete, and takes its own in one step; so a
+// restore that dies leaves a folder that nobody serves, and can be run again; and nothing that was
+// signed is signed again in another place: the log goes on under another name, unless the operator
+// knows better.
 import { existsSync, linkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { listLogKeys } from '../audit/log/log-keys.ts';
@@ -16,6 +17,7 @@ import { type Forwarded, putNewestBack } from '../backup/shipping/stream-reader.
 import { listLiveExtents } from '../catalog/extents.ts';
 import { isStoreUsed, listStores, readInstance, renewInstance } from '../catalog/stores.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
+import { CommandFailure } from '../core/command-failure.ts';
 import { checkDatabase, copyDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { makeFolderDurably, renameDurably, writeFileDurably } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
@@ -27,20 +29,19 @@ import { Ledger } from '../ledger/ledger.ts';
 import { migrate } from '../ledger/migrations/migrate.ts';
 import { MigrationFailure } from '../ledger/migrations/verified-copy.ts';
 import { verifySealedState } from '../ledger/sealed-state.ts';
+import { explained, openBackupPlace } from '../server/folder/backup-place.ts';
+import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import { openStore } from '../server/folder/opened-store.ts';
+import { StorePrices } from '../server/folder/store-prices.ts';
+import type { Config } from '../server/settings/config.ts';
+import { chooseStores } from '../server/settings/store-settings.ts';
 import { extentFile } from '../tiering/stores/local-store.ts';
 import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { StoreTallies } from '../tiering/stores/store-tally.ts';
 import { chooseBackup, readPassphrase, summaryOf } from './backup-commands.ts';
-import { explained, openBackupPlace } from './backup-place.ts';
-import type { Config } from './config.ts';
-import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
-import { CommandFailure } from './failure.ts';
 import { renameLog } from './log-restart.ts';
-import { openStore } from './opened-store.ts';
 import type { RestoreFlags } from './restore-command.ts';
 import { StepProgress } from './step-progress.ts';
-import { StorePrices } from './store-prices.ts';
-import { chooseStores } from './store-settings.ts';
 
 /** Named in a refusal. */
 const unsealedTold = 20;
@@ -290,7 +291,10 @@ async function joinStores(
   }
 }
 
-/** Migrates it, and makes it another gateway's than the one that it is a copy of, whose name it gives. */
+/**
+ * Migrates it, and makes it another gateway's than the one that it is a copy of, whose name it
+ * gives.
+ */
 async function bringUp(path: string, folder: DataFolder, progress: StepProgress): Promise<string> {
   try {
     await migrate({
@@ -315,8 +319,8 @@ async function bringUp(path: string, folder: DataFolder, progress: StepProgress)
 }
 
 /**
- * What is not authentic goes no further than into the copy: the stores' journals would be told of it. Gives
- * what was accepted.
+ * What is not authentic goes no further than into the copy: the stores' journals would be told of
+ * it. Gives what was accepted.
  */
 async function requireAuthentic(
   path: string,

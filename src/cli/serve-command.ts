@@ -1,6 +1,6 @@
 // `bursar serve`, with a flag for each setting.
 import type { Command } from 'commander';
-import { type Flags, loadConfig } from './config.ts';
+import { type Flags, loadConfig } from '../server/settings/config.ts';
 import { addSettingFlags } from './setting-flags.ts';
 
 export function addServeCommand(program: Command): void {
@@ -8,7 +8,7 @@ export function addServeCommand(program: Command): void {
   addSettingFlags(command).action(async (flags: Flags) => {
     const config = loadConfig(flags);
     // The gateway takes longer to load than settings to be found wrong.
-    const { serve } = await import('./serve.ts');
+    const { serve } = await import('../server/main.ts');
     await serve(config);
   });
 }

@@ -1,6 +1,12 @@
 // The settings' table as flags and help of a command.
 import { type Command, Option } from 'commander';
-import { type Config, flagOf, type Setting, settings, variableOf } from './settings.ts';
+import {
+  type Config,
+  flagOf,
+  type Setting,
+  settings,
+  variableOf,
+} from '../server/settings/settings.ts';
 
 /** Flags that may be given several times, instead of with commas. */
 const repeatable: ReadonlySet<keyof Config> = new Set([

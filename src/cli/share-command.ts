@@ -1,22 +1,13 @@
 // `bursar share`: links by which anybody can read an object or a folder, without an account.
 import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
+import { parseCount, parseDuration } from '../server/settings/quantities.ts';
 import { callApi, listAll } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
-import { CommandFailure } from './failure.ts';
 import { print, printJson, printTable } from './output.ts';
-import { parseCount, parseDuration } from './quantities.ts';
 
-interface Share {
-  id: string;
-  principal: string;
-  bucket: string;
-  key: string;
-  expiresAt: string;
-  downloads: number;
-  downloadsMax: number | null;
-  state: string;
-  url?: string;
-}
+type Share = Answers['ListShares']['shares'][number] & Partial<Answers['CreateShare']>;
 
 interface ShareFlags {
   expires: string;

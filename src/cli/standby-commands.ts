@@ -1,18 +1,20 @@
-// `bursar standby`: a second machine that has what is shipped of a gateway (`follow`), says how far it is
-// (`status`), and takes its place when that is gone (`promote`). Progress goes to stderr, what was found to
-// stdout.
+// `bursar standby`: a second machine that has what is shipped of a gateway (`follow`), says how far
+// it is (`status`), and takes its place when that is gone (`promote`). Progress goes to stderr,
+// what was found to stdout.
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { readFollowed } from '../backup/shipping/follower.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
-import { addPlaceFlags, explained, openBackupPlace, type PlaceFlags } from './backup-place.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { printable } from '../core/printable.ts';
+import { explained, openBackupPlace, type PlaceFlags } from '../server/folder/backup-place.ts';
+import { dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
+import { parseDuration } from '../server/settings/quantities.ts';
 import { collect } from './command-arguments.ts';
-import { type Config, type Flags, loadConfig } from './config.ts';
-import { dataFiles, openDataFolder } from './data-folder.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
-import { print, printable, printJson } from './output.ts';
+import { print, printJson } from './output.ts';
+import { addPlaceFlags } from './place-flags.ts';
 import { formatCount } from './progress.ts';
-import { parseDuration } from './quantities.ts';
 import { printRestored, type RestoreFlags } from './restore-command.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
 import { promote } from './standby-promotion.ts';

@@ -1,7 +1,7 @@
-// Makes a standby the gateway. Invariants: the copy that was followed stays as it is until the database has
-// its name, so a promotion that dies is run again from the same state; and the S3 stores belong to this
-// folder before anything is read of them, so what the other one acknowledges is there, or is not
-// acknowledged (`backup/forward/stores.ts`).
+// Makes a standby the gateway. Invariants: the copy that was followed stays as it is until the
+// database has its name, so a promotion that dies is run again from the same state; and the S3
+// stores belong to this folder before anything is read of them, so what the other one acknowledges
+// is there, or is not acknowledged (`backup/forward/stores.ts`).
 import { constants, existsSync, readdirSync, rmSync } from 'node:fs';
 import { copyFile, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,12 +17,12 @@ import {
   standbyFolder,
 } from '../backup/shipping/follower.ts';
 import { isoTime, monotonicMs } from '../core/clock.ts';
+import { messageOfFailure } from '../core/command-failure.ts';
 import { acquireLock } from '../core/database.ts';
 import { renameDurably } from '../core/durable-file.ts';
-import { openBackupPlace } from './backup-place.ts';
-import type { Config } from './config.ts';
-import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
-import { messageOfFailure } from './failure.ts';
+import { openBackupPlace } from '../server/folder/backup-place.ts';
+import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import type { Config } from '../server/settings/config.ts';
 import type { RestoreFlags } from './restore-command.ts';
 import { complete, type Restored } from './restored-folder.ts';
 import { askToStop, readLook } from './standby-run.ts';

@@ -1,5 +1,6 @@
-// The life of `bursar standby follow`: looks again and again, says what changes, and ends on a signal or
-// when another command asks it to. Invariant: whatever fails it goes on, and `look.json` says since when.
+// The life of `bursar standby follow`: looks again and again, says what changes, and ends on a
+// signal or when another command asks it to. Invariant: whatever fails it goes on, and `look.json`
+// says since when.
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,11 +8,11 @@ import { PieceSealer } from '../backup/pieces.ts';
 import type { BackupPlace } from '../backup/place.ts';
 import { Follower, standbyFolder } from '../backup/shipping/follower.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
+import { messageOfFailure } from '../core/command-failure.ts';
 import { replaceFileDurably } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
-import type { PlaceFlags } from './backup-place.ts';
-import type { DataFolder } from './data-folder.ts';
-import { messageOfFailure } from './failure.ts';
+import type { PlaceFlags } from '../server/folder/backup-place.ts';
+import type { DataFolder } from '../server/folder/data-folder.ts';
 
 export interface StandbyOptions {
   folder: DataFolder;

@@ -1,5 +1,5 @@
-// What a long command is doing and how far it is, on stderr: on a terminal in place, elsewhere a line for
-// each step, and one now and then while it lasts.
+// What a long command is doing and how far it is, on stderr: on a terminal in place, elsewhere a
+// line for each step, and one now and then while it lasts.
 import { monotonicMs } from '../core/clock.ts';
 import { formatBytes, formatCount } from './progress.ts';
 

@@ -5,18 +5,18 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { listStores, readInstance, readJournal } from '../catalog/stores.ts';
+import { CommandFailure } from '../core/command-failure.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { findNewestGeneration, listGenerations } from '../ledger/journal/generation.ts';
+import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import { openStore } from '../server/folder/opened-store.ts';
+import { explainOwner } from '../server/folder/store-claims.ts';
+import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
+import { chooseStores, locationOf, type StoreSettings } from '../server/settings/store-settings.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import { claimStore, findOwner } from '../tiering/stores/store-owner.ts';
-import { type Config, type Flags, loadConfig } from './config.ts';
-import { type DataFolder, dataFiles, openDataFolder } from './data-folder.ts';
-import { CommandFailure } from './failure.ts';
-import { openStore } from './opened-store.ts';
 import { print } from './output.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
-import { explainOwner } from './store-claims.ts';
-import { chooseStores, locationOf, type StoreSettings } from './store-settings.ts';
 
 const cacheKib = 4096;
 

@@ -1,27 +1,9 @@
 // `bursar store`: where the bytes are, and what that costs the operator.
 import type { Command } from 'commander';
 import { callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { printTable } from './output.ts';
-
-interface Store {
-  number: number;
-  name: string;
-  location: string;
-  isDefault: boolean;
-  ready: boolean;
-  reason: string | null;
-}
-
-/** Money in USD. */
-interface Cost {
-  account: string;
-  spend: string;
-  charged: string | null;
-  requests: number;
-  ingressBytes: number;
-  egressBytes: number;
-}
 
 export function addStoreCommands(program: Command): void {
   const stores = program.command('store').description('stores: where buckets keep their bytes');
@@ -39,7 +21,7 @@ function addCosts(stores: Command): void {
     .action(async (_given: object, command: Command) => {
       const { connection, flags } = connect(command);
       const { json } = await callApi(connection, { method: 'GET', path: ['store-costs'] });
-      const { costs } = json as { costs: Cost[] };
+      const { costs } = json as Answers['ListStoreCosts'];
       printTable(flags.json, {
         json: costs,
         heading: ['ACCOUNT', 'COST USD', 'CHARGED USD', 'REQUESTS', 'BYTES SENT', 'BYTES RECEIVED'],
@@ -60,7 +42,7 @@ function addList(stores: Command): void {
     .action(async (_given: object, command: Command) => {
       const { connection, flags } = connect(command);
       const { json } = await callApi(connection, { method: 'GET', path: ['stores'] });
-      const { stores } = json as { stores: Store[] };
+      const { stores } = json as Answers['ListStores'];
       printTable(flags.json, {
         json: stores,
         heading: ['STORE', 'NUMBER', 'READY', 'LOCATION', 'REASON'],

@@ -6,9 +6,10 @@ import { describeReport } from '../authz/tokens/describe.ts';
 import { inspect } from '../authz/tokens/inspect.ts';
 import { issueToken, type MadeToken } from '../authz/tokens/issue.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
+import { printable } from '../core/printable.ts';
 import { collect, splitId } from './command-arguments.ts';
 import { loadPrivateKey } from './key-files.ts';
-import { print, printable, printJson } from './output.ts';
+import { print, printJson } from './output.ts';
 import { addSignRequest } from './sign-request-command.ts';
 import { loadHolder, loadPublicKeys, readToken, refusing } from './token-files.ts';
 import {

@@ -1,8 +1,8 @@
 // Files of tokens and of the public keys of those that may use them.
 import { type PublicKey, readPublicKey } from '../authz/tokens/keys.ts';
 import { isObject } from '../authz/tokens/strict-json.ts';
+import { CommandFailure } from '../core/command-failure.ts';
 import { Refusal } from '../core/errors.ts';
-import { CommandFailure } from './failure.ts';
 import { readText, stdin } from './key-files.ts';
 import type { RestrictionFlags } from './token-restrictions.ts';
 

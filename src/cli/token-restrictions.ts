@@ -5,10 +5,10 @@ import type { Restrictions } from '../authz/tokens/issue.ts';
 import type { PublicKey } from '../authz/tokens/keys.ts';
 import { parseScope, type Scope, ScopeError } from '../authz/tokens/scope.ts';
 import { nowMs } from '../core/clock.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { parseCount, parseDuration, parseSize } from '../server/settings/quantities.ts';
 import { collect } from './command-arguments.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
 import { addLimitFlags, type LimitFlags, readLimitFlags } from './limit-flags.ts';
-import { parseCount, parseDuration, parseSize } from './quantities.ts';
 
 export interface RestrictionFlags extends LimitFlags {
   scope?: string[];

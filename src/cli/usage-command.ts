@@ -1,45 +1,18 @@
-// `bursar usage`: what accounts used, how near their limits are, and when these will be reached; or of
-// one account what it used by day, action or class.
+// `bursar usage`: what accounts used, how near their limits are, and when these will be reached; or
+// of one account what it used by day, action or class.
 import { type Command, InvalidArgumentError } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import { windows } from '../core/quota-terms.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { type CommandFlags, choice, connect } from './command-arguments.ts';
-import { CommandFailure } from './failure.ts';
 import { showAmount } from './limit-commands.ts';
 import { print, printCsv, printJson, printTable } from './output.ts';
 
-interface Counters {
-  /** USD. */
-  spend: string;
-  requests: number;
-  ingressBytes: number;
-  egressBytes: number;
-  storedBytes: number;
-  storedObjects: number;
-}
-
-interface Cap {
-  meter: keyof Counters;
-  window: string;
-  limit: string;
-  used: string;
-  lost: string;
-  reserved: string;
-  resetAt: string | null;
-  percent: number;
-  forecasts: { basis: string; perDay: string; reachedAt: string | null }[];
-}
-
-interface Usage extends Counters {
-  account: string;
-  /** Of one account only, USD. */
-  accrued?: string;
-  caps: Cap[];
-}
-
-interface PartRow extends Counters {
-  name: string;
-}
+type Counters = Omit<PartRow, 'name'>;
+type Cap = Usage['caps'][number];
+type Usage = Answers['ListUsage']['usage'][number] & Partial<Answers['GetUsage']>;
+type PartRow = Answers['BreakDownUsage']['rows'][number];
 
 interface UsageFlags extends CommandFlags {
   by?: string;
@@ -143,7 +116,7 @@ async function showParts(
   const { from, to } = flags;
   let altered = 0;
   const found = await listAll<PartRow>(connection, path, 'rows', { from, to }, (page) => {
-    ({ alteredRecords: altered } = page as { alteredRecords: number });
+    ({ alteredRecords: altered } = page as Answers['BreakDownUsage']);
   });
   if (altered > 0) {
     const what = `${altered} records of the tenant are not what was recorded`;

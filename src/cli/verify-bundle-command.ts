@@ -1,16 +1,18 @@
-// `bursar verify bundle`: whether the records of a tenant that were handed out are true, and all that
-// there are in their range of the log. Without a gateway and without a network; memory does not grow
-// with the file.
+// `bursar verify bundle`: whether the records of a tenant that were handed out are true, and all
+// that there are in their range of the log. Without a gateway and without a network; memory does
+// not grow with the file.
 import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
 import { type VerifiedBundle, verifyBundle } from '../audit/bundle.ts';
 import type { EvidenceState } from '../audit/verify/proven-evidence.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
-import { print, printable, printJson } from './output.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { printable } from '../core/printable.ts';
+import { type GivenTrust, readTrust } from '../server/folder/given-trust.ts';
+import { print, printJson } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
-import { addTrustFlags, readTrust, type TrustFlags } from './verify-trust.ts';
+import { addTrustFlags } from './trust-flags.ts';
 
-interface BundleFlags extends TrustFlags {
+interface BundleFlags extends GivenTrust {
   json?: boolean;
 }
 
@@ -85,7 +87,10 @@ function jsonOf(
 /** No line of a bundle is longer. */
 const lineBytesMax = 64 * 1024 * 1024;
 
-/** Lines end with LF alone; one that is no text, or too long, comes as an empty one, and is the last. */
+/**
+ * Lines end with LF alone; one that is no text, or too long, comes as an empty one, and is the
+ * last.
+ */
 async function* linesOf(file: string): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   let begun: Buffer[] = [];

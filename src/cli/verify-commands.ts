@@ -1,17 +1,19 @@
-// `bursar verify data`: reads all stored data through the gateway's verification and reports what is
-// damaged. Invariant: the position is on the disk before the next slice is asked for, so a run that
-// ends in any way goes on where it was; a finding is printed before the position passes it.
+// `bursar verify data`: reads all stored data through the gateway's verification and reports what
+// is damaged. Invariant: the position is on the disk before the next slice is asked for, so a run
+// that ends in any way goes on where it was; a finding is printed before the position passes it.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { monotonicMs, timerMsMax } from '../core/clock.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { writeFileDurably } from '../core/durable-file.ts';
+import { printable } from '../core/printable.ts';
+import { parseSize } from '../server/settings/quantities.ts';
 import { ApiRefusal, type Connection, callApi } from './api-client.ts';
+import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
-import { print, printable } from './output.ts';
+import { print } from './output.ts';
 import { formatBytes, formatCount, Progress, type Work } from './progress.ts';
-import { parseSize } from './quantities.ts';
 
 interface VerifyFlags {
   tenant?: string;
@@ -22,22 +24,8 @@ interface VerifyFlags {
   resume?: string | true;
 }
 
-interface Finding {
-  tenant: string;
-  bucket: string;
-  key: string;
-  seq: number | null;
-  uploadId: string | null;
-  partNumber: number | null;
-  kind: string;
-  message: string;
-}
-
-interface Slice extends Work {
-  cursor: string | null;
-  findings: Finding[];
-  estimate: Work | null;
-}
+type Finding = Slice['findings'][number];
+type Slice = Answers['VerifyData'];
 
 /** What the position file holds. */
 interface Run extends Work {

@@ -1,19 +1,20 @@
 // `bursar verify deep`: the log, its records, the catalog and the stored bytes, each against the
 // others. It reads a data folder, of a gateway that is stopped or that runs, and changes nothing in
-// it. Invariant: what it compares the log with is said at the end, since a log that agrees with itself
-// alone proves nothing.
+// it. Invariant: what it compares the log with is said at the end, since a log that agrees with
+// itself alone proves nothing.
 
 import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { Difference } from '../audit/verify/record-fields.ts';
+import { CommandFailure } from '../core/command-failure.ts';
+import { printable } from '../core/printable.ts';
 import type { DeepRunState } from '../gateway/native/deep-routes.ts';
 import { differencesShownMax } from '../ledger/deep/deep-comparison.ts';
+import { type DeepSummary, verifyDeep } from '../server/folder/deep-verification.ts';
+import { type Flags, loadConfig } from '../server/settings/config.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { collect, connect } from './command-arguments.ts';
-import { type Flags, loadConfig } from './config.ts';
-import { type DeepSummary, verifyDeep } from './deep-verification.ts';
-import { CommandFailure } from './failure.ts';
-import { print, printable } from './output.ts';
+import { print } from './output.ts';
 import { CountProgress, formatBytes, formatCount } from './progress.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
 

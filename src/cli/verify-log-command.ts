@@ -1,6 +1,6 @@
-// `bursar verify log`: whether a log, as files or over HTTP, is what its checkpoint says, and begins
-// with what was seen of it before. Invariant: nothing is written but the checkpoint to keep, whole,
-// and only after all else was found true.
+// `bursar verify log`: whether a log, as files or over HTTP, is what its checkpoint says, and
+// begins with what was seen of it before. Invariant: nothing is written but the checkpoint to keep,
+// whole, and only after all else was found true.
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { Checkpoint } from '../audit/log/checkpoint.ts';
@@ -11,14 +11,16 @@ import {
   type Trust,
   verifyCheckpoint,
 } from '../audit/verify/signed-checkpoint.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { writeFileDurably } from '../core/durable-file.ts';
+import { printable } from '../core/printable.ts';
+import { type GivenTrust, readGivenFile, readTrust } from '../server/folder/given-trust.ts';
 import { collect } from './command-arguments.ts';
-import { CommandFailure, messageOfFailure } from './failure.ts';
-import { print, printable, printJson } from './output.ts';
+import { print, printJson } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
-import { addTrustFlags, readGivenFile, readTrust, type TrustFlags } from './verify-trust.ts';
+import { addTrustFlags } from './trust-flags.ts';
 
-interface LogFlags extends TrustFlags {
+interface LogFlags extends GivenTrust {
   since?: string[];
   keep?: string;
   json?: boolean;

@@ -4,11 +4,13 @@ import { whyNotEnrolment } from '../audit/verify/proven-evidence.ts';
 import { type VerifiedReceipt, verifyReceipt } from '../audit/verify/receipt.ts';
 import type { Trust } from '../audit/verify/signed-checkpoint.ts';
 import { describeReceipt, type Statement } from '../audit/verify/statement.ts';
-import { CommandFailure } from './failure.ts';
-import { print, printable, printJson } from './output.ts';
-import { addTrustFlags, readGivenFile, readTrust, type TrustFlags } from './verify-trust.ts';
+import { CommandFailure } from '../core/command-failure.ts';
+import { printable } from '../core/printable.ts';
+import { type GivenTrust, readGivenFile, readTrust } from '../server/folder/given-trust.ts';
+import { print, printJson } from './output.ts';
+import { addTrustFlags } from './trust-flags.ts';
 
-interface ReceiptFlags extends TrustFlags {
+interface ReceiptFlags extends GivenTrust {
   enrolment?: string;
   json?: boolean;
 }

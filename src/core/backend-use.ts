@@ -10,13 +10,13 @@ export interface BackendUse {
   gets: number;
   /** DELETE, and what the server answered with its own failure (5xx). */
   frees: number;
-  /** From the gateway to the store. */
+  /** Bytes from the gateway to the store. */
   sentBytes: number;
-  /** From the store to the gateway. */
+  /** Bytes from the store to the gateway. */
   receivedBytes: number;
 }
 
-/** Of one store, by its name. */
+/** The use of one store, by its name. */
 export interface StoreUse extends BackendUse {
   store: string;
 }

@@ -3,7 +3,10 @@
 // Unicode text alone, so that readers in any language give a value the same text. Pure.
 import { decodeUtf8 } from './utf8.ts';
 
-/** Of what JSON can say. Throws a RangeError where it is nested so deeply that it cannot be honest. */
+/**
+ * Writes any value that JSON can hold. Throws a RangeError where it is nested so deeply that it
+ * cannot be honest.
+ */
 export function canonicalize(value: unknown, depthMax = 64): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
   if (depthMax === 0) throw new RangeError('the value is nested too deeply');
@@ -18,8 +21,9 @@ export function canonicalize(value: unknown, depthMax = 64): string {
 }
 
 /**
- * What canonical JSON says; undefined: it is none, of which there is exactly one for each value, or it
- * has a number that is not whole or not below 2^53, half of a surrogate pair, or more than 64 levels.
+ * What canonical JSON says; undefined: it is none, of which there is exactly one for each value, or
+ * it has a number that is not whole or not below 2^53, half of a surrogate pair, or more than 64
+ * levels.
  */
 export function parseCanonical(bytes: Uint8Array): unknown {
   const text = decodeUtf8(bytes);
@@ -32,13 +36,15 @@ export function parseCanonical(bytes: Uint8Array): unknown {
   }
 }
 
-/** Is each number a safe integer, and each text Unicode? */
+/** Returns whether each number is a safe integer, and each text is Unicode. */
 function isPortable(value: unknown): boolean {
   if (typeof value === 'number') return Number.isSafeInteger(value);
   return isUnicode(value, isPortable);
 }
 
-/** Has no text in it, member names included, half of a surrogate pair? `value`: of JSON. */
+/**
+ * Returns whether no text in the JSON value, member names included, has half of a surrogate pair.
+ */
 export function isUnicode(value: unknown, isSound: (one: unknown) => boolean = isUnicode): boolean {
   if (typeof value === 'string') return !/\p{Cs}/u.test(value);
   if (typeof value !== 'object' || value === null) return true;

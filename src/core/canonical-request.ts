@@ -77,7 +77,9 @@ function comparePairs(a: readonly [string, string], b: readonly [string, string]
   return 0;
 }
 
-/** The name, as Node has it, of the header that a query parameter stands for; undefined: of none. */
+/**
+ * The name, as Node has it, of the header that a query parameter stands for; undefined: of none.
+ */
 export function headerNameOf(parameter: string): string | undefined {
   return headerName.test(parameter) ? parameter.toLowerCase() : undefined;
 }

@@ -16,16 +16,23 @@ export type SqlValue = string | number | bigint | null | Uint8Array;
 export interface Reader {
   get<R>(sql: string, ...values: SqlValue[]): Promise<R | undefined>;
   all<R>(sql: string, ...values: SqlValue[]): Promise<R[]>;
-  /** Of a connection that verifies what it reads: the same, without the rows that are not authentic. */
+  /**
+   * Of a connection that verifies what it reads: the same, without the rows that are not authentic.
+   */
   sparing?: Reader;
-  /** Of a connection that writes: who tells which rows are authentic (core/seals/verified-rows.ts). */
+  /**
+   * Of a connection that writes: who tells which rows are authentic (core/seals/verified-rows.ts).
+   */
   rows?: VerifiesRows;
 }
 
 export interface VerifiesRows {
   /** Throws UnsealedRow unless the row of a sealed table is what was sealed. */
   verify(table: string, row: Readonly<Record<string, unknown>>): Promise<void>;
-  /** Throws UnsealedRow unless all rows of a sealed table, called `t`, of which `where` holds are that. */
+  /**
+   * Throws UnsealedRow unless all rows of a sealed table, called `t`, of which `where` holds are
+   * that.
+   */
   verifyWhere(table: string, where: string, ...values: SqlValue[]): Promise<void>;
 }
 
@@ -38,7 +45,9 @@ export interface OpenDatabase {
   tx: Tx;
   /** Runs several statements of schema or control SQL. */
   exec(sql: string): void;
-  /** Ends a transaction without a trace, unless SQLite has done so by itself: a full disk makes it. */
+  /**
+   * Ends a transaction without a trace, unless SQLite has done so by itself: a full disk makes it.
+   */
   rollback(): void;
   /** A function that statements of this connection may call. What it throws is what they throw. */
   define(name: string, compute: (...values: SqlValue[]) => SqlValue): void;
@@ -49,8 +58,9 @@ export interface OpenDatabase {
   /** The schema version of the file; 0 for a new one. */
   userVersion(): number;
   /**
-   * Takes pages as they were before out of SQLite's log, where they stay until it begins anew. False:
-   * somebody read all the time, `waitMsMax`, and they are still there. Throws SQLite's error.
+   * Takes pages as they were before out of SQLite's log, where they stay until it begins anew.
+   * False: somebody read all the time, `waitMsMax`, and they are still there. Throws SQLite's
+   * error.
    */
   emptyLog(waitMsMax: number): boolean;
   close(): void;
@@ -65,6 +75,8 @@ export interface DatabaseOptions {
    * lack what was committed last. What is deleted is overwritten.
    */
   isDerived?: boolean;
+  /** Nobody reads the file after this connection: nothing is done for it to survive a crash. */
+  isScratch?: boolean;
 }
 
 /** How long one waits for another who writes. */
@@ -76,7 +88,7 @@ const copiedPagesMax = 4096;
 
 /**
  * Opens a SQLite file in WAL mode with synchronous=FULL: a committed transaction survives a power
- * cut, unless the file is a derived one. Throws when the file cannot be opened or is no database.
+ * cut, unless the file is derived or scratch. Throws when it cannot be opened or is no database.
  */
 export function openDatabase(path: string, options: DatabaseOptions): OpenDatabase {
   const db = new Sqlite(path, { readonly: options.readonly, timeout: busyMsMax });
@@ -84,6 +96,9 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
     db.pragma('journal_mode = WAL');
     db.pragma('synchronous = NORMAL');
     db.pragma('secure_delete = ON');
+  } else if (!options.readonly && options.isScratch) {
+    db.pragma('journal_mode = MEMORY');
+    db.pragma('synchronous = OFF');
   } else if (!options.readonly) {
     // A small object and its tag fit one page, so that reading one does not follow a chain of them.
     // Takes effect in a new file only.
@@ -161,9 +176,10 @@ export function acquireLock(path: string): (() => void) | undefined {
 }
 
 /**
- * Copies a database, with what is in its write-ahead log, to a new file, and checks every page of the
- * copy. Gives what SQLite finds wrong with it; empty: nothing. The copy is one file, without a log of
- * its own, and has reached the disk. Throws the system's error, or SQLite's, when it cannot be made.
+ * Copies a database, with what is in its write-ahead log, to a new file, and checks every page of
+ * the copy. Gives what SQLite finds wrong with it; empty: nothing. The copy is one file, without a
+ * log of its own, and has reached the disk. Throws the system's error, or SQLite's, when it cannot
+ * be made.
  */
 export async function copyDatabase(
   from: string,
@@ -194,9 +210,9 @@ export async function copyDatabase(
 }
 
 /**
- * Copies a database that others write meanwhile, as it is when the copy is begun, at no more than so many
- * bytes a second, to a new file that reaches the disk on the way. It takes the thread for up to 50 ms at a
- * time. Writes of others go on in SQLite's log until then. Throws SQLite's error.
+ * Copies a database that others write meanwhile, as it is when the copy is begun, at no more than
+ * so many bytes a second, to a new file that reaches the disk on the way. It takes the thread for
+ * up to 50 ms at a time. Writes of others go on in SQLite's log until then. Throws SQLite's error.
  */
 export async function copyWhileServed(
   from: string,
@@ -207,7 +223,7 @@ export async function copyWhileServed(
   let file: number | undefined;
   try {
     const pageBytes = source.pragma('page_size', { simple: true }) as number;
-    // Who copies outside a transaction begins anew with each commit of the writer.
+    // Outside a transaction, a copy would begin anew with each commit of the writer.
     source.exec('BEGIN');
     source.prepare('SELECT count(*) FROM sqlite_schema').get();
     const stepBytes = Math.min(pacedBytes, options.bytesPerSecond / 10);
@@ -223,7 +239,7 @@ export async function copyWhileServed(
           synced = done;
         }
         options.onProgress(done, totalPages * pageBytes);
-        // Of no pages it asks again.
+        // A copy that is told zero pages asks again later.
         return pace.waitFor(done) ? pages : 0;
       },
     });
@@ -237,8 +253,8 @@ export async function copyWhileServed(
 }
 
 /**
- * Brings what is in SQLite's log into the database, so that the writer need not stop for that. Nobody waits
- * for it. Throws SQLite's error.
+ * Brings what is in SQLite's log into the database, so that the writer need not stop for that.
+ * Nobody waits for it. Throws SQLite's error.
  */
 export function checkpointPassively(path: string): void {
   const writer = new Sqlite(path, { timeout: busyMsMax });
@@ -263,7 +279,9 @@ export class BlockingPace {
     this.#bytesPerSecond = bytesPerSecond;
   }
 
-  /** Returns when so many bytes may be done since the beginning, or 50 ms later: whether they may. */
+  /**
+   * Returns when so many bytes may be done since the beginning, or 50 ms later: whether they may.
+   */
   waitFor(bytes: number): boolean {
     const dueMs = (bytes / this.#bytesPerSecond) * 1000;
     const waitMs = dueMs - (monotonicMs() - this.#begunMs);

@@ -18,8 +18,8 @@ import { dirname, resolve } from 'node:path';
 export interface DurableFileOptions {
   mode: number;
   /**
-   * `replace` swaps an existing file in one step; `keep` leaves the one that was there first; `refuse`
-   * does so too, and throws EEXIST.
+   * `replace` swaps an existing file in one step; `keep` leaves the one that was there first;
+   * `refuse` does so too, and throws EEXIST.
    */
   ifExists: 'replace' | 'keep' | 'refuse';
 }
@@ -54,9 +54,9 @@ export function writeFileDurably(
 }
 
 /**
- * `writeFileDurably` with `replace`, while others have their turns, for files that have one writer: what
- * a crash leaves is overwritten by the next. Rejects with the system's error; the old file then still
- * stands.
+ * `writeFileDurably` with `replace`, while others have their turns, for files that have one writer:
+ * what a crash leaves is overwritten by the next. Rejects with the system's error; the old file
+ * then still stands.
  */
 export function replaceFileDurably(
   path: string,

@@ -274,13 +274,15 @@ export function isUnwritable(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT', 'EROFS'].includes(systemCode(error) ?? '');
 }
 
-/** The system's name of an error. Node has none for EDQUOT, and says one thing or another instead. */
+/**
+ * The system's name of an error. Node has none for EDQUOT, and says one thing or another instead.
+ */
 export function systemCode(error: unknown): string | undefined {
   const { code, errno } = (error ?? {}) as NodeJS.ErrnoException;
   return errno === -constants.errno.EDQUOT ? 'EDQUOT' : code;
 }
 
-/** Whether the process, or the machine, has no file descriptors left: that passes. */
+/** Returns whether the process, or the machine, has no file descriptors left. That passes. */
 export function isOutOfDescriptors(error: unknown): boolean {
   const { code } = (error ?? {}) as NodeJS.ErrnoException;
   return code === 'EMFILE' || code === 'ENFILE';

@@ -1,6 +1,6 @@
-// What a client signed with a key of its own, in plain data: authz takes it from requests, audit keeps
-// and verifies it. Invariant: all that a text below stands for are its Latin-1 bytes, exactly those
-// that were signed. Specification: docs/formats/evidence.md.
+// What a client signed with a key of its own, in plain data: authz takes it from requests, audit
+// keeps and verifies it. Invariant: all that a text below stands for are its Latin-1 bytes, exactly
+// those that were signed. Specification: docs/formats/evidence.md.
 
 /** The members that RFC 7638 hashes, and no others. */
 export type EvidenceJwk =
@@ -16,7 +16,7 @@ export type EvidenceKind =
   | 'dpop'
   /** A link of the token that was used. */
   | 'token-link'
-  /** What the holder of a key signed to enrol it. */
+  /** The text that the holder of a key signed to enrol it. */
   | 'key-proof';
 
 /** Something that somebody signed. */

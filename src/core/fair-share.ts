@@ -1,10 +1,11 @@
 // A room of bytes that several tenants fill: memory, or what the disk can still take. Shares are by
 // tenant first and by principal within the tenant, so that many keys of one tenant count as one.
-// Invariants: what is held never exceeds the capacity that was known when it was taken. Where claims
-// can be taken back, whoever holds less than another finds room at the other's cost, until both hold
-// the same (max-min fairness): no tenant can be kept out by others, however many claims they make.
-// Where they cannot, a tenant takes at most three quarters of what other tenants leave, and a
-// principal half of what other principals leave, beyond one claim, which may have all there is.
+// Invariants: what is held never exceeds the capacity that was known when it was taken. Where
+// claims can be taken back, whoever holds less than another finds room at the other's cost, until
+// both hold the same (max-min fairness): no tenant can be kept out by others, however many claims
+// they make. Where they cannot, a tenant takes at most three quarters of what other tenants leave,
+// and a principal half of what other principals leave, beyond one claim, which may have all there
+// is.
 
 /** Why not: there is no room for it, or whoever asks has too much of the room already. */
 export type ClaimOutcome = 'taken' | 'noRoom' | 'tooMuch';
@@ -77,7 +78,7 @@ export class FairShare {
     tenant.bytes += bytes;
     share.bytes += bytes;
     share.claims.add(claim);
-    // What was taken back may have been the last of the same principal or tenant.
+    // The claim that was taken back may have been the last of the same principal or tenant.
     tenant.principals.set(claim.who.principal, share);
     this.#tenants.set(claim.who.tenant, tenant);
     return 'taken';
@@ -97,7 +98,10 @@ export class FairShare {
     if (tenant.principals.size === 0) this.#tenants.delete(tenantName);
   }
 
-  /** Whose claims give back how much, so that `lacking` bytes come free; null: nobody has to. */
+  /**
+   * Returns which claims give back how much, so that `lacking` bytes become free. Null means that
+   * no claim has to give back any.
+   */
   #plan(asked: Asked, lacking: number): Returned[] | null {
     const { claim, tenant, share, bytes, isHere } = asked;
     const plan: Returned[] = [];
@@ -146,7 +150,7 @@ function largestFirst<T extends { bytes: number }>(shares: Iterable<T>): T[] {
   return [...shares].sort((a, b) => b.bytes - a.bytes);
 }
 
-/** What one request or upload holds of a room. */
+/** The share of a room that one request or upload holds. */
 export class Claim {
   readonly #room: FairShare;
   readonly who: { tenant: string; principal: string };
@@ -179,8 +183,8 @@ export class Claim {
   }
 
   /**
-   * Takes so many more bytes. One of nothing is always granted. `isHere`: they have come already, so
-   * that what the same principal's other claims only wait for may be taken back for them.
+   * Takes so many more bytes. One of nothing is always granted. `isHere`: they have come already,
+   * so that what the same principal's other claims only wait for may be taken back for them.
    */
   take(bytes: number, isHere = false): ClaimOutcome {
     if (!this.#isOpen) return 'noRoom';

@@ -1,9 +1,10 @@
-// HMAC-SHA256 (RFC 2104) of short messages. Several are computed for each request, so each of its two
-// hashes is one call over a buffer of the thread, since nothing here waits: half the time of node's
-// Hmac, which makes an object each time; hence also the digests as texts, which need no Buffer.
+// HMAC-SHA256 (RFC 2104) of short messages. Several are computed for each request, so each of its
+// two hashes is one call over a buffer of the thread, since nothing here waits: half the time of
+// node's Hmac, which makes an object each time; hence also the digests as texts, which need no
+// Buffer.
 import { hash } from 'node:crypto';
 
-/** What a message has in front of it. */
+/** The length of the padded key in front of a message. */
 export const padBytes = 64;
 export const macBytes = 32;
 
@@ -59,8 +60,8 @@ const shortMessageBytesMax = 64;
 const shortMessage = Buffer.allocUnsafeSlow(padBytes + shortMessageBytesMax);
 
 /**
- * Writes the MAC by a key that is used once or a few times, 32 bytes, into `into`, which may be the key.
- * Throws where the key, or the message, is longer than 64 bytes.
+ * Writes the MAC by a key that is used once or a few times, 32 bytes, into `into`, which may be the
+ * key. Throws where the key, or the message, is longer than 64 bytes.
  */
 export function writeMac(key: Uint8Array, message: Uint8Array, into: Buffer): void {
   if (key.length > padBytes) throw new Error(`a MAC key of ${key.length} bytes`);

@@ -8,17 +8,29 @@ export async function inParallel<T>(
   work: (item: T) => Promise<void>,
 ): Promise<void> {
   let failure: { error: unknown } | null = null;
-  const underWay = new Set<Promise<void>>();
+  let underWay = 0;
+  let wake = (): void => {};
+  const settled = (): void => {
+    underWay--;
+    wake();
+  };
+  const becomesFewerThan = async (max: number): Promise<void> => {
+    while (underWay >= max) {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+  };
   for await (const item of items) {
-    const one = work(item)
+    underWay++;
+    work(item)
       .catch((error: unknown) => {
         failure ??= { error };
       })
-      .finally(() => underWay.delete(one));
-    underWay.add(one);
-    if (underWay.size >= width) await Promise.race(underWay);
+      .finally(settled);
+    await becomesFewerThan(width);
     if (failure) break;
   }
-  await Promise.all(underWay);
+  await becomesFewerThan(1);
   if (failure) throw (failure as { error: unknown }).error;
 }

@@ -1,7 +1,8 @@
-// HMAC-SHA256 (RFC 2104) of a list of fields, docs/formats/catalog-macs.md: each field is its length
-// in bytes (4, big-endian) and its bytes, so no two lists are the same message; a null is the length
-// 2^32 - 1 and nothing. Invariant: what is not of the type that its field has is not authentic.
-// The message is put together in one buffer of the thread, behind the key's pad (hmac.ts).
+// HMAC-SHA256 (RFC 2104) of a list of fields, docs/formats/catalog-macs.md: each field is its
+// length in bytes (4, big-endian) and its bytes, so no two lists are the same message; a null is
+// the length 2^32 - 1 and nothing. Invariant: what is not of the type that its field has is not
+// authentic. The message is put together in one buffer of the thread, behind the key's pad
+// (hmac.ts).
 import { timingSafeEqual } from 'node:crypto';
 import { IntegrityError } from './errors.ts';
 import { macBehindPad, macBytes, type Pads, padBytes, padsOf } from './hmac.ts';
@@ -62,7 +63,10 @@ export class KeyedMessage {
     return Buffer.from(this.#finish(), 'latin1');
   }
 
-  /** Whether `stored` is the message's MAC; the time it takes does not tell how nearly. */
+  /**
+   * Returns whether `stored` is the message's MAC. The time that this takes does not tell how much
+   * of it is right.
+   */
   matches(stored: Uint8Array): boolean {
     if (!(stored instanceof Uint8Array) || stored.length !== macBytes) return false;
     this.#computed.write(this.#finish(), 'latin1');

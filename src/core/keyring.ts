@@ -17,7 +17,7 @@ export interface RootKey {
   key: Uint8Array;
 }
 
-/** What the extents of one tenant are sealed with in one epoch. */
+/** The key that seals the extents of one tenant in one epoch. */
 export interface DataKey {
   epoch: number;
   /** 32 bytes. */
@@ -79,7 +79,9 @@ export class Keyring {
     return this.#at(epoch).row;
   }
 
-  /** The key of rows of who may what and how much. Throws IntegrityError when the epoch is unknown. */
+  /**
+   * The key of rows of who may what and how much. Throws IntegrityError when the epoch is unknown.
+   */
   sealKey(epoch: number): Buffer {
     return this.#at(epoch).seal;
   }
@@ -89,7 +91,9 @@ export class Keyring {
     return this.#at(epoch).sealDigest;
   }
 
-  /** The key of what says which seals there are. Throws IntegrityError when the epoch is unknown. */
+  /**
+   * The key of what says which seals there are. Throws IntegrityError when the epoch is unknown.
+   */
   sealHeadKey(epoch: number): Buffer {
     return this.#at(epoch).sealHead;
   }
@@ -109,7 +113,10 @@ export class Keyring {
     return this.#at(epoch).secrets;
   }
 
-  /** What the keys of session tokens derive from. Throws IntegrityError when the epoch is unknown. */
+  /**
+   * Returns the secret from which the keys of session tokens are derived. Throws IntegrityError
+   * when the epoch is unknown.
+   */
   sessionsKey(epoch: number): Buffer {
     return this.#at(epoch).sessions;
   }
@@ -124,12 +131,17 @@ export class Keyring {
     return this.#at(epoch).proof;
   }
 
-  /** What the keys of backups derive from. Throws IntegrityError when the epoch is unknown. */
+  /**
+   * Returns the secret from which the keys of backups are derived. Throws IntegrityError when the
+   * epoch is unknown.
+   */
   backupKey(epoch: number): Buffer {
     return this.#at(epoch).backup;
   }
 
-  /** The key of what `verify deep` keeps of a run. Throws IntegrityError when the epoch is unknown. */
+  /**
+   * The key of what `verify deep` keeps of a run. Throws IntegrityError when the epoch is unknown.
+   */
   deepKey(epoch: number): Buffer {
     return this.#at(epoch).deep;
   }
@@ -192,7 +204,7 @@ export class Keyring {
     return keys;
   }
 
-  /** What names an epoch that never was cannot be what we wrote. */
+  /** A text that names an epoch which never existed cannot have been written by this gateway. */
   #at(epoch: number): EpochKeys {
     const keys = this.#epochs.get(epoch);
     if (!keys) throw new IntegrityError(`there is no root key of epoch ${epoch}`);

@@ -1,7 +1,8 @@
 // Root keys wrapped by AWS KMS, or by what speaks its API: the key file then holds ciphertexts that
-// only a call to the service opens, and who copies the data folder has nothing. Invariant: a wrapped
-// key opens only as the key of its epoch, which KMS authenticates with it ("Encryption context" of
-// the AWS KMS Developer Guide). The client is loaded only where a key of the service is configured.
+// only a call to the service opens, and who copies the data folder has nothing. Invariant: a
+// wrapped key opens only as the key of its epoch, which KMS authenticates with it ("Encryption
+// context" of the AWS KMS Developer Guide). The client is loaded only where a key of the service is
+// configured.
 import type { KMSClient } from '@aws-sdk/client-kms';
 import type { KeyWrapping, WrappedKey } from './root-keys.ts';
 
@@ -12,7 +13,10 @@ export interface KmsOptions {
   region: string | undefined;
   /** Undefined: that of AWS. */
   endpoint: string | undefined;
-  /** For an answer, and for each pause in it, milliseconds; a call is tried up to three times. */
+  /**
+   * The time for an answer, and for each pause in it, in milliseconds. A call is tried up to three
+   * times.
+   */
   answerMsMax?: number;
 }
 

@@ -46,7 +46,7 @@ export const deleteBodyBytesMax = 2 * MiB;
 export const lifecycleBodyBytesMax = MiB;
 export const lifecycleRulesMax = 1000;
 export const lifecycleIdLengthMax = 255;
-// What the process holds of such bodies while they come in.
+// The bytes of such bodies that the process holds while they come in.
 export const smallBodiesBytesMax = 64 * MiB;
 
 // Forms, without the file, and CORS: AWS's own limits.
@@ -61,7 +61,7 @@ export const chunkHeaderBytesMax = 4 * KiB;
 export const chunkBytesMax = 64 * MiB;
 export const trailerBytesMax = 8 * KiB;
 
-// Bytes at rest (DESIGN: extents of at most 16 MiB, chunks of 256 KiB, small objects inline)
+// Bytes at rest (docs/formats/extent.md)
 export const extentBytesMax = 16 * MiB;
 export const chunkBytes = 256 * KiB;
 export const tagBytes = 32;
@@ -84,7 +84,7 @@ export const sharePageEntriesMax = 200;
 // (the oldest of which are forgotten); and revocations of what was never seen.
 export const tokensPerPrincipalMax = 10_000;
 export const tokenSecondsMax = 366 * 24 * 3600;
-// What has expired is still listed for so long.
+// How long something that has expired is still listed.
 export const expiredTokenKeptMs = 30 * 24 * 3600 * 1000;
 export const seenTokensPerPrincipalMax = 10_000;
 export const revocationsPerPrincipalMax = 10_000;
@@ -96,7 +96,8 @@ export const uploadMsMax = 24 * 3600 * 1000;
 // A write is committed much sooner than this after its last extent: a rebuild takes no older extent
 // for a write that the journal does not tell yet.
 export const commitMsMax = 3600 * 1000;
-// So what was swept is remembered for longer than that, and than a snapshot takes which tells of it.
+// So what was swept is remembered for longer than that, and than a snapshot takes which tells of
+// it.
 export const sweptKeptMs = 6 * commitMsMax;
 // A completed multipart upload answers a repeated completion for this long.
 export const completedUploadKeptMs = 7 * 24 * 3600 * 1000;

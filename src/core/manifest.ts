@@ -41,7 +41,7 @@ export function encodeManifest(runs: readonly ExtentRun[]): Buffer {
   return out;
 }
 
-/** Whether a column has what may be a manifest. */
+/** Returns whether a column has what may be a manifest. */
 export function isManifest(bytes: unknown): bytes is Uint8Array {
   return bytes instanceof Uint8Array && bytes.length % runBytes === 0;
 }
@@ -55,8 +55,8 @@ export function decodeManifest(bytes: Uint8Array): ExtentRun[] {
 }
 
 /**
- * The runs that hold bytes `[start, end)` of the object, and how many bytes it has. Of a large object
- * the others are only counted. Throws as `decodeManifest`.
+ * The runs that hold bytes `[start, end)` of the object, and how many bytes it has. Of a large
+ * object the others are only counted. Throws as `decodeManifest`.
  */
 export function readManifest(
   bytes: Uint8Array,

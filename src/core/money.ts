@@ -1,6 +1,6 @@
-// Money: whole picodollars (1e-12 USD) in bigints, shown as decimal USD.
-// Invariant: no amount is ever a fraction. What comes out as one is rounded up, once, where a charge
-// is made; after that amounts are only added, so sums are exact in any order (decision 21).
+// Money: whole picodollars (1e-12 USD) in bigints, shown as decimal USD. Invariant: no amount is
+// ever a fraction. What comes out as one is rounded up, once, where a charge is made; after that
+// amounts are only added, so sums are exact in any order (decision 21).
 
 /** 1e-12 USD each. */
 export type Picodollars = bigint;

@@ -1,6 +1,7 @@
-// Long work on the main thread, in which others have their turns. Invariant: in one turn of the event
-// loop all works that begin share `turnMs`, and of those that have waited one goes on for as long; so
-// others wait for no longer than that and the longest steps, however many such works are under way.
+// Long work on the main thread, in which others have their turns. Invariant: in one turn of the
+// event loop all works that begin share `turnMs`, and of those that have waited one goes on for as
+// long; so others wait for no longer than that and the longest steps, however many such works are
+// under way.
 import { currentTurn, noteTurn } from './thread-turns.ts';
 
 const turnMs = 10;
@@ -11,7 +12,7 @@ const waiting: (() => void)[] = [];
 /** Since when works have this turn of the event loop; null: none has. */
 let sinceMs: number | null = null;
 
-/** To be made where the work begins, by who works. */
+/** A pace is made where the work begins, by the code that does it. */
 export class Pace {
   readonly #turn = currentTurn();
 
@@ -19,17 +20,22 @@ export class Pace {
     beginTurn();
   }
 
-  /** Whether the next step belongs to another turn: where steps are short, to be asked first. */
+  /**
+   * Returns whether the next step belongs to another turn. Where steps are short, it is asked
+   * first.
+   */
   get isDue(): boolean {
     return performance.now() - beginTurn() >= turnMs;
   }
 
-  /** To be awaited after each step. */
+  /** Must be awaited after each step. */
   async rest(): Promise<void> {
     if (this.isDue) await this.wait();
   }
 
-  /** To be awaited before a step that is known to be long: of several one is done in a turn. */
+  /**
+   * Must be awaited before a step that is known to be long: in one turn only one such step is done.
+   */
   async wait(): Promise<void> {
     await new Promise<void>((resolve) => {
       if (waiting.push(resolve) === 1) setImmediate(giveTurn);
@@ -54,6 +60,6 @@ function giveTurn(): void {
   beginTurn();
   sinceMs = performance.now();
   waiting.shift()?.();
-  // What is asked for in a turn's own callbacks comes with the next one.
+  // Work that is asked for in a turn's own callbacks comes with the next turn.
   if (waiting.length > 0) setImmediate(giveTurn);
 }

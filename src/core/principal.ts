@@ -1,4 +1,9 @@
-// Who acts. Rooms pass this around as plain data.
+// The principal that acts. Rooms pass it around as plain data.
+
+/** The tenant of the gateway itself: requests without credentials and the first operator. */
+export const defaultTenant = 'default';
+/** The principal in it to whom the root key belongs. */
+export const rootPrincipal = 'admin';
 
 export const roles = ['operator', 'admin', 'auditor', 'member'] as const;
 export type Role = (typeof roles)[number];
@@ -14,7 +19,7 @@ export interface Principal {
   id: string;
   kind: PrincipalKind;
   role: Role;
-  /** The tenant's setting: may its members create buckets? */
+  /** The tenant's setting of whether its members may create buckets. */
   membersCreateBuckets: boolean;
 }
 

@@ -14,7 +14,7 @@ export type Meter = (typeof meters)[number];
 
 export type Level = 'storedBytes' | 'storedObjects';
 
-/** Of the UTC calendar. */
+/** The windows follow the UTC calendar. */
 export const windows = ['minute', 'hour', 'day', 'month', 'total'] as const;
 export type Window = (typeof windows)[number];
 
@@ -72,7 +72,10 @@ function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Who shall do nothing at all needs another limit: nobody could ever be told how long to wait. */
+/**
+ * A rate of zero is refused, since nobody could be told how long to wait. To allow a principal
+ * nothing at all is for another kind of limit.
+ */
 function isRate(value: unknown): boolean {
   return isCount(value) && (value as number) > 0;
 }

@@ -1,7 +1,7 @@
 // The file of root keys, from which all keys of the gateway are derived (core/keyring.ts), one for
-// each epoch, docs/admin/keys.md. Invariants: only its owner can read it; epochs ascend, and none is
-// ever removed; a crash at any point leaves the file as it was before a change or after it, whole;
-// and a key is used only once it is durable here.
+// each epoch, docs/admin/keys.md. Invariants: only its owner can read it; epochs ascend, and none
+// is ever removed; a crash at any point leaves the file as it was before a change or after it,
+// whole; and a key is used only once it is durable here.
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -12,7 +12,7 @@ import { epochMax, type RootKey, rootKeyBytes } from './keyring.ts';
 
 /** A root key as a service gives it to be kept. */
 export interface WrappedKey {
-  /** Of the key that it is wrapped by. */
+  /** The name of the KMS key by which it is wrapped. */
   keyId: string;
   region: string;
   wrapped: Buffer;
@@ -24,7 +24,7 @@ export interface KeyWrapping {
   unwrap(key: WrappedKey, epoch: number): Promise<Buffer>;
 }
 
-/** What may be shown of a root key. */
+/** The part of a root key that may be shown. */
 export interface RootKeyInfo {
   epoch: number;
   /** RFC 3339. */
@@ -70,7 +70,7 @@ export class RootKeyFile {
     return file;
   }
 
-  /** In the order of their epochs. */
+  /** The keys in the order of their epochs. */
   get keys(): readonly RootKey[] {
     return this.#keys;
   }
@@ -121,8 +121,8 @@ async function makeKey(
 }
 
 /**
- * Wraps a key and has it unwrapped: nothing must be made under one that does not come back, for want
- * of a right to do so or because the service gave something else.
+ * Wraps a key and has it unwrapped: nothing must be made under one that does not come back, for
+ * want of a right to do so or because the service gave something else.
  */
 async function wrapUsably(
   wrapping: KeyWrapping,
@@ -178,7 +178,8 @@ function readEntries(path: string): Entry[] {
     if (!isEntry(entry)) throw new Error(`key file ${path} is damaged behind epoch ${before}`);
     if (entry.epoch <= before) throw new Error(`key file ${path} has its epochs out of order`);
     before = entry.epoch;
-    // Who can write the file, and cannot use KMS, must not choose the key of what is new.
+    // Somebody who can write the file but cannot use KMS must not choose the key of what is written
+    // next.
     if (isWrapped && 'key' in entry) {
       throw new Error(`key file ${path} has a key of epoch ${before} that KMS did not wrap`);
     }

@@ -2,7 +2,8 @@
 // sealed value is `version 1 | epoch 2 | nonce 12 | tag 16 | ciphertext`; version, epoch and its
 // context (whose secret it is) are authenticated with it. Invariant: a sealed value that was
 // altered, or moved to another row, does not open. Nonces are random: 2^32 values under one key are
-// safe, far more than we ever store; what is sealed oftener takes a key of its own for each context.
+// safe, far more than we ever store; what is sealed oftener takes a key of its own for each
+// context.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Keyring } from './keyring.ts';
 

@@ -18,7 +18,10 @@ export function isRegionSet(text: string): boolean {
 /** DER of two numbers below 2^256, in hexadecimal. */
 const signatureForm = /^(?:[0-9a-f]{2}){8,72}$/;
 
-/** Did the key's owner sign the text? Any other form of a signature than DER in hex is none. */
+/**
+ * Returns whether the key's owner signed the text. A signature in any other form than DER in
+ * hexadecimal is refused.
+ */
 export function verifyText(publicKey: KeyObject, text: string, signature: string): boolean {
   if (!signatureForm.test(signature)) return false;
   return verify('sha256', Buffer.from(text, 'utf8'), publicKey, Buffer.from(signature, 'hex'));

@@ -1,7 +1,8 @@
-// The time that records, windows of limits and deadlines go by. Invariant: it follows the system's clock
-// as long as that goes like the monotonic one, and does not follow a step of more than `stepMsMax`,
-// forwards or backwards, until the clock is back or an operator confirms the step: what was once dated
-// in the future cannot be dated anew. It never stops: meanwhile it goes on by the monotonic clock.
+// The time that records, windows of limits and deadlines go by. Invariant: it follows the system's
+// clock as long as that goes like the monotonic one, and does not follow a step of more than
+// `stepMsMax`, forwards or backwards, until the clock is back or an operator confirms the step:
+// what was once dated in the future cannot be dated anew. It never stops: meanwhile it goes on by
+// the monotonic clock.
 import { uptime } from 'node:os';
 import { monotonicMs, stepMsMax } from './clock.ts';
 
@@ -11,13 +12,15 @@ const bootKnownMs = 1000;
 export interface ClockSources {
   /** The system's clock: milliseconds since the Unix epoch. */
   wallMs(): number;
-  /** May stand still while the machine is suspended. */
+  /** This clock may stand still while the machine is suspended. */
   monotonicMs(): number;
   /** Goes on while the machine is suspended; null where there is no such clock. */
   bootMs(): number | null;
 }
 
-/** Linux counts time in suspension; elsewhere the system's start is told by the very clock in doubt. */
+/**
+ * Linux counts time in suspension; elsewhere the system's start is told by the very clock in doubt.
+ */
 const systemSources: ClockSources = {
   wallMs: () => Date.now(),
   monotonicMs,

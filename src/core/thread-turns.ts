@@ -1,8 +1,8 @@
-// Who has the main thread. Whoever enters a stage of its way, or goes on after a rest, says so and has
-// the thread from then on, until another does. Invariant: a word costs one comparison, and allocates
-// nothing.
+// Which request has the main thread. A request that enters a stage of its way, or goes on after a
+// pause, announces itself and has the thread from then on, until another one announces itself.
+// Invariant: an announcement costs one comparison, and allocates nothing.
 
-/** Who has the thread: a request. */
+/** The request that has the thread. */
 export interface Turn {
   /** null: not known yet. */
   readonly operation: string | null;
@@ -24,12 +24,12 @@ export function noteTurn(turn: Turn | null, nowMs: number): void {
   last = turn;
 }
 
-/** Who spoke last. */
+/** The request that announced itself last. */
 export function currentTurn(): Turn | null {
   return last;
 }
 
-/** Who had the thread longest without another's word since this was asked the last time. */
+/** The request that had the thread longest without interruption since this was last called. */
 export function takeLongest(): Turn | null {
   const turn = longest;
   longestMs = 0;

@@ -3,7 +3,7 @@
 export class Turns {
   readonly #last = new Map<string, Promise<unknown>>();
 
-  /** Does `work` when all that came before by this name has ended, however it did. */
+  /** Runs `work` when all earlier work of this name has ended, whether it succeeded or not. */
   async take<T>(name: string, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(name);
     const mine = before ? before.then(work, work) : work();

@@ -1,13 +1,15 @@
 // Which host names the gateway answers for. Invariant: what a request proves of its sender, by a
 // signature or by the proof of a key, it proves for a host that is the gateway's own. A name of
 // somebody else's, which leads people to a server that hands their requests on, is none.
-// Specification: RFC 9110 sections 4.2.2 and 15.5.20 (421 Misdirected Request), RFC 9112 section 3.2;
-// docs/decisions/0043-accepted-hosts.md.
+// Specification: RFC 9110 sections 4.2.2 and 15.5.20 (421 Misdirected Request), RFC 9112 section
+// 3.2; docs/decisions/0043-accepted-hosts.md.
 import { plainAddress } from '../authz/grants/networks.ts';
 import { isLoopbackAddress } from '../authz/oidc/address-policy.ts';
 
 export interface HostNames {
-  /** What the gateway listens on: a name or an address; `0.0.0.0` or `::` are all of the machine's. */
+  /**
+   * What the gateway listens on: a name or an address; `0.0.0.0` or `::` are all of the machine's.
+   */
   listenHost: string;
   /** As clients reach it; read when the first request comes. */
   publicUrl: () => string;
@@ -45,8 +47,8 @@ export class AcceptedHosts {
   }
 
   /**
-   * `header`: the value of `Host`; `localAddress`: the address that the connection came to, by which
-   * the gateway may be called too. Ports are not compared: they are forwarded and mapped.
+   * `header`: the value of `Host`; `localAddress`: the address that the connection came to, by
+   * which the gateway may be called too. Ports are not compared: they are forwarded and mapped.
    */
   accepts(header: string, localAddress: string | undefined): boolean {
     if (this.#kept.has(header)) return true;

@@ -71,8 +71,8 @@ export class Access {
   }
 
   /**
-   * Throws `Refusal` AccessDenied unless who asks may do this, which is what the request asks. Neither
-   * that nor its time tells whether the bucket is there.
+   * Throws `Refusal` AccessDenied unless who asks may do this, which is what the request asks.
+   * Neither that nor its time tells whether the bucket is there.
    */
   async demand(target: Target): Promise<void> {
     const facts = this.#facts;
@@ -119,13 +119,17 @@ export class Access {
     }
   }
 
-  /** Could who asks do this in another request? Whatever the credential leaves them of their rights. */
+  /**
+   * Could who asks do this in another request? Whatever the credential leaves them of their rights.
+   */
   couldDo(target: Target): boolean {
     const request = this.#requestFor(target, this.#facts, undefined);
     return couldBeAllowed(this.#rooms.grants.index, request, policyFor(target));
   }
 
-  /** Must a write of this key leave what is there? What a `create` scope allows never overwrites. */
+  /**
+   * Must a write of this key leave what is there? What a `create` scope allows never overwrites.
+   */
   mustCreate(target: Target): boolean {
     const scope = this.#who.delegation?.scope;
     const { askedName, found, key } = target;

@@ -2,14 +2,15 @@
 // (BucketOwnerEnforced). Invariant: an object belongs to its bucket's owner, and lists give nobody
 // anything; so one that would is refused, and never kept without effect. Where ownership controls
 // allow lists, those that say what is the case anyway are taken, and all else is not implemented.
-// Specification: "Controlling ownership of objects and disabling ACLs" and "Access control list (ACL)
-// overview" of the Amazon S3 user guide.
+// Specification: "Controlling ownership of objects and disabling ACLs" and "Access control list
+// (ACL) overview" of the Amazon S3 user guide.
 import type { Bucket } from '../catalog/buckets.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
-import type { Context, Reply } from './context.ts';
 import { ownerElement } from './listing-xml.ts';
+import type { Reply } from './replies.ts';
 import { header, type S3Request } from './request.ts';
+import type { Reserved } from './stages.ts';
 import { childOf, onlyChildren, parseXml, renderXml, textOf, type XmlNode } from './xml.ts';
 
 const aclHeader = 'x-amz-acl';
@@ -32,8 +33,8 @@ const cannedReach: ReadonlyMap<string, Reach> = new Map([
 ]);
 
 /**
- * What a bucket's row has of its ownership controls: null is BucketOwnerEnforced too, of a bucket that
- * was told nothing; `none`, that they were deleted, which on S3 is as ObjectWriter.
+ * What a bucket's row has of its ownership controls: null is BucketOwnerEnforced too, of a bucket
+ * that was told nothing; `none`, that they were deleted, which on S3 is as ObjectWriter.
  */
 type Ownership = Bucket['ownership'];
 export const enforced = 'BucketOwnerEnforced';
@@ -54,10 +55,13 @@ export function allowsAcls(ownership: Ownership): boolean {
 /** The list that the headers of a request name; null: they name none. Throws `Refusal`. */
 export function readAclHeaders(request: S3Request): Reach | null {
   const canned = header(request, aclHeader);
-  const grants = grantHeaders.map((name) => header(request, name)).filter((one) => one);
+  const grants: string[] = [];
+  for (const name of grantHeaders) {
+    if (request.headers[name]) grants.push(String(request.headers[name]));
+  }
   if (canned === undefined) {
     if (grants.length === 0) return null;
-    return grants.some((one) => isPublicGroup(String(one))) ? 'public' : 'others';
+    return grants.some(isPublicGroup) ? 'public' : 'others';
   }
   if (grants.length > 0) {
     const message = 'Specifying both Canned ACLs and Header Grants is not allowed';
@@ -69,10 +73,10 @@ export function readAclHeaders(request: S3Request): Reach | null {
 }
 
 /**
- * Throws `Refusal` for a list in the headers of a write of an object; and where lists are allowed, for
- * the object of another tenant, which on S3 would belong to that one.
+ * Throws `Refusal` for a list in the headers of a write of an object; and where lists are allowed,
+ * for the object of another tenant, which on S3 would belong to that one.
  */
-export function checkWrittenAcl({ request, bucket, who, tenant }: Context): void {
+export function checkWrittenAcl({ request, bucket, who, tenant }: Reserved<'bucket'>): void {
   const { ownership } = bucket;
   const reach = readAclHeaders(request);
   if (reach !== null) checkReach(bucket, reach);
@@ -83,7 +87,9 @@ export function checkWrittenAcl({ request, bucket, who, tenant }: Context): void
   throw new Refusal('NotImplemented', { message });
 }
 
-/** Throws `Refusal` unless the bucket may be given, or objects in it, a list that reaches so far. */
+/**
+ * Throws `Refusal` unless the bucket may be given, or objects in it, a list that reaches so far.
+ */
 export function checkReach({ ownership, publicAccess }: Bucket, reach: Reach): void {
   // Of a bucket that was told nothing `private` says what is the case.
   if (reach === 'owner' || (reach === 'private' && ownership !== enforced)) return;
@@ -107,7 +113,7 @@ export function checkNewBucketAcl(request: S3Request, ownership: Ownership): voi
 // Documents -------------------------------------------------------------------------------------
 
 /** The list that a request brings, in its headers or its body. Throws `Refusal`. */
-export function readAcl({ request, bucket }: Context, body: Buffer): Reach {
+export function readAcl({ request, bucket }: Reserved<'bucket'>, body: Buffer): Reach {
   const named = readAclHeaders(request);
   if (named !== null && body.length > 0) throw new Refusal('UnexpectedContent');
   if (named !== null) return named;

@@ -1,6 +1,6 @@
 // The version of an object that a request asks for: the newest, or the one of its `versionId`.
-// Invariant: a delete marker is never answered with as an object; and only who may list a key learns
-// that it, or a version of it, is not there.
+// Invariant: a delete marker is never answered with as an object; and only who may list a key
+// learns that it, or a version of it, is not there.
 // Specification: "Working with delete markers" and "Retrieving object versions from a
 // versioning-enabled bucket" of the Amazon S3 user guide.
 import type { Bucket } from '../catalog/buckets.ts';
@@ -12,8 +12,9 @@ import {
 } from '../catalog/versions.ts';
 import { httpTime } from '../core/clock.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import type { Committed, Context } from './context.ts';
 import type { SourceName } from './copy-source.ts';
+import type { Committed } from './reserved.ts';
+import type { Reserved } from './stages.ts';
 
 /** The id of the version that a bucket without versioning, or with suspended versioning, makes. */
 const nullVersion = 'null';
@@ -52,8 +53,8 @@ export function versionHeaders(
 }
 
 /**
- * What a write answers of the version that it made. As on S3, nothing where versioning is suspended:
- * it is always `null`.
+ * What a write answers of the version that it made. As on S3, nothing where versioning is
+ * suspended: it is always `null`.
  */
 export function madeHeaders(versionId: string | null | undefined): Record<string, string> {
   return versionId ? { 'x-amz-version-id': versionId } : {};
@@ -75,11 +76,12 @@ export function deletionHeaders(
 export type WhenDeleted = 'NoSuchKey' | 'MethodNotAllowed';
 
 /**
- * The version that the request asks for. Throws `Refusal` NoSuchKey, NoSuchVersion, AccessDenied, or
- * MethodNotAllowed for a delete marker: for one that is named, and, where S3 does so, for the newest.
+ * The version that the request asks for. Throws `Refusal` NoSuchKey, NoSuchVersion, AccessDenied,
+ * or MethodNotAllowed for a delete marker: for one that is named, and, where S3 does so, for the
+ * newest.
  */
 export async function findAsked(
-  context: Context,
+  context: Reserved<'object'>,
   whenDeleted: WhenDeleted = 'NoSuchKey',
 ): Promise<Version> {
   const { rooms, bucket, key, versionId } = context;
@@ -87,13 +89,13 @@ export async function findAsked(
 }
 
 /** The same, with the sealed bytes of its first extent where those are inline. */
-export async function findAskedWithBody(context: Context): Promise<VersionWithBody> {
+export async function findAskedWithBody(context: Reserved<'object'>): Promise<VersionWithBody> {
   const { rooms, bucket, key, versionId } = context;
   return admitted(context, await findNamedWithBody(rooms, bucket, { key, versionId }), 'NoSuchKey');
 }
 
 async function admitted<V extends Version>(
-  context: Context,
+  context: Reserved<'object'>,
   version: V | undefined,
   whenDeleted: WhenDeleted,
 ): Promise<V> {
@@ -101,30 +103,30 @@ async function admitted<V extends Version>(
   const versionId = shownId(context.bucket, version);
   if (versionId !== undefined) context.detail = { ...context.detail, versionId };
   if (version.isMarker) throw await refuseMarker(context, version, whenDeleted);
-  await context.admitVersion(version);
+  await context.asked.admitVersion(version);
   return version;
 }
 
 /** The answer for a version that is not there, of the request's own key or of a copy's source. */
 export async function missingVersion(
-  context: Context,
+  context: Reserved<'object'>,
   versionId: string | undefined,
   place?: SourceName,
 ): Promise<Refusal> {
-  const refusal = await context.missingKey(place);
+  const refusal = await context.asked.missingKey(place);
   if (versionId === undefined || refusal.code !== 'NoSuchKey') return refusal;
   const fields = { Key: place?.key ?? context.key, VersionId: versionId };
   return new Refusal('NoSuchVersion', { fields });
 }
 
 async function refuseMarker(
-  context: Context,
+  context: Reserved<'object'>,
   marker: Version,
   whenDeleted: WhenDeleted,
 ): Promise<Refusal> {
   const headers = { 'x-amz-delete-marker': 'true', 'x-amz-version-id': idOf(marker) };
   if (context.versionId === undefined) {
-    const refusal = await context.missingKey();
+    const refusal = await context.asked.missingKey();
     const { code, fields } = refusal;
     if (code !== 'NoSuchKey') return refusal;
     if (whenDeleted === 'NoSuchKey') return new Refusal(code, { fields, headers });

@@ -8,18 +8,13 @@ import { AwsChunkedDecoder, trailerNames } from '../authz/aws-chunked.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { xmlBytesMax } from '../core/limits.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
-import type {
-  Digests,
-  ObjectDescription,
-  ObjectSink,
-  WrittenObject,
-} from '../tiering/object-writer.ts';
 import type { ClaimedChecksum } from './checksum-headers.ts';
 import { claimedChecksum, decodeChecksum } from './checksum-headers.ts';
-import type { Context } from './context.ts';
+import { openSink, type Upload, type UploadPlace } from './object-upload.ts';
 import { header, type S3Request } from './request.ts';
 import { ShapedIntake } from './shaped-body.ts';
 import { SmallBody } from './small-body.ts';
+import type { Asked, Reserved } from './stages.ts';
 
 /** The client went away or fell silent: there is nobody to answer. */
 export class ClientGone extends Error {
@@ -66,12 +61,6 @@ function parseLength(text: string | undefined): number {
   return Number(text);
 }
 
-/** A checksum of what came, base64: the client's, or the fallback. */
-export interface ReceivedChecksum {
-  algorithm: ChecksumAlgorithm;
-  value: string;
-}
-
 /** Takes the bytes that are meant out of those of the body. */
 export interface BodyDecoder {
   /** Feeds bytes of the body; calls `emit` with slices of what they hold. Throws `Refusal`. */
@@ -82,50 +71,36 @@ export interface BodyDecoder {
   readonly trailers: ReadonlyMap<string, string>;
 }
 
-export interface ObjectReception {
-  bodyBytesMax: number;
-  /** Where the object is only a part of the body. */
-  decoder?: BodyDecoder;
-  /** Computed when the client names no checksum of its own. */
-  fallback: ChecksumAlgorithm | null;
-  open: (options: { sizeBytes: number; checksum: ChecksumAlgorithm | null }) => Promise<ObjectSink>;
-  /** What the bytes are, once their digests were found right; null when a part of something. */
-  describe: (digests: Digests, checksum: ReceivedChecksum | null) => ObjectDescription | null;
-  /** Makes what was received an object or a part. When it rejects, nothing was committed. */
-  commit: (written: WrittenObject) => Promise<unknown>;
-}
+/** A request whose body may come: while it is decided, or once what it may use is set aside. */
+type Receiving = Asked | Reserved;
 
-/** Sends the body into a sink, compares digests, commits. On any failure the sink is aborted. */
+/**
+ * Sends the body into a sink of the request's own, and compares its digests. `fallback`: computed
+ * when the client names no checksum of its own; `decoder`: where the object is only a part of the
+ * body.
+ */
 export async function receiveObject(
-  context: Context,
-  { bodyBytesMax, decoder, fallback, open, describe, commit }: ObjectReception,
-): Promise<WrittenObject> {
+  context: Reserved<'object'>,
+  fallback: ChecksumAlgorithm | null,
+  { decoder, ...place }: UploadPlace & { decoder?: BodyDecoder } = {},
+): Promise<Upload> {
   const { request } = context;
   // The frames of aws-chunked may come in HTTP chunks: then only the decoded length is known, which
   // is how the AWS SDK for JavaScript sends a stream.
   if (header(request, 'content-length') === undefined && !isChunked(request)) {
     throw new Refusal('MissingContentLength');
   }
-  const sizeBytes = declaredBodyBytes(request, bodyBytesMax);
   const md5 = claimedMd5(request);
   const claimed = claimedChecksum(request);
   const algorithm = claimed?.algorithm ?? fallback;
-  const sink = await open({ sizeBytes, checksum: algorithm });
-  try {
-    const trailers = await receive(context, sizeBytes, (data) => sink.write(data), decoder);
-    const written = await sink.finish((digests) => {
-      compareMd5(md5, digests.md5);
-      comparePayload(context, () => digests.sha256);
-      if (claimed) compareChecksum(claimed, trailers, digests.checksum);
-      const value = digests.checksum?.toString('base64');
-      return describe(digests, algorithm && value ? { algorithm, value } : null);
-    });
-    await commit(written);
-    return written;
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  const sink = openSink(context, { ...place, sizeBytes: context.bodyBytes, checksum: algorithm });
+  const trailers = await receive(context, sink, decoder);
+  const digests = await sink.digest();
+  compareMd5(md5, digests.md5);
+  comparePayload(context, () => digests.sha256);
+  if (claimed) compareChecksum(claimed, trailers, digests.checksum);
+  const value = digests.checksum?.toString('base64');
+  return { sink, digests, checksum: algorithm && value ? { algorithm, value } : null };
 }
 
 /**
@@ -134,15 +109,13 @@ export async function receiveObject(
  * it beside the others that are coming in: mostly before any of it is read.
  */
 export async function receiveSmall(
-  context: Context,
-  bodyBytesMax: number,
+  context: Receiving,
   about: 'body' | 'object' = 'body',
 ): Promise<Buffer> {
   const { request } = context;
-  const sizeBytes = declaredBodyBytes(request, bodyBytesMax);
   const md5 = claimedMd5(request);
   const claimed = about === 'body' ? claimedChecksum(request) : null;
-  const { body, trailers } = await collect(context, sizeBytes);
+  const { body, trailers } = await collect(context);
   if (md5) compareMd5(md5, createHash('md5').update(body).digest());
   comparePayload(context, () => createHash('sha256').update(body).digest());
   if (claimed) {
@@ -154,12 +127,11 @@ export async function receiveSmall(
 }
 
 async function collect(
-  context: Context,
-  sizeBytes: number,
+  context: Receiving,
 ): Promise<{ body: Buffer; trailers: ReadonlyMap<string, string> }> {
-  const collected = new SmallBody(context, sizeBytes);
+  const collected = new SmallBody(context, context.bodyBytes);
   try {
-    const received = receive(context, sizeBytes, (data) => collected.write(data));
+    const received = receive(context, collected);
     const trailers = await Promise.race([received, collected.evicted]);
     return { body: collected.bytes, trailers };
   } finally {
@@ -168,28 +140,32 @@ async function collect(
 }
 
 /**
- * Who loses the right to what a body is for while it comes is asked at most this often, milliseconds; the
- * commit asks in any case.
+ * Who loses the right to what a body is for while it comes is asked at most this often,
+ * milliseconds; the commit asks in any case.
  */
 const reconsiderMs = 1000;
 
+const noTrailers: ReadonlyMap<string, string> = new Map();
+
 /** Lets the client send, and feeds what it sends. Resolves with the verified trailers. */
 async function receive(
-  context: Context,
-  sizeBytes: number,
-  write: (data: Buffer) => Promise<void> | null,
-  decoder: BodyDecoder | null = createDecoder(context, sizeBytes),
+  context: Receiving,
+  sink: { write(data: Buffer): Promise<void> | null },
+  decoder: BodyDecoder | null = createDecoder(context),
 ): Promise<ReadonlyMap<string, string>> {
-  const { request, who, response, exchange, clock } = context;
+  const { request, who, exchange, clock } = context;
+  const [asked, reserved] =
+    'budget' in context ? ([context.asked, context] as const) : ([context, null] as const);
   const before = clock.enter('stream');
-  if (request.expectsContinue) response.writeContinue();
+  if (request.expectsContinue) exchange.response.writeContinue();
   let plainBytes = 0;
   let isOver = false;
   const store = (data: Buffer): Promise<void> | null => {
-    context.room?.arrive(data.length);
-    return clock.during('store', write(data));
+    reserved?.room?.arrive(data.length);
+    const writing = sink.write(data);
+    return writing && clock.during('store', writing);
   };
-  const intake = context.shaped && new ShapedIntake(context.shaped, store);
+  const intake = reserved?.shaped && new ShapedIntake(reserved.shaped, store);
   const put = intake ? (data: Buffer) => intake.write(data) : store;
   const take = (chunk: Buffer): Promise<void> | null => {
     // The client may have left while this was being reserved: then it is neither charged nor kept.
@@ -203,40 +179,41 @@ async function receive(
     decoder.push(chunk, (data) => slices.push(data));
     return writeAll(slices, 0, put);
   };
-  const feed = (chunk: Buffer): Promise<void> | null => {
+  const feed = (chunk: Buffer): Promise<unknown> | null => {
     intake?.count(chunk.length);
-    const unreserved = clock.during('reserve', context.reserveReceived(chunk.length));
-    const taken = unreserved ? unreserved.then(() => take(chunk) ?? undefined) : take(chunk);
-    return intake ? intake.after(taken) : taken;
-  };
-  const received = consume(request.raw, (chunk) => {
+    const reserving = reserved?.budget.receive(exchange.bytesIn + chunk.length);
+    const taken = reserving
+      ? clock.during('reserve', reserving).then(() => take(chunk) ?? undefined)
+      : take(chunk);
     // It has come in whatever is decided: it counts.
-    const fed = feed(chunk);
-    const reconsidered = context.reconsider(reconsiderMs);
+    const fed = intake ? intake.after(taken) : taken;
+    const reconsidered = asked.reconsider(reconsiderMs);
     return reconsidered ? Promise.all([fed, reconsidered]) : fed;
-  });
-  await received.finally(() => {
+  };
+  try {
+    await consume(request.raw, feed);
+  } finally {
     isOver = true;
-  });
-  await intake?.finish();
+  }
+  if (intake) await intake.finish();
   clock.enter(before);
   if (decoder) {
     decoder.finish();
     return decoder.trailers;
   }
-  if (plainBytes !== sizeBytes) throw new Refusal('IncompleteBody');
+  if (plainBytes !== context.bodyBytes) throw new Refusal('IncompleteBody');
   if (who.payload.kind === 'signed-chunks' || who.payload.kind === 'unsigned-chunks') {
     throw new Refusal('InvalidRequest', { message: 'The body must be aws-chunked.' });
   }
-  return new Map();
+  return noTrailers;
 }
 
-function createDecoder(context: Context, decodedBytes: number): AwsChunkedDecoder | null {
+function createDecoder(context: Receiving): AwsChunkedDecoder | null {
   const { payload } = context.who;
   if (payload.kind !== 'signed-chunks' && payload.kind !== 'unsigned-chunks') return null;
   const signed = payload.kind === 'signed-chunks';
   return new AwsChunkedDecoder({
-    decodedBytes,
+    decodedBytes: context.bodyBytes,
     seed: signed ? payload.seed : null,
     trailer: signed ? payload.trailer : true,
     trailerNames: trailerNames(context.request.headers),
@@ -330,7 +307,7 @@ function compareMd5(claimed: Buffer | null, actual: Buffer): void {
   throw new Refusal('BadDigest', { fields });
 }
 
-function comparePayload(context: Context, actual: () => Buffer): void {
+function comparePayload(context: Receiving, actual: () => Buffer): void {
   const { payload } = context.who;
   if (payload.kind !== 'sha256') return;
   const sha256 = actual();

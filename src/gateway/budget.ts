@@ -1,7 +1,7 @@
 // What one request may use: set aside in all accounts concerned before its body moves, more of it
-// where only the operation knows how much, and charged with its record. Invariants: a request that is
-// refused for want of budget is charged nothing; what is charged was set aside, except by operations
-// that have no price, which budgets never hold up.
+// where only the operation knows how much, and charged with its record. Invariants: a request that
+// is refused for want of budget is charged nothing; what is charged was set aside, except by
+// operations that have no price, which budgets never hold up.
 import { Refusal } from '../core/errors.ts';
 import type { Picodollars } from '../core/money.ts';
 import { amountMax, type Draw, type MeterAmounts } from '../quota/amounts.ts';
@@ -25,7 +25,7 @@ import {
 import { classPrices, type PriceBook } from '../quota/prices/price-book.ts';
 import { type LimitAudience, quotaExceeded } from './limit-refusals.ts';
 import { standardClass } from './object-attributes.ts';
-import type { Operation } from './operation.ts';
+import type { AnyOperation } from './operation.ts';
 
 /** At most this is used besides what was asked for before. */
 export interface Ask extends Partial<Transfer> {
@@ -43,7 +43,7 @@ const ingressStepBytes = 64 * 1024;
 export class Budget {
   readonly #desk: LeaseDesk;
   readonly #who: Charged;
-  readonly #price: Operation['price'];
+  readonly #price: AnyOperation['price'];
   readonly #book: PriceBook;
   readonly #audience: LimitAudience;
   /** What is set aside together with what the operation asks for first. */
@@ -64,7 +64,7 @@ export class Budget {
     desk: LeaseDesk,
     given: {
       who: Charged;
-      price: Operation['price'];
+      price: AnyOperation['price'];
       book: PriceBook;
       /** Who is told why it is refused. */
       audience: LimitAudience;
@@ -91,8 +91,8 @@ export class Budget {
   }
 
   /**
-   * Sets aside what an operation asks for; null: it is. Rejects with `Refusal` QuotaExceeded where an
-   * account has not so much left, ServiceUnavailable when that cannot be written down.
+   * Sets aside what an operation asks for; null: it is. Rejects with `Refusal` QuotaExceeded where
+   * an account has not so much left, ServiceUnavailable when that cannot be written down.
    */
   reserve(asked: Ask): Promise<void> | null {
     if (this.#price === 'free') return null;
@@ -128,8 +128,9 @@ export class Budget {
   }
 
   /**
-   * Before an object is written into a class with minimum days: what storing it costs at least. It is
-   * charged by time, so nothing is charged of this; it only keeps out what cannot be paid at all.
+   * Before an object is written into a class with minimum days: what storing it costs at least. It
+   * is charged by time, so nothing is charged of this; it only keeps out what cannot be paid at
+   * all.
    */
   reserveStorage(storageClass: string, sizeBytes: number): Promise<void> | null {
     const prices = classPrices(this.#book, storageClass);
@@ -187,7 +188,9 @@ export class Budget {
     return charge;
   }
 
-  /** What was charged for, at the dearest of each tariff's tiers, picodollars; null: nothing was. */
+  /**
+   * What was charged for, at the dearest of each tariff's tiers, picodollars; null: nothing was.
+   */
   get cost(): Picodollars | null {
     if (!this.#charged) return null;
     const { transfer, pricing } = this.#charged;
@@ -195,8 +198,8 @@ export class Budget {
   }
 
   /**
-   * The last charge was not recorded, and so nobody was charged: what it held is free again. What was
-   * moved is in the next one, and is set aside with what is asked for then.
+   * The last charge was not recorded, and so nobody was charged: what it held is free again. What
+   * was moved is in the next one, and is set aside with what is asked for then.
    */
   uncharge(): void {
     const posted = this.#posted;

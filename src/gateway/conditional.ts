@@ -4,30 +4,31 @@
 import type { WriteConditions } from '../catalog/conditions.ts';
 import { isConditional, matchesTag } from '../catalog/conditions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import type { Context } from './context.ts';
 import { header, type S3Request } from './request.ts';
+import type { Asked, Reserved } from './stages.ts';
 
 /**
  * Conditions of a PUT, POST or DELETE of the request's key: entity tags only. Throws `Refusal`
  * AccessDenied where the answer would tell of an object that who asks may not read, as on S3; and
  * for a condition on the object that is there, where a token lets its bearer only create.
  */
-export async function decideConditions(context: Context): Promise<WriteConditions> {
+export async function decideConditions(context: Reserved<'object'>): Promise<WriteConditions> {
   const { request } = context;
   const ifMatch = parseTags(header(request, 'if-match'));
   const ifNoneMatch = parseTags(header(request, 'if-none-match'));
   const isAboutTag = ifMatch !== null || ifNoneMatch?.some((tag) => tag !== '*');
-  if (isAboutTag) await context.authorizeKey('s3:GetObject', { wanted: 'stat' });
-  if (!context.mustCreate()) return { ifMatch, ifNoneMatch };
+  if (isAboutTag) await context.asked.authorizeKey('s3:GetObject', { wanted: 'stat' });
+  if (!context.asked.mustCreate()) return { ifMatch, ifNoneMatch };
   if (ifMatch) throw createsOnly();
   const wasAsked = ifNoneMatch?.includes('*');
   return { ifMatch, ifNoneMatch: ['*'], ...(wasAsked ? {} : { mustCreate: true }) };
 }
 
 /**
- * The same of a DELETE, which knows conditions on time and size too. Throws `Refusal` InvalidArgument.
+ * The same of a DELETE, which knows conditions on time and size too. Throws `Refusal`
+ * InvalidArgument.
  */
-export async function decideDeletion(context: Context): Promise<WriteConditions> {
+export async function decideDeletion(context: Reserved<'object'>): Promise<WriteConditions> {
   const { request, versionId } = context;
   const conditions: WriteConditions = {
     ifMatch: parseTags(header(request, 'if-match')),
@@ -35,32 +36,34 @@ export async function decideDeletion(context: Context): Promise<WriteConditions>
     ...readSize(header(request, sizeName), sizeName),
     ...readModified(header(request, modifiedName), modifiedName),
   };
-  await admitDeletion(context, conditions, { key: context.key, versionId });
+  await admitDeletion(context.asked, conditions, { key: context.key, versionId });
   return conditions;
 }
 
 /**
- * Throws `Refusal` AccessDenied where the answer would tell of an object that who asks may not read,
- * as on S3.
+ * Throws `Refusal` AccessDenied where the answer would tell of an object that who asks may not
+ * read, as on S3.
  */
 export async function admitDeletion(
-  context: Context,
+  asked: Asked<'bucket'>,
   conditions: WriteConditions,
   of: { key: string; versionId: string | undefined; isOneOfMany?: true },
 ): Promise<void> {
   const { ifMatch, ifNoneMatch, ...others } = conditions;
   // Whether it is there is told by what a deletion does, too.
   const tags = [...(ifMatch ?? []), ...(ifNoneMatch ?? [])].filter((tag) => tag !== '*');
-  const asked = { ifMatch: tags.length > 0 ? tags : null, ifNoneMatch: null, ...others };
-  if (!isConditional(asked)) return;
+  const wanted = { ifMatch: tags.length > 0 ? tags : null, ifNoneMatch: null, ...others };
+  if (!isConditional(wanted)) return;
   const action = of.versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
-  await context.authorizeKey(action, { ...of, wanted: 'stat' });
+  await asked.authorizeKey(action, { ...of, wanted: 'stat' });
 }
 
 const modifiedName = 'x-amz-if-match-last-modified-time';
 const sizeName = 'x-amz-if-match-size';
 
-/** Throws `Refusal` InvalidArgument: a deletion must not go on whose condition is not understood. */
+/**
+ * Throws `Refusal` InvalidArgument: a deletion must not go on whose condition is not understood.
+ */
 export function readSize(text: string | undefined, name: string): { sizeBytes?: number } {
   if (text === undefined) return {};
   if (!/^\d{1,15}$/.test(text)) throw invalidArgument(name, text);
@@ -75,7 +78,9 @@ export function readModified(text: string | undefined, name: string): { modified
   return { modifiedSeconds: Math.floor(timeMs / 1000) };
 }
 
-/** What a write is refused with that would replace an object, where a token lets its bearer create. */
+/**
+ * What a write is refused with that would replace an object, where a token lets its bearer create.
+ */
 export function createsOnly(): Refusal {
   const message = 'The scope of the token lets it create objects, not replace them.';
   return new Refusal('AccessDenied', { message });

@@ -1,11 +1,12 @@
-// The connections that are open, the newest exchange of each, and which of them give way. Invariants:
-// no address takes all connections, nor do all those together from which nobody has proven who they
-// are; where there are too many, those that wait for nothing give way first, the longest idle first,
-// and a request whose sender is known never does; what the gateway asks of itself, its health, has
-// connections that nobody else can use. A proxy's connection is nobody's while it idles, and counts for
-// the address that a request is forwarded for as long as that is under way. And a client is called slow
-// only for time in which the gateway would have read what it sent. All this costs a request of one's
-// own connection nothing: connections are looked at when one comes, and all of them once in a while.
+// The connections that are open, the newest exchange of each, and which of them give way.
+// Invariants: no address takes all connections, nor do all those together from which nobody has
+// proven who they are; where there are too many, those that wait for nothing give way first, the
+// longest idle first, and a request whose sender is known never does; what the gateway asks of
+// itself, its health, has connections that nobody else can use. A proxy's connection is nobody's
+// while it idles, and counts for the address that a request is forwarded for as long as that is
+// under way. And a client is called slow only for time in which the gateway would have read what it
+// sent. All this costs a request of one's own connection nothing: connections are looked at when
+// one comes, and all of them once in a while.
 import type { Socket } from 'node:net';
 import { anonymousName } from '../authz/identity.ts';
 import { monotonicMs } from '../core/clock.ts';
@@ -122,8 +123,9 @@ export class Connections {
   }
 
   /**
-   * May a request that has come in be for more than the gateway's health? One on a spare connection may
-   * once there is room, and one that a proxy forwards where its sender has not too many already.
+   * May a request that has come in be for more than the gateway's health? One on a spare connection
+   * may once there is room, and one that a proxy forwards where its sender has not too many
+   * already.
    */
   mayServe(exchange: Exchange): boolean {
     const connection = this.#open.get(exchange.raw.socket);

@@ -7,18 +7,20 @@ import { type EvenlyFound, findNamedEvenly, type Version } from '../catalog/vers
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { singlePutBytesMax } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
-import type { Change } from '../ledger/commit.ts';
+import type { Change } from '../ledger/commands/index.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
 import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
 import { lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
 import { checkCopyConditions } from './conditional.ts';
-import type { Committed, Context, RecordDetail } from './context.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
 import { tagsOf } from './object-tags.ts';
 import { streamRuns } from './operations/get-object.ts';
 import { checkKeyLength, decode } from './request.ts';
+import type { RecordDetail } from './request-record.ts';
+import type { Committed } from './reserved.ts';
 import type { Rooms } from './rooms.ts';
+import type { Reserved } from './stages.ts';
 
 export interface CopySource {
   bucket: Bucket;
@@ -29,12 +31,12 @@ export interface CopySource {
 const triesMax = 3;
 
 /**
- * Gives the source and what `copy` made of it. Where it gives null, the source is not there any more
- * and is read again, if who asks still may, so that a copy has one version or finds none. Throws
- * `Refusal` as `findCopySource` does, or SlowDown for a source that is never still.
+ * Gives the source and what `copy` made of it. Where it gives null, the source is not there any
+ * more and is read again, if who asks still may, so that a copy has one version or finds none.
+ * Throws `Refusal` as `findCopySource` does, or SlowDown for a source that is never still.
  */
 export async function copyFrom<T>(
-  context: Context,
+  context: Reserved<'copy'>,
   reading: { keepsTags: boolean },
   copy: (source: CopySource) => Promise<T | null>,
 ): Promise<{ source: CopySource; copied: T }> {
@@ -48,21 +50,22 @@ export async function copyFrom<T>(
 }
 
 /** Finds the source's bucket as it is now, with the policy that it has now. */
-async function lookAgain(context: Context): Promise<void> {
-  const { rooms, source, tags } = context;
+async function lookAgain(context: Reserved<'copy'>): Promise<void> {
+  const { rooms, tags } = context;
+  const { source } = context.asked;
   const { tenant, name } = source.found;
   const bucket = await rooms.buckets.find(tenant, name);
-  context.bring(tags, { ...source, found: { tenant, name, bucket } });
+  context.asked.bring(tags, { ...source, found: { tenant, name, bucket } });
 }
 
 /** Within a store, and a tenant, whose key its extents are sealed with. Others are copied. */
-export function mayShare({ bucket }: Context, { bucket: from }: CopySource): boolean {
+export function mayShare({ bucket }: Reserved<'copy'>, { bucket: from }: CopySource): boolean {
   return from.store === bucket.store && from.tenant === bucket.tenant;
 }
 
 /** Commits a change that shares the extents of a source; null: they were let go of meanwhile. */
 export async function commitShared(
-  context: Context,
+  context: Reserved<'copy'>,
   change: Change,
   detail: RecordDetail,
 ): Promise<Committed | null> {
@@ -90,15 +93,16 @@ export async function nameSource(rooms: Rooms, tenant: string, text: string): Pr
 }
 
 /**
- * Throws `Refusal` AccessDenied, NoSuchBucket, NoSuchKey, NoSuchVersion, InvalidRequest for a delete
- * marker, or PreconditionFailed. `keepsTags`: the copy is to have the source's tags, so they must be
- * its copier's to read, and to write.
+ * Throws `Refusal` AccessDenied, NoSuchBucket, NoSuchKey, NoSuchVersion, InvalidRequest for a
+ * delete marker, or PreconditionFailed. `keepsTags`: the copy is to have the source's tags, so they
+ * must be its copier's to read, and to write.
  */
 async function findCopySource(
-  context: Context,
+  context: Reserved<'copy'>,
   { keepsTags }: { keepsTags: boolean },
 ): Promise<CopySource> {
-  const { rooms, request, source } = context;
+  const { rooms, request } = context;
+  const { source } = context.asked;
   const { askedName, found, key, versionId } = source;
   const { bucket } = found;
   let loading: Promise<EvenlyFound> | undefined;
@@ -111,7 +115,7 @@ async function findCopySource(
   const loadTags = async () => (await load()).tags;
   const about = { askedName, found, key, versionId, listPrefix: null, loadTags };
   const isNewest = versionId === undefined;
-  await context.authorizeOther({
+  await context.asked.authorizeOther({
     action: isNewest ? 's3:GetObject' : 's3:GetObjectVersion',
     ...about,
   });
@@ -122,11 +126,11 @@ async function findCopySource(
   if (!version || version.isMarker) throw await missingVersion(context, versionId, source);
   checkCopyConditions(request, version);
   if (keepsTags && tagsOf(version).length > 0) {
-    await context.authorizeOther({
+    await context.asked.authorizeOther({
       action: isNewest ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging',
       ...about,
     });
-    await context.authorizeTags();
+    await context.asked.authorizeTags();
   }
   noteSource(context, { bucket, version });
   return { bucket, version };
@@ -145,7 +149,7 @@ export function sourceHeaders({ bucket, version }: CopySource): Record<string, s
 }
 
 /** What is copied is in the record of the copy. */
-function noteSource(context: Context, { bucket, version }: CopySource): void {
+function noteSource(context: Reserved<'copy'>, { bucket, version }: CopySource): void {
   const { tenant: bucketTenant, name } = bucket;
   const { key, seq } = version;
   const source = {
@@ -162,7 +166,10 @@ function noteSource(context: Context, { bucket, version }: CopySource): void {
  * To be called before the source is read to be moved: a tenant that has nothing else to do with the
  * copy gets a record of its own, that its object was read.
  */
-export async function recordRead(context: Context, { bucket, version }: CopySource): Promise<void> {
+export async function recordRead(
+  context: Reserved<'copy'>,
+  { bucket, version }: CopySource,
+): Promise<void> {
   const { tenant: bucketTenant, name } = bucket;
   if (bucketTenant === context.tenant || bucketTenant === context.bucketTenant) return;
   const { key, sizeBytes, etag, sha256 } = version;
@@ -182,7 +189,7 @@ export function checkCopyBytes(sizeBytes: number): void {
 
 /** Before a copy begins: it is read from the source's class, and stored. Throws `Refusal`. */
 export function reserveCopy(
-  { budget }: Context,
+  { budget }: Reserved<'copy'>,
   { version }: CopySource,
   { sizeBytes, storedObjects }: { sizeBytes: number; storedObjects: number },
 ): Promise<void> | null {
@@ -231,7 +238,7 @@ const chunksPerTurn = 4;
  * head can ask for.
  */
 export async function digestRuns(
-  context: Context,
+  context: Reserved<'copy'>,
   runs: readonly ExtentRun[],
   algorithm: ChecksumAlgorithm | null,
 ): Promise<{ md5: string; checksum: string | null }> {

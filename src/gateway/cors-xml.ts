@@ -8,7 +8,9 @@ import { textOf, type XmlElements, type XmlNode } from './xml.ts';
 const idLengthMax = 255;
 const known = ['ID', 'AllowedHeader', 'AllowedMethod', 'AllowedOrigin', 'ExposeHeader'];
 
-/** The rules of a document, which has this root. Throws `Refusal` MalformedXML or InvalidRequest. */
+/**
+ * The rules of a document, which has this root. Throws `Refusal` MalformedXML or InvalidRequest.
+ */
 export function parseCorsRules({ children }: XmlNode): CorsRule[] {
   if (children.some(({ name }) => name !== 'CORSRule')) throw new Refusal('MalformedXML');
   if (children.length === 0 || children.length > corsRulesMax) throw new Refusal('MalformedXML');

@@ -6,8 +6,8 @@
 // (CORS)" of the Amazon S3 user guide.
 import type { ServerResponse } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
-import { defaultTenant } from '../authz/identity-changes.ts';
 import { Refusal } from '../core/errors.ts';
+import { defaultTenant } from '../core/principal.ts';
 import { TokenBucket } from '../quota/token-bucket.ts';
 import { lookUpBucket, publicBucketName } from './bucket-lookup.ts';
 import { type CorsAsk, type CorsRules, corsHeaders, corsMethods, corsVary } from './cors.ts';

@@ -1,8 +1,8 @@
-// Reads stored data as a client would, to find what is damaged before a client does (DESIGN
-// section 7). It goes on in slices, each bounded in time, rows and bytes; where the next one begins
-// is the caller's to keep. Invariants: one slice at a time in the process, and requests get their
-// turn after every chunk, so that verifying never holds up serving; and what is deleted while it is
-// being read is no finding.
+// Reads stored data as a client would, to find what is damaged before a client does
+// (docs/admin/verify-data.md). It goes on in slices, each bounded in time, rows and bytes; where
+// the next one begins is the caller's to keep. Invariants: one slice at a time in the process, and
+// requests get their turn after every chunk, so that verifying never holds up serving; and what is
+// deleted while it is being read is no finding.
 import { setImmediate } from 'node:timers/promises';
 import { readInlineBody } from '../catalog/extents.ts';
 import {

@@ -1,7 +1,7 @@
 // What a token's scope must cover for an action: the storage rights of WLCG scopes against S3's
 // actions; and what its conditions leave of writes. Invariant: an action that is not named here
 // cannot be delegated by a storage scope.
-// Specification: WLCG Common JWT Profile 1.x; DESIGN section 8.
+// Specification: WLCG Common JWT Profile 1.x; docs/formats/token.md.
 import type { S3Action } from '../authz/grants/actions.ts';
 import type { Delegation } from '../authz/identity.ts';
 import { covers, type Scope, type Wanted } from '../authz/tokens/scope.ts';

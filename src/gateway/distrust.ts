@@ -1,7 +1,7 @@
-// Whom the gateway does not serve, since a row of who may what is not what was stored: a principal, a
-// bucket, a tenant, or everybody where nobody knows whom it concerns. Who comes to rely on such a row
-// would be refused by itself; this is for those that are served from memory, and for what was removed
-// or put back, which no row tells of.
+// Whom the gateway does not serve, since a row of who may what is not what was stored: a principal,
+// a bucket, a tenant, or everybody where nobody knows whom it concerns. Who comes to rely on such a
+// row would be refused by itself; this is for those that are served from memory, and for what was
+// removed or put back, which no row tells of.
 import { IntegrityError } from '../core/errors.ts';
 import type { Unsealed } from '../core/seals/row-seal.ts';
 

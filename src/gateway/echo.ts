@@ -7,8 +7,8 @@ import { headerBytesMax, targetBytesMax } from '../core/limits.ts';
 const lengthMax = headerBytesMax + 2 * targetBytesMax;
 
 /**
- * A text of a client's as an error document gives it back: cut where it is too long, and with U+FFFD
- * for halves of characters, which neither UTF-8 nor all readers of JSON have.
+ * A text of a client's as an error document gives it back: cut where it is too long, and with
+ * U+FFFD for halves of characters, which neither UTF-8 nor all readers of JSON have.
  */
 export function echoed(text: string): string {
   const short = text.length > lengthMax ? `${text.slice(0, lengthMax)}…` : text;

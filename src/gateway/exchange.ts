@@ -1,6 +1,6 @@
-// One request and its answer, from the first line to the last byte: the head of the answer, and what
-// the instruments are told of both. Invariant: an exchange that has begun ends once, however it ends.
-// Specification of `Server-Timing`: W3C Server Timing.
+// One request and its answer, from the first line to the last byte: the head of the answer, and
+// what the instruments are told of both. Invariant: an exchange that has begun ends once, however
+// it ends. Specification of `Server-Timing`: W3C Server Timing.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Identity } from '../authz/identity.ts';
 import { newRequestId } from '../core/ids.ts';

@@ -1,8 +1,8 @@
-// Where connections come in: one HTTP server for all ways, each of which answers what is its own. Where
-// the administration has an address of its own, each address has a door, and knows what is behind it.
-// Invariants: what is asked of a host that is not the gateway's is refused, whatever it is; each request
-// that comes in is an exchange, which ends once; one runs when its answer is the next on its
-// connection; and what is no request gets an answer with an id all the same.
+// Where connections come in: one HTTP server for all ways, each of which answers what is its own.
+// Where the administration has an address of its own, each address has a door, and knows what is
+// behind it. Invariants: what is asked of a host that is not the gateway's is refused, whatever it
+// is; each request that comes in is an exchange, which ends once; one runs when its answer is the
+// next on its connection; and what is no request gets an answer with an id all the same.
 // Specification: RFC 9112.
 import { createServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -79,7 +79,9 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
     const way = entryOf(exchange.raw, options);
     void refuseAtOnce(exchange, new Refusal('SlowDown'), describers[way]);
   };
-  /** Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway. */
+  /**
+   * Nothing has moved for the stall timeout: the client's fault, unless it waits for the gateway.
+   */
   function cutIfStalled(this: ServerResponse, socket: Socket): void {
     const { req } = this;
     const mayRead = socket.writableLength > 0;
@@ -143,8 +145,8 @@ function faultOf(
   }
   const forbidden = refuseServiceWorker(raw);
   if (forbidden) return forbidden;
-  // HTTP/1.0 knows no hosts; and nobody proves anything by asking whether the gateway is well, which
-  // load balancers ask by its address.
+  // HTTP/1.0 knows no hosts; and nobody proves anything by asking whether the gateway is well,
+  // which load balancers ask by its address.
   if (host === undefined || isHealthTarget(url)) return null;
   if (shareHost.is(host)) return entry === 'share' ? null : refuseUnshared();
   if (hosts.accepts(host, socket.localAddress)) return null;
@@ -154,7 +156,9 @@ function faultOf(
   return new Refusal('MisdirectedRequest', { message, fields: { Host: host } });
 }
 
-/** What stays with clients where the administration has its own address: for anybody, without names. */
+/**
+ * What stays with clients where the administration has its own address: for anybody, without names.
+ */
 const publicTargets = ['/_/log/', '/.well-known/'] as const;
 
 /** Why there is nothing of the kind at this address; null: there is. */

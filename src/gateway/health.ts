@@ -1,8 +1,8 @@
-// Whether the gateway can do what it is for: facts about its parts, made into what load balancers and
-// people are told. Invariants: reads and writes are called possible only where they were seen to be, or
-// were tried; what is wrong is said in words that tell strangers no number, place or tenant; and a
-// store that is away concerns its own buckets, so it counts against the whole only when no other has any.
-// docs/decisions/0069-health.md.
+// Whether the gateway can do what it is for: facts about its parts, made into what load balancers
+// and people are told. Invariants: reads and writes are called possible only where they were seen
+// to be, or were tried; what is wrong is said in words that tell strangers no number, place or
+// tenant; and a store that is away concerns its own buckets, so it counts against the whole only
+// when no other has any. docs/decisions/0069-health.md.
 
 /** A store that buckets are in, or that new ones go to. */
 export interface StoreFacts {

@@ -1,6 +1,6 @@
-// How often what is stored turned out not to be what was written, since this process began
-// (DESIGN section 7): for `/_/health`, so that an operator's monitoring sees it. Numbers only; whose
-// data it was is in the records.
+// How often what is stored turned out not to be what was written, since this process began:
+// for `/_/health`, so that an operator's monitoring sees it. Numbers only; whose data it was is in
+// the records.
 import type { IntegrityError, IntegrityKind } from '../core/errors.ts';
 import { inlineStore } from '../core/manifest.ts';
 

@@ -1,5 +1,5 @@
-// What answers tell of lifecycle rules: when an object expires, and when an upload is aborted, by which
-// rule. Dates are by the calendar, whatever a day lasts for the gateway's own work.
+// What answers tell of lifecycle rules: when an object expires, and when an upload is aborted, by
+// which rule. Dates are by the calendar, whatever a day lasts for the gateway's own work.
 // Specification: `x-amz-expiration`, `x-amz-abort-date` and `x-amz-abort-rule-id` of the S3 API
 // reference.
 import {
@@ -10,8 +10,8 @@ import {
 } from '../catalog/lifecycle.ts';
 import type { Attributes, Version } from '../catalog/versions.ts';
 import { httpTime } from '../core/clock.ts';
-import type { Context } from './context.ts';
 import { noTags } from './object-tags.ts';
+import type { Reserved } from './stages.ts';
 
 /** Beyond it no date can be written with four digits of a year. */
 const dateMsMax = Date.UTC(9999, 11, 31);
@@ -21,12 +21,12 @@ const none: Headers = {};
 
 /** Of an object that was just written with these attributes. */
 export async function writtenExpiration(
-  { rooms, bucket, key }: Context,
+  { rooms, bucket, key }: Reserved<'object'>,
   written: Pick<LifecycleVersion, 'sizeBytes' | 'createdMs'> & {
     attributes: Pick<Attributes, 'tags'>;
   },
 ): Promise<Headers> {
-  const rules = await rooms.lifecycle.rules.find(bucket.id);
+  const rules = await rooms.lifecycle.find(bucket.id);
   if (rules === null) return none;
   const { sizeBytes, createdMs, attributes } = written;
   const tags = () => attributes.tags ?? noTags;
@@ -35,11 +35,11 @@ export async function writtenExpiration(
 
 /** Of a version that is read; one that is not current does not expire. */
 export async function readExpiration(
-  { rooms, bucket }: Context,
+  { rooms, bucket }: Reserved<'bucket'>,
   version: Version,
 ): Promise<Headers> {
   if (version.supersededMs !== null) return none;
-  const rules = await rooms.lifecycle.rules.find(bucket.id);
+  const rules = await rooms.lifecycle.find(bucket.id);
   return rules ? expirationHeaders(rules, versionOf(version)) : none;
 }
 
@@ -52,10 +52,10 @@ function expirationHeaders(rules: Lifecycle, version: LifecycleVersion): Headers
 
 /** Of an upload that is not completed. */
 export async function abortHeaders(
-  { rooms, bucket }: Context,
+  { rooms, bucket }: Reserved<'bucket'>,
   upload: { key: string; createdMs: number },
 ): Promise<Headers> {
-  const rules = await rooms.lifecycle.rules.find(bucket.id);
+  const rules = await rooms.lifecycle.find(bucket.id);
   const due = rules?.abortOf(upload, calendarDayMs);
   if (!due || due.dueMs > dateMsMax) return none;
   return {

@@ -1,5 +1,6 @@
-// LifecycleConfiguration as S3's XML has it: read strictly, since a rule that is misunderstood deletes
-// what it should not, and written again. Invariant: what is read and written is read as the same.
+// LifecycleConfiguration as S3's XML has it: read strictly, since a rule that is misunderstood
+// deletes what it should not, and written again. Invariant: what is read and written is read as the
+// same.
 // Specification: "PutBucketLifecycleConfiguration" and "Lifecycle configuration elements" of the
 // Amazon S3 documentation.
 import { randomUUID } from 'node:crypto';
@@ -25,8 +26,8 @@ const countMax = 2 ** 31 - 1;
 const newerVersionsMax = 100;
 
 /**
- * The rules of a document, which has this root. Throws `Refusal` MalformedXML, InvalidArgument, InvalidRequest, or
- * NotImplemented for transitions.
+ * The rules of a document, which has this root. Throws `Refusal` MalformedXML, InvalidArgument,
+ * InvalidRequest, or NotImplemented for transitions.
  */
 export function parseLifecycle(root: XmlNode): LifecycleRule[] {
   allowOnly(root, ['Rule']);

@@ -1,7 +1,8 @@
-// What answers tell of what is left: `RateLimit-Policy` and `RateLimit` where the unit is requests or
-// bytes, and `x-bursar-budget` where it is money. Of several limits on what the request drew on the
-// tightest is told, and only to who may see its account. It is as of the last time that the ledger
-// was asked, less what was set aside since: a hint, never a promise. Without limits it costs nothing.
+// What answers tell of what is left: `RateLimit-Policy` and `RateLimit` where the unit is requests
+// or bytes, and `x-bursar-budget` where it is money. Of several limits on what the request drew on
+// the tightest is told, and only to who may see its account. It is as of the last time that the
+// ledger was asked, less what was set aside since: a hint, never a promise. Without limits it costs
+// nothing.
 // Specification: draft-ietf-httpapi-ratelimit-headers-11; Structured Fields, RFC 9651.
 import type { Headroom } from '../quota/leases/requests.ts';
 import type { Hold } from '../quota/leases/reservation.ts';

@@ -1,8 +1,8 @@
-// How refusals for want of budget read, and who is told what. Invariant: what an account has used and
-// may use is told only to who may ask for it: its principal, the tenant's admins, the operator, and
-// of a token its bearer. Everybody else learns which limit it was and until when; and who is of
+// How refusals for want of budget read, and who is told what. Invariant: what an account has used
+// and may use is told only to who may ask for it: its principal, the tenant's admins, the operator,
+// and of a token its bearer. Everybody else learns which limit it was and until when; and who is of
 // another tenant, or of none, knows the bucket's side by the bucket alone, as they named it.
-// Specification: DESIGN section 9.
+// Specification: docs/users/limits.md.
 import type { Identity } from '../authz/identity.ts';
 import { Refusal } from '../core/errors.ts';
 import { formatUsd } from '../core/money.ts';

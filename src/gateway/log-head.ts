@@ -1,7 +1,8 @@
 // The newest checkpoint that the ledger has signed, as the main thread knows it. Invariant: it only
 // ever grows; whatever is served of the log lies below its size. A record is committed a moment
-// before the checkpoint that covers it is signed, so who asks for its receipt may have to wait. A log
-// that others have seen to be longer, or another, has no checkpoint, and nothing is written to it.
+// before the checkpoint that covers it is signed, so who asks for its receipt may have to wait. A
+// log that others have seen to be longer, or another, has no checkpoint, and nothing is written to
+// it.
 // Specification: C2SP tlog-checkpoint.
 import { type Checkpoint, checkpointOf } from '../audit/log/checkpoint.ts';
 import { parseNote } from '../audit/log/note.ts';
@@ -51,9 +52,9 @@ export class LogHead {
   }
 
   /**
-   * What a receipt for this record is to carry: the newest checkpoint that witnesses have cosigned, if
-   * it covers the record, else the newest. Null: there is none. Never one that is signed with none of
-   * the present keys: those of before may have been revoked.
+   * What a receipt for this record is to carry: the newest checkpoint that witnesses have cosigned,
+   * if it covers the record, else the newest. Null: there is none. Never one that is signed with
+   * none of the present keys: those of before may have been revoked.
    */
   noteFor(index: number): { note: string; checkpoint: Checkpoint } | null {
     if (this.#note === null || this.#checkpoint === null) return null;

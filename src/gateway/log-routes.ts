@@ -1,5 +1,6 @@
-// The public log at `/_/log/`: checkpoint, tiles, entries and keys, for anybody. Invariants: it is never
-// recorded and names nobody; what may be cached for ever never changes, and what changes is not cached.
+// The public log at `/_/log/`: checkpoint, tiles, entries and keys, for anybody. Invariants: it is
+// never recorded and names nobody; what may be cached for ever never changes, and what changes is
+// not cached.
 // Specification: C2SP tlog-tiles, "APIs"; docs/formats/log.md.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { listLogKeys } from '../audit/log/log-keys.ts';

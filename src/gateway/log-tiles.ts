@@ -1,6 +1,6 @@
 // Tiles and entry bundles of the log, for whoever asks: nobody is known here, so what all of them
-// together may cost is bounded. Invariants: only what lies below the signed size is given; what a path
-// once gave it gives for ever; and reading for strangers takes no more than a part of the main
+// together may cost is bounded. Invariants: only what lies below the signed size is given; what a
+// path once gave it gives for ever; and reading for strangers takes no more than a part of the main
 // thread's time, however many ask. Specification: C2SP tlog-tiles.
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -54,8 +54,8 @@ export class LogTiles {
   }
 
   /**
-   * A tile, or a bundle of entries, compressed where `mayCompress`. Throws `Refusal` NotFound for what
-   * no signed log has, and SlowDown when too many wait.
+   * A tile, or a bundle of entries, compressed where `mayCompress`. Throws `Refusal` NotFound for
+   * what no signed log has, and SlowDown when too many wait.
    */
   async open(name: TileName, mayCompress: boolean): Promise<LogFile> {
     const { level, index, width } = name;

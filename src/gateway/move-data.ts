@@ -1,41 +1,42 @@
-// The bytes of a copy whose source is in another store than its bucket, or another tenant's: read and
-// verified, and written there. Invariant: memory is bounded, for one copy and for all together; and
-// no copy holds chunk buffers of its reader while its writer waits for some, so copies cannot lock
-// each other up: a stretch is read into memory of the copy's own while the stretch before it is
-// written.
+// The bytes of a copy whose source is in another store than its bucket, or another tenant's: read
+// and verified, and written there. Invariant: memory is bounded, for one copy and for all together;
+// and no copy holds chunk buffers of its reader while its writer waits for some, so copies cannot
+// lock each other up: a stretch is read into memory of the copy's own while the stretch before it
+// is written.
 import { Refusal } from '../core/errors.ts';
 import { FairShare } from '../core/fair-share.ts';
 import { type ExtentRun, localStore, sliceRuns } from '../core/manifest.ts';
-import type { Describe, ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
+import type { ChecksumAlgorithm, ObjectSink } from '../tiering/object-writer.ts';
 import { ClientGone } from './body.ts';
-import type { Context } from './context.ts';
+import { openSink, type Upload, type UploadPlace } from './object-upload.ts';
 import { streamRuns } from './operations/get-object.ts';
+import type { Reserved } from './stages.ts';
 
 const stretchBytesMax = 2 * 1024 * 1024;
 /** What the process holds of such copies. */
 const movedBytesMax = 64 * 1024 * 1024;
 const memory = new FairShare(() => movedBytesMax);
 
-export interface Move<T> {
+export interface Move extends UploadPlace {
   /** Whose bytes they are. */
   tenant: string;
   runs: readonly ExtentRun[];
   /** What `runs` hold. */
   sizeBytes: number;
-  open: () => Promise<ObjectSink>;
-  describe: Describe;
-  /** Makes what was written an object or a part. When it rejects, nothing was committed. */
-  commit: (written: WrittenObject) => Promise<T>;
+  checksum: ChecksumAlgorithm | null;
 }
 
 /**
- * Writes what `runs` hold into the store of the request's bucket; gives what `commit` gives. Throws `Refusal` SlowDown when
- * there is no memory for it beside the other copies, or what reserving room for a body throws;
- * `ClientGone` when nobody waits for the answer any more. On any failure the sink is aborted.
+ * Writes what `runs` hold into a sink of the request's own. Throws `Refusal` SlowDown when there is
+ * no memory for it beside the other copies, or what reserving room for a body throws; `ClientGone`
+ * when nobody waits for the answer any more.
  */
-export async function moveData<T>(context: Context, move: Move<T>): Promise<T> {
+export async function moveData(
+  context: Reserved<'object'>,
+  { tenant: from, runs, ...given }: Move,
+): Promise<Pick<Upload, 'sink' | 'digests'>> {
   const { rooms, tenant, requester, bucket } = context;
-  const { runs, sizeBytes } = move;
+  const { sizeBytes } = given;
   const stretchBytes = Math.min(sizeBytes, stretchBytesMax);
   // What a copy holds comes free by itself, so nobody takes it back.
   const claim = memory.open(tenant, requester, null);
@@ -44,32 +45,19 @@ export async function moveData<T>(context: Context, move: Move<T>): Promise<T> {
   const diskBytes = bucket.store === localStore ? sizeBytes : 0;
   try {
     context.room = rooms.diskRoom.open(tenant, requester, diskBytes);
-    try {
-      return await write(context, move, stretchBytes);
-    } finally {
-      context.room?.close();
-    }
+    const sink = openSink(context, given);
+    await fill(context, { tenant: from, runs, sizeBytes }, stretchBytes, sink);
+    return { sink, digests: await sink.digest() };
   } finally {
     release();
     claim.close();
   }
 }
 
-async function write<T>(context: Context, move: Move<T>, stretchBytes: number): Promise<T> {
-  const sink = await move.open();
-  try {
-    await fill(context, move, stretchBytes, sink);
-    return await move.commit(await sink.finish(move.describe));
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
-}
-
 /** Reads one stretch ahead of the one that is written. */
 async function fill(
-  context: Context,
-  { tenant, runs, sizeBytes }: Pick<Move<unknown>, 'tenant' | 'runs' | 'sizeBytes'>,
+  context: Reserved<'object'>,
+  { tenant, runs, sizeBytes }: Pick<Move, 'tenant' | 'runs' | 'sizeBytes'>,
   stretchBytes: number,
   sink: ObjectSink,
 ): Promise<void> {

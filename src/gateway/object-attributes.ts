@@ -23,8 +23,8 @@ const defaultType = 'binary/octet-stream';
 export function readAttributes(request: S3Request): Attributes {
   const headers: Record<string, string> = {};
   for (const name of systemHeaders) {
-    const value = header(request, name);
-    if (value !== undefined) headers[name] = value;
+    const value = request.headers[name];
+    if (value !== undefined) headers[name] = String(value);
   }
   headers['content-type'] ||= defaultType;
   Object.assign(headers, readRedirect(request));
@@ -65,8 +65,8 @@ function joinRepeated({ rawHeaders }: S3Request, name: string, value: string): s
 }
 
 /**
- * Where the request redirects to: of each object its own, which no copy takes over. Throws `Refusal`
- * InvalidRedirectLocation.
+ * Where the request redirects to: of each object its own, which no copy takes over. Throws
+ * `Refusal` InvalidRedirectLocation.
  */
 export function readRedirect(request: S3Request): Record<string, string> {
   const location = header(request, redirectHeader);

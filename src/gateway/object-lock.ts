@@ -1,42 +1,40 @@
 // Object lock in requests and answers: what a write's headers ask for, what reads tell, and who
 // bypasses governance retention. What a lock forbids is decided in the ledger's transaction
-// (catalog/object-lock.ts), and never here. Specification: "Locking objects with Object Lock" of the
-// Amazon S3 user guide.
+// (catalog/object-lock.ts), and never here. Specification: "Locking objects with Object Lock" of
+// the Amazon S3 user guide.
 import { recordedChange } from '../audit/recorded-change.ts';
 import type { Lock, Retention, RetentionMode } from '../catalog/object-lock.ts';
 import { isoTime } from '../core/clock.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import type { Context } from './context.ts';
 import { demandDigest } from './demanded-digest.ts';
 import { header, type S3Request } from './request.ts';
+import type { Reserved } from './stages.ts';
 
 const modeHeader = 'x-amz-object-lock-mode';
 const untilHeader = 'x-amz-object-lock-retain-until-date';
 const holdHeader = 'x-amz-object-lock-legal-hold';
 const bypassHeader = 'x-amz-bypass-governance-retention';
 
-const lockHeaderNames = [modeHeader, untilHeader, holdHeader];
-
 const noLock: Lock = {};
 
 /**
- * What the headers of a write say of its lock. Without any, the ledger gives it the bucket's default.
- * Throws `Refusal` InvalidRequest, InvalidArgument, or AccessDenied for who may write without a lock
- * only.
+ * What the headers of a write say of its lock. Without any, the ledger gives it the bucket's
+ * default. Throws `Refusal` InvalidRequest, InvalidArgument, or AccessDenied for who may write
+ * without a lock only.
  */
-export async function readLock(context: Context): Promise<Lock> {
+export async function readLock(context: Reserved<'object'>): Promise<Lock> {
   const { request, bucket } = context;
-  if (!lockHeaderNames.some((name) => header(request, name) !== undefined)) return noLock;
+  if (!hasLockHeaders(request)) return noLock;
   const lock = parseLock(request);
   if (!bucket.objectLock) throw lockless();
-  if (lock.retention) await context.authorizeKey('s3:PutObjectRetention');
-  if (lock.legalHold !== undefined) await context.authorizeKey('s3:PutObjectLegalHold');
+  if (lock.retention) await context.asked.authorizeKey('s3:PutObjectRetention');
+  if (lock.legalHold !== undefined) await context.asked.authorizeKey('s3:PutObjectLegalHold');
   context.detail = { ...context.detail, change: recordedChange(shownLock(lock)) };
   return lock;
 }
 
 /** The same for a write that brings its bytes: those that will be locked have to have a digest. */
-export async function readLockOfBody(context: Context): Promise<Lock> {
+export async function readLockOfBody(context: Reserved<'object'>): Promise<Lock> {
   const lock = await readLock(context);
   if (lock !== noLock || context.bucket.objectLock?.default) {
     demandDigest(
@@ -49,12 +47,21 @@ export async function readLockOfBody(context: Context): Promise<Lock> {
 
 /** What rules can depend on. Of headers that will be refused, nothing. */
 export function requestedLock(request: S3Request): Lock | undefined {
+  if (!hasLockHeaders(request)) return noLock;
   try {
     return parseLock(request);
   } catch (error) {
     if (error instanceof Refusal) return undefined;
     throw error;
   }
+}
+
+function hasLockHeaders({ headers }: S3Request): boolean {
+  return (
+    headers[modeHeader] !== undefined ||
+    headers[untilHeader] !== undefined ||
+    headers[holdHeader] !== undefined
+  );
 }
 
 /** Throws `Refusal` InvalidArgument. */
@@ -115,36 +122,36 @@ export function hasLock({ retention, legalHold }: Lock): boolean {
 
 /** Only who may is told of a version's lock. */
 export async function lockHeaders(
-  context: Context,
+  context: Reserved<'object'>,
   { retention, legalHold }: Lock,
 ): Promise<Record<string, string>> {
   const headers: Record<string, string> = {};
-  if (retention && (await context.mayReachKey('s3:GetObjectRetention'))) {
+  if (retention && (await context.asked.mayReachKey('s3:GetObjectRetention'))) {
     headers[modeHeader] = retention.mode;
     headers[untilHeader] = isoTime(retention.untilMs);
   }
-  if (legalHold !== undefined && (await context.mayReachKey('s3:GetObjectLegalHold'))) {
+  if (legalHold !== undefined && (await context.asked.mayReachKey('s3:GetObjectLegalHold'))) {
     headers[holdHeader] = legalHold ? 'ON' : 'OFF';
   }
   return headers;
 }
 
 /**
- * Does the request ask to bypass governance retention of a version, its own or another, and may it? Who
- * may not is refused where the version is under it, and only there.
+ * Does the request ask to bypass governance retention of a version, its own or another, and may it?
+ * Who may not is refused where the version is under it, and only there.
  */
 export async function bypassesGovernance(
-  context: Context,
-  of: { key: string; versionId: string | undefined; isOneOfMany?: true } = context,
+  context: Reserved<'bucket'>,
+  of: { key: string; versionId: string | undefined; isOneOfMany?: true },
 ): Promise<boolean> {
   if (header(context.request, bypassHeader)?.toLowerCase() !== 'true') return false;
   const { key, versionId, isOneOfMany } = of;
   const about = { key, versionId, ...(isOneOfMany && { isOneOfMany }) };
-  return context.reliesOnKey('s3:BypassGovernanceRetention', about);
+  return context.asked.reliesOnKey('s3:BypassGovernanceRetention', about);
 }
 
 /** Throws `Refusal` InvalidRequest where the bucket has no object lock. */
-export function demandObjectLock({ bucket }: Context): void {
+export function demandObjectLock({ bucket }: Reserved<'object'>): void {
   if (!bucket.objectLock) throw lockless();
 }
 

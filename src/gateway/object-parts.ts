@@ -1,6 +1,6 @@
-// The parts that a multipart upload made an object of, which can be read one by one: `partNumber` of
-// GetObject and HeadObject, `ObjectParts` of GetObjectAttributes (Amazon S3 API reference). An object
-// that was written at once has one part, and no number of parts.
+// The parts that a multipart upload made an object of, which can be read one by one: `partNumber`
+// of GetObject and HeadObject, `ObjectParts` of GetObjectAttributes (Amazon S3 API reference). An
+// object that was written at once has one part, and no number of parts.
 import type { Attributes } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { partChecksumsBytesMax, partCountMax } from '../core/limits.ts';

@@ -1,5 +1,6 @@
 // Tags of objects as requests bring them, in a header or in a document: "Categorizing your storage
-// using tags" of the Amazon S3 user guide, `x-amz-tagging` and PutObjectTagging of the S3 API reference.
+// using tags" of the Amazon S3 user guide, `x-amz-tagging` and PutObjectTagging of the S3 API
+// reference.
 import type { Attributes, Tags, Version } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { tagKeyLengthMax, tagsMax, tagValueLengthMax } from '../core/limits.ts';
@@ -15,8 +16,8 @@ export function tagsOf(version: Pick<Version, 'attributes'> | undefined): Tags {
 }
 
 /**
- * The tags of `x-amz-tagging`, written as a URL's query. Throws `Refusal` InvalidTag, BadRequest, or
- * InvalidArgument for what cannot be decoded and for a tag that is there twice.
+ * The tags of `x-amz-tagging`, written as a URL's query. Throws `Refusal` InvalidTag, BadRequest,
+ * or InvalidArgument for what cannot be decoded and for a tag that is there twice.
  */
 export function readTags(request: S3Request): Tags {
   const text = header(request, tagging);

@@ -1,7 +1,7 @@
-// What browsers are told of stored objects. Everything that tenants store is served from the gateway's
-// own origin, as are share pages and the native API; so a stored page that a browser runs must not be
-// that origin's. Invariant: what a browser would run as a document says that it is to be sandboxed,
-// whatever type its owner, or a presigned URL, gave it. docs/admin/origins.md;
+// What browsers are told of stored objects. Everything that tenants store is served from the
+// gateway's own origin, as are share pages and the native API; so a stored page that a browser runs
+// must not be that origin's. Invariant: what a browser would run as a document says that it is to
+// be sandboxed, whatever type its owner, or a presigned URL, gave it. docs/admin/origins.md;
 // docs/decisions/0045-stored-pages.md.
 import type { IncomingMessage } from 'node:http';
 import { Refusal } from '../core/errors.ts';
@@ -13,7 +13,9 @@ export type StoredPages = (typeof storedPagesChoices)[number];
 /** HTML and all kinds of XML, SVG for instance; and parts that come one after the other. */
 const documentType = /html|xml|mixed-replace/i;
 
-/** Scripts run, without this origin: storage, cookies, other windows and service workers are out. */
+/**
+ * Scripts run, without this origin: storage, cookies, other windows and service workers are out.
+ */
 const sandbox =
   'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts ' +
   'allow-top-navigation-by-user-activation';
@@ -32,9 +34,9 @@ export function describeToBrowsers(
 }
 
 /**
- * Why a request is none that is answered; null: it is. A service worker would see all that its origin
- * is asked for, presigned URLs of others too. Browsers mark the request for its script, which pages
- * cannot leave out: Service Workers, section "Update".
+ * Why a request is none that is answered; null: it is. A service worker would see all that its
+ * origin is asked for, presigned URLs of others too. Browsers mark the request for its script,
+ * which pages cannot leave out: Service Workers, section "Update".
  */
 export function refuseServiceWorker({ headers }: IncomingMessage): Refusal | null {
   const { 'service-worker': mark, 'sec-fetch-dest': destination } = headers;

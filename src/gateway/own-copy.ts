@@ -1,14 +1,15 @@
 // Who copied an object may read the copy for as long as they may read its source and could write
-// there, where no rule denies it: it tells them nothing that they could not read anyway. Invariants:
-// nothing follows from having written an object, only from what may be read elsewhere, now; and who
-// could write nothing there is refused before it is looked whether there is anything, since the time
-// would tell them.
+// there, where no rule denies it: it tells them nothing that they could not read anyway.
+// Invariants: nothing follows from having written an object, only from what may be read elsewhere,
+// now; and who could write nothing there is refused before it is looked whether there is anything,
+// since the time would tell them.
 import { type Attributes, type EvenlyFound, findNamedEvenly } from '../catalog/versions.ts';
-import type { AskedRights } from './asked-rights.ts';
+import type { AskedRequest } from './asked.ts';
+import type { Asked } from './stages.ts';
 
 /** Has who asks made this version of the key as a copy, and may they read its source? */
 export async function isOwnCopy(
-  context: AskedRights,
+  context: AskedRequest,
   key: string,
   load: () => Promise<EvenlyFound>,
 ): Promise<boolean> {
@@ -33,7 +34,7 @@ export async function isOwnCopy(
 }
 
 /** What a copy keeps of where it comes from; nothing of a version that was named by its id. */
-export function copiedFrom({ requester, source }: AskedRights): Attributes['copied'] {
+export function copiedFrom({ requester, source }: Asked<'copy'>): Attributes['copied'] {
   const { found, key, versionId } = source;
   if (versionId !== undefined || !found.bucket) return undefined;
   const { tenant, name: bucket } = found;

@@ -1,5 +1,5 @@
-// Who pays for requests. Most requests are some principal's in some bucket, so one object says it for
-// all of them: it crosses threads once for those that cross together, and nobody makes it anew.
+// Who pays for requests. Most requests are some principal's in some bucket, so one object says it
+// for all of them: it crosses threads once for those that cross together, and nobody makes it anew.
 import type { Identity } from '../authz/identity.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import type { Charged } from '../quota/charge.ts';

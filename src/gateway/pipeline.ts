@@ -1,28 +1,29 @@
 // The way of every request for what is stored, in one function. What follows "decide" costs the
 // client or the store something, so nothing before it reads the body; what follows the commit must
 // succeed.
-import type { S3Action } from '../authz/grants/actions.ts';
-import type { Identity } from '../authz/identity.ts';
 import { IntegrityError, isOutOfDescriptors, isUnwritable, Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Metrics } from '../instruments/metrics.ts';
-import type { Places } from './asked-rights.ts';
+import { AskedRequest } from './asked.ts';
 import { checkVersionId } from './asked-version.ts';
 import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
-import { lookUpBucket, type NamedBucket, publicBucketName } from './bucket-lookup.ts';
-import type { Ask } from './budget.ts';
-import { Context, type Reply } from './context.ts';
-import { nameSource } from './copy-source.ts';
+import { type Ask, Budget } from './budget.ts';
 import type { Exchange } from './exchange.ts';
 import { checkExpectedOwner } from './expected-owner.ts';
+import { LimitAudience } from './limit-refusals.ts';
 import { standardClass } from './object-attributes.ts';
 import { noTags } from './object-tags.ts';
-import type { Operation } from './operation.ts';
-import { countCall } from './rate-gate.ts';
+import type { AnyOperation } from './operation.ts';
+import { payersOf } from './payers.ts';
+import { findBucket, findSource } from './places.ts';
+import { countCall, enterAtRate } from './rate-gate.ts';
+import type { Reply } from './replies.ts';
 import { type DescribeRefusal, sendRefusal, sendReply } from './reply.ts';
-import { header, parameter, type S3Request } from './request.ts';
+import { isRead, parameter } from './request.ts';
+import { ReservedRequest } from './reserved.ts';
 import type { Rooms } from './rooms.ts';
 import { refuseUnimplemented } from './routes.ts';
+import type { Identified, Recorded } from './stages.ts';
 
 export interface Pipeline {
   rooms: Rooms;
@@ -37,25 +38,9 @@ export interface Pipeline {
 /** How requests of one kind come in; from there on all go the same way. */
 export interface Entrance {
   /** Who asks for what. Throws a Refusal, of which there is no record: nobody is known. */
-  enter(exchange: Exchange): Promise<Entered>;
+  enter(exchange: Exchange): Promise<Identified>;
   /** How a refusal is told to clients that come in here. */
   describeRefusal: DescribeRefusal;
-}
-
-export interface Entered {
-  request: S3Request;
-  who: Identity;
-  /** Why who asks is refused whatever it is; null: they are not. */
-  refused: Refusal | null;
-  /** Of the body, what had to be read to know that. */
-  receivedBytes?: number;
-  /** Throws a Refusal. */
-  findOperation(request: S3Request): Operation;
-  /**
-   * Who asks, where they were authenticated at `atMs`, as things are now (`Authenticator.renew`).
-   * Throws a Refusal where the credential is good no more.
-   */
-  renew(atMs: number): Promise<Identity>;
 }
 
 /** Answers one request. Never rejects. Its clock is told, here and where it waits, what for. */
@@ -66,157 +51,179 @@ export async function serveRequest(
 ): Promise<void> {
   const { rooms } = pipeline;
   const { clock } = exchange;
-  let context: Context | null = null;
   // What is read from here on to decide by is at least as new.
   const { epoch } = rooms.ledger.rights;
+  // Nothing is recorded of strangers who may do nothing: they could fill the log.
+  let recorded: Recorded | null = null;
+  let reserved: ReservedRequest | null = null;
   try {
-    const entered = await entrance.enter(exchange);
+    const identified = await entrance.enter(exchange);
     clock.enter('decide');
-    const { request, who, receivedBytes = 0 } = entered;
+    const { request, who, receivedBytes = 0 } = identified;
     exchange.know(who);
     exchange.bytesIn = receivedBytes;
-    const findAgain = async () => {
-      const now = await entered.renew(asked.askedMs);
-      return { who: now, ...(await findPlaces(asked, operation)) };
-    };
-    const asked = new Context({ rooms, request, exchange, who, epoch, findAgain });
-    // Nothing is recorded of strangers who may do nothing: they could fill the log.
-    if (!who.isAnonymous) context = asked;
-    const operation = entered.findOperation(request);
+    const asked = new AskedRequest(rooms, exchange, identified, epoch);
+    if (!who.isAnonymous) recorded = asked;
+    const operation = identified.findOperation(request);
     exchange.operation = operation.name;
     // Also what is refused at once was asked for.
-    asked.concern(actionOf(operation, request), null);
+    asked.concern(operation);
     const { response } = exchange;
     const counted = countCall(rooms.rates, who, { waits: operation.price === 'free', response });
     if (counted) await clock.during('reserve', counted);
-    if (entered.refused) throw entered.refused;
-    await admit(asked, operation);
-    context = asked;
+    if (identified.refused) throw identified.refused;
+    const { input, decided } = await admit(asked, operation);
+    recorded = asked;
     // What is written to a log that is not signed could never be proven.
-    if (request.method !== 'GET' && request.method !== 'HEAD') rooms.log.checkWritable();
+    if (!isRead(request)) rooms.log.checkWritable();
     clock.enter('reserve');
-    const release = await reserve(context, operation);
+    const ask = askOf(asked, operation);
+    reserved = await enter(asked, operation);
+    recorded = reserved;
+    if (operation.reserves) reserved.budget.expect(ask);
+    else await reserved.budget.reserve(ask);
     try {
+      // What goes to a store over a network takes none of the disk's room.
+      const isOnDisk = operation.stores !== undefined && asked.bucket?.store === localStore;
+      const { tenant, requester, bodyBytes } = reserved;
+      if (isOnDisk) reserved.room = rooms.diskRoom.open(tenant, requester, bodyBytes);
       clock.enter('store');
-      const reply = await operation.run(context);
-      if (context.confirmation) await clock.during('commit', context.confirmation);
-      if (!context.isRecorded) await clock.during('reserve', reserveAnswer(context, reply));
+      const reply = await operation.run(reserved, input, decided);
+      if (reserved.confirmation) await clock.during('commit', reserved.confirmation);
+      const answering = reserved.isRecorded ? null : reserveAnswer(reserved, reply);
+      if (answering) await clock.during('reserve', answering);
       clock.enter('firstByte');
-      await sendReply(context, reply);
+      await sendReply(reserved, reply);
       clock.enter('commit');
-      if (!context.isRecorded) await context.record(reply.status, null);
+      const recording = reserved.isRecorded ? null : reserved.record(reply.status, null);
+      if (recording) await recording;
+    } catch (error) {
+      // What was not committed is nobody's.
+      if (reserved.sink) await reserved.sink.abort();
+      throw error;
     } finally {
-      release();
+      reserved.room?.close();
     }
   } catch (error) {
-    const failure = await chargeable(context, error);
-    const refusal = await recordFailure(pipeline, context, failure, exchange.id);
-    context?.closeBudget();
+    const failure = await chargeable(reserved, error);
+    const refusal = await recordFailure(pipeline, recorded, failure, exchange);
+    reserved?.budget.void();
     await sendRefusal(exchange, refusal, entrance.describeRefusal);
   } finally {
-    context?.closeTallies();
+    reserved?.closeTallies();
     exchange.end();
   }
 }
 
 /** May who asks do this, and is there such a bucket? In this order: a stranger learns nothing. */
-async function admit(context: Context, operation: Operation): Promise<void> {
-  const { request, rooms } = context;
+async function admit(
+  asked: AskedRequest,
+  operation: AnyOperation,
+): Promise<{ input: unknown; decided: unknown }> {
+  const { request, rooms, who, exchange } = asked;
   const { resource, tags } = operation;
-  const { found, source } = await findPlaces(context, operation, (bucket) => {
-    context.concern(actionOf(operation, request), bucket);
-    if (bucket) context.exchange.concern(bucket, rooms.stores);
-  });
-  if (source) context.exchange.touch(source.found.tenant);
+  const found = await findBucket(rooms, request, who, resource);
+  asked.place(found);
+  if (found) exchange.concern(found, rooms.stores);
+  const source = resource === 'copy' ? await findSource(rooms, request, who, resource) : null;
+  if (source) exchange.touch(source.found.tenant);
   const given = tags?.(request) ?? noTags;
   // Most writes bring neither.
-  if (given !== noTags || source) context.bring(given, source);
-  await (operation.admit ?? decide)(context, operation);
-  if (tags && context.tags.length > 0) await context.authorizeTags();
+  if (given !== noTags || source) asked.bring(given, source);
+  const input = operation.parse ? await parse(asked, operation) : undefined;
+  const decided = operation.admit
+    ? await operation.admit(asked, input)
+    : await decide(asked, operation);
+  if (tags && asked.tags.length > 0) await asked.authorizeTags();
   refuseUnimplemented(request);
-  if (context.versionId !== undefined) checkVersionId(context.versionId, 'versionId');
+  if (asked.versionId !== undefined) checkVersionId(asked.versionId, 'versionId');
   if (found?.bucket) checkExpectedOwner(request, 'x-amz-expected-bucket-owner', found.bucket);
   if (found && !found.bucket && resource !== 'bucketName') {
     throw new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
   }
+  return { input, decided };
 }
 
-/** What the names mean now. `onFound`: told of the bucket before its source is looked for. */
-async function findPlaces(
-  { request, who, rooms }: Context,
-  { resource, copies }: Operation,
-  onFound: (found: NamedBucket | null) => void = () => {},
-): Promise<Places> {
-  const { tenant } = who.principal;
-  const bucketName = who.isAnonymous
-    ? publicBucketName(request, rooms.domains)
-    : request.bucketName;
-  const isNew = resource === 'bucketName';
-  const found = bucketName === null ? null : await lookUpBucket(rooms, tenant, bucketName, isNew);
-  if (found) rooms.distrust.checkBucket(found.tenant, found.name);
-  onFound(found);
-  const text = copies ? header(request, 'x-amz-copy-source') : undefined;
-  const source = text === undefined ? null : await nameSource(rooms, tenant, text);
-  if (source) rooms.distrust.checkBucket(source.found.tenant, source.found.name);
-  return { found, source };
+/** Reads what the decision depends on. */
+function parse(asked: AskedRequest, operation: AnyOperation): Promise<unknown> | undefined {
+  asked.bodyBytes = declaredBodyBytes(asked.request, operation.bodyBytesMax);
+  return operation.parse?.(asked);
 }
 
-function actionOf({ action, versionAction }: Operation, request: S3Request): S3Action {
-  return versionAction && parameter(request, 'versionId') !== undefined ? versionAction : action;
-}
-
-function decide(context: Context, operation: Operation): Promise<void> {
-  const { request } = context;
-  const { resource } = operation;
-  const action = actionOf(operation, request);
-  if (resource === 'object') {
-    return context.authorizeKey(action, request.method === 'HEAD' ? { wanted: 'stat' } : {});
+function decide(
+  asked: AskedRequest,
+  { action, versionAction, resource }: AnyOperation,
+): Promise<void> {
+  const { request, versionId } = asked;
+  const wanted = versionAction && versionId !== undefined ? versionAction : action;
+  if (resource === 'object' || resource === 'copy') {
+    return asked.authorizeKey(wanted, request.method === 'HEAD' ? { wanted: 'stat' } : {});
   }
   const isListing = resource === 'listing';
-  return context.authorize(action, {
+  return asked.authorize(wanted, {
     listPrefix: isListing ? (parameter(request, 'prefix') ?? '') : null,
   });
 }
 
-/** Sets aside what the operation may use, as far as its headers tell; gives what ends that. */
-async function reserve(context: Context, operation: Operation): Promise<() => void> {
-  const { rooms, tenant, requester, request } = context;
-  const bodyBytes = declaredBodyBytes(request, operation.bodyBytesMax);
-  const { stores } = operation;
+/** What the operation may use, as far as its headers tell. Throws `Refusal`. */
+function askOf(asked: AskedRequest, { bodyBytesMax, stores, resource }: AnyOperation): Ask {
+  const { request } = asked;
+  const bodyBytes = declaredBodyBytes(request, bodyBytesMax);
+  asked.bodyBytes = bodyBytes;
   const ask: Ask = {
     requests: 1,
-    ingressBytes: Math.max(bodyBytes, declaredWireBytes(request, operation.bodyBytesMax)),
+    ingressBytes: Math.max(bodyBytes, declaredWireBytes(request, bodyBytesMax)),
   };
   if (stores) {
     ask.storedBytes = bodyBytes;
     ask.storedObjects = stores === 'object' ? 1 : 0;
   }
   // What an object that is there, or an upload, costs to use is not known yet.
-  if (stores || operation.resource !== 'object') ask.storageClass = standardClass;
-  await context.openBudget(operation, ask);
-  // What goes to a store over a network takes none of the disk's room.
-  const isOnDisk = stores !== undefined && context.bucket.store === localStore;
-  try {
-    const room = rooms.diskRoom.open(tenant, requester, isOnDisk ? bodyBytes : 0);
-    context.room = room;
-    return () => room?.close();
-  } catch (error) {
-    context.closeBudget();
-    throw error;
-  }
+  const isOfObject = resource === 'object' || resource === 'copy';
+  if (stores || !isOfObject) ask.storageClass = standardClass;
+  return ask;
 }
 
-function reserveAnswer({ request, budget }: Context, { body }: Reply): Promise<void> | null {
+/**
+ * Lets in who may do it, at the rates of all who pay: from here on it costs. Rejects with `Refusal`
+ * SlowDown.
+ */
+async function enter(
+  asked: AskedRequest,
+  { price, resource }: AnyOperation,
+): Promise<ReservedRequest> {
+  const { rooms, who, exchange } = asked;
+  // Who asks for a new bucket by a name that is taken asks nothing of the bucket that has it.
+  const bucket = resource === 'bucketName' ? null : asked.bucket;
+  const book = rooms.bookOf(bucket?.store ?? localStore);
+  const { delegation, principal } = who;
+  for (const { name, limits, expiresAtMs } of delegation?.accounts ?? []) {
+    if (!limits) continue;
+    const { tenant, name: principalName } = principal;
+    rooms.desk.introduce(name, { tenant, principal: principalName, expiresAtMs, limits });
+  }
+  const charged = payersOf(who, asked.tenant, bucket);
+  const audience = new LimitAudience(who, bucket, asked.askedName);
+  const terms = { who, waits: price === 'free', audience, exchange };
+  const entered = rooms.rates.isEmpty ? null : await enterAtRate(rooms.rates, charged, terms);
+  const budget = new Budget(rooms.desk, { who: charged, price, book, audience });
+  return new ReservedRequest(asked, budget, audience, entered);
+}
+
+function reserveAnswer(
+  { request, budget }: ReservedRequest,
+  { body }: Reply,
+): Promise<void> | null {
   if (request.method === 'HEAD' || body === null) return budget.reserveExpected();
   if (typeof body === 'string') return budget.reserveAnswer(Buffer.byteLength(body));
   return Buffer.isBuffer(body) ? budget.reserveAnswer(body.length) : budget.reserveExpected();
 }
 
 /** The error, or why there is not budget enough to answer with it. */
-async function chargeable(context: Context | null, error: unknown): Promise<unknown> {
-  if (context === null || context.isRecorded || refusalOf(error).status >= 500) return error;
+async function chargeable(reserved: ReservedRequest | null, error: unknown): Promise<unknown> {
+  if (!reserved || reserved.isRecorded || refusalOf(error).status >= 500) return error;
   try {
-    await context.reserveExpected();
+    await reserved.budget.reserveExpected();
     return error;
   } catch (refused) {
     return refused;
@@ -226,9 +233,9 @@ async function chargeable(context: Context | null, error: unknown): Promise<unkn
 /** What an error is answered with, once that is recorded. */
 async function recordFailure(
   pipeline: Pipeline,
-  context: Context | null,
+  recorded: Recorded | null,
   error: unknown,
-  requestId: string,
+  { id: requestId, method }: Exchange,
 ): Promise<Refusal> {
   const refusal = refusalOf(error);
   if (refusal.code === 'InternalError') pipeline.onBug(error, requestId);
@@ -237,13 +244,12 @@ async function recordFailure(
     pipeline.metrics.countRefusal(meter, window);
   }
   if (error instanceof IntegrityError) pipeline.onIntegrityFailure(error, requestId);
-  if (!context || context.isRecorded) return refusal;
-  const { method } = context.request;
-  if ((method === 'GET' || method === 'HEAD') && !context.isStrictRead) {
-    await context.record(refusal.status, refusal.code);
+  if (!recorded || recorded.isRecorded) return refusal;
+  if (isRead({ method }) && !recorded.isStrictRead) {
+    await recorded.record(refusal.status, refusal.code);
     return refusal;
   }
-  const failed = await context.recordNow(refusal.status, refusal.code);
+  const failed = await recorded.recordNow(refusal.status, refusal.code);
   // An answer without its record is not given.
   return failed === null ? refusal : new Refusal(failed);
 }

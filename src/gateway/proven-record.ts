@@ -16,7 +16,9 @@ export function provenBy(
   return { record: { ...record, evidenceHash: hash }, evidence: text };
 }
 
-/** The commits of one request: what was signed for it is kept with its first, which the others name. */
+/**
+ * The commits of one request: what was signed for it is kept with its first, which the others name.
+ */
 export class ProvenCommits {
   readonly #ledger: Pick<Ledger, 'commit'>;
   readonly #signed: SignedEvidence;

@@ -1,5 +1,6 @@
-// PublicAccessBlock: a bucket's safeguards against being opened to everybody. What is public is said in
-// one place, `isPublic` of authz/grants/policy.ts, and whom it shuts out in authz/grants/decide.ts.
+// PublicAccessBlock: a bucket's safeguards against being opened to everybody. What is public is
+// said in one place, `isPublic` of authz/grants/policy.ts, and whom it shuts out in
+// authz/grants/decide.ts.
 // Specification: "Blocking public access to your Amazon S3 storage" of the Amazon S3 user guide.
 import type { Bucket, PublicAccessBlock } from '../catalog/buckets.ts';
 import { Refusal } from '../core/errors.ts';
@@ -37,8 +38,8 @@ export function publicAccessElements(block: PublicAccessBlock): XmlElements {
 }
 
 /**
- * Does what lets everybody in not let in who asks? Tokens, share links and presigned URLs act in the
- * name of who made them, and are no way in for everybody. null: without credentials.
+ * Does what lets everybody in not let in who asks? Tokens, share links and presigned URLs act in
+ * the name of who made them, and are no way in for everybody. null: without credentials.
  */
 export function isShutOut(bucket: Bucket | undefined, who: Principal | null): boolean {
   if (!bucket?.publicAccess?.restrictPublicBuckets) return false;

@@ -1,8 +1,9 @@
-// Headers that a presigned URL carries in its query. Whoever uses the URL may be able to send nothing
-// but the URL, so signers move headers there ("hoisting"), and S3 takes them as if they had been sent.
-// Invariants: what a signer put into the query counts for every decision and every effect, exactly as
-// a signed header would, because the request that the rest of the gateway sees has it as a header; and
-// no parameter of a presigned URL is ignored that could be meant to change something.
+// Headers that a presigned URL carries in its query. Whoever uses the URL may be able to send
+// nothing but the URL, so signers move headers there ("hoisting"), and S3 takes them as if they had
+// been sent. Invariants: what a signer put into the query counts for every decision and every
+// effect, exactly as a signed header would, because the request that the rest of the gateway sees
+// has it as a header; and no parameter of a presigned URL is ignored that could be meant to change
+// something.
 // Specification: "Authenticating Requests: Using Query Parameters" of the Amazon S3 API reference;
 // docs/decisions/0042-presigned-headers.md.
 import { Buffer } from 'node:buffer';
@@ -106,10 +107,10 @@ const control = /[\u0000-\u0008\u000a-\u001f\u007f]/;
  * The request as all that follows authentication is to see it: of a presigned one, with the headers
  * that its query carries.
  *
- * Throws `Refusal` NotImplemented for a parameter of a presigned URL that has no meaning here and may
- * be meant to have one, and InvalidArgument for one that is given twice, cannot be a header or contradicts one. Of a request
- * that is not presigned InvalidArgument for a header in its query: S3 documents them for presigned
- * URLs alone, and who signs headers, or nothing, can send them.
+ * Throws `Refusal` NotImplemented for a parameter of a presigned URL that has no meaning here and
+ * may be meant to have one, and InvalidArgument for one that is given twice, cannot be a header or
+ * contradicts one. Of a request that is not presigned InvalidArgument for a header in its query: S3
+ * documents them for presigned URLs alone, and who signs headers, or nothing, can send them.
  */
 export function takeQueryHeaders(request: S3Request, presigned: boolean): S3Request {
   if (!presigned) {

@@ -1,8 +1,8 @@
-// Where requests meet the rates of accounts. Those of who asks count every call that proves who that is,
-// before it is decided: also what is refused costs work and leaves a record. Those of the bucket and its
-// owner count what may be done, so a stranger uses up nobody else's rate. Both come before anything is
-// set aside for the request or its body is sent.
-// What frees or administers, which must be possible whatever was used up, is not refused but waits.
+// Where requests meet the rates of accounts. Those of who asks count every call that proves who
+// that is, before it is decided: also what is refused costs work and leaves a record. Those of the
+// bucket and its owner count what may be done, so a stranger uses up nobody else's rate. Both come
+// before anything is set aside for the request or its body is sent. What frees or administers,
+// which must be possible whatever was used up, is not refused but waits.
 import type { ServerResponse } from 'node:http';
 import type { Identity } from '../authz/identity.ts';
 import { principalAccount, tenantAccount } from '../quota/account-names.ts';
@@ -25,7 +25,9 @@ export interface Entered {
 
 type Caller = Pick<Identity, 'principal' | 'delegation' | 'isAnonymous'>;
 
-/** The accounts of who asks: their own, their tenant's, and those of the tokens that they come with. */
+/**
+ * The accounts of who asks: their own, their tenant's, and those of the tokens that they come with.
+ */
 function callerAccounts({ principal, delegation, isAnonymous }: Caller): string[] {
   if (isAnonymous) return [];
   const { tenant, name } = principal;
@@ -35,8 +37,9 @@ function callerAccounts({ principal, delegation, isAnonymous }: Caller): string[
 }
 
 /**
- * Counts a call for who makes it, whatever becomes of it. Null: it may go on now. `waits`: it is not
- * refused unless it would have to wait for very long. Throws or rejects with `Refusal` SlowDown.
+ * Counts a call for who makes it, whatever becomes of it. Null: it may go on now. `waits`: it is
+ * not refused unless it would have to wait for very long. Throws or rejects with `Refusal`
+ * SlowDown.
  */
 export function countCall(
   rates: Rates,
@@ -74,12 +77,15 @@ export async function enterAtRate(
   return { accounts, stream: new TimedStream(stream, clock) };
 }
 
-/** A long request waits for its parts no longer than this in all: clients give up after a minute. Milliseconds. */
+/**
+ * A long request waits for its parts no longer than this in all: clients give up after a minute.
+ * Milliseconds.
+ */
 export const partsWaitMsMax = 30_000;
 
 /**
- * Has a part of a long request wait its turn, as a request of its own would, for `waitMsMax` milliseconds
- * at most. Null: it may go on. Throws `Refusal` SlowDown where that is not enough.
+ * Has a part of a long request wait its turn, as a request of its own would, for `waitMsMax`
+ * milliseconds at most. Null: it may go on. Throws `Refusal` SlowDown where that is not enough.
  */
 export function countPart(
   rates: Rates,

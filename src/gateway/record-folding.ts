@@ -1,6 +1,7 @@
-// Which records of what changed nothing and cost nothing, refusals that are not charged and deletes of
-// what is absent, are one with others of the same minute: those of a sender beyond so many. What can be
-// done at no cost must not fill the log, nor may the log lose count of it (ledger/record-folds.ts, docs/audit/records.md).
+// Which records of what changed nothing and cost nothing, refusals that are not charged and deletes
+// of what is absent, are one with others of the same minute: those of a sender beyond so many. What
+// can be done at no cost must not fill the log, nor may the log lose count of it
+// (ledger/record-folds.ts, docs/audit/records.md).
 import { monotonicMs } from '../core/clock.ts';
 
 const minuteMs = 60_000;

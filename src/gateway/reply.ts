@@ -5,14 +5,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Refusal } from '../core/errors.ts';
 import { ClientGone } from './body.ts';
 import { challengeOf } from './challenge.ts';
-import type { Context, Reply } from './context.ts';
 import type { Exchange } from './exchange.ts';
+import type { Reply } from './replies.ts';
 import { sendInTurns } from './shaped-body.ts';
+import type { Reserved } from './stages.ts';
 import { renderErrorXml } from './xml.ts';
 
 /**
- * How much of a refused body is read and thrown away, and for how long, so the answer is not lost: a
- * client that is busy sending sees it late, and never if the connection was reset before.
+ * How much of a refused body is read and thrown away, and for how long, so the answer is not lost:
+ * a client that is busy sending sees it late, and never if the connection was reset before.
  */
 const lingerBytesMax = 32 * 1024 * 1024;
 const lingerMs = 3000;
@@ -20,7 +21,7 @@ const lingerMs = 3000;
 /**
  * Sends a reply to its end; counts the body bytes in the context. Throws when the client is gone.
  */
-export async function sendReply(context: Context, reply: Reply): Promise<void> {
+export async function sendReply(context: Reserved<'service'>, reply: Reply): Promise<void> {
   const { request, response, exchange } = context;
   const { headers, body } = reply;
   if (!isStream(body)) {
@@ -52,7 +53,7 @@ export async function sendReply(context: Context, reply: Reply): Promise<void> {
 }
 
 async function sendStream(
-  context: Context,
+  context: Reserved<'service'>,
   status: number,
   headers: Record<string, string>,
   chunks: AsyncGenerator<Buffer, void, void>,
@@ -64,12 +65,12 @@ async function sendStream(
     clock.enter('store');
     let next = await chunks.next();
     clock.enter('firstByte');
-    const first = context.reconsiderDownload();
+    const first = context.asked.reconsiderDownload();
     if (first) await first;
     exchange.writeHead(status, headers);
     while (!next.done) {
       const { length } = next.value;
-      const reconsidered = context.reconsiderDownload();
+      const reconsidered = context.asked.reconsiderDownload();
       if (reconsidered) await reconsidered;
       // Nobody has all of it before its record is durable.
       if (exchange.bytesOut + length === lengthBytes) await recordStrictly(context, status, length);
@@ -86,10 +87,14 @@ async function sendStream(
 }
 
 /**
- * Where reads are recorded strictly, the record of one that is about to send its last `bytes`. Throws
- * `Refusal` where that cannot be written: then they are not sent.
+ * Where reads are recorded strictly, the record of one that is about to send its last `bytes`.
+ * Throws `Refusal` where that cannot be written: then they are not sent.
  */
-async function recordStrictly(context: Context, status: number, bytes: number): Promise<void> {
+async function recordStrictly(
+  context: Reserved<'service'>,
+  status: number,
+  bytes: number,
+): Promise<void> {
   if (context.isRecorded || !context.isStrictRead) return;
   const { exchange } = context;
   exchange.bytesOut += bytes;
@@ -113,8 +118,9 @@ class ChunkWriter {
   }
 
   /**
-   * Resolves when the kernel has the bytes: until then the buffer is not ours to use again. Counted is
-   * what is handed over, since nobody knows how much of a chunk has arrived when its write fails.
+   * Resolves when the kernel has the bytes: until then the buffer is not ours to use again. Counted
+   * is what is handed over, since nobody knows how much of a chunk has arrived when its write
+   * fails.
    */
   write(chunk: Buffer, counter: { bytesOut: number }): Promise<void> {
     return new Promise((resolve, reject) => {

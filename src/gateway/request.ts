@@ -90,6 +90,11 @@ export function parameter(request: S3Request, name: string): string | undefined 
   return undefined;
 }
 
+/** Does it only read? */
+export function isRead({ method }: Pick<S3Request, 'method'>): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
+
 /** A header that must not repeat; undefined when it is absent. */
 export function header(request: S3Request, name: string): string | undefined {
   const value = request.headers[name];
@@ -116,8 +121,8 @@ export function checkKeyLength(key: string): void {
 }
 
 /**
- * Why a request is refused in which a header stands twice of which Node keeps the first alone: a proxy
- * on the way may have gone by the other (RFC 9112 section 3.2 of Host). null: it does not.
+ * Why a request is refused in which a header stands twice of which Node keeps the first alone: a
+ * proxy on the way may have gone by the other (RFC 9112 section 3.2 of Host). null: it does not.
  */
 export function repeatedHeader(rawHeaders: readonly string[], name: string): Refusal | null {
   let count = 0;

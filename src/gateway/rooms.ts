@@ -1,23 +1,16 @@
-// What the way of a request needs of the other rooms, put together in cli/wiring.ts.
-import type { GrantBook } from '../authz/grants/grant-book.ts';
-import type { MountBook } from '../authz/mount-book.ts';
-import type { OutsideTokens } from '../authz/oidc/outside-tokens.ts';
-import type { Revocations } from '../authz/revocations.ts';
+// What the way of a request needs of the other rooms, put together in server/composition.ts.
 import type { TokenUse } from '../authz/token-use.ts';
-import type { BucketCache } from '../catalog/bucket-cache.ts';
-import type { SettingCache } from '../catalog/setting-cache.ts';
 import type { Reader } from '../core/database.ts';
-import type { Keyring } from '../core/keyring.ts';
 import type { Turns } from '../core/turns.ts';
 import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { LifecycleWorker } from '../ledger/lifecycle-worker.ts';
 import type { DiskRoom } from '../quota/disk-room.ts';
 import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { Rates } from '../quota/rates.ts';
+import type { State } from '../state/state.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
@@ -25,25 +18,31 @@ import type { CorsRules } from './cors.ts';
 import type { Distrust } from './distrust.ts';
 import type { LogHead } from './log-head.ts';
 import type { StoredPages } from './origins.ts';
-import type { ReadRecording } from './read-recording.ts';
 import type { RecordFolding } from './record-folding.ts';
 import type { StoreList } from './store-list.ts';
 import type { Witnesses } from './witnesses.ts';
 
 /** The rooms as the S3 operations use them. */
-export interface Rooms {
+export interface Rooms
+  extends Pick<
+    State<CorsRules>,
+    | 'buckets'
+    | 'chains'
+    | 'cors'
+    | 'directory'
+    | 'grants'
+    | 'keyring'
+    | 'lifecycle'
+    | 'mounts'
+    | 'outside'
+    | 'readRecording'
+    | 'revocations'
+    | 'sessions'
+  > {
   /** Committed state, read-only. */
   read: Reader;
-  keyring: Keyring;
   /** Whom it does not serve. */
   distrust: Distrust;
-  buckets: BucketCache;
-  grants: GrantBook;
-  mounts: MountBook;
-  /** Those who bear tokens of outside issuers. */
-  outside: OutsideTokens;
-  revocations: Revocations;
-  readRecording: ReadRecording;
   folding: RecordFolding;
   /** Who has the ledger do much at once, by id of principal. */
   bulkTurns: Turns;
@@ -70,10 +69,6 @@ export interface Rooms {
   /** The prices in force of a store, by its number. */
   bookOf(store: number): PriceBook;
   stores: StoreList;
-  /** Which pages of other origins may ask for what, by bucket. */
-  cors: SettingCache<CorsRules>;
-  /** Lifecycle rules, and who is told when they were set. */
-  lifecycle: Pick<LifecycleWorker, 'rules' | 'follow'>;
   /** What is asked of stores for no operation. */
   upkeep: BackendUpkeep;
   /** Does a download end where the right to it is taken away? */

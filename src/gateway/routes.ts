@@ -1,7 +1,7 @@
 // Which operation a request asks for: an ordered table, most particular first. A subresource of
 // S3's that is not here yet is named all the same, so that it answers 501 and never something else.
 import { Refusal } from '../core/errors.ts';
-import type { Operation } from './operation.ts';
+import type { AnyOperation } from './operation.ts';
 import { abortMultipartUpload } from './operations/abort-multipart-upload.ts';
 import { completeMultipartUpload } from './operations/complete-multipart-upload.ts';
 import { copyObject } from './operations/copy-object.ts';
@@ -57,18 +57,25 @@ import { putPublicAccessBlock } from './operations/put-public-access-block.ts';
 import { uploadPart } from './operations/upload-part.ts';
 import { uploadPartCopy } from './operations/upload-part-copy.ts';
 import type { S3Request } from './request.ts';
+import type { Resource } from './stages.ts';
 
-interface Route {
+/** What a request names, with the operations that are about such things. */
+type Named =
+  | { resource: 'service'; operation: Of<'service'> }
+  | { resource: 'bucket'; operation: Of<'bucketName' | 'bucket' | 'listing'> }
+  | { resource: 'object'; operation: Of<'object'> }
+  | { resource: 'object'; operation: Of<'copy'>; header: 'x-amz-copy-source' };
+type Of<R extends Resource> = AnyOperation & { resource: R };
+
+type Route = Named & {
   method: string;
-  resource: 'service' | 'bucket' | 'object';
   /** Query parameters that must be present; `name=value` demands the value. */
   query?: readonly string[];
   /** Query parameters that may be present besides. */
   also?: readonly string[];
   /** A header that must be present. */
   header?: string;
-  operation: Operation;
-}
+};
 
 const routes: readonly Route[] = [
   { method: 'GET', resource: 'service', operation: listBuckets },
@@ -290,7 +297,7 @@ export function isUnimplementedHeader(name: string): boolean {
 }
 
 /** Throws `Refusal` NotImplemented or MethodNotAllowed. Of headers, see `refuseUnimplemented`. */
-export function findOperation(request: S3Request): Operation {
+export function findOperation(request: S3Request): AnyOperation {
   const resource = resourceOf(request);
   for (const route of routes) {
     if (route.method === request.method && route.resource === resource && fits(route, request)) {

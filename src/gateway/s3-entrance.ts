@@ -3,19 +3,20 @@
 import type { Authenticator } from '../authz/authenticate.ts';
 import { unsignedPayloadOf } from '../authz/bearer.ts';
 import { anonymousIn, type Identity } from '../authz/identity.ts';
-import { defaultTenant } from '../authz/identity-changes.ts';
 import { RefusedUse } from '../authz/refused-use.ts';
 import { Refusal } from '../core/errors.ts';
+import { defaultTenant } from '../core/principal.ts';
 import { tellOrigin } from './cross-origin.ts';
 import type { Exchange } from './exchange.ts';
 import { postObject } from './operations/post-object.ts';
-import type { Entered, Entrance } from './pipeline.ts';
+import type { Entrance } from './pipeline.ts';
 import { enterForm, isPostForm } from './post-form.ts';
 import { takeQueryHeaders } from './query-headers.ts';
 import { describeInXml } from './reply.ts';
 import { parseRequest, type S3Request } from './request.ts';
 import type { Rooms } from './rooms.ts';
 import { findOperation } from './routes.ts';
+import type { Identified } from './stages.ts';
 
 export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance {
   return {
@@ -45,7 +46,7 @@ async function identify(
   authenticator: Authenticator,
   request: S3Request,
   exchange: Exchange,
-): Promise<Entered> {
+): Promise<Identified> {
   if (isPostForm(request)) {
     const entered = await enterForm(authenticator, request, exchange);
     return { ...entered, findOperation: () => postObject };
@@ -64,7 +65,7 @@ async function identify(
 }
 
 /** What the query says in place of headers is judged once it is known who said it. */
-function enterAs(entered: Entered): Entered {
+function enterAs(entered: Identified): Identified {
   const { request, who } = entered;
   if (request.query.length === 0) return entered;
   try {

@@ -3,29 +3,15 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify';
-import type { RecordStore } from '../audit/record-store.ts';
-import type { RecordSearch } from '../audit/search/record-search.ts';
-import { ShownRecords } from '../audit/shown-records.ts';
-import type { Directory } from '../authz/directory.ts';
 import type { Network } from '../authz/grants/networks.ts';
 import { Refusal } from '../core/errors.ts';
 import { inlineStore } from '../core/manifest.ts';
-import type { RootKeyFile } from '../core/root-keys.ts';
-import type { Sealer } from '../core/sealing.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
-import type { Instruments } from '../instruments/instruments.ts';
 import type { Logger } from '../instruments/logger.ts';
-import type { Metrics } from '../instruments/metrics.ts';
-import type { LogKeyFile } from '../ledger/log-key-file.ts';
-import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
-import type { PriceBooks } from '../quota/prices/price-books.ts';
 import { AcceptedHosts } from './accepted-hosts.ts';
-import type { AlarmTeller } from './alarms/alarm-teller.ts';
-import type { AlteredRecords } from './altered-records.ts';
 import { Connections } from './connections.ts';
 import { takeCredentials } from './credentials.ts';
 import { Preflights } from './cross-origin.ts';
-import { DataVerifier } from './data-verifier.ts';
 import {
   type Exchange,
   type ExchangeTerms,
@@ -41,10 +27,9 @@ import {
   openFrontDoor,
 } from './front-door.ts';
 import { watchGateway } from './gateway-metrics.ts';
-import { type HealthFacts, judge } from './health.ts';
+import { judge } from './health.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
-import type { DeepRuns } from './native/deep-routes.ts';
 import type { NativeDeps } from './native/deps.ts';
 import { observeCalls } from './native/observed-call.ts';
 import { describeInProblem, sendProblem } from './native/problem.ts';
@@ -53,29 +38,14 @@ import { nativeServerOptions } from './native/server-options.ts';
 import { ShareHost } from './origins.ts';
 import { type Entrance, type Pipeline, serveRequest } from './pipeline.ts';
 import { type DescribeRefusal, describeInXml } from './reply.ts';
-import type { Rooms } from './rooms.ts';
 import { s3Entrance } from './s3-entrance.ts';
+import type { Services } from './services.ts';
 import { describeInWords, shareEntrance } from './share-entrance.ts';
 import { describeInStsXml, serveSts } from './sts.ts';
 import { TrustedProxies } from './trusted-proxies.ts';
 
 export interface GatewayOptions {
-  rooms: Rooms;
-  directory: Directory;
-  sealer: Sealer;
-  rootKeys: RootKeyFile;
-  logKeys: LogKeyFile;
-  usageRollUp: Pick<UsageRollUp, 'catchUp'>;
-  deepRuns: DeepRuns;
-  records: RecordStore;
-  altered: AlteredRecords;
-  search: RecordSearch;
-  alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
-  metrics: Metrics;
-  instruments: Instruments;
-  /** With it `/_/metrics` names tenants and accounts; undefined: there is none. */
-  metricsToken: string | undefined;
-  priceBooks: PriceBooks;
+  services: Services;
   host: string;
   /** 0: any free port. */
   port: number;
@@ -88,20 +58,12 @@ export interface GatewayOptions {
   minRate: number;
   /** Peers that are believed where a request came from. */
   trustedProxies: readonly Network[];
-  logger: Logger;
   /** Who is told how long the stages of a request took. */
   serverTiming: TimingAudience;
-  /** Told why the gateway cannot go on; it must end the process. */
-  onFatal: (reason: string) => void;
   /** Told where the gateway listens: `http://127.0.0.1:9000`. */
   onListening: (url: string) => void;
   /** An address for the native API, health and metrics alone; null: they are where all else is. */
   administration: AdministrationAddress | null;
-  /** What its health is judged by; `detail` is for operators. */
-  health: () => Promise<{
-    facts: Omit<HealthFacts, 'isUndamaged'>;
-    detail: Record<string, unknown>;
-  }>;
 }
 
 export interface AdministrationAddress {
@@ -121,14 +83,15 @@ const administratorsMax = 64;
 /** Shorter times say nothing of a client. */
 const rateWindowMsMin = 2000;
 /**
- * Connections that may wait in the system to be taken, as far as it lets them: of very many that come at
- * once, those beyond it would be reset. Node's default.
+ * Connections that may wait in the system to be taken, as far as it lets them: of very many that
+ * come at once, those beyond it would be reset. Node's default.
  */
 const backlogMin = 511;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { rooms, directory, logger, host } = options;
-  const credentials = takeCredentials(rooms, directory);
+  const { services, host } = options;
+  const { logger, altered, metrics, instruments } = services;
+  const credentials = takeCredentials(services);
   let isClosing = false;
   const integrity = new IntegrityCounter();
   const { stallTimeoutMs, minRate } = options;
@@ -144,34 +107,40 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
   const doors = administration ? [connections, administration.connections] : [connections];
   const health: NativeDeps['health'] = async () => {
-    const { facts, detail } = await options.health();
-    const integrityFailures = integrity.summarize((store) => rooms.stores.nameOf(store));
+    const { facts, detail } = await services.lookAtHealth();
+    const integrityFailures = integrity.summarize((store) => services.stores.nameOf(store));
     const isUndamaged = Object.keys(integrityFailures).length === 0;
     return { ...judge({ ...facts, isUndamaged }), detail: { ...detail, integrityFailures } };
   };
-  watchGateway(options.metrics.registry, { rooms, caches, integrity, health, connections: doors });
+  watchGateway(metrics.registry, {
+    rooms: services,
+    caches,
+    integrity,
+    health,
+    connections: doors,
+  });
   const pipeline: Pipeline = {
-    rooms,
-    metrics: options.metrics,
+    rooms: services,
+    metrics,
     onBug: (error, requestId) => logger.error({ err: error, requestId }, 'a request failed'),
     onIntegrityFailure: (error, requestId) => {
-      if (error instanceof UnsealedRow) rooms.distrust.add(error.unsealed);
+      if (error instanceof UnsealedRow) services.distrust.add(error.unsealed);
       integrity.count(error);
       const { kind, store } = error;
       logger.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
     },
   };
-  options.altered.begin((found) => {
+  altered.begin((found) => {
     pipeline.onIntegrityFailure(found, 'none');
-    void noteAltered(options, found.index).catch((error: unknown) => {
+    void noteAltered(services, found.index).catch((error: unknown) => {
       logger.error({ err: error }, 'an altered record was not noted');
     });
   });
-  rooms.distrust.onFound(({ what, table, fault }) => {
+  services.distrust.onFound(({ what, table, fault }) => {
     integrity.count({ kind: 'row', store: inlineStore });
     logger.error({ kind: 'row', table, fault }, `not authentic: ${what}`);
   });
-  const { instruments, serverTiming } = options;
+  const { serverTiming } = options;
   const common = { proxies, instruments, serverTiming };
   const terms: ExchangeTerms = { ...common, door: administration ? 'clients' : 'all' };
   /** The handler of Fastify's own server, which answers at both addresses. */
@@ -182,11 +151,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   ) =>
     openFrontDoor({
       ...given,
-      answers: { ...answersOf(options, pipeline, credentials), native: behindFastify(native) },
+      answers: { ...answersOf(services, pipeline, credentials), native: behindFastify(native) },
       describers,
       hosts: new AcceptedHosts({
         listenHost,
-        publicUrl: rooms.publicUrl,
+        publicUrl: services.publicUrl,
         domains: given.domains,
         acceptHosts: options.acceptHosts,
       }),
@@ -207,13 +176,20 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     return503OnClosing: false,
     serverFactory: (handle) => {
       native = handle;
-      const shareHost = new ShareHost(rooms);
-      return openDoor({ terms, connections, domains: rooms.domains, shareHost }, host);
+      const shareHost = new ShareHost(services);
+      return openDoor({ terms, connections, domains: services.domains, shareHost }, host);
     },
   });
   observeCalls(app);
   app.setNotFoundHandler((request, reply) => sendProblem(request, reply, new Refusal('NotFound')));
-  await registerNativeApi(app, nativeOf(options, { pipeline, credentials, health }));
+  await registerNativeApi(
+    app,
+    nativeDepsOf(services, {
+      ...credentials,
+      health,
+      onIntegrityFailure: pipeline.onIntegrityFailure,
+    }),
+  );
   tellAddress(app.server, host, options.onListening);
   const backlog = Math.max(connectionsMax, backlogMin);
   await app.listen({ host, port: options.port, backlog });
@@ -272,31 +248,31 @@ function quiet(logger: Logger): FastifyBaseLogger {
 }
 
 /** So that whoever asks for it later is told, too. */
-async function noteAltered({ rooms, records }: GatewayOptions, index: number): Promise<void> {
+async function noteAltered({ ledger, records }: Services, index: number): Promise<void> {
   const kept = await records.readRecord(index, () => false).catch(() => undefined);
   const { tenant = null, bucketTenant = null } = kept ?? {};
-  await rooms.ledger.keepHouse({ kind: 'noteAltered', rows: [{ index, tenant, bucketTenant }] });
+  await ledger.keepHouse({ kind: 'noteAltered', rows: [{ index, tenant, bucketTenant }] });
 }
 
 type Credentials = ReturnType<typeof takeCredentials>;
 
 /** What answers the ways in, but for the native API's. */
 function answersOf(
-  { rooms, directory }: GatewayOptions,
+  services: Services,
   pipeline: Pipeline,
-  { authenticator, sessions }: Credentials,
+  { authenticator }: Credentials,
 ): Omit<Record<Entry, Answer>, 'native'> {
   const { onBug } = pipeline;
   const behind = (entrance: Entrance): Answer => {
     return (exchange) => void serveRequest(pipeline, entrance, exchange);
   };
-  const { ledger, rates, folding } = rooms;
+  const { ledger, rates, folding, sessions, directory } = services;
   const sts = { authenticator, sessions, ledger, rates, folding, onBug };
-  const preflights = new Preflights({ rooms, authenticator, onBug });
+  const preflights = new Preflights({ rooms: services, authenticator, onBug });
   return {
     preflight: (exchange) => void preflights.serve(exchange),
-    s3: behind(s3Entrance(rooms, authenticator)),
-    share: behind(shareEntrance(rooms, directory)),
+    s3: behind(s3Entrance(services, authenticator)),
+    share: behind(shareEntrance(services, directory)),
     sts: (exchange) => void serveSts(sts, exchange),
   };
 }
@@ -316,63 +292,6 @@ function behindFastify(handle: Handler): Answer {
     lendExchange(exchange);
     handle(exchange.raw, exchange.response);
   };
-}
-
-function nativeOf(
-  options: GatewayOptions,
-  parts: {
-    pipeline: Pipeline;
-    credentials: Credentials;
-    health: NativeDeps['health'];
-  },
-): NativeDeps {
-  const { rooms } = options;
-  const { pipeline, credentials, health } = parts;
-  const { authenticator, tokenKeys, followers } = credentials;
-  const { ledger, read, stores } = rooms;
-  return nativeDepsOf({
-    ledger,
-    journals: rooms.journals,
-    read,
-    stores,
-    grants: rooms.grants,
-    mounts: rooms.mounts,
-    rates: rooms.rates,
-    folding: rooms.folding,
-    buckets: rooms.buckets,
-    log: rooms.log,
-    witnesses: rooms.witnesses,
-    desk: {
-      setLimits: (account, limits) => {
-        rooms.desk.setLimits(account, limits);
-        rooms.rates.setLimits(account, limits);
-      },
-    },
-    publicUrl: rooms.publicUrl,
-    shareUrl: rooms.shareUrl,
-    outside: rooms.outside,
-    directory: options.directory,
-    followers: [rooms.grants, rooms.mounts, rooms.readRecording, ...followers],
-    tokenKeys,
-    revocations: rooms.revocations,
-    sealer: options.sealer,
-    rootKeys: options.rootKeys,
-    logKeys: options.logKeys,
-    keyring: rooms.keyring,
-    health,
-    authenticator,
-    verifier: new DataVerifier(rooms),
-    deepRuns: options.deepRuns,
-    usageRollUp: options.usageRollUp,
-    records: new ShownRecords(options.records, options.altered.found),
-    search: options.search,
-    alarms: options.alarms,
-    onFatal: options.onFatal,
-    priceBooks: options.priceBooks,
-    metrics: options.metrics.registry,
-    metricsToken: options.metricsToken,
-    onIntegrityFailure: pipeline.onIntegrityFailure,
-  });
 }
 
 async function closeDoor(

@@ -1,6 +1,7 @@
 // Bodies whose accounts have a rate of bytes: they move stretch by stretch, each when its turn has
-// come. Invariant: while a stream waits for its turn it holds no chunk buffer, so who is slowed down
-// by us keeps nobody else waiting. The one exception is a client that sends far more than it says.
+// come. Invariant: while a stream waits for its turn it holds no chunk buffer, so who is slowed
+// down by us keeps nobody else waiting. The one exception is a client that sends far more than it
+// says.
 import { chunkBytes, extentBytesMax } from '../core/limits.ts';
 import { countBytes, type ExtentRun, sliceRuns } from '../core/manifest.ts';
 import type { StageClock } from '../instruments/stage-clock.ts';
@@ -69,7 +70,9 @@ export async function* sendInTurns(stream: Pace, bytes: Buffer): Bytes {
   }
 }
 
-/** A body that comes in: what came too fast is made up for at the end of each chunk, and at its end. */
+/**
+ * A body that comes in: what came too fast is made up for at the end of each chunk, and at its end.
+ */
 export class ShapedIntake {
   readonly #stream: Pace;
   readonly #write: (data: Buffer) => Promise<void> | null;

@@ -2,11 +2,12 @@
 // opens. Invariants: nothing of a request but its method, path, range and conditions has a meaning;
 // and to who does not know a link's secret, one that was never made, one that has ended and one
 // that is alive are the same.
-import type { Directory } from '../authz/directory.ts';
+
 import { findShare, identityOf, isFolder, type Share } from '../authz/shares.ts';
 import { Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
-import type { Operation } from './operation.ts';
+import type { Directory } from '../state/directory.ts';
+import type { AnyOperation } from './operation.ts';
 import type { Entrance } from './pipeline.ts';
 import type { DescribeRefusal } from './reply.ts';
 import { checkKeyLength, parseTarget, type S3Request } from './request.ts';
@@ -87,7 +88,7 @@ function operationOf(
   share: Share,
   token: string,
   { isPage, isHead }: { isPage: boolean; isHead: boolean },
-): Operation {
+): AnyOperation {
   const { isRevoked, expiresMs, downloads, downloadsMax } = share;
   if (isRevoked) throw wasRevoked();
   if (Date.now() >= expiresMs) throw shareEnded('It has expired.');

@@ -1,26 +1,27 @@
 // What a share link does: it gives an object as a file to save, or shows a folder as a page.
-// Invariants: a download is counted, durably, before its first byte goes out, and a range is one; and
-// nothing that somebody stored is ever shown as a page of this site.
+// Invariants: a download is counted, durably, before its first byte goes out, and a range is one;
+// and nothing that somebody stored is ever shown as a page of this site.
 import { isFolder, type Share } from '../authz/shares.ts';
 import { verifyListed } from '../catalog/authentic.ts';
 import { listObjects } from '../catalog/listing.ts';
 import { percentEncode } from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
 import { sharePageEntriesMax } from '../core/limits.ts';
-import type { Context, Reply } from './context.ts';
 import { decodeToken, encodeToken } from './listing-xml.ts';
 import type { Operation } from './operation.ts';
 import { getObject, headObject } from './operations/get-object.ts';
+import type { Reply } from './replies.ts';
 import { parameter } from './request.ts';
 import { pagePolicy, renderPage } from './share-page.ts';
 import { baseName, inertPolicy, secretHeaders, sharePath } from './share-url.ts';
+import type { Reserved } from './stages.ts';
 
 /** For who proved by the secret that the link was theirs to use. */
 export function shareEnded(reason: string): Refusal {
   return new Refusal('ShareEnded', { message: `This share link is no longer valid. ${reason}` });
 }
 
-export function sharedObject(share: Share, isHead: boolean): Operation {
+export function sharedObject(share: Share, isHead: boolean): Operation<'object'> {
   return {
     ...(isHead ? headObject : getObject),
     run: async (context) => {
@@ -33,12 +34,12 @@ export function sharedObject(share: Share, isHead: boolean): Operation {
 }
 
 /** Throws `Refusal` ShareEnded where the bucket is another one that was given the name. */
-function checkSame({ bucket }: Context, { bucketId }: Share): void {
+function checkSame({ bucket }: Reserved<'listing'>, { bucketId }: Share): void {
   if (bucket.id !== bucketId) throw shareEnded('What it opened was deleted.');
 }
 
 /** Throws `Refusal` ShareEnded where the link allows no more. */
-async function count({ rooms }: Context, id: string): Promise<void> {
+async function count({ rooms }: Reserved<'listing'>, id: string): Promise<void> {
   const counted = await rooms.ledger.keepHouse({ kind: 'countDownload', id });
   if (counted === 0) throw shareEnded('It is used up.');
 }
@@ -60,7 +61,7 @@ function fileHeaders(headers: Reply['headers'], name: string): Reply['headers'] 
   };
 }
 
-export function sharedFolder(share: Share, token: string): Operation {
+export function sharedFolder(share: Share, token: string): Operation<'listing'> {
   return {
     name: 'ShowSharedFolder',
     action: 's3:ListBucket',
@@ -71,7 +72,11 @@ export function sharedFolder(share: Share, token: string): Operation {
   };
 }
 
-async function showFolder(context: Context, share: Share, token: string): Promise<Reply> {
+async function showFolder(
+  context: Reserved<'listing'>,
+  share: Share,
+  token: string,
+): Promise<Reply> {
   checkSame(context, share);
   const { rooms, bucket, request } = context;
   const prefix = parameter(request, 'prefix') ?? '';

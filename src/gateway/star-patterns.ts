@@ -1,6 +1,6 @@
-// Texts with at most one `*`, which stands for anything, also for nothing; and by which rules they are.
-// Made once, and asked often: what a text costs depends on its length, not on how many patterns there
-// are, but for those with something on both sides of the star.
+// Texts with at most one `*`, which stands for anything, also for nothing; and by which rules they
+// are. Made once, and asked often: what a text costs depends on its length, not on how many
+// patterns there are, but for those with something on both sides of the star.
 
 /** A set of rules by their numbers, 32 to a word. */
 export type RuleSet = Uint32Array;

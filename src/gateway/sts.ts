@@ -1,5 +1,5 @@
-// STS: a token of this gateway, or of an outside issuer, is traded for temporary access keys, so that
-// S3 clients need to know nothing of tokens. Invariants: each trade is recorded before it is
+// STS: a token of this gateway, or of an outside issuer, is traded for temporary access keys, so
+// that S3 clients need to know nothing of tokens. Invariants: each trade is recorded before it is
 // answered; a token that is bound to a key is traded only with its proof on this very request, form
 // included, but with DPoP, which covers no body.
 // Specification: "AssumeRoleWithWebIdentity" and "Common errors" of the AWS STS API reference.
@@ -8,7 +8,6 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator, Identity } from '../authz/authenticate.ts';
 import { RefusedUse } from '../authz/refused-use.ts';
-import type { Sessions, TemporaryKeys } from '../authz/sessions/sessions.ts';
 import { proofRefusal } from '../authz/tokens/faults.ts';
 import { isoTime } from '../core/clock.ts';
 import { type ErrorCode, Refusal } from '../core/errors.ts';
@@ -16,6 +15,7 @@ import type { Commit } from '../ledger/commit.ts';
 import type { Decision } from '../ledger/known-rights.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Rates } from '../quota/rates.ts';
+import type { Sessions, TemporaryKeys } from '../state/sessions.ts';
 import { ClientGone, consume } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import { provenBy } from './proven-record.ts';

@@ -26,7 +26,9 @@ export class TrustedProxies {
     this.#isProxy = networks.length === 0 ? null : networkTest(networks);
   }
 
-  /** The address at the other end, without the IPv6 dress of an IPv4 one; `unknown` if it has gone. */
+  /**
+   * The address at the other end, without the IPv6 dress of an IPv4 one; `unknown` if it has gone.
+   */
   peerOf({ remoteAddress }: Pick<Socket, 'remoteAddress'>): string {
     return plainAddress(remoteAddress ?? '') ?? unknown;
   }

@@ -8,10 +8,10 @@ import { Refusal } from '../core/errors.ts';
 import { manifestRunsMax } from '../core/limits.ts';
 import type { ChecksumAlgorithm } from '../tiering/checksums.ts';
 import { parseAlgorithm } from './checksum-headers.ts';
-import type { Context } from './context.ts';
 import { uploadIdOf } from './listing-xml.ts';
 import { parsePartNumber } from './object-parts.ts';
 import { header, parameter, type S3Request } from './request.ts';
+import type { Asked, Reserved } from './stages.ts';
 
 export interface UploadAttributes {
   object: Attributes;
@@ -27,12 +27,12 @@ export interface OpenUpload {
  * The upload that the request names, unfinished or completed. Throws `Refusal` NoSuchUpload; and
  * AccessDenied where a token lets its bearer only create: what others have begun is theirs.
  */
-export async function findNamedUpload(context: Context): Promise<OpenUpload> {
+export async function findNamedUpload(context: Reserved<'object'>): Promise<OpenUpload> {
   const id = uploadIdOf(context.request);
   const { bucket, key, rooms } = context;
   const upload = await findUpload(rooms, bucket, { id, key });
   if (!upload) throw new Refusal('NoSuchUpload', { fields: { UploadId: id } });
-  if (upload.initiator !== context.requester && context.mustCreate()) {
+  if (upload.initiator !== context.requester && context.asked.mustCreate()) {
     const message = 'The scope of the token lets it use its own uploads only.';
     throw new Refusal('AccessDenied', { message });
   }
@@ -43,7 +43,7 @@ export async function findNamedUpload(context: Context): Promise<OpenUpload> {
 }
 
 /** The same, but a completed upload is gone. */
-export async function findOpenUpload(context: Context): Promise<OpenUpload> {
+export async function findOpenUpload(context: Reserved<'object'>): Promise<OpenUpload> {
   const found = await findNamedUpload(context);
   if (found.upload.completed === null) return found;
   throw new Refusal('NoSuchUpload', { fields: { UploadId: found.upload.id } });
@@ -53,15 +53,15 @@ export async function findOpenUpload(context: Context): Promise<OpenUpload> {
  * Admission to what an upload's initiator may do besides those whom rules let: on S3, to list and
  * to abort it.
  */
-export async function admitInitiator(context: Context): Promise<void> {
-  const action = context.action as S3Action;
-  const { who, rooms, key, requester } = context;
-  const [id, bucket] = [uploadIdOf(context.request), context.foundBucket];
-  if (who.isAnonymous || (await context.mayReachKey(action))) return context.authorizeKey(action);
+export async function admitInitiator(asked: Asked<'object'>): Promise<void> {
+  const action = asked.action as S3Action;
+  const { who, rooms, key, requester } = asked;
+  const [id, bucket] = [uploadIdOf(asked.request), asked.bucket];
+  if (who.isAnonymous || (await asked.mayReachKey(action))) return asked.authorizeKey(action);
   // Also where there is no bucket: who may not know is refused by the same work.
   const wanted = { id, key, initiator: requester };
   const isInitiators = await isInitiator(rooms, bucket ?? nowhere, wanted);
-  return context.authorizeKey(action, { isInitiator: isInitiators });
+  return asked.authorizeKey(action, { isInitiator: isInitiators });
 }
 
 /** Stands for a bucket that is not there; ids begin at 1. */
@@ -72,7 +72,7 @@ const nowhere = { id: 0, tenant: '', name: '' };
  * this part: who may not complete it must not fill the store with its parts either.
  */
 export async function checkPart(
-  context: Context,
+  context: Reserved<'object'>,
   upload: Upload,
   { number, sizeBytes }: { number: number; sizeBytes: number },
 ): Promise<void> {
@@ -80,7 +80,7 @@ export async function checkPart(
   if (!delegation) return;
   const isBounded = Number.isFinite(delegation.conditions.objectBytesMax);
   const others = isBounded ? await sumOtherParts(context.rooms.read, upload.id, number) : 0;
-  context.checkWritten({ storageClass: upload.class, sizeBytes: others + sizeBytes });
+  context.asked.checkWritten({ storageClass: upload.class, sizeBytes: others + sizeBytes });
 }
 
 /** The type that the request names; null: none. Throws `Refusal` InvalidRequest. */

@@ -1,6 +1,6 @@
-// Asks witnesses to cosign the log's newest checkpoint, in the background. Invariants: nobody who is
-// served waits for one; there is one request at a time to each, bounded in time and bytes; and when a
-// witness has cosigned what is not in this log, the log is signed no more.
+// Asks witnesses to cosign the log's newest checkpoint, in the background. Invariants: nobody who
+// is served waits for one; there is one request at a time to each, bounded in time and bytes; and
+// when a witness has cosigned what is not in this log, the log is signed no more.
 // Specification: C2SP tlog-witness.
 import type { Checkpoint } from '../audit/log/checkpoint.ts';
 import { listCosigned } from '../audit/log/cosignatures.ts';
@@ -248,8 +248,8 @@ export class Witnesses {
 }
 
 /**
- * How many leaves a witness has seen of a log. `empty`: the log's signed checkpoint without leaves, of
- * which every log is an extension. Throws an Error that says why it is not known.
+ * How many leaves a witness has seen of a log. `empty`: the log's signed checkpoint without leaves,
+ * of which every log is an extension. Throws an Error that says why it is not known.
  */
 export async function askSeenSize(witness: Witness, empty: string): Promise<number> {
   const body = renderAddCheckpoint({ oldSize: 0, proof: [], note: empty });

@@ -59,8 +59,8 @@ export async function renderLargeXml(
 }
 
 /**
- * An error document, S3's where nothing else is said. It gives back what may be no text of XML's, and is
- * well-formed all the same; documents of S3's that name keys have to name them as they are.
+ * An error document, S3's where nothing else is said. It gives back what may be no text of XML's,
+ * and is well-formed all the same; documents of S3's that name keys have to name them as they are.
  */
 export function renderErrorXml(
   content: XmlElements,
@@ -163,6 +163,19 @@ export async function parseLargeXml(bytes: Buffer, root: string): Promise<XmlNod
   return reading.end(root);
 }
 
+/** So much of a text, of shorter pieces, is a few hundred kilobytes of the heap. */
+const ropeLength = 8 * 1024;
+const atStart = /^/;
+
+/**
+ * A text that was put together from pieces is a tree of them to V8, dozens of bytes for each
+ * reference in the document, which collections of garbage copy. Searching it makes it one piece,
+ * in its place.
+ */
+function flatten(text: string): void {
+  atStart.test(text);
+}
+
 /** A document that is being read. */
 class Reading {
   readonly #text: string;
@@ -171,6 +184,8 @@ class Reading {
   readonly #open: XmlNode[] = [this.#top];
   #nodes = 0;
   #at = 0;
+  /** Of the text that the parser is in. */
+  #flatLength = 0;
 
   constructor(bytes: Buffer) {
     if (bytes.length > xmlBytesMax) throw new Refusal('MaxMessageLengthExceeded');
@@ -195,6 +210,7 @@ class Reading {
   read(length: number): boolean {
     this.#parser.write(this.#text.slice(this.#at, this.#at + length));
     this.#at += length;
+    this.#flattenOpenText();
     return this.#at >= this.#text.length;
   }
 
@@ -218,9 +234,20 @@ class Reading {
     this.#open.push(node);
   }
 
+  /** What the parser has of a text that goes on: only itself knows it. */
+  #flattenOpenText(): void {
+    const { text } = this.#parser as unknown as { text: string };
+    if (text.length < this.#flatLength) this.#flatLength = 0;
+    if (text.length - this.#flatLength < ropeLength) return;
+    flatten(text);
+    this.#flatLength = text.length;
+  }
+
   #addText(text: string): void {
     const node = this.#open.at(-1);
-    if (node) node.text += text;
+    if (!node) return;
+    flatten(text);
+    node.text += text;
   }
 }
 

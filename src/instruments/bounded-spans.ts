@@ -1,6 +1,7 @@
-// What keeps finished spans until they are exported, bounded and counted: around the batching of the
-// OpenTelemetry SDK, which drops without saying so. Invariant: each span that was sampled is counted
-// once, as exported, as dropped because too many waited, or as failed; and nobody waits for it.
+// What keeps finished spans until they are exported, bounded and counted: around the batching of
+// the OpenTelemetry SDK, which drops without saying so. Invariant: each span that was sampled is
+// counted once, as exported, as dropped because too many waited, or as failed; and nobody waits for
+// it.
 import type { Context } from '@opentelemetry/api';
 import type { ReadableSpan, Span, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace';
 

@@ -3,9 +3,15 @@
 // lie. Specification: Prometheus's histograms, of which a value equal to a bound is below it.
 
 export class Histogram {
-  /** Ascending; `secondBounds`, `bytesPerSecondBounds`, or one's own, one array for all that share them. */
+  /**
+   * Ascending; `secondBounds`, `bytesPerSecondBounds`, or one's own, one array for all that share
+   * them.
+   */
   readonly bounds: readonly number[];
-  /** Of the values up to each bound and above the one before; the last: above all bounds. */
+  /**
+   * Counts of the values up to each bound and above the one before it. The last count is of those
+   * above all bounds.
+   */
   readonly counts: Float64Array;
   sum = 0;
 

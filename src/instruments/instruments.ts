@@ -1,5 +1,5 @@
-// Who measures requests, as one: gives each its clock, counts those under way, and tells all observers
-// of its end. Invariant: each request that began ends once.
+// All that measures requests, in one place: it gives each request its clock, counts those that are
+// under way, and tells all observers of its end. Invariant: each request that began ends once.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ObservedRequest, RequestObserver } from './observed-request.ts';
 import { noTracer, type RequestTrace, type RequestTracer } from './request-trace.ts';

@@ -1,6 +1,6 @@
-// Lines of the log on their way to a file descriptor. Invariants: who writes never waits; what waits to
-// be written is bounded, and what finds no room is dropped and counted, so that a reader that has
-// stopped, or a disk that is full, keeps no request and takes no memory.
+// Lines of the log on their way to a file descriptor. Invariants: who writes never waits; what
+// waits to be written is bounded, and what finds no room is dropped and counted, so that a reader
+// that has stopped, or a disk that is full, keeps no request and takes no memory.
 import { write, writeSync } from 'node:fs';
 
 export interface LogWriterOptions {
@@ -10,21 +10,24 @@ export interface LogWriterOptions {
   delayMs?: number;
 }
 
-/** So many are written without waiting for more. */
+/** The number of bytes that are written without waiting for more. */
 const batchBytes = 64 * 1024;
-/** Who takes nothing is asked again after this. */
+/** How long to wait before output that accepts nothing is tried again. */
 const retryMs = 100;
 
 const lineEnd = Buffer.from('\n');
 
-/** Lines that are written together, as bytes: many short texts that live on for a while are dear to collect. */
+/**
+ * Lines that are written together, as bytes: many short texts that live on for a while are dear to
+ * collect.
+ */
 interface Batch {
   bytes: Buffer;
   length: number;
   lines: number;
 }
 
-/** What is not yet written of such a batch. */
+/** The part of such a batch that is not written yet. */
 type Sending = Pick<Batch, 'bytes' | 'lines'>;
 
 export class LogWriter {
@@ -33,7 +36,7 @@ export class LogWriter {
   readonly #delayMs: number;
   /** In order; lines are added to the last. */
   #batches: Batch[] = [];
-  /** Of all that wait. */
+  /** The bytes of all lines that wait. */
   #bytes = 0;
   /** Until the lines are sent; null: they are none, or others are being sent. */
   #timer: NodeJS.Timeout | null = null;

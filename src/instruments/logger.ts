@@ -1,5 +1,6 @@
 // The log: a JSON object a line, by pino, on its way without anybody waiting for it. Invariant: of
-// requests it says what observed-request.ts lets it, so no key, query, header or token stands in it.
+// requests it says what observed-request.ts lets it, so no key, query, header or token stands in
+// it.
 import { type Logger, pino } from 'pino';
 import type { LogWriter } from './log-writer.ts';
 
@@ -22,7 +23,10 @@ export function makeLogger(level: string, writer: LogWriter): Logger {
 let second = 0;
 let secondText = '';
 
-/** As ISO 8601 has it, with milliseconds; a second is written once for all of its lines. */
+/**
+ * The time in the form of ISO 8601, with milliseconds. A second is formatted once for all of its
+ * lines.
+ */
 function timeNow(): string {
   const now = Date.now();
   const millis = now % 1000;

@@ -1,6 +1,6 @@
 // What can be measured, by name, and its text for Prometheus. Invariants: a value is asked for when
-// somebody reads, never before; of what names tenants or accounts everybody reads nothing; what cannot
-// be told is missing, and counted, and takes nothing else from the text with it.
+// somebody reads, never before; of what names tenants or accounts everybody reads nothing; what
+// cannot be told is missing, and counted, and takes nothing else from the text with it.
 // Specification: the Prometheus text format 0.0.4, which prom-client's registry writes.
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Gauge, Registry } from 'prom-client';
@@ -8,7 +8,7 @@ import { monotonicMs } from '../core/clock.ts';
 import { Histogram } from './histogram.ts';
 import { Paced } from './paced.ts';
 
-/** Who reads: anybody, or who has the operator's leave, whom tenants may be named to. */
+/** The reader: anybody, or somebody with the operator's leave, to whom tenants may be named. */
 export type Audience = 'everybody' | 'operator';
 
 /** Of one series; keep the object and give the same again: its text is made once. */
@@ -49,7 +49,7 @@ class SlicedMetric {
   readonly help: string;
   readonly type: Kind;
   readonly #collect: () => Promise<Line[]>;
-  /** Those of the slice that is being written. */
+  /** The lines of the slice that is being written. */
   values: Line[] = [];
 
   constructor(

@@ -1,5 +1,5 @@
-// What is rare enough to be counted where it happens, and the audit log's state. Invariant: it names
-// no tenant, account or bucket, and there are no more series than there are meters, windows,
+// What is rare enough to be counted where it happens, and the audit log's state. Invariant: it
+// names no tenant, account or bucket, and there are no more series than there are meters, windows,
 // percentages and witnesses.
 import { Counter } from 'prom-client';
 import type { MetricRegistry } from './metric-registry.ts';
@@ -51,7 +51,9 @@ export class Metrics {
     });
   }
 
-  /** The audit log, asked when somebody reads. What witnesses are called stands in the log as well. */
+  /**
+   * The audit log, asked when somebody reads. What witnesses are called stands in the log as well.
+   */
   watchLog(
     head: Readonly<{ size: number; refusal: string | null }>,
     witnesses: { state(): readonly { name: string; cosignedSize: number | null }[] },

@@ -1,5 +1,5 @@
-// Small numbers for names that come up, so that what is counted by them are plain arrays. Invariant: a
-// name has one slot for good, and there are never more slots than were asked for.
+// Small numbers for names that come up, so that what is counted by them are plain arrays.
+// Invariant: a name has one slot for good, and there are never more slots than were asked for.
 
 export const nobodySlot = 0;
 /** What slot `nobodySlot` and the last one are called. */
@@ -20,7 +20,10 @@ export class NameSlots {
     this.#slots.set(others, this.#othersSlot);
   }
 
-  /** From 0 to `size` - 1. `isNew`: may the name take a slot if it has none? */
+  /**
+   * Returns a slot from 0 to `size` - 1. `isNew` says whether the name may take a slot if it has
+   * none.
+   */
   slotOf(name: string | null, isNew: boolean): number {
     if (name === null) return nobodySlot;
     return this.#slots.get(name) ?? (isNew ? this.#take(name) : this.#othersSlot);

@@ -1,6 +1,6 @@
 // What the instruments are told of a request that has ended: one object, which metrics, log lines,
-// samples and traces are all made of, so that they cannot tell different stories. Invariant: nothing
-// with which another could act is in it, no query and no header.
+// samples and traces are all made of, so that they cannot tell different stories. Invariant:
+// nothing with which another could act is in it, no query and no header.
 import type { RequestTrace } from './request-trace.ts';
 import type { StageClock } from './stage-clock.ts';
 
@@ -38,7 +38,10 @@ export interface ObservedRequest {
   durationMs: number;
 }
 
-/** Is told of every request, once, when it has ended. Must not throw, and keep no reference. */
+/**
+ * An observer is told of every request once, when the request has ended. It must not throw, and
+ * must keep no reference to the request.
+ */
 export interface RequestObserver {
   observe(request: ObservedRequest): void;
 }

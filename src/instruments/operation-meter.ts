@@ -1,5 +1,5 @@
-// What is counted of the requests for one operation. Invariant: counting makes no object, but for the
-// first transfer of a store and size band.
+// What is counted of the requests for one operation. Invariant: counting makes no object, but for
+// the first transfer of a store and size band.
 import { bytesPerSecondBounds, Histogram, secondBounds } from './histogram.ts';
 import type { Labels } from './metric-registry.ts';
 import type { NameSlots } from './name-slots.ts';
@@ -39,7 +39,9 @@ export class Transfers {
 
 export class OperationMeter {
   readonly labels: Labels;
-  /** Of requests that moved no object's bytes: those for other operations, and those that failed. */
+  /**
+   * Of requests that moved no object's bytes: those for other operations, and those that failed.
+   */
   readonly seconds = new Histogram(secondBounds);
   /** In the order of `stages`. */
   readonly stageMs = new Float64Array(stages.length);

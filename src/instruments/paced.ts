@@ -1,6 +1,6 @@
-// What many ask for, and the main thread makes for them: made once for all who wait, and in the long
-// run no more than a tenth of the time. Invariant: nobody is answered with what was made before they
-// asked.
+// What many ask for, and the main thread makes for them: made once for all who wait, and in the
+// long run no more than a tenth of the time. Invariant: nobody is answered with what was made
+// before they asked.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicMs } from '../core/clock.ts';
 

@@ -1,5 +1,5 @@
-// What the gateway's own probe measured last, for Prometheus. Invariant: as many series as there are
-// stores, sizes, kinds and results.
+// What the gateway's own probe measured last, for Prometheus. Invariant: as many series as there
+// are stores, sizes, kinds and results.
 import { Histogram, secondBounds } from './histogram.ts';
 import type { Labels, MetricRegistry } from './metric-registry.ts';
 import type { Sample } from './sample.ts';

@@ -1,5 +1,6 @@
-// One line of the log for each request that has ended. Invariant: it is made of what is observed alone,
-// where nothing is with which another could act; a request that took too long has its stages besides.
+// One line of the log for each request that has ended. Invariant: it is made of what is observed
+// alone, where nothing is with which another could act; a request that took too long has its stages
+// besides.
 import type { Logger } from './logger.ts';
 import type { ObservedRequest, RequestObserver } from './observed-request.ts';
 import { type StageClock, stages } from './stage-clock.ts';

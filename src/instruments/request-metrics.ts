@@ -1,6 +1,7 @@
-// What is counted of every request: by operation, status and tenant, and how long it took. Invariants:
-// a request costs a few additions to plain numbers, found by one look-up each of its operation, its
-// tenant and its store; and there are no more series than operations, stores and the first tenants.
+// What is counted of every request: by operation, status and tenant, and how long it took.
+// Invariants: a request costs a few additions to plain numbers, found by one look-up each of its
+// operation, its tenant and its store; and there are no more series than operations, stores and the
+// first tenants.
 import type { Histogram } from './histogram.ts';
 import type { Labels, MetricRegistry } from './metric-registry.ts';
 import { NameSlots, nobodySlot } from './name-slots.ts';
@@ -59,7 +60,8 @@ export class RequestMetrics implements RequestObserver {
     const slot = this.#operations.slotOf(request.operation, true);
     const meter = this.#meters[slot] ?? this.#addMeter(slot);
     const { tenant, status } = request;
-    // Strangers are refused for tenants that are none, and must not take the places of those that are.
+    // Strangers are refused for tenants that are none, and must not take the places of those that
+    // are.
     const isServed = status >= 200 && status < 400;
     meter.count(request, this.#tenants.slotOf(tenant, isServed));
   }

@@ -1,6 +1,6 @@
 // The trace of one request: what its requests to stores carry, and who is told of its end.
-// Invariant: where nobody traces, a request costs one look at its headers, and a trace that a client
-// began goes on to the store as it came (W3C Trace Context, section 3.4).
+// Invariant: where nobody traces, a request costs one look at its headers, and a trace that a
+// client began goes on to the store as it came (W3C Trace Context, section 3.4).
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ObservedRequest } from './observed-request.ts';
 import type { StageClock } from './stage-clock.ts';

@@ -1,6 +1,7 @@
-// What the rooms tell of themselves: how full queues and caches are, what the ledger's batches took,
-// what waits to be done, and what is wrong. Invariant: nothing is asked before somebody reads, and a
-// look costs a bounded time, however much is stored; only the operator reads what names accounts.
+// What the rooms tell of themselves: how full queues and caches are, what the ledger's batches
+// took, what waits to be done, and what is wrong. Invariant: nothing is asked before somebody
+// reads, and a look costs a bounded time, however much is stored; only the operator reads what
+// names accounts.
 import type { LedgerMeter } from './ledger-meter.ts';
 import type { MetricRegistry, Values } from './metric-registry.ts';
 
@@ -199,7 +200,9 @@ export function watchBacklogs(
   });
 }
 
-/** `failures`: by store, then by what failed; what is told is told from the start, also if it is 0. */
+/**
+ * `failures`: by store, then by what failed; what is told is told from the start, also if it is 0.
+ */
 export function watchIntegrity(
   registry: MetricRegistry,
   failures: () => Iterable<readonly [store: string, kind: string, count: number]>,

@@ -1,5 +1,5 @@
-// A sample as a line of JSON. Invariant: what is read back is a sample with every number in its range and
-// nothing else in it, or nothing; who reads need not check it again.
+// A sample as a line of JSON. Invariant: what is read back is a sample with every number in its
+// range and nothing else in it, or nothing; who reads need not check it again.
 // Specification: docs/formats/samples.md.
 import type { Sample, Series } from './sample.ts';
 import { type Stage, stages } from './stage-clock.ts';

@@ -1,7 +1,7 @@
 // Samples on disk: lines of JSON in segments, the oldest of which goes when there are too many.
-// Invariants: a sample whose `append` has resolved survives the process and the machine; one writer at a
-// time has a name in a folder; and whatever is in the files, reading them takes bounded memory and
-// passes over what is not a sample.
+// Invariants: a sample whose `append` has resolved survives the process and the machine; one writer
+// at a time has a name in a folder; and whatever is in the files, reading them takes bounded memory
+// and passes over what is not a sample.
 import { readdirSync, unlinkSync } from 'node:fs';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,10 @@ import type { Sample, Series } from './sample.ts';
 import { parseSample, renderSample } from './sample-line.ts';
 
 export interface SampleLogOptions {
-  /** Who writes, such as `probe` or `traffic`: each has its own segments and its own bound. */
+  /**
+   * The name of the writer, such as `probe` or `traffic`. Each has its own segments and its own
+   * bound.
+   */
   name: string;
   segmentBytesMax?: number;
   segmentsMax?: number;
@@ -53,7 +56,9 @@ export class SampleLog {
     this.#number = this.#numbers().at(-1) ?? 0;
   }
 
-  /** Makes the folder if it is missing. Throws the system's error, or one that says it is in use. */
+  /**
+   * Makes the folder if it is missing. Throws the system's error, or one that says it is in use.
+   */
   static async open(dir: string, options: SampleLogOptions): Promise<SampleLog> {
     makeFolderDurably(dir);
     const release = acquireLock(join(dir, `${options.name}.lock`));
@@ -122,8 +127,8 @@ export class SampleLog {
   }
 
   /**
-   * Nothing is written to it before its name is durable. The oldest go when it is there: where none can
-   * be made, again and again, those that are stay.
+   * Nothing is written to it before its name is durable. The oldest go when it is there: where none
+   * can be made, again and again, those that are stay.
    */
   async #openSegment(number: number): Promise<void> {
     const before = this.#file;

@@ -39,5 +39,7 @@ export interface Sample {
 /** Sizes that probes measure and metrics have bands for, bytes (Palankar 2008, Garfinkel 2007). */
 export const probeSizes = [1, 1024, 1024 ** 2, 16 * 1024 ** 2, 100 * 1024 ** 2] as const;
 
-/** Bounds of the random pauses between a probe's tries: the first, doubled each time, and the last. */
+/**
+ * Bounds of the random pauses between a probe's tries: the first, doubled each time, and the last.
+ */
 export const retryPauseMs = { min: 100, max: 5000 } as const;

@@ -1,10 +1,12 @@
-// How long a request spent in each stage of its way. Invariant: at any moment a request is in one stage,
-// so the stages add up to its duration; a change of stage costs one reading of the monotonic clock,
-// and allocates nothing.
+// How long a request spent in each stage of its way. Invariant: at any moment a request is in one
+// stage, so the stages add up to its duration; a change of stage costs one reading of the monotonic
+// clock, and allocates nothing.
 import { monotonicMs } from '../core/clock.ts';
 import { noteTurn, type Turn } from '../core/thread-turns.ts';
 
-/** In the order of a request's way. `store`: waiting for one; `stream`: bodies on the client's side. */
+/**
+ * In the order of a request's way. `store`: waiting for one; `stream`: bodies on the client's side.
+ */
 export const stages = [
   'parse',
   'authenticate',
@@ -32,7 +34,7 @@ export class StageClock {
   #stage: Stage = 'parse';
   #sinceMs: number;
 
-  /** Whose clock it is; null: nobody's who could be named. */
+  /** The request that the clock belongs to; null where no principal is known. */
   turn: Turn | null = null;
 
   /** Of the first byte of the answer, from the start; 0: none was sent. */
@@ -54,8 +56,8 @@ export class StageClock {
   }
 
   /**
-   * Counts what is waited for to this stage, then goes back to the one before; null: nothing is. Such
-   * waiting may be nested in time, but must not overlap.
+   * Counts what is waited for to this stage, then goes back to the one before; null: nothing is.
+   * Such waiting may be nested in time, but must not overlap.
    */
   during<T>(stage: Stage, waiting: Promise<T>): Promise<T>;
   during<T>(stage: Stage, waiting: Promise<T> | null): Promise<T> | null;

@@ -1,6 +1,7 @@
 // All that is measured of one store: health, metrics and the decisions of its driver read it, and
-// nothing else counts. Invariants: what happens for each request is a few additions in typed arrays,
-// and nothing there is allocated; there are no more series than kinds, size bands and causes.
+// nothing else counts. Invariants: what happens for each request is a few additions in typed
+// arrays, and nothing there is allocated; there are no more series than kinds, size bands and
+// causes.
 import { monotonicMs } from '../core/clock.ts';
 import { bytesPerSecondBounds, Histogram, secondBounds } from './histogram.ts';
 import { RecentLatencies } from './recent-latencies.ts';
@@ -12,7 +13,7 @@ export type RequestKind = (typeof requestKinds)[number];
 /** What the first request of a read waited for when a second one was due. */
 export const hedgeCauses = ['connect', 'firstByte', 'body'] as const;
 export type HedgeCause = (typeof hedgeCauses)[number];
-/** Whose answer was taken. */
+/** Which of two requests for the same bytes gave the answer that was taken. */
 export const hedgeWinners = ['first', 'second', 'nobody'] as const;
 export type HedgeWinner = (typeof hedgeWinners)[number];
 /** Why a second request was not sent: too many already, or no connection was free. */

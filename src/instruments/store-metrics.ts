@@ -1,5 +1,6 @@
-// What was measured of stores, for Prometheus: read from the meters that the drivers decide by, when
-// somebody asks. Invariant: there are no more series than stores times kinds, size bands and causes.
+// What was measured of stores, for Prometheus: read from the meters that the drivers decide by,
+// when somebody asks. Invariant: there are no more series than stores times kinds, size bands and
+// causes.
 import type { Histogram } from './histogram.ts';
 import type { Labels, MetricRegistry } from './metric-registry.ts';
 import { recentSizes } from './recent-latencies.ts';

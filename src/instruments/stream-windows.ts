@@ -1,6 +1,7 @@
 // How the streams from or to one store went: how much came through in which time, and how many
-// transfers under way they settled at, by which the next one begins. Invariant: a transfer costs two
-// additions; what was settled is the median of the latest streams, so that one odd one moves nothing.
+// transfers under way they settled at, by which the next one begins. Invariant: a transfer costs
+// two additions; what was settled is the median of the latest streams, so that one odd one moves
+// nothing.
 import { bytesPerSecondBounds, Histogram } from './histogram.ts';
 
 /** Streams that are remembered. */

@@ -167,7 +167,10 @@ class SpanTrace implements RequestTrace {
     span.end(clock.startedMs + durationMs);
   }
 
-  /** A stage is left and entered again; as spans they lie one behind the other, each as long as it was. */
+  /**
+   * A stage is left and entered again; as spans they lie one behind the other, each as long as it
+   * was.
+   */
   #endStages(clock: StageClock): void {
     let sinceMs = clock.startedMs;
     for (const stage of stages) {

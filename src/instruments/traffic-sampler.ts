@@ -1,6 +1,7 @@
-// Samples of real traffic: of requests that move object bytes, as many as the disk can keep for a week.
-// Invariants: it never delays a request and never fails one, so what cannot be written is dropped and
-// counted; and each sample says how many requests it stands for, so that none is overlooked.
+// Samples of real traffic: of requests that move object bytes, as many as the disk can keep for a
+// week. Invariants: it never delays a request and never fails one, so what cannot be written is
+// dropped and counted; and each sample says how many requests it stands for, so that none is
+// overlooked.
 import { nowMs } from '../core/clock.ts';
 import type { ObservedRequest, RequestObserver } from './observed-request.ts';
 import type { Sample } from './sample.ts';
@@ -52,7 +53,8 @@ export class TrafficSampler implements RequestObserver {
   observe(request: ObservedRequest): void {
     const { operation, status } = request;
     const kind = operation === null ? undefined : kinds.get(operation);
-    // Who went away, or asked for what there is not, says nothing of how it goes.
+    // A client that went away, or that asked for what does not exist, says nothing about how the
+    // gateway performs.
     if (kind === undefined || status === 0 || (status >= 300 && status < 500)) return;
     if (this.#passedOver !== null && isOf(request, this.#passedOver)) return;
     if (this.#timer === null) this.#beginWindow();

@@ -1,16 +1,18 @@
-// Seals what there is of who may what and how much, whatever it was before: the operator has looked at
-// what is not authentic, and takes the responsibility for it. What was accepted is in the audit log.
+// Seals what there is of who may what and how much, whatever it was before: the operator has looked
+// at what is not authentic, and takes the responsibility for it. What was accepted is in the audit
+// log.
+import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { RecordLog } from '../audit/record-log.ts';
-import { defaultTenant, rootPrincipal } from '../authz/identity-changes.ts';
 import { noStorage } from '../catalog/outcome.ts';
 import type { OpenDatabase } from '../core/database.ts';
-import { newRequestId } from '../core/ids.ts';
 import type { Keyring } from '../core/keyring.ts';
+import { defaultTenant, rootPrincipal } from '../core/principal.ts';
 import { DigestBlocks, digestBytes, type SealedValue, sealRow } from '../core/seals/row-seal.ts';
 import { SealHeads } from '../core/seals/seal-heads.ts';
 import { fieldsOf, type SealedTable, sealedTables, sqlOf } from '../core/seals/sealed-tables.ts';
 import { AccountMacs } from '../quota/leases/account-macs.ts';
 import { sealAccounts } from '../quota/leases/account-tables.ts';
+import { sealLevels } from '../quota/storage/storage-tables.ts';
 import { sealRoots, verifySealedState } from './sealed-state.ts';
 
 /** Names that a record has; more are in more records. */
@@ -26,7 +28,9 @@ export async function acceptRights(db: OpenDatabase, keyring: Keyring): Promise<
     if (accepted.length > 0) {
       db.exec('DELETE FROM seals; DELETE FROM seal_heads;');
       await sealTables(db, keyring);
-      await sealAccounts(db.tx, new AccountMacs(keyring));
+      const macs = new AccountMacs(keyring);
+      await sealAccounts(db.tx, macs);
+      await sealLevels(db.tx, macs);
       await record(db, accepted);
       await sealRoots(db, keyring);
     }
@@ -66,21 +70,14 @@ async function record({ tx }: OpenDatabase, accepted: readonly string[]): Promis
   const sql = 'SELECT time_ms AS timeMs FROM records ORDER BY idx DESC LIMIT 1';
   const last = await tx.get<{ timeMs: number }>(sql);
   const timeMs = Math.max(last?.timeMs ?? 0, Date.now());
-  const requestId = newRequestId();
+  const origin = ownOrigin('bursar database accept');
   for (let from = 0; from < accepted.length; from += namesMax) {
-    const draft = {
+    const draft = draftRecord(unasked(defaultTenant, rootPrincipal), origin, {
       action: 'bursar:AcceptRights',
-      tenant: defaultTenant,
-      principal: rootPrincipal,
-      evidence: 'none' as const,
       target: 'database',
       change: { accepted: accepted.slice(from, from + namesMax), count: accepted.length },
-      bytesIn: 0,
-      bytesOut: 0,
-      requestId,
-      source: 'bursar database accept',
       status: 200,
-    };
+    });
     await log.append(draft, { index: log.size, timeMs, ...noStorage, cost: null });
   }
   await log.flush();

@@ -1,11 +1,11 @@
-// Gives what accounts reached of their limits its places in the log, at the end of the batch that did
-// it. Invariant: alarm, record and what it tells of are one transaction, so there is one of each or
-// none.
+// Gives what accounts reached of their limits its places in the log, at the end of the batch that
+// did it. Invariant: alarm, record and what it tells of are one transaction, so there is one of
+// each or none.
+import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { findBucket } from '../catalog/buckets.ts';
 import { noStorage } from '../catalog/outcome.ts';
 import type { Reader, Tx } from '../core/database.ts';
-import { newRequestId } from '../core/ids.ts';
 import { parseAccount } from '../quota/accounts.ts';
 import { amountText } from '../quota/cap-report.ts';
 import { type Alarm, appendAlarm, type Reached } from '../quota/limits/alarms.ts';
@@ -29,11 +29,8 @@ export async function soundAlarms(
 
 function recordAlarm(log: RecordLog, alarm: Alarm): Promise<void> {
   const { id: index, timeMs, account, tenant, principal, meter, window, percent } = alarm;
-  const draft = {
+  const draft = draftRecord(unasked(tenant, principal), ownOrigin(), {
     action: 'bursar:BudgetAlarm',
-    tenant,
-    principal,
-    evidence: 'none' as const,
     target: `accounts/${account}`,
     alarm: {
       limit: amountText(meter, alarm.limit),
@@ -42,12 +39,8 @@ function recordAlarm(log: RecordLog, alarm: Alarm): Promise<void> {
       used: amountText(meter, alarm.used),
       window,
     },
-    bytesIn: 0,
-    bytesOut: 0,
-    requestId: newRequestId(),
-    source: 'bursar serve',
     status: 200,
-  };
+  });
   return log.append(draft, { index, timeMs, ...noStorage, cost: null });
 }
 

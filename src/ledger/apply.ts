@@ -3,24 +3,13 @@
 
 import { noteAltered } from '../audit/altered-records.ts';
 import { archiveTile } from '../audit/archive/archived-tiles.ts';
-import { type EraseRecords, eraseRecords } from '../audit/erasure.ts';
 import { keepEvidence } from '../audit/evidence.ts';
 import { noteCosigned } from '../audit/log/cosignatures.ts';
 import type { RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { readTrueRecords } from '../audit/records.ts';
-import { applyAuthzChange } from '../authz/changes.ts';
-import { restoreAuthz, useUpShare } from '../authz/restored-changes.ts';
-import { countDownload } from '../authz/share-changes.ts';
+import { countDownload } from '../authz/shares.ts';
 import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
-import {
-  createBucket,
-  deleteBucket,
-  putBucketPolicy,
-  putBucketSetting,
-  setRecordReads,
-  setVersioning,
-} from '../catalog/bucket-changes.ts';
 import {
   condemnIntents,
   declareExtents,
@@ -30,29 +19,21 @@ import {
 } from '../catalog/extents.ts';
 import { noteJournalObject, noteSnapshot } from '../catalog/journal-objects.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
-import { type Moment, noStorage, type Outcome } from '../catalog/outcome.ts';
-import { enterUnnamed, restoreBucket, restoreStore, restoreVersion } from '../catalog/restore.ts';
-import { restoreAttributes, restoreEnd, restoreSettings } from '../catalog/roll-forward.ts';
+import { noStorage, type Outcome } from '../catalog/outcome.ts';
+import { enterUnnamed, restoreStore } from '../catalog/restore.ts';
 import { beginGeneration, noteJournaled, registerStore } from '../catalog/stores.ts';
-import {
-  abortUpload,
-  completeUpload,
-  createUpload,
-  forgetCompleted,
-  putPart,
-} from '../catalog/uploads.ts';
-import { amendVersion } from '../catalog/version-amendments.ts';
-import { copyObject, deleteObject, putObject } from '../catalog/version-changes.ts';
+import { forgetCompleted } from '../catalog/uploads.ts';
 import { purgeEnded } from '../catalog/version-rows.ts';
 import type { Tx } from '../core/database.ts';
 import { type ErrorCode, statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
+import type { Unsealed } from '../core/seals/row-seal.ts';
 import type { Cashier } from '../quota/cashier.ts';
-import { setAlarmHook } from '../quota/limits/alarm-hooks.ts';
 import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
-import type { Change, Commit, CommitResult, Housekeeping, SetLimits } from './commit.ts';
+import { type Change, commandOf, eventsOf } from './commands/index.ts';
+import type { Commit, CommitResult, Housekeeping } from './commit.ts';
 import { tellConcerned } from './erasure-notices.ts';
 import {
   beginTelling,
@@ -61,8 +42,6 @@ import {
   noteThings,
   noteTold,
 } from './journal/identity-outbox.ts';
-import { isTold, revokedWith, thingsOf } from './journal/told-things.ts';
-import { noteRootKey } from './key-epochs.ts';
 import { endDue } from './lifecycle-upkeep.ts';
 import type { LogSigning } from './log-signing.ts';
 import { closeFolds, foldRequest } from './record-folds.ts';
@@ -86,15 +65,20 @@ export async function applyCommit(
   commit: Commit,
   context: CommitContext,
 ): Promise<CommitResult> {
-  const { timeMs, keyring, cashier, log } = context;
+  const { timeMs, keyring, cashier, log, signing } = context;
   const index = log.size;
   const { change, record, evidence } = commit;
   const terms = new CommitTerms(cashier.storage, commit.charge, timeMs);
   const clockMs = timeMs - cashier.accounts.aheadMs;
-  const moment = { seq: index, timeMs, clockMs, keyring, terms };
-  const things = isTold(change) ? await thingsOf(tx, change) : null;
-  const outcome = await applyChange(tx, change, moment, context);
-  if (outcome.ok && things) await noteThings(tx, things, revokedWith(change), moment);
+  const { accounts } = cashier;
+  const work = { seq: index, timeMs, clockMs, keyring, terms, accounts, signing };
+  const command = commandOf(change);
+  const things = command.told ? await command.told.things(change, tx) : null;
+  const caused = eventsOf(tx, change);
+  const events = caused === null ? null : await caused;
+  const outcome = await command.apply(tx, change, work);
+  if (outcome.ok && things)
+    await noteThings(tx, things, command.told?.revokedWith?.(change) ?? null, work);
   if (!outcome.ok && outcome.code === 'SlowDown') return toBeRetried;
   const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
   const charged = await chargeCommit(commit, outcome, timeMs, cashier);
@@ -109,7 +93,8 @@ export async function applyCommit(
   if (change.kind === 'eraseRecords' && outcome.ok) {
     await tellConcerned(tx, log, { record: told, index, timeMs, indexes: change.indexes });
   }
-  return resultOf(outcome, { timeMs, terms, index });
+  const result = resultOf(outcome, { timeMs, terms, index });
+  return result.ok && events?.length ? { ...result, events } : result;
 }
 
 /** Member by member: this is of each request, and to leave some out of a copy costs far more. */
@@ -206,125 +191,12 @@ async function chargeCommit(
 
 const freeRefusals: ReadonlySet<ErrorCode> = new Set(['QuotaExceeded', 'BursarIntegrityError']);
 
-async function applyChange(
-  tx: Tx,
-  change: Change,
-  moment: Moment,
-  { cashier: { accounts }, signing }: CommitContext,
-): Promise<Outcome<null>> {
-  switch (change.kind) {
-    case 'none':
-      return { ok: true, storage: noStorage, result: null };
-    case 'createBucket':
-      return createBucket(tx, change, moment);
-    case 'deleteBucket':
-      return deleteBucket(tx, change, moment);
-    case 'putBucketPolicy':
-      return putBucketPolicy(tx, change, moment);
-    case 'setVersioning':
-      return setVersioning(tx, change, moment);
-    case 'putBucketSetting':
-      return putBucketSetting(tx, change, moment);
-    case 'setRecordReads':
-      return setRecordReads(tx, change, moment);
-    case 'putObject':
-      return putObject(tx, change, moment);
-    case 'copyObject':
-      return copyObject(tx, change, moment);
-    case 'deleteObject':
-      return deleteObject(tx, change, moment);
-    case 'amendVersion':
-      return amendVersion(tx, change, moment);
-    case 'createUpload':
-      return createUpload(tx, change, moment);
-    case 'putPart':
-      return putPart(tx, change, moment);
-    case 'completeUpload':
-      return completeUpload(tx, change, moment);
-    case 'abortUpload':
-      return abortUpload(tx, change, moment);
-    case 'restoreBucket':
-      return restoreBucket(tx, change);
-    case 'restoreVersion':
-      return restoreVersion(tx, change, moment);
-    case 'restoreSettings':
-      return restoreSettings(tx, change);
-    case 'restoreAttributes':
-      return restoreAttributes(tx, change, moment);
-    case 'restoreEnd':
-      return restoreEnd(tx, change, moment);
-    case 'addRootKey':
-      await noteRootKey(tx, moment.keyring, change.key);
-      return { ok: true, storage: noStorage, result: null };
-    case 'rotateLogKey':
-      await signing.rotate(tx, change, { fromSize: moment.seq + 1, timeMs: moment.timeMs });
-      return { ok: true, storage: noStorage, result: null };
-    case 'revokeLogKey':
-      return revokeLogKey(tx, signing, change.id, moment.timeMs);
-    case 'confirmClock':
-      // Before its record got its time.
-      return { ok: true, storage: noStorage, result: null };
-    case 'eraseRecords':
-      return erase(tx, change, moment.seq);
-    case 'setLimits':
-      return setLimits(accounts, change, moment.timeMs);
-    case 'forgetLost':
-      await accounts.forgetLost(change.account, moment.timeMs);
-      return { ok: true, storage: noStorage, result: null };
-    case 'setAlarmHook': {
-      const isSet = await setAlarmHook(tx, change, moment.timeMs);
-      if (isSet) return { ok: true, storage: noStorage, result: null };
-      return { ok: false, code: change.hook ? 'NoSuchTenant' : 'NotFound' };
-    }
-    case 'restoreIdentity': {
-      const outcome = await restoreAuthz(tx, change, moment.seq);
-      return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
-    }
-    case 'useUpShare':
-      await useUpShare(tx, change.id);
-      return { ok: true, storage: noStorage, result: null };
-    case 'identity': {
-      const outcome = await applyAuthzChange(tx, change.identity, moment);
-      return outcome.ok ? { ok: true, storage: noStorage, result: null } : outcome;
-    }
-  }
-}
-
-async function revokeLogKey(
-  tx: Tx,
-  signing: LogSigning,
-  id: string,
-  timeMs: number,
-): Promise<Outcome<null>> {
-  const revoked = await signing.revoke(tx, id, timeMs);
-  if (revoked) return { ok: true, storage: noStorage, result: null };
-  return { ok: false, code: revoked === undefined ? 'NotFound' : 'InUse' };
-}
-
-async function erase(tx: Tx, erasure: EraseRecords, byIndex: number): Promise<Outcome<null>> {
-  const summedEnd = await nextUnsummed(tx);
-  const fault = await eraseRecords(tx, erasure, { byIndex, summedEnd });
-  if (!fault) return { ok: true, storage: noStorage, result: null };
-  return { ok: false, code: fault.code, fields: { message: fault.message } };
-}
-
-async function setLimits(
-  accounts: Cashier['accounts'],
-  { account, limits, before }: SetLimits,
-  timeMs: number,
-): Promise<Outcome<null>> {
-  const now = (await accounts.read(account, timeMs)).limits?.limits ?? null;
-  if (before !== undefined && JSON.stringify(before) !== JSON.stringify(now)) {
-    return { ok: false, code: 'ConditionalRequestConflict' };
-  }
-  await accounts.setLimits(account, limits, timeMs);
-  return { ok: true, storage: noStorage, result: null };
-}
-
 export interface HousekeepingContext extends CommitContext {
   process: string;
   /** Told of records that turn out not to be what was recorded. */
   onAltered?: (indexes: number[]) => void;
+  /** Told of rows that are not authentic, without which the work went on. */
+  onUnsealed?: (unsealed: Unsealed) => void;
 }
 
 /** The file's own version, which changes nothing and is a page to be written all the same. */

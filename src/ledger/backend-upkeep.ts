@@ -1,9 +1,9 @@
 // What the gateway asks of its stores for no operation: journals, sweeps, probes, verification, and
-// what comes after an operation was recorded. It is gathered here and told with a record of its own,
-// each minute while there is any and at a clean stop. Invariant: what was told is gathered no more;
-// so a crash loses the count of the last minute, and nothing twice.
-import { defaultTenant, rootPrincipal } from '../authz/identity-changes.ts';
-import { newRequestId } from '../core/ids.ts';
+// what comes after an operation was recorded. It is gathered here and told with a record of its
+// own, each minute while there is any and at a clean stop. Invariant: what was told is gathered no
+// more; so a crash loses the count of the last minute, and nothing twice.
+import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
+import { defaultTenant, rootPrincipal } from '../core/principal.ts';
 import type { BilledUse } from '../quota/backend-cost.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../tiering/stores/store-tally.ts';
@@ -73,17 +73,10 @@ export function commitOf(uses: readonly BilledUse[], source: string): Commit {
     change: { kind: 'none' },
     charge: null,
     backend: { tenant: null, uses },
-    record: {
+    record: draftRecord(unasked(defaultTenant, rootPrincipal), ownOrigin(source), {
       action: 'bursar:BackendCost',
-      tenant: defaultTenant,
-      principal: rootPrincipal,
-      evidence: 'none',
-      bytesIn: 0,
-      bytesOut: 0,
-      requestId: newRequestId(),
-      source,
       status: 200,
-    },
+    }),
   };
 }
 

@@ -3,38 +3,21 @@
 
 import type { AlteredRow } from '../audit/altered-records.ts';
 import type { Pack } from '../audit/archive/archived-tiles.ts';
-import type { EraseRecords } from '../audit/erasure.ts';
 import type { RecordDraft } from '../audit/record.ts';
-import type { AuthzChange } from '../authz/changes.ts';
-import type { RestoredAuthz } from '../authz/restored-changes.ts';
 import type { TokenUses } from '../authz/token-use.ts';
-import type {
-  CreateBucket,
-  DeleteBucket,
-  PutBucketPolicy,
-  PutBucketSetting,
-  SetRecordReads,
-  SetVersioning,
-} from '../catalog/bucket-changes.ts';
 import type { JournalObjectRow, NotedSnapshot } from '../catalog/journal-objects.ts';
 import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
-import type { RestoreBucket, RestoreVersion } from '../catalog/restore.ts';
-import type { RestoreAttributes, RestoreEnd, RestoreSettings } from '../catalog/roll-forward.ts';
-import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../catalog/uploads.ts';
-import type { AmendVersion } from '../catalog/version-amendments.ts';
-import type { CopyObject, DeleteObject, PutObject } from '../catalog/version-changes.ts';
 import type { ErrorCode } from '../core/errors.ts';
-import type { RootKey } from '../core/keyring.ts';
-import type { Limits } from '../core/quota-terms.ts';
 import type { Draw } from '../quota/amounts.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { DrawAnswer, DrawRequest, Shortage } from '../quota/leases/requests.ts';
-import type { SetAlarmHook } from '../quota/limits/alarm-hooks.ts';
+import type { Change } from './commands/index.ts';
+import type { LedgerEvent } from './events.ts';
 import type { Tells } from './journal/identity-format.ts';
 import type { LogKey } from './log-signing.ts';
-import type { Scope } from './rights-epoch.ts';
+import type { Scope } from './scopes.ts';
 
 /** Housekeeping of the gateway itself. Of objects it changes only what lifecycle rules end. */
 export type Housekeeping =
@@ -77,8 +60,9 @@ export type Housekeeping =
    */
   | { kind: 'chargeStorage'; beforeMs: number; max: number; books: ReadonlyMap<number, string> }
   /**
-   * Ends those of a bucket's versions and uploads that are due by its lifecycle rules, with a record
-   * for each. Touches as many. `dayMs`: how long a day lasts; `book`: the price book in force.
+   * Ends those of a bucket's versions and uploads that are due by its lifecycle rules, with a
+   * record for each. Touches as many. `dayMs`: how long a day lasts; `book`: the price book in
+   * force.
    */
   | { kind: 'endDue'; bucketId: number; places: LifecyclePlace[]; dayMs: number; book: string }
   /** A pack of old records whose bytes are stored: from now on it is known. */
@@ -96,57 +80,6 @@ export type Housekeeping =
   /** Accounts of tokens that ended long ago. */
   | { kind: 'purgeTokenAccounts'; max: number };
 
-export type CatalogChange =
-  | CreateBucket
-  | DeleteBucket
-  | PutObject
-  | CopyObject
-  | DeleteObject
-  | AmendVersion
-  | CreateUpload
-  | PutPart
-  | CompleteUpload
-  | AbortUpload;
-
-export type Change =
-  | CatalogChange
-  | PutBucketPolicy
-  | SetVersioning
-  | PutBucketSetting
-  /** Only rebuilds and restores make these. */
-  | RestoreBucket
-  | RestoreVersion
-  | ({ kind: 'restoreIdentity' } & RestoredAuthz)
-  /** A share link whose uses nobody knows any more opens nothing. */
-  | { kind: 'useUpShare'; id: string }
-  | RestoreSettings
-  | RestoreAttributes
-  | RestoreEnd
-  | { kind: 'identity'; identity: AuthzChange }
-  /** A key that is durable in its file. */
-  | { kind: 'addRootKey'; key: RootKey }
-  /** A key for the log that is durable in its file; those of before sign until then. */
-  | { kind: 'rotateLogKey'; key: LogKey; retireMs: number }
-  | { kind: 'revokeLogKey'; id: string }
-  /** The system's clock is right, however far it stepped. */
-  | { kind: 'confirmClock' }
-  | ({ kind: 'eraseRecords' } & EraseRecords)
-  | SetLimits
-  /** Counts as unspent what crashes lost of an account. */
-  | { kind: 'forgetLost'; account: string }
-  | ({ kind: 'setAlarmHook' } & SetAlarmHook)
-  | ({ kind: 'setRecordReads' } & SetRecordReads)
-  | { kind: 'none' };
-
-export interface SetLimits {
-  kind: 'setLimits';
-  account: string;
-  /** null: it has none from now on. */
-  limits: Limits | null;
-  /** Refused unless these are the account's; undefined: whatever it has. */
-  before?: Limits | null;
-}
-
 /** One operation: its change, its charge and its record become durable together, or not at all. */
 export interface Commit {
   change: Change;
@@ -161,7 +94,9 @@ export interface Commit {
   epoch?: number | undefined;
   /** What its decision depends on besides who asks and the record's bucket; absent: nothing. */
   concerns?: readonly Scope[];
-  /** If it changes nothing, its record is one with others of the same minute (`record-folds.ts`). */
+  /**
+   * If it changes nothing, its record is one with others of the same minute (`record-folds.ts`).
+   */
   folds?: boolean;
 }
 
@@ -176,6 +111,8 @@ export type CommitResult =
       version?: NamedVersion;
       /** The epoch of rights that it has begun; absent: it took none away. */
       epoch?: number;
+      /** What it has made another of what is kept in memory; absent: nothing. */
+      events?: readonly LedgerEvent[];
     }
   | {
       ok: false;
@@ -189,8 +126,8 @@ export type CommitResult =
        */
       index: number | null;
       /**
-       * Rights were taken away after the decision, the last ones in `epoch`: nothing was done, and it
-       * is to be decided again. `body`: of an inline body, which was handed over.
+       * Rights were taken away after the decision, the last ones in `epoch`: nothing was done, and
+       * it is to be decided again. `body`: of an inline body, which was handed over.
        */
       outdated?: { epoch: number; body?: Uint8Array };
       isFolded?: true;

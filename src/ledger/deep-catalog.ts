@@ -1,8 +1,8 @@
-// The catalog against the records. A record says which version it made, which one it ended, and what
-// it made of one's attributes, or of what is set of a bucket; so each version is the one that its record made, has what the last
-// record gave it, and each end of one is its record's. Invariants: every version in each of the three
-// tables and every end is met, those that no record tells of among them; a record that was erased
-// says nothing, so what it made cannot be compared.
+// The catalog against the records. A record says which version it made, which one it ended, and
+// what it made of one's attributes, or of what is set of a bucket; so each version is the one that
+// its record made, has what the last record gave it, and each end of one is its record's.
+// Invariants: every version in each of the three tables and every end is met, those that no record
+// tells of among them; a record that was erased says nothing, so what it made cannot be compared.
 import { hash } from 'node:crypto';
 
 import type { KeptRecord, RecordStore } from '../audit/record-store.ts';
@@ -12,6 +12,7 @@ import { hashSettings } from '../catalog/bucket-settings.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { Bits } from './deep/bits.ts';
+import type { LastErasedOf } from './deep/compared-things.ts';
 import type { StagedMap, Staging } from './deep/staging.ts';
 import { walkTable } from './deep/table-walk.ts';
 
@@ -103,10 +104,11 @@ export class DeepCatalog {
   }
 
   /**
-   * Once all records were visited, of which there are `size`: what is left is what none of them tells
-   * of. `lastErased`: the last one that says nothing.
+   * Once all records were visited, of which there are `size`: what is left is what none of them
+   * tells of. `lastErasedOf`: gives the last one that says nothing and may have changed what is a
+   * tenant's.
    */
-  async finish(size: number, lastErased: number): Promise<void> {
+  async finish(size: number, lastErasedOf: LastErasedOf): Promise<void> {
     this.#seen = new Uint8Array(Math.ceil(size / 8));
     this.versions = 0;
     this.unknown = 0;
@@ -118,7 +120,7 @@ export class DeepCatalog {
       await guarded(tell, `the table ${table}`, () => this.#findUntoldVersions(table));
     }
     await guarded(tell, 'noncurrent versions', () => this.#findMisplaced());
-    await guarded(tell, 'what is set of buckets', () => this.#compareBuckets(lastErased));
+    await guarded(tell, 'what is set of buckets', () => this.#compareBuckets(lastErasedOf));
     await guarded(tell, 'ends of versions', () => this.#findUntoldEnds());
   }
 
@@ -220,13 +222,16 @@ export class DeepCatalog {
     }
   }
 
-  /** Each has what the last record set, unless a later one was erased that may have set something. */
-  async #compareBuckets(lastErased: number): Promise<void> {
+  /**
+   * Each has what the last record set, unless a later one was erased that may have set something.
+   */
+  async #compareBuckets(lastErasedOf: LastErasedOf): Promise<void> {
     const { read } = this.#options;
     const sql = "SELECT id, tenant || '/' || name AS name FROM buckets ORDER BY id";
     for (const { id, name } of await read.all<{ id: number; name: string }>(sql)) {
       const last = await this.#configured.get(`${id}`);
       if ((await hashSettings(read, id)) === last?.settings) continue;
+      const lastErased = await lastErasedOf(name.split('/')[0]);
       if (lastErased > (last?.index ?? -1)) this.unknown++;
       else if (!last) this.#tell(`bucket ${name}`, 'no record made it');
       else this.#tell(`bucket ${name}`, `what is set of it is not what record ${last.index} set`);

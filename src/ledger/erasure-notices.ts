@@ -1,6 +1,7 @@
-// A record beside that of an erasure for each tenant that could see what was erased and cannot see the
-// act: one whose bucket it was about, where another tenant's principal asked. Invariant: they are in the
-// transaction of the act, so that nothing is erased of which somebody concerned is not told.
+// A record beside that of an erasure for each tenant that could see what was erased and cannot see
+// the act: one whose bucket it was about, where another tenant's principal asked. Invariant: they
+// are in the transaction of the act, so that nothing is erased of which somebody concerned is not
+// told.
 import { noteNotice, readConcerned } from '../audit/erasure.ts';
 import { erasureNotice } from '../audit/erasure-notice.ts';
 import type { RecordDraft } from '../audit/record.ts';

@@ -28,8 +28,8 @@ export async function checkEpochs(read: Reader, keyring: Keyring): Promise<void>
 }
 
 /**
- * Notes the root key of another epoch, which is durable in its file already. The epoch begins when the
- * transaction is committed (`beginEpochs`).
+ * Notes the root key of another epoch, which is durable in its file already. The epoch begins when
+ * the transaction is committed (`beginEpochs`).
  */
 export async function noteRootKey(tx: Tx, keyring: Keyring, key: RootKey): Promise<void> {
   keyring.learn(key);

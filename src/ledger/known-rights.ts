@@ -1,11 +1,13 @@
-// How far the memory by which requests are decided has followed the changes that took rights away, on
-// the main thread; and commits that are decided again when it had not. Invariants: an epoch is known
-// only when all changes up to it are in memory, so a request that notes it before it is decided was
-// decided by all of them; and neither requests nor administrators wait for the others without end.
+// How far the memory by which requests are decided has followed the changes that took rights away,
+// on the main thread; and commits that are decided again when it had not. Invariants: an epoch is
+// known only when the events of all changes up to it are applied, so a request that notes it before
+// it is decided was decided by all of them; and neither requests nor administrators wait for the
+// others without end.
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
-import type { Change, Commit, CommitResult } from './commit.ts';
+import type { Change } from './commands/index.ts';
+import type { Commit, CommitResult } from './commit.ts';
 import { dependsOn, takenFrom } from './rights-epoch.ts';
 import { RightsTurns, type Stake, type Turn } from './rights-turns.ts';
 
@@ -21,18 +23,14 @@ export interface Decision {
 /** How long a commit is tried at most. Clients wait a minute for an answer, or longer. */
 const patienceMsDefault = 30_000;
 /**
- * How long a change stands in line before it is tried all the same: what it takes away is not to stay
- * for as long as others ask. Where it depends on their changes itself it keeps its place.
+ * How long a change stands in line before it is tried all the same: what it takes away is not to
+ * stay for as long as others ask. Where it depends on their changes itself it keeps its place.
  */
 const courtesyMs = 1000;
 
 export class KnownRights {
   #epoch = 0;
-  /** The newest epoch that a commit was answered with. */
-  #begun = 0;
-  /** What is in memory though something before it is not. */
-  readonly #ahead = new Set<number>();
-  #followed = signal();
+  #reached = signal();
   readonly #turns = new RightsTurns();
   readonly #patienceMs: number;
 
@@ -45,20 +43,18 @@ export class KnownRights {
     return this.#epoch;
   }
 
-  /** What a commit took away is in memory. `epoch`: as the commit was answered; undefined: nothing. */
-  follow(epoch: number | undefined): void {
-    if (epoch === undefined) return;
-    this.#ahead.add(epoch);
-    while (this.#ahead.delete(this.#epoch + 1)) this.#epoch += 1;
-    this.#followed.give();
-    this.#followed = signal();
+  /** All that was taken away up to this epoch is in memory. */
+  reach(epoch: number): void {
+    this.#epoch = epoch;
+    this.#reached.give();
+    this.#reached = signal();
   }
 
   /**
    * Commits what was decided by an epoch; where rights were taken away since then that concern it,
    * decides again and commits again, in turn with those that it could outdate or be outdated by.
-   * `send`: to the ledger; `commit`: its own from here on. Throws what deciding throws, and `Refusal`
-   * SlowDown where that went on for too long; then nothing was committed.
+   * `send`: to the ledger; `commit`: its own from here on. Throws what deciding throws, and
+   * `Refusal` SlowDown where that went on for too long; then nothing was committed.
    */
   async commit(
     send: (commit: Commit) => Promise<CommitResult>,
@@ -70,7 +66,7 @@ export class KnownRights {
     try {
       // Not a copy of it: this is of each request.
       commit.epoch = epoch;
-      let result = this.#noted(await send(commit));
+      let result = await send(commit);
       if (!isOutdated(result)) return result;
       const deadlineMs = monotonicMs() + this.#patienceMs;
       turn ??= this.#turns.take(stakeOf(commit));
@@ -78,9 +74,9 @@ export class KnownRights {
         onOutdated?.();
         const { outdated }: Outdated = result;
         await waitFor(turn.come, deadlineMs);
-        await this.#reach(Math.max(outdated.epoch, this.#begun), deadlineMs);
+        await this.#waitUntil(outdated.epoch, deadlineMs);
         const next = { ...commit, change: withBody(commit.change, outdated.body) };
-        result = this.#noted(await send({ ...next, epoch: await again() }));
+        result = await send({ ...next, epoch: await again() });
       } while (isOutdated(result));
       return result;
     } finally {
@@ -96,14 +92,9 @@ export class KnownRights {
     return within(turn.come, courtesyMs).then(() => turn);
   }
 
-  #noted(result: CommitResult): CommitResult {
-    if (result.ok && result.epoch !== undefined) this.#begun = Math.max(this.#begun, result.epoch);
-    return result;
-  }
-
-  /** Until memory has followed so far. Throws `Refusal` SlowDown where it does not. */
-  async #reach(epoch: number, deadlineMs: number): Promise<void> {
-    while (this.#epoch < epoch) await waitFor(this.#followed.given, deadlineMs);
+  /** Until the epoch is reached. Throws `Refusal` SlowDown where it is not. */
+  async #waitUntil(epoch: number, deadlineMs: number): Promise<void> {
+    while (this.#epoch < epoch) await waitFor(this.#reached.given, deadlineMs);
   }
 }
 

@@ -1,7 +1,8 @@
 // The requests' end of the ledger. Commits that wait while a batch is being applied go together in
-// the next one, so the more requests there are, the more of them share one fsync. The worker has one
-// batch at a time: another would wait there, closed to what comes while the first is applied. Reads
-// are recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for them.
+// the next one, so the more requests there are, the more of them share one fsync. The worker has
+// one batch at a time: another would wait there, closed to what comes while the first is applied.
+// Reads are recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for
+// them.
 import { Worker } from 'node:worker_threads';
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
@@ -13,6 +14,7 @@ import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
+import { Feed } from './feed.ts';
 import { KnownRights } from './known-rights.ts';
 import type { LogKey } from './log-signing.ts';
 import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
@@ -66,8 +68,8 @@ export interface LedgerOptions {
   /** Called once when the ledger cannot go on: the process must stop. */
   onFatal: (reason: string) => void;
   /**
-   * Called with alarms that have just become durable: at once, and not for those that an earlier run
-   * was not done with (`listUntoldAlarms`).
+   * Called with alarms that have just become durable: at once, and not for those that an earlier
+   * run was not done with (`listUntoldAlarms`).
    */
   onAlarms?: (alarms: Alarm[]) => void;
   /** Called with the log's newest checkpoint, a signed note, after each batch (`signLog`). */
@@ -75,13 +77,13 @@ export interface LedgerOptions {
   /** Called with records that turned out not to be what was recorded. */
   onAltered?: (indexes: number[]) => void;
   /**
-   * Reads what requests will be decided by, while the database stays as it is and is verified; absent:
-   * nothing is read.
+   * Reads what requests will be decided by, while the database stays as it is and is verified;
+   * absent: nothing is read.
    */
   load?: () => Promise<void>;
   /**
-   * Called for each row that is not authentic: with those of the start before `open` resolves, then with
-   * each that a request came upon.
+   * Called for each row that is not authentic: with those of the start before `open` resolves, then
+   * with each that a request came upon.
    */
   onUnsealed?: (unsealed: Unsealed) => void;
   /** Called when somebody else has written to the database. */
@@ -95,6 +97,8 @@ export class Ledger {
   readonly meter = new LedgerMeter();
   /** By what requests are decided, and their commits held to. */
   readonly rights = new KnownRights();
+  /** What commits change of what is kept in memory: applied before they resolve. */
+  readonly feed = new Feed();
   readonly #worker: Worker;
   readonly #options: LedgerOptions;
   #waiting: Waiting[] = [];
@@ -211,8 +215,8 @@ export class Ledger {
   }
 
   /**
-   * From now on the log is signed with these keys, after each batch; none: it is not signed. What it
-   * is now is signed at once. Throws `Refusal` when the disk is full.
+   * From now on the log is signed with these keys, after each batch; none: it is not signed. What
+   * it is now is signed at once. Throws `Refusal` when the disk is full.
    */
   async signLog(keys: readonly LogKey[]): Promise<void> {
     await this.keepHouse({ kind: 'signLog', keys });
@@ -231,6 +235,7 @@ export class Ledger {
       this.#flush();
       await new Promise<void>((resolve) => this.#idle.push(resolve));
     }
+    await this.feed.settled;
     if (this.#promptTimer) clearTimeout(this.#promptTimer);
     if (this.#lostReads > 0) {
       this.#options.onFailure(`${this.#lostReads} records of reads could not be written`);
@@ -263,8 +268,8 @@ export class Ledger {
   }
 
   /**
-   * Reads that wait to be recorded ride along for free, and before the others: they were done before
-   * these were asked for, so who asks what is left of a limit finds them counted.
+   * Reads that wait to be recorded ride along for free, and before the others: they were done
+   * before these were asked for, so who asks what is left of a limit finds them counted.
    */
   #takeBatch(): Waiting[] {
     const room = Math.max(batchRequestsMax - this.#waiting.length, batchReadsMin);
@@ -317,6 +322,7 @@ export class Ledger {
     answered.forEach((one, i) => {
       const answer = answers[i] as LedgerAnswer;
       if (one.isRead && isUnwritten(answer) && !this.#isEnding) kept.push(one);
+      else if (changesMemory(answer)) this.#resolveApplied(one, answer);
       else one.resolve(answer);
       if (one.isRead && isUnwritten(answer) && this.#isEnding) this.#lostReads++;
     });
@@ -328,6 +334,34 @@ export class Ledger {
     this.#flush();
     if (this.#underWay.length === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
+
+  /**
+   * Resolves it when its events are applied. Where memory cannot be what the tables say, requests
+   * would be decided by rights that were taken away, or writes that depend on them be refused for
+   * ever: only a start reads all of it anew.
+   */
+  #resolveApplied({ resolve }: Waiting, { events = [], ...answer }: Changing): void {
+    const { index, epoch } = answer;
+    const applied = this.feed.deliver({ index: index as number, events });
+    applied.then(
+      () => {
+        if (epoch !== undefined) this.rights.reach(epoch);
+        resolve(answer);
+      },
+      (error: unknown) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        this.#options.onFatal(`memory could not follow what was committed: ${reason}`);
+        resolve({ ok: false, code: 'InternalError', index });
+      },
+    );
+  }
+}
+
+type Changing = Extract<CommitResult, { ok: true }>;
+
+/** Is there something to be applied or reached before it may be answered? */
+function changesMemory(answer: LedgerAnswer): answer is Changing {
+  return answer.ok && ('events' in answer || 'epoch' in answer);
 }
 
 /** The next message, or why there will be none. */

@@ -1,8 +1,10 @@
 // Ends what lifecycle rules say is due, in the ledger's transactions, in the name of the bucket's
 // owner. Invariants: each end is a commit of its own, with its record and its charge; it is decided
-// by the rules, the row and the ledger's clock as they are in the transaction, so what was put, tagged
-// or locked meanwhile stays, and asking twice ends nothing twice; of a row that is not authentic
-// nothing is believed, so it is left alone. Its records are named after S3's server access log.
+// by the rules, the row and the ledger's clock as they are in the transaction, so what was put,
+// tagged or locked meanwhile stays, and asking twice ends nothing twice; of a row that is not
+// authentic nothing is believed, so it is left alone. Its records are named after S3's server
+// access log.
+import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { readSetting } from '../catalog/bucket-settings.ts';
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
 import { readLifecycle } from '../catalog/lifecycle.ts';
@@ -14,7 +16,8 @@ import { IntegrityError } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { chargeStored } from '../quota/charge.ts';
-import type { Change, Commit, CommitResult, Housekeeping } from './commit.ts';
+import type { Change } from './commands/index.ts';
+import type { Commit, CommitResult, Housekeeping } from './commit.ts';
 
 export interface LifecycleContext {
   timeMs: number;
@@ -112,21 +115,14 @@ function commitOf(
   return {
     change,
     charge: chargeStored({ tenant, principal, tokens: [], bucket }, book),
-    record: {
+    record: draftRecord(unasked(tenant, principal), ownOrigin('bursar serve', requestId), {
       action,
-      tenant,
-      principal,
-      evidence: 'none',
       bucket: name,
       bucketOwner: principal,
       key,
       target: target ?? null,
       change: { rule: ruleId },
-      bytesIn: 0,
-      bytesOut: 0,
-      requestId,
-      source: 'bursar serve',
       status: 204,
-    },
+    }),
   };
 }

@@ -1,12 +1,12 @@
 // Walks through the buckets that have lifecycle rules, at the start and at the end of each day, and
-// through one at once when its rules were set, and has the ledger end what is due. Invariants: buckets
-// have their turns in slices of bounded work, so a large one holds up no other; for each slice three
-// times as long is rested, so all of it never takes more than a quarter of what others need, and less
-// the busier the ledger is. It keeps nothing that must not be lost: after a stop, a kill or an error
-// it begins anew, and what has ended is not there any more.
+// through one at once when its rules were set, and has the ledger end what is due. Invariants:
+// buckets have their turns in slices of bounded work, so a large one holds up no other; for each
+// slice three times as long is rested, so all of it never takes more than a quarter of what others
+// need, and less the busier the ledger is. It keeps nothing that must not be lost: after a stop, a
+// kill or an error it begins anew, and what has ended is not there any more.
 
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
-import { coveredPrefixes, type Lifecycle, readLifecycle } from '../catalog/lifecycle.ts';
+import { coveredPrefixes, type Lifecycle } from '../catalog/lifecycle.ts';
 import {
   findDue,
   findLifecycleBucket,
@@ -16,15 +16,17 @@ import {
   rulesOf,
   type WalkStep,
 } from '../catalog/lifecycle-due.ts';
-import { SettingCache } from '../catalog/setting-cache.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import { steadyClock } from '../core/steady-clock.ts';
+import type { FeedEntry, Subscriber } from './feed.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface LifecycleOptions {
   read: Reader;
   ledger: Pick<Ledger, 'keepHouse'>;
+  /** Those of buckets. */
+  rules: { find(bucketId: number): Lifecycle | null | Promise<Lifecycle | null> };
   /** How long a day lasts for rules. Milliseconds. */
   dayMs: number;
   /** Throws where nothing can be ended in a store now. */
@@ -47,9 +49,7 @@ const retryMs = 60_000;
 /** A walk through one bucket; it yields after each slice. */
 type Walk = AsyncGenerator<void, void, void>;
 
-export class LifecycleWorker {
-  /** Those of buckets, as answers tell of them. */
-  readonly rules: SettingCache<Lifecycle>;
+export class LifecycleWorker implements Subscriber {
   readonly #options: LifecycleOptions;
   /** By bucket, in the order of their turns. */
   readonly #walks = new Map<number, Walk>();
@@ -67,7 +67,6 @@ export class LifecycleWorker {
 
   constructor(options: LifecycleOptions) {
     this.#options = options;
-    this.rules = new SettingCache(options.read, 'lifecycle', readLifecycle);
   }
 
   /** Works until `stop`. */
@@ -82,11 +81,13 @@ export class LifecycleWorker {
     await this.#running;
   }
 
-  /** To be told when the rules of a bucket were set or taken away, before that is answered. */
-  follow(bucketId: number): void {
-    this.rules.forget(bucketId);
-    this.#changed.add(bucketId);
-    if (this.#isIdle) this.#wake?.();
+  /** Rules that were set are executed at once. */
+  apply({ events }: FeedEntry): void {
+    for (const event of events) {
+      if (event.kind !== 'setting' || event.name !== 'lifecycle') continue;
+      this.#changed.add(event.bucketId);
+      if (this.#isIdle) this.#wake?.();
+    }
   }
 
   async #work(): Promise<void> {
@@ -141,7 +142,7 @@ export class LifecycleWorker {
   async *#walk(bucketId: number): Walk {
     try {
       const bucket = await getBucket(this.#options.read, bucketId);
-      const rules = await this.rules.find(bucketId);
+      const rules = await this.#options.rules.find(bucketId);
       if (bucket && rules) yield* this.#walkBucket(bucket, rules);
     } catch (error) {
       this.#passMs = Math.min(this.#passMs, Date.now() + retryMs);

@@ -1,6 +1,6 @@
-// The file of the private keys that sign the log (docs/admin/keys.md). Invariants: only its owner can
-// read it; a crash leaves it as it was before a change or after it, whole; a key signs only once it is
-// durable here and the database names it, which alone says what each key may still do.
+// The file of the private keys that sign the log (docs/admin/keys.md). Invariants: only its owner
+// can read it; a crash leaves it as it was before a change or after it, whole; a key signs only
+// once it is durable here and the database names it, which alone says what each key may still do.
 import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { isSigning, listLogKeys } from '../audit/log/log-keys.ts';
@@ -35,8 +35,9 @@ export class LogKeyFile {
   }
 
   /**
-   * Reads the file, or makes it with a random key where no log was ever signed: keys that are left of
-   * another log never sign this one. Throws when it is damaged, open to others, or not of this log.
+   * Reads the file, or makes it with a random key where no log was ever signed: keys that are left
+   * of another log never sign this one. Throws when it is damaged, open to others, or not of this
+   * log.
    */
   static async open(options: LogKeyFileOptions): Promise<LogKeyFile> {
     const { path, read, origin } = options;
@@ -50,7 +51,8 @@ export class LogKeyFile {
       throw new Error(`${path} is missing, and without it the log cannot be signed`);
     }
     const entries = readEntries(path);
-    // Those that are to retire do not count: with them alone the log would be signed no more one day.
+    // Those that are to retire do not count: with them alone the log would be signed no more one
+    // day.
     const newest = rows.find((row) => row.retiredMs === null && row.revokedMs === null);
     if (!entries.some(({ id }) => id === newest?.key.id)) {
       throw new Error(`key file ${path} lacks key ${newest?.key.id}, which signs this log`);

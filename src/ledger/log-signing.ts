@@ -1,6 +1,6 @@
-// Signs the log's checkpoint, in the ledger's thread, after each batch. Invariants: only a log that is
-// durable is signed; which keys sign is what `log_keys` says, and the same log and keys give the same
-// note, so signing again after a crash tells nobody anything else.
+// Signs the log's checkpoint, in the ledger's thread, after each batch. Invariants: only a log that
+// is durable is signed; which keys sign is what `log_keys` says, and the same log and keys give the
+// same note, so signing again after a crash tells nobody anything else.
 import { createPrivateKey } from 'node:crypto';
 import { renderCheckpoint } from '../audit/log/checkpoint.ts';
 import {
@@ -59,8 +59,8 @@ export class LogSigning {
   }
 
   /**
-   * Refused, undefined: there is no such key. False: nothing else would sign for good; a key that is
-   * about to retire would leave a log that nobody signs, and a gateway that does not start.
+   * Refused, undefined: there is no such key. False: nothing else would sign for good; a key that
+   * is about to retire would leave a log that nobody signs, and a gateway that does not start.
    */
   async revoke(tx: Tx, id: string, timeMs: number): Promise<boolean | undefined> {
     const rows = await listLogKeys(tx);

@@ -1,9 +1,9 @@
-// Requests that changed nothing and become one record a minute with others like them: reads by anybody,
-// one record for each object (`recordReads: aggregate`, docs/admin/record-reads.md), and refusals and
-// deletes of what is absent beyond a rate, one for each kind (docs/audit/records.md).
-// Invariants: a request is added to its fold in the transaction that charges it, so what is charged is
-// never without its record to come; and a fold becomes its record, once, when its minute is over,
-// whatever happened to the process meanwhile.
+// Requests that changed nothing and become one record a minute with others like them: reads by
+// anybody, one record for each object (`recordReads: aggregate`, docs/admin/record-reads.md), and
+// refusals and deletes of what is absent beyond a rate, one for each kind (docs/audit/records.md).
+// Invariants: a request is added to its fold in the transaction that charges it, so what is charged
+// is never without its record to come; and a fold becomes its record, once, when its minute is
+// over, whatever happened to the process meanwhile.
 import {
   type BackendEntry,
   type RecordDraft,

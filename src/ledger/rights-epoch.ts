@@ -1,30 +1,22 @@
-// Which rights were taken away since a request was decided, as the ledger's thread knows it.
-// A request is decided on the main thread, and its commit may come much later: each change that could
-// take a right away moves an epoch on, in its own transaction, and a commit says by which epoch it was
-// decided. Invariant: no commit passes that was decided before a change that concerns it, so in the
-// order of the log nothing follows a revocation that it forbids. Epochs are of one run: no request
-// outlives it.
-import type { AuthzChange } from '../authz/changes.ts';
-import { issuerOfId } from '../authz/oidc/outside-id.ts';
-import { principalId } from '../core/principal.ts';
-import type { Change, Commit, CommitResult } from './commit.ts';
+// Which rights were taken away since a request was decided, as the ledger's thread knows it. A
+// request is decided on the main thread, and its commit may come much later: each change that could
+// take a right away moves an epoch on, in its own transaction, and a commit says by which epoch it
+// was decided. Invariant: no commit passes that was decided before a change that concerns it, so in
+// the order of the log nothing follows a revocation that it forbids. Epochs are of one run: no
+// request outlives it.
+import { type Change, commandOf } from './commands/index.ts';
+import type { Commit, CommitResult } from './commit.ts';
+import {
+  bucketScope,
+  principalScope,
+  type RecordedPlace,
+  type Scope,
+  tenantScope,
+} from './scopes.ts';
 
-/** Of what a change takes rights away: a tenant, one principal, or one bucket. */
-export type Scope = string;
-
-export function tenantScope(tenant: string): Scope {
-  return tenant;
-}
-
-export function principalScope(tenant: string, name: string): Scope {
-  return `principal:${principalId(tenant, name)}`;
-}
-
-export function bucketScope(tenant: string, name: string): Scope {
-  return `bucket:${tenant}/${name}`;
-}
-
-/** What has moved longest ago is forgotten beyond this: what is not known counts as having moved. */
+/**
+ * What has moved longest ago is forgotten beyond this: what is not known counts as having moved.
+ */
 const scopesMax = 100_000;
 
 export class RightsEpoch {
@@ -46,7 +38,9 @@ export class RightsEpoch {
     return { ok: false, code: 'SlowDown', index: null, outdated };
   }
 
-  /** Notes what was committed; gives the epoch that it has begun, if it may have taken rights away. */
+  /**
+   * Notes what was committed; gives the epoch that it has begun, if it may have taken rights away.
+   */
   note({ change, record }: Commit): number | undefined {
     const scope = takenFrom(change, record);
     if (scope === null) return undefined;
@@ -97,67 +91,8 @@ export function dependsOn({ record, concerns = [] }: Pick<Commit, 'record' | 'co
 }
 
 /** From whom, or of what, a change may take rights; null: it takes none away. */
-export function takenFrom(change: Change, record: Commit['record']): Scope | null {
-  switch (change.kind) {
-    case 'identity':
-      return takenByIdentity(change.identity);
-    case 'deleteBucket':
-    case 'putBucketPolicy':
-      return bucketOf(record);
-    case 'putBucketSetting':
-      return change.name === 'publicAccess' || change.name === 'ownership'
-        ? bucketOf(record)
-        : null;
-    default:
-      return null;
-  }
-}
-
-function bucketOf({ tenant, bucketTenant, bucket }: Commit['record']): Scope {
-  // Without its name, all buckets of the tenant are concerned.
-  const of = bucketTenant ?? tenant;
-  return bucket ? bucketScope(of, bucket) : tenantScope(of);
-}
-
-function takenByIdentity(change: AuthzChange): Scope | null {
-  switch (change.type) {
-    case 'updatePrincipal':
-    case 'deletePrincipal':
-      return principalScope(change.tenant, change.name);
-    case 'updateAccessKey':
-    case 'deleteAccessKey':
-    case 'updatePublicKey':
-    case 'deletePublicKey':
-      return principalScope(change.tenant, change.principal);
-    case 'revokeToken':
-      // Whose an outside issuer's is may not be known.
-      return issuerOfId(change.id)
-        ? tenantScope(change.tenant)
-        : principalScope(change.tenant, change.principal);
-    case 'updateTenant':
-    case 'deleteTenant':
-      return tenantScope(change.name);
-    case 'deleteGroup':
-    case 'putGrant':
-    case 'deleteGrant':
-    case 'putMount':
-    case 'deleteMount':
-    case 'putIssuer':
-    case 'deleteIssuer':
-      return tenantScope(change.tenant);
-    // They add something: a right that somebody had before is not less by it.
-    case 'createTenant':
-    case 'createPrincipal':
-    case 'createGroup':
-    case 'createAccessKey':
-    case 'createPublicKey':
-    case 'addToken':
-    case 'addShare':
-      return null;
-    // Before anybody is served.
-    case 'putRootKey':
-      return null;
-  }
+export function takenFrom(change: Change, record: RecordedPlace): Scope | null {
+  return commandOf(change).takesFrom?.(change, record) ?? null;
 }
 
 /** An inline body came by transfer: whoever commits again needs it back. */

@@ -1,9 +1,9 @@
-// In which order commits are decided again that outdate each other: each in its turn, so that all get
-// through. A turn is for what a commit depends on, and from what it takes rights away itself: those
-// that only depend on the same things take theirs together. Invariants: a turn waits only for turns
-// that were taken before it, so none waits for itself; and of one requester's changes only one stands
-// in line at a time, so nobody keeps an administrator waiting by asking for very many.
-import type { Scope } from './rights-epoch.ts';
+// In which order commits are decided again that outdate each other: each in its turn, so that all
+// get through. A turn is for what a commit depends on, and from what it takes rights away itself:
+// those that only depend on the same things take theirs together. Invariants: a turn waits only for
+// turns that were taken before it, so none waits for itself; and of one requester's changes only
+// one stands in line at a time, so nobody keeps an administrator waiting by asking for very many.
+import type { Scope } from './scopes.ts';
 
 export interface Stake {
   /** Who asks. */

@@ -1,4 +1,5 @@
-// The thread that verifies all that is sealed once, in one transaction of a reader of its own, and ends.
+// The thread that verifies all that is sealed once, in one transaction of a reader of its own, and
+// ends.
 import { parentPort, workerData } from 'node:worker_threads';
 import { openDatabase } from '../core/database.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';

@@ -1,13 +1,19 @@
-// The roots of what is sealed: which accounts each tenant has, and, with the log's newest record, which
-// heads there are and which of those roots. They are in the row of that record, which a transaction
-// writes anyway, so that they cost no page: the gateway's, and those of the tenants that were charged
-// lately. The table `seal_roots` has those of the other tenants.
-// Of digests only MACs are stored: who knows no digest cannot look for rows that have the same.
+// The roots of what is sealed: which accounts each tenant has, what was moved in the month under
+// the prices of each market, and, with the log's newest record, which heads there are and which of
+// those roots. They are in the row of that record, which a transaction writes anyway, so that they
+// cost no page: the gateway's, and those of the tenants and markets that were charged lately. The
+// table `seal_roots` has the others. Of digests only MACs are stored: who knows no digest cannot
+// look for rows that have the same.
 import type { Reader, Tx } from '../core/database.ts';
 import { macBytes } from '../core/hmac.ts';
 import { KeyedMessage } from '../core/keyed-message.ts';
 import type { Keyring } from '../core/keyring.ts';
-import { DigestBlocks, digestBytes, type Unsealed } from '../core/seals/row-seal.ts';
+import { DigestBlocks, digestBytes, type Unsealed, UnsealedRow } from '../core/seals/row-seal.ts';
+import {
+  nameOfTransfer,
+  type TransferSeals,
+  type TransferTotal,
+} from '../quota/prices/transfer-totals.ts';
 
 interface Root {
   epoch: number;
@@ -23,26 +29,38 @@ interface Whole {
 }
 
 const message = new KeyedMessage();
-/** Tenants whose roots are with the newest record. */
+const none = new Uint8Array();
+const foldedAtOnce = 64;
+/** Tenants and markets whose roots are with the newest record. */
 const lateMax = 16;
 /** The gateway's among the names of tenants, none of which has such characters. */
 const gatewayName = '*';
 
-export class SealRoots {
+export class SealRoots implements TransferSeals {
   readonly #keyring: Keyring;
   readonly #blocks: DigestBlocks;
-  /** Of the accounts of tenants; '' has those that are no tenant's. */
+  /**
+   * Of the accounts of tenants, '' has those that are no tenant's; and of markets, by
+   * `nameOfTransfer`.
+   */
   readonly #roots = new Map<string, Root>();
   /** As it was read: later ones are only written. */
   #gateway: Root | undefined;
   /** Whose roots the newest record has, those that were charged last at the end. */
   #late = new Set<string>();
-  /** Of the roots of tenants' accounts. */
+  /** What was moved under the prices of markets that the transaction has charged by. */
+  readonly #moved = new Map<string, TransferTotal>();
+  /** Of the roots of tenants' accounts and of markets. */
   readonly #accounts = new Uint8Array(digestBytes);
   /** What the transaction has changed, as it was before. */
   readonly #before = new Map<string, Root | undefined>();
-  #sealed = '';
-  #settled = { accounts: new Uint8Array(digestBytes), sealed: '', late: [] as string[] };
+  /** What the gateway's root was made of last. */
+  #sealed: Whole & { accounts: Uint8Array } = { logSize: -1, rights: none, accounts: none };
+  #settled = { accounts: new Uint8Array(digestBytes), sealed: this.#sealed, late: [] as string[] };
+  /** Blocks that are not in the digest yet: to take in many at once costs little more than one. */
+  readonly #pending = Buffer.allocUnsafe(foldedAtOnce * digestBytes);
+  #pendingBytes = 0;
+  #pendingEpoch = 0;
 
   private constructor(keyring: Keyring) {
     this.#keyring = keyring;
@@ -62,6 +80,7 @@ export class SealRoots {
       if (roots.#enter(tenant, root) && tenant !== gatewayName) roots.#late.add(tenant);
     }
     for (const root of roots.#roots.values()) roots.#fold(root);
+    roots.#foldPending();
     roots.settle();
     return roots;
   }
@@ -72,10 +91,21 @@ export class SealRoots {
     return new SealRoots(keyring);
   }
 
-  /** What does not fit. */
-  verify(whole: Whole, accounts: ReadonlyMap<string, Uint8Array>): Unsealed[] {
+  /** What does not fit. `transfers`: as they are stored. */
+  verify(
+    whole: Whole,
+    accounts: ReadonlyMap<string, Uint8Array>,
+    transfers: readonly TransferTotal[],
+  ): Unsealed[] {
     const faults: Unsealed[] = [];
-    for (const tenant of new Set([...accounts.keys(), ...this.#roots.keys()])) {
+    const moved = new Map(transfers.map((total) => [nameOfTransfer(total), total]));
+    const rooted = [...this.#roots.keys()];
+    for (const name of new Set([...moved.keys(), ...rooted.filter(isTransfer)])) {
+      const fault = this.#findMoved(name, moved.get(name));
+      if (fault) faults.push(fault);
+    }
+    const tenants = rooted.filter((name) => !isTransfer(name));
+    for (const tenant of new Set([...accounts.keys(), ...tenants])) {
       const digest = accounts.get(tenant) ?? new Uint8Array(digestBytes);
       const root = this.#roots.get(tenant);
       if (
@@ -106,22 +136,59 @@ export class SealRoots {
   ): Promise<void> {
     const epoch = this.#keyring.currentEpoch;
     for (const [tenant, digest] of changed) {
-      const root = { epoch, mac: describeAccounts(this.#keyring, epoch, { tenant, digest }).mac() };
-      const before = this.#roots.get(tenant);
-      if (before) this.#fold(before);
-      this.#fold(root);
-      if (!this.#before.has(tenant)) this.#before.set(tenant, before);
-      this.#roots.set(tenant, root);
-      this.#late.delete(tenant);
-      this.#late.add(tenant);
+      this.#change(tenant, epoch, describeAccounts(this.#keyring, epoch, { tenant, digest }).mac());
     }
+    for (const [name, total] of this.#moved) {
+      this.#change(name, epoch, describeTransfer(this.#keyring, epoch, total).mac());
+    }
+    this.#moved.clear();
+    this.#foldPending();
+    const { logSize, rights, accounts } = this.#sealed;
+    const isSame = Buffer.compare(rights, whole.rights) === 0;
     // Housekeeping mostly changes nothing of what is sealed.
-    const sealed = `${whole.logSize} ${hex(whole.rights)} ${hex(this.#accounts)}`;
-    if (sealed === this.#sealed) return;
-    this.#sealed = sealed;
-    const digests = { ...whole, accounts: this.#accounts };
+    if (isSame && logSize === whole.logSize && Buffer.compare(accounts, this.#accounts) === 0)
+      return;
+    const digests = {
+      logSize: whole.logSize,
+      rights: isSame ? rights : Uint8Array.from(whole.rights),
+      accounts: Uint8Array.from(this.#accounts),
+    };
+    this.#sealed = digests;
     const gateway = { epoch, mac: describeGateway(this.#keyring, epoch, digests).mac() };
     await this.#write(tx, whole.logSize, gateway);
+  }
+
+  verifyTransfer(name: string, total: TransferTotal | undefined): void {
+    const fault = this.#findMoved(name, total);
+    if (fault) throw new UnsealedRow(fault);
+  }
+
+  noteTransfer(name: string, total: TransferTotal): void {
+    this.#moved.set(name, total);
+  }
+
+  /** What is wrong with what was moved; undefined: nothing. */
+  #findMoved(name: string, total: TransferTotal | undefined): Unsealed | undefined {
+    const root = this.#roots.get(name);
+    if (!root && !total) return undefined;
+    if (root && total && describeTransfer(this.#keyring, root.epoch, total).matches(root.mac)) {
+      return undefined;
+    }
+    const what = `what was moved in the month (${name}) is not what was stored last`;
+    // What is moved under its prices would be charged by another tier, whoever moves it.
+    const place = { table: 'quota_transfers', tenant: '', row: name };
+    return { ...place, fault: 'replaced', scope: null, what };
+  }
+
+  #change(name: string, epoch: number, mac: Uint8Array): void {
+    const root = { epoch, mac };
+    const before = this.#roots.get(name);
+    if (before) this.#fold(before);
+    this.#fold(root);
+    if (!this.#before.has(name)) this.#before.set(name, before);
+    this.#roots.set(name, root);
+    this.#late.delete(name);
+    this.#late.add(name);
   }
 
   async #write(tx: Tx, logSize: number, gateway: Root): Promise<void> {
@@ -146,6 +213,8 @@ export class SealRoots {
   }
 
   discard(): void {
+    this.#moved.clear();
+    this.#pendingBytes = 0;
     for (const [tenant, root] of this.#before) {
       if (root) this.#roots.set(tenant, root);
       else this.#roots.delete(tenant);
@@ -167,7 +236,18 @@ export class SealRoots {
   }
 
   #fold({ epoch, mac }: Root): void {
-    this.#blocks.fold(this.#accounts, epoch, mac.subarray(0, digestBytes));
+    const isFull = this.#pendingBytes === this.#pending.length;
+    if (isFull || epoch !== this.#pendingEpoch) this.#foldPending();
+    this.#pendingEpoch = epoch;
+    this.#pending.set(mac.subarray(0, digestBytes), this.#pendingBytes);
+    this.#pendingBytes += digestBytes;
+  }
+
+  #foldPending(): void {
+    if (this.#pendingBytes === 0) return;
+    const blocks = this.#pending.subarray(0, this.#pendingBytes);
+    this.#blocks.fold(this.#accounts, this.#pendingEpoch, blocks);
+    this.#pendingBytes = 0;
   }
 }
 
@@ -181,7 +261,27 @@ export function describeAccounts(
   return described.text('accounts').text(tenant).bytes(digest);
 }
 
-/** The gateway's root. `accounts`: the digest of the roots of tenants' accounts. */
+/**
+ * The root of what was moved in a month, users' or the gateway's own, under the prices of a market.
+ */
+export function describeTransfer(
+  keyring: Keyring,
+  epoch: number,
+  total: TransferTotal,
+): KeyedMessage {
+  const { side, provider, region, monthMs, ingressBytes, egressBytes } = total;
+  const described = message.begin(keyring.sealHeadKey(epoch), 'bursar/seal-root/v1');
+  described.text('transfers').text(side).text(provider).text(region);
+  for (const value of [monthMs, ingressBytes, egressBytes]) described.text(String(value));
+  return described;
+}
+
+/** Whether a root is of one of these: no tenant's name has a space. */
+function isTransfer(name: string): boolean {
+  return name.includes(' ');
+}
+
+/** The gateway's root. `accounts`: the digest of the roots of tenants' accounts and of markets. */
 export function describeGateway(
   keyring: Keyring,
   epoch: number,
@@ -200,7 +300,9 @@ async function writeApart(tx: Tx, tenant: string, { epoch, mac }: Root): Promise
 const epochBytes = 2;
 const rootBytes = epochBytes + macBytes;
 
-/** For each: the length of the tenant's name in bytes, one byte, the name, the epoch, and the MAC. */
+/**
+ * For each: the length of the tenant's name in bytes, one byte, the name, the epoch, and the MAC.
+ */
 function renderRoots(roots: readonly [tenant: string, Root][]): Buffer {
   const parts = roots.flatMap(([tenant, { epoch, mac }]) => {
     const name = Buffer.from(tenant);
@@ -223,8 +325,4 @@ export function parseRoots(stored: unknown): [tenant: string, Root][] {
     roots.push([tenant, { epoch: bytes.readUInt16BE(nameEnd), mac }]);
   }
   return roots;
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
 }

@@ -1,7 +1,7 @@
-// Has all that is sealed verified while the gateway serves: each time somebody else has written to the
-// database, and every hour, since whoever writes past SQLite is not noticed. One at a time; what comes
-// while one is under way has another follow it. One that fails is tried again every minute, and until
-// one has come to its end, `failure` says why.
+// Has all that is sealed verified while the gateway serves: each time somebody else has written to
+// the database, and every hour, since whoever writes past SQLite is not noticed. One at a time;
+// what comes while one is under way has another follow it. One that fails is tried again every
+// minute, and until one has come to its end, `failure` says why.
 import { Worker } from 'node:worker_threads';
 import type { Unsealed } from '../core/seals/row-seal.ts';
 import type { SealCheck, SealCheckOptions } from './seal-check-worker.ts';

@@ -1,7 +1,8 @@
-// Who there is, who may what and how much, as it was sealed last (docs/formats/row-seals.md): the rows of
-// the tables, the heads of the tenants, the accounts, and the roots that go with the log's newest record.
-// Invariant: each transaction that changes one of them, or makes a record, leaves roots that fit; so what
-// was put back to an earlier state does not fit, unless the whole database was.
+// Who there is, who may what and how much, as it was sealed last (docs/formats/row-seals.md): the
+// rows of the tables, the heads of the tenants, the accounts, what is charged for by time and by
+// what the tiers of prices go, and the roots that go with the log's newest record. Invariant: each
+// transaction that changes one of them, or makes a record, leaves roots that fit; so what was put
+// back to an earlier state does not fit, unless the whole database was.
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import type { OpenDatabase, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
@@ -12,6 +13,12 @@ import { VerifiedRows } from '../core/seals/verified-rows.ts';
 import { verifySeals } from '../core/seals/verify-seals.ts';
 import { AccountMacs } from '../quota/leases/account-macs.ts';
 import { verifyAccounts } from '../quota/leases/account-tables.ts';
+import {
+  listTransfers,
+  nameOfTransfer,
+  type TransferSeals,
+} from '../quota/prices/transfer-totals.ts';
+import { verifyLevels } from '../quota/storage/storage-tables.ts';
 import { SealRoots } from './seal-roots.ts';
 
 export interface VerifiedState {
@@ -26,8 +33,8 @@ export interface VerifiedState {
 }
 
 /**
- * Verifies all of it. The reader is in one transaction, or nobody else writes. `toldMax`: how many rows
- * are told of at most; absent: 1,000.
+ * Verifies all of it. The reader is in one transaction, or nobody else writes. `toldMax`: how many
+ * rows are told of at most; absent: 1,000.
  */
 export async function verifySealedState(
   db: OpenDatabase,
@@ -37,16 +44,19 @@ export async function verifySealedState(
   const { unsealed, rows, heads } = await verifySeals(db, keyring, toldMax);
   const accounts = new AccountMacs(keyring);
   for (const wrong of await verifyAccounts(db.tx, accounts)) unsealed.push(wrong.unsealed);
+  for (const wrong of await verifyLevels(db.tx, accounts)) unsealed.push(wrong.unsealed);
   accounts.settle();
   const roots = await SealRoots.read(db.tx, keyring);
   const logSize = await readLogSize(db.tx);
-  unsealed.push(...roots.verify({ logSize, rights: heads.digest }, accounts.digests));
+  const whole = { logSize, rights: heads.digest };
+  unsealed.push(...roots.verify(whole, accounts.digests, await listTransfers(db.tx)));
   return { unsealed, rows, heads, accounts, roots };
 }
 
 /** Keeps all that is sealed in step with what the ledger writes. */
 export class SealedState {
   readonly accounts: AccountMacs;
+  readonly transfers: TransferSeals;
   readonly #tx: Tx;
   readonly #triggers: SealTriggers;
   readonly #heads: SealHeads;
@@ -63,6 +73,7 @@ export class SealedState {
     this.#heads = verified.heads;
     this.accounts = verified.accounts;
     this.#roots = verified.roots;
+    this.transfers = verified.roots;
     this.#triggers = new SealTriggers(db, keyring);
     this.#rows = new VerifiedRows(db.tx, keyring);
     this.#tx.rows = this.#rows;
@@ -95,14 +106,15 @@ export class SealedState {
 }
 
 /**
- * Makes the roots fit what there is, and what was recorded since they were made: of a database that is
- * new, or whose schema has changed. Throws UnsealedRow for what is not authentic besides.
+ * Makes the roots fit what there is, and what was recorded since they were made: of a database that
+ * is new, or whose schema has changed. Throws UnsealedRow for what is not authentic besides.
  */
 export async function sealRoots(db: OpenDatabase, keyring: Keyring): Promise<void> {
   const { unsealed, heads, accounts } = await verifySealedState(db, keyring);
   const wrong = unsealed.find(({ fault }) => fault !== 'replaced');
   if (wrong) throw new UnsealedRow(wrong);
   const roots = await SealRoots.make(db.tx, keyring);
+  for (const total of await listTransfers(db.tx)) roots.noteTransfer(nameOfTransfer(total), total);
   const whole = { logSize: await readLogSize(db.tx), rights: heads.digest };
   await roots.seal(db.tx, whole, accounts.digests);
 }

@@ -1,6 +1,6 @@
 // Has what is stored charged as the clock's hours pass. Invariant: what was not charged in time,
-// since nobody ran, is charged at the next start; nothing is charged twice, because the ledger knows
-// until when it has charged (docs/admin/charges.md).
+// since nobody ran, is charged at the next start; nothing is charged twice, because the ledger
+// knows until when it has charged (docs/admin/charges.md).
 import { steadyClock } from '../core/steady-clock.ts';
 import type { Ledger } from './ledger.ts';
 

@@ -1,8 +1,12 @@
 // How commits and housekeeping meet the prices of storage: it lives here, above the rooms, because
 // the catalog says what is stored and the quota room what that costs (docs/admin/charges.md).
+
+import type { RecordDraft } from '../audit/record.ts';
+import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import type { EndedObject, StorageTerms } from '../catalog/outcome.ts';
 import { isoTime } from '../core/clock.ts';
 import { newRequestId } from '../core/ids.ts';
+import { UnsealedRow } from '../core/seals/row-seal.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
 import type { StorageCharge, StorageCharges } from '../quota/storage/storage-charges.ts';
@@ -36,17 +40,26 @@ export class CommitTerms implements StorageTerms {
   }
 }
 
-/** Gives in how many places something may have accrued. */
+/**
+ * Gives in how many places something may have accrued. One that is not what was written goes on
+ * accruing, and is charged when it is put right.
+ */
 export async function chargeAccrued(
   { beforeMs, max, books }: Extract<Housekeeping, { kind: 'chargeStorage' }>,
-  { timeMs, log, cashier: { storage } }: HousekeepingContext,
+  { timeMs, log, cashier: { storage }, onUnsealed }: HousekeepingContext,
 ): Promise<number> {
   // Not those that this charges, should the clock have been set back.
   const places = await storage.listUncharged(Math.min(beforeMs, timeMs), max);
   const requestId = newRequestId();
   for (const place of places) {
     // A store that is not configured any more has no prices but those it had.
-    for (const charge of await storage.charge(place, books.get(place.store), timeMs)) {
+    const charges = await storage.charge(place, books.get(place.store), timeMs).catch((error) => {
+      if (!(error instanceof UnsealedRow)) throw error;
+      storage.passOver(place);
+      onUnsealed?.(error.unsealed);
+      return [];
+    });
+    for (const charge of charges) {
       const { cost, book } = charge;
       const seal = { index: log.size, timeMs, cost, priced: { book } };
       const draft = draftOf(place, charge, requestId);
@@ -61,21 +74,14 @@ function draftOf(
   { tenant, owner, bucket, class: storageClass }: OwnedPlace,
   { fromMs, toMs, byteMs }: StorageCharge,
   requestId: string,
-) {
-  return {
+): RecordDraft {
+  return draftRecord(unasked(tenant, owner), ownOrigin('bursar serve', requestId), {
     action: 'bursar:ChargeStorage',
-    tenant,
-    principal: owner,
-    evidence: 'none',
     bucket,
     bucketOwner: owner,
     class: storageClass,
     period: `${isoTime(fromMs)}/${isoTime(toMs)}`,
     byteMs: String(byteMs),
-    bytesIn: 0,
-    bytesOut: 0,
-    requestId,
-    source: 'bursar serve',
     status: 200,
-  } as const;
+  });
 }

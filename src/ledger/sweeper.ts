@@ -1,8 +1,8 @@
-// Garbage collection (DESIGN section 6). The catalog alone says what is live. The sweeper touches
-// only extents that the ledger has condemned: intents whose upload died, and what no manifest names
-// any more; it waits, spares what is being read, and any error ends the sweep of the store that it
-// came from: the others are swept none the less. It lives here, above the rooms, because it needs
-// the catalog's word and the stores' hands.
+// Garbage collection (docs/decisions/0009-sweeper.md). The catalog alone says what is live. The
+// sweeper touches only extents that the ledger has condemned: intents whose upload died, and what
+// no manifest names any more; it waits, spares what is being read, and any error ends the sweep of
+// the store that it came from: the others are swept none the less. It lives here, above the rooms,
+// because it needs the catalog's word and the stores' hands.
 
 import { listCondemned, listStoresToSweep } from '../catalog/extents.ts';
 import { listOutbox } from '../catalog/outbox.ts';
@@ -21,8 +21,8 @@ export interface SweeperOptions {
   /** Asked before each batch of removals; what may not go yet waits for a later sweep. */
   maySweep: (store: number) => boolean;
   /**
-   * Rejects when the store's place is not ours. Asked before each batch, and after it: what is not in
-   * another place was not removed.
+   * Rejects when the store's place is not ours. Asked before each batch, and after it: what is not
+   * in another place was not removed.
    */
   confirmPlace?: (store: number) => Promise<void>;
   leases: ReadLeases;

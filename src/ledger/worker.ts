@@ -58,9 +58,11 @@ if (!port) throw new Error('the ledger runs in a worker thread');
 const { path, rootKeys, priceBooks } = workerData as WorkerOptions;
 
 /** One transaction's worth of leases that were left. */
-const buriedMax = 1000;
+const writtenOffMax = 1000;
 
-/** How long readers are waited for until the log of pages is emptied, and when that is tried again. */
+/**
+ * How long readers are waited for until the log of pages is emptied, and when that is tried again.
+ */
 const readersMsMax = 50;
 const forgetAgainMs = 1000;
 
@@ -90,16 +92,20 @@ await loaded;
 db.exec('ROLLBACK');
 let dataVersion = db.dataVersion();
 const seals = new SealedState(db, keyring, verified);
-const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks), seals.accounts);
+const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks), seals);
 const log = await RecordLog.open(db.tx);
 const signing = new LogSigning();
 const rights = new RightsEpoch();
-/** Of the newest record. It may be later than the clock says: then records keep it until that is past. */
+/**
+ * Of the newest record. It may be later than the clock says: then records keep it until that is
+ * past.
+ */
 let lastTimeMs = await readLastTime(db.tx);
 /** Of each request in its turn: only its time is another. */
 const context: HousekeepingContext = {
   ...{ timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing },
   onAltered: (altered) => send({ altered }),
+  onUnsealed: (unsealed) => send({ unsealed }),
 };
 /** How long the commits of the batch took that is being applied. */
 let committedMs = 0;
@@ -113,7 +119,7 @@ port.on('message', (message: ToWorker) => {
 });
 // An erasure may have been the last thing that an earlier run did.
 forgetPages();
-await buryLeases();
+await writeOffLeases();
 send({ ready: true, unsealed: verified.unsealed });
 const watch = setInterval(noticeOthers, watchEachMs);
 
@@ -154,7 +160,9 @@ function isErasure(request: LedgerRequest): boolean {
   return request.kind === 'commit' && request.commit.change.kind === 'eraseRecords';
 }
 
-/** Whoever reads for long, as a verification does, must not hold up everybody: it is tried again. */
+/**
+ * Whoever reads for long, as a verification does, must not hold up everybody: it is tried again.
+ */
 function forgetPages(): void {
   if (!closing && !emptyLog()) setTimeout(forgetPages, forgetAgainMs).unref();
 }
@@ -196,9 +204,9 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
 }
 
 /**
- * Throws only when SQLite's log could not be written: its last frame, which makes a transaction one,
- * is not there, so there is none, and the next one is written in the same place. After any other
- * error, that of an fsync above all, nobody knows.
+ * Throws only when SQLite's log could not be written: its last frame, which makes a transaction
+ * one, is not there, so there is none, and the next one is written in the same place. After any
+ * other error, that of an fsync above all, nobody knows.
  */
 function commit(): void {
   const begunMs = monotonicMs();
@@ -258,18 +266,21 @@ async function discardLog(): Promise<void> {
 }
 
 /** What earlier runs had set aside when they died counts as used, before anybody is served. */
-async function buryLeases(): Promise<void> {
-  for (let buried = 1; buried > 0; ) {
+async function writeOffLeases(): Promise<void> {
+  for (let writtenOff = 1; writtenOff > 0; ) {
     db.exec('BEGIN IMMEDIATE');
     tick();
-    buried = await cashier.accounts.buryLeases(buriedMax, lastTimeMs);
+    writtenOff = await cashier.accounts.writeOffLeases(writtenOffMax, lastTimeMs);
     await settleAccounts();
     db.exec('COMMIT');
     seals.settle();
   }
 }
 
-/** Writes what was charged and what the log's tree has come to, before each commit. Alarms come last: what they tell of has its index. */
+/**
+ * Writes what was charged and what the log's tree has come to, before each commit. Alarms come
+ * last: what they tell of has its index.
+ */
 async function settleAccounts(): Promise<Alarm[]> {
   const reached = cashier.accounts.takeReached();
   const alarms = await soundAlarms(db.tx, reached, { log, timeMs: lastTimeMs });
@@ -289,7 +300,10 @@ async function recover(requests: LedgerRequest[], cause: unknown): Promise<Ledge
   return [{ ok: false, code: 'InternalError', index: null }];
 }
 
-/** What came upon a row that is not authentic changes nothing and is charged nothing; it is recorded. */
+/**
+ * What came upon a row that is not authentic changes nothing and is charged nothing; it is
+ * recorded.
+ */
 async function refuseUnsealed(
   request: LedgerRequest,
   { unsealed }: UnsealedRow,

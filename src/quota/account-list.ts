@@ -1,8 +1,11 @@
-// Which accounts were ever charged, or have limits, by name, as far as who asks may see them. Tokens
-// are not among them: their limits are in their links. Nor is what the stores cost.
+// Which accounts were ever charged, or have limits, by name, as far as who asks may see them.
+// Tokens are not among them: their limits are in their links. Nor is what the stores cost.
 import type { Reader } from '../core/database.ts';
 
-/** Of a tenant, or a principal of it and its buckets; without either, of all. */
+/**
+ * Which accounts are listed: those of a tenant, or of one of its principals and that principal's
+ * buckets. Without either, all accounts.
+ */
 export interface AccountFilter {
   tenant?: string;
   principal?: string;
@@ -32,8 +35,8 @@ export function namesAfter(after: string, ranges: readonly NameRange[]): string[
 }
 
 /**
- * Rows of accounts in three ranges, by name. Each range is searched by itself: as one condition SQLite
- * would look at everything that lies between them, which is other tenants'.
+ * Rows of accounts in three ranges, by name. Each range is searched by itself: as one condition
+ * SQLite would look at everything that lies between them, which is other tenants'.
  */
 export function selectNames(columns: string, condition = ''): string {
   const part = `SELECT ${columns} FROM quota_accounts WHERE account >= ? AND account < ? ${condition}`;

@@ -1,5 +1,5 @@
-// Accounts: whatever has a budget, by name. Invariant: a name has one reading, and is bounded, so it
-// is a key of tables and maps as it comes.
+// Accounts: whatever has a budget, by name. Invariant: a name has one reading, and is bounded, so
+// it is a key of tables and maps as it comes.
 
 export type Account =
   | { kind: 'tenant'; tenant: string }
@@ -44,7 +44,10 @@ export interface Holder {
 /** How far a right goes: everywhere, in one's tenant, to what is one's own. */
 type Reach = 'all' | 'tenant' | 'self' | 'none';
 
-/** May they see limits and use? `holder`: of a bucket or a token; null: there is none. */
+/**
+ * Returns whether somebody may see an account's limits and use. `holder` is the principal that a
+ * bucket or a token belongs to; null where there is none.
+ */
 export function maySeeAccount(
   asker: { tenant: string; name: string },
   reach: Reach,
@@ -57,7 +60,10 @@ export function maySeeAccount(
   return reach === 'tenant' || owner.name === asker.name;
 }
 
-/** Whose an account is; of a tenant's nobody's in particular. */
+/**
+ * Returns the principal that an account belongs to. The account of a tenant belongs to nobody in
+ * particular.
+ */
 function ownerOf(account: Account, holder: Holder | null): Holder | null {
   switch (account.kind) {
     case 'tenant':
@@ -65,7 +71,7 @@ function ownerOf(account: Account, holder: Holder | null): Holder | null {
     case 'principal':
       return account;
     case 'bucket':
-      // Of one that was deleted the tenant remembers what it used, and its limits.
+      // Of a principal that was deleted, the tenant remembers what it used, and its limits.
       return { tenant: account.tenant, name: holder?.name ?? null };
     case 'token':
       return holder;

@@ -6,8 +6,8 @@ import { type Meter, meters } from '../core/quota-terms.ts';
 export type MeterAmounts = { readonly [M in Meter]?: number };
 
 /**
- * The most of a meter that one step of an operation may reserve: in picodollars $1,125.90, for which
- * 5 TiB are sent at 21 cents a GB. Sums of some of them stay safe integers.
+ * The most of a meter that one step of an operation may reserve: in picodollars $1,125.90, for
+ * which 5 TiB are sent at 21 cents a GB. Sums of some of them stay safe integers.
  */
 export const amountMax = 2 ** 50;
 
@@ -16,19 +16,22 @@ export type Sums = Record<Meter, bigint>;
 /** Sums of few enough amounts that they are safe integers. */
 export type Counts = Record<Meter, number>;
 
-/** What the ledger keeps of a token: nothing else tells whose one is that was made elsewhere. */
+/**
+ * What the ledger keeps of a token. Nothing else tells to whom a token belongs that was made
+ * elsewhere.
+ */
 export interface TokenFacts {
-  /** In whose name it acts. */
+  /** The principal in whose name the token acts. */
   readonly tenant: string;
   readonly principal: string;
   readonly expiresAtMs: number;
 }
 
-/** What one account uses, or may use, of one operation. */
+/** The amounts that one account uses, or may use, of one operation. */
 export interface Draw {
   readonly account: string;
   readonly amounts: MeterAmounts;
-  /** Of a token's account. */
+  /** The token, where the account is a token's. */
   readonly token?: TokenFacts;
 }
 

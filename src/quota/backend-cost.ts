@@ -11,7 +11,7 @@ import { classPrices, type PriceBook } from './prices/price-book.ts';
 
 /** What the stores were asked for an operation, or for none. Plain data: it crosses threads. */
 export interface BackendBill {
-  /** For whose data; null: for the gateway itself. */
+  /** The tenant whose data it was for; null for the gateway itself. */
   tenant: string | null;
   uses: readonly BilledUse[];
 }
@@ -28,12 +28,12 @@ export interface PricedUse extends BilledUse {
 /** The driver names no class, so extents have the one that S3 gives by itself. */
 const extentClass = 'STANDARD';
 
-/** What the provider moved: it gets what the gateway sends. */
+/** The bytes that the provider moved: it receives what the gateway sends. */
 export function transferOf({ sentBytes, receivedBytes }: StoreUse): MonthTransfers {
   return { ingressBytes: sentBytes, egressBytes: receivedBytes };
 }
 
-/** What the provider bills for it after the month's earlier transfers. */
+/** Returns what the provider bills for it after the month's earlier transfers. */
 export function priceUse(book: PriceBook, use: StoreUse, before: MonthTransfers): Picodollars {
   const { picodollarsPerPut, picodollarsPerGet } = classPrices(book, extentClass);
   const moved = { ...transferOf(use), retrievalBytes: use.receivedBytes };
@@ -57,7 +57,7 @@ export function backendDraws(tenant: string | null, use: StoreUse, cost: Picodol
   return draws;
 }
 
-/** What providers have billed since ever, by the prices that were in force. */
+/** What providers have billed since the beginning, by the prices that were in force. */
 export interface BackendCost {
   /** `store:NAME`, or `backend:TENANT`: the part of all stores' that was for its data. */
   account: string;
@@ -78,7 +78,10 @@ const columns = `cost.account, cost.used_requests AS requests,
   FROM quota_accounts AS cost LEFT JOIN quota_accounts AS charged
     ON cost.account LIKE 'backend:%' AND charged.account = 'tenant:' || substr(cost.account, 9)`;
 
-/** Of a tenant, for its admins; of all stores and tenants when null, for the operator. */
+/**
+ * Lists the costs of a tenant, for its admins; those of all stores and tenants when it is null, for
+ * the operator.
+ */
 export function listBackendCosts(read: Reader, tenant: string | null): Promise<BackendCost[]> {
   if (tenant !== null) {
     const sql = `SELECT ${columns} WHERE cost.account = ?`;

@@ -91,7 +91,7 @@ export class BudgetShares {
   }
 }
 
-/** Of a limit of nothing all is used. */
+/** A limit of nothing counts as fully used. */
 function ratioOf(used: bigint, amount: bigint): number {
   return amount === 0n ? 1 : Number((used * parts) / amount) / Number(parts);
 }

@@ -6,7 +6,7 @@ import { TokenBucket } from './token-bucket.ts';
 
 /** A stream's place in a pipe. It waits for one piece at a time. */
 export interface Turn {
-  /** What of its piece is not granted yet. */
+  /** The part of its piece that is not granted yet. */
   bytes: number;
   /** Called once all of it is. */
   go: () => void;
@@ -26,7 +26,7 @@ export function pieceBytesOf(bytesPerSecond: number): number {
 
 export class BytePipe {
   #bucket: TokenBucket | null;
-  /** In order of their turns. */
+  /** The streams in the order of their turns. */
   readonly #waiting = new Set<Turn>();
   #timer: NodeJS.Timeout | null = null;
   /** Streams that go through it. */
@@ -36,7 +36,7 @@ export class BytePipe {
     this.#bucket = new TokenBucket(bytesPerSecond);
   }
 
-  /** From here on for all streams; null: as fast as they can. */
+  /** Sets the rate of all streams from now on. Null means as fast as they can. */
   setRate(bytesPerSecond: number | null): void {
     this.#bucket = bytesPerSecond === null ? null : new TokenBucket(bytesPerSecond);
     this.#serve();

@@ -17,17 +17,17 @@ export interface CapReport {
   meter: Meter;
   window: Window;
   limit: string;
-  /** In this window; of what is stored, now. */
+  /** The amount used in this window, or the amount stored now. */
   used: string;
   /** Set aside when the gateway died, and perhaps used; it counts as used. */
   lost: string;
-  /** By operations under way, and for those to come. */
+  /** The amount reserved by operations under way, and set aside for those to come. */
   reserved: string;
   /** What can still be used or reserved: never less than 0. */
   left: string;
-  /** Is more used already? It was lowered, or storage was charged. */
+  /** Whether more is used than the limit allows: it was lowered, or storage was charged. */
   exceeded: boolean;
-  /** When the window ends; null: never. */
+  /** When the window ends. Null means never. */
   resetAt: string | null;
 }
 
@@ -51,7 +51,7 @@ export function reportCaps(state: AccountState, timeMs: number): CapReport[] {
   });
 }
 
-/** Of a meter: decimal USD, or a count. */
+/** The text of an amount of a meter: decimal USD, or a count. */
 export function amountText(meter: Meter, amount: bigint): string {
   return meter === 'spend' ? formatUsd(amount) : amount.toString();
 }

@@ -18,8 +18,14 @@ import { noSettlement } from './leases/requests.ts';
 import { chargeOperation, type MonthTransfers } from './prices/charges.ts';
 import type { PriceBook } from './prices/price-book.ts';
 import type { PriceBooks } from './prices/price-books.ts';
-import { TransferTotals } from './prices/transfer-totals.ts';
+import { type TransferSeals, TransferTotals } from './prices/transfer-totals.ts';
 import { StorageCharges } from './storage/storage-charges.ts';
+
+/** Who knows which rows of what was charged are what was written. */
+export interface ChargeSeals {
+  readonly accounts: AccountMacs;
+  readonly transfers: TransferSeals;
+}
 
 export class Cashier {
   readonly accounts: AccountBook;
@@ -28,18 +34,19 @@ export class Cashier {
   readonly #totals: TransferTotals;
   readonly #backendTotals: TransferTotals;
 
-  /** `holder` names this run of the gateway. `macs`: of accounts; absent: they have none. */
-  constructor(tx: Tx, holder: string, books: PriceBooks, macs?: AccountMacs) {
+  /** `holder` names this run of the gateway. `seals`: absent: what is read is believed. */
+  constructor(tx: Tx, holder: string, books: PriceBooks, seals?: ChargeSeals) {
+    const { accounts: macs = null, transfers = null } = seals ?? {};
     this.accounts = new AccountBook(new AccountTables(tx, macs), holder);
     this.#books = books;
-    this.#totals = new TransferTotals(tx, 'users');
-    this.#backendTotals = new TransferTotals(tx, 'backend');
-    this.storage = new StorageCharges(tx, this.accounts, books);
+    this.#totals = new TransferTotals(tx, 'users', transfers);
+    this.#backendTotals = new TransferTotals(tx, 'backend', transfers);
+    this.storage = new StorageCharges(tx, { accounts: this.accounts, books, macs });
   }
 
   /**
-   * Charges an operation, and what it added to or removed from what is stored; gives its cost, at once
-   * where nothing has to be read for it.
+   * Charges an operation, and what it added to or removed from what is stored; gives its cost, at
+   * once where nothing has to be read for it.
    */
   charge(charge: Charge, stored: Stored, timeMs: number): Picodollars | Promise<Picodollars> {
     const before = this.#addTransfer(charge, timeMs);

@@ -1,7 +1,7 @@
-// Whom an operation is charged to, and for what. Invariant: the same accounts are asked before it and
-// charged after it, because one function names them. Plain data: it crosses threads.
-// Charged are: who asks, their tenant, every token of the chain, the bucket, its owner and the
-// owner's tenant; each once, and any of them can refuse (DESIGN section 9). What is stored is the
+// Whom an operation is charged to, and for what. Invariant: the same accounts are asked before it
+// and charged after it, because one function names them. Plain data: it crosses threads. Charged
+// are: who asks, their tenant, every token of the chain, the bucket, its owner and the owner's
+// tenant; each once, and any of them can refuse (docs/admin/limits.md). What is stored is the
 // owner's, so who asks and is not the owner is not charged for it.
 import type { Picodollars } from '../core/money.ts';
 import { bucketAccount, principalAccount, tenantAccount } from './account-names.ts';
@@ -13,7 +13,7 @@ export interface Charged {
   principal: string;
   /** `token:<jti>` of each link, and when it ends. */
   tokens: readonly { name: string; expiresAtMs: number }[];
-  /** Of the requester's tenant or another's; null: no bucket is concerned. */
+  /** The bucket, of the requester's tenant or another's. Null means that no bucket is concerned. */
   bucket: { tenant: string; name: string; owner: string } | null;
 }
 
@@ -32,22 +32,25 @@ export interface Transfer {
   retrievalBytes: number;
 }
 
-/** By which prices: those that were in force when it was reserved. */
+/** The prices that were in force when the operation was reserved. */
 export interface Pricing {
   /** Name of the price book. */
   book: string;
   storageClass: string;
-  /** Of what was read; null: nothing, or the same. */
+  /**
+   * The storage class of what was read. Null means that nothing was read, or that the class is the
+   * same.
+   */
   sourceClass: string | null;
   price: 'put' | 'get' | 'free';
 }
 
-/** What one operation is charged, beside what it changes of what is stored. */
+/** The charge for one operation, without what it changes of what is stored. */
 export interface Charge {
   who: Charged;
   transfer: Transfer;
   pricing: Pricing;
-  /** What it had reserved; null: nothing that is limited. */
+  /** What the operation had reserved. Null means nothing that is limited. */
   settlement: Settlement | null;
 }
 
@@ -59,8 +62,8 @@ export const noTransfer: Readonly<Transfer> = {
 };
 
 /**
- * What each account is charged. `moved`: requests, bytes and money; `stored`: what is added to or, less
- * than 0, removed from what is stored.
+ * What each account is charged. `moved`: requests, bytes and money; `stored`: what is added to or,
+ * less than 0, removed from what is stored.
  */
 export function drawsOf(
   { tenant, principal, tokens, bucket }: Charged,
@@ -90,7 +93,10 @@ export function drawsOf(
   return draws;
 }
 
-/** What storage costs is the bucket's, its owner's and the owner's tenant's, whoever asked. */
+/**
+ * The cost of storage is charged to the bucket, its owner and the owner's tenant, whoever made the
+ * request.
+ */
 export function drawsOfOwner(bucket: NonNullable<Charged['bucket']>, cost: Picodollars): Draw[] {
   const { tenant, owner: principal } = bucket;
   return drawsOf({ tenant, principal, tokens: [], bucket }, { spend: Number(cost) }, null);
@@ -111,7 +117,7 @@ function addedOf(stored: Stored): Stored {
   };
 }
 
-/** Of what is stored alone: it has no price, and nobody's limits hold it up. */
+/** A charge for stored bytes alone: it has no price, and nobody's limits hold it up. */
 export function chargeStored(who: Charged, book: string): Charge {
   const pricing: Pricing = { book, storageClass: '', sourceClass: null, price: 'free' };
   return { who, transfer: noTransfer, pricing, settlement: null };

@@ -7,7 +7,7 @@ import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { type Claim, type ClaimOutcome, FairShare, type Reclaim } from '../core/fair-share.ts';
 
-/** For so long any body is believed to come whole. */
+/** How long any body is believed to come whole, in milliseconds. */
 const believedMs = 10_000;
 /** After that it is promised what it can send in this time at the pace that it has shown. */
 const horizonMs = 3_600_000;
@@ -18,7 +18,7 @@ const stepBytes = 1024 * 1024;
 
 export class DiskRoom {
   readonly #share: FairShare;
-  readonly #freeBytes: () => number;
+  readonly #freeBytes: (isFresh: boolean) => number;
   readonly #clock: () => number;
   readonly #open = new Set<BodyRoom>();
   /** What the disk said last, and what of the open bodies is in that. */
@@ -26,31 +26,34 @@ export class DiskRoom {
   #shownBytes = 0;
   #arrivedBytes = 0;
   #pacedMs = Number.NEGATIVE_INFINITY;
+  /** What has come since the disk was last asked for what it says now. */
+  #unaskedBytes = 0;
 
   /**
-   * `freeBytes` tells what the disk can still take, not counting what is promised; it may be late.
+   * `freeBytes` tells what the disk can still take, not counting what is promised; it may be late
+   * unless it is to be fresh.
    * `clock`: monotonic milliseconds.
    */
-  constructor(freeBytes: () => number, clock: () => number = monotonicMs) {
+  constructor(freeBytes: (isFresh: boolean) => number, clock: () => number = monotonicMs) {
     this.#freeBytes = freeBytes;
     this.#clock = clock;
     this.#share = new FairShare(() => this.#capacityBytes());
   }
 
-  /** What the disk can still take, with what is promised of it. */
+  /** The room that the disk still has, including what is promised of it. */
   get freeBytes(): number {
-    return this.#freeBytes();
+    return this.#freeBytes(false);
   }
 
-  /** What is promised and has not come. */
+  /** The bytes that are promised and have not come. */
   get heldBytes(): number {
     return Math.max(this.#share.heldBytes - this.#arrivedBytes, 0);
   }
 
   /**
-   * Promises room for a body of `bytes` of a principal (`cms/alice`) of a tenant; it is to be closed.
-   * Null: a body of nothing needs none. Throws `Refusal` ServiceUnavailable when there is no room for
-   * it; SlowDown when there would be without the principal's other open uploads.
+   * Promises room for a body of `bytes` of a principal (`cms/alice`) of a tenant; it is to be
+   * closed. Null: a body of nothing needs none. Throws `Refusal` ServiceUnavailable when there is
+   * no room for it; SlowDown when there would be without the principal's other open uploads.
    */
   open(tenant: string, principal: string, bytes: number): BodyRoom | null {
     if (bytes === 0) return null;
@@ -71,6 +74,7 @@ export class DiskRoom {
   /** For `BodyRoom` alone: bytes of an open body have come. */
   arrive(bytes: number): void {
     this.#arrivedBytes += bytes;
+    this.#unaskedBytes += bytes;
   }
 
   /** For `BodyRoom` alone. */
@@ -84,7 +88,10 @@ export class DiskRoom {
 
   /** As shares count: what has come of open bodies is held by them, and is on the disk already. */
   #capacityBytes(): number {
-    const freeBytes = this.#freeBytes();
+    // Bodies that came whole since then are on the disk, and open no more.
+    const isFresh = this.#unaskedBytes >= stepBytes;
+    if (isFresh) this.#unaskedBytes = 0;
+    const freeBytes = this.#freeBytes(isFresh);
     if (freeBytes !== this.#lastFreeBytes) {
       this.#lastFreeBytes = freeBytes;
       this.#shownBytes = this.#arrivedBytes;
@@ -107,7 +114,7 @@ export class BodyRoom implements Reclaim {
   readonly #declaredBytes: number;
   readonly #sinceMs: number;
   claim!: Claim;
-  /** What has come. */
+  /** The bytes that have come. */
   arrivedBytes = 0;
 
   /** Use `DiskRoom.open`. */
@@ -140,7 +147,7 @@ export class BodyRoom implements Reclaim {
     if (outcome !== 'taken') throw refusalOf(outcome);
   }
 
-  /** Gives back what the body will not need for long at the pace at which it comes. */
+  /** Gives back the room that the body will not need for long at the pace at which it comes. */
   keepPace(nowMs: number): void {
     const ms = nowMs - this.#sinceMs;
     if (ms < believedMs) return;

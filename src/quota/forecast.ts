@@ -1,5 +1,6 @@
-// When a limit will be reached if things go on as they do. Pure. Each forecast goes by one rate, which
-// says over what time it was measured; several rates give several forecasts, and none is a promise.
+// When a limit will be reached if things go on as they do. Pure. Each forecast goes by one rate,
+// which says over what time it was measured; several rates give several forecasts, and none is a
+// promise.
 import { isLevel, type Meter } from '../core/quota-terms.ts';
 import { type AccountState, lostIn, usedIn } from './leases/account-state.ts';
 import type { Cap } from './limits/limit-set.ts';
@@ -20,7 +21,7 @@ interface Rate {
 
 export interface Forecast {
   basis: Basis;
-  /** At the same rate, in 24 hours; rounded towards zero. */
+  /** The amount that would be used in 24 hours at the same rate, rounded towards zero. */
   perDay: bigint;
   /** When the limit is reached, milliseconds since 1970; null: not before the window ends. */
   reachedMs: number | null;
@@ -53,7 +54,7 @@ export interface Outlook {
   forecasts: Forecast[];
 }
 
-/** Of an account whose windows were brought to `nowMs`. */
+/** Makes the forecasts of an account whose windows were brought to `nowMs`. */
 export function lookAhead(state: AccountState, cap: Cap, week: Week, nowMs: number): Outlook {
   const { meter, window, amount: limit } = cap;
   const used = usedIn(state, meter, window) + lostIn(state, meter, window);
@@ -67,7 +68,7 @@ export function lookAhead(state: AccountState, cap: Cap, week: Week, nowMs: numb
   return { percent: limit > 0n ? Number((used * 100n) / limit) : 100, forecasts };
 }
 
-/** What a Date can hold. */
+/** The latest time that a Date can hold, in milliseconds. */
 const timeMsMax = 8.64e15;
 
 /** Until so much is used; less than nothing is left where a limit was lowered. */

@@ -1,7 +1,8 @@
 // How fast accounts may go: requests per second, which refuse or have those wait that must not be
-// refused, and bytes per second, which only slow a stream down. In memory alone: after a restart all begin with one second's worth. Invariants: a
-// request that is refused takes nothing of any account; of several accounts the slowest rules; and
-// an account without rates costs a look into a map.
+// refused, and bytes per second, which only slow a stream down. In memory alone: after a restart
+// all begin with one second's worth. Invariants: a request that is refused takes nothing of any
+// account; of several accounts the slowest rules; and an account without rates costs a look into a
+// map.
 import type { Limits } from '../core/quota-terms.ts';
 import { BytePipe, pieceBytesOf, type Turn } from './byte-pipe.ts';
 import { tightest } from './limits/limit-set.ts';
@@ -11,11 +12,11 @@ interface Rate {
   limits: Limits;
   requests: TokenBucket | null;
   bytes: BytePipe | null;
-  /** Is it a token's, which is forgotten when it is at rest? */
+  /** Whether the account is a token's, which is forgotten when it is at rest. */
   isIntroduced: boolean;
 }
 
-/** Who allows no more requests for now. */
+/** The account that allows no more requests for now. */
 export interface TooFast {
   account: string;
   perSecond: number;
@@ -33,7 +34,7 @@ export interface RequestRoom {
 export class Rates {
   readonly #rates = new Map<string, Rate>();
 
-  /** Has any account a rate? If not, nothing need be asked. */
+  /** Whether no account has a rate. If so, rates need not be asked. */
   get isEmpty(): boolean {
     return this.#rates.size === 0;
   }
@@ -90,9 +91,9 @@ export class Rates {
   }
 
   /**
-   * Takes a request in all accounts, however little they have left, for one that is to wait for as long
-   * as it gives, milliseconds. Where that were longer than `waitMsMax`, it takes nothing, and gives who
-   * allows no more.
+   * Takes a request in all accounts, however little they have left, for one that is to wait for as
+   * long as it gives, milliseconds. Where that were longer than `waitMsMax`, it takes nothing, and
+   * gives who allows no more.
    */
   queue(accounts: readonly string[], waitMsMax: number): TooFast | number {
     let longestMs = 0;
@@ -106,7 +107,10 @@ export class Rates {
     return longestMs;
   }
 
-  /** Whose rate of requests has the least room now; null: none has a rate. */
+  /**
+   * Returns the account whose rate of requests has the least room now. Null means that none has a
+   * rate.
+   */
   tightest(accounts: readonly string[]): RequestRoom | null {
     let found: RequestRoom | null = null;
     for (const account of accounts) {

@@ -13,7 +13,7 @@ export class TokenBucket {
     this.#level = perSecond;
   }
 
-  /** What is there now; less than 0 where more was taken than there was. */
+  /** The amount that is there now; less than 0 where more was taken than there was. */
   get level(): number {
     const nowMs = monotonicMs();
     this.#level = Math.min(

@@ -1,5 +1,5 @@
-// What accounts have used, as anybody may read it who may see the account. The ledger's thread counts
-// (`leases/account-book.ts`); here is what it has committed.
+// What accounts have used, as anybody may read it who may see the account. The ledger's thread
+// counts (`leases/account-book.ts`); here is what it has committed.
 import type { Reader } from '../core/database.ts';
 import { meters } from '../core/quota-terms.ts';
 import { namesAfter, namesOf, selectNames } from './account-list.ts';
@@ -77,9 +77,9 @@ async function readWeek(read: Reader, account: string, nowMs: number): Promise<W
 }
 
 /**
- * The counters of accounts that were ever charged or have limits, by name: of a tenant, its principals
- * and its buckets; when null, of all tenants. Tokens' are not among them. At most `limit`, whose names
- * come after `after`.
+ * The counters of accounts that were ever charged or have limits, by name: of a tenant, its
+ * principals and its buckets; when null, of all tenants. Tokens' are not among them. At most
+ * `limit`, whose names come after `after`.
  */
 export async function listUsage(
   read: Reader,
@@ -90,7 +90,7 @@ export async function listUsage(
   return read.all<UsageRow>(selectUsage, ...names, limit);
 }
 
-/** What the tenants keep, all together. */
+/** Resolves to what all tenants together keep. */
 export async function sumStored(
   read: Reader,
 ): Promise<Pick<UsageRow, 'storedBytes' | 'storedObjects'>> {

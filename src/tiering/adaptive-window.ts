@@ -1,7 +1,8 @@
-// How many transfers one stream keeps under way (DESIGN section 7, R20). It begins with what the
-// latest streams settled at; one less is tried, and kept where it costs no throughput, until one
-// does; then one more, kept where it brings some. Invariant: between its bounds; and only rounds in
-// which the window was what held the stream back count, since a slow client's say nothing.
+// How many transfers one stream keeps under way (docs/decisions/0012-s3-driver.md says why the
+// number adapts). It begins with the number at which the latest streams settled. One less is tried,
+// and kept while that costs no throughput; then one more, kept where that brings some. Invariants:
+// the number stays between its bounds, and only rounds count in which the window was what held the
+// stream back, since those of a slow client say nothing.
 import type { StreamMeter } from './stores/store-meter.ts';
 
 /** One more must bring so much more throughput to be kept, and one less may not cost so much. */

@@ -1,12 +1,12 @@
 // The chunk buffers of the whole process: one shared arena, cut into slots of a chunk and its tag,
 // so that memory for object data is bounded and worker threads see a slot by its number, without a
-// copy. Invariants: a slot has one owner at a time; and the next free one goes to the tenant that has
-// the fewest, of those that wait, within it to the principal that has the fewest, and to who waited
-// longest of that one's. A stream that waits must hold none, or only slots that come free without its
-// help (being hashed or written): then the pool cannot lock up. Read-ahead uses `tryAcquire`, never
-// waits, and leaves the last slots to those who have none. A slot whose owner waits for its client is
-// on loan: it is called back for somebody who has fewer, and in the end for anybody who waits, so
-// that clients which crawl or stall cannot keep the rest out.
+// copy. Invariants: a slot has one owner at a time; and the next free one goes to the tenant that
+// has the fewest, of those that wait, within it to the principal that has the fewest, and to who
+// waited longest of that one's. A stream that waits must hold none, or only slots that come free
+// without its help (being hashed or written): then the pool cannot lock up. Read-ahead uses
+// `tryAcquire`, never waits, and leaves the last slots to those who have none. A slot whose owner
+// waits for its client is on loan: it is called back for somebody who has fewer, and in the end for
+// anybody who waits, so that clients which crawl or stall cannot keep the rest out.
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { chunkBytes, tagBytes } from '../core/limits.ts';
@@ -21,7 +21,7 @@ export interface ChunkBuffer {
   readonly bytes: Buffer;
 }
 
-/** Whose slots they are. */
+/** The tenant and principal that slots are counted for. */
 export interface Party {
   tenant: string;
   /** `tenant/name` */
@@ -31,14 +31,14 @@ export interface Party {
 /** The gateway's own reads and writes. */
 const ownParty: Party = { tenant: '', principal: '' };
 
-/** What a principal has of the pool. */
+/** The part of the pool that a principal has. */
 interface Holder {
   readonly tenant: TenantHolder;
   readonly name: string;
   held: number;
   /** Longest first. */
   readonly waiters: Set<Waiter>;
-  /** By slot, oldest first. */
+  /** The loans by slot, the oldest first. */
   readonly loans: Map<number, Loan>;
 }
 
@@ -73,7 +73,7 @@ const patienceMs = 2000;
 const patrolMs = 100;
 /** Called back of those who have more, in one patrol. */
 const fairRecallsMax = 32;
-/** Of the slots, this part is not for read-ahead. */
+/** The part of the slots that is not used for reading ahead. */
 const reservedPart = 1 / 8;
 
 export interface BufferPoolOptions {
@@ -96,14 +96,14 @@ export class BufferPool {
   readonly #waitMsMax: number;
   /** Last released is first reused: it is warm in the cache, and cold slots cost no memory. */
   readonly #free: ChunkBuffer[] = [];
-  /** By slot; undefined: it is free. */
+  /** The party that has each slot. Undefined means that the slot is free. */
   readonly #owners: (Holder | undefined)[];
   readonly #tenants = new Map<string, TenantHolder>();
   /** Tenants that wait. */
   readonly #waitingTenants = new Set<TenantHolder>();
   /** Longest first. */
   readonly #waiters = new Set<Waiter>();
-  /** By slot, oldest first. */
+  /** The loans by slot, the oldest first. */
   readonly #loans = new Map<number, Loan>();
   /** Slots that were called back and have not yet come. */
   readonly #recalled = new Set<number>();
@@ -184,7 +184,7 @@ export class BufferPool {
     loan.holder.loans.delete(buffer.slot);
   }
 
-  /** Gives a slot back. Throws when it had been given back before. */
+  /** Gives a slot back. Throws when it was given back before. */
   release(buffer: ChunkBuffer): void {
     const { slot } = buffer;
     const holder = this.#owners[slot];
@@ -243,7 +243,7 @@ export class BufferPool {
     if (tenant.waiting.size === 0) this.#waitingTenants.delete(tenant);
   }
 
-  /** Who gets the next slot; undefined: nobody waits. */
+  /** Returns the waiter that gets the next slot. Undefined means that nobody waits. */
   #next(): Waiter | undefined {
     if (this.#waitingTenants.size === 0) return undefined;
     const tenant = fewest(this.#waitingTenants);
@@ -288,7 +288,7 @@ export class BufferPool {
     return null;
   }
 
-  /** May the loan be called back? */
+  /** Returns whether the loan may be called back. */
   #isOld({ sinceMs, isCheap }: Loan, nowMs: number): boolean {
     const safeMs = isCheap ? Math.min(cheapLoanMsMin, this.#loanMsMin) : this.#loanMsMin;
     return nowMs - sinceMs >= safeMs;

@@ -1,7 +1,6 @@
-// The sealed form of an extent, docs/formats/extent.md (DESIGN section 7): chunks of 256 KiB, each
-// with an HMAC behind it that binds its bytes to extent, place, length and end. Invariant:
-// `verifyChunk` gives out bytes only when their tag is right, and neither function copies or
-// allocates chunk data.
+// The sealed form of an extent (docs/formats/extent.md): chunks of 256 KiB, each with an HMAC
+// behind it that binds its bytes to extent, place, length and end. Invariant: `verifyChunk` gives
+// out bytes only when their tag is right, and neither function copies or allocates chunk data.
 import { hash, timingSafeEqual } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { IntegrityError } from '../core/errors.ts';
@@ -25,14 +24,14 @@ function loadBlake3(): Digest | null {
 
 const blake3 = loadBlake3();
 
-/** What new extents are sealed with on this machine. */
+/** The algorithm that seals new extents on this machine. */
 export const defaultAlgorithm = blake3 ? blake3Algorithm : sha256Algorithm;
 
-/** What the chunks of one extent are sealed with. */
+/** The key that seals the chunks of one extent. */
 export interface ExtentKey {
   /** 16 bytes. */
   id: Buffer;
-  /** From `deriveExtentKey`. */
+  /** The key, from `deriveExtentKey`. */
   key: Buffer;
   algorithm: number;
 }
@@ -44,7 +43,7 @@ export interface ExtentSeal extends ExtentKey {
 }
 
 export interface ChunkPlace {
-  /** From 0. */
+  /** The index of the chunk, from 0. */
   index: number;
   /** The extent ends with it. */
   last: boolean;
@@ -75,7 +74,7 @@ export function chunkLength(extentBytes: number, index: number): number {
   return Math.min(chunkBytes, extentBytes - index * chunkBytes);
 }
 
-/** Where chunk `index` begins in the sealed extent, bytes. */
+/** Returns where chunk `index` begins in the sealed extent, in bytes. */
 export function chunkPosition(index: number): number {
   return index * (chunkBytes + tagBytes);
 }

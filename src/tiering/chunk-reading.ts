@@ -44,8 +44,8 @@ export interface Reading {
   wanted(ahead: number, next: ChunkPart): number;
   /** Begins to read consecutive chunks of one run, each into its buffer. */
   begin(parts: readonly ChunkPart[], buffers: readonly ChunkBuffer[]): ReadChunk[];
-  /** Told when the client waits for a chunk that was asked for. */
-  beLate?(): void;
+  /** Called when the client waits for a chunk that was asked for and is not here yet. */
+  noteStall?(): void;
   /** Called when all chunks have settled: gives back what is left. */
   close?(): Promise<void>;
 }

@@ -23,7 +23,7 @@ export interface ChunkStreamOptions {
   digests: DigestPool;
   buffers: BufferPool;
   openInline: (run: ExtentRun) => Promise<Buffer>;
-  /** Whose memory it takes; default: the gateway's own. */
+  /** The party whose share of the memory it takes; by default the gateway's own. */
   party?: Party;
   /** Called when others wait for the buffer that was given out: close the stream. */
   recall?: () => void;
@@ -70,7 +70,7 @@ export class ChunkStream {
     const given = this.#incoming.shift() ?? null;
     this.#given = given;
     if (!given) return null;
-    if (!given.isHere) given.reading?.beLate?.();
+    if (!given.isHere) given.reading?.noteStall?.();
     const data = await given.data.catch((error: unknown) => this.#rethrow(error, given.part.run));
     const { buffers, recall } = this.#options;
     if (given.buffer && recall) buffers.lend(given.buffer, recall);
@@ -197,7 +197,7 @@ export class ChunkStream {
   }
 }
 
-/** Whether `part` is all of its run and lies in the chunk that `last` is of. */
+/** Returns whether `part` is all of its run and lies in the same chunk as `last`. */
 function isPieceOf(last: ChunkPart, part: ChunkPart): boolean {
   const { run, index, to } = part;
   return (

@@ -7,7 +7,7 @@ import type { ChunkPlace } from './chunk-format.ts';
 export interface Digests {
   md5: Buffer;
   sha256: Buffer;
-  /** Of the asked algorithm, else null. */
+  /** The checksum of the requested algorithm, or null where none was requested. */
   checksum: Buffer | null;
 }
 

@@ -1,7 +1,7 @@
 // The digest threads. MD5 for the ETag is the largest cost of a large PUT, so it runs beside the
 // main thread. Invariant: a stream stays on one thread, so its chunks are hashed in order; and when
-// a thread dies, everything that waits for it fails, and the next stream gets a new thread. A thread
-// begins when it is first wanted.
+// a thread dies, everything that waits for it fails, and the next stream gets a new thread. A
+// thread begins when it is first wanted.
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { IntegrityError } from '../core/errors.ts';
@@ -147,7 +147,7 @@ class DigestThread {
 
 export class DigestPool {
   readonly #arena: SharedArrayBuffer;
-  /** As many as there may be; undefined: not begun. */
+  /** One place for each thread that there may be. Undefined means that the thread was not begun. */
   readonly #threads: (DigestThread | undefined)[];
   #streams = 0;
   #closed = false;
@@ -224,7 +224,9 @@ export class DigestPool {
     await Promise.all(this.#threads.map((thread) => thread?.terminate()));
   }
 
-  /** The least used thread, one that is idle rather than a new one; one that is gone is replaced. */
+  /**
+   * The least used thread, one that is idle rather than a new one; one that is gone is replaced.
+   */
   #enterThread(): DigestThread {
     if (this.#closed) throw new Error('the digest pool is closed');
     let chosen = 0;

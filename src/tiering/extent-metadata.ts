@@ -10,7 +10,7 @@ import { sealedBytes } from './chunk-format.ts';
 import { askAgain } from './stores/asked-again.ts';
 import type { RemoteStore } from './stores/store.ts';
 
-/** Where the bytes of a write belong. */
+/** The place where the bytes of a write belong. */
 export interface WritePlace {
   tenant: string;
   bucket: string;
@@ -52,7 +52,7 @@ export interface ExtentMetadata extends WritePlace {
   offset: number;
   extentBytes: number;
   algorithm: number;
-  /** Of the tenant key that the chunks are sealed with. */
+  /** The epoch of the tenant key that seals the chunks. */
   epoch: number;
   last?: LastExtent;
 }

@@ -7,7 +7,10 @@ import type { ExtentRun } from '../core/manifest.ts';
 import type { ExtentSeal } from './chunk-format.ts';
 import { deriveExtentKey } from './chunk-format.ts';
 
-/** What the run's chunks are verified with. Throws IntegrityError when the run cannot be. */
+/**
+ * Returns the seal that verifies the run's chunks. Throws IntegrityError when the run cannot be
+ * right.
+ */
 export function openSeal(run: ExtentRun, dataKey: DataKey): ExtentSeal {
   const { id, algorithm, extentBytes, offset, length } = run;
   if (extentBytes > extentBytesMax || length < 1 || offset < 0 || offset + length > extentBytes) {
@@ -18,7 +21,7 @@ export function openSeal(run: ExtentRun, dataKey: DataKey): ExtentSeal {
 
 /** By tenant key, so that an extent's id in another tenant's manifest never meets its own key. */
 const keptKeys = new WeakMap<Buffer, Map<string, Buffer>>();
-/** For each tenant key; beyond it the map begins again. */
+/** The most extent keys that are kept for each tenant key. Beyond that the map begins again. */
 const keptKeysMax = 8192;
 
 /** The extent's key, derived once for what is read again and again. */

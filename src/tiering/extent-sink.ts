@@ -11,7 +11,6 @@ import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
 import { defaultAlgorithm, deriveExtentKey, type ExtentKey } from './chunk-format.ts';
 import type { DigestPool, DigestStream } from './digest-pool.ts';
 import type {
-  Describe,
   Digests,
   ObjectDescription,
   ObjectSink,
@@ -43,7 +42,7 @@ function createSignal(): Signal {
   return { promise, resolve };
 }
 
-/** What ends with a chunk; null: nothing, as far as is known. */
+/** What ends with a chunk. Null means nothing, as far as is known. */
 export type Ends = 'object' | 'extent' | null;
 
 export abstract class ExtentSink implements ObjectSink {
@@ -53,7 +52,7 @@ export abstract class ExtentSink implements ObjectSink {
   protected readonly dataKey: DataKey;
   /** Why the write has failed. */
   protected failure: unknown = null;
-  /** Of the object, or the most that it can be while `#isOpenEnded`. */
+  /** The size of the object, or the most that it can be while `#isOpenEnded`. */
   protected sizeBytes: number;
   /** Only the end of the bytes tells the size, so which chunk is the last. */
   #isOpenEnded: boolean;
@@ -112,13 +111,13 @@ export abstract class ExtentSink implements ObjectSink {
       const taken = this.#take(bytes, 0);
       return taken === bytes.length ? null : this.#takeRest(bytes, taken);
     } catch (error) {
-      // A store whose door was shut meanwhile.
+      // The store's gate was shut meanwhile.
       this.fail(error);
       return Promise.reject(error);
     }
   }
 
-  async finish(describe: Describe): Promise<WrittenObject> {
+  async digest(): Promise<Digests> {
     if (this.#isOpenEnded) this.sizeBytes = this.#received;
     this.#isOpenEnded = false;
     const { sizeBytes } = this;
@@ -127,7 +126,11 @@ export abstract class ExtentSink implements ObjectSink {
     if (this.failure) throw this.failure;
     const digests = await this.stream.finish();
     if (this.failure) throw this.failure;
-    const description = describe(digests);
+    return digests;
+  }
+
+  async seal(digests: Digests, description: ObjectDescription | null): Promise<WrittenObject> {
+    const { sizeBytes } = this;
     const runs = sizeBytes === 0 ? [] : await this.complete(description, digests);
     if (this.failure) throw this.failure;
     this.#close();
@@ -232,7 +235,7 @@ export abstract class ExtentSink implements ObjectSink {
     this.#sendOffRecalled();
   }
 
-  /** Of what has no end yet, any chunk may be the end. */
+  /** Of a body whose end is not known yet, any chunk may be the last. */
   get #mayEndEarly(): boolean {
     return !this.#isOpenEnded && this.#earlyExtents < earlyExtentsMax;
   }
@@ -241,7 +244,7 @@ export abstract class ExtentSink implements ObjectSink {
     try {
       if (this.#isRecalled && this.#sendOff()) this.move();
     } catch (error) {
-      // A store whose door was shut meanwhile.
+      // The store's gate was shut meanwhile.
       this.fail(error);
     }
   }
@@ -266,20 +269,17 @@ export abstract class ExtentSink implements ObjectSink {
 
   /** Copies into the chunk under way, and sends it off when it is full. Says how many bytes. */
   #fill(buffer: ChunkBuffer, bytes: Buffer, from: number): number {
-    const count = Math.min(bytes.length - from, this.#chunkLength - this.#filled);
+    const length = Math.min(chunkBytes, this.sizeBytes - this.#before);
+    const count = Math.min(bytes.length - from, length - this.#filled);
     copyIntoShared(buffer.bytes, this.#filled, bytes.subarray(from, from + count));
     this.#filled += count;
     // The last chunk is told apart when it is handed on: a full one may yet be it.
-    if (this.#isFull() && !this.#isOpenEnded) this.#sendOff();
+    if (this.#filled === length && !this.#isOpenEnded) this.#sendOff();
     return count;
   }
 
-  get #chunkLength(): number {
-    return Math.min(chunkBytes, this.sizeBytes - this.#before);
-  }
-
   #isFull(): boolean {
-    return this.#filled === this.#chunkLength;
+    return this.#filled === Math.min(chunkBytes, this.sizeBytes - this.#before);
   }
 
   /** Hands the chunk on. False: its extent has no id yet, and it stays. */

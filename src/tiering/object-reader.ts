@@ -1,5 +1,5 @@
-// Reads objects back (DESIGN sections 4 and 7). Invariant: a byte is given out only after the tag
-// of its whole chunk was found right.
+// Reads objects back. Invariant: a byte is given out only after the tag of its whole chunk was
+// found right.
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
@@ -15,11 +15,11 @@ import type { Stores } from './stores/stores.ts';
 
 export interface ReadOptions {
   tenant: string;
-  /** Those of the asked range (core/manifest `readManifest`). */
+  /** The runs of the requested range (core/manifest `readManifest`). */
   runs: readonly ExtentRun[];
   /** The sealed bytes of an inline extent. */
   inlineBody: (id: Buffer) => Promise<Uint8Array>;
-  /** Whose memory it takes; default: the gateway's own. */
+  /** The party whose share of the memory it takes; by default the gateway's own. */
   party?: Party;
   /** Called when others wait for a buffer that the caller has kept for long: end the read. */
   recall?: () => void;

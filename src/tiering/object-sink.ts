@@ -28,13 +28,13 @@ export interface WriteOptions {
   /** Only the most that can come: the end alone will tell the size. */
   isAtMost?: true;
   checksum: ChecksumAlgorithm | null;
-  /** Not in the database itself, however small. */
+  /** The bytes must not lie in the database itself, however few they are. */
   isApart?: true;
   /** A new extent id whose intent is durable: nothing is written to a store under another. */
   takeId: () => Buffer | Promise<Buffer>;
   /** Counts what is asked of a store over a network. */
   tally?: StoreTally;
-  /** Whose memory it takes; default: the gateway's own. */
+  /** The party whose share of the memory it takes; by default the gateway's own. */
   party?: Party;
   /**
    * Called when the client is so slow that others wait for the buffer it fills, and what is in it
@@ -43,13 +43,7 @@ export interface WriteOptions {
   recall?: () => void;
 }
 
-/**
- * What the bytes are, now that they have come; null when they are no object by themselves. Throws a
- * `Refusal` when they are not what the client said.
- */
-export type Describe = (digests: Digests) => ObjectDescription | null;
-
-/** Where an object's bytes are pushed, in order. */
+/** A sink takes an object's bytes, in order, then digests them, and then seals them. */
 export interface ObjectSink {
   /**
    * Takes the next bytes. Null: go on at once. A promise: call nothing but `abort` until it
@@ -58,12 +52,20 @@ export interface ObjectSink {
    */
   write(bytes: Buffer): Promise<void> | null;
   /**
-   * Asks what the bytes are, and waits until all is durable. Refusal IncompleteBody when fewer than
-   * `sizeBytes` came, unless that was only the most. When it rejects, `abort` is still to be called.
+   * No more bytes come: their digests. Refusal IncompleteBody when fewer than `sizeBytes` came,
+   * unless that was only the most. When it fails, `abort` is still to be called.
    */
-  finish(describe: Describe): Promise<WrittenObject>;
+  digest(): Promise<Digests> | Digests;
   /**
-   * Removes what was written and gives all back. Safe at any time and twice; after `finish` only
+   * Waits until all is durable. `digests`: as `digest` gave them; `description`: what the bytes
+   * are, null when they are no object by themselves. When it fails, `abort` is still to be called.
+   */
+  seal(
+    digests: Digests,
+    description: ObjectDescription | null,
+  ): Promise<WrittenObject> | WrittenObject;
+  /**
+   * Removes what was written and gives all back. Safe at any time and twice; after `seal` only
    * while it is certain that no catalog row names the extents.
    */
   abort(): Promise<void>;

@@ -1,8 +1,7 @@
-// Takes an object's bytes and makes them extents of the bucket's store (DESIGN sections 4.7, 5 and
-// 7). Small objects are hashed and sealed on the spot; large ones go through an ExtentSink.
-// Invariant: `finish` resolves only for exactly `sizeBytes` bytes, or at most so many where that was
-// said, all durable or, if inline, sealed and ready for the ledger's transaction. An empty object has
-// no extent at all.
+// Takes an object's bytes and makes them extents of the bucket's store. Small objects are hashed
+// and sealed on the spot; large ones go through an ExtentSink. Invariant: `seal` resolves only
+// for exactly `sizeBytes` bytes, or at most so many where that was said, all durable or, if inline,
+// sealed and ready for the ledger's transaction. An empty object has no extent at all.
 import type { Keyring } from '../core/keyring.ts';
 import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
 import { localStore } from '../core/manifest.ts';
@@ -16,7 +15,6 @@ import type { Stores } from './stores/stores.ts';
 
 export type { ChecksumAlgorithm } from './checksums.ts';
 export type {
-  Describe,
   Digests,
   ObjectDescription,
   ObjectSink,

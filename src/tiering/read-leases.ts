@@ -1,6 +1,6 @@
-// Which extents this process is reading, so that the sweeper spares them (DESIGN section 6:
-// condemn, wait, check again). Invariant: an extent is held as long as one hold of it is not yet
-// released.
+// Which extents this process is reading, so that the sweeper spares them: it condemns an extent,
+// waits, and checks again whether it is read (docs/decisions/0009-sweeper.md). Invariant: an extent
+// is held as long as one hold of it is not yet released.
 import type { ExtentRun } from '../core/manifest.ts';
 
 export class ReadLeases {

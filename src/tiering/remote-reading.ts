@@ -1,8 +1,8 @@
 // Chunks of extents in a remote store: one read for all that is wanted of an extent, straight into
 // the chunks' buffers, where a digest thread verifies each as soon as it is whole. Invariants: what
 // is asked for ahead grows only while the client waits for the store, so that a slow client holds
-// little; a chunk settles only when the store can write to its buffer no more; and one that is not what
-// was written is asked for once more, alone.
+// little; a chunk settles only when the store can write to its buffer no more; and one that is not
+// what was written is asked for once more, alone.
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { tagBytes } from '../core/limits.ts';
@@ -108,7 +108,7 @@ export class RemoteReading implements Reading {
     });
   }
 
-  beLate(): void {
+  noteStall(): void {
     this.#window.limit();
     if (this.#units < 2) return;
     this.#units = 0;

@@ -11,7 +11,13 @@ import { inlineStore } from '../core/manifest.ts';
 import { computeChecksum } from './checksums.ts';
 import { defaultAlgorithm, deriveExtentKey, sealChunk } from './chunk-format.ts';
 import { type LastExtent, sealExtentMetadata } from './extent-metadata.ts';
-import type { Describe, Digests, ObjectSink, WriteOptions, WrittenObject } from './object-sink.ts';
+import type {
+  Digests,
+  ObjectDescription,
+  ObjectSink,
+  WriteOptions,
+  WrittenObject,
+} from './object-sink.ts';
 import type { RemoteStore } from './stores/store.ts';
 
 export interface SmallSinkOptions {
@@ -30,7 +36,7 @@ export class SmallSink implements ObjectSink {
   #filled = 0;
   /** The extent that was put, or tried to be. */
   #id: Buffer | null = null;
-  #put: Promise<void> = Promise.resolve();
+  #putting: Promise<void> | null = null;
   #isAborted = false;
 
   constructor({ keyring, write, remote }: SmallSinkOptions) {
@@ -49,18 +55,36 @@ export class SmallSink implements ObjectSink {
     return null;
   }
 
-  async finish(describe: Describe): Promise<WrittenObject> {
+  digest(): Digests {
     this.#settleSize();
+    const data = this.#sealed.subarray(0, this.#filled);
+    const asked = this.#write.checksum;
+    const sha256 = hash('sha256', data, 'buffer');
+    return {
+      md5: hash('md5', data, 'buffer'),
+      sha256,
+      checksum: asked === 'SHA256' ? sha256 : asked && computeChecksum(asked, data),
+    };
+  }
+
+  seal(
+    { md5, sha256, checksum }: Digests,
+    description: ObjectDescription | null,
+  ): Promise<WrittenObject> | WrittenObject {
     const sizeBytes = this.#filled;
-    const digests = this.#digest();
-    const { md5, sha256, checksum } = digests;
-    const description = describe(digests);
-    if (sizeBytes === 0) return { md5, sha256, checksum, sizeBytes, runs: [], inline: null };
-    if (!this.#remote) {
-      const run = this.#seal(newExtentId());
-      const inline = { id: run.id, body: this.#sealed };
-      return { md5, sha256, checksum, sizeBytes, runs: [run], inline };
-    }
+    const written = { md5, sha256, checksum, sizeBytes, runs: [], inline: null };
+    if (sizeBytes === 0) return written;
+    if (this.#remote) return this.#put(this.#remote, written, description);
+    const run = this.#seal(newExtentId());
+    return { ...written, runs: [run], inline: { id: run.id, body: this.#sealed } };
+  }
+
+  async #put(
+    remote: RemoteStore,
+    written: WrittenObject,
+    description: ObjectDescription | null,
+  ): Promise<WrittenObject> {
+    const { sizeBytes, sha256 } = written;
     const run = this.#seal(await this.#write.takeId());
     const last = description && {
       ...description,
@@ -69,14 +93,14 @@ export class SmallSink implements ObjectSink {
       sha256: sha256.toString('hex'),
       timeMs: Date.now(),
     };
-    await this.#store(this.#remote, run, last);
-    return { md5, sha256, checksum, sizeBytes, runs: [run], inline: null };
+    await this.#store(remote, run, last);
+    return { ...written, runs: [run] };
   }
 
   async abort(): Promise<void> {
     this.#isAborted = true;
     if (!this.#remote || !this.#id) return;
-    await this.#put.catch(() => null);
+    await this.#putting?.catch(() => null);
     await this.#remote.discard([this.#id], this.#write.tally);
     this.#id = null;
   }
@@ -89,17 +113,6 @@ export class SmallSink implements ObjectSink {
     const sealed = Buffer.allocUnsafeSlow(this.#filled + tagBytes);
     this.#sealed.copy(sealed, 0, 0, this.#filled);
     this.#sealed = sealed;
-  }
-
-  #digest(): Digests {
-    const data = this.#sealed.subarray(0, this.#filled);
-    const asked = this.#write.checksum;
-    const sha256 = hash('sha256', data, 'buffer');
-    return {
-      md5: hash('md5', data, 'buffer'),
-      sha256,
-      checksum: asked === 'SHA256' ? sha256 : asked && computeChecksum(asked, data),
-    };
   }
 
   #seal(id: Buffer): ExtentRun {
@@ -129,7 +142,7 @@ export class SmallSink implements ObjectSink {
     run.trailerBytes = trailer.length;
     if (this.#isAborted) throw new Error('the write was aborted');
     this.#id = id;
-    this.#put = remote.put(id, [this.#sealed, trailer], tally);
-    await this.#put;
+    this.#putting = remote.put(id, [this.#sealed, trailer], tally);
+    await this.#putting;
   }
 }

@@ -1,11 +1,12 @@
-// Who edits the database gains nothing: every row that says who there is, who may what and how much is
-// changed behind the gateway's back, while it serves and while it does not. Each edit is said by name
-// and refused, and those whom it does not concern are served.
+// Who edits the database gains nothing: every row that says who there is, who may what and how much
+// is changed behind the gateway's back, while it serves and while it does not. Each edit is said by
+// name and refused, and those whom it does not concern are served.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { SqlValue } from '#bursar/core/database.js';
 import {
   type Answer,
   as,
@@ -77,6 +78,33 @@ async function putBack({ kept }: Place, catalog: CatalogEditor, table: string): 
   const marks = columns.map(() => '?').join(', ');
   const sql = `INSERT OR REPLACE INTO ${table} (${columns.join(', ')}) VALUES (${marks})`;
   return catalog.run(sql, ...Object.values(row));
+}
+
+/**
+ * Gives each of two rows what the other has, but for some columns; gives 1 where both have changed.
+ */
+async function swap(
+  catalog: CatalogEditor,
+  { table, key, names, not }: { table: string; key: string; names: string[]; not: string[] },
+): Promise<number> {
+  const rows: Record<string, SqlValue>[] = [];
+  for (const name of names) {
+    const row = await catalog.get<Record<string, SqlValue>>(
+      `SELECT * FROM ${table} WHERE ${key} = ?`,
+      name,
+    );
+    if (!row) throw new Error(`${table} has no ${name}`);
+    rows.push(row);
+  }
+  let changed = 0;
+  for (const [i, name] of names.entries()) {
+    const other = rows[1 - i] as Record<string, SqlValue>;
+    const columns = Object.keys(other).filter((column) => column !== key && !not.includes(column));
+    const set = columns.map((column) => `${column} = ?`).join(', ');
+    const values = columns.map((column) => other[column] ?? null);
+    changed += await catalog.run(`UPDATE ${table} SET ${set} WHERE ${key} = ?`, ...values, name);
+  }
+  return changed / 2;
 }
 
 const attacks: Attack[] = [
@@ -165,6 +193,47 @@ const attacks: Attack[] = [
     said: ({ tenant }) => `what there is of tenant ${tenant} is not what was stored last`,
   },
   {
+    name: 'two grants are exchanged, with their seals',
+    prepare: async (place) => {
+      const deny = grantToMallory(place, { effect: 'deny' });
+      const other = grantToMallory(place, { bucket: 'elsewhere' });
+      await callNative(place.operator, 'PUT', `${grants(place)}/a`, deny);
+      await callNative(place.operator, 'PUT', `${grants(place)}/b`, other);
+      await callNative(place.operator, 'PUT', `${grants(place)}/yes`, grantToMallory(place));
+    },
+    edit: async (catalog, { tenant }) => {
+      const names = ['a', 'b'].map((name) => `${tenant}/${name}`);
+      const rows = { table: 'grants', key: "tenant || '/' || name", names };
+      const seals = { table: 'seals', key: "tenant || '/' || row", names };
+      const exchanged = await swap(catalog, { ...rows, not: ['tenant', 'name'] });
+      return exchanged * (await swap(catalog, { ...seals, not: ['tbl', 'tenant', 'row'] }));
+    },
+    attempt: read,
+    said: ({ tenant }) => `grant ${tenant}/a is not what was stored`,
+  },
+  {
+    name: 'two principals exchange their roles, with their seals',
+    edit: async (catalog, { tenant }) => {
+      const names = ['boss', 'mallory'].map((name) => `${tenant}/${name}`);
+      const rows = { table: 'principals', key: "tenant || '/' || name", names };
+      const seals = { table: 'seals', key: "tenant || '/' || row", names };
+      const exchanged = await swap(catalog, { ...rows, not: ['tenant', 'name'] });
+      return exchanged * (await swap(catalog, { ...seals, not: ['tbl', 'tenant', 'row'] }));
+    },
+    attempt: ({ mallory, tenant }) => send(mallory, get(`/_/v1/tenants/${tenant}/principals`)),
+    said: ({ tenant }) => `principal ${tenant}/mallory is not what was stored`,
+  },
+  {
+    name: 'what a bucket is charged for storage is made less',
+    prepare: ({ alice, bucket }) =>
+      send(alice, { method: 'PUT', path: `/${bucket}/stored`, body: 'x'.repeat(1000) }),
+    edit: (catalog, { bucket }) =>
+      catalog.run('UPDATE quota_storage SET at_ms = at_ms + 3600000 WHERE bucket = ?', bucket),
+    attempt: read,
+    said: ({ tenant, bucket }) =>
+      `what bucket ${tenant}/${bucket} is charged for STANDARD is not what was stored`,
+  },
+  {
     name: 'a member is added to a group',
     prepare: async (place) => {
       const { operator, tenant } = place;
@@ -205,6 +274,21 @@ const attacks: Attack[] = [
         "UPDATE quota_accounts SET used_requests = 0, used_spend = '0' WHERE account = ?",
         `tenant:${tenant}`,
       ),
+    attempt: ({ alice, bucket }) => send(alice, get(`/${bucket}/k`)),
+    said: ({ tenant }) => `what tenant:${tenant} has used is not what was stored`,
+  },
+  {
+    name: 'what two accounts have used is exchanged, with its MACs',
+    prepare: async ({ operator, tenant, alice, bucket }) => {
+      const limits = { requests: { total: 1 } };
+      await callNative(operator, 'PUT', `/_/v1/limits/tenant:${tenant}`, limits);
+      await send(alice, get(`/${bucket}/k`));
+    },
+    edit: (catalog, { tenant, bucket }) =>
+      swap(catalog, {
+        ...{ table: 'quota_accounts', key: 'account', not: ['limits'] },
+        names: [`tenant:${tenant}`, `bucket:${tenant}/${bucket}`],
+      }),
     attempt: ({ alice, bucket }) => send(alice, get(`/${bucket}/k`)),
     said: ({ tenant }) => `what tenant:${tenant} has used is not what was stored`,
   },

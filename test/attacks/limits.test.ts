@@ -1,6 +1,6 @@
 // Every way we know to spend more than a limit allows, or what is somebody else's, through HTTP: by
-// tokens that are passed on, cut short or made twice, by other credentials of the same principal, and
-// by names that look like accounts.
+// tokens that are passed on, cut short or made twice, by other credentials of the same principal,
+// and by names that look like accounts.
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readLinks } from '#bursar/authz/tokens/chain.js';
 import { issueToken } from '#bursar/authz/tokens/issue.js';

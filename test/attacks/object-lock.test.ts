@@ -1,6 +1,7 @@
-// Every way we know to end, replace or free a version that object lock holds, by everybody who could
-// try: the bucket's owner, an admin of its tenant, the gateway's operator, a token, another tenant's
-// admin, lifecycle rules, and who edits the database. When all was tried, the version is as it was.
+// Every way we know to end, replace or free a version that object lock holds, by everybody who
+// could try: the bucket's owner, an admin of its tenant, the gateway's operator, a token, another
+// tenant's admin, lifecycle rules, and who edits the database. When all was tried, the version is
+// as it was.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// Who may not know whether something is there learns it from no answer's time. Thousands of pairs of
-// requests, one about what is there and one about what is not; an alarm is five standard errors.
+// Who may not know whether something is there learns it from no answer's time. Thousands of pairs
+// of requests, one about what is there and one about what is not; an alarm is five standard errors.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {

@@ -48,6 +48,7 @@ export async function openArchiveRig(): Promise<ArchiveRig> {
         readPart,
         store: 1,
         ...{ afterMs, intervalMs: 1000, tilesPerPack },
+        mayArchive: () => true,
         onError: (error) => {
           throw error;
         },

@@ -10,11 +10,11 @@ import { commitTo, renderLeaf } from '#bursar/audit/leaf.js';
 import { hashLeaf, proveInclusion, rootFromInclusion, rootOf } from '#bursar/audit/log/merkle.js';
 import { readEntries, storedTiles } from '#bursar/audit/log/stored-tiles.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
-import { settings } from '#bursar/cli/settings.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 import { partReader } from '#bursar/ledger/archive/part-reader.js';
+import { settings } from '#bursar/server/settings/settings.js';
 import { commitOf } from '../ledger/fixture.ts';
 import { walkRecords } from '../tooling/deep-records.ts';
 import { type ArchiveRig, openArchiveRig } from './archive-rig.ts';
@@ -137,7 +137,9 @@ describe('the archive of records', () => {
     const before = await rig.records.readRun(0, 256);
     expect(before[20]?.timeMs).toBeGreaterThan(before[0]?.timeMs ?? Infinity);
     await rig.archive();
-    const erasing = commitOf({ kind: 'eraseRecords', tenant: 'one', indexes: [20] });
+    const erasing = commitOf({
+      ...{ kind: 'eraseRecords', tenant: 'one', indexes: [20], reason: 'test' },
+    });
     const change = { erased: [20], reason: 'test' };
     const record = { ...erasing.record, action: 'bursar:EraseRecords', change };
     const result = await rig.fixture.ledger.commit({ ...erasing, record });
@@ -148,6 +150,7 @@ describe('the archive of records', () => {
         ...{ read: rig.fixture.read, store: rig.records },
         tell: (difference) => differences.push(difference),
         onRecord: async () => {},
+        onUnread: async () => {},
       });
       return { ...report, differences };
     };

@@ -3,6 +3,7 @@ import { afterEach, beforeEach } from 'vitest';
 import { type Evidence, renderEvidence } from '#bursar/audit/evidence.js';
 import { BearerTokens } from '#bursar/authz/bearer.js';
 import type { Identity } from '#bursar/authz/identity.js';
+import { RecentTokens } from '#bursar/authz/recent-tokens.js';
 import { TokenKeys } from '#bursar/authz/token-keys.js';
 import { createProof, type ProofRequest } from '#bursar/authz/tokens/proof.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
@@ -38,6 +39,7 @@ export function useRig(): void {
       read: db.tx,
       directory: { findActor: async () => ({ principal, subjects: [] }) },
       keys,
+      recent: new RecentTokens({ index: 0 }),
       outside: { authenticate: () => Promise.reject(new Error('no token of ours')) },
       publicUrl: () => audience,
       nowMs: () => now,

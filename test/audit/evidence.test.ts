@@ -1,4 +1,5 @@
-// Evidence: what a third party can verify of it, what cannot be altered, and what it never gives away.
+// Evidence: what a third party can verify of it, what cannot be altered, and what it never gives
+// away.
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import {

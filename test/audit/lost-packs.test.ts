@@ -75,6 +75,7 @@ async function archiveBy(
     writer: tiering.writer,
     readPart: partReader(tiering.reader, nameOf),
     ...{ store: 1, afterMs: 0, intervalMs: 1000, tilesPerPack: 2 },
+    mayArchive: () => true,
     onError: (error) => told.push((error as Error).message),
   });
   await archiver.archive();
@@ -218,9 +219,8 @@ async function verify(store: RecordStore) {
   const report = await walkRecords({
     ...{ read: rig.fixture.read, store },
     tell: (difference) => differences.push(difference),
-    onRecord: async (index, fields) => {
-      if (!fields) silent.push(index);
-    },
+    onRecord: async () => {},
+    onUnread: async (index) => void silent.push(index),
   });
   return { ...report, differences, silent };
 }

@@ -1,5 +1,5 @@
-// The index follows the log in a thread of its own, and can be lost, damaged or another log's: it is
-// made anew. What was erased is in none of its bytes.
+// The index follows the log in a thread of its own, and can be lost, damaged or another log's: it
+// is made anew. What was erased is in none of its bytes.
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';

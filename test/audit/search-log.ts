@@ -1,4 +1,5 @@
-// A log in a database of its own, with a search index beside it that tests fill as far as they like.
+// A log in a database of its own, with a search index beside it that tests fill as far as they
+// like.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,12 +1,13 @@
 // What the tables know of tokens: who may revoke what, and what is forgotten when.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
-import { Revocations } from '#bursar/authz/revocations.js';
 import { noteTokenUse, purgeTokens } from '#bursar/authz/token-rows.js';
 import { type SeenLink, TokenUse, type TokenUses } from '#bursar/authz/token-use.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { seenTokensPerPrincipalMax } from '#bursar/core/limits.js';
+import { type IdentityChange, identityCommandOf } from '#bursar/ledger/commands/identities.js';
 import { schema } from '#bursar/ledger/schema.js';
+import { Revocations } from '#bursar/state/revocations.js';
+import { ToldMemory } from '../state/told-memory.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;
@@ -16,30 +17,32 @@ const alice = { tenant: 'cms', principal: 'alice' };
 
 let db: OpenDatabase;
 let revocations: Revocations;
+let memory: ToldMemory;
 
 beforeEach(async () => {
   db = openDatabase(':memory:', { readonly: false, cacheKib: 256 });
   db.exec(schema);
-  await apply({ type: 'createTenant', name: 'cms', membersCreateBuckets: true });
+  memory = new ToldMemory();
+  await apply({ kind: 'createTenant', name: 'cms', membersCreateBuckets: true });
   for (const name of ['alice', 'bob']) {
-    const person = { kind: 'person', role: 'member' } as const;
-    await apply({ type: 'createPrincipal', tenant: 'cms', name, ...person, groups: [] });
+    const person = { principalKind: 'person', role: 'member' } as const;
+    await apply({ kind: 'createPrincipal', tenant: 'cms', name, ...person, groups: [] });
   }
   const sealedSecret = Buffer.alloc(1);
-  await apply({ type: 'createAccessKey', ...alice, id: 'AK', sealedSecret });
+  await apply({ kind: 'createAccessKey', ...alice, id: 'AK', sealedSecret });
   await db.tx.run(
     "INSERT INTO public_keys VALUES (?, 'cms', 'alice', '', 'token', '', 0, 1, 7)",
     thumbprint,
   );
   revocations = await Revocations.load(db.tx);
+  memory.projections.push(revocations);
 });
 afterEach(() => db.close());
 
 /** As the native API does it. */
-async function apply(change: AuthzChange): Promise<string> {
-  const update = revocations && (await revocations.follow(change));
-  const verdict = await applyAuthzChange(db.tx, change, { timeMs: now, seq: 0 });
-  await update?.();
+async function apply(change: IdentityChange): Promise<string> {
+  const commit = () => identityCommandOf(change).apply(db.tx, change, { timeMs: now, seq: 0 });
+  const verdict = await memory.change(db.tx, change, commit);
   return verdict.ok ? 'ok' : verdict.code;
 }
 
@@ -53,11 +56,11 @@ function linkOf(id: string, more: Partial<SeenLink> = {}): SeenLink {
 
 function add(id: string, expiresMs = now + hour, accessKeyId: string | null = 'AK') {
   const { details } = linkOf(id);
-  return apply({ type: 'addToken', ...alice, id, accessKeyId, details, issuedMs: now, expiresMs });
+  return apply({ kind: 'addToken', ...alice, id, accessKeyId, details, issuedMs: now, expiresMs });
 }
 
 function revoke(id: string, principal = 'alice', expiresMs: number | null = null) {
-  return apply({ type: 'revokeToken', id, tenant: 'cms', principal, expiresMs });
+  return apply({ kind: 'revokeToken', id, tenant: 'cms', principal, expiresMs });
 }
 
 const note = (seen: SeenLink[], used: TokenUses['used'] = [], timeMs = now) =>
@@ -108,7 +111,7 @@ describe('a revocation', () => {
   test('is of all that was asked for with an access key, when that goes', async () => {
     await add('asked');
     await add('other', now + hour, null);
-    await apply({ type: 'deleteAccessKey', ...alice, id: 'AK' });
+    await apply({ kind: 'deleteAccessKey', ...alice, id: 'AK' });
     expect(await add('late')).toBe('AccessDenied');
     expect(revocations.has(['asked'])).toBe(true);
     expect(revocations.has(['other'])).toBe(false);

@@ -1,5 +1,5 @@
-// What a standby keeps on its own disk (docs/admin/standby.md). How it follows and is promoted is in
-// test/fault/standby.test.ts.
+// What a standby keeps on its own disk (docs/admin/standby.md). How it follows and is promoted is
+// in test/fault/standby.test.ts.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

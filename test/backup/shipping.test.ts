@@ -1,5 +1,5 @@
-// What is shipped of a database while others write it: at each moment the backup and the segments on top of
-// it are the database as it was committed, whatever SQLite did to its log meanwhile.
+// What is shipped of a database while others write it: at each moment the backup and the segments
+// on top of it are the database as it was committed, whatever SQLite did to its log meanwhile.
 import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
-// What a page that somebody stored can do, in a real browser: nothing to the native API, to share pages
-// and to what others were given URLs of. A gateway with `--stored-pages same-origin` shows that the
-// same page could do it otherwise, and that service workers are refused there, too.
+// What a page that somebody stored can do, in a real browser: nothing to the native API, to share
+// pages and to what others were given URLs of. A gateway with `--stored-pages same-origin` shows
+// that the same page could do it otherwise, and that service workers are refused there, too.
 import http from 'node:http';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';

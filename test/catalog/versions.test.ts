@@ -1,12 +1,13 @@
-// What the ledger makes of versions in buckets that are versioned, were, or are locked: through a real
-// ledger and a real database.
+// What the ledger makes of versions in buckets that are versioned, were, or are locked: through a
+// real ledger and a real database.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { listObjects, listVersions } from '#bursar/catalog/listing.js';
 import type { Amendment } from '#bursar/catalog/version-amendments.js';
 import { type Attributes, findCurrent, findNamed } from '#bursar/catalog/versions.js';
 import type { SqlValue } from '#bursar/core/database.js';
 import { IntegrityError } from '#bursar/core/errors.js';
-import type { Change, CommitResult } from '#bursar/ledger/commit.js';
+import type { Change } from '#bursar/ledger/commands/index.js';
+import type { CommitResult } from '#bursar/ledger/commit.js';
 import { listUsage } from '#bursar/quota/usage.js';
 import { commitOf, keyring, type LedgerFixture, openLedger, putOf } from '../ledger/fixture.ts';
 

@@ -1,5 +1,5 @@
-// The folder of an older release is backed up as it is, as an admin does before an upgrade, and is brought
-// up to date where it is restored.
+// The folder of an older release is backed up as it is, as an admin does before an upgrade, and is
+// brought up to date where it is restored.
 import { cpSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it, vi } from 'vitest';

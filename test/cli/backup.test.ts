@@ -1,5 +1,5 @@
-// `bursar backup`: what a second one costs, what is said of damage, what pruning leaves, and what is left by
-// one that was killed.
+// `bursar backup`: what a second one costs, what is said of damage, what pruning leaves, and what
+// is left by one that was killed.
 import { spawn } from 'node:child_process';
 import {
   cpSync,
@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -107,6 +108,18 @@ describe('bursar backup', () => {
     expect(third.extents).toBeNull();
     expect(await list()).toEqual([first.id, second.id, third.id]);
     expect(await verify(['--all'])).toEqual({ code: 0, faults: [] });
+  });
+
+  it('copies with --copy also what it had linked', async () => {
+    const links = () =>
+      listFiles(join(place, 'extent-files')).filter((file) => statSync(file).nlink > 1).length;
+    await create();
+    expect(links()).toBeGreaterThan(0);
+    const linked = links();
+    expect((await create(['--copy'])).copiedExtents).toBe(linked);
+    expect(links()).toBe(0);
+    expect((await create(['--copy'])).copiedExtents).toBe(0);
+    expect(await verify()).toEqual({ code: 0, faults: [] });
   });
 
   it('says what of it is missing, cut or altered, and the next one puts it right', async () => {

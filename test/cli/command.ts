@@ -1,4 +1,5 @@
-// Runs the built `bursar` command as its users do: in a folder of its own, with a clean environment.
+// Runs the built `bursar` command as its users do: in a folder of its own, with a clean
+// environment.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -55,7 +56,7 @@ export class Workplace {
     const ended = once(child, 'close');
     const endpoint = await new Promise<string>((ready, fail) => {
       child.stdout?.on('data', function look() {
-        const match = /^Bursar serves (\S+)[\s\S]*tenant list\n/.exec(stdout());
+        const match = /^Bursar serves (\S+)[\s\S]*tenant list\n/m.exec(stdout());
         if (!match?.[1]) return;
         // From here on there is a line for each request.
         child.stdout?.off('data', look);

@@ -81,7 +81,8 @@ afterAll(() => place.remove());
 
 describe('what was paid', () => {
   test("is the sum of the records' costs, and what accounts have spent, to the picodollar", async () => {
-    // Reads are recorded soon after them, and storage is charged each hour, maybe in the midst of this.
+    // Reads are recorded soon after them, and storage is charged each hour, maybe in the midst of
+    // this.
     const before = new Date(Date.now() + 100).toISOString();
     await new Promise((resolve) => setTimeout(resolve, 500));
     const to = ['--to', before];

@@ -1,5 +1,5 @@
-// `bursar keys`: rotation of the root keys, served, killed and started again. BURSAR_FULL=1 kills at
-// more moments, and rotates more often.
+// `bursar keys`: rotation of the root keys, served, killed and started again. BURSAR_FULL=1 kills
+// at more moments, and rotates more often.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';

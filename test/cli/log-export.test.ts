@@ -1,5 +1,5 @@
-// `bursar log export` as its users run it: into folders and buckets, killed, and given logs that are
-// not what they were.
+// `bursar log export` as its users run it: into folders and buckets, killed, and given logs that
+// are not what they were.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';

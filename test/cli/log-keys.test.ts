@@ -1,5 +1,5 @@
-// `bursar log rotate-key` and `bursar log revoke-key`: what the keys of before signed stays good, until
-// they are revoked.
+// `bursar log rotate-key` and `bursar log revoke-key`: what the keys of before signed stays good,
+// until they are revoked.
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';

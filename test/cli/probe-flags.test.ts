@@ -1,5 +1,5 @@
-// What `bursar probe` is asked for: what makes no sense is refused by name, and keys go to whom they are
-// for.
+// What `bursar probe` is asked for: what makes no sense is refused by name, and keys go to whom
+// they are for.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

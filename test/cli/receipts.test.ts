@@ -1,5 +1,5 @@
-// `bursar receipt` and `bursar log`, on a served gateway; and what is given of records that were altered
-// or erased in its database.
+// `bursar receipt` and `bursar log`, on a served gateway; and what is given of records that were
+// altered or erased in its database.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';

@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { RecordLog } from '#bursar/audit/record-log.js';
-import { printable } from '#bursar/cli/output.js';
 import { openDatabase } from '#bursar/core/database.js';
+import { printable } from '#bursar/core/printable.js';
 import { Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });

@@ -1,5 +1,5 @@
-// A data folder that release 0.1.0 wrote, served by this one: who could do what can do it still, what was
-// stored is there, what was signed verifies, and nothing differs from the records.
+// A data folder that release 0.1.0 wrote, served by this one: who could do what can do it still,
+// what was stored is there, what was signed verifies, and nothing differs from the records.
 import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';

@@ -1,6 +1,6 @@
 // Usage as people read it: how near limits are and when they are reached, by day, action and class,
-// what alarms are told, and that all of it is what the records say. BURSAR_FULL=1 kills the gateway more
-// often while it adds up.
+// what alarms are told, and that all of it is what the records say. BURSAR_FULL=1 kills the gateway
+// more often while it adds up.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';

@@ -1,16 +1,19 @@
-// docs/formats/verified-tables.md says of each table what notices that it was altered. Here each column
-// is altered and rows are removed, by SQL: what is not called unnoticed there is found by `verify deep`
-// or by the seals, and nothing ends in an error of its own. BURSAR_FULL=1 tries all columns, else one
-// of each table.
+// docs/formats/verified-tables.md says of each table what notices that it was altered. Here each
+// column is altered and rows are removed, by SQL: what is not called unnoticed there is found by
+// `verify deep` or by the seals, and nothing ends in an error of its own. BURSAR_FULL=1 tries all
+// columns, else one of each table. Nor are two rows exchanged with each other unnoticed, with their
+// MACs and seals.
 import { cpSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { loadConfig } from '#bursar/cli/config.js';
-import { openDataFolder } from '#bursar/cli/data-folder.js';
-import { verifyDeep } from '#bursar/cli/deep-verification.js';
 import { type OpenDatabase, openDatabase, type SqlValue } from '#bursar/core/database.js';
+import { sealedTables, sqlOf } from '#bursar/core/seals/sealed-tables.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { verifySealedState } from '#bursar/ledger/sealed-state.js';
+import { openDataFolder } from '#bursar/server/folder/data-folder.js';
+import { verifyDeep } from '#bursar/server/folder/deep-verification.js';
+import { loadConfig } from '#bursar/server/settings/config.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { fill, operator, operatorSettings } from '../tooling/filled-folder.ts';
 import { Workplace } from './command.ts';
@@ -119,6 +122,55 @@ async function alterColumn(db: OpenDatabase, table: string, column: string): Pro
   return (await db.tx.run(sql, another(altered), ...keys)).changes > 0;
 }
 
+/** Tables whose rows have MACs of their own. */
+const withMacs = ['quota_accounts', 'quota_windows', 'quota_storage', 'versions'];
+const exchangeable = [...new Set([...sealedTables.map(({ name }) => name), ...withMacs])];
+
+/**
+ * What each of two rows is but for its key becomes the other's, seals included; false: none differ.
+ */
+async function exchange(db: OpenDatabase, table: string): Promise<boolean> {
+  const columns = await db.tx.all<{ name: string; pk: number }>(
+    `SELECT name, pk FROM pragma_table_info('${table}')`,
+  );
+  const namesOf = (isKey: boolean) =>
+    columns.filter(({ pk }) => pk > 0 === isKey).map(({ name }) => name);
+  const [keys, others] = [namesOf(true), namesOf(false)];
+  const all = await db.tx.all<Record<string, SqlValue>>(`SELECT * FROM ${table} LIMIT 100`);
+  const [one] = all;
+  const other = all.find((row) =>
+    others.some((name) => !isDeepStrictEqual(row[name], one?.[name])),
+  );
+  if (!one || !other) return false;
+  const at = keys.map((name) => `${name} = ?`).join(' AND ');
+  const sealed = sealedTables.find(({ name }) => name === table);
+  const sealOf = (row: Record<string, SqlValue>) =>
+    db.tx.get<Record<string, SqlValue>>(
+      `SELECT s.* FROM seals AS s, ${table} AS t WHERE s.tbl = '${table}'
+         AND s.tenant = ${sqlOf(sealed?.tenant ?? '$', 't')}
+         AND s.row = ${sqlOf(sealed?.row ?? '$', 't')}
+         AND ${keys.map((name) => `t.${name} = ?`).join(' AND ')}`,
+      ...keys.map((name) => row[name] ?? null),
+    );
+  const seals = sealed ? [await sealOf(one), await sealOf(other)] : [];
+  const set = others.map((name) => `${name} = ?`).join(', ');
+  for (const [to, from] of [
+    [one, other],
+    [other, one],
+  ] as const) {
+    const values = [...others.map((name) => from[name]), ...keys.map((name) => to[name])];
+    const sql = `UPDATE OR IGNORE ${table} SET ${set} WHERE ${at}`;
+    await db.tx.run(sql, ...values.map((value) => value ?? null));
+  }
+  for (const [to, from] of [seals, [...seals].reverse()]) {
+    if (!to || !from) continue;
+    const { tbl, tenant, row } = to as Record<string, string>;
+    const sql = 'UPDATE seals SET epoch = ?, mac = ? WHERE tbl = ? AND tenant = ? AND row = ?';
+    await db.tx.run(sql, from.epoch ?? null, from.mac ?? null, tbl ?? '', tenant ?? '', row ?? '');
+  }
+  return !isDeepStrictEqual(all, await db.tx.all(`SELECT * FROM ${table} LIMIT 100`));
+}
+
 async function altering(alter: (db: OpenDatabase) => Promise<boolean>): Promise<string[] | null> {
   rmSync(copy, { recursive: true, force: true });
   cpSync(place.data, copy, { recursive: true });
@@ -164,4 +216,9 @@ describe.each(tables)('%s', (table) => {
       for (const line of found) expect(line).not.toMatch(/\n/);
     }
   });
+});
+
+it.each(exchangeable)('two rows of %s cannot be exchanged unnoticed', async (table) => {
+  const found = await altering((db) => exchange(db, table));
+  if (found !== null) expect(found, table).not.toEqual([]);
 });

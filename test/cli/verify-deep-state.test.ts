@@ -1,5 +1,4 @@
 // `bursar verify deep`: names what was altered of all else than versions, whoever altered it.
-import { createHash } from 'node:crypto';
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -7,18 +6,10 @@ import { createKeyProof } from '#bursar/authz/tokens/key-proof.js';
 import { generatePrivateKey } from '#bursar/authz/tokens/keys.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { CatalogEditor } from '../tooling/attacks.ts';
+import { call, operator, operatorSettings, type Sending, send } from '../tooling/filled-folder.ts';
 import { type Outcome, Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
-
-const keys = {
-  accessKeyId: 'DEEPTESTACCESSKEY000',
-  secretAccessKey: 'a-secret-of-the-operator-0123456789',
-};
-const rootKeys = {
-  BURSAR_ROOT_ACCESS_KEY: keys.accessKeyId,
-  BURSAR_ROOT_SECRET_KEY: keys.secretAccessKey,
-};
 
 let place: Workplace;
 /** A copy that the test may alter. */
@@ -39,30 +30,12 @@ beforeAll(async () => {
 
 afterAll(() => place.remove());
 
-interface Sending {
-  headers?: Record<string, string>;
-  query?: [string, string][];
-  body?: string;
-}
-
-async function send(client: S3Client, method: string, path: string, sending: Sending = {}) {
-  const { body = '', headers = {}, query = [] } = sending;
-  const digest = createHash('md5').update(body).digest('base64');
-  const answer = await client.send(method, path, {
-    query,
-    headers: { ...headers, ...(body !== '' && { 'content-md5': digest }) },
-    body: Buffer.from(body),
-  });
-  expect(answer.status, `${method} ${path}: ${answer.body}`).toBeLessThan(300);
-  return answer;
-}
-
 async function serving(
   data: string,
   work: (client: S3Client, endpoint: string) => Promise<void>,
 ): Promise<void> {
-  const served = await place.serve(['--data', data, '--sweep-interval', '1h'], rootKeys);
-  const client = new S3Client({ endpoint: served.endpoint, ...keys });
+  const served = await place.serve(['--data', data, '--sweep-interval', '1h'], operatorSettings);
+  const client = new S3Client({ endpoint: served.endpoint, ...operator });
   await work(client, served.endpoint);
   client.close();
   expect(await served.stop()).toBe(0);
@@ -256,48 +229,40 @@ describe('of who there is, what they may and how much', () => {
     takeCopy();
     const enrolled = generatePrivateKey('EdDSA');
     await serving(copy, async (client, endpoint) => {
-      const call = async (method: string, path: string, body?: object) => {
-        const [, account] = /^limits\/(.*)/.exec(path) ?? [];
-        const answer = await client.send(method, `/_/v1/${path}`, {
-          ...(account && { encodedPath: `/_/v1/limits/${encodeURIComponent(account)}` }),
-          ...(body && {
-            headers: { 'content-type': 'application/json' },
-            body: Buffer.from(JSON.stringify(body)),
-          }),
-        });
-        expect(answer.status, `${method} ${path}: ${answer.body}`).toBeLessThan(300);
-        return answer.body.length === 0 ? {} : JSON.parse(answer.body.toString());
-      };
-      for (const name of ['cms', 'over']) await call('POST', 'tenants', { name });
-      await call('POST', 'tenants/over/principals', { name: 'x' });
-      await call('DELETE', 'tenants/over');
-      await call('PATCH', 'tenants/cms', { recordReads: 'strict' });
-      for (const name of ['staff', 'gone']) await call('POST', 'tenants/cms/groups', { name });
+      for (const name of ['cms', 'over']) await call(client, 'POST', 'tenants', { name });
+      await call(client, 'POST', 'tenants/over/principals', { name: 'x' });
+      await call(client, 'DELETE', 'tenants/over');
+      await call(client, 'PATCH', 'tenants/cms', { recordReads: 'strict' });
+      for (const name of ['staff', 'gone'])
+        await call(client, 'POST', 'tenants/cms/groups', { name });
       const principals = 'tenants/cms/principals';
       for (const name of ['alice', 'bob', 'carol', 'left']) {
-        await call('POST', principals, { name, groups: ['gone', 'staff'] });
-        await call('POST', `${principals}/${name}/access-keys`);
+        await call(client, 'POST', principals, { name, groups: ['gone', 'staff'] });
+        await call(client, 'POST', `${principals}/${name}/access-keys`);
       }
-      await call('DELETE', 'tenants/cms/groups/gone');
-      await call('PATCH', `${principals}/bob`, { active: false, groups: [] });
-      await call('DELETE', `${principals}/left`);
+      await call(client, 'DELETE', 'tenants/cms/groups/gone');
+      await call(client, 'PATCH', `${principals}/bob`, { active: false, groups: [] });
+      await call(client, 'DELETE', `${principals}/left`);
       const asked = { audience: endpoint, principal: 'cms/alice', nowMs: Date.now() };
       const { jwk } = enrolled.publicKey;
       const proof = createKeyProof(enrolled, asked);
-      await call('POST', `${principals}/alice/public-keys`, { jwk, proof });
+      await call(client, 'POST', `${principals}/alice/public-keys`, { jwk, proof });
       const rule = { effect: 'allow', actions: ['s3:GetObject'], bucket: 'data' };
       const many = Array.from({ length: 90 }, (_, i) => `principal:other/${'x'.repeat(50)}${i}`);
       for (const name of ['added-to', 'back', 'kept', 'long']) {
         const subjects = name === 'long' ? many : ['principal:cms/alice'];
-        await call('PUT', `tenants/cms/grants/${name}`, { ...rule, subjects });
+        await call(client, 'PUT', `tenants/cms/grants/${name}`, { ...rule, subjects });
       }
-      await call('PUT', 'tenants/cms/mounts/theirs', { bucketTenant: 'default', bucket: 'data' });
+      await call(client, 'PUT', 'tenants/cms/mounts/theirs', {
+        bucketTenant: 'default',
+        bucket: 'data',
+      });
       const mapping = { pathPrefix: '/data', principals: { 1: 'bob' } };
       const url = 'https://iam.example.org';
-      await call('PUT', 'tenants/cms/issuers/iam', { url, audience: 'x/cms', mapping });
-      await call('PUT', 'limits/tenant:cms', { spend: { month: '12.5' } });
-      await call('PUT', 'limits/principal:cms/bob', { requests: { day: 5 } });
-      await call('DELETE', 'limits/principal:cms/bob');
+      await call(client, 'PUT', 'tenants/cms/issuers/iam', { url, audience: 'x/cms', mapping });
+      await call(client, 'PUT', 'limits/tenant:cms', { spend: { month: '12.5' } });
+      await call(client, 'PUT', 'limits/principal:cms/bob', { requests: { day: 5 } });
+      await call(client, 'DELETE', 'limits/principal:cms/bob');
     });
     const unaltered = await verify(copy);
     expect(unaltered.stdout).toMatch(/^compared/);

@@ -1,13 +1,13 @@
-// `bursar verify deep`: what was used, what is unfinished and what was taken back; and a run that was
-// interrupted goes on.
+// `bursar verify deep`: what was used, what is unfinished and what was taken back; and a run that
+// was interrupted goes on.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { loadConfig } from '#bursar/cli/config.js';
-import { verifyDeep } from '#bursar/cli/deep-verification.js';
 import { openDatabase } from '#bursar/core/database.js';
+import { verifyDeep } from '#bursar/server/folder/deep-verification.js';
+import { loadConfig } from '#bursar/server/settings/config.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { CatalogEditor } from '../tooling/attacks.ts';
 import {
@@ -372,8 +372,8 @@ describe('a run that was interrupted', () => {
     const whole = await verify(copy);
     for (const after of [256, 512]) {
       const script = `
-        import { loadConfig } from '#bursar/cli/config.js';
-        import { verifyDeep } from '#bursar/cli/deep-verification.js';
+        import { loadConfig } from '#bursar/server/settings/config.js';
+        import { verifyDeep } from '#bursar/server/folder/deep-verification.js';
         await verifyDeep(loadConfig({ data: ${JSON.stringify(copy)} }, {}), {
           checkpointFiles: [], keys: [], withData: false, sliceMs: 0,
           stateFile: ${JSON.stringify(state())},

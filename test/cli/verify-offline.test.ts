@@ -1,5 +1,5 @@
-// `bursar verify receipt`, `log` and `bundle` as auditors run them, and what they catch of a database
-// that was altered behind the gateway's back.
+// `bursar verify receipt`, `log` and `bundle` as auditors run them, and what they catch of a
+// database that was altered behind the gateway's back.
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -237,8 +237,8 @@ interface Row {
 describe('a log that was rewritten in the database, and signed again', () => {
   let original: Row[];
 
-  // The gateway notices by the seals that records are gone; its own of that may make the log as long
-  // again.
+  // The gateway notices by the seals that records are gone; its own of that may make the log as
+  // long again.
   it.each<[string, RegExp, (rows: Row[]) => Row[]]>([
     ['a record was altered', /rewritten/, (all) => all.with(5, forge(all, { status: 403 }))],
     ['one was removed', /rolled back|rewritten/, (all) => all.toSpliced(5, 1)],

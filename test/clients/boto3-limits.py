@@ -1,6 +1,7 @@
 """How boto3 takes refusals, one function per promise; run as: SCRIPT ENDPOINT FUNCTION MODE BUCKET.
 
-Keys come from the AWS environment variables; MODE is one of botocore's retry modes. Prints what the test wants to know, as JSON.
+Keys come from the AWS environment variables; MODE is one of botocore's retry modes. Prints what the
+test wants to know, as JSON.
 """
 
 import json
@@ -12,7 +13,8 @@ from botocore.exceptions import ClientError
 
 
 def connect(endpoint, mode):
-    config = Config(s3={"addressing_style": "path"}, retries={"mode": mode, "total_max_attempts": 5})
+    retries = {"mode": mode, "total_max_attempts": 5}
+    config = Config(s3={"addressing_style": "path"}, retries=retries)
     return boto3.client("s3", endpoint_url=endpoint, config=config)
 
 

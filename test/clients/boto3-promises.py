@@ -181,7 +181,8 @@ def list_pages(s3, bucket):
     for key in keys:
         s3.put_object(Bucket=bucket, Key=key, Body=b"")
     for operation in ("list_objects_v2", "list_objects"):
-        pages = s3.get_paginator(operation).paginate(Bucket=bucket, PaginationConfig={"PageSize": 8})
+        paginator = s3.get_paginator(operation)
+        pages = paginator.paginate(Bucket=bucket, PaginationConfig={"PageSize": 8})
         assert [item["Key"] for page in pages for item in page["Contents"]] == keys, operation
         pages = list(
             s3.get_paginator(operation).paginate(

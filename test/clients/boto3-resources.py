@@ -187,7 +187,8 @@ def presigned_posts(bucket):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, f"{size}.bin")
             path.write_bytes(seeded(size, size))
-            fields = [part for pair in post["fields"].items() for part in ("--form-string", "=".join(pair))]
+            pairs = ["=".join(pair) for pair in post["fields"].items()]
+            fields = [part for pair in pairs for part in ("--form-string", pair)]
             curl = ["curl", "-sS", "--noproxy", "*", "-w", "%{http_code}", "-o", "/dev/null"]
             command = [*curl, *fields, "-F", f"file=@{path}", post["url"]]
             seen = subprocess.run(command, check=True, capture_output=True).stdout

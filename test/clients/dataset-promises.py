@@ -70,7 +70,8 @@ def pandas_frames(s3, bucket, endpoint):
     filters = [("event", ">=", 11_500), ("event", "<", 11_510)]
     rows = pd.read_parquet(path, filesystem=s3, columns=["event", "note"], filters=filters)
     pd.testing.assert_frame_equal(
-        rows.reset_index(drop=True), frame.loc[11_500:11_509, ["event", "note"]].reset_index(drop=True)
+        rows.reset_index(drop=True),
+        frame.loc[11_500:11_509, ["event", "note"]].reset_index(drop=True),
     )
     options = {"client_kwargs": {"endpoint_url": endpoint, "region_name": "us-east-1"}}
     url = f"s3://{bucket}/by fsspec/part=1/frame.csv.gz"

@@ -115,7 +115,8 @@ def configurations(client, bucket):
     bucket_tags["team"] = "ünï"
     client.set_bucket_tags(bucket, bucket_tags)
     assert client.get_bucket_tags(bucket) == bucket_tags
-    rule = Rule(ENABLED, rule_filter=Filter(prefix="logs/"), rule_id="r", expiration=Expiration(days=3))
+    of_logs = Filter(prefix="logs/")
+    rule = Rule(ENABLED, rule_filter=of_logs, rule_id="r", expiration=Expiration(days=3))
     client.set_bucket_lifecycle(bucket, LifecycleConfig([rule]))
     (told,) = client.get_bucket_lifecycle(bucket).rules
     assert (told.rule_id, told.expiration.days, told.rule_filter.prefix) == ("r", 3, "logs/")
@@ -136,7 +137,8 @@ def locks(client, bucket):
     client.disable_object_legal_hold(bucket, "k", version)
     later = datetime.now(timezone.utc) + timedelta(days=2)
     client.set_object_retention(bucket, "k", Retention(GOVERNANCE, later), version)
-    assert client.get_object_retention(bucket, "k", version).retain_until_date > later - timedelta(1)
+    retention = client.get_object_retention(bucket, "k", version)
+    assert retention.retain_until_date > later - timedelta(1)
     doomed = [DeleteObject("k", version)]
     assert [error.code for error in client.remove_objects(bucket, doomed)] == ["AccessDenied"]
     assert list(client.remove_objects(bucket, doomed, bypass_governance_mode=True)) == []

@@ -23,7 +23,7 @@ class Skipped(Exception):
 
 
 def keep(functions, make_arguments):
-    """`make_arguments(endpoint, promise)` gives what the function of that promise is called with."""
+    """`make_arguments(endpoint, promise)` gives what that promise's function is called with."""
     endpoint, *promises = sys.argv[1:]
     outcomes = {}
     for promise in promises:
@@ -38,7 +38,7 @@ def keep(functions, make_arguments):
 
 
 def documented(client, endpoint):
-    """The client's first block of lines in docs/clients.md, with what they need for this gateway."""
+    """The client's first block of lines in docs/clients.md, as they are for this gateway."""
     page = Path(__file__).parents[2].joinpath("docs", "clients.md").read_text("utf-8")
     section = page.split(f"\n## {client}\n")[1].split("\n## ")[0]
     lines = re.search(r"^```\w+\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)[1]

@@ -1,5 +1,6 @@
-// SigV4A from the making of a key to the record, with AWS's own client code (boto3 with awscrt). The
-// gateway learns a public key and a proof; the secret stays in the file that `bursar key new` makes.
+// SigV4A from the making of a key to the record, with AWS's own client code (boto3 with awscrt).
+// The gateway learns a public key and a proof; the secret stays in the file that `bursar key new`
+// makes.
 import { readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';

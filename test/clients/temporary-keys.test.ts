@@ -1,5 +1,5 @@
-// Clients that know nothing of tokens, on temporary keys: as SDKs get them at STS with a token file,
-// and as `bursar credentials` gives them with the proof of a key.
+// Clients that know nothing of tokens, on temporary keys: as SDKs get them at STS with a token
+// file, and as `bursar credentials` gives them with the proof of a key.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -62,7 +62,10 @@ async function putAsOperator(target: Target): Promise<void> {
   }
 }
 
-/** With the file of profiles and no keys, in a home of its own: there the AWS CLI keeps temporary keys. */
+/**
+ * With the file of profiles and no keys, in a home of its own: there the AWS CLI keeps temporary
+ * keys.
+ */
 function withProfiles(): NodeJS.ProcessEnv {
   const {
     AWS_ACCESS_KEY_ID: _id,

@@ -1,5 +1,5 @@
-// The page of first steps, as a user would follow it: every file is written where the page says, every
-// block is run, on a free port and with the operator's keys.
+// The page of first steps, as a user would follow it: every file is written where the page says,
+// every block is run, on a free port and with the operator's keys.
 import { execFile } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// The worked examples of docs/admin/limits.md, run in one shell as an admin would, from the first to
-// the last: what the page says that they print, they print.
+// The worked examples of docs/admin/limits.md, run in one shell as an admin would, from the first
+// to the last: what the page says that they print, they print.
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -54,8 +54,8 @@ describeWithTool(awsCli, "the admin's page of limits", (aws) => {
 });
 
 /**
- * Without what differs each time: times, ids, indexes, and what is set aside, of which some is given
- * back while nothing happens.
+ * Without what differs each time: times, ids, indexes, and what is set aside, of which some is
+ * given back while nothing happens.
  */
 function comparable(output: string): string[] {
   let hidden: number[] = [];

@@ -1,5 +1,5 @@
-// `bursar database accept` that is killed at any of its writes and syncs has accepted all or nothing, and
-// what it accepted is in the log once.
+// `bursar database accept` that is killed at any of its writes and syncs has accepted all or
+// nothing, and what it accepted is in the log once.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// Writes to a bucket that keeps versions and to one that does not, of which what was acknowledged is known,
-// to be compared with what is there afterwards.
+// Writes to a bucket that keeps versions and to one that does not, of which what was acknowledged
+// is known, to be compared with what is there afterwards.
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import { seededBytes } from '../tooling/files.ts';

@@ -1,5 +1,6 @@
-// A gateway that dies at any step of archiving, or whose disk refuses any of its writes, loses no record,
-// and leaves nothing behind. BURSAR_FULL=1 kills it between two readings, too, and refuses each write.
+// A gateway that dies at any step of archiving, or whose disk refuses any of its writes, loses no
+// record, and leaves nothing behind. BURSAR_FULL=1 kills it between two readings, too, and refuses
+// each write.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -59,7 +60,10 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Archives in a process of its own, which kills itself at this step; gives its steps, if it did not. */
+/**
+ * Archives in a process of its own, which kills itself at this step; gives its steps, if it did
+ * not.
+ */
 function archive(killAt: number): string[] | undefined {
   const args = [run, database, join(data, 'extents'), '2', String(killAt)];
   if (place) args.push(JSON.stringify(place));
@@ -151,7 +155,7 @@ async function expectArchived(): Promise<void> {
 }
 
 const steps = [
-  ...['write', 'declareExtents', 'finish', 'read back', 'read back', 'enterPack'],
+  ...['write', 'declareExtents', 'digest', 'seal', 'read back', 'read back', 'enterPack'],
   ...['archiveTile', 'archiveTile', 'end'],
 ];
 

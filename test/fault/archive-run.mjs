@@ -1,6 +1,6 @@
 // Archives records in a process of its own, which kills itself before the step of the given number:
-// node archive-run.mjs DATABASE STORE-FOLDER TILES-PER-PACK STEP [S3-STORE]. Prints the steps when it
-// came to the end. S3-STORE: the options of one, as JSON, which takes the packs then.
+// node archive-run.mjs DATABASE STORE-FOLDER TILES-PER-PACK STEP [S3-STORE]. Prints the steps when
+// it came to the end. S3-STORE: the options of one, as JSON, which takes the packs then.
 import { openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { StoreMeter } from '#bursar/instruments/store-meter.js';
@@ -63,12 +63,14 @@ const archiver = new Archiver({
       const sink = writer.begin(write);
       return {
         write: (bytes) => take('write', async () => sink.write(bytes)),
-        finish: (describe) => take('finish', () => sink.finish(describe)),
+        digest: () => take('digest', async () => sink.digest()),
+        seal: (digests, description) => take('seal', () => sink.seal(digests, description)),
         abort: () => sink.abort(),
       };
     },
   },
   readPart: (part) => take('read back', () => readPart(part)),
+  mayArchive: () => true,
   store: remote ? remote.number : 1,
   afterMs: 0,
   intervalMs: 1000,

@@ -1,6 +1,6 @@
-// What clients see of data that was changed behind the gateway's back: not one altered byte. The same
-// attacks run on every kind of store, each on an object of its own, and stay in place until the
-// verification has to find all of them, and nothing else.
+// What clients see of data that was changed behind the gateway's back: not one altered byte. The
+// same attacks run on every kind of store, each on an object of its own, and stay in place until
+// the verification has to find all of them, and nothing else.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ExtentRun, inlineStore } from '#bursar/core/manifest.js';
 import {

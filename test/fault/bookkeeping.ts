@@ -1,5 +1,5 @@
-// Holds a gateway's counters to its records and its listings: what the records add up to, account by
-// account (src/quota/charge.ts says who is charged), and what listing every bucket adds up to.
+// Holds a gateway's counters to its records and its listings: what the records add up to, account
+// by account (src/quota/charge.ts says who is charged), and what listing every bucket adds up to.
 import { parseUsd } from '#bursar/core/money.js';
 import type { S3Client } from './s3-client.ts';
 

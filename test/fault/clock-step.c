@@ -1,6 +1,6 @@
 /*
- * Preloaded into a gateway, has the system's clock of its process differ by as many seconds as the file
- * says that CLOCK_STEP names, now. The monotonic clock goes on as it is.
+ * Preloaded into a gateway, has the system's clock of its process differ by as many seconds as the
+ * file says that CLOCK_STEP names, now. The monotonic clock goes on as it is.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// A system's clock that steps, under a served gateway: records and limits do not follow it before it was
-// confirmed, and go on meanwhile; those that are in the future already come to be past.
+// A system's clock that steps, under a served gateway: records and limits do not follow it before
+// it was confirmed, and go on meanwhile; those that are in the future already come to be past.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

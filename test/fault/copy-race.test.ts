@@ -1,6 +1,6 @@
 // Sources that are deleted or replaced, and swept at once, while they are read to be copied: a copy
-// has one version of its source or finds none, no client is told to try again, and what it is told is
-// recorded and charged once.
+// has one version of its source or finds none, no client is told to try again, and what it is told
+// is recorded and charged once.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

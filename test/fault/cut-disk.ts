@@ -1,5 +1,6 @@
-// A disk that loses its power: an ext4 of its own on a loop device, whose unsynced pages and journal
-// are dropped as a power cut drops them. It needs root, loop devices, mkfs.ext4 and a C compiler.
+// A disk that loses its power: an ext4 of its own on a loop device, whose unsynced pages and
+// journal are dropped as a power cut drops them. It needs root, loop devices, mkfs.ext4 and a C
+// compiler.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
-// Disks that fill up, refuse writes, or fail to sync, under a served gateway. A full disk is a small
-// tmpfs, which only root can mount; failing syncs need a C compiler. What is missing is skipped
-// loudly, and fails where CI=true.
+// Disks that fill up, refuse writes, or fail to sync, under a served gateway. A full disk is a
+// small tmpfs, which only root can mount; failing syncs need a C compiler. What is missing is
+// skipped loudly, and fails where CI=true.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -298,7 +298,7 @@ describeWithTool(compiler, 'a gateway whose disk fails to sync', (compilerPath) 
     const answer = await put('old', content).catch(() => stopped);
     expect(answer.status).not.toBe(200);
     await expect(gateway.stop()).rejects.toThrow('ended with 1');
-    expect(gateway.output()).toContain('stopping');
+    await expect.poll(() => gateway.output()).toContain('stopping');
 
     rmSync(faultFile);
     await restart(env);

@@ -1,5 +1,6 @@
-// Kills a gateway at one system call after the other of an erasure. Afterwards all of its records are
-// erased and an act tells of it, or none is; the log is what it was; and what was erased is in no file.
+// Kills a gateway at one system call after the other of an erasure. Afterwards all of its records
+// are erased and an act tells of it, or none is; the log is what it was; and what was erased is in
+// no file.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

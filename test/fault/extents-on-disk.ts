@@ -1,5 +1,5 @@
-// What is really in a data folder: the store's files against the catalog's extents, and each extent's
-// references against the manifests that name it.
+// What is really in a data folder: the store's files against the catalog's extents, and each
+// extent's references against the manifests that name it.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDatabase } from '#bursar/core/database.js';

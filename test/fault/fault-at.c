@@ -1,11 +1,11 @@
 /*
  * Preloaded into a gateway, sets its clock back by as many seconds as CLOCK_BACK_S says, and meets
- * system calls with faults. The file that FAULT_AT names says which: "CALL PATH NUMBER FAULT", as in
- * "sync bursar.db-wal 1 EIO": the call's kind (sync, write, rename, link, make, truncate, "any" of
- * these but sync, or read, of the first thread only), what the path of its file contains, how many such calls to wait for, and what
- * happens then: kill (before the call), kill-after, or an error of that name. It happens once: the file
- * is removed. With a plus, as in "any /data/ 1+ EROFS", it happens from that call on until somebody
- * removes the file.
+ * system calls with faults. The file that FAULT_AT names says which: "CALL PATH NUMBER FAULT", as
+ * in "sync bursar.db-wal 1 EIO": the call's kind (sync, write, rename, link, make, truncate, "any"
+ * of these but sync, or read, of the first thread only), what the path of its file contains, how
+ * many such calls to wait for, and what happens then: kill (before the call), kill-after, or an
+ * error of that name. It happens once: the file is removed. With a plus, as in "any /data/ 1+
+ * EROFS", it happens from that call on until somebody removes the file.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

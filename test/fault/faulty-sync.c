@@ -1,7 +1,7 @@
 /*
  * Preloaded into a gateway, lets fsync and fdatasync fail with EIO on files whose path contains the
- * text in the file that FAULT_FILE names; without that file they work. A real disk does no better job
- * of failing on demand.
+ * text in the file that FAULT_FILE names; without that file they work. A real disk does no better
+ * job of failing on demand.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

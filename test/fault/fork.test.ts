@@ -1,6 +1,6 @@
 // A data folder that is put back from a backup: the log that is in it is shorter than, or another
-// than, the one that was signed. What was kept beside the database tells, and what a real witness has
-// seen.
+// than, the one that was signed. What was kept beside the database tells, and what a real witness
+// has seen.
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -112,7 +112,7 @@ async function expectRefused(reason: RegExp): Promise<void> {
   expect([health.status, JSON.parse(health.text)]).toEqual([503, told]);
   expect((await native('/_/v1/health')).log).toMatchObject({ ready: false });
   expect((await native('/_/v1/log')).refusal).toMatch(reason);
-  expect(gateway.output()).toMatch(reason);
+  await expect.poll(() => gateway.output()).toMatch(reason);
 }
 
 describe('the checkpoint that is kept beside the database', () => {
@@ -169,7 +169,9 @@ describe('the checkpoint that is kept beside the database', () => {
     await expectRestart(oldName);
   });
 
-  /** A log that is deliberately ended goes on under another name, and nothing is said against it. */
+  /**
+   * A log that is deliberately ended goes on under another name, and nothing is said against it.
+   */
   async function expectRestart(oldName: string): Promise<void> {
     const restart = ['log', 'restart', '--data', dataDir, '--prices', 'none'];
     const again = await place.run([...restart, '--origin', oldName, '--reason', 'a test']);

@@ -1,5 +1,5 @@
-// What a gateway is given of who there is, what they may and how much, before it loses its folder: all
-// kinds of things, and of each one that is gone or was changed; and what its API says of them.
+// What a gateway is given of who there is, what they may and how much, before it loses its folder:
+// all kinds of things, and of each one that is gone or was changed; and what its API says of them.
 import { createKeyProof } from '#bursar/authz/tokens/key-proof.js';
 import { generatePrivateKey } from '#bursar/authz/tokens/keys.js';
 import { ask } from './rebuild-content.ts';
@@ -216,7 +216,10 @@ export async function populate(admin: Admin): Promise<Made> {
   };
 }
 
-/** Other things, and others of them, than `populate` made: what was given, changed and taken away later. */
+/**
+ * Other things, and others of them, than `populate` made: what was given, changed and taken away
+ * later.
+ */
 export async function changeLater(admin: Admin, { alice, off }: Made): Promise<Credentials> {
   const at = 'tenants/cms';
   await admin.call('POST', 'tenants', { name: 'late' });

@@ -1,5 +1,5 @@
-// A served gateway whose S3 store loses a part of the journal while it is down, or holds what somebody
-// planted: what it says, and what a rebuild makes of it.
+// A served gateway whose S3 store loses a part of the journal while it is down, or holds what
+// somebody planted: what it says, and what a rebuild makes of it.
 import { readFileSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
@@ -79,7 +79,7 @@ describeWithTool(versitygw, 'a gateway whose store', (path) => {
       expect(await metric('bursar_journal_whole')).toBe(1);
       expect(await health()).toBe(true);
     }, 20_000);
-    expect(rig.gateway.output()).toMatch(/journal of store s3: .*not there any more/);
+    await expect.poll(() => rig.gateway.output()).toMatch(/journal of store s3: .*not there any more/);
     for (const { name, bytes } of extents) await rig.putObject(name, bytes);
     const { code, stderr, report } = await crashAndRebuild();
     expect(code, stderr).toBe(0);

@@ -1,6 +1,6 @@
-// Kills a served gateway again and again on one data folder, and holds what it then serves to what it
-// had acknowledged. Kill moments are seeded; BURSAR_KILL_SEED gives others, BURSAR_KILLS more of them,
-// BURSAR_FULL=1 more of those in a first start.
+// Kills a served gateway again and again on one data folder, and holds what it then serves to what
+// it had acknowledged. Kill moments are seeded; BURSAR_KILL_SEED gives others, BURSAR_KILLS more of
+// them, BURSAR_FULL=1 more of those in a first start.
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 // Kills a gateway whose clients are near their limits, on both stores: whatever the moment, nobody
-// gets more afterwards than the limits allowed, counting what was served before. BURSAR_FULL=1 kills
-// more often, BURSAR_LIMITS_SEED at other moments.
+// gets more afterwards than the limits allowed, counting what was served before. BURSAR_FULL=1
+// kills more often, BURSAR_LIMITS_SEED at other moments.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { classPrices } from '#bursar/quota/prices/price-book.js';
 import { readPriceBooks, shippedFolder } from '#bursar/quota/prices/price-books.js';

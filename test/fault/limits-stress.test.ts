@@ -1,7 +1,8 @@
 // A tenant of fifty, near its limits, on both stores: hundreds of requests at a time, of all kinds,
 // may not take an account beyond a limit for one moment, and when all have ended each account has
 // used what its records say, to the picodollar. BURSAR_FULL=1 sends a thousand at a time, and many
-// more, with as much more to use. Objects have no versions yet; when they do, they belong into the load.
+// more, with as much more to use. Objects have no versions yet; when they do, they belong into the
+// load.
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { seededRandom } from '../fuzz/seeded-random.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';

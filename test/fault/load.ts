@@ -1,6 +1,6 @@
-// Mixed load that keeps a model of what it was told. Each worker owns the names it writes and does one
-// thing after the other, so what a name holds is known at each moment. Any answer but the right one,
-// while the gateway is not being killed, is a finding.
+// Mixed load that keeps a model of what it was told. Each worker owns the names it writes and does
+// one thing after the other, so what a name holds is known at each moment. Any answer but the right
+// one, while the gateway is not being killed, is a finding.
 import { createHash } from 'node:crypto';
 import { randomBelow, randomOf } from '../fuzz/seeded-random.ts';
 import { type Content, KiB, MiB, makeContent } from './content.ts';

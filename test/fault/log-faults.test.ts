@@ -1,6 +1,6 @@
 // System calls that fail once under what makes, signs and keeps the log, keys that are rotated
-// meanwhile, and a clock that is set back. Whatever was acknowledged is in the log afterwards, and the
-// log never forks.
+// meanwhile, and a clock that is set back. Whatever was acknowledged is in the log afterwards, and
+// the log never forks.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

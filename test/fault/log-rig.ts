@@ -1,6 +1,6 @@
 // A gateway whose log is watched from outside: what it acknowledged and every checkpoint that it
-// published are kept over its deaths, and held to what is there afterwards. BURSAR_FULL=1 asks for all
-// receipts.
+// published are kept over its deaths, and held to what is there afterwards. BURSAR_FULL=1 asks for
+// all receipts.
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -129,8 +129,8 @@ export class LogRig {
   }
 
   /**
-   * What was acknowledged since index `from` is in the log, receipts of it verify, and every checkpoint
-   * that was seen is of a beginning of the log that is here.
+   * What was acknowledged since index `from` is in the log, receipts of it verify, and every
+   * checkpoint that was seen is of a beginning of the log that is here.
    */
   async check(from = 0): Promise<void> {
     const { body: lines } = await this.client.send('GET', '/_/log/key');

@@ -1,6 +1,6 @@
-// A migration that is killed at any of its writes, syncs and renames leaves a database that is whole, of
-// the schema before or after a step, and goes on from there; in the end it was done and recorded once.
-// So does one of which the disk refuses a write.
+// A migration that is killed at any of its writes, syncs and renames leaves a database that is
+// whole, of the schema before or after a step, and goes on from there; in the end it was done and
+// recorded once. So does one of which the disk refuses a write.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /*
- * Ends a mounted file system as a power cut does: what was not synced is lost, its journal's tail too.
- * Of ext4 and XFS (FS_IOC_SHUTDOWN with NOLOGFLUSH); it has to be unmounted after that.
+ * Ends a mounted file system as a power cut does: what was not synced is lost, its journal's tail
+ * too. Of ext4 and XFS (FS_IOC_SHUTDOWN with NOLOGFLUSH); it has to be unmounted after that.
  */
 #include <fcntl.h>
 #include <stdint.h>

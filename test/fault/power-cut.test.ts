@@ -1,7 +1,7 @@
 // Power cuts on a real file system: what was synced is there, and what was not is gone, files and
-// names alike. Each round serves the same folder under load, cuts the power at a moment of its kind,
-// and holds what is served then to what was acknowledged. BURSAR_FULL=1: it needs root and a disk of
-// its own.
+// names alike. Each round serves the same folder under load, cuts the power at a moment of its
+// kind, and holds what is served then to what was acknowledged. BURSAR_FULL=1: it needs root and a
+// disk of its own.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

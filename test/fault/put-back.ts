@@ -1,5 +1,5 @@
-// Two states of a stopped gateway and of its store's bucket, of which the newer one is there, and parts of
-// the older one that are put back: files, the bucket, rows.
+// States of a stopped gateway and of its store's bucket, of which the newest one is there, and
+// parts of an older one that are put back: files, the bucket, rows.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,10 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { RebuildRig } from './rebuild-rig.ts';
 
-export class TwoStates {
+/** `lately`: between the two, and nearer to now. */
+export type When = 'then' | 'lately' | 'now';
+
+export class KeptStates {
   readonly #rig: RebuildRig;
   readonly #kept = mkdtempSync(join(tmpdir(), 'bursar-states-'));
 
@@ -15,7 +18,7 @@ export class TwoStates {
     this.#rig = rig;
   }
 
-  keep(when: 'then' | 'now'): void {
+  keep(when: When): void {
     for (const [i, folder] of this.#folders.entries()) copy(folder, this.#at(when, i));
   }
 
@@ -24,9 +27,9 @@ export class TwoStates {
   }
 
   /** Entries of the data folder by name, as they were then. */
-  putFilesBack(isWanted: (name: string) => boolean): void {
+  putFilesBack(isWanted: (name: string) => boolean, when: When = 'then'): void {
     const { dataDir } = this.#rig;
-    const then = this.#at('then', 0);
+    const then = this.#at(when, 0);
     for (const name of readdirSync(dataDir).filter(isWanted)) {
       rmSync(join(dataDir, name), { recursive: true });
     }

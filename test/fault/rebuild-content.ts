@@ -1,4 +1,5 @@
-// What a gateway is given before it loses its database: objects made in all the ways that there are.
+// What a gateway is given before it loses its database: objects made in all the ways that there
+// are.
 import { seededBytes } from '../tooling/files.ts';
 import { inTurns } from './rebuild-rig.ts';
 import type { S3Client, Sending } from './s3-client.ts';

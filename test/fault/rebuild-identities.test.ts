@@ -1,5 +1,6 @@
-// What a lost data folder costs of who there is, what they may and how much: nothing that the journals
-// in S3 stores tell, but for secrets. And what was taken away stays so, whatever is missing.
+// What a lost data folder costs of who there is, what they may and how much: nothing that the
+// journals in S3 stores tell, but for secrets. And what was taken away stays so, whatever is
+// missing.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

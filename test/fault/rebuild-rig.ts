@@ -107,8 +107,8 @@ export class RebuildRig {
   }
 
   /**
-   * Waits until a journal tells all identities: the first snapshots are written then, and what tests
-   * remove of the journal is not theirs. For ten seconds at most, since a store may be away.
+   * Waits until a journal tells all identities: the first snapshots are written then, and what
+   * tests remove of the journal is not theirs. For ten seconds at most, since a store may be away.
    */
   async #waitUntilTold(): Promise<void> {
     const sql = 'SELECT count(*) AS told FROM journal_identities WHERE state > 1';

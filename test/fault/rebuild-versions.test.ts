@@ -1,6 +1,6 @@
-// What a lost database costs in buckets that keep versions: nothing that was acknowledged. All versions
-// of a key come back in their order under their ids, with markers, tags and locks; and with its buckets
-// what was set of them, so that nothing is less protected than it was.
+// What a lost database costs in buckets that keep versions: nothing that was acknowledged. All
+// versions of a key come back in their order under their ids, with markers, tags and locks; and
+// with its buckets what was set of them, so that nothing is less protected than it was.
 import { createHash } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';

@@ -1,5 +1,5 @@
-// The credentials of a store are revoked, and replaced in their file, under a gateway that serves; a
-// proxy tells wrong times. A real S3 server with accounts. BURSAR_FULL=1 has keys that end, too.
+// The credentials of a store are revoked, and replaced in their file, under a gateway that serves;
+// a proxy tells wrong times. A real S3 server with accounts. BURSAR_FULL=1 has keys that end, too.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,9 +17,9 @@ const isFull = process.env.BURSAR_FULL === '1';
 const hourMs = 3600_000;
 
 /**
- * A command that gives keys: makes an account, and removes those that have ended. It notes each with the
- * end of its keys, and with a dash when it is gone. The gateway takes no keys for a request that end
- * within ten seconds.
+ * A command that gives keys: makes an account, and removes those that have ended. It notes each
+ * with the end of its keys, and with a dash when it is gone. The gateway takes no keys for a
+ * request that end within ten seconds.
  */
 const issuing = `
 import { execFileSync } from 'node:child_process';
@@ -136,7 +136,7 @@ describeWithTool(versitygw, 'a store that refuses the credentials of its gateway
     });
     await vi.waitFor(async () => expect(await reason()).toMatch(/InvalidAccessKeyId/), 20_000);
     expect(await health()).toMatchObject({ stores: { s3: { ready: false } } });
-    expect(gateway.output()).toMatch(/store s3 .*InvalidAccessKeyId/);
+    await expect.poll(() => gateway.output()).toMatch(/store s3 .*InvalidAccessKeyId/);
     expect(gateway.output()).not.toMatch(/is missing|lost the mark|not there any more/);
     createAccount('second');
     useAccount('second');

@@ -1,5 +1,5 @@
-// What a gateway is given before and after a backup, and all that its clients see of it: versions with
-// their ids and times, tags, locks, settings of buckets.
+// What a gateway is given before and after a backup, and all that its clients see of it: versions
+// with their ids and times, tags, locks, settings of buckets.
 import { createHash } from 'node:crypto';
 import { seededBytes } from '../tooling/files.ts';
 import { ask } from './rebuild-content.ts';

@@ -1,6 +1,6 @@
-// Whoever can write to a store's bucket shortens the journal there before a data folder is restored from
-// its backup. What the backup has is there all the same, is not what it was before, and the restore says
-// which journal lacks what.
+// Whoever can write to a store's bucket shortens the journal there before a data folder is restored
+// from its backup. What the backup has is there all the same, is not what it was before, and the
+// restore says which journal lacks what.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

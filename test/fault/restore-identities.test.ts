@@ -1,5 +1,6 @@
-// Who there is, what they may and how much after a lost data folder was restored: as it was when the folder
-// was lost, not when it was backed up. And where something may be missing, nothing is more than is known.
+// Who there is, what they may and how much after a lost data folder was restored: as it was when
+// the folder was lost, not when it was backed up. And where something may be missing, nothing is
+// more than is known.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
-// Random moments: a gateway on an S3 store is backed up while it is written to, written to further, killed,
-// loses its folder (and sometimes its newest backup), and is restored. What was acknowledged is there; what
-// was under way is there or not; nothing else is. BURSAR_FULL=1 has 20 rounds, by default there are 2; each
-// goes on with what the one before restored.
+// Random moments: a gateway on an S3 store is backed up while it is written to, written to further,
+// killed, loses its folder (and sometimes its newest backup), and is restored. What was
+// acknowledged is there; what was under way is there or not; nothing else is. BURSAR_FULL=1 has 20
+// rounds, by default there are 2; each goes on with what the one before restored.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,10 @@ const enabled = '<VersioningConfiguration><Status>Enabled</Status></VersioningCo
 /** What a key of the plain bucket may be: digests of bytes, or null: nothing is there. */
 type May = Set<string | null>;
 
-/** Of a key of the bucket with versions: what was acknowledged, the newest first, and what may be besides. */
+/**
+ * Of a key of the bucket with versions: what was acknowledged, the newest first, and what may be
+ * besides.
+ */
 interface Kept {
   versions: string[];
   isUnsure: boolean;

@@ -1,5 +1,5 @@
-// A data folder with several S3 stores is restored: all of them at once, or one later, while the others are
-// served; with a log that keeps its name, and with what nothing names let go of.
+// A data folder with several S3 stores is restored: all of them at once, or one later, while the
+// others are served; with a log that keeps its name, and with what nothing names let go of.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

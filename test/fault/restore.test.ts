@@ -1,5 +1,6 @@
 // A lost data folder is restored from a backup that is older than what its S3 store was given
-// (docs/admin/backup.md): nothing that was acknowledged there is missing, and the store is writable again.
+// (docs/admin/backup.md): nothing that was acknowledged there is missing, and the store is writable
+// again.
 import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
-// What notices that something older was put back: parts of a data folder, its store's bucket, rows, alone
-// and together. Each row is put back once, and each column is asked; docs/admin/restore.md has this table.
-// BURSAR_FULL=1 tries all rows, otherwise those that no other is like.
+// What notices that something older was put back: parts of a data folder, its store's bucket, rows,
+// alone and together. Each row is put back once, and each column is asked; docs/admin/restore.md
+// has this table. BURSAR_FULL=1 tries all rows, otherwise those that no other is like.
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { parseVerifier } from '#bursar/audit/log/note.js';
 import { type RunningWitness, startLitewitness } from '../tooling/litewitness.ts';
 import { describeWithTool, litewitness, versitygw } from '../tooling/tools.ts';
 import { Admin, type Credentials } from './identities-content.ts';
-import { TwoStates } from './put-back.ts';
+import { KeptStates } from './put-back.ts';
 import { ask } from './rebuild-content.ts';
 import { RebuildRig } from './rebuild-rig.ts';
 import { S3Client } from './s3-client.ts';
@@ -46,7 +46,7 @@ const catalog = ['versions', 'ended_versions', 'superseded', 'extents'];
 const seals = ['seals', 'seal_heads', 'seal_roots'];
 const counters = ['quota_accounts', 'quota_windows'];
 
-const rows: [string, (older: TwoStates) => void, Noticed][] = [
+const rows: [string, (older: KeptStates) => void, Noticed][] = [
   ['the database', (older) => older.putFilesBack(isDatabase), noticed('stops', 'deep', ...ofLog)],
   ['the kept checkpoint', (older) => older.putFilesBack(isCheckpoint), noticed(null)],
   ['the bucket', (older) => older.putBucketBack(), noticed('says', 'reads', 'data', 'deep')],
@@ -64,6 +64,11 @@ const rows: [string, (older: TwoStates) => void, Noticed][] = [
     noticed('stops', 'deep', ...ofLog),
   ],
   ['the whole folder', (older) => older.putFilesBack(() => true), noticed('stops', ...ofLog)],
+  [
+    'the whole folder, after writes to the local store alone',
+    (older) => older.putFilesBack(() => true, 'lately'),
+    noticed('stops', ...ofLog),
+  ],
   [
     'the whole folder and the bucket',
     (older) => {
@@ -132,7 +137,7 @@ describeWithTool(versitygw, 'something older that is put back', (path) => {
   describeWithTool(litewitness, 'beside a witness', (witnessPath) => {
     let rig: RebuildRig;
     let admin: Admin;
-    let older: TwoStates;
+    let older: KeptStates;
     let witness: RunningWitness;
     let alice: Credentials;
     const folder = mkdtempSync(join(tmpdir(), 'bursar-kept-'));
@@ -141,7 +146,7 @@ describeWithTool(versitygw, 'something older that is put back', (path) => {
     beforeAll(async () => {
       rig = await RebuildRig.start(path);
       admin = new Admin(rig);
-      older = new TwoStates(rig);
+      older = new KeptStates(rig);
       witness = await startLitewitness(witnessPath, 'witness.test/one');
       await rig.serve();
       const { body } = await ask(rig.client, 'GET', '/_/log/key');
@@ -159,6 +164,9 @@ describeWithTool(versitygw, 'something older that is put back', (path) => {
       older.keep('then');
       await rig.serve(['--witness', witness.setting]);
       await write('now');
+      await rig.stopGateway();
+      older.keep('lately');
+      await rig.serve(['--witness', witness.setting]);
       const { headers } = await ask(rig.client, 'PUT', '/near/last', { body: Buffer.from('x') });
       const index = String(headers['x-bursar-receipt']);
       const receipt = await ask(rig.client, 'GET', `/_/v1/receipts/${index}`);
@@ -282,7 +290,7 @@ describeWithTool(versitygw, 'something older that is put back', (path) => {
       older.putFilesBack(() => true);
       const backups = join(folder, 'backups');
       await rig.serve(['--backup-to', backups]);
-      expect(rig.gateway.output()).toMatch(isOlder);
+      await expect.poll(() => rig.gateway.output()).toMatch(isOlder);
       expect(await lookAtStart()).toBe('stops');
       await rig.stopGateway();
       // It would be the newest of them, and of an older state.

@@ -36,7 +36,9 @@ function set(assignment: string): RowAttack['apply'] {
   };
 }
 
-/** Overwrites or deletes an object through the gateway, and puts its old row back behind its back. */
+/**
+ * Overwrites or deletes an object through the gateway, and puts its old row back behind its back.
+ */
 function putBack(change: 'overwrite' | 'delete', insert: string): RowAttack['apply'] {
   return async ({ catalog, client, key }) => {
     const path = `/${bucket}/${key}`;

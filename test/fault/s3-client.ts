@@ -134,7 +134,9 @@ export class S3Client {
   }
 }
 
-/** The native API takes signed bodies only; S3's are left unsigned, which costs the sender nothing. */
+/**
+ * The native API takes signed bodies only; S3's are left unsigned, which costs the sender nothing.
+ */
 function hashPayload(path: string, body: Sending['body']): string {
   if (!path.startsWith('/_/')) return 'UNSIGNED-PAYLOAD';
   return createHash('sha256')

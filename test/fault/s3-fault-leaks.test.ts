@@ -1,6 +1,7 @@
-// Hundreds of faults of the S3 server under mixed load: afterwards every object is its old self or its
-// new, the process has as many files open as before and hardly more memory, and the bucket holds what
-// the catalog names and nothing else. BURSAR_FULL=1 has a thousand, and buffers for as many.
+// Hundreds of faults of the S3 server under mixed load: afterwards every object is its old self or
+// its new, the process has as many files open as before and hardly more memory, and the bucket
+// holds what the catalog names and nothing else. BURSAR_FULL=1 has a thousand, and buffers for as
+// many.
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { randomBelow, seededRandom } from '../fuzz/seeded-random.ts';
 import { memoryBytes, openFiles } from '../limits/process-figures.ts';

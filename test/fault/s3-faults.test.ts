@@ -1,6 +1,6 @@
-// A gateway whose S3 server, or the network to it, fails in every way there is. Clients get the right
-// bytes or a documented error; an object is what it was or what it was to become; and when the fault
-// is over, the bucket holds what the catalog names, and nothing else.
+// A gateway whose S3 server, or the network to it, fails in every way there is. Clients get the
+// right bytes or a documented error; an object is what it was or what it was to become; and when
+// the fault is over, the bucket holds what the catalog names, and nothing else.
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Fault, FaultProxy } from '../tooling/fault-proxy.ts';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';

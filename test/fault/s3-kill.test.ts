@@ -1,5 +1,5 @@
-// A gateway that is killed while clients upload to a bucket in an S3 store: what was acknowledged is
-// there, and of what was not nothing stays in the store. BURSAR_FULL=1 kills more often.
+// A gateway that is killed while clients upload to a bucket in an S3 store: what was acknowledged
+// is there, and of what was not nothing stays in the store. BURSAR_FULL=1 kills more often.
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type BackedGateway, startBackedGateway } from './backed-gateway.ts';

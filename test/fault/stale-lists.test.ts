@@ -1,5 +1,5 @@
-// Listings of an S3 server that are older than what is in it, or that lack names: what a rebuild and a
-// start make of them. A real S3 server, and a proxy that takes names out of its lists.
+// Listings of an S3 server that are older than what is in it, or that lack names: what a rebuild
+// and a start make of them. A real S3 server, and a proxy that takes names out of its lists.
 import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { FaultProxy } from '../tooling/fault-proxy.ts';

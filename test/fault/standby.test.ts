@@ -1,6 +1,6 @@
 // A second machine follows what a gateway ships, and takes its place when that is gone
-// (docs/admin/standby.md). Two processes on one machine stand for the two, with a real S3 server that has
-// the store and the backups.
+// (docs/admin/standby.md). Two processes on one machine stand for the two, with a real S3 server
+// that has the store and the backups.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,23 +18,41 @@ import { Standby } from './standby-machine.ts';
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
 
+interface Pair {
+  /** A gateway that ships. */
+  rig: RebuildRig;
+  standby: Standby;
+  /** Of the standby, once it is served. */
+  client?: S3Client;
+}
+
+/** For the tests of a block; `environment`: what the standby's processes have more. */
+function setUpPair(path: string, environment: Record<string, string> = {}): Pair {
+  const pair = {} as Pair;
+  beforeAll(async () => {
+    pair.rig = await RebuildRig.start(path);
+    await pair.rig.serve(shippingFlags(pair.rig));
+    pair.standby = new Standby(pair.rig, environment);
+  });
+  afterAll(async () => {
+    pair.client?.close();
+    await pair.standby?.remove();
+    await pair.rig?.stop();
+  });
+  return pair;
+}
+
+async function serve(pair: Pair): Promise<S3Client> {
+  pair.client = await pair.standby.serve();
+  return pair.client;
+}
+
 describeWithTool(versitygw, 'a standby', (path) => {
   describe('of a gateway whose machine dies', () => {
-    let rig: RebuildRig;
-    let standby: Standby;
-    let client: S3Client | undefined;
-    beforeAll(async () => {
-      rig = await RebuildRig.start(path);
-      await rig.serve(shippingFlags(rig));
-      standby = new Standby(rig);
-    });
-    afterAll(async () => {
-      client?.close();
-      await standby?.remove();
-      await rig?.stop();
-    });
+    const pair = setUpPair(path);
 
     it('follows, is killed while it does, and has all that was acknowledged when it is promoted', async () => {
+      const { rig, standby } = pair;
       await prepare(rig.client);
       await native(rig.client, 'POST', '/tenants', { name: 'cms' });
       await untilShipped(rig.client);
@@ -71,7 +89,7 @@ describeWithTool(versitygw, 'a standby', (path) => {
       });
       const again = await standby.promote();
       expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('it is promoted')]);
-      client = await standby.serve();
+      const client = await serve(pair);
       const tenants = JSON.stringify(await native(client, 'GET', '/tenants'));
       expect(tenants).toContain('cms');
       expect(tenants).toContain('last');
@@ -80,26 +98,15 @@ describeWithTool(versitygw, 'a standby', (path) => {
     });
 
     it('is the owner of the stores: the dead one is refused them when it returns', async () => {
-      await expect(rig.serve()).rejects.toThrow('belongs to another data folder');
+      await expect(pair.rig.serve()).rejects.toThrow('belongs to another data folder');
     });
   });
 
   describe('of a gateway that stands still', () => {
-    let rig: RebuildRig;
-    let standby: Standby;
-    let client: S3Client | undefined;
-    beforeAll(async () => {
-      rig = await RebuildRig.start(path);
-      await rig.serve(shippingFlags(rig));
-      standby = new Standby(rig);
-    });
-    afterAll(async () => {
-      client?.close();
-      await standby?.remove();
-      await rig?.stop();
-    });
+    const pair = setUpPair(path);
 
     it('takes its place: it acknowledges nothing more when it goes on', async () => {
+      const { rig, standby } = pair;
       await prepare(rig.client);
       await untilShipped(rig.client);
       standby.follow();
@@ -107,11 +114,11 @@ describeWithTool(versitygw, 'a standby', (path) => {
       const load = new Load(rig.client);
       await vi.waitUntil(() => load.count > 60, waitMsMax);
       process.kill(rig.gateway.pid as number, 'SIGSTOP');
-      let promoted: Awaited<ReturnType<Standby['promote']>>;
+      let client: S3Client;
       try {
-        promoted = await standby.promote();
+        const promoted = await standby.promote();
         expect(promoted.code, promoted.stderr).toBe(0);
-        client = await standby.serve();
+        client = await serve(pair);
         await ask(client, 'PUT', '/plain/new owner', { body: Buffer.from('new') });
       } finally {
         process.kill(rig.gateway.pid as number, 'SIGCONT');
@@ -134,27 +141,18 @@ describeWithTool(versitygw, 'a standby', (path) => {
 
   describeWithTool(compiler, 'whose clock is ten minutes behind', (cc) => {
     const folder = mkdtempSync(join(tmpdir(), 'bursar-slow-clock-'));
-    let rig: RebuildRig;
-    let standby: Standby;
-    let client: S3Client | undefined;
-    beforeAll(async () => {
-      const library = join(folder, 'clock-step.so');
+    const library = join(folder, 'clock-step.so');
+    beforeAll(() => {
       const source = join(import.meta.dirname, 'clock-step.c');
       execFileSync(cc, ['-shared', '-fPIC', '-O1', '-o', library, source]);
       // As much as S3 servers accept, about.
       writeFileSync(join(folder, 'step'), '-600');
-      rig = await RebuildRig.start(path);
-      await rig.serve(shippingFlags(rig));
-      standby = new Standby(rig, { LD_PRELOAD: library, CLOCK_STEP: join(folder, 'step') });
     });
-    afterAll(async () => {
-      client?.close();
-      await standby?.remove();
-      await rig?.stop();
-      rmSync(folder, { recursive: true, force: true });
-    });
+    afterAll(() => rmSync(folder, { recursive: true, force: true }));
+    const pair = setUpPair(path, { LD_PRELOAD: library, CLOCK_STEP: join(folder, 'step') });
 
     it('has all that was acknowledged, and what is written then is newer', async () => {
+      const { rig, standby } = pair;
       await prepare(rig.client);
       await untilShipped(rig.client);
       standby.follow();
@@ -165,7 +163,7 @@ describeWithTool(versitygw, 'a standby', (path) => {
       await load.end();
       const promoted = await standby.promote();
       expect(promoted.code, promoted.stderr).toBe(0);
-      client = await standby.serve();
+      const client = await serve(pair);
       await expectAll(client, load);
       for (const key of load.keys) {
         await ask(client, 'PUT', key, { body: Buffer.from('newer') });

@@ -5,6 +5,7 @@ import { mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { CatalogEditor } from '../tooling/attacks.ts';
 import { startServedGateway } from '../tooling/served-gateway.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { RebuildRig } from './rebuild-rig.ts';
@@ -108,6 +109,27 @@ describeWithTool(versitygw, 'the place of a store', (path) => {
     await rig.serve();
     expect(await read('c')).toBe(500);
     expect(await put('e')).toBe(200);
+    expect(await read('e')).toBe(200);
+  });
+
+  it('that is another in an edited database is refused, with what to do about it', async () => {
+    await rig.stopGateway();
+    const edit = async (location: string) => {
+      const catalog = new CatalogEditor(rig.dataDir);
+      await catalog.run('UPDATE stores SET location = ?', location);
+      catalog.close();
+    };
+    const was = await rig.query<{ location: string }>('SELECT location FROM stores');
+    await edit('s3://elsewhere');
+    await expect(rig.serve()).rejects.toThrow(
+      /cannot start: store s3 is not what was stored: .* "bursar database check" .*edited-rights/,
+    );
+    const database = ['database', 'check', '--data', rig.dataDir];
+    const checked = await rig.runPlain(database);
+    expect(checked).toMatchObject({ code: 1 });
+    expect(checked.stdout).toContain('NOT AUTHENTIC: store s3 is not what was stored');
+    await edit(was?.location ?? '');
+    await rig.serve();
     expect(await read('e')).toBe(200);
   });
 });

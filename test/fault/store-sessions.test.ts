@@ -1,5 +1,6 @@
-// A gateway whose store is another gateway, which it uses with the temporary keys of a web identity, as
-// a machine of a cluster does: its token is revoked while it serves, and another takes its place.
+// A gateway whose store is another gateway, which it uses with the temporary keys of a web
+// identity, as a machine of a cluster does: its token is revoked while it serves, and another takes
+// its place.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

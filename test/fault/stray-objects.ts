@@ -10,7 +10,8 @@ const quietMsMax = 20_000;
 
 /**
  * Waits until the sweeper has nothing left to do, then tells what the bucket has and the catalog
- * does not name, and the other way round. `storeDir` is where the backend keeps the store's objects.
+ * does not name, and the other way round. `storeDir` is where the backend keeps the store's
+ * objects.
  */
 export async function findStrayObjects(storeDir: string, dataDir: string): Promise<string[]> {
   const end = performance.now() + quietMsMax;

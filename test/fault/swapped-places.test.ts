@@ -1,4 +1,5 @@
-// Two stores of one gateway whose contents change places while it serves, or whose settings do. A real S3 server, the gateway as a process.
+// Two stores of one gateway whose contents change places while it serves, or whose settings do. A
+// real S3 server, the gateway as a process.
 import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -95,7 +96,7 @@ describeWithTool(versitygw, 'two stores that change places', (path) => {
       integrityFailures,
       stores: { east: { ready: false }, west: { ready: false } },
     });
-    expect(gateway.output()).toMatch(otherStores);
+    await expect.poll(() => gateway.output()).toMatch(otherStores);
     exchange();
     await areServed();
     for (const store of ['east', 'west']) {

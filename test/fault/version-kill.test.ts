@@ -1,5 +1,5 @@
-// Kills a served gateway under load on a bucket with versioning, and holds what it then lists to what
-// it had acknowledged: every version and marker that was made, none that was deleted.
+// Kills a served gateway under load on a bucket with versioning, and holds what it then lists to
+// what it had acknowledged: every version and marker that was made, none that was deleted.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,6 @@
-// What whoever writes to a place of backups can put there: manifests and lists of any shape. At worst they
-// are said to be damaged; and what is not exactly what was written is never taken for it.
+// What whoever writes to a place of backups can put there: manifests and lists of any shape. At
+// worst they are said to be damaged; and what is not exactly what was written is never taken for
+// it.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// The documents of bucket versioning and of tags at random: tags are read back as they were written,
-// and whatever comes, nothing but a Refusal is ever thrown.
+// The documents of bucket versioning and of tags at random: tags are read back as they were
+// written, and whatever comes, nothing but a Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { parseTagging } from '#bursar/gateway/object-tags.js';

@@ -1,6 +1,6 @@
-// What journals tell of identities: entries of any shape that were sealed with the keys, which at worst
-// are passed over; and histories that several stores tell from several moments, of which the newest
-// word on each thing holds.
+// What journals tell of identities: entries of any shape that were sealed with the keys, which at
+// worst are passed over; and histories that several stores tell from several moments, of which the
+// newest word on each thing holds.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

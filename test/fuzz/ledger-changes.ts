@@ -1,5 +1,5 @@
-// Random changes of the catalog that mostly make sense, given the model's state: names repeat, so that
-// changes meet; some refer to what is gone, so that refusals happen.
+// Random changes of the catalog that mostly make sense, given the model's state: names repeat, so
+// that changes meet; some refer to what is gone, so that refusals happen.
 import { randomUUID } from 'node:crypto';
 import type { RecordDraft } from '#bursar/audit/record.js';
 import { type PartPlace, sealObject, sealPart } from '#bursar/catalog/authentic.js';

@@ -457,11 +457,10 @@ async function checkRecords({ db: { tx: read } }: Trial): Promise<void> {
   const store = new RecordStore(read, async () => Buffer.alloc(0));
   const staging = await Staging.open(':memory:', Buffer.alloc(32));
   const catalog = await DeepCatalog.open({ read, store, staging, tell });
-  const onRecord: WalkOptions['onRecord'] = async (index, fields) => {
-    if (fields) await catalog.visit(index, fields);
-  };
-  const { size } = await walkRecords({ read, store, tell, onRecord });
-  await catalog.finish(size, -1);
+  const onRecord: WalkOptions['onRecord'] = (index, fields) => catalog.visit(index, fields);
+  const onUnread = async () => {};
+  const { size } = await walkRecords({ read, store, tell, onRecord, onUnread });
+  await catalog.finish(size, async () => -1);
   staging.close();
   expect(differences).toEqual([]);
 }

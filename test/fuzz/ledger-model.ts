@@ -1,13 +1,28 @@
-// A small model of what the ledger promises of the catalog, in plain maps: objects, versions, markers,
-// locks, uploads, extents and counters. It knows nothing of SQL, transactions or indexes.
+// A small model of what the ledger promises of the catalog, in plain maps: objects, versions,
+// markers, locks, uploads, extents and counters. It knows nothing of SQL, transactions or indexes.
 // Invariant: it says for every change whether it is refused, and what each counter is afterwards.
 
 import { decodeManifest } from '#bursar/core/manifest.js';
-import type { CatalogChange as ObjectChange } from '#bursar/ledger/commit.js';
+import type { Change as LedgerChange } from '#bursar/ledger/commands/index.js';
 
-/** Also what decides of versions. */
+/** What changes buckets, versions and uploads. */
 export type CatalogChange =
-  | ObjectChange
+  | Extract<
+      LedgerChange,
+      {
+        kind:
+          | 'createBucket'
+          | 'deleteBucket'
+          | 'putObject'
+          | 'copyObject'
+          | 'deleteObject'
+          | 'amendVersion'
+          | 'createUpload'
+          | 'putPart'
+          | 'completeUpload'
+          | 'abortUpload';
+      }
+    >
   | { kind: 'setVersioning'; bucketId: number; versioning: 'Enabled' | 'Suspended' };
 
 export interface ModelBucket {

@@ -1,5 +1,5 @@
-// Lifecycle documents at random: they are taken or refused, what is taken comes back the same, and what
-// is not enabled, or fits nothing, never has anything due.
+// Lifecycle documents at random: they are taken or refused, what is taken comes back the same, and
+// what is not enabled, or fits nothing, never has anything due.
 import { describe, expect, it } from 'vitest';
 import {
   calendarDayMs,

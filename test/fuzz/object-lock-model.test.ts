@@ -1,6 +1,6 @@
-// Locks at random, as the ledger asks for them: whatever is tried in whatever order, a version under
-// compliance is there until the latest date that it ever had, and one under governance unless somebody
-// who may has freed it.
+// Locks at random, as the ledger asks for them: whatever is tried in whatever order, a version
+// under compliance is there until the latest date that it ever had, and one under governance unless
+// somebody who may has freed it.
 import { expect, it } from 'vitest';
 import {
   type Lock,

@@ -1,5 +1,5 @@
-// The documents of object lock, ACLs, ownership and public access at random: what was written is read
-// back, and whatever comes, nothing but a Refusal is ever thrown.
+// The documents of object lock, ACLs, ownership and public access at random: what was written is
+// read back, and whatever comes, nothing but a Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { parseOwnership } from '#bursar/gateway/acl.js';

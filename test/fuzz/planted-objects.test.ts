@@ -1,6 +1,6 @@
-// Objects that somebody who may write to a store's bucket, but has no keys, puts there: of any name and
-// any content, those of the gateway under other names among them. The journal opens and goes on, and
-// is read back as if they were not there.
+// Objects that somebody who may write to a store's bucket, but has no keys, puts there: of any name
+// and any content, those of the gateway under other names among them. The journal opens and goes
+// on, and is read back as if they were not there.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { bucketId, JournalRig } from '../ledger/journal-rig.ts';
 import { type S3Rig, startS3Rig } from '../stores/s3-rig.ts';

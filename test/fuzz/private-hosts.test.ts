@@ -1,5 +1,5 @@
-// What operators name as hosts with private addresses is read strictly: it stands for one host, spelled
-// as URLs spell it, and never opens another one.
+// What operators name as hosts with private addresses is read strictly: it stands for one host,
+// spelled as URLs spell it, and never opens another one.
 import { expect, it } from 'vitest';
 import { onlyPrivate, parsePrivateHost } from '#bursar/authz/oidc/address-policy.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';

@@ -1,5 +1,5 @@
-// Queries of presigned URLs at random: each parameter is a header of what comes out, or known to have
-// no meaning, or the request is refused; and nothing comes out that no header can be.
+// Queries of presigned URLs at random: each parameter is a header of what comes out, or known to
+// have no meaning, or the request is refused; and nothing comes out that no header can be.
 import { readFileSync } from 'node:fs';
 import { type IncomingMessage, validateHeaderName, validateHeaderValue } from 'node:http';
 import { expect, it } from 'vitest';

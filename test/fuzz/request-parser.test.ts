@@ -1,5 +1,5 @@
-// Request targets at random: what encodes a bucket and a key gives them back, byte for byte, and what
-// is no target at all is refused; nothing but a Refusal is ever thrown.
+// Request targets at random: what encodes a bucket and a key gives them back, byte for byte, and
+// what is no target at all is refused; nothing but a Refusal is ever thrown.
 import type { IncomingMessage } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { percentEncode } from '#bursar/core/canonical-request.js';

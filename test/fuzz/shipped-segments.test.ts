@@ -1,5 +1,5 @@
-// What is read of segments and of SQLite's log, whatever the bytes are: it is what was written, or it is
-// said that it is not.
+// What is read of segments and of SQLite's log, whatever the bytes are: it is what was written, or
+// it is said that it is not.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

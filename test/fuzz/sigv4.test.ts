@@ -1,5 +1,5 @@
-// Signed requests, by SigV4 and SigV4A, changed at random: only those that still say the same authenticate, and nothing
-// but a Refusal is ever thrown.
+// Signed requests, by SigV4 and SigV4A, changed at random: only those that still say the same
+// authenticate, and nothing but a Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import type { Identity, SignedRequest } from '#bursar/authz/authenticate.js';
 import { presignUrl, signRequest } from '#bursar/core/sigv4.js';

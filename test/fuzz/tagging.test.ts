@@ -1,5 +1,5 @@
-// Tags at random: a document and a header of the same tags are read alike, and what is damaged gives
-// other tags or a Refusal, and never anything else.
+// Tags at random: a document and a header of the same tags are read alike, and what is damaged
+// gives other tags or a Refusal, and never anything else.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { parseTagging, readTags } from '#bursar/gateway/object-tags.js';

@@ -1,27 +1,20 @@
-// `bursar verify deep` on folders that were altered at random: it comes to its end, with differences or
-// with a failure that is one line, and never with an error of its own.
+// `bursar verify deep` on folders that were altered at random: it comes to its end, with
+// differences or with a failure that is one line, and never with an error of its own.
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { commitTo } from '#bursar/audit/leaf.js';
 import type { Difference } from '#bursar/audit/verify/record-fields.js';
-import { loadConfig } from '#bursar/cli/config.js';
-import { verifyDeep } from '#bursar/cli/deep-verification.js';
-import { CommandFailure } from '#bursar/cli/failure.js';
 import { canonicalize } from '#bursar/core/canonical-json.js';
+import { CommandFailure } from '#bursar/core/command-failure.js';
 import { type OpenDatabase, openDatabase, type SqlValue } from '#bursar/core/database.js';
+import { verifyDeep } from '#bursar/server/folder/deep-verification.js';
+import { loadConfig } from '#bursar/server/settings/config.js';
 import { Workplace } from '../cli/command.ts';
 import { S3Client } from '../fault/s3-client.ts';
+import { fill, operator, operatorSettings } from '../tooling/filled-folder.ts';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 
-const keys = {
-  accessKeyId: 'DEEPTESTACCESSKEY000',
-  secretAccessKey: 'a-secret-of-the-operator-0123456789',
-};
-const rootKeys = {
-  BURSAR_ROOT_ACCESS_KEY: keys.accessKeyId,
-  BURSAR_ROOT_SECRET_KEY: keys.secretAccessKey,
-};
 const rounds = process.env.BURSAR_FULL === '1' ? 1500 : 60;
 
 type Random = () => number;
@@ -34,9 +27,9 @@ let tables: string[];
 beforeAll(async () => {
   place = new Workplace();
   copy = join(place.folder, 'copy');
-  const served = await place.serve(['--sweep-interval', '1h'], rootKeys);
-  const client = new S3Client({ endpoint: served.endpoint, ...keys });
-  await fill(client);
+  const served = await place.serve(['--sweep-interval', '1h'], operatorSettings);
+  const client = new S3Client({ endpoint: served.endpoint, ...operator });
+  await fill(client, served.endpoint);
   client.close();
   expect(await served.stop()).toBe(0);
   const db = openDatabase(join(place.data, 'bursar.db'), { readonly: false, cacheKib: 1024 });
@@ -48,52 +41,6 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(() => place.remove());
-
-/** Something of each kind that is compared. */
-async function fill(client: S3Client): Promise<void> {
-  const send = async (
-    method: string,
-    path: string,
-    sending: Parameters<S3Client['send']>[2] = {},
-  ) => {
-    const answer = await client.send(method, path, sending);
-    expect(answer.status, `${method} ${path}: ${answer.body}`).toBeLessThan(300);
-    return answer;
-  };
-  const call = (method: string, path: string, body?: object) =>
-    send(method, `/_/v1/${path}`, {
-      ...(body && {
-        headers: { 'content-type': 'application/json' },
-        body: Buffer.from(JSON.stringify(body)),
-      }),
-    });
-  await send('PUT', '/data');
-  const headers = { 'x-amz-bucket-object-lock-enabled': 'true' };
-  await send('PUT', '/locked', { headers });
-  for (let i = 0; i < 270; i += 10) {
-    const ten = Array.from({ length: 10 }, (_, j) => `/data/many/${(i + j) % 200}`);
-    await Promise.all(ten.map((path) => send('PUT', path, { body: Buffer.from(path) })));
-  }
-  await send('PUT', '/data/large', { body: Buffer.alloc(200_000, 'x') });
-  await send('DELETE', '/data/many/1');
-  for (const body of ['first', 'second'])
-    await send('PUT', '/locked/key', { body: Buffer.from(body) });
-  await send('DELETE', '/locked/key');
-  const begun = await send('POST', '/data/parts', { query: [['uploads', '']] });
-  const [, uploadId = ''] = /<UploadId>([^<]+)/.exec(begun.body.toString()) ?? [];
-  const query: [string, string][] = [
-    ['partNumber', '1'],
-    ['uploadId', uploadId],
-  ];
-  await send('PUT', '/data/parts', { query, body: Buffer.from('part') });
-  await call('POST', 'tenants', { name: 'cms' });
-  await call('POST', 'tenants/cms/groups', { name: 'staff' });
-  await call('POST', 'tenants/cms/principals', { name: 'alice', groups: ['staff'] });
-  await call('POST', 'tenants/cms/principals/alice/access-keys');
-  const rule = { effect: 'allow', actions: ['s3:GetObject'], bucket: 'data' };
-  await call('PUT', 'tenants/cms/grants/one', { ...rule, subjects: ['principal:cms/alice'] });
-  await call('PUT', 'tenants/cms/mounts/theirs', { bucketTenant: 'default', bucket: 'data' });
-}
 
 const values: readonly SqlValue[] = [
   ...[null, '', '\0', 'x', '{}', '[]', 'null', '{"a":', '{"index":-1}', '9'.repeat(400)],

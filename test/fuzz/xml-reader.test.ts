@@ -1,5 +1,5 @@
-// XML at random: what is written is read back, and what is damaged is refused; nothing but a Refusal
-// is ever thrown.
+// XML at random: what is written is read back, and what is damaged is refused; nothing but a
+// Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { parseXml, renderXml, type XmlElements, type XmlNode } from '#bursar/gateway/xml.js';

@@ -1,5 +1,5 @@
-// Host names that a gateway answers for: by name, and for requests of all ways in, since a signature
-// that was made for somebody else's host must be good for nothing here.
+// Host names that a gateway answers for: by name, and for requests of all ways in, since a
+// signature that was made for somebody else's host must be good for nothing here.
 
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';

@@ -6,9 +6,9 @@ import { parseSessionPolicy } from '#bursar/authz/grants/session-policy.js';
 import { subjectsOf } from '#bursar/authz/grants/subjects.js';
 import type { Delegation, Identity } from '#bursar/authz/identity.js';
 import { ChainConditions } from '#bursar/authz/tokens/conditions.js';
-import { BucketCache } from '#bursar/catalog/bucket-cache.js';
 import { Access, type Target } from '#bursar/gateway/access.js';
 import type { S3Request } from '#bursar/gateway/request.js';
+import { BucketCache } from '#bursar/state/bucket-cache.js';
 
 const principal = {
   tenant: 'cms',
@@ -34,7 +34,10 @@ function accessOf(delegation: Delegation | null = null): Access {
   };
   const request = { source: '127.0.0.1', isSecure: false, headers: {}, query: [] };
   const grants = { index: new GrantIndex() } as never;
-  const buckets = new BucketCache({ get: async () => undefined, all: async () => [] });
+  const buckets = new BucketCache(
+    { get: async () => undefined, all: async () => [] },
+    { index: 0 },
+  );
   return new Access({ buckets, grants }, request as unknown as S3Request, who);
 }
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { readAcl } from '#bursar/gateway/acl.js';
-import type { Context } from '#bursar/gateway/context.js';
+import type { Reserved } from '#bursar/gateway/stages.js';
 
 const owner = 'cms/boss';
 const everybody = 'http://acs.amazonaws.com/groups/global/AllUsers';
@@ -18,7 +18,7 @@ const documentOf = (...grants: string[]) =>
 
 function read(body: string, headers: Record<string, string> = {}): unknown {
   const bucket = { tenant: 'cms', owner: 'boss' };
-  const context = { request: { headers }, bucket } as unknown as Context;
+  const context = { request: { headers }, bucket } as unknown as Reserved<'bucket'>;
   try {
     return readAcl(context, Buffer.from(body));
   } catch (error) {

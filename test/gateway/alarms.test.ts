@@ -1,12 +1,9 @@
-// Alarms are told to webhooks: signed, at least once, to nobody but those they are for, and whatever
-// a webhook does, others have theirs.
+// Alarms are told to webhooks: signed, at least once, to nobody but those they are for, and
+// whatever a webhook does, others have theirs.
 
 import { execFileSync } from 'node:child_process';
 import { createHmac, randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -26,58 +23,7 @@ import {
 import { type Alarm, appendAlarm, forgetAlarms } from '#bursar/quota/limits/alarms.js';
 import { blocksOf, readPage } from '../docs/markdown.ts';
 import { boto3Python, describeWithTool } from '../tooling/tools.ts';
-
-interface Received {
-  path: string;
-  id: string;
-  timestamp: number;
-  signature: string;
-  body: string;
-}
-
-type Answer = (response: ServerResponse, request: IncomingMessage) => void;
-
-/** A webhook's server, which answers as the test says. */
-class Receiver {
-  readonly received: Received[] = [];
-  answer: Answer = status(204);
-  readonly #server = createServer(async (request, response) => {
-    const pieces: Buffer[] = [];
-    for await (const piece of request) pieces.push(piece as Buffer);
-    const { headers } = request;
-    this.received.push({
-      path: request.url ?? '',
-      id: String(headers['webhook-id']),
-      timestamp: Number(headers['webhook-timestamp']),
-      signature: String(headers['webhook-signature']),
-      body: Buffer.concat(pieces).toString(),
-    });
-    this.answer(response, request);
-  });
-
-  async listen(): Promise<void> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/hook`;
-  }
-
-  get ids(): string[] {
-    return this.received.map(({ id }) => id);
-  }
-
-  async close(): Promise<void> {
-    this.#server.closeAllConnections();
-    this.#server.close();
-    await once(this.#server, 'close');
-  }
-}
-
-function status(code: number, headers: Record<string, string> = {}): Answer {
-  return (response) => response.writeHead(code, headers).end();
-}
+import { type Answer, type Received, Receiver, status } from '../tooling/webhook-receiver.ts';
 
 const hang: Answer = () => {};
 const cut: Answer = (response) => response.destroy();
@@ -155,7 +101,8 @@ async function untold(): Promise<number[]> {
 describe('an alarm', () => {
   it('is told once to a webhook that takes it, signed as Standard Webhooks says, and forgotten', async () => {
     await hook('cms', receiver.url);
-    const teller = await open();
+    // However long the receiver takes to answer on a busy machine.
+    const teller = await open({ attemptMs: 10_000 });
     teller.tell([await sound(7)]);
     await expect.poll(untold).toEqual([]);
     const [message] = receiver.received as [Received];

@@ -1,5 +1,5 @@
-// Auditors over HTTP: they see what happened in their tenant, with proofs, and never its data. Erasing
-// takes a record away for good, says that it did, and leaves the log as it was.
+// Auditors over HTTP: they see what happened in their tenant, with proofs, and never its data.
+// Erasing takes a record away for good, says that it did, and leaves the log as it was.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';

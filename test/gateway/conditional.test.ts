@@ -1,4 +1,5 @@
-// Conditional headers at the edges that a whole gateway does not show: forms of tags, whole seconds.
+// Conditional headers at the edges that a whole gateway does not show: forms of tags, whole
+// seconds.
 import { describe, expect, it } from 'vitest';
 import { checkReadConditions, parseTags } from '#bursar/gateway/conditional.js';
 import type { S3Request } from '#bursar/gateway/request.js';

@@ -1,5 +1,6 @@
-// What a read is charged whose client goes away in its midst: never less than arrived, and never more
-// than was asked for. The client's window is small, so that little of a chunk is taken by the system.
+// What a read is charged whose client goes away in its midst: never less than arrived, and never
+// more than was asked for. The client's window is small, so that little of a chunk is taken by the
+// system.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';

@@ -1,5 +1,5 @@
-// What clients sign with keys of their own, over HTTP: it is in their receipts, with the enrolment of
-// the key, and proves the request to who trusts neither end.
+// What clients sign with keys of their own, over HTTP: it is in their receipts, with the enrolment
+// of the key, and proves the request to who trusts neither end.
 import { createHash, sign } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseReceipt } from '#bursar/audit/receipt.js';

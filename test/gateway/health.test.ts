@@ -1,5 +1,5 @@
-// Health as load balancers and operators meet it: what stops writes, what stops nothing, what strangers
-// are told, and what a balancer sees of a gateway that stops.
+// Health as load balancers and operators meet it: what stops writes, what stops nothing, what
+// strangers are told, and what a balancer sees of a gateway that stops.
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, test, vi } from 'vitest';

@@ -17,8 +17,8 @@ interface HeldOptions {
 }
 
 /**
- * Sends a signed message but for its last bytes. Resolves when the gateway lets the client send, which
- * is when it has decided.
+ * Sends a signed message but for its last bytes. Resolves when the gateway lets the client send,
+ * which is when it has decided.
  */
 export function hold(
   target: Target,

@@ -1,4 +1,5 @@
-// Lifecycle rules in a served gateway whose days last a second, on the local store and on an S3 store.
+// Lifecycle rules in a served gateway whose days last a second, on the local store and on an S3
+// store.
 
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';

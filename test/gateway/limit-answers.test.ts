@@ -1,5 +1,5 @@
-// What answers tell of limits on a served gateway: refusals, and the headers of what is let through;
-// to whom, and what not to others.
+// What answers tell of limits on a served gateway: refusals, and the headers of what is let
+// through; to whom, and what not to others.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type Answer,

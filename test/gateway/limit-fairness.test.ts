@@ -1,5 +1,5 @@
-// Whose limits a request draws on, and on how much of them: nobody uses up what is others' by asking
-// for what they may not have, nor by announcing what nobody reads.
+// Whose limits a request draws on, and on how much of them: nobody uses up what is others' by
+// asking for what they may not have, nor by announcing what nobody reads.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { RawClient } from '../limits/raw-client.ts';
 import {

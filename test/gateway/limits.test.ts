@@ -1,7 +1,7 @@
 // Who sees and sets which limits through the native API, and what is answered.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { accessKeyContext } from '#bursar/authz/directory.js';
 import type { Delegation } from '#bursar/authz/identity.js';
+import { accessKeyContext } from '#bursar/authz/key-rows.js';
 import { ChainConditions } from '#bursar/authz/tokens/conditions.js';
 import { parseScope } from '#bursar/authz/tokens/scope.js';
 import { type Fixture, openFixture, populate } from './native-fixture.ts';
@@ -136,13 +136,13 @@ describe('limits are set by', () => {
 
   test('no admin for the operator in its tenant', async () => {
     await api.apply({
-      ...{ type: 'createPrincipal', tenant: 'default', name: 'boss', kind: 'person' },
+      ...{ kind: 'createPrincipal', tenant: 'default', name: 'boss', principalKind: 'person' },
       ...{ role: 'admin', groups: [] },
     });
     const context = accessKeyContext('default', 'boss', 'DB');
     const sealedSecret = api.sealer.seal(Buffer.from('secret'), context);
     await api.apply({
-      ...{ type: 'createAccessKey', tenant: 'default', principal: 'boss', id: 'DB', sealedSecret },
+      ...{ kind: 'createAccessKey', tenant: 'default', principal: 'boss', id: 'DB', sealedSecret },
     });
     expect((await put('DB', 'principal:default/boss')).status).toBe(200);
     expect((await put('DB', 'principal:default/admin')).status).toBe(403);
@@ -168,7 +168,7 @@ describe('limits are set by', () => {
     expect((await api.call('ROOT', 'POST', path)).status).toBe(200);
     expect(api.entries.at(-1)).toMatchObject({
       ...{ action: 'bursar:ReconcileLimit', target: 'limits/bucket:cms/raw/reconcile' },
-      change: { type: 'forgetLost', account: 'bucket:cms/raw' },
+      change: { kind: 'forgetLost', account: 'bucket:cms/raw' },
     });
   });
 });
@@ -222,7 +222,7 @@ describe('what is set', () => {
       ...{ limits: null, caps: [] },
     });
     expect(api.entries.at(-1)?.change).toEqual({
-      ...{ type: 'setLimits', account, limits: null, before: { requests: { hour: 5 } } },
+      ...{ kind: 'setLimits', account, limits: null, before: { requests: { hour: 5 } } },
     });
   });
 
@@ -262,7 +262,7 @@ describe('what is set', () => {
     await put('cms/boss', account, limits);
     expect(api.entries.at(-1)).toMatchObject({
       ...{ action: 'bursar:PutLimit', target: `limits/${account}`, status: 200 },
-      change: { type: 'setLimits', account, limits },
+      change: { kind: 'setLimits', account, limits },
     });
   });
 

@@ -1,6 +1,6 @@
-// Nothing that a known sender asks for goes unrecorded: each S3 operation and each route of the native
-// API is called once so that it is allowed and once so that it is refused, and the record of each call
-// is found. What is added to either and not to this file fails here.
+// Nothing that a known sender asks for goes unrecorded: each S3 operation and each route of the
+// native API is called once so that it is allowed and once so that it is refused, and the record of
+// each call is found. What is added to either and not to this file fails here.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createKeyProof } from '#bursar/authz/tokens/key-proof.js';

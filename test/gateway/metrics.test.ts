@@ -1,5 +1,5 @@
-// The metrics of a served gateway after requests of all kinds: that they are what was asked for, who is
-// told of whom, and that the documentation lists them all.
+// The metrics of a served gateway after requests of all kinds: that they are what was asked for,
+// who is told of whom, and that the documentation lists them all.
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -9,16 +9,10 @@ import { RecordLog } from '#bursar/audit/record-log.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
 import { RecordSearch } from '#bursar/audit/search/record-search.js';
 import { ShownRecords } from '#bursar/audit/shown-records.js';
-import { type AuthzChange, applyAuthzChange, type Verdict } from '#bursar/authz/changes.js';
-import { accessKeyContext, Directory } from '#bursar/authz/directory.js';
-import { GrantBook } from '#bursar/authz/grants/grant-book.js';
 import type { Delegation } from '#bursar/authz/identity.js';
-import { MountBook } from '#bursar/authz/mount-book.js';
+import { accessKeyContext } from '#bursar/authz/key-rows.js';
 import { onlyPrivate } from '#bursar/authz/oidc/address-policy.js';
-import { OutsideTokens } from '#bursar/authz/oidc/outside-tokens.js';
-import { Revocations } from '#bursar/authz/revocations.js';
 import { TokenKeys } from '#bursar/authz/token-keys.js';
-import { BucketCache } from '#bursar/catalog/bucket-cache.js';
 import { setRecordReads } from '#bursar/catalog/bucket-changes.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { type ErrorCode, Refusal } from '#bursar/core/errors.js';
@@ -28,6 +22,7 @@ import { principalId, type Role } from '#bursar/core/principal.js';
 import type { Limits } from '#bursar/core/quota-terms.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
 import { Sealer } from '#bursar/core/sealing.js';
+import { readCorsRules } from '#bursar/gateway/cors.js';
 import type { VerifyRequest } from '#bursar/gateway/data-verifier.js';
 import { LogHead } from '#bursar/gateway/log-head.js';
 import { registerNativeApi } from '#bursar/gateway/native/api.js';
@@ -35,6 +30,8 @@ import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
 import type { StoreView } from '#bursar/gateway/store-list.js';
 import { MetricRegistry } from '#bursar/instruments/metric-registry.js';
+import { type IdentityChange, identityCommandOf } from '#bursar/ledger/commands/identities.js';
+import { eventsOf } from '#bursar/ledger/commands/index.js';
 import { LogKeyFile } from '#bursar/ledger/log-key-file.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
@@ -42,6 +39,9 @@ import { AccountTables } from '#bursar/quota/leases/account-tables.js';
 import { setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { Rates } from '#bursar/quota/rates.js';
+import type { Directory } from '#bursar/state/directory.js';
+import type { Revocations } from '#bursar/state/revocations.js';
+import { State } from '#bursar/state/state.js';
 
 export interface Fixture {
   app: FastifyInstance;
@@ -61,7 +61,7 @@ export interface Fixture {
   narrow(key: string, delegation: Delegation | null): void;
   setReady(ready: boolean): void;
   /** Applies a change without the API. */
-  apply(change: AuthzChange): Promise<void>;
+  apply(change: IdentityChange): Promise<void>;
   call(who: string, method: string, url: string, body?: unknown): Promise<Answer>;
   inject(options: InjectOptions): Promise<Answer>;
   addBucket(tenant: string, name: string, owner: string): Promise<void>;
@@ -102,15 +102,17 @@ export async function openFixture(): Promise<Fixture> {
   const rootKeys = await RootKeyFile.open(join(folder, 'keys', 'root-keys.json'), null);
   const keyring = new Keyring(rootKeys.keys);
   const sealer = new Sealer(keyring);
-  const directory = new Directory({ read: db.tx, sealer });
-  const policy = onlyPrivate([]);
-  const outside = await OutsideTokens.load({ read: db.tx, directory, policy });
-  const [grants, mounts] = [await GrantBook.load(db.tx), await MountBook.load(db.tx)];
-  const revocations = await Revocations.load(db.tx);
+  const issuerPolicy = onlyPrivate([]);
+  const readCors = readCorsRules;
+  const state = await State.load({ read: db.tx, keyring, sealer, issuerPolicy, readCors });
+  const { directory, outside, grants, mounts, revocations } = state;
   const tokenKeys = new TokenKeys(keyring);
   const entries: NativeEntry[] = [];
   const verifications: VerifyRequest[] = [];
   const limitsInMemory = new Map<string, Limits | null>();
+  state.limits.begin({
+    setLimits: (account, limits) => void limitsInMemory.set(account, limits),
+  });
   const delegations = new Map<string, Delegation | null>();
   let broken = false;
   let ready = true;
@@ -134,15 +136,11 @@ export async function openFixture(): Promise<Fixture> {
         },
       }),
     },
-    onFatal: (reason) => {
-      throw new Error(reason);
-    },
     directory,
-    followers: [directory, grants, mounts, outside, revocations],
     grants,
     mounts,
     rates: new Rates(),
-    buckets: new BucketCache(db.tx),
+    buckets: state.buckets,
     log: new LogHead(),
     witnesses: { state: () => [] },
     outside,
@@ -155,7 +153,6 @@ export async function openFixture(): Promise<Fixture> {
     search: new RecordSearch({ read: db.tx, store: records, index: null }),
     publicUrl: () => 'https://s3.example.org',
     shareUrl: () => 'https://s3.example.org',
-    desk: { setLimits: (account, limits) => void limitsInMemory.set(account, limits) },
     tokenKeys,
     revocations,
     stores: {
@@ -180,7 +177,7 @@ export async function openFixture(): Promise<Fixture> {
     },
     renew: async (_request, who) => who,
     onIntegrityFailure: () => {},
-    rights: { epoch: 0, follow: () => {} },
+    rights: { epoch: 0 },
     originOf: (request) => ({ source: request.ip, isSecure: false }),
     async commit(entry) {
       if (broken) {
@@ -214,9 +211,12 @@ export async function openFixture(): Promise<Fixture> {
 
   const accounts = new AccountBook(new AccountTables(db.tx), 'this run');
 
-  async function apply(change: NativeEntry['change'], timeMs: number): Promise<Verdict> {
+  async function apply(
+    change: NativeEntry['change'],
+    timeMs: number,
+  ): Promise<{ ok: true } | { ok: false; code: ErrorCode }> {
     if (!change) return { ok: true };
-    switch (change.type) {
+    switch (change.kind) {
       case 'addRootKey':
       case 'rotateLogKey':
       case 'revokeLogKey':
@@ -244,12 +244,13 @@ export async function openFixture(): Promise<Fixture> {
       case 'confirmClock':
         return { ok: true };
       default:
-        return applyAuthzChange(db.tx, structuredClone(change), { timeMs, seq: 0 });
+        return identityCommandOf(change).apply(db.tx, structuredClone(change), { timeMs, seq: 0 });
     }
   }
 
   async function commit(entry: NativeEntry): Promise<{ index: number }> {
     const timeMs = Date.parse('2026-01-01T00:00:00Z') + index * 1000;
+    const caused = entry.change && (await eventsOf(db.tx, entry.change));
     const verdict = await apply(entry.change, timeMs);
     const error = entry.refused ?? (verdict.ok ? null : verdict.code);
     await log.append(recordOf(entry, error), {
@@ -261,6 +262,7 @@ export async function openFixture(): Promise<Fixture> {
     });
     const committed = { index: index++ };
     if (!verdict.ok) throw new Refusal(verdict.code);
+    if (caused) await state.apply({ index: state.index + 1, events: caused });
     return committed;
   }
 
@@ -302,9 +304,10 @@ export async function openFixture(): Promise<Fixture> {
       ready = value;
     },
     apply: async (change) => {
-      const verdict = await applyAuthzChange(db.tx, change, { timeMs: 0, seq: 0 });
-      if (!verdict.ok) throw new Error(`${change.type}: ${verdict.code}`);
-      directory.forget();
+      const caused = await eventsOf(db.tx, change);
+      const verdict = await identityCommandOf(change).apply(db.tx, change, { timeMs: 0, seq: 0 });
+      if (!verdict.ok) throw new Error(`${change.kind}: ${verdict.code}`);
+      if (caused) await state.apply({ index: state.index + 1, events: caused });
     },
     call: (who, method, url, body) =>
       inject({
@@ -364,17 +367,17 @@ export async function populate(fixture: Fixture): Promise<void> {
   const seal = (tenant: string, principal: string, id: string) =>
     fixture.sealer.seal(Buffer.from('secret'), accessKeyContext(tenant, principal, id));
   await fixture.apply({
-    type: 'putRootKey',
+    kind: 'putRootKey',
     id: 'ROOT',
     sealedSecret: seal('default', 'admin', 'ROOT'),
   });
   for (const tenant of ['cms', 'atlas']) {
     await fixture.apply({
-      type: 'createTenant',
+      kind: 'createTenant',
       name: tenant,
       membersCreateBuckets: true,
     });
-    await fixture.apply({ type: 'createGroup', tenant, name: 'muons' });
+    await fixture.apply({ kind: 'createGroup', tenant, name: 'muons' });
     const people: [string, Role][] = [
       ['boss', 'admin'],
       ['audit', 'auditor'],
@@ -383,16 +386,16 @@ export async function populate(fixture: Fixture): Promise<void> {
     ];
     for (const [name, role] of people) {
       await fixture.apply({
-        type: 'createPrincipal',
+        kind: 'createPrincipal',
         tenant,
         name,
-        kind: 'person',
+        principalKind: 'person',
         role,
         groups: ['muons'],
       });
       const id = principalId(tenant, name);
       const sealedSecret = seal(tenant, name, id);
-      await fixture.apply({ type: 'createAccessKey', tenant, principal: name, id, sealedSecret });
+      await fixture.apply({ kind: 'createAccessKey', tenant, principal: name, id, sealedSecret });
     }
   }
 }

@@ -137,7 +137,7 @@ describe('enrolling', () => {
   });
 
   test("an operator's keys are the operators' alone", async () => {
-    await api.apply({ type: 'updatePrincipal', tenant: 'atlas', name: 'bob', role: 'operator' });
+    await api.apply({ kind: 'updatePrincipal', tenant: 'atlas', name: 'bob', role: 'operator' });
     const url = '/_/v1/tenants/atlas/principals/bob/public-keys';
     const body = { jwk: own.publicKey.jwk, proof: proofOf(own, { principal: 'atlas/bob' }) };
     refused(await api.call('atlas/boss', 'POST', url, body), 403, 'AccessDenied');
@@ -198,13 +198,13 @@ describe('a SigV4A key', () => {
   test('that is the last of an operator stays', async () => {
     const id = `${accessKeyId.slice(0, -1)}5`;
     const url = await enrollSigv4a('ROOT', 'default/admin', id);
-    await api.apply({ type: 'updatePrincipal', tenant: 'atlas', name: 'bob', role: 'member' });
+    await api.apply({ kind: 'updatePrincipal', tenant: 'atlas', name: 'bob', role: 'member' });
     const secret = '/_/v1/tenants/default/principals/admin/access-keys/ROOT';
     await api.call('ROOT', 'PATCH', url, { active: false });
     refused(await api.call('ROOT', 'DELETE', secret), 409, 'InUse');
     await api.call('ROOT', 'PATCH', url, { active: true });
     await api.apply({
-      type: 'updateAccessKey',
+      kind: 'updateAccessKey',
       ...{ tenant: 'default', principal: 'admin', id: 'ROOT', active: false },
     });
     const change = {
@@ -212,11 +212,11 @@ describe('a SigV4A key', () => {
       principal: 'admin',
       thumbprint: url.split('/').at(-1) ?? '',
     };
-    await expect(api.apply({ type: 'deletePublicKey', ...change })).rejects.toThrow('InUse');
-    const off = { type: 'updatePublicKey', ...change, active: false } as const;
+    await expect(api.apply({ kind: 'deletePublicKey', ...change })).rejects.toThrow('InUse');
+    const off = { kind: 'updatePublicKey', ...change, active: false } as const;
     await expect(api.apply(off)).rejects.toThrow('InUse');
     await api.apply({
-      type: 'updateAccessKey',
+      kind: 'updateAccessKey',
       ...{ tenant: 'default', principal: 'admin', id: 'ROOT', active: true },
     });
   });
@@ -248,7 +248,7 @@ describe('switching off', () => {
     const root = '/_/v1/tenants/default/principals/admin';
     const own = `${root}/access-keys/ROOT`;
     await api.apply({
-      type: 'deleteAccessKey',
+      kind: 'deleteAccessKey',
       ...{ tenant: 'default', principal: 'admin', id: `${accessKeyId.slice(0, -1)}5` },
     });
     refused(await api.call('ROOT', 'PATCH', root, { active: false }), 409, 'InUse');
@@ -258,12 +258,12 @@ describe('switching off', () => {
   test('the root key makes its principal active again, with no other key of either kind', async () => {
     const { apply, directory, sealer } = api;
     await enrollSigv4a('ROOT', 'default/admin', `${accessKeyId.slice(0, -1)}6`);
-    await apply({ type: 'updatePrincipal', tenant: 'atlas', name: 'boss', role: 'operator' });
+    await apply({ kind: 'updatePrincipal', tenant: 'atlas', name: 'boss', role: 'operator' });
     const admin = { tenant: 'default', name: 'admin' };
-    await apply({ type: 'updatePrincipal', ...admin, active: false });
+    await apply({ kind: 'updatePrincipal', ...admin, active: false });
     expect(await directory.findActor('default/admin')).toBeUndefined();
     const sealedSecret = sealer.seal(Buffer.from('new'), 'access-key:default/admin/ROOT2');
-    await apply({ type: 'putRootKey', id: 'ROOT2', sealedSecret });
+    await apply({ kind: 'putRootKey', id: 'ROOT2', sealedSecret });
     const root = '/_/v1/tenants/default/principals/admin';
     const keys = await api.call('ROOT2', 'GET', `${root}/access-keys`);
     expect(keys.json.accessKeys).toMatchObject([{ accessKeyId: 'ROOT2' }]);

@@ -125,7 +125,7 @@ describe('a token', () => {
     expect(status).toBe(201);
     const [{ link }] = readLinks(json.token) as [ReadLink];
     expect(link.limits).toEqual(limits);
-    expect(api.entries.at(-1)?.change).toMatchObject({ type: 'addToken', details: { limits } });
+    expect(api.entries.at(-1)?.change).toMatchObject({ kind: 'addToken', details: { limits } });
   });
 
   test.each([
@@ -217,7 +217,7 @@ describe('a list', () => {
 
 test('a token of a principal that is switched off is shown as refused', async () => {
   const { jti } = await create('cms/bob');
-  const change = { type: 'updatePrincipal', tenant: 'cms', name: 'bob' } as const;
+  const change = { kind: 'updatePrincipal', tenant: 'cms', name: 'bob' } as const;
   await api.apply({ ...change, active: false });
   expect(await stateOf(jti)).toBe('inactive');
   await api.apply({ ...change, active: true });
@@ -250,12 +250,12 @@ describe('revoking', () => {
 
   test("an operator's token is the operators' to revoke", async () => {
     await api.apply({
-      type: 'createPrincipal',
-      ...{ tenant: 'default', name: 'dan', kind: 'person', role: 'admin', groups: [] },
+      kind: 'createPrincipal',
+      ...{ tenant: 'default', name: 'dan', principalKind: 'person', role: 'admin', groups: [] },
     });
     const sealedSecret = api.sealer.seal(Buffer.from('x'), 'access-key:default/dan/DAN');
     await api.apply({
-      type: 'createAccessKey',
+      kind: 'createAccessKey',
       ...{ tenant: 'default', principal: 'dan', id: 'DAN', sealedSecret },
     });
     const { jti } = await create('ROOT');

@@ -191,10 +191,10 @@ describe('rights', () => {
 
   test('an admin can neither make an operator nor touch or enter as one', async () => {
     await api.apply({
-      type: 'createPrincipal',
+      kind: 'createPrincipal',
       tenant: 'cms',
       name: 'op',
-      kind: 'person',
+      principalKind: 'person',
       role: 'operator',
       groups: [],
     });
@@ -280,7 +280,7 @@ describe('records and usage', () => {
         action,
         target,
         refused,
-        change?.type,
+        change?.kind,
       ]),
     ).toEqual([
       ['bursar:CreateTenant', 'tenants/lhcb', undefined, 'createTenant'],

@@ -1,5 +1,5 @@
-// Rates of accounts on a served gateway: what is refused and when, what is only slowed down, and whom
-// it concerns.
+// Rates of accounts on a served gateway: what is refused and when, what is only slowed down, and
+// whom it concerns.
 import { createHash } from 'node:crypto';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -206,7 +206,9 @@ describe('a principal that may move 128 KiB per second', () => {
   });
   afterAll(() => limit('principal:cms/alice', null));
 
-  /** Of five seconds' worth one may come at once, and the last stretch, of one, ahead of its time. */
+  /**
+   * Of five seconds' worth one may come at once, and the last stretch, of one, ahead of its time.
+   */
   const leastMs = 2900;
 
   it('uploads at that rate, and what is stored is whole', async () => {

@@ -1,4 +1,5 @@
-// Receipts over HTTP: who gets which, that each verifies by the published key alone, and what it says.
+// Receipts over HTTP: who gets which, that each verifies by the published key alone, and what it
+// says.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ed25519, type NoteKey } from '#bursar/audit/log/note.js';

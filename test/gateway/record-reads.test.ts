@@ -1,5 +1,5 @@
-// When reads are recorded, over HTTP: who can say so, and what is durable when a client has all of an
-// answer, though the gateway is killed at that moment.
+// When reads are recorded, over HTTP: who can say so, and what is durable when a client has all of
+// an answer, though the gateway is killed at that moment.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';

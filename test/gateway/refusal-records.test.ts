@@ -1,5 +1,5 @@
-// What changes nothing is cheap to ask for, so it must not fill the log: beyond a rate, refusals and
-// deletes of what is absent are one record a minute for each kind, with exact counts.
+// What changes nothing is cheap to ask for, so it must not fill the log: beyond a rate, refusals
+// and deletes of what is absent are one record a minute for each kind, with exact counts.
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
@@ -38,7 +38,9 @@ interface Told {
   kinds: number;
 }
 
-/** What the database says of mallory's requests of one action and outcome, as the ledger has it now. */
+/**
+ * What the database says of mallory's requests of one action and outcome, as the ledger has it now.
+ */
 async function told(action: string, error: string | null): Promise<Told> {
   const path = join(gateway.dataDir, 'bursar.db');
   const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
@@ -80,7 +82,9 @@ async function flood(count: number, ask: (i: number) => Promise<unknown>): Promi
   }
 }
 
-/** A minute that ends in the midst of it makes one more of each kind, and lets as many singles in. */
+/**
+ * A minute that ends in the midst of it makes one more of each kind, and lets as many singles in.
+ */
 const minutesMax = 3;
 
 it('counts refusals of S3 exactly, and keeps a bounded number of records of them', async () => {

@@ -266,7 +266,7 @@ describe('a log that nobody reads', () => {
     const endpoint = await new Promise<string>((found) => {
       child.stdout.on('data', function look(text: Buffer) {
         said += text;
-        const [, url] = /^Bursar serves (\S+)[\s\S]*tenant list\n/.exec(said) ?? [];
+        const [, url] = /^Bursar serves (\S+)[\s\S]*tenant list\n/m.exec(said) ?? [];
         if (url === undefined) return;
         child.stdout.off('data', look);
         child.stdout.pause();

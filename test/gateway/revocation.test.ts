@@ -65,8 +65,8 @@ function deactivate({ name }: Person): Promise<unknown> {
 }
 
 /**
- * Something else changes, and a byte comes: the gateway asks again whether the body may go on, and not
- * for a second after that. What is taken away then, only the commit finds.
+ * Something else changes, and a byte comes: the gateway asks again whether the body may go on, and
+ * not for a second after that. What is taken away then, only the commit finds.
  */
 async function askedJustNow(held: HeldRequest): Promise<void> {
   const nobody = newName('nobody');

@@ -1,5 +1,5 @@
-// Downloads that are under way when the right to them is taken away: cut, or let to their end where the
-// operator wants that. The client stops reading, so that most is still to come.
+// Downloads that are under way when the right to them is taken away: cut, or let to their end where
+// the operator wants that. The client stops reading, so that most is still to come.
 import { get, type IncomingMessage } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';

@@ -1,4 +1,5 @@
-// Share links through a served gateway: what a holder gets, what a guesser learns, and when it ends.
+// Share links through a served gateway: what a holder gets, what a guesser learns, and when it
+// ends.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,5 +1,6 @@
-// Where the time of requests goes, as a served gateway tells it: each is slowed in one place, and that
-// place is seen. How long something took is only ever compared with what the test itself made it wait.
+// Where the time of requests goes, as a served gateway tells it: each is slowed in one place, and
+// that place is seen. How long something took is only ever compared with what the test itself made
+// it wait.
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { setTimeout } from 'node:timers/promises';

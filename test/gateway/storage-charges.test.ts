@@ -251,7 +251,7 @@ describe('storage', () => {
       const before = (await charges()).length;
       await gateway.kill();
       // Storage of one month under one book, whatever the day of this test is.
-      gateway.shift(3_600_000);
+      await gateway.shift(3_600_000);
       await gateway.serve();
       // Other buckets are charged before it, each with a record of its own.
       await expect.poll(async () => (await charges()).length).toBeGreaterThan(before);

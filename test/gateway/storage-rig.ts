@@ -3,9 +3,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openDatabase } from '#bursar/core/database.js';
+import { Keyring } from '#bursar/core/keyring.js';
 import { parseUsd } from '#bursar/core/money.js';
 import type { Limits } from '#bursar/core/quota-terms.js';
+import { RootKeyFile } from '#bursar/core/root-keys.js';
+import { sealRoots } from '#bursar/ledger/sealed-state.js';
+import { AccountMacs } from '#bursar/quota/leases/account-macs.js';
 import { partsOf } from '#bursar/quota/roll-up/charged-record.js';
+import { sealLevels } from '#bursar/quota/storage/storage-tables.js';
 import { type Answer, S3Client, type Sending } from '../fault/s3-client.ts';
 import { labMarket, labTexts } from '../quota/storage/lab-books.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -126,12 +131,18 @@ export class StorageGateway {
     return { counted, summed };
   }
 
-  /** As if everything in a bucket had been stored so much longer. To be called while nobody serves. */
-  shift(milliseconds: number): void {
+  /**
+   * As if everything in a bucket had been stored so much longer. To be called while nobody serves.
+   */
+  async shift(milliseconds: number): Promise<void> {
     const db = openDatabase(this.#database, { readonly: false, cacheKib: 1024 });
     db.exec(`UPDATE quota_storage SET at_ms = at_ms - ${milliseconds},
       charged_ms = charged_ms - ${milliseconds},
       due = json_set(due, '$[0][1]', json_extract(due, '$[0][1]') - ${milliseconds})`);
+    const file = join(this.#folder, 'keys', 'root-keys.json');
+    const keyring = new Keyring((await RootKeyFile.open(file, null)).keys);
+    await sealLevels(db.tx, new AccountMacs(keyring));
+    await sealRoots(db, keyring);
     db.close();
   }
 }

@@ -1,5 +1,5 @@
-// What a bucket of another tenant tells strangers: nothing, whatever they ask for, not even whether it
-// is there.
+// What a bucket of another tenant tells strangers: nothing, whatever they ask for, not even whether
+// it is there.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {

@@ -1,10 +1,11 @@
-// What leaves of an answer before its record is durable, where reads are recorded strictly: all but the
-// last chunk, and of one that cannot be recorded nothing more.
+// What leaves of an answer before its record is durable, where reads are recorded strictly: all but
+// the last chunk, and of one that cannot be recorded nothing more.
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
 import type { ErrorCode } from '#bursar/core/errors.js';
-import type { Context, Reply } from '#bursar/gateway/context.js';
+import type { Reply } from '#bursar/gateway/replies.js';
 import { sendReply } from '#bursar/gateway/reply.js';
+import type { Reserved } from '#bursar/gateway/stages.js';
 import { StageClock } from '#bursar/instruments/stage-clock.js';
 
 const chunks = ['first', 'second', 'last'];
@@ -30,7 +31,7 @@ function rig({ failed = null as ErrorCode | null, isStrictRead = true, method = 
     shaped: null,
     isStrictRead,
     tellLimits: () => {},
-    reconsiderDownload: () => null,
+    asked: { reconsiderDownload: () => null },
     recordNow: async (status: number) => {
       events.push(`recorded ${status}, ${context.exchange.bytesOut} bytes`);
       if (failed === null) context.index = 7;
@@ -38,7 +39,7 @@ function rig({ failed = null as ErrorCode | null, isStrictRead = true, method = 
     },
   };
   const send = (reply: Partial<Reply>) =>
-    sendReply(context as unknown as Context, { status: 200, headers: {}, body: null, ...reply });
+    sendReply(context as unknown as Reserved, { status: 200, headers: {}, body: null, ...reply });
   return { events, context, send };
 }
 

@@ -1,5 +1,5 @@
-// Who may do what with versions: the rights that they have of their own, what a token's scope leaves
-// of them, and what other tenants and holders of share links get to see.
+// Who may do what with versions: the rights that they have of their own, what a token's scope
+// leaves of them, and what other tenants and holders of share links get to see.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {

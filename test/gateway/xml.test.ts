@@ -1,7 +1,20 @@
 // S3's XML: what is written, and what the reader takes and refuses.
+import { setImmediate as turn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import { childOf, parseXml, renderErrorXml, renderXml, textOf } from '#bursar/gateway/xml.js';
+import {
+  childOf,
+  parseLargeXml,
+  parseXml,
+  renderErrorXml,
+  renderXml,
+  textOf,
+} from '#bursar/gateway/xml.js';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
 
 const read = (text: string, root = 'R') => parseXml(Buffer.from(text), root);
 
@@ -96,5 +109,38 @@ describe('a document read', () => {
     const sized = (bytes: number) => `<R>${'x'.repeat(bytes - 7)}</R>`;
     expect(read(sized(4 * 1024 * 1024)).name).toBe('R');
     expect(codeOf(() => read(sized(4 * 1024 * 1024 + 1)))).toBe('MaxMessageLengthExceeded');
+  });
+});
+
+describe('a document full of references', () => {
+  const heapBytes = () => {
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  };
+
+  it('takes about as much memory as its texts when it was read', async () => {
+    const text = `<A>${'k&amp;lm'.repeat(254)}</A>`.repeat(1000);
+    const document = Buffer.from(`<R>${text}</R>`);
+    const before = heapBytes();
+    const node = await parseLargeXml(document, 'R');
+    expect(heapBytes() - before).toBeLessThan(2 * document.length);
+    expect(node.children.at(-1)?.text).toBe('k&lm'.repeat(254));
+  });
+
+  it('takes not much more while a text goes on', async () => {
+    const document = Buffer.from(`<R>${'&quot;'.repeat(500_000)}</R>`);
+    const before = heapBytes();
+    let most = 0;
+    let node: { text: string } | undefined;
+    const reading = parseLargeXml(document, 'R').then((read) => {
+      node = read;
+    });
+    while (!node) {
+      await turn();
+      most = Math.max(most, heapBytes() - before);
+    }
+    await reading;
+    expect(most).toBeLessThan(3 * document.length);
+    expect(node.text).toBe('"'.repeat(500_000));
   });
 });

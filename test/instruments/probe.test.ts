@@ -1,15 +1,20 @@
-// The probe against a real S3 server that is not ours, through a proxy that fails on request, and against
-// servers that only pretend. Each series makes the samples it says; nothing of it stays behind.
+// The probe against a real S3 server that is not ours, through a proxy that fails on request, and
+// against servers that only pretend. Each series makes the samples it says; nothing of it stays
+// behind.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, createServer as createSilent } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type ProbeJob, removeProbeObjects, runProbeJob } from '#bursar/cli/probe-job.js';
 import { latencyBytes } from '#bursar/instruments/probe/probe.js';
 import type { Sample } from '#bursar/instruments/sample.js';
 import { readSamples } from '#bursar/instruments/sample-log.js';
+import {
+  type ProbeJob,
+  removeProbeObjects,
+  runProbeJob,
+} from '#bursar/server/processes/probe-job.js';
 import { FaultProxy } from '../tooling/fault-proxy.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';

@@ -1,5 +1,5 @@
-// A log of samples on a disk that refuses a write: whichever it is, what was told to be kept is kept, and
-// what comes later is taken. BURSAR_FULL=1 refuses each write, sync and new file in turn.
+// A log of samples on a disk that refuses a write: whichever it is, what was told to be kept is
+// kept, and what comes later is taken. BURSAR_FULL=1 refuses each write, sync and new file in turn.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// Samples on disk: what was told to be kept is kept, whatever else is in the files is passed over, and
-// neither the files nor who reads them grow without bound.
+// Samples on disk: what was told to be kept is kept, whatever else is in the files is passed over,
+// and neither the files nor who reads them grow without bound.
 import {
   appendFileSync,
   mkdirSync,

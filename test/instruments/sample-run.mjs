@@ -1,5 +1,5 @@
-// Appends samples to a log, one after the other, in small segments: node sample-run.mjs FOLDER COUNT.
-// Prints the times of those that it was told to be durable.
+// Appends samples to a log, one after the other, in small segments: node sample-run.mjs FOLDER
+// COUNT. Prints the times of those that it was told to be durable.
 import { SampleLog } from '#bursar/instruments/sample-log.js';
 
 const [folder, count] = process.argv.slice(2);

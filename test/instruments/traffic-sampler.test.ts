@@ -1,4 +1,5 @@
-// Samples of real traffic stand for all of it, and cost it nothing: what cannot be written is dropped.
+// Samples of real traffic stand for all of it, and cost it nothing: what cannot be written is
+// dropped.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ObservedRequest } from '#bursar/instruments/observed-request.js';
 import type { Sample } from '#bursar/instruments/sample.js';

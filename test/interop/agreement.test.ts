@@ -1,8 +1,8 @@
 // No two verifiers of ours disagree: `bursar verify receipt`, `log` and `bundle`, the Python of
-// docs/audit/verify-by-hand.md and the Go of test/interop judge the same forgeries. Their author is the
-// log's own operator, who can sign whatever he likes: leaves, openings, proofs, checkpoints and lines
-// of bundles are changed and then signed. The one known difference is left out: what a client's
-// signature in the evidence is worth, only `bursar verify` tells.
+// docs/audit/verify-by-hand.md and the Go of test/interop judge the same forgeries. Their author is
+// the log's own operator, who can sign whatever he likes: leaves, openings, proofs, checkpoints and
+// lines of bundles are changed and then signed. The one known difference is left out: what a
+// client's signature in the evidence is worth, only `bursar verify` tells.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -447,7 +447,9 @@ describeWithTool(goVerifiers, 'the verifiers', (go) => {
   });
 });
 
-/** Does the opening say that its record is one of the tenant's, by its name and by its pseudonym? */
+/**
+ * Does the opening say that its record is one of the tenant's, by its name and by its pseudonym?
+ */
 function names(extra: string): boolean {
   const { t, b, record } = JSON.parse(extra) as Record<'t' | 'b', string> & { record: Opening };
   return (

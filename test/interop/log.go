@@ -118,8 +118,8 @@ func checkTiles(tiles tileReader, now head, old *head) error {
 	return tlog.CheckTree(proof, now.tree.N, now.tree.Hash, old.tree.N, old.tree.Hash)
 }
 
-// The address of a log. Reads tiles as the checksum database wants them from where the specification
-// has them.
+// The address of a log. Reads tiles as the checksum database wants them from where the
+// specification has them.
 type tileReader string
 
 func (tileReader) Height() int { return layout.TileHeight }

@@ -1,5 +1,6 @@
-// Other people's verifiers on our log and receipts: they accept what a gateway really made, and refuse
-// every kind of damage that our own verifier refuses too. The program is test/interop/main.go.
+// Other people's verifiers on our log and receipts: they accept what a gateway really made, and
+// refuse every kind of damage that our own verifier refuses too. The program is
+// test/interop/main.go.
 import { execFile } from 'node:child_process';
 import {
   cpSync,

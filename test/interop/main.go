@@ -1,13 +1,14 @@
 // Verifies a Bursar log and its receipts with other people's code: tessera's fsck for all tiles and
-// entries, golang.org/x/mod/sumdb for notes, tiles and proofs, and transparency-dev/merkle for proofs
-// once more. Nothing here knows how Bursar is made, but for the leaf of a record, which is Bursar's.
+// entries, golang.org/x/mod/sumdb for notes, tiles and proofs, and transparency-dev/merkle for
+// proofs once more. Nothing here knows how Bursar is made, but for the leaf of a record, which is
+// Bursar's.
 //
 //	interop log DIR|URL KEYS [OLD-CHECKPOINT]    a folder with the log's files, or its address
 //	interop receipt FILE KEYS
 //	interop receipts FOLDER KEYS    all files of a folder, in the order of their names
 //
-// KEYS is a file with a verifier key a line, any of which may have signed. Prints one line of JSON, of
-// a folder one for each file, and exits with 0 only if all is well.
+// KEYS is a file with a verifier key a line, any of which may have signed. Prints one line of JSON,
+// of a folder one for each file, and exits with 0 only if all is well.
 package main
 
 import (
@@ -27,8 +28,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Longer than any log takes that the tests make; tessera's workers wait for each other for ever when
-// all of them have failed.
+// Longer than any log takes that the tests make; tessera's workers wait for each other for ever
+// when all of them have failed.
 const timeout = 60 * time.Second
 
 type outcome struct {

@@ -41,7 +41,8 @@ func checkReceipt(text string, verifiers []note.Verifier) (outcome, error) {
 	}
 	leafHash := rfc6962.DefaultHasher.HashLeaf(leaf)
 	index, size := uint64(parsed.index), uint64(tree.N)
-	err = proof.VerifyInclusion(rfc6962.DefaultHasher, index, size, leafHash, parsed.hashes, tree.Hash[:])
+	root := tree.Hash[:]
+	err = proof.VerifyInclusion(rfc6962.DefaultHasher, index, size, leafHash, parsed.hashes, root)
 	if err != nil {
 		return outcome{}, fmt.Errorf("merkle: %w", err)
 	}

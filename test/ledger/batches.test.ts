@@ -1,5 +1,5 @@
-// The ledger's batches: what is answered is committed, in one order, and a bug in one request is that
-// request's alone.
+// The ledger's batches: what is answered is committed, in one order, and a bug in one request is
+// that request's alone.
 import { rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';

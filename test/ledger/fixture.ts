@@ -2,7 +2,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { IdentityChange } from '#bursar/authz/identity-changes.js';
 import { sealObject } from '#bursar/catalog/authentic.js';
 import type { Reader } from '#bursar/core/database.js';
 import { openDatabase } from '#bursar/core/database.js';
@@ -10,7 +9,9 @@ import { newExtentId } from '#bursar/core/ids.js';
 import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
 import { acceptRights } from '#bursar/ledger/accept-rights.js';
-import type { Change, Commit } from '#bursar/ledger/commit.js';
+import type { IdentityChange } from '#bursar/ledger/commands/identities.js';
+import type { Change } from '#bursar/ledger/commands/index.js';
+import type { Commit } from '#bursar/ledger/commit.js';
 import { Ledger } from '#bursar/ledger/ledger.js';
 import type { Alarm } from '#bursar/quota/limits/alarms.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
@@ -105,24 +106,20 @@ export async function openLedger(): Promise<LedgerFixture> {
     },
   };
   const identity = {
-    type: 'createTenant',
+    kind: 'createTenant',
     name: 'one',
     membersCreateBuckets: true,
   } as const;
   const alice = {
-    type: 'createPrincipal',
+    kind: 'createPrincipal',
     tenant: 'one',
     name: 'alice',
-    kind: 'person',
+    principalKind: 'person',
     role: 'member',
     groups: [],
   } satisfies IdentityChange;
   const bucket = { tenant: 'one', name: 'data', owner: 'alice', store: 1 };
-  const changes: Change[] = [
-    { kind: 'identity', identity },
-    { kind: 'identity', identity: alice },
-    { kind: 'createBucket', ...bucket },
-  ];
+  const changes: Change[] = [identity, alice, { kind: 'createBucket', ...bucket }];
   // In this order, and in one batch.
   await Promise.all(changes.map((change) => ledger.commit(commitOf(change))));
   return fixture;

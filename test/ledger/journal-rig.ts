@@ -4,10 +4,9 @@ import { mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sealObject } from '#bursar/catalog/authentic.js';
-import { openDatabase } from '#bursar/core/database.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
-import type { VersionEntry } from '#bursar/ledger/journal/format.js';
+import { openObject, type VersionEntry } from '#bursar/ledger/journal/format.js';
 import { Journal, type JournalOptions } from '#bursar/ledger/journal/journal.js';
 import { findJournal, replayJournal } from '#bursar/ledger/rebuild/replay.js';
 import type { JournalReport } from '#bursar/ledger/rebuild/report.js';
@@ -162,8 +161,7 @@ export class JournalRig {
     const found = await findJournal({ store: this.store, keyring, number: null }, undefined);
     if (!found) throw new Error('there is no journal');
     const folder = mkdtempSync(join(tmpdir(), 'bursar-replay-'));
-    const file = join(folder, 'staging.db');
-    const staging = Staging.open(file);
+    const staging = Staging.open(join(folder, 'staging.db'));
     try {
       const { report, begin } = found;
       const reading = { store: this.store, keyring, report, begin, revocationsAlone: false };
@@ -176,11 +174,23 @@ export class JournalRig {
       }
       const staged = await staging.listBuckets();
       const buckets = staged.map(({ name }) => name);
-      return { objects, versions, staged, buckets, report, garbage: await countGarbage(file) };
+      return { objects, versions, staged, buckets, report };
     } finally {
       staging.close();
       rmSync(folder, { recursive: true });
     }
+  }
+
+  /** Extents that the journal says belong to nothing, hex. */
+  async listGarbage(): Promise<Set<string>> {
+    const ids: string[] = [];
+    for (const full of await this.names()) {
+      const [, generation = '', name = ''] = full.split('/');
+      const bytes = (await this.store.getObject(full)) as Buffer;
+      const { entries } = openObject(keyring, { generation, name }, bytes);
+      for (const entry of entries) if (entry.kind === 'garbage') ids.push(...entry.ids);
+    }
+    return new Set(ids);
   }
 
   async #databaseFile(): Promise<string> {
@@ -202,13 +212,4 @@ export interface Replayed {
   staged: StagedBucket[];
   buckets: string[];
   report: JournalReport;
-  /** Extents known to belong to nothing. */
-  garbage: number;
-}
-
-async function countGarbage(file: string): Promise<number> {
-  const db = openDatabase(file, { readonly: true, cacheKib: 1024 });
-  const row = await db.tx.get<{ n: number }>('SELECT count(*) AS n FROM garbage');
-  db.close();
-  return row?.n ?? -1;
 }

@@ -1,6 +1,6 @@
 // Which changes are answered for only when the journal of their store has them.
 import { describe, expect, it } from 'vitest';
-import type { Change } from '#bursar/ledger/commit.js';
+import type { Change } from '#bursar/ledger/commands/index.js';
 import type { Journal } from '#bursar/ledger/journal/journal.js';
 import { Journals } from '#bursar/ledger/journal/journals.js';
 
@@ -75,12 +75,11 @@ describe('a change in an S3 store', () => {
 });
 
 describe('a change of identities', () => {
-  const revoked = {
-    kind: 'identity',
-    identity: { type: 'revokeToken', id: 'jti', tenant: 'cms', principal: 'a', expiresMs: null },
-  } as const;
-  const issued = { kind: 'identity', identity: { type: 'addToken' } } as unknown as Change;
-  const limited = { kind: 'setLimits', account: 'tenant:cms', limits: null } as const;
+  const revoked: Change = {
+    ...{ kind: 'revokeToken', id: 'jti', tenant: 'cms', principal: 'a', expiresMs: null },
+  };
+  const issued = { kind: 'addToken' } as unknown as Change;
+  const limited: Change = { kind: 'setLimits', account: 'tenant:cms', limits: null };
 
   function openStores() {
     const calls: string[] = [];

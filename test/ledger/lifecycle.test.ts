@@ -1,11 +1,13 @@
 // What lifecycle rules end: decided in the ledger's transaction, found by a walk in small slices.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { LifecycleRule } from '#bursar/catalog/lifecycle.js';
+import { type LifecycleRule, readLifecycle } from '#bursar/catalog/lifecycle.js';
 import type { LifecyclePlace } from '#bursar/catalog/lifecycle-due.js';
 import type { Amendment } from '#bursar/catalog/version-amendments.js';
 import { newUploadId } from '#bursar/core/ids.js';
-import type { Change, CommitResult, Housekeeping } from '#bursar/ledger/commit.js';
+import type { Change } from '#bursar/ledger/commands/index.js';
+import type { CommitResult, Housekeeping } from '#bursar/ledger/commit.js';
 import { type LifecycleOptions, LifecycleWorker } from '#bursar/ledger/lifecycle-worker.js';
+import { SettingCache } from '#bursar/state/setting-cache.js';
 import { commitOf, deleteOf, type LedgerFixture, openLedger, putOf } from './fixture.ts';
 
 type EndDue = Extract<Housekeeping, { kind: 'endDue' }>;
@@ -322,7 +324,17 @@ describe('an upload that is not completed', () => {
 function workerOf(more: Partial<LifecycleOptions> = {}) {
   const ended: string[] = [];
   const errors: unknown[] = [];
+  const { feed } = fixture.ledger;
+  const state = { read: fixture.read, followed: { index: 0 } };
+  const rules = new SettingCache('lifecycle', readLifecycle, state);
+  feed.subscribe({
+    apply: ({ index, events }) => {
+      for (const event of events) rules.apply(event, index);
+      state.followed.index = index;
+    },
+  });
   const worker = new LifecycleWorker({
+    rules,
     read: fixture.read,
     ledger: fixture.ledger,
     dayMs: calendarDayMs,
@@ -332,6 +344,7 @@ function workerOf(more: Partial<LifecycleOptions> = {}) {
     onError: (error) => errors.push(error),
     ...more,
   });
+  feed.subscribe(worker);
   return { worker, ended, errors };
 }
 
@@ -356,7 +369,6 @@ describe('the worker', () => {
     worker.start();
     await expect.poll(() => keysOf('versions')).toEqual(['b', 'c']);
     await setRules({ expiration: past, filter: { prefix: 'c' } });
-    worker.follow(1);
     await expect.poll(() => keysOf('versions')).toEqual(['b']);
     await worker.stop();
     expect(ended).toEqual(['1 current', '1 current']);
@@ -489,7 +501,6 @@ describe('the worker', () => {
     worker.start();
     await worker.stop();
     await setRules({ expiration: past });
-    worker.follow(1);
     await aDay();
     expect(ended).toEqual([]);
     expect(await keysOf('versions')).toEqual(['a']);

@@ -1,5 +1,5 @@
-// A log that grows: what an append writes and what a start reads stays the same, counted in statements
-// and rows. BURSAR_FULL=1 has 1,000,000 records, and says what they take.
+// A log that grows: what an append writes and what a start reads stays the same, counted in
+// statements and rows. BURSAR_FULL=1 has 1,000,000 records, and says what they take.
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

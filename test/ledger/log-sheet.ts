@@ -1,5 +1,5 @@
-// A log as its tables have it, worked out again by the definitions: RFC 6962 for the tree, DESIGN for
-// the leaves. Nothing here is shared with what is tested.
+// A log as its tables have it, worked out again by the definitions: RFC 6962 for the tree,
+// docs/formats/log.md for the leaves. Nothing here is shared with what is tested.
 import { hash } from 'node:crypto';
 import type { Reader } from '#bursar/core/database.js';
 

@@ -1,5 +1,5 @@
-// The log's tree under the ledger's thread: whatever is appended, rolled back and opened again, it is
-// the tree of the records that are there. Moments are seeded.
+// The log's tree under the ledger's thread: whatever is appended, rolled back and opened again, it
+// is the tree of the records that are there. Moments are seeded.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { rootOf, tileWidth, widthOfTile } from '#bursar/audit/log/merkle.js';
 import { readEntries, readLogSize, storedTiles } from '#bursar/audit/log/stored-tiles.js';

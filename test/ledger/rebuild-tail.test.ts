@@ -32,8 +32,8 @@ const version = (seq: number, told: Partial<VersionEntry> = {}): VersionEntry =>
 });
 
 /**
- * Takes what is told, and what the one extent of a write at 2,000 ms says; gives what is restored, by
- * ETag and id.
+ * Takes what is told, and what the one extent of a write at 2,000 ms says; gives what is restored,
+ * by ETag and id.
  */
 async function restored(told: Entry[], last: { needsJournal?: true } = {}) {
   await staging.takeEntries(2, [bucket, ...told]);

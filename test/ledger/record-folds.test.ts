@@ -1,5 +1,5 @@
-// Reads by anybody that become one record a minute: what they cost is what they would have cost one by
-// one, and none of them is lost or recorded twice.
+// Reads by anybody that become one record a minute: what they cost is what they would have cost one
+// by one, and none of them is lost or recorded twice.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Commit } from '#bursar/ledger/commit.js';
 import { partsOf } from '#bursar/quota/roll-up/charged-record.js';

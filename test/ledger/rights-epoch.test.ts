@@ -1,8 +1,9 @@
-// Which commits are outdated by which changes, also over batches that are rolled back; and that nobody
-// waits without end for others who change rights all the time.
+// Which commits are outdated by which changes, also over batches that are rolled back; and that
+// nobody waits without end for others who change rights all the time.
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Change, Commit } from '#bursar/ledger/commit.js';
+import type { Change } from '#bursar/ledger/commands/index.js';
+import type { Commit } from '#bursar/ledger/commit.js';
 import { KnownRights } from '#bursar/ledger/known-rights.js';
 import { RightsEpoch } from '#bursar/ledger/rights-epoch.js';
 import { randomBelow, randomOf, seededRandom } from '../fuzz/seeded-random.ts';
@@ -26,12 +27,12 @@ interface Taking {
 function takings(): Taking[] {
   return tenants.flatMap((tenant) => {
     const ofTenant = ({ record }: Commit) => [record.tenant, record.bucketTenant].includes(tenant);
-    const group = { type: 'deleteGroup', tenant, name: 'g' } as const;
-    const whole: Taking = { change: { kind: 'identity', identity: group }, concerns: ofTenant };
+    const group = { kind: 'deleteGroup', tenant, name: 'g' } as const;
+    const whole: Taking = { change: group, concerns: ofTenant };
     const some = names.map((name): Taking => {
-      const identity = { type: 'deletePrincipal', tenant, name } as const;
+      const identity = { kind: 'deletePrincipal', tenant, name } as const;
       return {
-        change: { kind: 'identity', identity },
+        change: identity,
         concerns: ({ record }) => record.tenant === tenant && record.principal === name,
       };
     });
@@ -96,8 +97,8 @@ it('a commit is outdated by what concerns it and came after its decision, and by
 
 it('what only adds outdates nothing, and what nobody decided is not asked', () => {
   const rights = new RightsEpoch();
-  const group = { type: 'createGroup', tenant: 'a', name: 'g' } as const;
-  expect(rights.note(commitOf({ kind: 'identity', identity: group }))).toBeUndefined();
+  const group = { kind: 'createGroup', tenant: 'a', name: 'g' } as const;
+  expect(rights.note(commitOf(group))).toBeUndefined();
   expect(rights.note(putOf('key'))).toBeUndefined();
   rights.note(commitOf({ kind: 'putBucketPolicy', bucketId: 1, policy: null }));
   expect(rights.refuse(putOf('key'))).toBeNull();
@@ -122,8 +123,7 @@ it('a write gets through while the rights to its bucket are changed without a pa
       const change = commitOf({ kind: 'putBucketPolicy', bucketId: 1, policy: null });
       // As nobody decides it, only what it holds up is seen.
       const decision = { epoch: Number.MAX_SAFE_INTEGER, again };
-      const result = await rights.commit(send, change, decision);
-      rights.follow(result.ok ? result.epoch : undefined);
+      await rights.commit(send, change, decision);
       changes++;
     }
   });
@@ -152,9 +152,7 @@ it.each([8, 64])('of %i changes that outdate each other all are made', async (co
     Array.from({ length: count }, async (_, i) => {
       const { record, ...rest } = commitOf(change);
       const commit = { ...rest, record: { ...record, principal: `writer-${i % 5}` } };
-      const result = await rights.commit(send, commit, { epoch: rights.epoch, again });
-      rights.follow(result.ok ? result.epoch : undefined);
-      return result;
+      return rights.commit(send, commit, { epoch: rights.epoch, again });
     }),
   );
   expect(results.filter(({ ok }) => !ok)).toEqual([]);

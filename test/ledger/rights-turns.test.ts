@@ -1,5 +1,5 @@
-// The order in which commits are decided again: none that could outdate each other at a time, all in
-// the end, and nobody behind very many of somebody else.
+// The order in which commits are decided again: none that could outdate each other at a time, all
+// in the end, and nobody behind very many of somebody else.
 import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { RightsTurns, type Stake } from '#bursar/ledger/rights-turns.js';

@@ -1,4 +1,5 @@
-// The verification of who may what while a gateway serves: that it could not be done is said until it is.
+// The verification of who may what while a gateway serves: that it could not be done is said until
+// it is.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { SealWatch } from '#bursar/ledger/seal-watch.js';
 import { type LedgerFixture, openLedger, rootKey } from './fixture.ts';

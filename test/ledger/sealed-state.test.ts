@@ -1,8 +1,7 @@
-// The seals of rows against vectors of another implementation, and what is made of them in a database:
-// every field that is altered, and every table that was put back.
+// The seals of rows against vectors of another implementation, and what is made of them in a
+// database: every field that is altered, and every table that was put back.
 import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { IdentityChange } from '#bursar/authz/identity-changes.js';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { findLifecycleBucket } from '#bursar/catalog/lifecycle-due.js';
 import { findNextRow } from '#bursar/catalog/scrub.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
@@ -12,9 +11,17 @@ import { computeHeadMac } from '#bursar/core/seals/seal-heads.js';
 import { type SealedTable, sealedTables } from '#bursar/core/seals/sealed-tables.js';
 import { verifyReads } from '#bursar/core/seals/sealed-views.js';
 import { acceptRights } from '#bursar/ledger/accept-rights.js';
-import { describeAccounts, describeGateway, parseRoots } from '#bursar/ledger/seal-roots.js';
+import type { IdentityChange } from '#bursar/ledger/commands/identities.js';
+import type { Commit } from '#bursar/ledger/commit.js';
+import {
+  describeAccounts,
+  describeGateway,
+  describeTransfer,
+  parseRoots,
+} from '#bursar/ledger/seal-roots.js';
 import { verifySealedState } from '#bursar/ledger/sealed-state.js';
 import { AccountMacs } from '#bursar/quota/leases/account-macs.js';
+import { levelForm } from '#bursar/quota/storage/storage-tables.js';
 import { randomBelow, seededRandom } from '../fuzz/seeded-random.ts';
 import { commitOf, keyring, type LedgerFixture, openLedger, putOf } from './fixture.ts';
 
@@ -23,6 +30,24 @@ const newestRoots = `SELECT roots FROM records WHERE idx = (${newestIndex})`;
 const read = (name: string) =>
   readFileSync(new URL(`../../docs/formats/${name}`, import.meta.url), 'utf8');
 const jsonOf = (document: string) => JSON.parse(/```json\n([\s\S]*?)```/.exec(document)?.[1] ?? '');
+
+/** A request that sends something. */
+function sentOf(): Commit {
+  const commit = commitOf({ kind: 'none' });
+  const transfer = { requests: 1, ingressBytes: 0, egressBytes: 1000, retrievalBytes: 0 };
+  return { ...commit, charge: commit.charge && { ...commit.charge, transfer } };
+}
+
+/** A PUT into another bucket of the same tenant. */
+function putIn(name: string, bucketId: number): Commit {
+  const { change, charge, record } = putOf('k');
+  const bucket = { tenant: 'one', name, owner: 'alice' };
+  return {
+    change: { ...change, bucketId } as typeof change,
+    charge: charge && { ...charge, who: { ...charge.who, bucket } },
+    record: { ...record, bucket: name },
+  };
+}
 
 describe('seals', () => {
   const { rootKey } = jsonOf(read('catalog-macs.md')) as { rootKey: string };
@@ -49,12 +74,18 @@ describe('seals', () => {
       const made = new AccountMacs(documented).seal(account, content, undefined);
       expect(Buffer.from(made.mac).toString('hex')).toBe(mac);
     }
-    const { gateway, accounts } = vectors.roots;
+    for (const { level, content, mac } of vectors.levels) {
+      const made = new AccountMacs(documented).seal(level, content, undefined, levelForm);
+      expect(Buffer.from(made.mac).toString('hex')).toBe(mac);
+    }
+    const { gateway, accounts, transfers } = vectors.roots;
     const [rights, used] = [gateway.rights, gateway.accounts].map(digestOf) as [Buffer, Buffer];
     const whole = { logSize: gateway.logSize, rights, accounts: used };
     expect(describeGateway(documented, 7, whole).mac().toString('hex')).toBe(gateway.mac);
     const ofTenant = { tenant: accounts.tenant, digest: digestOf(accounts.digest) };
     expect(describeAccounts(documented, 7, ofTenant).mac().toString('hex')).toBe(accounts.mac);
+    const moved = describeTransfer(documented, 7, transfers).mac();
+    expect(moved.toString('hex')).toBe(transfers.mac);
     for (const { tenant, sealed, mac } of vectors.heads) {
       const head = { tenant, sealed: digestOf(sealed) };
       expect(computeHeadMac(documented, 7, head).toString('hex')).toBe(mac);
@@ -102,11 +133,8 @@ describe('a database that somebody else writes to', () => {
     (await verifySealedState(editor, keyring)).unsealed.map(({ what }) => what);
   const grantOf = (name: string) =>
     commitOf({
-      kind: 'identity',
-      identity: {
-        ...{ type: 'putGrant', tenant: 'one', isByAdmin: true },
-        grant: { name, effect: 'allow', subjects: ['tenant:one'], actions: ['s3:GetObject'] },
-      },
+      ...{ kind: 'putGrant', tenant: 'one', isByAdmin: true },
+      grant: { name, effect: 'allow', subjects: ['tenant:one'], actions: ['s3:GetObject'] },
     });
 
   it('is as it should be before that, and after whatever the ledger does', async () => {
@@ -125,10 +153,10 @@ describe('a database that somebody else writes to', () => {
     expect(await found()).toEqual([]);
     await fixture.reopen();
     expect(await found()).toEqual([]);
-    const name = { type: 'createTenant', name: 'two', membersCreateBuckets: true } as const;
-    await fixture.ledger.commit(commitOf({ kind: 'identity', identity: name }));
-    const gone = { type: 'deleteTenant', name: 'two' } as const;
-    await fixture.ledger.commit(commitOf({ kind: 'identity', identity: gone }));
+    const name = { kind: 'createTenant', name: 'two', membersCreateBuckets: true } as const;
+    await fixture.ledger.commit(commitOf(name));
+    const gone = { kind: 'deleteTenant', name: 'two' } as const;
+    await fixture.ledger.commit(commitOf(gone));
     expect(await found()).toEqual([]);
   });
 
@@ -152,26 +180,26 @@ describe('a database that somebody else writes to', () => {
     const { ledger } = fixture;
     const of = { tenant: 'one', principal: 'alice' };
     const key = {
-      type: 'createAccessKey',
+      kind: 'createAccessKey',
       ...of,
       id: 'AK1',
       sealedSecret: Buffer.alloc(60),
     } as const;
-    expect(await ledger.commit(commitOf({ kind: 'identity', identity: key }))).toMatchObject({
+    expect(await ledger.commit(commitOf(key))).toMatchObject({
       ok: true,
     });
     const token = {
-      ...{ type: 'addToken', ...of, id: 'j1', accessKeyId: 'AK1', details: {} },
+      ...{ kind: 'addToken', ...of, id: 'j1', accessKeyId: 'AK1', details: {} },
       ...{ issuedMs: Date.now(), expiresMs: Date.now() + 3_600_000 },
     } as unknown as IdentityChange;
-    expect(await ledger.commit(commitOf({ kind: 'identity', identity: token }))).toMatchObject({
+    expect(await ledger.commit(commitOf(token))).toMatchObject({
       ok: true,
     });
     const expiry = (by: string) =>
       editor.exec(`UPDATE tokens SET expires_ms = expires_ms ${by} 3000000`);
     expiry('-');
-    const gone = { type: 'deleteAccessKey', ...of, id: 'AK1' } as const;
-    const remove = () => ledger.commit(commitOf({ kind: 'identity', identity: gone }));
+    const gone = { kind: 'deleteAccessKey', ...of, id: 'AK1' } as const;
+    const remove = () => ledger.commit(commitOf(gone));
     expect(await remove()).toMatchObject({ ok: false, code: 'BursarIntegrityError' });
     expect(await editor.tx.all('SELECT id FROM revocations')).toEqual([]);
     expiry('+');
@@ -215,14 +243,18 @@ describe('a database that somebody else writes to', () => {
   it.each([
     ['the heads', ['seal_heads', 'seals', 'grants'], 'there is of rights or accounts is not'],
     ['the accounts', ['quota_accounts', 'quota_windows'], 'accounts of one have used is not'],
+    ['what is charged by time', ['quota_storage'], 'accounts of one have used is not'],
+    ['what was moved', ['quota_transfers'], 'what was moved in the month (users aws/us-east-1) is'],
     ['the roots, with all that is below', null, 'is not what there was with the log'],
   ])('is not believed where %s are put back to an earlier state', async (_, tables, said) => {
     const all = ['seal_heads', 'seals', 'seal_roots', 'grants', 'quota_accounts', 'quota_windows'];
     const kept = tables ?? all;
+    await fixture.ledger.commit(sentOf());
     for (const table of kept)
       editor.exec(`CREATE TEMP TABLE old_${table} AS SELECT * FROM ${table}`);
     await fixture.ledger.commit(grantOf('late'));
     await fixture.ledger.commit(putOf('late'));
+    await fixture.ledger.commit(sentOf());
     for (const table of kept) {
       editor.exec(`DELETE FROM ${table}; INSERT INTO ${table} SELECT * FROM temp.old_${table}`);
     }
@@ -297,6 +329,123 @@ describe('a database that somebody else writes to', () => {
     expect(await findLifecycleBucket(reader.tx, 0)).toBe(2);
     expect(await findNextRow(reader.tx, all, null)).toMatchObject({ bucket: { id: 2 } });
     reader.close();
+  });
+
+  /**
+   * Of the buckets `data` and `more`, a level each; of the first, a total of the month; and
+   * transfers.
+   */
+  const chargeSome = async (): Promise<void> => {
+    const { ledger } = fixture;
+    const more = { tenant: 'one', name: 'more', owner: 'alice', store: 1 };
+    await ledger.commit(commitOf({ kind: 'createBucket', ...more }));
+    await ledger.commit(putIn('more', 2));
+    await ledger.commit(sentOf());
+    await vi.waitUntil(async () => (await chargeStorage()) > 0);
+  };
+  const chargeStorage = async (): Promise<number> => {
+    const work = { beforeMs: Date.now(), max: 100, books: new Map<number, string>() };
+    await fixture.ledger.keepHouse({ kind: 'chargeStorage', ...work });
+    return (await chargesOf('%')).length;
+  };
+  const chargesOf = (bucket: string) =>
+    editor.tx.all(
+      `SELECT idx FROM records WHERE json_extract(record, '$.action') = 'bursar:ChargeStorage'
+         AND json_extract(record, '$.bucket') LIKE ?`,
+      bucket,
+    );
+
+  it.each([
+    ['quota_storage', "bucket = 'data'", 'what bucket one/data is charged for STANDARD is not'],
+    ['quota_storage_totals', '1', 'what was charged for storage of aws/us-east-1/STANDARD/'],
+    ['quota_transfers', '1', 'what was moved in the month (users aws/us-east-1) is not'],
+  ])('has no other amounts in %s by which is charged', async (table, where, said) => {
+    await chargeSome();
+    expect(await found()).toEqual([]);
+    const columns = await editor.tx.all<{ name: string }>(
+      `SELECT name FROM pragma_table_info('${table}')`,
+    );
+    for (const { name } of columns) {
+      editor.exec(`CREATE TEMP TABLE before AS SELECT * FROM ${table}`);
+      const other = `CASE typeof(${name}) WHEN 'integer' THEN ${name} + 1 WHEN 'text' THEN
+        ${name} || '0' ELSE zeroblob(32) END`;
+      editor.exec(`UPDATE ${table} SET ${name} = ${other} WHERE ${where}`);
+      const all = (await found()).join('; ');
+      const isKey = ['tenant', 'bucket', 'class', 'market', 'month_ms', 'side', 'provider'];
+      expect([name, all]).toEqual([name, expect.stringContaining(said.slice(0, 8))]);
+      if (!isKey.includes(name) && name !== 'region') expect(all).toContain(said);
+      editor.exec(`DELETE FROM ${table}; INSERT INTO ${table} SELECT * FROM before;
+        DROP TABLE temp.before`);
+    }
+    editor.exec(`CREATE TEMP TABLE before AS SELECT * FROM ${table}; DELETE FROM ${table}`);
+    expect(await found()).not.toEqual([]);
+    editor.exec(`INSERT INTO ${table} SELECT * FROM before`);
+    expect(await found()).toEqual([]);
+  });
+
+  it('charges no storage by a level that was edited, and all others', async () => {
+    await chargeSome();
+    const edit = (by: string) =>
+      fixture.edit(`UPDATE quota_storage SET at_ms = at_ms ${by} 1000 WHERE bucket = 'data'`);
+    await fixture.reopen(() => edit('+'));
+    const before = [await chargesOf('data'), await chargesOf('more')];
+    await vi.waitUntil(async () => {
+      await chargeStorage();
+      return (await chargesOf('more')).length > (before[1]?.length ?? 0);
+    });
+    expect(await chargesOf('data')).toEqual(before[0]);
+    expect(fixture.failures).toContain(
+      'what bucket one/data is charged for STANDARD is not what was stored',
+    );
+    const put = await fixture.ledger.commit(putOf('refused'));
+    expect(put).toMatchObject({ ok: false, code: 'BursarIntegrityError' });
+    expect(await fixture.ledger.commit(putIn('more', 2))).toMatchObject({ ok: true });
+    await fixture.reopen(() => edit('-'));
+    await vi.waitUntil(async () => {
+      await chargeStorage();
+      return (await chargesOf('data')).length > (before[0]?.length ?? 0);
+    });
+    expect(await found()).toEqual([]);
+  });
+
+  it('charges nobody by the tiers of totals that were edited', async () => {
+    await chargeSome();
+    const edit = (by: string) =>
+      fixture.edit(`UPDATE quota_storage_totals SET byte_ms = byte_ms ${by} 1;
+        UPDATE quota_transfers SET egress_bytes = egress_bytes ${by} 1`);
+    await fixture.reopen(() => edit('+'));
+    const before = await chargesOf('%');
+    await expect(chargeStorage()).rejects.toThrow();
+    expect(await chargesOf('%')).toEqual(before);
+    const sent = await fixture.ledger.commit(sentOf());
+    expect(sent).toMatchObject({ ok: false, code: 'BursarIntegrityError' });
+    expect(await fixture.ledger.commit(putOf('k'))).toMatchObject({ ok: true });
+    await fixture.reopen(() => edit('-'));
+    await vi.waitUntil(async () => (await chargeStorage()) > before.length);
+    expect(await fixture.ledger.commit(sentOf())).toMatchObject({ ok: true });
+    expect(await found()).toEqual([]);
+  });
+
+  it('has none of two levels exchanged', async () => {
+    await chargeSome();
+    const columns = 'billed_bytes, at_ms, charged_ms, due, epoch, mac';
+    editor.exec(`CREATE TEMP TABLE before AS SELECT * FROM quota_storage;
+      UPDATE quota_storage AS s SET (${columns}) =
+        (SELECT ${columns} FROM before AS t WHERE t.bucket <> s.bucket)`);
+    expect(await found()).toEqual([
+      'what bucket one/data is charged for STANDARD is not what was stored',
+      'what bucket one/more is charged for STANDARD is not what was stored',
+    ]);
+  });
+
+  it('has levels and totals that were edited once the operator has accepted them', async () => {
+    await chargeSome();
+    await fixture.rewrite(`UPDATE quota_storage SET at_ms = at_ms + 1;
+      UPDATE quota_storage_totals SET byte_ms = byte_ms + 1;
+      UPDATE quota_transfers SET egress_bytes = egress_bytes + 1`);
+    expect(await found()).toEqual([]);
+    expect(await fixture.ledger.commit(sentOf())).toMatchObject({ ok: true });
+    expect(await fixture.ledger.commit(putOf('more'))).toMatchObject({ ok: true });
   });
 
   it('is authentic again once the operator has accepted it, which is recorded', async () => {

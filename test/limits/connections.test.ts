@@ -1,5 +1,6 @@
-// Connections that are held open: no address has all of them, known senders and health find room, and
-// who has most gives way. Addresses are those of the loopback network, all of which are this machine.
+// Connections that are held open: no address has all of them, known senders and health find room,
+// and who has most gives way. Addresses are those of the loopback network, all of which are this
+// machine.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -127,7 +128,8 @@ describe.skipIf(!isLinux)(`a gateway of ${connectionsMax} connections`, () => {
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(await health('127.0.0.3')).toBe(200);
     expect(await put('held')).toBe(200);
-    // Strangers from many addresses have seven eighths together, and then those who have more give way.
+    // Strangers from many addresses have seven eighths together, and then those who have more give
+    // way.
     for (let i = 10; i < 40; i++) await openMany(`127.0.1.${i}`, 2);
     expect(await put('many')).toBe(200);
     expect(await health('127.0.9.9')).toBe(200);

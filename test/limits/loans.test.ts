@@ -1,4 +1,5 @@
-// Buffers on loan to slow clients: nobody is cut while there is room, and nobody is kept out by them.
+// Buffers on loan to slow clients: nobody is cut while there is room, and nobody is kept out by
+// them.
 import { expect, it, vi } from 'vitest';
 import { BufferPool, type ChunkBuffer } from '#bursar/tiering/buffer-pool.js';
 import { KiB } from '../fault/content.ts';

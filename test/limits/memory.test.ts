@@ -76,8 +76,9 @@ function keepMemory(objectBytes: number, start: () => Promise<Served>): void {
 
   afterAll(async () => {
     client.close();
+    // What was stored is removed, gigabytes of it at full length.
     await served.stop();
-  });
+  }, 120_000);
 
   async function upload(key: string, seed: number): Promise<void> {
     const body = makeBody(seed, objectBytes);

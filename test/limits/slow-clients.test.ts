@@ -235,7 +235,8 @@ function letOthersIn(): void {
       socket.write(raw.head('GET', '/slow/big'));
       socket.pause();
     }
-    // They stand still once the system's socket buffers are full; then they hold every chunk buffer.
+    // They stand still once the system's socket buffers are full; then they hold every chunk
+    // buffer.
     let before = readBytes(pid);
     await eventually('nothing is read from the store any more', async () => {
       await sleep(500);

@@ -1,6 +1,6 @@
 // Clients that stall or leave, of buckets in an S3 store: what they hold comes free for others, and
-// who has only stalled goes on where he was. By default the gateway has half as many buffers as with
-// BURSAR_FULL=1, and half as many clients.
+// who has only stalled goes on where he was. By default the gateway has half as many buffers as
+// with BURSAR_FULL=1, and half as many clients.
 import type { Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type BackedGateway, startBackedGateway } from '../fault/backed-gateway.ts';

@@ -16,8 +16,8 @@ let client: S3Client;
 let raw: RawClient;
 
 beforeAll(async () => {
-  // A rate is looked at over twice the stall timeout. That is long enough for no client here to stall
-  // because the machine is busy.
+  // A rate is looked at over twice the stall timeout. That is long enough for no client here to
+  // stall because the machine is busy.
   gateway = await startServedGateway({ args: ['--stall-timeout', '5s', '--min-rate', '64KiB'] });
   client = new S3Client(gateway);
   raw = new RawClient(gateway);

@@ -1,5 +1,7 @@
-// No operation keeps the main thread from others for long at the largest input that it takes, as the
-// gateway itself tells: the inputs are those of `npm run bench -- --path stalls`, which measures them.
+// No operation keeps the main thread from others for long at the largest input that it takes, as
+// the gateway itself tells: the inputs are those of `npm run bench -- --path stalls`, which
+// measures them. How busy the machine is does not matter: time in which others had its processors
+// is not counted.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +9,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { stopAll } from '../../bench/processes.mjs';
 import { benchStalls } from '../../bench/stalls.mjs';
 
-/** Milliseconds, of a machine that others use too: what is to be found are stalls of a quarter second. */
+/** Milliseconds, of a slow machine: what is to be found are stalls of a quarter second. */
 const stallMsMax = 500;
 const effort = { parts: 10_000, uploads: 2, entries: 1000, seconds: 0.1 };
 const folder = mkdtempSync(join(tmpdir(), 'bursar-stalls-'));
@@ -24,9 +26,12 @@ describe.runIf(process.env.BURSAR_FULL === '1')('the main thread', () => {
     const { measured } = await benchStalls({ dir: folder, effort: { stalls: effort }, say });
     const long = measured.flatMap(({ title, stalls }) =>
       stalls
-        // What no request did is the machine's, and its other processes'.
-        .filter(({ operation, upToMs }) => operation !== 'none' && upToMs > stallMsMax)
-        .map(({ operation, upToMs }) => `${title}: ${operation}, up to ${upToMs} ms`),
+        // What no request did is nobody's operation.
+        .filter(({ operation }) => operation !== 'none')
+        // Where the system does not tell, all of a stall is taken for the gateway's own.
+        .map(({ operation, upToMs, own }) => ({ operation, ownMs: own?.upToMs ?? upToMs }))
+        .filter(({ ownMs }) => ownMs > stallMsMax)
+        .map(({ operation, ownMs }) => `${title}: ${operation}, up to ${ownMs} ms of its own`),
     );
     expect(long, told.join('\n')).toEqual([]);
     expect(measured.length).toBeGreaterThan(30);

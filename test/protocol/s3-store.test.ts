@@ -1,5 +1,5 @@
-// The same promises with the bytes in S3: nothing that a client sees depends on the store. BURSAR_FULL=1
-// also asks for what no store has a part in.
+// The same promises with the bytes in S3: nothing that a client sees depends on the store.
+// BURSAR_FULL=1 also asks for what no store has a part in.
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { protocolSuite } from './suite.ts';
 import { startS3Target } from './target.ts';

@@ -21,8 +21,8 @@ export interface Target {
   /** The operator's. */
   keys: Keys;
   /**
-   * Names of files and objects that the gateway has made and that are not of the forms that it gives
-   * by itself. None, where it runs on another machine.
+   * Names of files and objects that the gateway has made and that are not of the forms that it
+   * gives by itself. None, where it runs on another machine.
    */
   strayNames(): string[];
   stop(): Promise<void>;

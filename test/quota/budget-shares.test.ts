@@ -1,4 +1,5 @@
-// Which accounts are told to be near their limits: bounded, and in the end all of them are looked at.
+// Which accounts are told to be near their limits: bounded, and in the end all of them are looked
+// at.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type OpenDatabase, openDatabase, type Reader } from '#bursar/core/database.js';
 import type { Limits } from '#bursar/core/quota-terms.js';
@@ -54,7 +55,7 @@ describe('shares of budgets', () => {
     await book.flush();
     expect(await sharesOf(0).list()).toMatchObject([{ ratio: 0.1 }]);
     book = new AccountBook(new AccountTables(db.tx), 'run 2');
-    await book.buryLeases(10, Date.now());
+    await book.writeOffLeases(10, Date.now());
     await book.flush();
     expect(await sharesOf(0).list()).toMatchObject([{ ratio: 0.15 }]);
   });

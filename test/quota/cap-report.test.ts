@@ -3,9 +3,9 @@ import { expect, it } from 'vitest';
 import { amountText, reportCaps } from '#bursar/quota/cap-report.js';
 import {
   beginWindows,
-  buryLease,
   grantLease,
   newAccountState,
+  writeOffLease,
 } from '#bursar/quota/leases/account-state.js';
 import { limitSetOf } from '#bursar/quota/limits/limit-set.js';
 
@@ -29,7 +29,7 @@ it('of each cap says what is used, lost, reserved and left, which together are t
   state.used.requests = 2n;
   state.used.storedBytes = 60n;
   grantLease(state, 'dead', { requests: 1, storedBytes: 5 }, {});
-  buryLease(state, 'dead');
+  writeOffLease(state, 'dead');
   grantLease(state, 'living', { spend: 7, requests: 1, storedBytes: 30 }, {});
   const reports = reportCaps(state, noon + 1);
   const day = '2026-11-22T00:00:00.000Z';

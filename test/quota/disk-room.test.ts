@@ -31,6 +31,21 @@ describe('room for a body', () => {
     expect(room.heldBytes).toBe(40);
   });
 
+  it('is of what the disk says now, once bodies have come whole that it had not shown', () => {
+    const MiB = 1024 * 1024;
+    const disk = { freeBytes: 48 * MiB, shownBytes: 48 * MiB };
+    const room = new DiskRoom((isFresh) => {
+      if (isFresh) disk.shownBytes = disk.freeBytes;
+      return disk.shownBytes;
+    });
+    const body = room.open('cms', 'cms/alice', 40 * MiB);
+    body?.arrive(40 * MiB);
+    disk.freeBytes = 8 * MiB;
+    body?.close();
+    expect(() => room.open('cms', 'cms/alice', 9 * MiB)).toThrow('no room');
+    expect(room.open('cms', 'cms/alice', 8 * MiB)).not.toBeNull();
+  });
+
   it('that was refused sets nothing aside', () => {
     const { room, open } = makeDisk(100);
     expect(() => open('cms/alice', 101)).toThrow('no room');

@@ -1,5 +1,5 @@
-// Usage by day, action and class is what the records say: it adds up to the accounts' counters, each
-// record once, whatever dies in between.
+// Usage by day, action and class is what the records say: it adds up to the accounts' counters,
+// each record once, whatever dies in between.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Commit } from '#bursar/ledger/commit.js';
 import { UsageRollUp } from '#bursar/ledger/usage-roll-up.js';

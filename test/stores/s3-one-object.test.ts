@@ -1,5 +1,5 @@
-// What somebody who may write to the store's bucket can do to one object: it is then that object which
-// is damaged, never the store which is down.
+// What somebody who may write to the store's bucket can do to one object: it is then that object
+// which is damaged, never the store which is down.
 import { CopyObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';

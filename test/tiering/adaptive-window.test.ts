@@ -1,5 +1,5 @@
-// The window of transfers under way: it grows while that brings something, comes back, and leaves to
-// the next stream what it found.
+// The window of transfers under way: it grows while that brings something, comes back, and leaves
+// to the next stream what it found.
 import { expect, it } from 'vitest';
 import { StoreMeter } from '#bursar/instruments/store-meter.js';
 import { AdaptiveWindow } from '#bursar/tiering/adaptive-window.js';
@@ -9,7 +9,9 @@ class Store {
   nowMs = 0;
   readonly meter = new StoreMeter({ clock: () => this.nowMs });
 
-  /** Sends transfers in one stream, at a rate by how many are under way; gives the window's sizes. */
+  /**
+   * Sends transfers in one stream, at a rate by how many are under way; gives the window's sizes.
+   */
   send(
     rateOf: (size: number) => number,
     options: { min: number; max: number; transfers: number; isLimit?: boolean },

@@ -1,15 +1,14 @@
-// Objects written and read back through the whole room: threads, store, buffers. BURSAR_FULL=1 reads
-// every range between two boundaries, and ends writes at more places.
+// Objects written and read back through the whole room: threads, store, buffers. BURSAR_FULL=1
+// reads every range between two boundaries, and ends writes at more places.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Refusal } from '#bursar/core/errors.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { checksumAlgorithms, computeChecksum } from '#bursar/tiering/checksums.js';
 import type { WrittenObject } from '#bursar/tiering/object-writer.js';
 import {
   C,
-  describeObject,
   E,
+  finish,
   KiB,
   listFiles,
   listOpenFiles,
@@ -140,7 +139,7 @@ describe('a size that was not kept', () => {
   it.each([10, 2 * C])('%i bytes announced, one fewer sent: IncompleteBody', async (sizeBytes) => {
     const sink = begin(sizeBytes);
     await sink.write(makeBytes(sizeBytes - 1));
-    await expect(sink.finish(describeObject)).rejects.toMatchObject({ code: 'IncompleteBody' });
+    await expect(finish(sink)).rejects.toMatchObject({ code: 'IncompleteBody' });
     await sink.abort();
   });
 
@@ -183,7 +182,7 @@ describe('a write that ends early', () => {
     const before = listFiles(rig.dir);
     const sink = begin(E + C);
     await sink.write(makeBytes(E + C));
-    await sink.finish(describeObject);
+    await finish(sink);
     expect(listFiles(rig.dir)).toHaveLength(before.length + 2);
     await sink.abort();
     expect(listFiles(rig.dir)).toEqual(before);
@@ -193,7 +192,7 @@ describe('a write that ends early', () => {
     const sink = begin(E);
     await sink.abort();
     await expect(sink.write(Buffer.alloc(1))).rejects.toThrow('aborted');
-    await expect(sink.finish(describeObject)).rejects.toThrow();
+    await expect(finish(sink)).rejects.toThrow();
   });
 });
 
@@ -219,7 +218,7 @@ describe('intents', () => {
       await sink.write(makeBytes(C, at + 1));
       at += C;
     }
-    const finished = sink.finish(describeObject);
+    const finished = finish(sink);
     while (declared.length < 2) await new Promise((resolve) => setImmediate(resolve));
     declared[1]?.();
     const { runs } = await finished;
@@ -242,7 +241,7 @@ describe('intents', () => {
       counts.add(`${ids.length} in extent ${Math.floor(at / E)}`);
     }
     expect([...counts]).toEqual(['1 in extent 0', '2 in extent 1', '3 in extent 2']);
-    const { runs } = await sink.finish(describeObject);
+    const { runs } = await finish(sink);
     expect(runs.map((run) => run.id)).toEqual(ids);
     await sink.abort();
   });
@@ -266,7 +265,7 @@ describe('intents', () => {
       throw new Error('the ledger is closed');
     });
     await Promise.resolve(sink.write(makeBytes(2 * C))).catch(() => null);
-    await expect(sink.finish(describeObject)).rejects.toThrow('the ledger is closed');
+    await expect(finish(sink)).rejects.toThrow('the ledger is closed');
     await sink.abort();
     expect(listFiles(rig.dir)).toEqual(before);
     expect(rig.buffers.inUse).toBe(0);
@@ -278,11 +277,7 @@ describe('bytes that are not what the client said', () => {
     const before = listFiles(rig.dir);
     const sink = begin(sizeBytes);
     await sink.write(makeBytes(sizeBytes));
-    const refusal = new Refusal('BadDigest');
-    const finished = sink.finish(() => {
-      throw refusal;
-    });
-    await expect(finished).rejects.toBe(refusal);
+    await sink.digest();
     await sink.abort();
     expect(listFiles(rig.dir)).toEqual(before);
     expect(rig.buffers.inUse).toBe(0);

@@ -1,20 +1,10 @@
-// Objects of which only the most bytes that they can have is known before their end: they come out as if
-// their size had been known.
+// Objects of which only the most bytes that they can have is known before their end: they come out
+// as if their size had been known.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import type { WrittenObject } from '#bursar/tiering/object-writer.js';
-import {
-  C,
-  describeObject,
-  E,
-  KiB,
-  listFiles,
-  makeBytes,
-  makeRig,
-  placeOf,
-  pushAll,
-} from './rig.ts';
+import { C, E, finish, KiB, listFiles, makeBytes, makeRig, placeOf, pushAll } from './rig.ts';
 
 let rig: Awaited<ReturnType<typeof makeRig>>;
 beforeAll(async () => {
@@ -26,7 +16,7 @@ async function put(body: Buffer, mostBytes: number, push: number): Promise<Writt
   const options = { ...placeOf(), sizeBytes: mostBytes, isAtMost: true, checksum: null } as const;
   const sink = rig.writer.begin(options);
   await pushAll(sink, body, push);
-  return sink.finish(describeObject);
+  return finish(sink);
 }
 
 describe('an object whose size only its end tells', () => {

@@ -1,6 +1,6 @@
 // Objects in a remote store, written and read back through the whole room, with a real S3 server
-// behind: what is put there, how little is held meanwhile, and how both ends stop. Where extents end
-// is shown with extents of 1 MiB; BURSAR_FULL=1 has twice as many streams share the buffers.
+// behind: what is put there, how little is held meanwhile, and how both ends stop. Where extents
+// end is shown with extents of 1 MiB; BURSAR_FULL=1 has twice as many streams share the buffers.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
@@ -17,6 +17,7 @@ import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import {
   C,
   describeObject,
+  finish,
   KiB,
   MiB,
   makeBytes,
@@ -148,7 +149,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       checksum: null,
     });
     await sink.write(makeBytes(C + 1));
-    const part = await sink.finish(() => null);
+    const part = await sink.seal(await sink.digest(), null);
     const sizes = await listed(store);
     for (const object of [whole, small, part]) {
       const write = object.runs[0]?.id.toString('hex');
@@ -209,22 +210,18 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       const { own, rig } = await makeOwn();
       const sink = begin(sizeBytes, { rig });
       await sink.write(makeBytes(sizeBytes));
-      const refusal = new Refusal('BadDigest');
-      const finished = sink.finish(() => {
-        throw refusal;
-      });
-      await expect(finished).rejects.toBe(refusal);
+      await sink.digest();
       expect(await listed(own)).toEqual({});
       await sink.abort();
       expect(rig.buffers.inUse).toBe(0);
       await rig.close();
     });
 
-    it.each([100, X + C])('after finish, an abort removes all %i bytes', async (sizeBytes) => {
+    it.each([100, X + C])('after its seal, an abort removes all %i bytes', async (sizeBytes) => {
       const { own, rig } = await makeOwn();
       const sink = begin(sizeBytes, { rig });
       await pushAll(sink, makeBytes(sizeBytes), C);
-      await sink.finish(describeObject);
+      await finish(sink);
       expect(Object.keys(await listed(own))).toHaveLength(Math.ceil(sizeBytes / X));
       await sink.abort();
       expect(await listed(own)).toEqual({});
@@ -241,7 +238,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       const rig = await makeRig({ remotes: [own] });
       const sink = begin(sizeBytes, { rig });
       await pushAll(sink, makeBytes(sizeBytes), C);
-      await sink.finish(describeObject);
+      await finish(sink);
       isTaken = true;
       await sink.abort();
       expect(Object.keys(await listed(own))).toHaveLength(Math.ceil(sizeBytes / X));
@@ -261,7 +258,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       });
       const written = (async () => {
         await pushAll(sink, makeBytes(sizeBytes), C);
-        await sink.finish(describeObject);
+        await finish(sink);
       })();
       await expect(written).rejects.toMatchObject({ code: 'ServiceUnavailable' });
       await sink.abort();
@@ -278,7 +275,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       const sink = begin(sizeBytes, { rig });
       const written = (async () => {
         await pushAll(sink, makeBytes(sizeBytes), C);
-        await sink.finish(describeObject);
+        await finish(sink);
       })();
       await expect(written).rejects.toBeInstanceOf(Refusal);
       await sink.abort();
@@ -416,7 +413,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       expect((await rig.get(object)).equals(other)).toBe(true);
       expect(recall).not.toHaveBeenCalled();
       await slow.write(body.subarray(6 * C + 1));
-      const written: WrittenObject = await slow.finish(describeObject);
+      const written: WrittenObject = await finish(slow);
       expect(written.runs.map((run) => run.length)).toEqual([6 * C, 2 * C]);
       expect((await rig.get(written)).equals(body)).toBe(true);
       await rig.close();
@@ -462,7 +459,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       checksum: null,
     });
     await pushAll(sink, body, 70_000);
-    const object = await sink.finish(describeObject);
+    const object = await finish(sink);
     expect(object.sha256).toEqual(createHash('sha256').update(body).digest());
     expect((await rig.get(object)).equals(body)).toBe(true);
     await rig.close();

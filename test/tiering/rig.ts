@@ -13,6 +13,7 @@ import {
   type ChecksumAlgorithm,
   type Digests,
   type ObjectDescription,
+  type ObjectSink,
   ObjectWriter,
   type WrittenObject,
 } from '#bursar/tiering/object-writer.js';
@@ -114,7 +115,7 @@ async function put(parts: Parts, body: Buffer, options: PutOptions): Promise<Wri
     checksum: options.checksum ?? null,
   });
   await pushAll(sink, body, options.push ?? 64 * KiB);
-  return sink.finish(describeObject);
+  return finish(sink);
 }
 
 /** Where a test writes, and under which ids. */
@@ -128,6 +129,12 @@ export function placeOf(tenant = 'cms', store = 1) {
 
 export function describeObject({ md5 }: Digests): ObjectDescription {
   return { etag: md5.toString('hex'), class: 'STANDARD', owner: 'alice', attributes: '{}' };
+}
+
+/** Seals what was pushed as an object. */
+export async function finish(sink: ObjectSink): Promise<WrittenObject> {
+  const digests = await sink.digest();
+  return sink.seal(digests, describeObject(digests));
 }
 
 export async function pushAll(

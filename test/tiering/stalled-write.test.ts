@@ -1,10 +1,10 @@
-// A write whose client stalls in the midst of a chunk, while others want its buffer: what has come is
-// written as an extent of its own, and the write goes on.
+// A write whose client stalls in the midst of a chunk, while others want its buffer: what has come
+// is written as an extent of its own, and the write goes on.
 import { createHash } from 'node:crypto';
 import { expect, it, vi } from 'vitest';
 import { startS3Rig } from '../stores/s3-rig.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
-import { describeObject, KiB, MiB, makeBytes, makeRig, placeOf, type Rig } from './rig.ts';
+import { finish, KiB, MiB, makeBytes, makeRig, placeOf, type Rig } from './rig.ts';
 
 vi.setConfig({ testTimeout: 30_000 });
 
@@ -30,7 +30,7 @@ async function stallAndGoOn(rig: Rig, store: number): Promise<void> {
     expect((await rig.get(await rig.put(other))).equals(other)).toBe(true);
   }
   await sink.write(body.subarray(at));
-  const written = await sink.finish(describeObject);
+  const written = await finish(sink);
   expect(cuts).toBe(0);
   const lengths = written.runs.map(({ extentBytes }) => extentBytes);
   expect(lengths.slice(0, 2)).toEqual([70 * KiB, 230 * KiB]);

@@ -1,11 +1,11 @@
-// Whole objects of a remote store: what writing and reading them asks of the server is counted in the
-// tally that came with them, by the time they are done, and nothing of it elsewhere.
+// Whole objects of a remote store: what writing and reading them asks of the server is counted in
+// the tally that came with them, by the time they are done, and nothing of it elsewhere.
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { StoreTallies, StoreTally } from '#bursar/tiering/stores/store-tally.js';
 import { type S3Rig, startS3Rig } from '../stores/s3-rig.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
-import { describeObject, KiB, MiB, makeBytes, makeRig, placeOf, pushAll, type Rig } from './rig.ts';
+import { finish, KiB, MiB, makeBytes, makeRig, placeOf, pushAll, type Rig } from './rig.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -34,7 +34,7 @@ describeWithTool(versitygw, 'the tally of a write or a read', (path) => {
   async function write(body: Buffer, tally: StoreTally) {
     const sink = begin(body.length, tally);
     await pushAll(sink, body, 64 * KiB);
-    return sink.finish(describeObject);
+    return finish(sink);
   }
 
   const storedBytes = (runs: readonly { extentBytes: number; trailerBytes: number }[]) =>

@@ -1,12 +1,13 @@
-// There may be no Docker where the tests run, so this checks what can be checked without: that every
-// file, flag, variable, port and folder that the image and the compose file name is really there.
+// There may be no Docker where the tests run, so this checks what can be checked without: that
+// every file, flag, variable, port and folder that the image and the compose file name is really
+// there.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { loadConfig } from '#bursar/cli/config.js';
-import { chooseStores } from '#bursar/cli/store-settings.js';
+import { loadConfig } from '#bursar/server/settings/config.js';
+import { chooseStores } from '#bursar/server/settings/store-settings.js';
 import { type ServedGateway, startServedGateway } from './served-gateway.ts';
 
 const root = resolve(import.meta.dirname, '../..');

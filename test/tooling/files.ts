@@ -3,7 +3,9 @@ import { createCipheriv, createHash } from 'node:crypto';
 import { type Dirent, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** `sizeBytes` bytes that look random and are the same for the same seed (AES-256 in counter mode). */
+/**
+ * `sizeBytes` bytes that look random and are the same for the same seed (AES-256 in counter mode).
+ */
 export function seededBytes(seed: number, sizeBytes: number): Buffer {
   const key = createHash('sha256').update(`bursar test bytes ${seed}`).digest();
   return createCipheriv('aes-256-ctr', key, Buffer.alloc(16)).update(Buffer.alloc(sizeBytes));

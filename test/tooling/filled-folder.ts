@@ -15,7 +15,7 @@ export const operatorSettings = {
 };
 
 export type Sending = Omit<NonNullable<Parameters<S3Client['send']>[2]>, 'body'> & {
-  body?: Buffer;
+  body?: Buffer | string;
 };
 
 /** Throws unless it is done. */
@@ -23,8 +23,9 @@ export async function send(
   client: S3Client,
   method: string,
   path: string,
-  { body = Buffer.alloc(0), headers, ...sending }: Sending = {},
+  { body: content = '', headers, ...sending }: Sending = {},
 ): ReturnType<S3Client['send']> {
+  const body = Buffer.from(content);
   const md5 = { 'content-md5': createHash('md5').update(body).digest('base64') };
   const all = { ...(body.length > 0 && md5), ...headers };
   const answer = await client.send(method, path, { ...sending, body, headers: all });

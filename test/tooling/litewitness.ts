@@ -1,6 +1,6 @@
-// A real witness for tests: litewitness (filippo.io/torchwood) on a free loopback port. Its key lives
-// in an ssh-agent, which is played here: two messages of the agent's protocol are all that it asks.
-// Specifications: C2SP tlog-witness; draft-ietf-sshm-ssh-agent.
+// A real witness for tests: litewitness (filippo.io/torchwood) on a free loopback port. Its key
+// lives in an ssh-agent, which is played here: two messages of the agent's protocol are all that it
+// asks. Specifications: C2SP tlog-witness; draft-ietf-sshm-ssh-agent.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -30,7 +30,9 @@ export interface RunningWitness {
 
 const startMsMax = 30_000;
 
-/** Starts the litewitness at `path` (see tools.ts). Throws with its output when it does not come up. */
+/**
+ * Starts the litewitness at `path` (see tools.ts). Throws with its output when it does not come up.
+ */
 export async function startLitewitness(path: string, name: string): Promise<RunningWitness> {
   const dir = mkdtempSync(join(tmpdir(), 'litewitness-'));
   const agent = await startAgent(join(dir, 'agent.sock'));

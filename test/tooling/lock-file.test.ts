@@ -1,5 +1,5 @@
-// `npm start` and `npm test` begin with `npm ci`, which refuses a lock file that misses a package of
-// another platform, and a lock written on one platform may miss those of all others.
+// `npm start` and `npm test` begin with `npm ci`, which refuses a lock file that misses a package
+// of another platform, and a lock written on one platform may miss those of all others.
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 

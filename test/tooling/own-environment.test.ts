@@ -1,4 +1,5 @@
-// Tests see nothing of the configuration of the person who runs them, and clients nothing of each other's.
+// Tests see nothing of the configuration of the person who runs them, and clients nothing of each
+// other's.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';

@@ -1,12 +1,15 @@
-// Nothing of the person who runs the tests reaches them: before the first test, the environment of the
-// run is cut down to what is named here, with a home of its own, UTC, a plain locale and the usual
-// umask. What tests start inherits that.
+// Nothing of the person who runs the tests reaches them: before the first test, the environment of
+// the run is cut down to what is named here, with a home of its own, UTC, a plain locale and the
+// usual umask. What tests start inherits that.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { toolVariables } from './tools.ts';
 
-/** Where programs and temporary files are, what the runner tells its workers, and what tests are told. */
+/**
+ * Where programs and temporary files are, what the runner tells its workers, and what tests are
+ * told.
+ */
 const kept = [
   /^(PATH|TMPDIR|CC|CI|LD_LIBRARY_PATH|NODE_COMPILE_CACHE|NODE_ENV|NODE_V8_COVERAGE)$/,
   // Version managers put launchers on PATH, which ask these where the programs are.

@@ -1,7 +1,7 @@
-// Does the time of an answer tell two questions apart? Both are asked in turn, in a random order, over
-// one connection that stays, and the differences of the pairs are looked at: their trimmed mean, and
-// how many of its standard errors it is from nothing (Yuen's, with a fifth of the pairs cut at each
-// end: a few slow answers say nothing).
+// Does the time of an answer tell two questions apart? Both are asked in turn, in a random order,
+// over one connection that stays, and the differences of the pairs are looked at: their trimmed
+// mean, and how many of its standard errors it is from nothing (Yuen's, with a fifth of the pairs
+// cut at each end: a few slow answers say nothing).
 import { connect, type Socket } from 'node:net';
 
 /** Requests whose answers must take as long as each other's, as they are on the wire. */

@@ -123,7 +123,9 @@ export class ToolFailure extends Error {
   }
 }
 
-/** Runs to the end and resolves with its standard output; throws `ToolFailure` on a status not 0. */
+/**
+ * Runs to the end and resolves with its standard output; throws `ToolFailure` on a status not 0.
+ */
 export function runTool(path: string, args: string[], env: NodeJS.ProcessEnv): Promise<string> {
   const options: ExecFileOptions = { env, maxBuffer: 64 * 1024 * 1024, timeout: 240_000 };
   return new Promise((resolve, reject) => {
@@ -136,8 +138,8 @@ export function runTool(path: string, args: string[], env: NodeJS.ProcessEnv): P
 }
 
 /**
- * The environment for a client of the gateway: its keys, and a home of its own, where tools keep what
- * they remember of a gateway. Of the person who runs the tests there is nothing left in ours
+ * The environment for a client of the gateway: its keys, and a home of its own, where tools keep
+ * what they remember of a gateway. Of the person who runs the tests there is nothing left in ours
  * (own-environment.ts).
  */
 export function clientEnvironment(keys: {

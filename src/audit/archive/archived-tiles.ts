@@ -1,7 +1,7 @@
-// What the database keeps of records that went to the archive: where they are, their leaves, so that
-// the public log needs no store, and their salts, without which nobody opens them. Invariants: a tile
-// moves as a whole, in one transaction; the newest record never does; a record is in `records` or
-// here, never in both.
+// What the database keeps of records that went to the archive: where they are, their leaves, so
+// that the public log needs no store, and their salts, without which nobody opens them. Invariants:
+// a tile moves as a whole, in one transaction; the newest record never does; a record is in
+// `records` or here, never in both.
 import type { Reader, Tx } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { isManifest } from '../../core/manifest.ts';
@@ -38,7 +38,7 @@ export interface ArchivedTile {
   salts: Buffer;
 }
 
-/** Where a tile's records are. */
+/** The place of a tile's records. */
 export interface PackedPart {
   /** Of the pack: number of its first tile. */
   first: number;
@@ -46,7 +46,7 @@ export interface PackedPart {
   tiles: number;
   nonce: Buffer;
   manifest: Buffer;
-  /** In the bytes that the manifest names. */
+  /** The offset in the bytes that the manifest names. */
   begin: number;
   end: number;
 }
@@ -55,7 +55,7 @@ export interface Pack {
   /** Number of its first tile. */
   first: number;
   nonce: Uint8Array;
-  /** Where each tile's part ends. */
+  /** The offsets at which the parts of the tiles end. */
   ends: number[];
   manifest: Uint8Array;
 }
@@ -158,8 +158,8 @@ export async function unpackTiles(tx: Tx, index: number): Promise<Uint8Array | n
 }
 
 /**
- * Takes the records of the next tile out of the database. They must be in a pack, and there must be a
- * newer one. Gives how many there were.
+ * Takes the records of the next tile out of the database. They must be in a pack, and there must be
+ * a newer one. Gives how many there were.
  */
 export async function archiveTile(tx: Tx, index: number): Promise<number> {
   const archived = await countArchivedTiles(tx);
@@ -198,8 +198,8 @@ export async function archiveTile(tx: Tx, index: number): Promise<number> {
 }
 
 /**
- * Erases a record that is in the archive: nobody opens it from then on. False: it is not there, or was
- * erased already.
+ * Erases a record that is in the archive: nobody opens it from then on. False: it is not there, or
+ * was erased already.
  */
 export async function eraseArchived(tx: Tx, index: number): Promise<boolean> {
   const tile = await readArchivedTile(tx, Math.floor(index / tileWidth));
@@ -235,9 +235,9 @@ export async function readArchivedEntries(
 }
 
 /**
- * The leaves of a tile: how many kinds of owner they have (2 bytes), these (the pseudonym of who asked
- * and of the bucket's tenant, 16 bytes each, zeros for none), for each leaf which (1 byte), and for
- * each leaf its commitment.
+ * The leaves of a tile: how many kinds of owner they have (2 bytes), these (the pseudonym of who
+ * asked and of the bucket's tenant, 16 bytes each, zeros for none), for each leaf which (1 byte),
+ * and for each leaf its commitment.
  */
 export function encodeLeaves(leaves: readonly KeptLeaf[]): Buffer {
   const owners = new Map<string, number>();

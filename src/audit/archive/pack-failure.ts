@@ -6,7 +6,7 @@ import { tileWidth } from '../log/merkle.ts';
 import type { PackedPart } from './archived-tiles.ts';
 
 export interface LostExtent {
-  /** Of the pack, in hexadecimal. */
+  /** The id of the pack, in hexadecimal. */
   id: string;
   /** The store that should have it. */
   store: { number: number; name: string };

@@ -1,13 +1,13 @@
 // A pack: the records of consecutive tiles of the log, one after the other. Each tile's part can be
-// read by itself: version 1, then for each of its 256 records the bytes that it takes (4, big-endian;
-// 0: it had been erased), then the records as `sealed-record.ts` has them. Pure.
+// read by itself: version 1, then for each of its 256 records the bytes that it takes (4,
+// big-endian; 0: it had been erased), then the records as `sealed-record.ts` has them. Pure.
 import { tileWidth } from '../log/merkle.ts';
 import { openRecord, sealRecord } from './sealed-record.ts';
 
 const version = 1;
 const headBytes = 1 + 4 * tileWidth;
 
-/** What is packed of a record: its text and its evidence. Neither has a line break. */
+/** The part of a record that is packed: its text and its evidence. Neither has a line break. */
 export interface PackedRecord {
   record: string;
   evidence: string | null;

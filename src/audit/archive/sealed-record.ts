@@ -1,9 +1,9 @@
-// One record as it lies in the archive: compressed, then encrypted under its own salt, which stays in
-// the database. So erasing the salt erases the record in every copy of the archive, wherever those
-// are. AES-256-CTR (NIST SP 800-38A): the key is SHA-256("bursar/archived-record/v1" ‖ 0 ‖ salt), one
-// for each record, and the initial counter block is the pack's nonce. Nothing here authenticates:
-// what was opened is compared with the record's commitment. DEFLATE (RFC 1951) with a dictionary,
-// since records are short and alike. Pure.
+// One record as it lies in the archive: compressed, then encrypted under its own salt, which stays
+// in the database. So erasing the salt erases the record in every copy of the archive, wherever
+// those are. AES-256-CTR (NIST SP 800-38A): the key is SHA-256("bursar/archived-record/v1" ‖ 0 ‖
+// salt), one for each record, and the initial counter block is the pack's nonce. Nothing here
+// authenticates: what was opened is compared with the record's commitment. DEFLATE (RFC 1951) with
+// a dictionary, since records are short and alike. Pure.
 import { createCipheriv, createDecipheriv, hash } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 
@@ -13,7 +13,10 @@ const recordBytesMax = 16 * 1024 * 1024;
 
 const keyLabel = Buffer.from('bursar/archived-record/v1\0');
 
-/** What most records have in common. What is written with it is read with it alone. */
+/**
+ * Text that most records have in common. A record that was compressed with it is read with it
+ * alone.
+ */
 const dictionary = Buffer.from(
   [
     '{"alarm":{"limit":"","meter":"","percent":80,"used":"","window":"month"},',
@@ -45,7 +48,7 @@ const compression = { dictionary, level: 9, windowBits: 15, memLevel: 8 };
 export interface RecordKey {
   /** Of the record. */
   salt: Uint8Array;
-  /** Of its pack, 16 bytes. */
+  /** The nonce of its pack, 16 bytes. */
   nonce: Uint8Array;
 }
 

@@ -10,7 +10,7 @@ export interface Checkpoint {
   root: Buffer;
 }
 
-/** What is signed; with its last newline. */
+/** The text that is signed, with its last newline. */
 export function renderCheckpoint({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${root.toString('base64')}\n`;
 }
@@ -27,7 +27,10 @@ export function parseCheckpoint(text: string): Checkpoint | undefined {
   return { origin, size, root };
 }
 
-/** What a signed note says of a log; undefined: nothing. No signature is verified. */
+/**
+ * Returns what a signed note says of a log. Undefined means that it is no checkpoint. No signature
+ * is verified.
+ */
 export function checkpointOf(note: string | Uint8Array): Checkpoint | undefined {
   const parsed = parseNote(note);
   return parsed && parseCheckpoint(parsed.text);

@@ -1,9 +1,9 @@
-// How far the log that is here is the one that others have seen, after a restore. Invariant: what it
-// says follows from roots that others kept; where these say nothing, it says that too.
+// How far the log that is here is the one that others have seen, after a restore. Invariant: what
+// it says follows from roots that others kept; where these say nothing, it says that too.
 import type { Checkpoint } from './checkpoint.ts';
 import { compareLog, findForkPoint, type Tree } from './log-comparison.ts';
 
-/** What somebody knows of the log. */
+/** The state of the log as somebody saw it. */
 export interface Sighting {
   /** Who: a file, a witness. */
   by: string;
@@ -20,9 +20,9 @@ export interface ForkReport {
     size: number;
     relation: 'same so far' | 'longer than here' | 'another log' | 'unknown';
   }[];
-  /** So many leaves from the first on are those that were seen. */
+  /** The number of leaves, from the first on, that are those that were seen. */
   agreedSize: number;
-  /** Could more of them be? False: the next one is another, or is not here. */
+  /** Whether no more leaves can be the same: the next one differs, or is not here. */
   isExact: boolean;
   /** Indexes of leaves that were seen and are not here; null: there are none. */
   missing: { from: number; to: number } | null;

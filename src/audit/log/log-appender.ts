@@ -1,6 +1,6 @@
-// The growing end of the tree: appended to by the ledger's thread, leaf by leaf, at about one node a
-// leaf. Invariant: in memory is the right edge alone, at most 255 hashes of each level, and it is what
-// the tables say once `flush` is committed; what is not must be discarded.
+// The growing end of the tree: appended to by the ledger's thread, leaf by leaf, at about one node
+// a leaf. Invariant: in memory is the right edge alone, at most 255 hashes of each level, and it is
+// what the tables say once `flush` is committed; what is not must be discarded.
 import type { Reader, Tx } from '../../core/database.ts';
 import {
   emptyRoot,
@@ -13,7 +13,7 @@ import {
 } from './merkle.ts';
 import { readLogSize, storedTiles } from './stored-tiles.ts';
 
-/** What of one level is not yet a full tile. */
+/** The hashes of one level that are not a full tile yet. */
 interface Edge {
   /** Number of the tile. */
   index: number;
@@ -48,7 +48,9 @@ export class LogAppender {
     this.#read = read;
   }
 
-  /** Reads the edge. Throws when the tables do not fit each other: such a log is not to be signed. */
+  /**
+   * Reads the edge. Throws when the tables do not fit each other: such a log is not to be signed.
+   */
   static async open(read: Reader): Promise<LogAppender> {
     const appender = new LogAppender(read);
     await appender.discard();

@@ -1,6 +1,7 @@
-// Whether the log that is here is the one that somebody has seen. Invariant: roots are computed from
-// the tree that is here and compared with what was kept elsewhere; nothing of one side proves the
-// other's. Specification: RFC 6962 section 2.1.
+// Whether the log that is here is the one that somebody has seen. Invariant: roots are computed
+// from the tree that is here and compared with what was kept elsewhere; nothing of one side proves
+// the other's. Specification: RFC 6962 section 2.1.
+import type { Checkpoint } from './checkpoint.ts';
 import { rootOf, type TileReader, type TreeHead } from './merkle.ts';
 
 /** The tree that is here: how many leaves it has, and where its hashes are. */
@@ -20,6 +21,26 @@ export async function compareLog(
   if (seen.size > size) return 'shorter';
   const root = await rootOf(tiles, seen.size);
   return Buffer.compare(root, seen.root) === 0 ? 'extends' : 'differs';
+}
+
+export interface LogNames {
+  origin: string;
+  /** What it is or was called; null: it was never signed: whatever was kept is of another log. */
+  known: readonly string[] | null;
+}
+
+/**
+ * The same of a checkpoint that was kept, of whatever log. `ended`: of a log that was ended,
+ * deliberately or with its database, which says nothing of this one. `unknown`: of a log whose name
+ * this one never had.
+ */
+export async function compareSigned(
+  tree: Tree,
+  signed: Checkpoint,
+  { origin, known }: LogNames,
+): Promise<'extends' | 'shorter' | 'differs' | 'ended' | 'unknown'> {
+  if (signed.origin === origin) return compareLog(tree, signed);
+  return known === null || known.includes(signed.origin) ? 'ended' : 'unknown';
 }
 
 /**

@@ -10,7 +10,7 @@ import { rootOf, tileHeight, tileWidth } from './merkle.ts';
 import { pathOfTile } from './tile-path.ts';
 import { LogDamage, type VerifiedFile, VerifiedLog } from './verified-log.ts';
 
-/** Where it is written to. */
+/** A place to which a log is written. */
 export interface LogTarget extends LogSource {
   /** Whole or not at all; it need not be durable yet. */
   write(path: string, bytes: Uint8Array): Promise<void>;
@@ -35,7 +35,7 @@ export interface ExportOptions {
 export interface ExportReport {
   origin: string;
   size: number;
-  /** Of the target before; null: it had none. */
+  /** The size of the log in the target before. Null means that there was none. */
   sizeBefore: number | null;
   files: number;
   bytes: number;

@@ -1,5 +1,6 @@
-// The keys that the log was ever signed with: rows stay for ever, so that old receipts can be checked
-// and revoked keys are known. The private halves are not here. All have the log's origin as their name.
+// The keys that the log was ever signed with: rows stay for ever, so that old receipts can be
+// checked and revoked keys are known. The private halves are not here. All have the log's origin as
+// their name.
 import type { Reader, Tx } from '../../core/database.ts';
 import { ed25519, type NoteKey, noteKey } from './note.ts';
 
@@ -19,7 +20,7 @@ export interface LogKeyRow {
   key: NoteKey;
   createdMs: number;
   fromSize: number;
-  /** May be to come: until then both it and its successor sign. */
+  /** The time may lie in the future: until then both this key and its successor sign. */
   retiredMs: number | null;
   revokedMs: number | null;
 }
@@ -62,7 +63,7 @@ export async function revokeLogKey(tx: Tx, id: string, timeMs: number): Promise<
   return (await tx.run(sql, timeMs, timeMs, timeMs, id)).changes > 0;
 }
 
-/** Does it sign at that time? */
+/** Returns whether the key signs at that time. */
 export function isSigning({ retiredMs, revokedMs }: LogKeyRow, timeMs: number): boolean {
   return revokedMs === null && (retiredMs === null || retiredMs > timeMs);
 }

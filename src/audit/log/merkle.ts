@@ -1,6 +1,7 @@
-// The Merkle tree of the log: RFC 6962 section 2.1. Pure. Hashes are read by tile (C2SP tlog-tiles),
-// and only those of complete subtrees are ever stored, so that what a proof is made of never changes.
-// Sizes and indexes are safe integers, not 32 bits: they are computed with, not shifted.
+// The Merkle tree of the log: RFC 6962 section 2.1. Pure. Hashes are read by tile (C2SP
+// tlog-tiles), and only those of complete subtrees are ever stored, so that what a proof is made of
+// never changes. Sizes and indexes are safe integers, not 32 bits: they are computed with, not
+// shifted.
 import { hash } from 'node:crypto';
 
 export const hashBytes = 32;
@@ -30,7 +31,7 @@ export function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
   return sha256(node);
 }
 
-/** Where the hashes of complete subtrees are. */
+/** A source of the hashes of complete subtrees. */
 export interface TileReader {
   /**
    * The first `width` hashes of a tile, one after the other: those of the subtrees of 256**level
@@ -142,7 +143,7 @@ export interface TreeHead {
   root: Uint8Array;
 }
 
-/** Does the proof show that `head` extends `old`? RFC 9162 section 2.1.4.2. */
+/** Returns whether the proof shows that `head` extends `old` (RFC 9162 section 2.1.4.2). */
 export function isConsistent(old: TreeHead, head: TreeHead, proof: readonly Uint8Array[]): boolean {
   if (!Number.isSafeInteger(old.size) || !Number.isSafeInteger(head.size)) return false;
   if (old.size > head.size || old.size < 0) return false;

@@ -1,6 +1,6 @@
 // Signed notes (C2SP signed-note) with Ed25519, and the cosignatures of witnesses (C2SP
-// tlog-cosignature). A signature of a known key that does not verify makes the whole note worthless;
-// those of unknown keys count for nothing.
+// tlog-cosignature). A signature of a known key that does not verify makes the whole note
+// worthless; those of unknown keys count for nothing.
 import { createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
 import { decodeBase64 } from '../../core/base64.ts';
 import { decodeUtf8 } from '../../core/utf8.ts';
@@ -26,14 +26,14 @@ export interface NoteSigner {
 export interface NoteSignature {
   name: string;
   keyId: string;
-  /** What follows the key's id. */
+  /** The bytes that follow the key's id. */
   bytes: Buffer;
-  /** As it stands in the note, without its newline. */
+  /** The line as it stands in the note, without its newline. */
   line: string;
 }
 
 export interface Note {
-  /** With its last newline. */
+  /** The text of the note, with its last newline. */
   text: string;
   signatures: NoteSignature[];
 }
@@ -119,13 +119,16 @@ export function parseNote(given: string | Uint8Array): Note | undefined {
 
 export interface VerifiedBy {
   key: NoteKey;
-  /** When a witness says that it saw it, seconds since 1970; null: by a log. */
+  /**
+   * When a witness says that it saw the note, in seconds since 1970. Null means that a log signed
+   * it.
+   */
   timeS: number | null;
 }
 
 /**
- * Who of `keys` signed it. Undefined: one of them signed something else, and nothing in the note is
- * to be believed.
+ * Returns those of `keys` that signed the note. Undefined means that a signature is not one of this
+ * note, so nothing in it may be believed.
  */
 export function verifyNote(note: Note, keys: readonly NoteKey[]): VerifiedBy[] | undefined {
   const found: VerifiedBy[] = [];

@@ -7,7 +7,7 @@ export interface ProofText {
   /** Not authenticated by itself; null: none. */
   extra: Buffer | null;
   index: number;
-  /** From the leaf's sibling up. */
+  /** The hashes of the proof, from the leaf's sibling up. */
   proof: Buffer[];
   /** A signed note. */
   checkpoint: string;

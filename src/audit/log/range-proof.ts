@@ -1,6 +1,7 @@
 // Proves that a run of leaves, all of them, is in a tree: with the hashes of the complete subtrees
-// before it and behind it, leaf after leaf leads to the root. So whoever has the run knows that no leaf
-// of it is missing. The subtrees are those of RFC 6962 section 2.1; memory does not grow with the run.
+// before it and behind it, leaf after leaf leads to the root. So whoever has the run knows that no
+// leaf of it is missing. The subtrees are those of RFC 6962 section 2.1; memory does not grow with
+// the run.
 import { emptyRoot, hashComplete, hashNode, keepTiles, type TileReader } from './merkle.ts';
 
 export interface LeafRange {
@@ -12,9 +13,9 @@ export interface LeafRange {
 }
 
 export interface RangeProof {
-  /** Of the complete subtrees that the leaves before the run make, from the first on. */
+  /** The hashes of the complete subtrees that the leaves before the run make, from the first on. */
   before: Buffer[];
-  /** Of those that the leaves behind it make. */
+  /** The hashes of those that the leaves behind it make. */
   after: Buffer[];
 }
 

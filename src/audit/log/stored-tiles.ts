@@ -1,6 +1,6 @@
-// The log as the database has it (C2SP tlog-tiles): full tiles are rows of `log_tiles`; what is not a
-// full tile yet is computed, on level 0 of the records, above of the roots of the tiles below. Any
-// thread may read. Invariant: what was once read of a tile is never another.
+// The log as the database has it (C2SP tlog-tiles): full tiles are rows of `log_tiles`; what is not
+// a full tile yet is computed, on level 0 of the records, above of the roots of the tiles below.
+// Any thread may read. Invariant: what was once read of a tile is never another.
 import type { Reader } from '../../core/database.ts';
 import { readArchivedEntries } from '../archive/archived-tiles.ts';
 import { renderLeaf } from '../leaf.ts';

@@ -1,11 +1,11 @@
-// Paths of tiles and entry bundles: C2SP tlog-tiles. Pure. Exactly one text names a tile, and no other
-// is read.
+// Paths of tiles and entry bundles: C2SP tlog-tiles. Pure. Exactly one text names a tile, and no
+// other is read.
 import { tileWidth } from './merkle.ts';
 
 export interface TileName {
   level: number | 'entries';
   index: number;
-  /** Of a partial tile 1 to 255; of a full one 256. */
+  /** The number of hashes: 1 to 255 of a partial tile, and 256 of a full one. */
   width: number;
 }
 

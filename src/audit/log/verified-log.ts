@@ -16,7 +16,7 @@ import {
 } from './merkle.ts';
 import { pathOfTile, type TileName } from './tile-path.ts';
 
-/** What was read is not the log that was signed, or not all of it is there. */
+/** What was read is not the log that was signed, or a part of it is missing. */
 export class LogDamage extends Error {
   override readonly name = 'LogDamage';
 }
@@ -25,7 +25,7 @@ export interface VerifiedFile {
   /** Of the tree's own width: of a partial tile, where only the full one was there, its part. */
   bytes: Buffer;
   path: string;
-  /** Who had it. */
+  /** The source that had it. */
   source: LogSource;
 }
 

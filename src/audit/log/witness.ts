@@ -1,5 +1,5 @@
-// What a log asks of a witness, and what the answer means: C2SP tlog-witness, `add-checkpoint`. Pure.
-// Invariant: a cosignature counts only when it is by the witness's own key, over exactly the
+// What a log asks of a witness, and what the answer means: C2SP tlog-witness, `add-checkpoint`.
+// Pure. Invariant: a cosignature counts only when it is by the witness's own key, over exactly the
 // checkpoint that was sent; of everything else in an answer only the size it has seen is taken.
 import { hashBytes } from './merkle.ts';
 import { cosignature, type NoteKey, parseNote, parseVerifier, verifyNote } from './note.ts';
@@ -53,11 +53,11 @@ export type WitnessAnswer =
   | { kind: 'cosigned'; line: string; timeS: number }
   /** The newest tree that it cosigned has so many leaves. */
   | { kind: 'seen'; size: number }
-  /** What it saw is not in the tree that it was sent. */
+  /** The tree that the witness saw is not part of the tree that it was sent. */
   | { kind: 'inconsistent' }
   | { kind: 'refused'; reason: string };
 
-/** What `add-checkpoint` with this note was answered. */
+/** Interprets the answer to `add-checkpoint` with this note. */
 export function readAnswer(
   { key }: Pick<Witness, 'key'>,
   note: string,

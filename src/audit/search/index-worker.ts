@@ -1,8 +1,8 @@
-// The thread of the search index: follows the log behind it, block by block, and does erasures again
-// in the index. When there is nothing to do, it now and then compares a block with its records, since
-// a block that was tampered with hides some. It has its own readers, so nothing waits for it; and it
-// rests as long as it works while it has much to catch up with, so that it never takes a core for
-// itself.
+// The thread of the search index: follows the log behind it, block by block, and does erasures
+// again in the index. When there is nothing to do, it now and then compares a block with its
+// records, since a block that was tampered with hides some. It has its own readers, so nothing
+// waits for it; and it rests as long as it works while it has much to catch up with, so that it
+// never takes a core for itself.
 import { setTimeout } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { openDatabase } from '../../core/database.ts';
@@ -130,7 +130,9 @@ async function eraseNext(): Promise<boolean> {
   return true;
 }
 
-/** Makes a block anew where it is doubted, or compares the next with its records when it is time. */
+/**
+ * Makes a block anew where it is doubted, or compares the next with its records when it is time.
+ */
 async function mendNext(): Promise<boolean> {
   const end = (await index.end()) / blockWidth;
   const [block] = doubted;

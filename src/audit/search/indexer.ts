@@ -1,5 +1,5 @@
-// The main thread's end of the search index: starts the thread that makes it, reads for it what only
-// this thread can read, and gives what searches it.
+// The main thread's end of the search index: starts the thread that makes it, reads for it what
+// only this thread can read, and gives what searches it.
 import { Worker } from 'node:worker_threads';
 import { PackFailure } from '../archive/pack-failure.ts';
 import type { ReadPart } from '../record-store.ts';
@@ -63,7 +63,9 @@ export class Indexer {
     this.#worker.postMessage({ doubted: block } satisfies ToIndexWorker);
   }
 
-  /** Resolves when the thread has ended; what it was at is not begun again before the next start. */
+  /**
+   * Resolves when the thread has ended; what it was at is not begun again before the next start.
+   */
   async close(): Promise<void> {
     // The last to close a database folds its log into it, and only who writes can.
     this.index.close();

@@ -1,6 +1,7 @@
-// The radix tree of the object keys of one block. Invariant: the first of its nodes, in the order of
-// their bytes, that begins with a prefix has exactly the records whose keys begin with it; if there
-// is none, no record has. So each prefix, however many or few keys begin so, is one look-up. Pure.
+// The radix tree of the object keys of one block. Invariant: the first of its nodes, in the order
+// of their bytes, that begins with a prefix has exactly the records whose keys begin with it; if
+// there is none, no record has. So each prefix, however many or few keys begin so, is one look-up.
+// Pure.
 
 export interface KeyNode {
   /** UTF-8; not empty. */

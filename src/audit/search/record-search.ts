@@ -1,8 +1,8 @@
 // Searches the records: by the index as far as that goes, and behind it in the records themselves.
-// Invariants: what is found was compared with its leaf's commitment, is of the tenant that may see it
-// and fits what was asked, whatever the index says; of what is not what was recorded that is said, and
-// nothing else; and one call does a bounded amount of work on the
-// thread that serves everybody, however long the log is and however little fits.
+// Invariants: what is found was compared with its leaf's commitment, is of the tenant that may see
+// it and fits what was asked, whatever the index says; of what is not what was recorded that is
+// said, and nothing else; and one call does a bounded amount of work on the thread that serves
+// everybody, however long the log is and however little fits.
 import type { Reader } from '../../core/database.ts';
 import { Pace } from '../../core/pace.ts';
 import { listAltered } from '../altered-records.ts';
@@ -14,7 +14,9 @@ import { blockWidth, placesOf } from './positions.ts';
 import type { SearchIndexReader } from './search-index.ts';
 import { fitting, type RecordQuery, termsWanted } from './terms.ts';
 
-/** Records behind the index that one call looks at, fitting or not; and false hits that it takes. */
+/**
+ * Records behind the index that one call looks at, fitting or not; and false hits that it takes.
+ */
 const examinedMax = blockWidth;
 /** Records behind the index that are read at once: about a millisecond's work. */
 const readAtOnce = 256;
@@ -26,7 +28,9 @@ const nobodys: IsWanted = () => false;
 export interface Found {
   /** In the order of the log. */
   records: Hit[];
-  /** Where to go on when there may be more: a page can be empty and not the last. */
+  /**
+   * The index from which to go on when there may be more. A page can be empty and not be the last.
+   */
   nextIndex: number | null;
 }
 
@@ -72,7 +76,7 @@ export class RecordSearch {
     this.#index = index;
   }
 
-  /** From now on it searches by this index. */
+  /** Makes searches use this index from now on. */
   use({ index, onFalse }: UsedIndex): void {
     this.#index = index;
     this.#onFalse = onFalse;

@@ -1,8 +1,8 @@
 // The search index: a database beside the log's, of whole blocks of records, in the log's order.
-// Invariants: it says where to look, and never what there is, since whoever finds something by it reads
-// the record and compares it with what was asked; a block is there whole or not at all;
-// a block whose records could not be read leads to all of them, so that who looks is told of it; and an
-// index that was not made of the log beside it is not used. It can always be made anew.
+// Invariants: it says where to look, and never what there is, since whoever finds something by it
+// reads the record and compares it with what was asked; a block is there whole or not at all; a
+// block whose records could not be read leads to all of them, so that who looks is told of it; and
+// an index that was not made of the log beside it is not used. It can always be made anew.
 import { existsSync, rmSync } from 'node:fs';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
 import type { KeptText, RecordStore } from '../record-store.ts';
@@ -38,7 +38,7 @@ INSERT INTO erased VALUES (-1);
 /** The log that is indexed. */
 export type LogRecords = Pick<RecordStore, 'readRecord'>;
 
-/** Of a block that was not read; no record is found by it. */
+/** The mark of a block that was not read: no record is found by it. */
 const unreadTerm = '';
 const everyPlace = packPlaces(Array.from({ length: blockWidth }, (_, place) => place));
 
@@ -75,8 +75,8 @@ export class SearchIndexWriter {
   }
 
   /**
-   * Indexes a whole block, in the place of what was there of it. null: its records cannot be read, so
-   * that what was there of them may be wrong.
+   * Indexes a whole block, in the place of what was there of it. null: its records cannot be read,
+   * so that what was there of them may be wrong.
    */
   async putBlock(block: number, records: readonly KeptText[] | null): Promise<void> {
     const commitment = await readCommitment(this.#log, (block + 1) * blockWidth - 1);
@@ -108,8 +108,9 @@ export class SearchIndexWriter {
   }
 
   /**
-   * Does it lead to all of the block's records by all that they are found by? That it leads to others
-   * besides is not looked for: who is led there sees it.
+   * Returns whether the index leads to all records of the block by every term by which they are
+   * found. It does not matter whether it leads to others as well: whoever is led there sees that
+   * they do not fit.
    */
   async leadsToAll(block: number, records: readonly KeptText[]): Promise<boolean> {
     const { postings, nodes } = rowsOf(records);
@@ -131,7 +132,7 @@ export class SearchIndexWriter {
     return (await this.#db.tx.get<{ idx: number }>('SELECT by_idx AS idx FROM erased'))?.idx ?? -1;
   }
 
-  /** What was erased by then is in no page of the index any more. */
+  /** Records that were erased by then are in no page of the index any more. */
   async noteErased(byIndex: number): Promise<void> {
     await this.#db.tx.run('UPDATE erased SET by_idx = ?', byIndex);
     this.#db.emptyLog(readersMsMax);
@@ -153,7 +154,9 @@ export class SearchIndexWriter {
   }
 }
 
-/** What the index has of a block, in the order of its tables, whose pages are so written in turn. */
+/**
+ * What the index has of a block, in the order of its tables, whose pages are so written in turn.
+ */
 function rowsOf(records: readonly KeptText[]): {
   postings: [term: string, places: number[]][];
   nodes: KeyNode[];
@@ -199,8 +202,9 @@ function isDamage(cause: unknown): boolean {
 }
 
 /**
- * Was it made of this log? One that was put back from a backup may be shorter, or another; and acts
- * that it has not any more must not hide later ones. No store is asked: it may not answer now.
+ * Returns whether the index was made of this log. An index that was put back from a backup may be
+ * shorter than the log, or be of another one, and erasures that the log no longer has must not hide
+ * later ones. No store is asked, since it may not answer now.
  */
 async function isOf(index: Reader, log: LogRecords): Promise<boolean> {
   const end = await indexedEnd(index);
@@ -243,8 +247,8 @@ export class SearchIndexReader {
 
   /**
    * From block `from` to before `to` those that have all terms and keys with the prefix, and where.
-   * Blocks that lack one of the terms cost nothing: each term leads to the next that has it. A block
-   * that was not read has everything.
+   * Blocks that lack one of the terms cost nothing: each term leads to the next that has it. A
+   * block that was not read has everything.
    */
   async *blocksWith(
     terms: readonly string[],

@@ -1,8 +1,9 @@
-// What records are found by. A term is one thing that a record says of itself, and what is asked for
-// is a set of terms that it must have, besides its time and how its key begins. Invariant: index and
-// tail ask the same function, so a record is found by the same words before it is indexed and after.
+// What records are found by. A term is one thing that a record says of itself, and what is asked
+// for is a set of terms that it must have, besides its time and how its key begins. Invariant:
+// index and tail ask the same function, so a record is found by the same words before it is indexed
+// and after.
 
-/** Of a record, what it is found by. */
+/** Those members of a record by which it is found. */
 export interface FoundBy {
   readonly index: number;
   readonly tenant: string;
@@ -21,12 +22,12 @@ export interface RecordQuery {
   tenant: string | null;
   /** And this one too. */
   otherTenant?: string | undefined;
-  /** Only by principals of this tenant. */
+  /** Only records of requests by principals of this tenant. */
   requesterTenant?: string | undefined;
-  /** Only by principals of this name. */
+  /** Only records of requests by principals of this name. */
   principal?: string | undefined;
   bucket?: string | undefined;
-  /** Of object keys. */
+  /** The prefix of object keys. */
   prefix?: string | undefined;
   action?: string | undefined;
   /** The `jti` of any link of the chain that was used. */

@@ -1,7 +1,7 @@
-// The records of a database against the log above them, and both against checkpoints that were signed.
-// Invariants: each record is met once, in order, and every difference is told; the tree is built once
-// more from the records, and is believed only as far as a signed checkpoint has the same root: what
-// was altered together with all tiles is found by a checkpoint, and by nothing else.
+// The records of a database against the log above them, and both against checkpoints that were
+// signed. Invariants: each record is met once, in order, and every difference is told; the tree is
+// built once more from the records, and is believed only as far as a signed checkpoint has the same
+// root: what was altered together with all tiles is found by a checkpoint, and by nothing else.
 import { canonicalize } from '../../core/canonical-json.ts';
 import type { Reader, Tx } from '../../core/database.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
@@ -24,17 +24,26 @@ export interface DeepRecordsOptions {
   /** Signed, of this log. */
   checkpoints: readonly (Checkpoint & { from: string })[];
   tell: (difference: Difference) => void;
-  /** Each record that is there; null: it was erased, or cannot be read. */
-  onRecord: (index: number, fields: RecordFields | null) => Promise<void>;
-  /** Whose record says nothing, or not what it said; null: nobody knows whose. */
-  onSilent: (whose: Pick<KeptRecord, 'tenant' | 'bucketTenant'> | null) => Promise<void>;
+  /** Each record that can be read. */
+  onRecord: (index: number, fields: RecordFields) => Promise<void>;
+  /**
+   * Called for one that was erased or cannot be read. Null means that nobody knows whose it was.
+   */
+  onUnread: (index: number, whose: Whose) => Promise<void>;
+  /**
+   * Called for the tenants of a record that is silent or is not what it was. Null means that nobody
+   * knows whose it was.
+   */
+  onSilent: (whose: Whose) => Promise<void>;
 }
+
+type Whose = Pick<KeptRecord, 'tenant' | 'bucketTenant'> | null;
 
 /** How far a walk has come, as plain data. */
 export interface RecordsProgress {
   /** The first record that was not visited. */
   next: number;
-  /** Of those that were visited, erased. */
+  /** The number of visited records that were erased. */
   erased: number;
   /** And of these, in packs that were not read: their leaves alone were compared. */
   unread: number;
@@ -51,8 +60,8 @@ interface Lost {
 }
 
 /**
- * Records that the log has. One that is far behind all that is there is none of them, and is told: who
- * goes through all indexes before it would not come to an end.
+ * Records that the log has. One that is far behind all that is there is none of them, and is told:
+ * who goes through all indexes before it would not come to an end.
  */
 export async function readPlausibleSize(
   read: Reader,
@@ -79,7 +88,7 @@ export async function readPlausibleSize(
   return (last?.idx ?? -1) + 1;
 }
 
-/** What is where no record can be. */
+/** Names what is stored at places where no record can be. */
 async function findStrays(
   { read, tell }: Pick<DeepRecordsOptions, 'read' | 'tell'>,
   size: number,
@@ -107,7 +116,7 @@ export class DeepRecords {
   readonly #tree: SecondTree;
   readonly #options: DeepRecordsOptions;
   #timeMs = 0;
-  /** Up to where the walk is. */
+  /** What is lost, as far as the walk has come. */
   #lost: Lost | null = null;
 
   /** `progress`: of a walk that this one goes on with. */
@@ -132,12 +141,14 @@ export class DeepRecords {
     return { next, erased, unread, timeMs: this.#timeMs, lost: this.#lost, tree };
   }
 
-  /** To be called when `read` sees another state from now on. */
+  /** Must be called when `read` sees another state from now on. */
   forgetRows(): void {
     this.#tree.forgetRows();
   }
 
-  /** Compares what was signed of records that an earlier run has visited, by the tiles that it did. */
+  /**
+   * Compares what was signed of records that an earlier run has visited, by the tiles that it did.
+   */
   async comparePassed(): Promise<void> {
     const { read, checkpoints, tell } = this.#options;
     for (const { size, root, from } of checkpoints) {
@@ -214,7 +225,7 @@ export class DeepRecords {
     if (!(failure instanceof PackSkipped)) this.#lose(from, to, failure.message);
     for (const record of await this.#options.store.readRun(from, to - from, nobodys)) {
       await this.#visitLeaf(record);
-      await this.#options.onRecord(record.index, null);
+      await this.#options.onUnread(record.index, record);
       await this.#options.onSilent(record);
       this.#compareCheckpoints();
     }
@@ -231,7 +242,7 @@ export class DeepRecords {
   async #skip(from: number, to: number): Promise<void> {
     await this.#tree.skip(to - from);
     await this.#options.onSilent(null);
-    for (let index = from; index < to; index++) await this.#options.onRecord(index, null);
+    for (let index = from; index < to; index++) await this.#options.onUnread(index, null);
   }
 
   async #visitLeaf({ index, commitment, pseudonyms }: KeptRecord): Promise<void> {
@@ -267,7 +278,7 @@ export class DeepRecords {
       // When it was made is known of its tile alone, where that is in the archive.
       this.erased++;
       await this.#checkErasure(index);
-      await this.#options.onRecord(index, null);
+      await this.#options.onUnread(index, kept);
       await this.#options.onSilent(kept);
       return;
     }
@@ -280,7 +291,7 @@ export class DeepRecords {
     const fields = this.#parse(index, opened.record);
     if (!fields) {
       await this.#options.onSilent(kept);
-      return this.#options.onRecord(index, null);
+      return this.#options.onUnread(index, kept);
     }
     this.#compareColumns(kept, fields);
     await this.#compareEvidence(fields, opened.evidence);
@@ -319,7 +330,7 @@ export class DeepRecords {
       return;
     }
     const of = evidenceAt === index ? { evidence } : await this.#readOther(evidenceAt);
-    // What was erased with another record of the same request is not there.
+    // Evidence that was erased with another record of the same request is not there.
     if (of === null || of === 'damaged') return;
     if (of?.evidence && hashEvidence(of.evidence) === evidenceHash) return;
     this.#tell(index, of?.evidence ? 'its evidence is another' : 'its evidence is missing');

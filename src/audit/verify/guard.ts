@@ -1,18 +1,21 @@
-// What keeps a comparison going, whatever is in the database. Rows are not believed to be what a gateway
-// writes: tables may be gone, pages torn, and values of any type and size. Invariant: whatever cannot be
-// read or compared is told once, and all else is compared all the same.
+// What keeps a comparison going, whatever is in the database. Rows are not believed to be what a
+// gateway writes: tables may be gone, pages torn, and values of any type and size. Invariant:
+// whatever cannot be read or compared is told once, and all else is compared all the same.
 import type { Reader } from '../../core/database.ts';
 import type { Difference } from './record-fields.ts';
 
 type Tell = (difference: Difference) => void;
 
-/** What went wrong, on one line. */
+/** Returns what went wrong, on one line. */
 export function messageOfError(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return text.trim().replaceAll(/\s*\n\s*/g, ': ') || 'for an unknown reason';
 }
 
-/** Does what can fail by what is stored; false: it did, and that is told. */
+/**
+ * Runs work that can fail because of what is stored. False means that it failed and that the
+ * failure was told.
+ */
 export async function guarded(tell: Tell, where: string, work: () => unknown): Promise<boolean> {
   try {
     await work();

@@ -1,7 +1,7 @@
-// Whether a whole log is what its signed checkpoint says: each tile, each entry, the root, and that it
-// begins with what a checkpoint said that was kept from before. From the root down, so that each hash
-// is compared with one that is proven already, and what is damaged is named. Memory does not grow with
-// the log. Nothing is rebuilt from what is being verified and then called proof.
+// Whether a whole log is what its signed checkpoint says: each tile, each entry, the root, and that
+// it begins with what a checkpoint said that was kept from before. From the root down, so that each
+// hash is compared with one that is proven already, and what is damaged is named. Memory does not
+// grow with the log. Nothing is rebuilt from what is being verified and then called proof.
 import { inParallel } from '../../core/in-parallel.ts';
 import { parseLeaf } from '../leaf.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
@@ -95,7 +95,7 @@ async function verifyBundles(
   return findings.size;
 }
 
-/** What is wrong with it. */
+/** Resolves to what is wrong with the bundle. */
 async function verifyBundle(log: VerifiedLog, source: LogSource, index: number): Promise<string[]> {
   try {
     const { bytes } = await log.bundle(index);

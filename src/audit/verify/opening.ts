@@ -1,6 +1,6 @@
-// Whether what opens a leaf is a record that may be in the log at that index. Receipts and bundles are
-// both judged here, so that neither believes a record that the other refuses. Pure; a refusal is a
-// value that says why. That the leaf is in the log is for the caller to see.
+// Whether what opens a leaf is a record that may be in the log at that index. Receipts and bundles
+// are both judged here, so that neither believes a record that the other refuses. Pure; a refusal
+// is a value that says why. That the leaf is in the log is for the caller to see.
 import type { Opening } from '../receipt.ts';
 import { type EvidenceState, judgeEvidence } from './proven-evidence.ts';
 import { type Refused, refuse } from './signed-checkpoint.ts';
@@ -40,7 +40,9 @@ export function judgeOpening(opening: Opening, index: number): OpenedLeaf | Refu
   return 'ok' in evidence ? evidence : { ok: true, record, evidence };
 }
 
-/** What the log itself should never say of a record; only its operator could have brought it there. */
+/**
+ * What the log itself should never say of a record; only its operator could have brought it there.
+ */
 function contradictionOf(
   record: AuditRecord,
   { index, bucketTenant }: { index: number; bucketTenant: string | null },
@@ -56,7 +58,9 @@ function contradictionOf(
 const demandedTexts = ['tenant', 'principal', 'action', 'time', 'evidence'];
 const optionalTexts = ['key', 'bucket', 'bucketTenant', 'target', 'error'];
 
-/** Has it what is said of it, as what it must be? */
+/**
+ * Returns whether the record has the members that every record has, each with a value of its type.
+ */
 function isRecord(record: AuditRecord): boolean {
   return (
     demandedTexts.every((name) => typeof record[name] === 'string') &&

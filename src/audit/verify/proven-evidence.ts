@@ -1,6 +1,6 @@
-// What the evidence in a receipt proves: that it is the record's own, that its signatures are genuine,
-// and whose key is behind them. Whose a key is follows from the record of its enrolment, and so from
-// another receipt. Pure; a refusal is a value that says why.
+// What the evidence in a receipt proves: that it is the record's own, that its signatures are
+// genuine, and whose key is behind them. Whose a key is follows from the record of its enrolment,
+// and so from another receipt. Pure; a refusal is a value that says why.
 import { canonicalize } from '../../core/canonical-json.ts';
 import { hashEvidence } from '../evidence.ts';
 import { readEvidenceParts } from '../evidence-form.ts';
@@ -43,7 +43,7 @@ export function judgeEvidence(record: AuditRecord, evidence: unknown): EvidenceS
   return { state: 'proven', verified, owner: ownerOf(verified) };
 }
 
-/** Is all there that was signed, and each signature? */
+/** Returns whether everything that was signed is there, and each signature. */
 function isWhole(evidence: unknown): boolean {
   const parts = readEvidenceParts(evidence);
   return (
@@ -61,8 +61,8 @@ function ownerOf({ links, thumbprint, enrolledAt }: VerifiedEvidence): EnrolledK
 }
 
 /**
- * Why a record does not enrol a key for who made another record; null: it does, and its own evidence
- * is the signature by which the key's holder asked for it.
+ * Why a record does not enrol a key for who made another record; null: it does, and its own
+ * evidence is the signature by which the key's holder asked for it.
  */
 export function whyNotEnrolment(
   { index, record, evidence }: { index: number; record: AuditRecord; evidence: EvidenceState },

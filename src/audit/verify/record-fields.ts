@@ -7,7 +7,7 @@ export interface Difference {
   what: string;
 }
 
-/** Of a record, what it says of itself. */
+/** What a record says of itself. */
 export interface RecordFields {
   accessKeyId?: string;
   action: string;
@@ -85,7 +85,10 @@ export function readFields(value: unknown): RecordFields | undefined {
   return value as unknown as RecordFields;
 }
 
-/** Did what the record is of happen? A refusal says what would have been changed. */
+/**
+ * Returns whether the recorded operation happened. The record of a refusal says what would have
+ * been changed.
+ */
 export function isDone({ error, status }: RecordFields): boolean {
   return error === undefined && status < 400;
 }

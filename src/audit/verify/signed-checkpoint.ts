@@ -1,6 +1,6 @@
-// Whether a signed checkpoint is to be believed (C2SP tlog-checkpoint, tlog-cosignature): its log is
-// one whose key the verifier was given, the key was not revoked, and as many witnesses as the verifier
-// demands have seen it. Pure; a refusal is a value that says why.
+// Whether a signed checkpoint is to be believed (C2SP tlog-checkpoint, tlog-cosignature): its log
+// is one whose key the verifier was given, the key was not revoked, and as many witnesses as the
+// verifier demands have seen it. Pure; a refusal is a value that says why.
 import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import {
   cosignature,
@@ -31,7 +31,7 @@ export interface Refused {
 
 export interface SignedCheckpoint extends Checkpoint {
   ok: true;
-  /** As it was given. */
+  /** The checkpoint as it was given. */
   note: string;
   /** Ids of the log's keys that signed it. */
   keyIds: string[];

@@ -75,7 +75,7 @@ function limitsOf(
   return limits;
 }
 
-/** Of a record where no signature of a client was verified. */
+/** What is said of a record where no signature of a client was verified. */
 function unsignedOf(
   record: AuditRecord,
   evidence: Exclude<VerifiedReceipt['evidence'], { state: 'proven' }>,

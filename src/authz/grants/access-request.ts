@@ -1,5 +1,6 @@
 // What a decision looks at: who wants to do what with which resource, and the facts of the request
-// that conditions ask for. The gateway makes it; names in it are decoded once, as they will be used.
+// that conditions ask for. The gateway makes it; names in it are decoded once, as they will be
+// used.
 import type { QueryPairs } from '../../core/canonical-request.ts';
 import type { Principal } from '../../core/principal.ts';
 import type { Headers } from '../claim.ts';

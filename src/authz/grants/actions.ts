@@ -219,7 +219,9 @@ export function isAction(name: string): name is Action {
 
 const yes = 49;
 
-/** A set of actions. A text of a 0 or 1 for each action is its smallest form that is fast to ask. */
+/**
+ * A set of actions. A text of a 0 or 1 for each action is its smallest form that is fast to ask.
+ */
 export class ActionSet {
   readonly #marks: string;
 

@@ -1,6 +1,6 @@
 // May this request be granted? Pure. Invariants: what no rule and no right of one's own allows is
-// denied; a rule that denies wins over every rule and right that allows, except that who could write
-// the denial can always take it back.
+// denied; a rule that denies wins over every rule and right that allows, except that who could
+// write the denial can always take it back.
 import type { AccessRequest } from './access-request.ts';
 import type { Action } from './actions.ts';
 import type { GrantIndex } from './grant-index.ts';
@@ -51,9 +51,9 @@ export function decideAccess(
 }
 
 /**
- * The same, but the policy of a bucket is not read for whom it cannot allow anything and nothing else
- * does: they are refused as if there were none, so that the time does not tell that there is. By
- * `default`, that is, even where a rule of the policy denies it.
+ * The same, but the policy of a bucket is not read for whom it cannot allow anything and nothing
+ * else does: they are refused as if there were none, so that the time does not tell that there is.
+ * By `default`, that is, even where a rule of the policy denies it.
  */
 export function decideBriefly(
   index: GrantIndex,
@@ -90,8 +90,8 @@ function decide(
 }
 
 /**
- * Could who asks be allowed this, with whatever headers and at whatever time: do they have a right of
- * their own to it, or does a rule allow it on some condition? What denies does not count.
+ * Could who asks be allowed this, with whatever headers and at whatever time: do they have a right
+ * of their own to it, or does a rule allow it on some condition? What denies does not count.
  */
 export function couldBeAllowed(
   index: GrantIndex,

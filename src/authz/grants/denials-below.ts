@@ -1,7 +1,7 @@
 // Grants that deny a listing of some part of a bucket, found from the prefix that a listing shows:
 // what is denied must not show in the listing of something around it. Invariant: the denials of one
-// bucket and subject are in the order of their prefixes, so those that begin with a listing's prefix
-// are one run.
+// bucket and subject are in the order of their prefixes, so those that begin with a listing's
+// prefix are one run.
 import type { AccessRequest } from './access-request.ts';
 import { isSameGrant, type Rule, verdictOf } from './rule.ts';
 

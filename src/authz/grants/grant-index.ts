@@ -1,12 +1,12 @@
-// All grants, so arranged that a decision looks only at those that can concern it: by the place they
-// are for, and where a place has many, by subject. Invariant: `propose` gives every grant that can
-// change the decision; `verdictOf` says which of them apply, so places whose hashes are equal by
-// chance cost time and never a wrong decision.
+// All grants, so arranged that a decision looks only at those that can concern it: by the place
+// they are for, and where a place has many, by subject. Invariant: `propose` gives every grant that
+// can change the decision; `verdictOf` says which of them apply, so places whose hashes are equal
+// by chance cost time and never a wrong decision.
 //
 // A place is a path: `tenant`, `tenant/bucket`, `tenant/bucket/prefix` without a slash at its end.
-// One pass over the path of a request gives the hash of each place around it. What grants are kept as
-// is off the heap of JavaScript (record-table.ts), where a million objects would make the garbage
-// collector stop every request for a second.
+// One pass over the path of a request gives the hash of each place around it. What grants are kept
+// as is off the heap of JavaScript (record-table.ts), where a million objects would make the
+// garbage collector stop every request for a second.
 import { keyBytesMax } from '../../core/limits.ts';
 import type { AccessRequest } from './access-request.ts';
 import { grantsPerPlaceMax } from './bounds.ts';

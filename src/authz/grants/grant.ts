@@ -1,6 +1,6 @@
-// Grants, the native API's rules: who may (or may not) do what in which place, as JSON. Invariant: a
-// grant that is stored means something in full: what is not known is refused, and its prefix ends at
-// a boundary of segments, as a scope's does (key-prefix.ts).
+// Grants, the native API's rules: who may (or may not) do what in which place, as JSON. Invariant:
+// a grant that is stored means something in full: what is not known is refused, and its prefix ends
+// at a boundary of segments, as a scope's does (key-prefix.ts).
 import { Refusal } from '../../core/errors.ts';
 import { keyBytesMax } from '../../core/limits.ts';
 import { isObject, otherMember } from '../tokens/strict-json.ts';

@@ -1,7 +1,7 @@
 // A hash that grows with its text, so that one pass over a path gives the hash of each path around
 // it; with a secret, so that nobody can choose texts that collide. Invariant: two texts of at most
-// `lengthMax` units collide with probability 2^-32 over the secret, however they were chosen; what a
-// text has beyond that length does not count.
+// `lengthMax` units collide with probability 2^-32 over the secret, however they were chosen; what
+// a text has beyond that length does not count.
 //
 // It is two times the upper half of Σ r[i]·(unit[i] + 1) modulo 2^32, with secret random words r:
 // multilinear hashing, of which each is strongly universal (Lemire and Kaser 2014, "Strongly

@@ -1,7 +1,7 @@
-// Patterns of policies: texts with wildcards and with variables, `${aws:username}`, whose values are
-// taken from the request. Invariant: a variable's value is literal, so no name that somebody chose
-// acts as a wildcard, and none makes a search costly; a variable without a value makes a pattern that
-// matches nothing.
+// Patterns of policies: texts with wildcards and with variables, `${aws:username}`, whose values
+// are taken from the request. Invariant: a variable's value is literal, so no name that somebody
+// chose acts as a wildcard, and none makes a search costly; a variable without a value makes a
+// pattern that matches nothing.
 // Specification: "IAM policy elements: Variables and tags" of the IAM user guide.
 import type { AccessRequest } from './access-request.ts';
 import { variableLengthMax } from './bounds.ts';

@@ -82,7 +82,9 @@ function readEffect({ Effect: effect }: JsonObject): Effect {
   throw new RuleFault(`Invalid effect: ${show(effect)}`);
 }
 
-/** The value of exactly one of two members, the second of which says "all but". Throws RuleFault. */
+/**
+ * The value of exactly one of two members, the second of which says "all but". Throws RuleFault.
+ */
 export function oneOf(value: JsonObject, name: string, isRequired: string): [unknown, boolean] {
   const [plain, except] = [value[name], value[`Not${name}`]];
   if (plain !== undefined && except !== undefined) {

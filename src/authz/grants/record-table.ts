@@ -1,5 +1,5 @@
-// Records of bytes by the hash of what they are for, any number of one hash. A million of them are a
-// few hundred buffers: nothing that the garbage collector would have to walk through. Invariant:
+// Records of bytes by the hash of what they are for, any number of one hash. A million of them are
+// a few hundred buffers: nothing that the garbage collector would have to walk through. Invariant:
 // records of other hashes are never given; a record's bytes never change, and a table that grows
 // copies only one of its small parts.
 

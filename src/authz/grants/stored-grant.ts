@@ -1,5 +1,5 @@
-// A grant as it is kept in memory: four numbers of shared parts, and its name and prefix. Invariant:
-// what is read back is the rule that `compileGrant` makes of the grant.
+// A grant as it is kept in memory: four numbers of shared parts, and its name and prefix.
+// Invariant: what is read back is the rule that `compileGrant` makes of the grant.
 //
 //   u32 subjects | u32 actions | u32 place | u32 conditions | u8 n | u16 m | n name | m prefix
 import type { ActionSet } from './actions.ts';

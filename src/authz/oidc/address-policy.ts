@@ -1,7 +1,7 @@
-// Which addresses the gateway asks for an issuer's documents, or tells alarms to. Tenants' admins choose
-// the URLs, so these must not lead into the network that the gateway is in, or to other programs on its
-// machine, but where the operator named the host. Invariant: the address that is checked is the one that
-// is connected to, since the name is resolved here, once.
+// Which addresses the gateway asks for an issuer's documents, or tells alarms to. Tenants' admins
+// choose the URLs, so these must not lead into the network that the gateway is in, or to other
+// programs on its machine, but where the operator named the host. Invariant: the address that is
+// checked is the one that is connected to, since the name is resolved here, once.
 // Specification: the IANA registries of special-purpose IPv4 and IPv6 addresses.
 import { promises as dns, type LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
@@ -37,8 +37,8 @@ export function onlyPrivate(hosts: readonly PrivateHost[]): AddressPolicy {
 const defaultPorts: Record<string, number> = { 'http:': 80, 'https:': 443 };
 
 /**
- * `NAME`, for the port of https, `NAME:PORT`, or `NAME:*`; an IPv6 address in brackets. Undefined for
- * another text.
+ * `NAME`, for the port of https, `NAME:PORT`, or `NAME:*`; an IPv6 address in brackets. Undefined
+ * for another text.
  */
 export function parsePrivateHost(text: string): PrivateHost | undefined {
   const [, name = '', port] =

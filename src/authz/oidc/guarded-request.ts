@@ -1,7 +1,7 @@
 // HTTP requests to places that tenants' admins choose. Invariant: they go where the address policy
-// allows and nowhere else: the address that was checked is the one that is connected to, there are no
-// redirects, and no connection is used twice. And what becomes of one that fails is told no sooner than
-// if nothing had answered.
+// allows and nowhere else: the address that was checked is the one that is connected to, there are
+// no redirects, and no connection is used twice. And what becomes of one that fails is told no
+// sooner than if nothing had answered.
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
@@ -26,8 +26,8 @@ export interface GuardedRequest {
 }
 
 /**
- * Sends a request and gives what `use` makes of the answer, which ends with that. Rejects with an Error
- * for the operator's log: to others it would tell what there is in the gateway's network.
+ * Sends a request and gives what `use` makes of the answer, which ends with that. Rejects with an
+ * Error for the operator's log: to others it would tell what there is in the gateway's network.
  */
 export async function askGuarded<T>(
   { url, policy, method, headers, body, signal }: GuardedRequest,
@@ -55,9 +55,10 @@ export async function askGuarded<T>(
 const endMs = 100;
 
 /**
- * What `work` comes to, which its signal ends after `limitMs`. However it fails, that is told at one time,
- * a moment after the limit: how soon a place refuses, answers nonsense, or is not even asked, would tell
- * who chose it what there is in the gateway's network. `stopping` ends the wait, too.
+ * What `work` comes to, which its signal ends after `limitMs`. However it fails, that is told at
+ * one time, a moment after the limit: how soon a place refuses, answers nonsense, or is not even
+ * asked, would tell who chose it what there is in the gateway's network. `stopping` ends the wait,
+ * too.
  */
 export async function failLate<T>(
   limitMs: number,

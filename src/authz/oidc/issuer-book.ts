@@ -1,5 +1,6 @@
 // The outside issuers of all tenants, in memory as they are in the database. Invariant: a group
 // that is gone is in no issuer's mapping, so what its name was once granted is nobody's any more.
+import { hash } from 'node:crypto';
 import type { Reader } from '../../core/database.ts';
 import { parsePath, rights, type Scope } from '../tokens/scope.ts';
 import type { AddressPolicy } from './address-policy.ts';
@@ -20,6 +21,8 @@ export interface TrustedIssuer {
   principals: ReadonlyMap<string, string>;
   groups: ReadonlyMap<string, string>;
   defaultPrincipal: string | null;
+  /** `issuerState` of its row. */
+  state: string;
 }
 
 export interface IssuerBookOptions {
@@ -31,6 +34,12 @@ export interface IssuerBookOptions {
   onProblem: (reason: string) => void;
 }
 
+/** All issuers, as the tables say. */
+interface Issuers {
+  issuers: Map<string, TrustedIssuer>;
+  keys: Map<string, IssuerKeys>;
+}
+
 export class IssuerBook {
   readonly #read: Reader;
   readonly #policy: AddressPolicy;
@@ -39,6 +48,7 @@ export class IssuerBook {
   #issuers = new Map<string, TrustedIssuer>();
   /** By tenant and URL: what one tenant sees of the keys says nothing of whom others trust. */
   #keys = new Map<string, IssuerKeys>();
+  #asOf = 0;
 
   constructor(read: Reader, { policy, fetchMsMax, onProblem }: IssuerBookOptions) {
     this.#read = read;
@@ -52,12 +62,25 @@ export class IssuerBook {
     return audiences.flatMap((audience) => this.#issuers.get(placeOf(url, audience)) ?? []);
   }
 
+  /** Another text after each change of an issuer; undefined: there is none of this name. */
+  stateOf({ tenant, name }: { tenant: string; name: string }): string | undefined {
+    for (const issuer of this.#issuers.values()) {
+      if (issuer.tenant === tenant && issuer.name === name) return issuer.state;
+    }
+    return undefined;
+  }
+
   keysOf({ tenant, url }: { tenant: string; url: string }): IssuerKeys | undefined {
     return this.#keys.get(keysPlaceOf(tenant, url));
   }
 
-  /** Reads what the tables say now. Keys of issuers that stay are kept. */
-  async load(): Promise<void> {
+  /** Another one after each `take`. */
+  get asOf(): number {
+    return this.#asOf;
+  }
+
+  /** What the tables say now. Keys of issuers that stay are kept. */
+  async read(): Promise<Issuers> {
     // One query, so that of two loads the later one has what is newer.
     const { sparing = this.#read } = this.#read;
     const rows = await sparing.all<IssuerRow & { groups: string }>(
@@ -71,10 +94,16 @@ export class IssuerBook {
       const kept = keys.get(place) ?? this.#keys.get(place) ?? this.#newKeys(row);
       keys.set(place, kept);
       const groups = new Set(JSON.parse(row.groups) as string[]);
-      issuers.set(placeOf(row.url, row.audience), trust(entryOf(row), kept, groups));
+      issuers.set(placeOf(row.url, row.audience), trust(row, kept, groups));
     }
+    return { issuers, keys };
+  }
+
+  /** From now on tokens are verified by these. */
+  take({ issuers, keys }: Issuers): void {
     this.#issuers = issuers;
     this.#keys = keys;
+    this.#asOf += 1;
   }
 
   #newKeys({ tenant, name, url }: IssuerRow): IssuerKeys {
@@ -94,23 +123,28 @@ function placeOf(url: string, audience: string): string {
   return `${url}\n${audience}`;
 }
 
-function trust(
-  { mapping, ...entry }: IssuerEntry,
-  keys: IssuerKeys,
-  groupsThere: ReadonlySet<string>,
-): TrustedIssuer {
+/** Other than that of an issuer of the same name that is trusted otherwise. */
+export function issuerState({ url, audience, mapping, createdMs }: IssuerRow): string {
+  // Session tokens have it: it stays as it is.
+  const row = JSON.stringify({ url, audience, mapping, created_ms: createdMs });
+  return hash('sha256', row, 'base64url');
+}
+
+function trust(row: IssuerRow, keys: IssuerKeys, groupsThere: ReadonlySet<string>): TrustedIssuer {
+  const { mapping, ...entry } = entryOf(row);
   const { tenant, name, url, audience } = entry;
   const { pathPrefix, principals, groups, defaultPrincipal } = mapping;
   const place = parsePath(pathPrefix);
   return {
     ...{ tenant, name, url, audience, keys, pathPrefix, defaultPrincipal },
+    state: issuerState(row),
     wholeScope: place.bucket === null ? null : rights.map((right) => ({ right, ...place })),
     principals: new Map(Object.entries(principals)),
     groups: new Map(Object.entries(groups).filter(([, group]) => groupsThere.has(group))),
   };
 }
 
-type IssuerRow = Omit<IssuerEntry, 'mapping'> & { mapping: string };
+export type IssuerRow = Omit<IssuerEntry, 'mapping'> & { mapping: string };
 
 function entryOf({ mapping, ...row }: IssuerRow): IssuerEntry {
   return { ...row, mapping: JSON.parse(mapping) as IssuerMapping };
@@ -133,4 +167,14 @@ export async function readIssuer(
   const sql = `SELECT ${columns} FROM issuers WHERE tenant = ? AND name = ?`;
   const row = await read.get<IssuerRow>(sql, tenant, name);
   return row && entryOf(row);
+}
+
+/** `issuerState` as the tables say it. */
+export async function readIssuerState(
+  read: Reader,
+  { tenant, name }: { tenant: string; name: string },
+): Promise<string | undefined> {
+  const sql = `SELECT ${columns} FROM issuers WHERE tenant = ? AND name = ?`;
+  const row = await read.get<IssuerRow>(sql, tenant, name);
+  return row && issuerState(row);
 }

@@ -1,7 +1,7 @@
 // The keys of one outside issuer, fetched when a token needs them. Invariant: however many tokens
 // ask, known or forged, an issuer is asked once at a time, and not again within `retryMs`; so one
-// that is down or hangs costs others nothing, and its own users one wait: after a failure they wait no more
-// as long as its last keys are good, and else once in `retryMs`.
+// that is down or hangs costs others nothing, and its own users one wait: after a failure they wait
+// no more as long as its last keys are good, and else once in `retryMs`.
 // Specification: OpenID Connect Core 1.0 section 10.1.1 (rotation of signing keys).
 import type { CryptoKey, JSONWebKeySet, JWSHeaderParameters } from 'jose';
 import { isoTime } from '../../core/clock.ts';
@@ -11,7 +11,9 @@ import { Refusal } from '../../core/errors.ts';
 export const keysFreshMs = 10 * 60_000;
 /** While the issuer cannot be asked, its last keys are good for so long. */
 export const keysKeptMs = 24 * 3600_000;
-/** How soon an issuer is asked again, for a key that is not among its last ones or after a failure. */
+/**
+ * How soon an issuer is asked again, for a key that is not among its last ones or after a failure.
+ */
 export const retryMs = 30_000;
 
 /** All that a tenant's admin is told of it: more would show what is in the gateway's network. */
@@ -60,7 +62,9 @@ export class IssuerKeys {
     return this.#goodUntilMs;
   }
 
-  /** The key that a token's header names. Throws Refusal InvalidBearerToken, or an error of jose. */
+  /**
+   * The key that a token's header names. Throws Refusal InvalidBearerToken, or an error of jose.
+   */
   async find(header: JWSHeaderParameters, nowMs: number): Promise<CryptoKey> {
     if (nowMs >= this.#goodUntilMs) {
       const refreshed = this.#refresh(nowMs);

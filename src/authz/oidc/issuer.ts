@@ -32,8 +32,8 @@ export interface IssuerEntry {
 const urlLengthMax = 256;
 
 /**
- * Is the audience the tenant's own, `https://s3.example.org/cms`? Its last segment names the tenant, so
- * that no audience is two tenants' own.
+ * Is the audience the tenant's own, `https://s3.example.org/cms`? Its last segment names the
+ * tenant, so that no audience is two tenants' own.
  */
 export function namesTenant(audience: string, tenant: string): boolean {
   return lastSegment(audience) === tenant;

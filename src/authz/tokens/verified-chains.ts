@@ -1,24 +1,24 @@
 // Chains that were verified, kept so that the next request with the same token costs one look-up,
 // however many links it has. Invariant: a chain is found only before it expires, and never after
-// something was forgotten that it may depend on. Revocation is asked for each request by `jti`; a
-// key or principal that is taken away calls `forgetAll`.
-import { RecentTokens } from '../recent-tokens.ts';
+// something was changed that it may depend on. Revocation is asked for each request by `jti`; where
+// a key or principal is taken away, whoever gave `recent` clears it.
+import type { RecentTokens } from '../recent-tokens.ts';
 import { type Chain, type ChainOptions, verifyChain } from './chain.ts';
 
-export interface VerifiedChainsOptions extends Omit<ChainOptions, 'nowMs'> {
-  /** Bytes of the tokens in one of the two generations that are kept. */
-  generationBytes?: number;
-}
+export type RecentChains = RecentTokens<{ chain: Chain; goodUntilMs: number }>;
 
-const MiB = 1024 * 1024;
+export interface VerifiedChainsOptions extends Omit<ChainOptions, 'nowMs'> {
+  /** Where they are kept. */
+  recent: RecentChains;
+}
 
 export class VerifiedChains {
   readonly #options: VerifiedChainsOptions;
-  readonly #recent: RecentTokens<{ chain: Chain; goodUntilMs: number }>;
+  readonly #recent: RecentChains;
 
   constructor(options: VerifiedChainsOptions) {
     this.#options = options;
-    this.#recent = new RecentTokens(options.generationBytes ?? 8 * MiB);
+    this.#recent = options.recent;
   }
 
   /** How often it was of use. */
@@ -35,13 +35,9 @@ export class VerifiedChains {
   async verify(text: string, nowMs: number): Promise<Chain> {
     const found = this.find(text, nowMs);
     if (found !== undefined) return found;
-    const { epoch } = this.#recent;
+    const { asOf } = this.#recent;
     const chain = await verifyChain(text, { ...this.#options, nowMs });
-    this.#recent.keep(text, { chain, goodUntilMs: chain.expiresAtMs }, epoch);
+    this.#recent.keep(text, { chain, goodUntilMs: chain.expiresAtMs }, asOf);
     return chain;
-  }
-
-  forgetAll(): void {
-    this.#recent.forgetAll();
   }
 }

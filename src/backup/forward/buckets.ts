@@ -1,10 +1,11 @@
-// Brings the buckets of S3 stores in a restored database to what their journals say: those that were made
-// after the backup, set up otherwise, or deleted.
-import type { IdentityChange } from '../../authz/identity-changes.ts';
+// Brings the buckets of S3 stores in a restored database to what their journals say: those that
+// were made after the backup, set up otherwise, or deleted.
+
 import { readSettings } from '../../catalog/bucket-settings.ts';
 import { type Bucket, findBucket, getBucket, listStoreBuckets } from '../../catalog/buckets.ts';
 import { listKept } from '../../catalog/kept-versions.ts';
 import { principalId } from '../../core/principal.ts';
+import type { IdentityChange } from '../../ledger/commands/identities.ts';
 import { bucketEntry } from '../../ledger/journal/entries.ts';
 import { readMode } from '../../ledger/rebuild/restore-identities.ts';
 import type { StagedBucket } from '../../ledger/rebuild/staging.ts';
@@ -40,7 +41,7 @@ async function listAll({ read }: Forward, store: number): Promise<Bucket[]> {
   }
 }
 
-/** With all that is in it. */
+/** Deletes the bucket with everything in it. */
 async function removeBucket({ read, commit, report }: Forward, bucket: Bucket): Promise<void> {
   const { id: bucketId } = bucket;
   for (;;) {
@@ -100,30 +101,30 @@ async function setUp(forward: Forward, staged: StagedBucket, found: Bucket): Pro
   report.configured++;
 }
 
-/** Of two flat objects of texts. */
+/** Compares two flat objects whose members are texts. */
 function isSame(a: object, b: object): boolean {
   const textOf = (one: object) => JSON.stringify(Object.entries(one).sort());
   return textOf(a) === textOf(b);
 }
 
-/** Who owns it may have come after the backup: then he is a member without access keys. */
+/**
+ * The owner may have been created after the backup; then it becomes a member without access keys.
+ */
 async function ensureOwner(forward: Forward, { tenant, owner: name }: StagedBucket): Promise<void> {
   const { read, commit, report } = forward;
   if (!(await read.get('SELECT 1 FROM tenants WHERE name = ?', tenant))) {
-    const identity = { type: 'createTenant', name: tenant, membersCreateBuckets: false } as const;
+    const change = { kind: 'createTenant', name: tenant, membersCreateBuckets: false } as const;
     const about = { action: 'bursar:RestoreTenant', tenant, target: `tenants/${tenant}` };
-    await commit({ kind: 'identity', identity }, about);
+    await commit(change, about);
     report.tenants.push(tenant);
   }
   const sql = 'SELECT 1 FROM principals WHERE tenant = ? AND name = ?';
   if (await read.get(sql, tenant, name)) return;
-  const type = 'createPrincipal';
-  const made = { tenant, name, kind: 'person', role: 'member', groups: [] } as const;
-  const identity: IdentityChange = { type, ...made, groups: [] };
+  const change: IdentityChange = {
+    ...{ kind: 'createPrincipal', tenant, name },
+    ...{ principalKind: 'person', role: 'member', groups: [] },
+  };
   const target = `tenants/${tenant}/principals/${name}`;
-  await commit(
-    { kind: 'identity', identity },
-    { action: 'bursar:RestorePrincipal', tenant, target },
-  );
+  await commit(change, { action: 'bursar:RestorePrincipal', tenant, target });
   report.principals.push(principalId(tenant, name));
 }

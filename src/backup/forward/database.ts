@@ -1,7 +1,7 @@
-// The restored database as a source beside the journal that it has written itself: of what happened before
-// it was copied it knows all, whoever has shortened that journal since. So it is staged as a snapshot that
-// tells of every change up to its last one in the store; what the journal says of later ones is newer, and
-// what it says of earlier ones counts for nothing.
+// The restored database as a source beside the journal that it has written itself: of what happened
+// before it was copied it knows all, whoever has shortened that journal since. So it is staged as a
+// snapshot that tells of every change up to its last one in the store; what the journal says of
+// later ones is newer, and what it says of earlier ones counts for nothing.
 import { listOutbox } from '../../catalog/outbox.ts';
 import { readNamed, type Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
@@ -11,7 +11,9 @@ import { listEntries } from '../../ledger/journal/snapshot.ts';
 import type { Work } from '../../ledger/rebuild/work.ts';
 import type { ForwardStore } from './stores.ts';
 
-/** The last change in a store that the database had to tell its journal there; -1: there was none. */
+/**
+ * The last change in a store that the database had to tell its journal there; -1: there was none.
+ */
 export async function databaseSeq(
   read: Reader,
   { store, journal }: Pick<ForwardStore, 'store' | 'journal'>,
@@ -21,7 +23,7 @@ export async function databaseSeq(
   return Math.max(journal.toldSeq, last?.seq ?? -1);
 }
 
-/** Of a store whose journal was replayed. */
+/** Stages what the database knows of a store whose journal was replayed. */
 export async function stageDatabase(work: Work, read: Reader, one: ForwardStore): Promise<void> {
   const { staging, keyring } = work;
   const { store } = one;
@@ -36,7 +38,7 @@ export async function stageDatabase(work: Work, read: Reader, one: ForwardStore)
     staged += entries.length;
     work.onProgress(`reading what the database has of ${store.name}`, staged);
   }
-  // What the journal says of it stays.
+  // What the journal says of a damaged version stays.
   for (const version of damaged) await staging.affirm(version, toldSeq);
   const ends: Entry[] = [];
   const pending = await listOutbox(read, store.number, Number.MAX_SAFE_INTEGER);
@@ -51,7 +53,9 @@ export async function stageDatabase(work: Work, read: Reader, one: ForwardStore)
   one.snapshotMs = await laterOf(read, one);
 }
 
-/** Plain writes of before the last change that was told, and that the database has not, have ended. */
+/**
+ * Plain writes of before the last change that was told, and that the database has not, have ended.
+ */
 async function laterOf(
   read: Reader,
   { snapshotMs, journal }: ForwardStore,

@@ -1,8 +1,9 @@
-// Rolls a restored database forward by the S3 stores that went on after its backup: by their journals, and
-// by the extents of what these do not tell yet, so that no acknowledged write is missing whose bytes are in
-// such a store. Invariants: a store belongs to the restored database before anything of it is read; each
-// difference is a commit of the ledger, with its record; and a store's new journal counts only when it tells
-// all of the database, so that the store ends ready and writable. A restore that dies can be run again.
+// Rolls a restored database forward by the S3 stores that went on after its backup: by their
+// journals, and by the extents of what these do not tell yet, so that no acknowledged write is
+// missing whose bytes are in such a store. Invariants: a store belongs to the restored database
+// before anything of it is read; each difference is a commit of the ledger, with its record; and a
+// store's new journal counts only when it tells all of the database, so that the store ends ready
+// and writable. A restore that dies can be run again.
 import { rmSync } from 'node:fs';
 import type { Reader } from '../../core/database.ts';
 import { Keyring } from '../../core/keyring.ts';
@@ -24,14 +25,14 @@ import { type ForwardStore, fence, findForwardStores } from './stores.ts';
 import { forwardVersions } from './versions.ts';
 
 export interface ForwardOptions extends Omit<RebuildOptions, 'generation'> {
-  /** What the database was before it was restored, as its journals name it. */
+  /** The instance of the database before it was restored, as its journals name it. */
   instance: string;
-  /** Of the restored database, which nobody serves. */
+  /** The restored database, which no gateway serves yet. */
   ledger: Ledger;
   read: Reader;
 }
 
-/** What the steps share. */
+/** The state that the steps share. */
 export interface Forward {
   work: Work;
   stores: readonly ForwardStore[];
@@ -123,7 +124,8 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
   return {
     report: { ...told, empty, isWhole: whole },
     settle: async () => {
-      // Who wants to try again what was lost needs the journal that tells of it.
+      // While something is missing, earlier generations of the journal stay, so that an operator
+      // can try again.
       if (!whole) return;
       for (const { store, newGeneration } of found) {
         await removeEarlierGenerations(store, newGeneration, () => {});

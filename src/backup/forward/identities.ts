@@ -1,16 +1,17 @@
-// Brings who there is, what they may and how much in a restored database to what the journals tell: what was
-// made, changed or taken away after the backup. What is new is restored as a rebuild does it; what is there
-// and differs is changed, and what is not there any more is deleted, each as an ordinary change, whose record
-// is one. Invariants: what the database knows is as new as its last change that a journal of its own had to
-// tell; the newest word holds; and where something may be missing, nothing is more than it is known to be.
+// Brings who there is, what they may and how much in a restored database to what the journals tell:
+// what was made, changed or taken away after the backup. What is new is restored as a rebuild does
+// it; what is there and differs is changed, and what is not there any more is deleted, each as an
+// ordinary change, whose record is one. Invariants: what the database knows is as new as its last
+// change that a journal of its own had to tell; the newest word holds; and where something may be
+// missing, nothing is more than it is known to be.
 import { isDeepStrictEqual } from 'node:util';
 import { recordedChange } from '../../audit/recorded-change.ts';
-import { membersOfAuthz } from '../../authz/change-members.ts';
-import type { AuthzChange } from '../../authz/changes.ts';
 import { listOutbox } from '../../catalog/outbox.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Role } from '../../core/principal.ts';
 import { readLimits } from '../../core/quota-terms.ts';
+import type { IdentityChange } from '../../ledger/commands/identities.ts';
+import { membersOf } from '../../ledger/commands/index.ts';
 import type {
   PresentEntry,
   PrincipalEntry,
@@ -37,15 +38,18 @@ import type { ForwardStore } from './stores.ts';
 
 type StoredKind = Exclude<ThingKind, 'publicKey'>;
 
-/** In an order in which nothing is left of what goes. A token goes with whose it is, or when it expires. */
+/**
+ * In an order in which nothing is left of what goes. A token goes with whose it is, or when it
+ * expires.
+ */
 const goInOrder = [
   ...(['webhook', 'issuer', 'mount', 'grant', 'limits', 'principal', 'group', 'tenant'] as const),
 ] satisfies StoredKind[];
 const staysUntold = ['revocation', 'token'] satisfies StoredKind[];
 
 /**
- * Stages what the database knows of identities beside the journals that it has written itself; gives how
- * far, undefined where these are of another one, which took over all that was known.
+ * Stages what the database knows of identities beside the journals that it has written itself;
+ * gives how far, undefined where these are of another one, which took over all that was known.
  */
 export async function stageIdentities(
   { staging }: Work,
@@ -58,7 +62,7 @@ export async function stageIdentities(
     isTold ||= (await readTells(read, one.store.number)) !== null;
     lastSeq = Math.max(lastSeq, await databaseSeq(read, one));
   }
-  // Of changes since a store was out of use nothing is kept for its journal.
+  // For a store that was out of use, no changes since then are kept for its journal.
   if (!isTold) lastSeq = await readNewestSeq(read);
   if (lastSeq < 0) return undefined;
   const rows = new IdentityRows(read, { withKeys: false });
@@ -73,7 +77,7 @@ export async function stageIdentities(
   for (const kind of [...goInOrder, ...staysUntold]) {
     for await (const entries of rows.list(kind)) await take(entries);
   }
-  // What is not there any more and was not told yet.
+  // The outbox names what is gone and was not told to the journal yet.
   for (const { store } of own) {
     for (const { seq, bucketId } of await listOutbox(read, store.number, Number.MAX_SAFE_INTEGER)) {
       if (bucketId !== identitiesBucket) continue;
@@ -91,12 +95,12 @@ interface KeyKind<Key> {
   nameOf: (key: Key) => string;
   /** Of all of them, in records and reports. */
   target: string;
-  /** What records call one. */
+  /** The action that records of such a change name. */
   action: string;
   /** It is left to what it belongs to. */
   isBound?: (key: Key) => boolean;
-  end: (key: Key) => AuthzChange;
-  set: (key: Key) => AuthzChange;
+  end: (key: Key) => IdentityChange;
+  set: (key: Key) => IdentityChange;
 }
 
 interface Options {
@@ -112,12 +116,12 @@ interface Options {
 export class ForwardIdentities {
   readonly #restoring: Restoring;
   readonly #rows: IdentityRows;
-  /** What the journals do not tell is not there any more. */
+  /** Whether a thing that the journals do not tell of is gone. */
   readonly #isUntoldGone: boolean;
 
   constructor({ work, read, commit, isOwn, isTold }: Options) {
     this.#rows = new IdentityRows(read, { withKeys: true });
-    // Of another database's journals it is not known what they would have told.
+    // It is not known what the journals of another database would have told.
     this.#isUntoldGone = isTold && (isOwn || !work.report.identities.doubtful);
     this.#restoring = {
       work,
@@ -144,7 +148,10 @@ export class ForwardIdentities {
     }
   }
 
-  /** Whether nothing is to be restored, since it is there as it is told, or was changed to be. */
+  /**
+   * Resolves to whether nothing has to be restored, because the thing is there as the journals tell
+   * it, or was changed to be so.
+   */
   async #isSettled(told: PresentEntry): Promise<boolean> {
     const found = await this.#rows.find({ ...told, kind: told.kind });
     if (found.kind === 'absent') return false;
@@ -181,7 +188,7 @@ export class ForwardIdentities {
   async #updateTenant(told: Extract<PresentEntry, { kind: 'tenant' }>): Promise<void> {
     const { tenant: name, membersCreateBuckets, defaultStore } = told;
     const recordReads = readMode(told.recordReads);
-    const change = { type: 'updateTenant', name, membersCreateBuckets, defaultStore } as const;
+    const change = { kind: 'updateTenant', name, membersCreateBuckets, defaultStore } as const;
     const target = `tenants/${name}`;
     await this.#change({ ...change, ...(recordReads && { recordReads }) }, target, 'UpdateTenant');
   }
@@ -202,7 +209,7 @@ export class ForwardIdentities {
       isDeepStrictEqual([...known].sort(), [...found.groups].sort());
     if (!isAsTold) {
       const change = {
-        type: 'updatePrincipal',
+        kind: 'updatePrincipal',
         tenant,
         name,
         role,
@@ -216,8 +223,8 @@ export class ForwardIdentities {
       nameOf: ({ thumbprint }) => thumbprint,
       target: `${target}/public-keys`,
       action: 'PublicKey',
-      end: ({ thumbprint }) => ({ type: 'deletePublicKey', ...of, thumbprint }),
-      set: ({ thumbprint, active }) => ({ type: 'updatePublicKey', ...of, thumbprint, active }),
+      end: ({ thumbprint }) => ({ kind: 'deletePublicKey', ...of, thumbprint }),
+      set: ({ thumbprint, active }) => ({ kind: 'updatePublicKey', ...of, thumbprint, active }),
     });
     await restorePublicKeys(this.#restoring, { ...told, publicKeys }, target);
     const accessKeys = await this.#bringKeys(found.accessKeys, told.accessKeys, {
@@ -226,13 +233,16 @@ export class ForwardIdentities {
       action: 'AccessKey',
       // One without a secret goes with its public key.
       isBound: ({ thumbprint }) => thumbprint !== null,
-      end: ({ id }) => ({ type: 'deleteAccessKey', ...of, id }),
-      set: ({ id, active }) => ({ type: 'updateAccessKey', ...of, id, active }),
+      end: ({ id }) => ({ kind: 'deleteAccessKey', ...of, id }),
+      set: ({ id, active }) => ({ kind: 'updateAccessKey', ...of, id, active }),
     });
     await restoreAccessKeys(this.#restoring, { ...told, accessKeys }, target);
   }
 
-  /** Ends those that are not told any more, and sets the others as told. Gives those that are to be made. */
+  /**
+   * Ends those that are not told any more, and sets the others as told. Gives those that are to be
+   * made.
+   */
   async #bringKeys<Key extends { active: boolean }>(
     found: readonly Key[],
     told: readonly Key[],
@@ -249,7 +259,9 @@ export class ForwardIdentities {
     return told.filter((one) => !known.has(nameOf(one)));
   }
 
-  /** A limit that may have been lowered since it was told, and one that was raised: the lower holds. */
+  /**
+   * A limit that may have been lowered since it was told, and one that was raised: the lower holds.
+   */
   async #tightenLimits(
     told: Extract<PresentEntry, { kind: 'limits' }>,
     found: Extract<PresentEntry, { kind: 'limits' }>,
@@ -284,21 +296,21 @@ export class ForwardIdentities {
       }
       case 'grant':
         await this.#change(
-          { type: 'deleteGrant', tenant, name, isByAdmin: true },
+          { kind: 'deleteGrant', tenant, name, isByAdmin: true },
           `tenants/${tenant}/grants/${name}`,
           'DeleteGrant',
         );
         return;
       case 'mount':
         await this.#change(
-          { type: 'deleteMount', tenant, name },
+          { kind: 'deleteMount', tenant, name },
           `tenants/${tenant}/mounts/${name}`,
           'DeleteMount',
         );
         return;
       case 'issuer':
         await this.#change(
-          { type: 'deleteIssuer', tenant, name },
+          { kind: 'deleteIssuer', tenant, name },
           `tenants/${tenant}/issuers/${name}`,
           'DeleteIssuer',
         );
@@ -308,14 +320,14 @@ export class ForwardIdentities {
         return;
       case 'group':
         await this.#change(
-          { type: 'deleteGroup', tenant, name },
+          { kind: 'deleteGroup', tenant, name },
           `tenants/${tenant}/groups/${name}`,
           'DeleteGroup',
         );
         return;
       case 'tenant':
         await this.#change(
-          { type: 'deleteTenant', name: tenant },
+          { kind: 'deleteTenant', name: tenant },
           `tenants/${tenant}`,
           'DeleteTenant',
         );
@@ -328,24 +340,21 @@ export class ForwardIdentities {
   /** One that owns what was in no store that is told of is kept, and may do nothing. */
   async #removePrincipal({ tenant, name, active }: PrincipalEntry): Promise<void> {
     const target = `tenants/${tenant}/principals/${name}`;
-    const change = { type: 'deletePrincipal', tenant, name } as const;
+    const change = { kind: 'deletePrincipal', tenant, name } as const;
     if (await this.#change(change, target, 'DeletePrincipal')) return;
     if (!active) return;
-    const off = { type: 'updatePrincipal', tenant, name, active: false } as const;
+    const off = { kind: 'updatePrincipal', tenant, name, active: false } as const;
     await this.#change(off, target, 'UpdatePrincipal');
   }
 
-  /** As an ordinary change. False: it was refused, which is reported. */
-  async #change(identity: AuthzChange, target: string, action: string): Promise<boolean> {
-    const members = membersOfAuthz(identity);
+  /** Makes an ordinary change. False means that it was refused, which is reported. */
+  async #change(change: IdentityChange, target: string, action: string): Promise<boolean> {
+    const members = membersOf(change);
     const [, tenant = ''] = target.split('/');
-    const refused = await this.#restoring.commit(
-      { kind: 'identity', identity },
-      {
-        ...{ action: `bursar:${action}`, tenant, target },
-        ...(members && { change: recordedChange(members) }),
-      },
-    );
+    const refused = await this.#restoring.commit(change, {
+      ...{ action: `bursar:${action}`, tenant, target },
+      ...(members && { change: recordedChange(members) }),
+    });
     return this.#note(refused, target, /^Delete/.test(action));
   }
 

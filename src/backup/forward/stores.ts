@@ -1,7 +1,8 @@
-// The S3 stores that a restored database is rolled forward by: what their journals are, and that they are
-// its own from now on. Invariants: a store is taken only when its journal opens and is of the store that
-// the database has under its name; whoever wrote there before finds the mark of another owner before the
-// first of its journal is read here, so what it acknowledges after that is nothing that is read too late.
+// The S3 stores that a restored database is rolled forward by: what their journals are, and that
+// they are its own from now on. Invariants: a store is taken only when its journal opens and is of
+// the store that the database has under its name; whoever wrote there before finds the mark of
+// another owner before the first of its journal is read here, so what it acknowledges after that is
+// nothing that is read too late.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type JournalObjectRow, listJournalObjects } from '../../catalog/journal-objects.ts';
 import { type KnownJournal, listStores, readInstance, readJournal } from '../../catalog/stores.ts';
@@ -144,7 +145,10 @@ function explainNone(name: string): string {
 /** A gateway that wrote there finds out with its next segment, at most so long after a change. */
 const noticedMs = 3000;
 
-/** From here on they belong to this database, and a gateway that still serves them leaves them alone. */
+/**
+ * From here on they belong to this database, and a gateway that still serves them leaves them
+ * alone.
+ */
 export async function fence(
   stores: readonly ForwardStore[],
   { read, sealer }: Pick<Finding, 'read' | 'sealer'>,

@@ -1,8 +1,9 @@
-// Brings the versions of S3 stores in a restored database to what journals and extents say: ends those that
-// ended after the backup, adds those that were made after it, changes those whose tags or locks changed.
-// Invariants: a version is the same when its bytes, its time and its name are; one of the backup ends only
-// when a journal says so, or is whole and has a later snapshot without it; one is added only when all its
-// bytes are there. Of what came before the backup the database knows more than any journal of its own.
+// Brings the versions of S3 stores in a restored database to what journals and extents say: ends
+// those that ended after the backup, adds those that were made after it, changes those whose tags
+// or locks changed. Invariants: a version is the same when its bytes, its time and its name are;
+// one of the backup ends only when a journal says so, or is whole and has a later snapshot without
+// it; one is added only when all its bytes are there. Of what came before the backup the database
+// knows more than any journal of its own.
 import { listKept } from '../../catalog/kept-versions.ts';
 import { readNamed, type StoredVersion, type Version } from '../../catalog/versions.ts';
 import { inParallel } from '../../core/in-parallel.ts';

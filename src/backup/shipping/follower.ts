@@ -1,7 +1,7 @@
-// A copy of a database on another machine that follows what is shipped: `DIR/standby/`. Invariants: at each
-// moment, also after a kill, what `state.json` names together with `next.json`, if that is there, is a
-// whole state of the database, without a look at the place; and a new beginning takes the place of the old one
-// only when it is whole.
+// A copy of a database on another machine that follows what is shipped: `DIR/standby/`. Invariants:
+// at each moment, also after a kill, what `state.json` names together with `next.json`, if that is
+// there, is a whole state of the database, without a look at the place; and a new beginning takes
+// the place of the old one only when it is whole.
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { type FileHandle, open, readFile } from 'node:fs/promises';
@@ -30,7 +30,7 @@ const pagesName = 'next-pages';
 const pagesAtOnce = 64;
 const copyPattern = /^\d{8}T[\w-]+$/;
 
-/** What a standby has. */
+/** The state of a standby's copy. */
 export interface Followed {
   /** The folder in `standby/` that has the database and the small files beside it. */
   copy: string;
@@ -38,7 +38,7 @@ export interface Followed {
   backup: string;
   /** Null: the backup is of no stream, or nothing covers it yet. */
   position: Position | null;
-  /** What was committed before is there, milliseconds. */
+  /** Everything that was committed before this moment is in the copy; in milliseconds. */
   timeMs: number;
   /** In the log, at least. */
   records: number;
@@ -112,8 +112,8 @@ export class Follower {
   }
 
   /**
-   * Puts on what was shipped since. Throws IntegrityError where something of that is not there, or does not
-   * follow, or what the place throws.
+   * Puts on what was shipped since. Throws IntegrityError where something of that is not there, or
+   * does not follow, or what the place throws.
    */
   async follow(): Promise<void> {
     const position = this.#state?.position;
@@ -130,8 +130,9 @@ export class Follower {
   }
 
   /**
-   * Looks at the newest backup: takes the extents that are new in it, and begins with it where the copy
-   * does not become what it is. Throws `BackupFailure` when there is none, or what the place throws.
+   * Looks at the newest backup: takes the extents that are new in it, and begins with it where the
+   * copy does not become what it is. Throws `BackupFailure` when there is none, or what the place
+   * throws.
    */
   async lookForBackups({ isLost }: { isLost: boolean }): Promise<void> {
     const { place, sealer, storeFolder, onProgress } = this.#options;
@@ -200,7 +201,7 @@ export class Follower {
   }
 }
 
-/** Whether there is a segment by now that can be put on the backup. */
+/** Returns whether there is by now a segment that can be put on the backup. */
 async function isCovered(
   place: BackupPlace,
   sealer: PieceSealer,

@@ -1,7 +1,7 @@
-// A segment of a stream: the pages of a database that one or more transactions changed, each as it is after
-// the last of them (docs/formats/backup.md). Invariants: what is read is what was written under this number
-// of this stream, after the segment that it names; and a segment is there when its last object is, which
-// is written last and names the others.
+// A segment of a stream: the pages of a database that one or more transactions changed, each as it
+// is after the last of them (docs/formats/backup.md). Invariants: what is read is what was written
+// under this number of this stream, after the segment that it names; and a segment is there when
+// its last object is, which is written last and names the others.
 import { createHash } from 'node:crypto';
 import { canonicalize } from '../../core/canonical-json.ts';
 import { IntegrityError } from '../../core/errors.ts';
@@ -27,11 +27,13 @@ export interface SegmentHead {
   /** So many records were in the log then, at least. */
   records: number;
   pageBytes: number;
-  /** Of the whole database. */
+  /** The number of pages of the whole database. */
   pageCount: number;
   /** Backups of this stream whose copy is older than this segment's state, the newest last. */
   covers: string[];
-  /** In the names of the other objects, so that one that is written again leaves those as they are. */
+  /**
+   * In the names of the other objects, so that one that is written again leaves those as they are.
+   */
   attempt: string;
   /** SHA-256 of the other stored objects, hex. */
   parts: string[];
@@ -67,7 +69,7 @@ export function digestOf(stored: Uint8Array): string {
   return createHash('sha256').update(stored).digest('hex');
 }
 
-/** Of one page among others. */
+/** Returns the bytes that one page takes in a segment. */
 export function encodedPageBytes({ pageBytes }: Pick<SegmentHead, 'pageBytes'>): number {
   return pageHeadBytes + pageBytes;
 }

@@ -1,13 +1,13 @@
-// Ships what is committed to a database, while others write it, to a place of backups: as a stream of
-// segments, each of which brings a copy of the database from one committed state to a later one. Invariants:
-// a segment has each page that was changed since the one before, all as of one state; nothing is taken for
-// shipped before its segment is there; where changes may have been missed, another stream is begun, which
-// needs a backup of its own to begin with. What waits is a set of page numbers, however long the place is
-// away.
+// Ships what is committed to a database, while others write it, to a place of backups: as a stream
+// of segments, each of which brings a copy of the database from one committed state to a later one.
+// Invariants: a segment has each page that was changed since the one before, all as of one state;
+// nothing is taken for shipped before its segment is there; where changes may have been missed,
+// another stream is begun, which needs a backup of its own to begin with. What waits is a set of
+// page numbers, however long the place is away.
 //
-// A state is read in a read transaction: while that is open, SQLite's log does not begin anew, and nothing
-// that was committed later reaches the database's file. So a page as of the newest commit in the log is the
-// log's newest frame of it, or else what the file has.
+// A state is read in a read transaction: while that is open, SQLite's log does not begin anew, and
+// nothing that was committed later reaches the database's file. So a page as of the newest commit
+// in the log is the log's newest frame of it, or else what the file has.
 import { randomBytes } from 'node:crypto';
 import { openSync, readSync } from 'node:fs';
 import { readLogSize } from '../../audit/log/stored-tiles.ts';
@@ -34,23 +34,26 @@ export interface ShipperState {
   stream: string | null;
   seq: number;
   /**
-   * What was committed before this moment can be restored from the place; null: nothing of this stream,
-   * which has no backup to begin with yet.
+   * What was committed before this moment can be restored from the place; null: nothing of this
+   * stream, which has no backup to begin with yet.
    */
   safeMs: number | null;
-  /** Of changed pages that wait. */
+  /** The bytes of changed pages that wait to be shipped. */
   waitingBytes: number;
   /** Since the process began. */
   shippedBytes: number;
   streams: number;
-  /** A backup should be made soon: none is of this stream, or what was shipped since has become much. */
+  /**
+   * A backup should be made soon: none is of this stream, or what was shipped since has become
+   * much.
+   */
   wantsBackup: boolean;
 }
 
 /** Plaintext of an object, about. */
 const objectBytes = 4 * 1024 * 1024;
 const coversMax = 16;
-/** What is shipped on top of one backup, before another one is wanted. */
+/** How much is shipped on top of one backup before another one is wanted. */
 const segmentsMax = 20_000;
 const shippedBytesMin = 1024 * 1024 * 1024;
 
@@ -105,7 +108,9 @@ export class Shipper {
     };
   }
 
-  /** Ships what was committed since the last time. Throws the error of the place or of the system. */
+  /**
+   * Ships what was committed since the last time. Throws the error of the place or of the system.
+   */
   async ship(): Promise<void> {
     for (let tries = 0; ; tries++) {
       const timeMs = nowMs();
@@ -143,7 +148,7 @@ export class Shipper {
     }
   }
 
-  /** Where nobody else has it open the database is one file then. */
+  /** Where nobody else has the database open, it is one file from then on. */
   close(): void {
     this.#db.close();
     this.#wal.close();

@@ -1,6 +1,7 @@
-// `DIR/backup-stream.json`: the stream that is being shipped from a data folder, for whoever makes a backup
-// of it. Invariant: what it names has been shipped, and what is committed later will be in later segments of
-// that stream, or in another stream. So a copy that is begun after it was read has all of those it names.
+// `DIR/backup-stream.json`: the stream that is being shipped from a data folder, for whoever makes
+// a backup of it. Invariant: what it names has been shipped, and what is committed later will be in
+// later segments of that stream, or in another stream. So a copy that is begun after it was read
+// has all of those it names.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isShipped, type Shipped } from '../manifest.ts';
@@ -8,7 +9,7 @@ import { isShipped, type Shipped } from '../manifest.ts';
 const fileName = 'backup-stream.json';
 
 export interface KeptStream extends Shipped {
-  /** Where it is shipped to. */
+  /** The place where the stream is shipped to. */
   place: string;
 }
 

@@ -1,8 +1,10 @@
-// Brings a database that was put back from a backup forward by the segments that were shipped on top of it.
-// Invariant: after the first segment that was begun when the backup was there, and after each later one, the
-// file is the database as of that segment; before, it is nothing that can be opened.
+// Brings a database that was put back from a backup forward by the segments that were shipped on
+// top of it. Invariant: after the first segment that was begun when the backup was there, and after
+// each later one, the file is the database as of that segment; before, it is nothing that can be
+// opened.
 import { type FileHandle, open } from 'node:fs/promises';
 import { IntegrityError } from '../../core/errors.ts';
+import { listBackupIds, type Manifest, readManifest } from '../manifest.ts';
 import type { PieceSealer } from '../pieces.ts';
 import type { BackupPlace } from '../place.ts';
 import { type PutDatabaseOptions, putDatabaseBack } from '../put-back.ts';
@@ -17,7 +19,7 @@ export interface Position {
 }
 
 export interface Forwarded extends Position {
-  /** What was committed before is there, milliseconds. */
+  /** Everything that was committed before this moment was put on; in milliseconds. */
   timeMs: number;
   /** Records in the log, at least. */
   records: number;
@@ -31,7 +33,9 @@ export interface ForwardingOptions extends PutDatabaseOptions {
 export interface Forwarding {
   /** The last state that the file came to; null: it is the backup's, or `isTorn`. */
   reached: Forwarded | null;
-  /** The file is no state at all: put it back again, and forward it up to the one that was reached. */
+  /**
+   * The file is no state at all: put it back again, and forward it up to the one that was reached.
+   */
   isTorn: boolean;
   /** Why there is no more; null: there was no more. */
   problem: string | null;
@@ -40,16 +44,54 @@ export interface Forwarding {
 const readsAtOnce = 8;
 
 /**
- * Puts the database of a backup back, and on it what was shipped since, as far as that is whole. Gives the
- * state it came to; null: the backup's. Throws IntegrityError where the backup is not what was written.
+ * Puts the database of the newest backup back, and on it what was shipped since, as far as that is
+ * whole. While no segment can be put on that backup yet, an earlier one of its stream may lead
+ * further, and is put back instead. Gives the state it came to; null: the newest backup's. Throws
+ * IntegrityError where the newest backup is not what was written.
  */
 export async function putNewestBack(source: PutDatabaseOptions): Promise<Forwarded | null> {
+  const reached = await putForward(source);
+  if (reached || !source.manifest.shipped) return reached;
+  let isReplaced = false;
+  for await (const manifest of earlierOfStream(source)) {
+    isReplaced = true;
+    try {
+      const other = await putForward({ ...source, manifest });
+      if (other && other.records > source.manifest.records) return other;
+    } catch (error) {
+      // It is damaged: one before it may be whole.
+      if (!(error instanceof IntegrityError)) throw error;
+    }
+  }
+  if (isReplaced) await putDatabaseBack(source);
+  return null;
+}
+
+/** Null: nothing was put on it. */
+async function putForward(source: PutDatabaseOptions): Promise<Forwarded | null> {
   for (let until = Number.POSITIVE_INFINITY; ; ) {
     await putDatabaseBack(source);
     if (until === 0) return null;
     const { reached, isTorn } = await bringForward({ ...source, until });
     if (!isTorn) return reached;
     until = reached?.seq ?? 0;
+  }
+}
+
+/** The backups before this one that are of its stream, the newest first. */
+async function* earlierOfStream({
+  place,
+  sealer,
+  manifest: { id: newest, shipped },
+}: PutDatabaseOptions): AsyncGenerator<Manifest> {
+  for (const id of (await listBackupIds(place)).reverse()) {
+    if (id >= newest) continue;
+    try {
+      const manifest = await readManifest(place, sealer, id);
+      if (manifest?.shipped && manifest.shipped.stream === shipped?.stream) yield manifest;
+    } catch (error) {
+      if (!(error instanceof IntegrityError)) throw error;
+    }
   }
 }
 
@@ -77,7 +119,7 @@ export async function bringForward(options: ForwardingOptions): Promise<Forwardi
   } catch (error) {
     if (!(error instanceof IntegrityError)) throw error;
     forwarding.problem = error.message;
-    // Of the damaged segment some pages may have been written.
+    // Some pages of the damaged segment may have been written already.
     if (forwarding.reached) forwarding.isTorn = true;
   } finally {
     await file.sync();
@@ -86,7 +128,10 @@ export async function bringForward(options: ForwardingOptions): Promise<Forwardi
   return forwarding;
 }
 
-/** Those after a position, in order, as far as they follow one another. Throws IntegrityError. */
+/**
+ * The segments after a position, in order, as far as they follow one another. Throws
+ * IntegrityError.
+ */
 export async function* readStream(
   place: BackupPlace,
   sealer: PieceSealer,

@@ -1,8 +1,9 @@
 // What a SQLite database's write-ahead log tells of pages that were changed
-// (https://www.sqlite.org/fileformat2.html#the_write_ahead_log), read beside those who write it. Invariants:
-// a page is told only when the transaction that changed it was committed; each such page is told, or it is
-// said that some may be missing. The log begins anew at times, over its own beginning: what was added to
-// it last is then still behind what is new, if one looks soon enough, which is verified by its checksums.
+// (https://www.sqlite.org/fileformat2.html#the_write_ahead_log), read beside those who write it.
+// Invariants: a page is told only when the transaction that changed it was committed; each such
+// page is told, or it is said that some may be missing. The log begins anew at times, over its own
+// beginning: what was added to it last is then still behind what is new, if one looks soon enough,
+// which is verified by its checksums.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
 const headerBytes = 32;
@@ -40,7 +41,9 @@ interface Scanned {
   nextSalts: readonly [number, number] | null;
 }
 
-/** `none`: there is no log to follow. `begun`: what was changed before is not told, if anything was. */
+/**
+ * `none`: there is no log to follow. `begun`: what was changed before is not told, if anything was.
+ */
 export type Advance = { kind: 'none' } | { kind: 'begun' | 'followed'; pages: Iterable<number> };
 
 export class WalFollower {
@@ -85,7 +88,7 @@ export class WalFollower {
     this.#frames = new Map();
     const begun = this.#scan({ header, frames: 0, sums: header.sums });
     this.#take(begun);
-    // What is new must not have reached what was read of the old.
+    // The new frames must not have overwritten what was read of the old ones.
     if (!before || !tail || begun.framesSeen >= before.frames) {
       return { kind: 'begun', pages: begun.pages.keys() };
     }
@@ -126,7 +129,7 @@ export class WalFollower {
     this.#pageCount = pageCount ?? this.#pageCount;
   }
 
-  /** What was added before the log began anew; null: nobody knows any more. */
+  /** What was added to the log before it began anew. Null means that nobody knows any more. */
   #readTail(before: Mark, now: Header): Map<number, number> | null {
     const isNext =
       now.salts[0] === (before.header.salts[0] + 1) >>> 0 &&

@@ -15,7 +15,10 @@ export const digestBytes = 16;
 /** One for the thread, since nothing here waits. */
 const message = new KeyedMessage();
 
-/** The MAC of a row, whose fields come in the order of its table. Throws IntegrityError for a value of another type. */
+/**
+ * The MAC of a row, whose fields come in the order of its table. Throws IntegrityError for a value
+ * of another type.
+ */
 export function sealRow(
   keyring: Keyring,
   table: SealedTable,
@@ -24,7 +27,7 @@ export function sealRow(
   return describeRow(keyring, table, epoch, values).mac();
 }
 
-/** Whether a row is what was sealed. */
+/** Returns whether a row is what was sealed. */
 export function isSealed(
   keyring: Keyring,
   table: SealedTable,
@@ -52,7 +55,7 @@ function describeRow(
   return message;
 }
 
-/** What seals count as in a digest. */
+/** The blocks as which seals count in a digest. */
 export class DigestBlocks {
   readonly #keyring: Keyring;
   readonly #ciphers = new Map<number, Cipher>();
@@ -62,9 +65,9 @@ export class DigestBlocks {
   }
 
   /**
-   * Takes MACs, of which the first 16 bytes of each stand one behind the other in `blocks`, into the
-   * digest; those that are in it already are out of it afterwards. Throws IntegrityError for an epoch
-   * that never was.
+   * Takes MACs, of which the first 16 bytes of each stand one behind the other in `blocks`, into
+   * the digest; those that are in it already are out of it afterwards. Throws IntegrityError for an
+   * epoch that never was.
    */
   fold(digest: Uint8Array, epoch: number, blocks: Uint8Array): void {
     let cipher = this.#ciphers.get(epoch);
@@ -81,15 +84,15 @@ export class DigestBlocks {
   }
 }
 
-/** What is wrong with a row, or with what there is of a tenant's. */
+/** What is wrong with a row, or with the set of a tenant's rows. */
 export interface Unsealed {
   /** `grants`; '' where it is about all of a tenant, or of the gateway. */
   table: string;
   tenant: string;
   row: string;
   /**
-   * `altered`: it is not what was sealed; `added`: it never was sealed; `removed`: it was sealed, and is
-   * not there. `replaced`: all rows are in order, and yet not those that there were last.
+   * `altered`: it is not what was sealed; `added`: it never was sealed; `removed`: it was sealed,
+   * and is not there. `replaced`: all rows are in order, and yet not those that there were last.
    */
   fault: 'altered' | 'added' | 'removed' | 'replaced';
   /** null: whoever asks, since nobody knows whom it concerns. */

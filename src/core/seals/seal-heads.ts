@@ -1,6 +1,6 @@
-// Which seals there are of each tenant: a digest of them, sealed, so that a row that was removed or put
-// back together with its seal is noticed. A head that was put back is noticed by the digest of all heads,
-// which goes with the log's newest record (ledger/sealed-state.ts).
+// Which seals there are of each tenant: a digest of them, sealed, so that a row that was removed or
+// put back together with its seal is noticed. A head that was put back is noticed by the digest of
+// all heads, which goes with the log's newest record (ledger/sealed-state.ts).
 import type { Reader, Tx } from '../database.ts';
 import { KeyedMessage } from '../keyed-message.ts';
 import type { Keyring } from '../keyring.ts';
@@ -43,7 +43,7 @@ export class SealHeads {
     return this.#digests.keys();
   }
 
-  /** Whether the seals of a tenant are those that its head is of. */
+  /** Returns whether the seals of a tenant are those that its head covers. */
   isOf(tenant: string, digest: Uint8Array): boolean {
     const known = this.#digests.get(tenant);
     if (known === null) return false;
@@ -52,8 +52,8 @@ export class SealHeads {
   }
 
   /**
-   * Changes a tenant's head, in the transaction that changed its seals. Throws UnsealedRow where it is
-   * not what was sealed.
+   * Changes a tenant's head, in the transaction that changed its seals. Throws UnsealedRow where it
+   * is not what was sealed.
    */
   async change(tx: Tx, tenant: string, change: Uint8Array): Promise<void> {
     const sql = 'SELECT digest AS sealed FROM seal_heads WHERE tenant = ?';
@@ -96,7 +96,7 @@ export class SealHeads {
   }
 }
 
-/** What a head counts as in the digest of all. */
+/** Computes the MAC as which a head counts in the digest of all heads. */
 export function computeHeadMac(
   keyring: Keyring,
   epoch: number,

@@ -1,7 +1,8 @@
-// Seals each row of the sealed tables as it is written, on the one connection that writes: by triggers
-// of that connection, so that no statement can forget it, and none that others run does it. Invariant:
-// a row is changed or removed only where it is what was sealed, and made only where none was sealed;
-// whatever else is in the way is an UnsealedRow, and the transaction is to be rolled back.
+// Seals each row of the sealed tables as it is written, on the one connection that writes: by
+// triggers of that connection, so that no statement can forget it, and none that others run does
+// it. Invariant: a row is changed or removed only where it is what was sealed, and made only where
+// none was sealed; whatever else is in the way is an UnsealedRow, and the transaction is to be
+// rolled back.
 import type { OpenDatabase, SqlValue } from '../database.ts';
 import type { Keyring } from '../keyring.ts';
 import {

@@ -1,8 +1,8 @@
 // Which tables say who there is, who may what and how much, and what of their rows is sealed
-// (docs/formats/row-seals.md). One list, by which rows are sealed, verified and counted: a table that
-// is in it is sealed wherever it is written, and a column that is not in it is said to be so here.
-// Invariants: no two rows of a table have the same tenant and name; and the list of a table's fields
-// never changes without another version of the form, because stored seals are made over it.
+// (docs/formats/row-seals.md). One list, by which rows are sealed, verified and counted: a table
+// that is in it is sealed wherever it is written, and a column that is not in it is said to be so
+// here. Invariants: no two rows of a table have the same tenant and name; and the list of a table's
+// fields never changes without another version of the form, because stored seals are made over it.
 
 /** How a field is written in the message of a MAC. */
 export type FieldType = 'text' | 'number' | 'bytes';
@@ -17,7 +17,7 @@ export interface SealedTable {
   row: string;
   /** Column, or SQL of a row that is called `$`, and its type. */
   fields: readonly (readonly [string, FieldType])[];
-  /** Whose it is, by tenant and name of a row; null: everybody's. */
+  /** Returns whom a row concerns, by its tenant and name. Null means everybody. */
   concerns: (tenant: string, row: string) => SealScope | null;
 }
 
@@ -159,8 +159,8 @@ export const sealedTables: readonly SealedTable[] = [
     fields: [['bucket_id', 'number'], ...texts('name document')],
   },
   {
-    // That there is such an account, its limits, and whose token it is; what it has used changes with
-    // each request and has a MAC in its own row (quota/leases/account-macs.ts).
+    // That there is such an account, its limits, and whose token it is; what it has used changes
+    // with each request and has a MAC in its own row (quota/leases/account-macs.ts).
     ...{ name: 'quota_accounts', noun: 'limits of', row: '$.account', concerns: ofAccount },
     tenant: `CASE
       WHEN substr($.account, 1, 6) = 'token:' THEN ifnull($.token_tenant, '')
@@ -178,6 +178,13 @@ export const sealedTables: readonly SealedTable[] = [
     ...{ name: 'alarm_hooks', noun: 'webhook', tenant: "ifnull($.tenant, '')", row: '$.scope' },
     concerns: ofTenant,
     fields: [...texts('scope tenant url'), ['sealed_secret', 'bytes'], made],
+  },
+  {
+    // By what the tiers of storage go. A total is nobody's: all are served, and what accrues is
+    // charged when it is put right.
+    ...{ name: 'quota_storage_totals', noun: 'what was charged for storage of', tenant: "''" },
+    ...{ row: "$.market || '/' || $.class || '/' || $.month_ms", concerns: ofTenant },
+    fields: [...texts('market class'), ['month_ms', 'number'], ...texts('byte_ms')],
   },
   {
     // How far its journal goes decides nothing.

@@ -1,7 +1,7 @@
-// Reads of the sealed tables that verify what they read: on a connection that has these views, the name
-// of a table stands for its rows, each verified when a statement comes to it, so that no statement can
-// forget it. Whoever meets a row that is not what was sealed throws UnsealedRow; `sparing` readers go
-// without it. A row that is not there is not met: `verifySeals` notices it.
+// Reads of the sealed tables that verify what they read: on a connection that has these views, the
+// name of a table stands for its rows, each verified when a statement comes to it, so that no
+// statement can forget it. Whoever meets a row that is not what was sealed throws UnsealedRow;
+// `sparing` readers go without it. A row that is not there is not met: `verifySeals` notices it.
 import type { OpenDatabase, Reader } from '../database.ts';
 import type { Keyring } from '../keyring.ts';
 import { describeUnsealed, isSealed, type SealedValue, UnsealedRow } from './row-seal.ts';

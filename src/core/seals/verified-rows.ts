@@ -18,7 +18,10 @@ export class VerifiedRows implements VerifiesRows {
     this.#keyring = keyring;
   }
 
-  /** After what is sealed was changed, or was not after all: what was authentic before need not be now. */
+  /**
+   * After what is sealed was changed, or was not after all: what was authentic before need not be
+   * now.
+   */
   forget(): void {
     this.#known.clear();
   }

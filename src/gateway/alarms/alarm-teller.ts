@@ -1,7 +1,7 @@
-// Tells alarms to webhooks, each at least once, until it is taken or was tried too often. Invariants:
-// what is waiting is bounded for each webhook, so one that is down takes neither memory nor turns
-// from others; there is one request at a time to each; and an alarm is forgotten by the ledger only
-// when nobody is to be told of it any more, so it outlives the process.
+// Tells alarms to webhooks, each at least once, until it is taken or was tried too often.
+// Invariants: what is waiting is bounded for each webhook, so one that is down takes neither memory
+// nor turns from others; there is one request at a time to each; and an alarm is forgotten by the
+// ledger only when nobody is to be told of it any more, so it outlives the process.
 import { type AddressPolicy, everywhere } from '../../authz/oidc/address-policy.ts';
 import { failLate } from '../../authz/oidc/guarded-request.ts';
 import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
@@ -25,7 +25,7 @@ export interface AlarmTellerOptions {
   };
   /** Where tenants' webhooks may be; the operator's own may be in private networks too. */
   policy: AddressPolicy;
-  /** Told why a tenant's webhook did not take a message, for the operator. */
+  /** Told, for the operator, why a webhook did not get a message. */
   onProblem?: (reason: string) => void;
   onError: (error: unknown) => void;
   /** Pauses after the first failure, the second and so on, milliseconds. */
@@ -44,6 +44,8 @@ const pausesMsDefault: readonly number[] = [
   ...[hourMs, 2 * hourMs, 4 * hourMs, 8 * hourMs],
 ];
 const attemptMsDefault = 10 * secondMs;
+/** Why a webhook is told nothing whose row somebody else has written. */
+const edited = 'it is not what was stored';
 /** Waiting for one webhook. */
 const waitingMax = 100;
 /** Read at the start; what is behind them, at a later one. */
@@ -110,22 +112,22 @@ export class AlarmTeller {
     for (const alarm of alarms) {
       // It became durable while the others were read.
       if (this.#open.has(alarm.id)) continue;
-      const found = [await this.#findHook(alarm.tenant), await this.#findHook(null)];
-      const hooks = found.filter((hook) => hook !== undefined);
-      this.#open.set(alarm.id, hooks.length);
-      if (hooks.length === 0) this.#settle(alarm);
-      for (const hook of hooks) if (hook) this.#enter(hook, alarm);
+      const told: (string | null)[] = [];
+      for (const tenant of [alarm.tenant, null])
+        if (await this.#findHook(tenant)) told.push(tenant);
+      this.#open.set(alarm.id, told.length);
+      if (told.length === 0) this.#settle(alarm);
+      for (const tenant of told) this.#enter(tenant, alarm);
     }
   }
 
-  /** null: it is not the one that was set, so the alarm is kept for when that was put right. */
-  async #findHook(tenant: string | null): Promise<AlarmHook | null | undefined> {
+  /** `'edited'`: it is not the one that was set; undefined: there is none. */
+  async #findHook(tenant: string | null): Promise<AlarmHook | 'edited' | undefined> {
     try {
       return await readAlarmHook(this.#options.read, tenant);
     } catch (error) {
-      if (!(error instanceof UnsealedRow)) throw error;
-      this.#options.onError(error);
-      return null;
+      if (error instanceof UnsealedRow) return 'edited';
+      throw error;
     }
   }
 
@@ -154,7 +156,7 @@ export class AlarmTeller {
     await this.#noting;
   }
 
-  #enter({ tenant }: AlarmHook, alarm: Alarm): void {
+  #enter(tenant: string | null, alarm: Alarm): void {
     const scope = scopeOf(tenant);
     let line = this.#lines.get(scope);
     if (!line) {
@@ -193,10 +195,10 @@ export class AlarmTeller {
   }
 
   async #attempt(line: Line, delivery: Delivery): Promise<void> {
-    const { read } = this.#options;
-    const hook = await readAlarmHook(read, line.tenant);
+    const hook = await this.#findHook(line.tenant);
     // Removed meanwhile: there is nobody to tell.
     if (!hook) return this.#settle(delivery.alarm);
+    if (hook === 'edited') return this.#hold(line, delivery);
     try {
       await this.#send(hook, messageOf(delivery.alarm, this.#instance));
     } catch (error) {
@@ -218,12 +220,26 @@ export class AlarmTeller {
     await failLate(attemptMs, send, this.#stopping.signal);
   }
 
-  /** Of a tenant's webhook its admin is told no more: it would show what is in the gateway's network. */
+  /**
+   * Of a tenant's webhook its admin is told no more: it would show what is in the gateway's
+   * network.
+   */
   #explain(tenant: string | null, error: unknown): string {
     const reason = reasonOf(error);
     if (tenant === null) return reason;
     this.#options.onProblem?.(`the webhook of tenant ${tenant}: ${reason}`);
     return 'it was not taken';
+  }
+
+  /** Until somebody has put the webhook right, however long that takes: nobody was asked. */
+  #hold(line: Line, delivery: Delivery): void {
+    if (line.problem !== edited) {
+      const whose = line.tenant === null ? 'the gateway' : `tenant ${line.tenant}`;
+      this.#options.onProblem?.(`the webhook of ${whose}: ${edited}; its alarms wait`);
+    }
+    line.problem = edited;
+    line.waiting.push(delivery);
+    this.#pause(line);
   }
 
   /** Those that failed less go first, so one that is always refused stops none. */

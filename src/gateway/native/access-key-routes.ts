@@ -1,9 +1,10 @@
 // Native API: the access keys of a principal. Invariant: a secret leaves once, in the answer that
 // makes it; it is stored sealed and is in no listing and no record.
-import { type AccessKeyEntry, accessKeyContext } from '../../authz/directory.ts';
+import { accessKeyContext } from '../../authz/key-rows.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { newAccessKeyId, newSecretAccessKey } from '../../core/ids.ts';
+import type { AccessKeyEntry } from '../../state/directory.ts';
 import type { NativeDeps } from './deps.ts';
 import { refusePrincipal } from './principal-routes.ts';
 import { type NativeRoute, nextOf, pageOf, param, refuseDelegated } from './route.ts';
@@ -34,7 +35,7 @@ export const accessKeyRoutes: NativeRoute[] = [
       const context = accessKeyContext(tenant, principal, id);
       const sealedSecret = call.deps.sealer.seal(Buffer.from(secret, 'utf8'), context);
       return {
-        change: { type: 'createAccessKey', tenant, principal, id, sealedSecret },
+        change: { kind: 'createAccessKey', tenant, principal, id, sealedSecret },
         target: `tenants/${tenant}/principals/${principal}/access-keys/${id}`,
         answer: async () => ({
           ...(await showAccessKey(call.deps, tenant, principal, id)),
@@ -87,7 +88,7 @@ export const accessKeyRoutes: NativeRoute[] = [
       const wanted = call.body as { active: boolean };
       if (wanted.active) refuseDelegated(call);
       return {
-        change: { type: 'updateAccessKey', tenant, principal, id, ...wanted },
+        change: { kind: 'updateAccessKey', tenant, principal, id, ...wanted },
         answer: () => showAccessKey(call.deps, tenant, principal, id),
       };
     },
@@ -101,7 +102,7 @@ export const accessKeyRoutes: NativeRoute[] = [
     run: async (call) => {
       const [tenant, principal] = [param(call, 't'), param(call, 'p')];
       return {
-        change: { type: 'deleteAccessKey', tenant, principal, id: param(call, 'id') },
+        change: { kind: 'deleteAccessKey', tenant, principal, id: param(call, 'id') },
         answer: async () => null,
       };
     },

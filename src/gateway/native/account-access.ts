@@ -3,7 +3,7 @@
 // sets a tenant's limits; and who is no admin sets none of those who are more than members.
 
 import { anonymousName } from '../../authz/identity.ts';
-import { findTokenOwner } from '../../authz/token-changes.ts';
+import { findTokenOwner } from '../../authz/token-owner.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { AccountFilter } from '../../quota/account-list.ts';
 import { type Account, type Holder, maySeeAccount, parseAccount } from '../../quota/accounts.ts';
@@ -20,7 +20,9 @@ export async function findAccount({ who, reach, deps }: Call, name: string): Pro
   throw new Refusal('NotFound', { message: 'There is no such account that you may see.' });
 }
 
-/** The same to set its limits. Throws `AccessDenied` for one that is seen and may not be limited. */
+/**
+ * The same to set its limits. Throws `AccessDenied` for one that is seen and may not be limited.
+ */
 export async function findLimitable(call: Call, name: string): Promise<Account> {
   refuseDelegated(call);
   const account = await findAccount(call, name);

@@ -1,6 +1,6 @@
-// Native API: where alarms are told, one webhook for a tenant and one for the gateway, which gets the
-// alarms of all. Invariant: the secret is answered once, when it is made; nobody but an operator
-// reads or sets the gateway's.
+// Native API: where alarms are told, one webhook for a tenant and one for the gateway, which gets
+// the alarms of all. Invariant: the secret is answered once, when it is made; nobody but an
+// operator reads or sets the gateway's.
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type AlarmHook, hookContext, readAlarmHook } from '../../quota/limits/alarm-hooks.ts';
@@ -88,7 +88,7 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       summary: `Tell no webhook of the alarms of ${accounts}.`,
       status: 204,
       run: async (call) => ({
-        change: { type: 'setAlarmHook', tenant: tenantOf(call), hook: null },
+        change: { kind: 'setAlarmHook', tenant: tenantOf(call), hook: null },
         answer: async () => null,
       }),
     },
@@ -111,7 +111,7 @@ function putHook(call: Call): Outcome {
   const secret = newSecret();
   const sealedSecret = call.deps.sealer.seal(secret, hookContext(tenant));
   return {
-    change: { type: 'setAlarmHook', tenant, hook: { url: wanted, sealedSecret } },
+    change: { kind: 'setAlarmHook', tenant, hook: { url: wanted, sealedSecret } },
     answer: async () => ({ ...(await showHook(call, tenant)), secret: secretText(secret) }),
   };
 }

@@ -17,82 +17,22 @@ import {
 } from '../../core/errors.ts';
 import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
-import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
-import { principalScope, type Scope, tenantScope } from '../../ledger/rights-epoch.ts';
-import { readLimits } from '../../quota/leases/account-tables.ts';
+import { principalScope, type Scope, tenantScope } from '../../ledger/scopes.ts';
 import { exchangeOf } from '../exchange.ts';
 import { addLogRoutes } from '../log-routes.ts';
 import { countCall } from '../rate-gate.ts';
 import type { Origin } from '../trusted-proxies.ts';
-import { accessKeyRoutes } from './access-key-routes.ts';
-import { alarmRoutes } from './alarm-routes.ts';
-import { auditRoutes } from './audit-routes.ts';
-import { bucketRoutes } from './bucket-routes.ts';
-import { clockRoutes } from './clock-routes.ts';
-import { deepRoutes } from './deep-routes.ts';
-import type { Identity, NativeChange, NativeDeps, NativeEntry } from './deps.ts';
-import { explainRoutes } from './explain-routes.ts';
-import { grantRoutes } from './grant-routes.ts';
-import { groupRoutes } from './group-routes.ts';
-import { addHealth, healthRoutes } from './health-routes.ts';
-import { issuerRoutes } from './issuer-routes.ts';
-import { keyRoutes } from './key-routes.ts';
-import { limitRoutes } from './limit-routes.ts';
-import { logKeyRoutes } from './log-key-routes.ts';
-import { logRoutes } from './log-routes.ts';
-import { addMetrics, metricsRoutes } from './metrics-routes.ts';
-import { mountRoutes } from './mount-routes.ts';
+import type { Identity, NativeDeps, NativeEntry } from './deps.ts';
+import { addHealth } from './health-routes.ts';
+import { addMetrics } from './metrics-routes.ts';
 import { enterStage, knowCaller, tellRecord } from './observed-call.ts';
 import { describeApi, schemaOf } from './openapi.ts';
-import { principalRoutes } from './principal-routes.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
-import { publicKeyRoutes } from './public-key-routes.ts';
-import { receiptRoutes } from './receipt-routes.ts';
-import { recordRoutes } from './record-routes.ts';
 import { type Addressed, decide, protectOthers, type Reach } from './rights.ts';
 import type { Call, NativeRoute, Outcome } from './route.ts';
-import { shareRoutes } from './share-routes.ts';
-import { storeCostRoutes } from './store-cost-routes.ts';
-import { storeRoutes } from './store-routes.ts';
-import { tenantRoutes } from './tenant-routes.ts';
-import { tokenRoutes } from './token-routes.ts';
-import { usageRoutes } from './usage-routes.ts';
-import { verifyRoutes } from './verify-routes.ts';
+import { routes } from './routes.ts';
 import { addWellKnown } from './well-known.ts';
-import { whoAmIRoutes } from './who-am-i-routes.ts';
-
-const routes: readonly NativeRoute[] = [
-  ...tenantRoutes,
-  ...principalRoutes,
-  ...groupRoutes,
-  ...accessKeyRoutes,
-  ...publicKeyRoutes,
-  ...tokenRoutes,
-  ...shareRoutes,
-  ...grantRoutes,
-  ...mountRoutes,
-  ...bucketRoutes,
-  ...explainRoutes,
-  ...recordRoutes,
-  ...auditRoutes,
-  ...receiptRoutes,
-  ...logRoutes,
-  ...logKeyRoutes,
-  ...usageRoutes,
-  ...limitRoutes,
-  ...verifyRoutes,
-  ...deepRoutes,
-  ...whoAmIRoutes,
-  ...keyRoutes,
-  ...clockRoutes,
-  ...healthRoutes,
-  ...issuerRoutes,
-  ...storeRoutes,
-  ...alarmRoutes,
-  ...storeCostRoutes,
-  ...metricsRoutes,
-];
 
 /** What is known of a call from its authentication on. */
 interface CallState {
@@ -266,7 +206,9 @@ async function count(deps: NativeDeps, { raw }: FastifyRequest, who: Identity): 
   if (response) await countCall(deps.rates, who, { waits: true, response });
 }
 
-/** Of a call that was let in: operators are in all tenants, others in another by its grants only. */
+/**
+ * Of a call that was let in: operators are in all tenants, others in another by its grants only.
+ */
 function hostOf({ principal }: Identity, { tenant }: Addressed): string | null {
   const isOwn = tenant === undefined || tenant === principal.tenant;
   return isOwn || principal.role === 'operator' ? null : tenant;
@@ -361,83 +303,21 @@ async function commit(
 ): Promise<object | string | null> {
   const change = 'change' in outcome ? outcome.change : null;
   const { status } = state.route;
-  const updates: (() => void | Promise<void>)[] = [];
-  let epoch: number | undefined;
-  let untold: (() => Promise<string[]>) | undefined;
-  let isUnchanged = false;
-  try {
-    await follow(deps, change, updates);
+  const entry = { ...entryOf(deps, request, state), status, change };
+  if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
+  const send = () => {
     state.recorded = true;
-    const entry = { ...entryOf(deps, request, state), status, change };
-    if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
-    const committed = await deps.commit(entry, state.decision);
-    ({ epoch, untold } = committed);
-    tellRecord(request, reply, committed.index);
-    if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
-  } catch (error) {
-    isUnchanged = isUnsealed(error);
-    throw error;
-  } finally {
-    // Also after a failure, of which nobody knows what it changed.
-    await catchUp(deps, updates, isUnchanged);
-    deps.rights.follow(epoch);
-  }
+    return deps.commit(entry, state.decision);
+  };
+  const { index, untold } = await (change?.kind === 'putGrant'
+    ? deps.grants.withRoom(change.tenant, change.grant, send)
+    : send());
+  tellRecord(request, reply, index);
+  if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
   // From here on it counts, whatever becomes of the journals.
   const stores = change && (await untold?.());
   if (stores?.length) reply.header('x-bursar-untold', stores.join(','));
   return 'change' in outcome ? outcome.answer() : outcome.answer;
-}
-
-/**
- * Tells what is kept in memory of a change that is about to be committed. What is to be done after
- * that is in `updates`, also when one of them throws `Refusal`: it has no room for the change.
- */
-async function follow(
-  { followers, desk, read, buckets }: NativeDeps,
-  change: NativeChange | null,
-  updates: (() => void | Promise<void>)[],
-): Promise<void> {
-  if (!change || change.type === 'addRootKey' || change.type === 'eraseRecords') return;
-  if (change.type === 'rotateLogKey' || change.type === 'revokeLogKey') return;
-  if (change.type === 'confirmClock') return;
-  if (change.type === 'forgetLost' || change.type === 'setAlarmHook') return;
-  if (change.type === 'setRecordReads') {
-    updates.push(() => buckets.forget(change.tenant, change.name));
-    return;
-  }
-  if (change.type === 'setLimits') {
-    const { account } = change;
-    updates.push(async () => desk.setLimits(account, await readLimits(read, account)));
-    return;
-  }
-  // One after the other: each may wait for changes that are under way.
-  for (const follower of followers) updates.push(await follower.follow(change));
-}
-
-/**
- * Makes memory what the tables say. Where it cannot follow them, requests would be decided by rights that
- * were taken away, or writes that depend on them be refused for ever: only a start reads all of it anew.
- */
-async function catchUp(
-  { onFatal }: NativeDeps,
-  updates: readonly (() => void | Promise<void>)[],
-  isUnchanged: boolean,
-): Promise<void> {
-  for (const update of updates) {
-    try {
-      await update();
-    } catch (error) {
-      if (isUnchanged && isUnsealed(error)) continue;
-      onFatal(`what is kept in memory of a change could not be read: ${(error as Error).message}`);
-      throw error;
-    }
-  }
-}
-
-/** Of a commit that was refused, too: the ledger tells why by the code alone. */
-function isUnsealed(error: unknown): boolean {
-  if (error instanceof Refusal) return error.code === 'BursarIntegrityError';
-  return error instanceof UnsealedRow;
 }
 
 function entryOf(

@@ -1,7 +1,7 @@
-// Native API: what auditors take away, and what is erased. Invariants: a bundle is of one tenant, and
-// says of each leaf of the tenant in its range what it opens to, or that it was erased; a part of it is
-// bounded, in records and in bytes; nothing of data is in it, and no evidence with which another could
-// still act. An erasure names what and why, never what it was.
+// Native API: what auditors take away, and what is erased. Invariants: a bundle is of one tenant,
+// and says of each leaf of the tenant in its range what it opens to, or that it was erased; a part
+// of it is bounded, in records and in bytes; nothing of data is in it, and no evidence with which
+// another could still act. An erasure names what and why, never what it was.
 import {
   type BundleRecord,
   renderBundleHead,
@@ -98,7 +98,7 @@ export const auditRoutes: NativeRoute[] = [
       // What they charged must be in the sums by day, which are made of the records.
       await call.deps.usageRollUp.catchUp();
       return {
-        change: { type: 'eraseRecords', tenant: param(call, 't'), indexes, reason },
+        change: { kind: 'eraseRecords', tenant: param(call, 't'), indexes, reason },
         answer: async () => ({ erased: indexes }),
       };
     },

@@ -46,7 +46,7 @@ export const bucketRoutes: NativeRoute[] = [
       const { recordReads } = call.body as { recordReads: RecordReads | null };
       const [tenant, bucketName] = [param(call, 't'), param(call, 'bucket')];
       return {
-        change: { type: 'setRecordReads', tenant, name: bucketName, recordReads },
+        change: { kind: 'setRecordReads', tenant, name: bucketName, recordReads },
         answer: () => showBucket(call),
       };
     },

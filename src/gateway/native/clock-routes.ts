@@ -33,11 +33,10 @@ export const clockRoutes: NativeRoute[] = [
     status: 200,
     answer: clock,
     run: async () => ({
-      change: { type: 'confirmClock', stepMs: steadyClock.stepMs },
+      change: { kind: 'confirmClock', stepMs: steadyClock.stepMs },
       target: 'clock',
       answer: async () => {
         // The ledger's thread has its own, and did with the commit.
-        steadyClock.confirm();
         return show();
       },
     }),

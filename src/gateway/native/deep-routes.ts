@@ -1,6 +1,6 @@
-// Native API: comparing the gateway's whole database with its records, for operators. Invariant: it is
-// done by one run at a time, in a thread of its own, which goes on whoever asks for it; so who asks again
-// is told of the same run.
+// Native API: comparing the gateway's whole database with its records, for operators. Invariant: it
+// is done by one run at a time, in a thread of its own, which goes on whoever asks for it; so who
+// asks again is told of the same run.
 import { Refusal } from '../../core/errors.ts';
 import type { Call, NativeRoute } from './route.ts';
 import { answerObject } from './schemas.ts';

@@ -14,9 +14,9 @@ import {
 import { explainAccess } from '../../authz/grants/decide.ts';
 import { subjectsOf } from '../../authz/grants/subjects.ts';
 import { type Actor, anonymousIn } from '../../authz/identity.ts';
-import { defaultTenant } from '../../authz/identity-changes.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
 import { Refusal } from '../../core/errors.ts';
+import { defaultTenant } from '../../core/principal.ts';
 import { policyOf } from '../access.ts';
 import { lookUpBucket } from '../bucket-lookup.ts';
 import { isShutOut } from '../public-access.ts';

@@ -2,10 +2,10 @@
 // (authz/grants/grant.ts); the schemas here only describe it.
 
 import { parseGrant } from '../../authz/grants/grant.ts';
-import type { GrantEntry } from '../../authz/grants/grant-book.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
+import type { GrantEntry } from '../../state/grant-book.ts';
 import type { NativeDeps } from './deps.ts';
 import { administers } from './rights.ts';
 import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
@@ -55,7 +55,7 @@ export const grantRoutes: NativeRoute[] = [
       const wanted = parseGrant({ ...(call.body as object), name: grantName });
       const isByAdmin = administers(call.who, tenant);
       return {
-        change: { type: 'putGrant', tenant, isByAdmin, grant: wanted },
+        change: { kind: 'putGrant', tenant, isByAdmin, grant: wanted },
         answer: () => showGrant(call.deps, tenant, grantName),
       };
     },
@@ -106,7 +106,7 @@ export const grantRoutes: NativeRoute[] = [
       const [tenant, grantName] = [param(call, 't'), param(call, 'grant')];
       const isByAdmin = administers(call.who, tenant);
       return {
-        change: { type: 'deleteGrant', tenant, isByAdmin, name: grantName },
+        change: { kind: 'deleteGrant', tenant, isByAdmin, name: grantName },
         answer: async () => null,
       };
     },

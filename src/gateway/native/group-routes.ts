@@ -1,7 +1,8 @@
 // Native API: the groups of a tenant. Who is in a group is said on the principals.
-import type { GroupEntry } from '../../authz/directory.ts';
+
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
+import type { GroupEntry } from '../../state/directory.ts';
 import type { NativeDeps } from './deps.ts';
 import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
 import { answerObject, answerPage, closedObject, name, pageQuery, time } from './schemas.ts';
@@ -23,7 +24,7 @@ export const groupRoutes: NativeRoute[] = [
       const tenant = param(call, 't');
       const { name: groupName } = call.body as { name: string };
       return {
-        change: { type: 'createGroup', tenant, name: groupName },
+        change: { kind: 'createGroup', tenant, name: groupName },
         target: `tenants/${tenant}/groups/${groupName}`,
         answer: () => showGroup(call.deps, tenant, groupName),
       };
@@ -64,7 +65,7 @@ export const groupRoutes: NativeRoute[] = [
     summary: 'Delete a group; its members stay principals.',
     status: 204,
     run: async (call) => ({
-      change: { type: 'deleteGroup', tenant: param(call, 't'), name: param(call, 'g') },
+      change: { kind: 'deleteGroup', tenant: param(call, 't'), name: param(call, 'g') },
       answer: async () => null,
     }),
   },

@@ -1,7 +1,7 @@
-// Health: `/_/health` for load balancers, 200 where reads and writes are possible; `/_/health/read` for
-// reads alone, `/_/health/live` for whoever restarts what has died. Strangers are told what is wrong in
-// words; numbers are for the metrics token, and for operators at `/_/v1/health`. Invariant: who sends
-// credentials is never answered as if there were none.
+// Health: `/_/health` for load balancers, 200 where reads and writes are possible; `/_/health/read`
+// for reads alone, `/_/health/live` for whoever restarts what has died. Strangers are told what is
+// wrong in words; numbers are for the metrics token, and for operators at `/_/v1/health`.
+// Invariant: who sends credentials is never answered as if there were none.
 import type { FastifyInstance } from 'fastify';
 import { readVersion } from '../../core/version.ts';
 import type { NativeDeps } from './deps.ts';

@@ -108,7 +108,7 @@ export const issuerRoutes: NativeRoute[] = [
       return {
         change: {
           ...wanted,
-          type: 'putIssuer',
+          kind: 'putIssuer',
           tenant,
           name: issuerName,
           mapping: { ...wanted.mapping, pathPrefix },
@@ -151,7 +151,7 @@ export const issuerRoutes: NativeRoute[] = [
     summary: 'Trust an issuer no longer; its tokens are refused at once.',
     status: 204,
     run: async (call) => ({
-      change: { type: 'deleteIssuer', tenant: param(call, 't'), name: param(call, 'i') },
+      change: { kind: 'deleteIssuer', tenant: param(call, 't'), name: param(call, 'i') },
       answer: async () => null,
     }),
   },

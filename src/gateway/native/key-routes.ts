@@ -44,10 +44,9 @@ export const keyRoutes: NativeRoute[] = [
       // The ledger seals under it with its next batch, before this thread hears of that.
       keyring.learn(key);
       return {
-        change: { type: 'addRootKey', key },
+        change: { kind: 'addRootKey', key },
         target: `keys/${key.epoch}`,
         answer: async () => {
-          keyring.begin(key.epoch);
           const added = rootKeys.describe().find(({ epoch }) => epoch === key.epoch);
           return { ...added, isCurrent: key.epoch === keyring.currentEpoch };
         },

@@ -1,7 +1,7 @@
 // Native API: the limits of accounts, what of them is used, and what crashes lost. Invariants: who
-// asks about an account that it may not see, or that is not there, is answered the same; limits hold
-// from the first request on that follows the answer; and limits that were changed by somebody else
-// meanwhile are not merged with.
+// asks about an account that it may not see, or that is not there, is answered the same; limits
+// hold from the first request on that follows the answer; and limits that were changed by somebody
+// else meanwhile are not merged with.
 import { readToken } from '../../authz/issued-tokens.ts';
 import { nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
@@ -96,7 +96,7 @@ export const limitRoutes: NativeRoute[] = [
     run: async (call) => {
       const account = accountName(await findLimitable(call, param(call, 'account')));
       return {
-        change: { type: 'setLimits', account, limits: null },
+        change: { kind: 'setLimits', account, limits: null },
         answer: async () => null,
       };
     },
@@ -112,7 +112,7 @@ export const limitRoutes: NativeRoute[] = [
       refuseDelegated(call);
       const account = accountName(await findAccount(call, param(call, 'account')));
       return {
-        change: { type: 'forgetLost', account },
+        change: { kind: 'forgetLost', account },
         answer: () => showLimit(call.deps, account),
       };
     },
@@ -131,7 +131,7 @@ async function setLimits(call: Call, want: (before: Limits | null) => Wanted) {
   const state = await readAccountState(call.deps.read, account);
   const wanted = want(state?.limits?.limits ?? null);
   return {
-    change: { type: 'setLimits' as const, account, ...wanted },
+    change: { kind: 'setLimits' as const, account, ...wanted },
     answer: () => showLimit(call.deps, account),
   };
 }

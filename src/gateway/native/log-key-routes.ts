@@ -1,6 +1,6 @@
-// Native API: another key for the audit log, and the end of one. Invariants: a new key is durable in
-// its file before the ledger is told of it, and both are records of the log that they sign; no answer
-// and no record has a private key.
+// Native API: another key for the audit log, and the end of one. Invariants: a new key is durable
+// in its file before the ledger is told of it, and both are records of the log that they sign; no
+// answer and no record has a private key.
 import { renderVerifier } from '../../audit/log/note.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
@@ -45,7 +45,7 @@ export const logKeyRoutes: NativeRoute[] = [
       const { key: added } = signerOf(key);
       const { id } = added;
       return {
-        change: { type: 'rotateLogKey', key, retireMs },
+        change: { kind: 'rotateLogKey', key, retireMs },
         target: `log/keys/${id}`,
         answer: async () => {
           return { id, verifier: renderVerifier(added), retiresAt: isoTime(retireMs) };
@@ -65,7 +65,7 @@ export const logKeyRoutes: NativeRoute[] = [
       refuseDelegated(call);
       const id = param(call, 'id');
       return {
-        change: { type: 'revokeLogKey', id },
+        change: { kind: 'revokeLogKey', id },
         answer: async () => {
           call.deps.logKeys.remove(id);
           return null;

@@ -1,4 +1,5 @@
-// Native API: the state of the audit log, for people. What verifiers need of it is public, at `/_/log/`.
+// Native API: the state of the audit log, for people. What verifiers need of it is public, at
+// `/_/log/`.
 import { isSigning, type LogKeyRow, listLogKeys } from '../../audit/log/log-keys.ts';
 import { renderVerifier } from '../../audit/log/note.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';

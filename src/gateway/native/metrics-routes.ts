@@ -1,8 +1,8 @@
-// The metrics for Prometheus: `/_/metrics` with the metrics token, and `/_/v1/metrics` for operators,
-// which name tenants and accounts; and, where the administration has an address of its own, there
-// `/_/metrics` for anybody, who is told of nobody. Invariants: who sends credentials is never answered
-// as if there were none; and of texts for strangers so many are on their way at most, however many ask
-// and however slowly they read.
+// The metrics for Prometheus: `/_/metrics` with the metrics token, and `/_/v1/metrics` for
+// operators, which name tenants and accounts; and, where the administration has an address of its
+// own, there `/_/metrics` for anybody, who is told of nobody. Invariants: who sends credentials is
+// never answered as if there were none; and of texts for strangers so many are on their way at
+// most, however many ask and however slowly they read.
 // Specification: Prometheus's text format 0.0.4; RFC 6750 for the token.
 import { finished } from 'node:stream';
 import type { FastifyInstance } from 'fastify';

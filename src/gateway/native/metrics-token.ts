@@ -4,8 +4,9 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { Refusal } from '../../core/errors.ts';
 
 /**
- * `authorization`: the header, if there was one; `token`: what the gateway was given, if it was. False:
- * there are no credentials. Throws `Refusal` InvalidBearerToken for credentials that are not the token.
+ * `authorization`: the header, if there was one; `token`: what the gateway was given, if it was.
+ * False: there are no credentials. Throws `Refusal` InvalidBearerToken for credentials that are not
+ * the token.
  */
 export function isMetricsToken(
   authorization: string | undefined,

@@ -1,8 +1,9 @@
 // Native API: the mounts of a tenant, names in its own namespace for other tenants' buckets.
 // Invariant: nothing here tells whether what a mount leads to is there, and a mount gives no right.
-import type { MountEntry } from '../../authz/mount-book.ts';
+
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
+import type { MountEntry } from '../../state/mount-book.ts';
 import { checkBucketName } from '../bucket-name.ts';
 import type { NativeDeps } from './deps.ts';
 import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
@@ -31,7 +32,7 @@ export const mountRoutes: NativeRoute[] = [
       checkBucketName(mountName);
       checkBucketName(wanted.bucket);
       return {
-        change: { type: 'putMount', tenant, name: mountName, ...wanted },
+        change: { kind: 'putMount', tenant, name: mountName, ...wanted },
         answer: () => showMount(call.deps, tenant, mountName),
       };
     },
@@ -71,7 +72,7 @@ export const mountRoutes: NativeRoute[] = [
     summary: 'Take a mount away. The bucket stays as it is.',
     status: 204,
     run: async (call) => ({
-      change: { type: 'deleteMount', tenant: param(call, 't'), name: param(call, 'mount') },
+      change: { kind: 'deleteMount', tenant: param(call, 't'), name: param(call, 'mount') },
       answer: async () => null,
     }),
   },

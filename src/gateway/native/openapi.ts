@@ -1,9 +1,10 @@
 // The native API's description, OpenAPI 3.1, made from the routes' own schemas.
 import swagger from '@fastify/swagger';
-import type { FastifyInstance, FastifySchema } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifySchema } from 'fastify';
 import { problemSchema } from './problem.ts';
 import type { NativeRoute } from './route.ts';
 import { closedObject } from './schemas.ts';
+import { nativeServerOptions } from './server-options.ts';
 
 const parameters: Record<string, string> = {
   t: 'Tenant name.',
@@ -69,3 +70,15 @@ const problemContent = {
   description: 'A problem document.',
   content: { 'application/problem+json': { schema: problemSchema } },
 };
+
+/** The description of `routes`, without a gateway that answers them. */
+export async function describeRoutes(routes: readonly NativeRoute[]): Promise<object> {
+  const app = Fastify(nativeServerOptions);
+  await describeApi(app);
+  for (const route of routes) {
+    const { method, url } = route;
+    app.route({ method, url, schema: schemaOf(route), handler: async () => null });
+  }
+  await app.ready();
+  return app.swagger();
+}

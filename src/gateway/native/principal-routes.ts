@@ -1,8 +1,9 @@
 // Native API: the principals of a tenant, with their roles and groups.
-import type { PrincipalEntry } from '../../authz/directory.ts';
+
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { PrincipalKind, Role } from '../../core/principal.ts';
+import type { PrincipalEntry } from '../../state/directory.ts';
 import type { NativeDeps } from './deps.ts';
 import { checkGiven } from './rights.ts';
 import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
@@ -52,15 +53,15 @@ export const principalRoutes: NativeRoute[] = [
     run: async (call) => {
       const wanted = call.body as NewPrincipal;
       const tenant = param(call, 't');
-      const { role: given, groups: into } = wanted;
+      const { name, kind: principalKind, role: given, groups: into } = wanted;
       checkGiven(call.who, tenant, {
         role: given === 'member' ? undefined : given,
         groups: into.length === 0 ? undefined : into,
       });
       return {
-        change: { type: 'createPrincipal', tenant, ...wanted },
-        target: `tenants/${tenant}/principals/${wanted.name}`,
-        answer: () => showPrincipal(call.deps, tenant, wanted.name),
+        change: { kind: 'createPrincipal', tenant, name, principalKind, role: given, groups: into },
+        target: `tenants/${tenant}/principals/${name}`,
+        answer: () => showPrincipal(call.deps, tenant, name),
       };
     },
   },
@@ -105,7 +106,7 @@ export const principalRoutes: NativeRoute[] = [
       const [tenant, principalName] = [param(call, 't'), param(call, 'p')];
       checkGiven(call.who, tenant, { role: wanted.role, groups: wanted.groups });
       return {
-        change: { type: 'updatePrincipal', tenant, name: principalName, ...wanted },
+        change: { kind: 'updatePrincipal', tenant, name: principalName, ...wanted },
         answer: () => showPrincipal(call.deps, tenant, principalName),
       };
     },
@@ -117,7 +118,7 @@ export const principalRoutes: NativeRoute[] = [
     summary: 'Delete a principal that owns no bucket, with its access keys.',
     status: 204,
     run: async (call) => ({
-      change: { type: 'deletePrincipal', tenant: param(call, 't'), name: param(call, 'p') },
+      change: { kind: 'deletePrincipal', tenant: param(call, 't'), name: param(call, 'p') },
       answer: async () => null,
     }),
   },

@@ -1,8 +1,9 @@
 // Native API: the public keys of a principal. Invariant: a key is enrolled only with a proof that
 // who enrols it has the private half and means it for this principal at this gateway; so nobody
 // can enrol another's key, and nothing that a key can be used for is known to the gateway.
-import { type KeyPurpose, keyPurposes } from '../../authz/public-key-changes.ts';
 import {
+  type KeyPurpose,
+  keyPurposes,
   listPublicKeys,
   type PublicKeyEntry,
   readPublicKeyEntry,
@@ -84,7 +85,7 @@ export const publicKeyRoutes: NativeRoute[] = [
       const { thumbprint, jwk: members } = verifyEnrolment(call);
       return {
         change: {
-          type: 'createPublicKey',
+          kind: 'createPublicKey',
           ...owner,
           ...{ thumbprint, proof, purpose: wanted, accessKeyId: accessKeyId ?? null },
           jwk: JSON.stringify(members),
@@ -136,7 +137,7 @@ export const publicKeyRoutes: NativeRoute[] = [
       const wanted = call.body as { active: boolean };
       if (wanted.active) refuseDelegated(call);
       return {
-        change: { type: 'updatePublicKey', ...ownerOf(call), thumbprint, ...wanted },
+        change: { kind: 'updatePublicKey', ...ownerOf(call), thumbprint, ...wanted },
         answer: () => showPublicKey(call, thumbprint),
       };
     },
@@ -148,7 +149,7 @@ export const publicKeyRoutes: NativeRoute[] = [
     summary: 'Delete a public key, with all that it signed. It cannot be enrolled again.',
     status: 204,
     run: async (call) => ({
-      change: { type: 'deletePublicKey', ...ownerOf(call), thumbprint: param(call, 'id') },
+      change: { kind: 'deletePublicKey', ...ownerOf(call), thumbprint: param(call, 'id') },
       answer: async () => null,
     }),
   },
@@ -167,7 +168,9 @@ function pathOf({ tenant, principal }: Owner): string {
   return `tenants/${tenant}/principals/${principal}/public-keys`;
 }
 
-/** The key that is proved. Throws InvalidProof, or InvalidInput where purpose and key do not fit. */
+/**
+ * The key that is proved. Throws InvalidProof, or InvalidInput where purpose and key do not fit.
+ */
 function verifyEnrolment(call: Call) {
   const enrolment = call.body as Enrolment;
   const { proof, accessKeyId } = enrolment;

@@ -1,6 +1,6 @@
-// Native API: receipts, each the proof that a record is in the log, to be verified without the gateway.
-// Invariants: who may not see a record is answered as if there were none; and a receipt that does not
-// verify is not handed out, as it could only mean that the database was altered.
+// Native API: receipts, each the proof that a record is in the log, to be verified without the
+// gateway. Invariants: who may not see a record is answered as if there were none; and a receipt
+// that does not verify is not handed out, as it could only mean that the database was altered.
 // Specification: C2SP tlog-proof; docs/formats/receipt.md.
 import { PackFailure } from '../../audit/archive/pack-failure.ts';
 import type { Checkpoint } from '../../audit/log/checkpoint.ts';
@@ -107,7 +107,9 @@ async function prove(
   return renderReceipt({ ...opening, index, proof, checkpoint: note });
 }
 
-/** One that verifies: what witnesses have cosigned may have been signed with a key since revoked. */
+/**
+ * One that verifies: what witnesses have cosigned may have been signed with a key since revoked.
+ */
 export async function chooseNote(
   { log, read }: NativeDeps,
   index: number,

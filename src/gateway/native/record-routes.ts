@@ -1,6 +1,6 @@
 // Native API: the audit records. Invariants: a filter only ever narrows what the caller may see, so
-// another tenant's name in it finds nothing; and records leave verbatim, as they were hashed, or marked
-// as altered.
+// another tenant's name in it finds nothing; and records leave verbatim, as they were hashed, or
+// marked as altered.
 import type { Call, NativeRoute } from './route.ts';
 import { answerPage, time } from './schemas.ts';
 

@@ -4,7 +4,6 @@
 // operator can touch an operator or make one; and who is no admin makes, changes and enters as
 // nobody but members, and says nothing of roles, groups and administration, whatever grants say.
 
-import type { Directory } from '../../authz/directory.ts';
 import type { AccessRequest, RequestFacts } from '../../authz/grants/access-request.ts';
 import type { BursarAction } from '../../authz/grants/actions.ts';
 import { decideAccess } from '../../authz/grants/decide.ts';
@@ -13,6 +12,7 @@ import type { Delegation } from '../../authz/identity.ts';
 import { coversAdministration } from '../../authz/tokens/scope.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { Principal, Role } from '../../core/principal.ts';
+import type { Directory } from '../../state/directory.ts';
 import type { Identity } from './deps.ts';
 
 /** How far a right to an action goes. */
@@ -207,7 +207,9 @@ export async function protectOthers(
   if (role === 'operator' || !administers(who, tenant)) throw new Refusal('AccessDenied');
 }
 
-/** Throws `AccessDenied` when `who` may not give anybody in the tenant this role or these groups. */
+/**
+ * Throws `AccessDenied` when `who` may not give anybody in the tenant this role or these groups.
+ */
 export function checkGiven(
   who: Principal,
   tenant: string,

@@ -1,9 +1,12 @@
 // The native API on the gateway's real rooms: signatures are checked as those of S3 requests are,
-// and commits go to the ledger. Invariant: where an access key signs, the body is trusted only if its
-// digest was signed, because what it says (a role, a group) is the whole point of the request.
+// and commits go to the ledger. Invariant: where an access key signs, the body is trusted only if
+// its digest was signed, because what it says (a role, a group) is the whole point of the request.
+
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { RecordDraft } from '../../audit/record.ts';
+import { draftRecord, type RecordOrigin, unasked } from '../../audit/record-draft.ts';
+import { ShownRecords } from '../../audit/shown-records.ts';
 import type { Authenticator } from '../../authz/authenticate.ts';
 import { bearerType } from '../../authz/bearer.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
@@ -11,43 +14,38 @@ import { RefusedUse } from '../../authz/refused-use.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { EvidenceJwk, SignedEvidence, SignedPart } from '../../core/evidence.ts';
 import type { Limits } from '../../core/quota-terms.ts';
-import type { Change } from '../../ledger/commit.ts';
-import type { Journals } from '../../ledger/journal/journals.ts';
+import type { Change } from '../../ledger/commands/index.ts';
+import { accountOf } from '../../ledger/commands/index.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { Finding } from '../data-verifier.ts';
+import { DataVerifier, type Finding } from '../data-verifier.ts';
 import { type Exchange, exchangeOf } from '../exchange.ts';
 import { provenBy } from '../proven-record.ts';
+import { actorOf } from '../record-actor.ts';
 import type { RecordFolding } from '../record-folding.ts';
 import { type Begun, parseRequest } from '../request.ts';
-import { accountOf } from './change-account.ts';
+import type { Services } from '../services.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 
-export interface NativeRooms
-  extends Omit<
-    NativeDeps,
-    | 'authenticate'
-    | 'renew'
-    | 'rights'
-    | 'isAdministration'
-    | 'originOf'
-    | 'commit'
-    | 'commitFindings'
-  > {
-  ledger: Ledger;
+/** What the gateway adds to its services, for the native API. */
+export interface NativeParts
+  extends Pick<NativeDeps, 'health' | 'onIntegrityFailure' | 'tokenKeys'> {
   authenticator: Authenticator;
-  folding: RecordFolding;
-  /** Of S3 stores, which are told of changes of identities. */
-  journals: Pick<Journals, 'confirmEverywhere'>;
 }
 
-/** What `registerNativeApi` needs, from the rooms. */
-export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
-  const { ledger, authenticator, folding, journals, ...rest } = rooms;
+/** What `registerNativeApi` needs, of all services. */
+export function nativeDepsOf(services: Services, parts: NativeParts): NativeDeps {
+  const { authenticator, ...given } = parts;
+  const { ledger, folding, journals, stores } = services;
+  const { records, altered, metrics } = services;
   const storeNames = (numbers: number[]) =>
-    rest.stores.all().flatMap(({ number, name }) => (numbers.includes(number) ? [name] : []));
+    stores.all().flatMap(({ number, name }) => (numbers.includes(number) ? [name] : []));
   return {
-    ...rest,
+    ...services,
+    ...given,
+    verifier: new DataVerifier(services),
+    records: new ShownRecords(records, altered.found),
+    metrics: metrics.registry,
     isAdministration: ({ raw }) => exchangeOf(raw)?.door === 'administration',
     originOf: (request) => begunOf(request),
     authenticate: async (request, body) => {
@@ -64,11 +62,11 @@ export function nativeDepsOf(rooms: NativeRooms): NativeDeps {
       const committed = await commitEntry(ledger, entry, how);
       const { index } = committed;
       const untold = async () =>
-        storeNames(await journals.confirmEverywhere(changeOf(entry), index));
+        storeNames(await journals.confirmEverywhere(entry.change ?? noChange, index));
       return { ...committed, untold };
     },
     commitFindings: async (entry, findings) => {
-      for (const { error } of findings) rest.onIntegrityFailure(error, entry.requestId);
+      for (const { error } of findings) given.onIntegrityFailure(error, entry.requestId);
       await Promise.all(findings.map((finding) => commitFinding(ledger, entry, finding)));
     },
   };
@@ -108,21 +106,23 @@ async function commitEntry(
   ledger: Ledger,
   entry: NativeEntry,
   { decision, folds }: { decision: Decision | null; folds: boolean },
-): Promise<{ index: number | null; epoch?: number | undefined }> {
+): Promise<{ index: number | null }> {
   const { concerns } = entry;
   const proven = provenBy(signedOf(entry), draftOf(entry));
-  const commit = { change: changeOf(entry), charge: null, folds, concerns, ...proven };
+  const commit = { change: entry.change ?? noChange, charge: null, folds, concerns, ...proven };
   const result = await (decision
     ? ledger.rights.commit((one) => ledger.commit(one), commit, decision)
     : ledger.commit(commit));
-  if (result.ok) return { index: result.index, epoch: result.epoch };
+  if (result.ok) return { index: result.index };
   const { message, ...fields } = result.fields ?? {};
   throw new Refusal(result.code, message === undefined ? { fields } : { message, fields });
 }
 
+const noChange: Change = { kind: 'none' };
+
 /** Who enrols a key has signed that with it, whoever asks for it. */
 function signedOf({ who: { signed }, change }: NativeEntry): SignedEvidence | undefined {
-  if (change?.type !== 'createPublicKey') return signed;
+  if (change?.kind !== 'createPublicKey') return signed;
   const { jwk, thumbprint, proof } = change;
   const dot = proof.lastIndexOf('.');
   const part: SignedPart = {
@@ -133,68 +133,36 @@ function signedOf({ who: { signed }, change }: NativeEntry): SignedEvidence | un
   return { parts: [part, ...parts], replayableUntilMs };
 }
 
-function changeOf({ change }: NativeEntry): Change {
-  if (!change) return { kind: 'none' };
-  switch (change.type) {
-    case 'addRootKey':
-      return { kind: 'addRootKey', key: change.key };
-    case 'rotateLogKey':
-      return { kind: 'rotateLogKey', key: change.key, retireMs: change.retireMs };
-    case 'revokeLogKey':
-      return { kind: 'revokeLogKey', id: change.id };
-    case 'confirmClock':
-      return { kind: 'confirmClock' };
-    case 'eraseRecords':
-      return { kind: 'eraseRecords', tenant: change.tenant, indexes: change.indexes };
-    case 'setLimits':
-      return { ...change, kind: 'setLimits' };
-    case 'setAlarmHook':
-      return { ...change, kind: 'setAlarmHook' };
-    case 'setRecordReads':
-      return { ...change, kind: 'setRecordReads' };
-    case 'forgetLost':
-      return { kind: 'forgetLost', account: change.account };
-    default:
-      return { kind: 'identity', identity: change };
-  }
-}
-
 function draftOf(entry: NativeEntry): RecordDraft {
-  const { principal, accessKeyId, keyThumbprint, delegation, evidence } = entry.who;
-  return {
+  return draftRecord(actorOf(entry.who), originOf(entry), {
     action: entry.action,
-    tenant: principal.tenant,
-    principal: principal.name,
-    accessKeyId,
-    keyThumbprint,
-    tokens: delegation?.ids ?? null,
-    evidence,
     bucketTenant: otherTenantOf(entry),
     target: entry.target,
     change: entry.change && accountOf(entry.change),
     limits: limitsOf(entry),
     bytesIn: entry.bytesIn,
-    bytesOut: 0,
-    requestId: entry.requestId,
-    source: entry.source,
     status: entry.status,
     error: entry.refused ?? null,
-  };
+  });
+}
+
+function originOf({ requestId: id, source }: NativeEntry): RecordOrigin {
+  return { id, source };
 }
 
 /**
- * Whose auditors are to see it besides: those of the tenant whose grants let the caller in, or whose
- * records an operator erased.
+ * Whose auditors are to see it besides: those of the tenant whose grants let the caller in, or
+ * whose records an operator erased.
  */
 function otherTenantOf({ change, who, host }: NativeEntry): string | null {
-  if (change?.type !== 'eraseRecords') return host;
+  if (change?.kind !== 'eraseRecords') return host;
   return change.tenant === who.principal.tenant ? null : change.tenant;
 }
 
 /** What is set by it may be used from then on. */
 function limitsOf({ change }: NativeEntry): Limits | null {
-  if (change?.type === 'setLimits') return change.limits;
-  return (change?.type === 'addToken' && change.details.limits) || null;
+  if (change?.kind === 'setLimits') return change.limits;
+  return (change?.kind === 'addToken' && change.details.limits) || null;
 }
 
 /**
@@ -211,21 +179,14 @@ async function commitFinding(
   const result = await ledger.commit({
     change: { kind: 'none' },
     charge: null,
-    record: {
+    record: draftRecord(unasked(tenant, owner), originOf(entry), {
       action: 'bursar:IntegrityFailure',
-      tenant,
-      principal: owner,
-      evidence: 'none',
       bucket: name,
       key: place.key,
       target: isPart ? `uploads/${place.uploadId}/parts/${place.number}` : `versions/${place.seq}`,
-      bytesIn: 0,
-      bytesOut: 0,
-      requestId: entry.requestId,
-      source: entry.source,
       status: 500,
       error: 'BursarIntegrityError',
-    },
+    }),
   });
   if (!result.ok) throw new Refusal(result.code);
 }

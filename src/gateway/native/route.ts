@@ -2,7 +2,7 @@
 // do.
 
 import type { FastifyRequest } from 'fastify';
-import type { Page } from '../../authz/directory.ts';
+import type { Page } from '../../authz/paced-page.ts';
 import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import type { Principal } from '../../core/principal.ts';

@@ -97,7 +97,7 @@ export const shareRoutes: NativeRoute[] = [
       const { bucketTenant, bucket, bucketId, key, expiresMs, downloadsMax } = made;
       return {
         change: {
-          type: 'addShare',
+          kind: 'addShare',
           ...{ id, tenant, principal: name, accessKeyId: identity.accessKeyId, secretHash },
           ...{ shared: { bucketTenant, bucket, bucketId, key }, expiresMs, downloadsMax },
         },
@@ -138,7 +138,7 @@ export const shareRoutes: NativeRoute[] = [
       const { id, expiresMs } = found;
       return {
         change: {
-          type: 'revokeToken',
+          kind: 'revokeToken',
           ...{ id, tenant: found.tenant, principal: found.principal, expiresMs },
         },
         answer: async () => null,

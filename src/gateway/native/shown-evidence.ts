@@ -1,5 +1,5 @@
-// What of a record's evidence is handed out with its receipt. Invariant: nobody gets what they could
-// send again in the client's name, but who proves the same key and could sign it anew.
+// What of a record's evidence is handed out with its receipt. Invariant: nobody gets what they
+// could send again in the client's name, but who proves the same key and could sign it anew.
 import { withheldUntilMs } from '../../audit/evidence.ts';
 import type { OpenedRecord } from '../../audit/record-store.ts';
 import { nowMs } from '../../core/clock.ts';

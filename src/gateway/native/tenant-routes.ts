@@ -1,8 +1,9 @@
 // Native API: tenants.
-import type { TenantEntry } from '../../authz/directory.ts';
+
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
+import type { TenantEntry } from '../../state/directory.ts';
 import type { NativeDeps } from './deps.ts';
 import { type Call, type NativeRoute, nextOf, pageOf, param } from './route.ts';
 import {
@@ -49,7 +50,7 @@ export const tenantRoutes: NativeRoute[] = [
       const wanted = body as { name: string; membersCreateBuckets: boolean } & Placement;
       checkStore(deps, wanted);
       return {
-        change: { type: 'createTenant', ...wanted },
+        change: { kind: 'createTenant', ...wanted },
         target: `tenants/${wanted.name}`,
         answer: () => showTenant(deps, wanted.name),
       };
@@ -94,7 +95,7 @@ export const tenantRoutes: NativeRoute[] = [
       checkStore(call.deps, settings);
       const tenantName = param(call, 't');
       return {
-        change: { type: 'updateTenant', name: tenantName, ...settings },
+        change: { kind: 'updateTenant', name: tenantName, ...settings },
         answer: () => showTenant(call.deps, tenantName),
       };
     },
@@ -106,7 +107,7 @@ export const tenantRoutes: NativeRoute[] = [
     summary: 'Delete a tenant that owns no bucket, with its principals, groups and access keys.',
     status: 204,
     run: async (call) => ({
-      change: { type: 'deleteTenant', name: param(call, 't') },
+      change: { kind: 'deleteTenant', name: param(call, 't') },
       answer: async () => null,
     }),
   },

@@ -2,8 +2,9 @@
 // token leaves once, in the answer that makes it, and is in no listing and no record; nobody is
 // issued a token for another, or with a token; and whose token it is that somebody would revoke is
 // told to nobody else.
-import { findTokenOwner, type TokenOwner } from '../../authz/token-changes.ts';
+
 import { detailsOf } from '../../authz/token-details.ts';
+import { findTokenOwner, type TokenOwner } from '../../authz/token-owner.ts';
 import { linkBytesMax, linksMax } from '../../authz/tokens/bounds.ts';
 import { type ReadLink, readLinks } from '../../authz/tokens/chain.ts';
 import { type Conditions, readConditions } from '../../authz/tokens/conditions.ts';
@@ -77,7 +78,7 @@ export const tokenRoutes: NativeRoute[] = [
       const { id, issuedAtMs: issuedMs, expiresAtMs: expiresMs } = link;
       return {
         change: {
-          type: 'addToken',
+          kind: 'addToken',
           ...{ id, tenant, principal, issuedMs, expiresMs },
           accessKeyId: call.identity.accessKeyId,
           details: { ...detailsOf(link), ...(label !== undefined && { label }) },
@@ -99,7 +100,7 @@ export const tokenRoutes: NativeRoute[] = [
     run: async (call) => {
       const id = param(call, 'jti');
       const revoked = ownOrBelow(call, id) ?? (await findVisible(call, id));
-      return { change: { type: 'revokeToken', id, ...revoked }, answer: async () => null };
+      return { change: { kind: 'revokeToken', id, ...revoked }, answer: async () => null };
     },
   },
 ];

@@ -1,6 +1,6 @@
-// What the gateway tells of itself as an issuer of tokens, so that others can verify them, and the keys
-// of its audit log. Invariant: the latter have no `alg`, so that nobody takes them for keys of tokens,
-// and `log`, whose log they sign.
+// What the gateway tells of itself as an issuer of tokens, so that others can verify them, and the
+// keys of its audit log. Invariant: the latter have no `alg`, so that nobody takes them for keys of
+// tokens, and `log`, whose log they sign.
 // Specification: RFC 7517 section 5; OpenID Connect Discovery 1.0 section 3, of which what only
 // concerns logging in is empty.
 import type { FastifyInstance } from 'fastify';

@@ -1,11 +1,11 @@
 // AbortMultipartUpload: its parts are let go of in one commit.
-import type { Context, Reply } from '../context.ts';
 import { uploadIdOf } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { admitInitiator, findOpenUpload } from '../upload-attributes.ts';
 
-export const abortMultipartUpload: Operation = {
+export const abortMultipartUpload: Operation<'object'> = {
   name: 'AbortMultipartUpload',
   action: 's3:AbortMultipartUpload',
   resource: 'object',
@@ -15,10 +15,10 @@ export const abortMultipartUpload: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const { bucket, key, request } = context;
   // Of others a token that lets its bearer only create must not abort any.
-  if (context.mustCreate()) await findOpenUpload(context);
+  if (context.asked.mustCreate()) await findOpenUpload(context);
   const uploadId = uploadIdOf(request);
   const place = { tenant: bucket.tenant, bucketId: bucket.id, key, uploadId };
   const target = `uploads/${uploadId}`;

@@ -1,9 +1,9 @@
 // CompleteMultipartUpload: joins the parts' manifests in one commit; asked twice, it answers the
 // same.
 import { createHash } from 'node:crypto';
-import { type PartPlace, sealObject } from '../../catalog/authentic.ts';
+import { sealObject } from '../../catalog/authentic.ts';
 import { type CompletedUpload, listParts, type Part } from '../../catalog/uploads.ts';
-import type { Attributes, Catalog } from '../../catalog/versions.ts';
+import type { Attributes } from '../../catalog/versions.ts';
 import { percentEncode } from '../../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { objectBytesMax, partBytesMin, partCountMax, xmlBytesMax } from '../../core/limits.ts';
@@ -26,12 +26,12 @@ import {
   severalChecksums,
 } from '../checksum-headers.ts';
 import { decideConditions } from '../conditional.ts';
-import type { Context, Reply } from '../context.ts';
 import { writtenExpiration } from '../lifecycle-headers.ts';
 import { joinPartChecksums } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
-import { quoted, xmlReply } from '../replies.ts';
+import { quoted, type Reply, xmlReply } from '../replies.ts';
 import { header, type S3Request } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 import {
   checkRunCount,
   findNamedUpload,
@@ -41,7 +41,7 @@ import {
 } from '../upload-attributes.ts';
 import { parseLargeXml, textOf, type XmlNode } from '../xml.ts';
 
-export const completeMultipartUpload: Operation = {
+export const completeMultipartUpload: Operation<'object'> = {
   name: 'CompleteMultipartUpload',
   action: 's3:PutObject',
   resource: 'object',
@@ -59,14 +59,14 @@ interface AskedPart {
   checksum: string | undefined;
 }
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   // The upload is looked up first: for one that is not there, the list of parts does not matter.
   const { upload } = await findNamedUpload(context);
   const place = { tenant: context.bucket.tenant, uploadId: upload.id };
-  const nodes = await readList(await receiveSmall(context, xmlBytesMax, 'object'));
+  const nodes = await readList(await receiveSmall(context, 'object'));
   for (let tries = 1; ; tries++) {
     // Parts first: if the upload is still open after that, they are not those of a completed one.
-    const stored = await listAllParts(context.rooms, place);
+    const stored = await listParts(context.rooms, place, 0, partCountMax);
     const open = await findNamedUpload(context);
     const asked = await parseParts(nodes, open.attributes);
     // What follows takes some milliseconds of many parts.
@@ -87,7 +87,12 @@ async function run(context: Context): Promise<Reply> {
   }
 }
 
-async function commit(context: Context, open: OpenUpload, parts: Part[], fingerprint: string) {
+async function commit(
+  context: Reserved<'object'>,
+  open: OpenUpload,
+  parts: Part[],
+  fingerprint: string,
+) {
   const { upload } = open;
   const { bucket, key, rooms } = context;
   const attributes = await composeAttributes(open.attributes, parts);
@@ -96,7 +101,7 @@ async function commit(context: Context, open: OpenUpload, parts: Part[], fingerp
   const sizeBytes = sumBytes(parts);
   const manifest = Buffer.concat(parts.map((part) => part.manifest));
   checkRunCount(countRuns(manifest), sizeBytes);
-  context.checkWritten({ storageClass: upload.class, sizeBytes });
+  context.asked.checkWritten({ storageClass: upload.class, sizeBytes });
   // Again for each try: what the one before it held is free.
   await context.budget.reserve({ storedObjects: 1 });
   await context.budget.reserveStorage(upload.class, sizeBytes);
@@ -129,7 +134,11 @@ async function commit(context: Context, open: OpenUpload, parts: Part[], fingerp
 }
 
 /** The answer of the first time, if the same was asked then. */
-async function repeat(context: Context, open: OpenUpload, fingerprint: string): Promise<Reply> {
+async function repeat(
+  context: Reserved<'object'>,
+  open: OpenUpload,
+  fingerprint: string,
+): Promise<Reply> {
   const done = JSON.parse(open.upload.completed ?? '') as CompletedUpload;
   if (done.fingerprint !== fingerprint) {
     throw new Refusal('NoSuchUpload', { fields: { UploadId: open.upload.id } });
@@ -140,7 +149,7 @@ async function repeat(context: Context, open: OpenUpload, fingerprint: string): 
 }
 
 function describe(
-  context: Context,
+  context: Reserved<'object'>,
   { etag, attributes }: { etag: string; attributes: Attributes },
   versionId: string | null | undefined,
 ): Reply {
@@ -158,21 +167,6 @@ function describe(
   });
   Object.assign(reply.headers, madeHeaders(versionId));
   return reply;
-}
-
-/** Parts that are read and verified at once: a few milliseconds. */
-const pageParts = 250;
-
-/** All parts of an upload, in their order. Others have their turns meanwhile. */
-async function listAllParts(catalog: Catalog, place: PartPlace): Promise<Part[]> {
-  const parts: Part[] = [];
-  const pace = new Pace();
-  for (;;) {
-    const page = await listParts(catalog, place, parts.at(-1)?.number ?? 0, pageParts);
-    parts.push(...page);
-    if (page.length < pageParts) return parts;
-    await pace.rest();
-  }
 }
 
 /** The elements of the parts in the order of the list. Throws `Refusal` MalformedXML. */
@@ -332,7 +326,7 @@ async function joinCrcs(
 }
 
 function compareWithHeaders(
-  context: Context,
+  context: Reserved<'object'>,
   attributes: Attributes,
   parts: readonly Part[],
 ): void {
@@ -356,7 +350,9 @@ function compareWithHeaders(
   if (claimed) compareChecksum(checksum, claimed);
 }
 
-/** The checksum of the whole object in the headers; after a composite one is the number of parts. */
+/**
+ * The checksum of the whole object in the headers; after a composite one is the number of parts.
+ */
 function claimedFinal(
   request: S3Request,
 ): { algorithm: ChecksumAlgorithm; value: string } | undefined {

@@ -1,5 +1,6 @@
-// CopyObject: within a store, a row that shares the source's extents, whatever the size; into another
-// store, or from another tenant, the bytes are copied.
+// CopyObject: within a store, a row that shares the source's extents, whatever the size; into
+// another store, or from another tenant, the bytes are copied.
+
 import { sealObject } from '../../catalog/authentic.ts';
 import type { WriteConditions } from '../../catalog/conditions.ts';
 import type { Lock } from '../../catalog/object-lock.ts';
@@ -8,12 +9,10 @@ import { s3Time } from '../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { decodeManifest } from '../../core/manifest.ts';
 import type { ChecksumAlgorithm } from '../../tiering/checksums.ts';
-import type { ObjectDescription } from '../../tiering/object-writer.ts';
 import { checkWrittenAcl } from '../acl.ts';
 import { madeHeaders } from '../asked-version.ts';
 import { checksumElement, parseAlgorithm } from '../checksum-headers.ts';
 import { decideConditions } from '../conditional.ts';
-import type { Committed, Context, Reply } from '../context.ts';
 import {
   type CopySource,
   checkCopyBytes,
@@ -32,22 +31,23 @@ import { readLock } from '../object-lock.ts';
 import { noTags, readTags, replacesTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { copiedFrom } from '../own-copy.ts';
-import { quoted, xmlReply } from '../replies.ts';
+import { quoted, type Reply, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
-import { checkEarly, commitObject, describeObject, openSink } from './put-object.ts';
+import type { Committed } from '../reserved.ts';
+import type { Reserved } from '../stages.ts';
+import { checkEarly, commitObject, describeObject } from './put-object.ts';
 
-export const copyObject: Operation = {
+export const copyObject: Operation<'copy'> = {
   name: 'CopyObject',
   action: 's3:PutObject',
-  resource: 'object',
+  resource: 'copy',
   price: 'put',
   bodyBytesMax: 0,
-  copies: true,
   tags: (request) => (replacesTags(request) ? readTags(request) : noTags),
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'copy'>): Promise<Reply> {
   checkWrittenAcl(context);
   const lock = await readLock(context);
   const keepsTags = !replacesTags(context.request);
@@ -71,7 +71,7 @@ async function run(context: Context): Promise<Reply> {
 
 /** null: the source is not there any more. */
 async function copy(
-  context: Context,
+  context: Reserved<'copy'>,
   source: CopySource,
   { lock, keepsTags }: { lock: Lock; keepsTags: boolean },
 ): Promise<Copied | null> {
@@ -79,7 +79,7 @@ async function copy(
   const wanted = readWanted(context, source, keepsTags);
   Object.assign(wanted.attributes, lock);
   const { sizeBytes } = source.version;
-  context.checkWritten({ storageClass, sizeBytes });
+  context.asked.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const conditions = await decideConditions(context);
@@ -104,7 +104,11 @@ interface Copied {
 }
 
 /** The copy as a row of its own that shares the source's extents; null: they are gone. */
-async function share(context: Context, source: CopySource, wanted: Wanted): Promise<Copied | null> {
+async function share(
+  context: Reserved<'copy'>,
+  source: CopySource,
+  wanted: Wanted,
+): Promise<Copied | null> {
   const { bucket, key, rooms } = context;
   const { version } = source;
   const { attributes, algorithm, storageClass, conditions } = wanted;
@@ -147,40 +151,39 @@ async function share(context: Context, source: CopySource, wanted: Wanted): Prom
  * The copy as a new object of its own bytes, written in one piece: so it has the ETag and the
  * checksum of one, whatever the source was written in.
  */
-async function move(context: Context, source: CopySource, wanted: Wanted): Promise<Copied> {
+async function move(
+  context: Reserved<'copy'>,
+  source: CopySource,
+  wanted: Wanted,
+): Promise<Copied> {
   const { version, bucket } = source;
   const { attributes, algorithm, storageClass, conditions } = wanted;
   const { sizeBytes } = version;
   checkCopyBytes(sizeBytes);
   await checkEarly(context, conditions);
   await recordRead(context, source);
-  let description: ObjectDescription;
-  return moveData(context, {
+  const { sink, digests } = await moveData(context, {
     tenant: bucket.tenant,
     runs: decodeManifest(version.manifest),
     sizeBytes,
-    open: () => openSink(context, { sizeBytes, checksum: algorithm }),
-    describe: (digests) => {
-      delete attributes.partBytes;
-      delete attributes.partChecksums;
-      delete attributes.checksum;
-      if (algorithm && digests.checksum) {
-        const value = digests.checksum.toString('base64');
-        attributes.checksum = { algorithm, value, type: 'FULL_OBJECT' };
-      }
-      description = describeObject(context, digests, { storageClass, attributes, conditions });
-      return description;
-    },
-    commit: async (written) => {
-      const committed = await commitObject(context, written, description, conditions);
-      return { attributes, etag: description.etag, committed };
-    },
+    checksum: algorithm,
   });
+  delete attributes.partBytes;
+  delete attributes.partChecksums;
+  delete attributes.checksum;
+  if (algorithm && digests.checksum) {
+    const value = digests.checksum.toString('base64');
+    attributes.checksum = { algorithm, value, type: 'FULL_OBJECT' };
+  }
+  const description = describeObject(context, digests, { storageClass, attributes, conditions });
+  const written = await sink.seal(digests, description);
+  const committed = await commitObject(context, written, description, conditions);
+  return { attributes, etag: description.etag, committed };
 }
 
 /** The source's attributes or the request's own, and the checksum that the copy shall have. */
 function readWanted(
-  context: Context,
+  context: Reserved<'copy'>,
   { version }: CopySource,
   keepsTags: boolean,
 ): Pick<Wanted, 'attributes' | 'algorithm'> {
@@ -190,7 +193,7 @@ function readWanted(
   // A version that is named is brought back by a copy onto its own key.
   const redirect = readRedirect(request);
   const isChanged = replaces || !keepsTags || Object.keys(redirect).length > 0;
-  if (!isChanged && isSame && context.source.versionId === undefined) {
+  if (!isChanged && isSame && context.asked.source.versionId === undefined) {
     const message =
       "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.";
     throw new Refusal('InvalidRequest', { message });
@@ -205,7 +208,7 @@ function readWanted(
   const asked = header(request, 'x-amz-checksum-algorithm') ?? kept.checksum?.algorithm;
   const headers = { ...copiedHeaders(kept), ...redirect };
   const attributes: Attributes = { ...kept, headers, ...(replaces && readAttributes(request)) };
-  const copied = copiedFrom(context);
+  const copied = copiedFrom(context.asked);
   if (copied) attributes.copied = copied;
   if (!keepsTags) {
     delete attributes.tags;

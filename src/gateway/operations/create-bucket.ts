@@ -6,16 +6,16 @@ import { findDefaultStore } from '../../catalog/stores.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { checkNewBucketAcl, checkOwnership } from '../acl.ts';
 import { receiveSmall } from '../body.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
 import { header } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 import { chooseStore, storeHeader } from '../store-list.ts';
 import { childOf, parseXml, textOf } from '../xml.ts';
 
 const bodyBytesMax = 64 * 1024;
 
-export const createBucket: Operation = {
+export const createBucket: Operation<'bucketName'> = {
   name: 'CreateBucket',
   action: 's3:CreateBucket',
   resource: 'bucketName',
@@ -24,14 +24,14 @@ export const createBucket: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
-  checkConfiguration(await receiveSmall(context, bodyBytesMax), context.rooms.region);
+async function run(context: Reserved<'bucketName'>): Promise<Reply> {
+  checkConfiguration(await receiveSmall(context), context.rooms.region);
   const { name: owner, tenant: ownTenant } = context.who.principal;
   const { bucketTenant: tenant, bucketName: name } = context;
   // A bucket's owner is of its tenant.
   if (tenant !== ownTenant) throw new Refusal('AccessDenied');
   // That the name is taken comes before any right to what has it.
-  if ((context.foundBucket?.owner ?? owner) !== owner) {
+  if ((context.bucket?.owner ?? owner) !== owner) {
     throw new Refusal('BucketAlreadyExists', { fields: { BucketName: name } });
   }
   const { read, stores } = context.rooms;
@@ -62,16 +62,18 @@ const ownershipHeader = 'x-amz-object-ownership';
  * What the headers say of the bucket besides its place. Who asks for more than a bucket needs the
  * rights to that too, as on S3.
  */
-async function readKept(context: Context): Promise<Pick<CreateBucket, 'objectLock' | 'ownership'>> {
+async function readKept(
+  context: Reserved<'bucketName'>,
+): Promise<Pick<CreateBucket, 'objectLock' | 'ownership'>> {
   const { request } = context;
   const lock = header(request, lockHeader)?.toLowerCase() ?? 'false';
   const ownership = header(request, ownershipHeader);
   if (ownership !== undefined) checkOwnership(ownership, ownershipHeader);
   checkNewBucketAcl(request, ownership ?? null);
-  if (ownership !== undefined) await context.authorize('s3:PutBucketOwnershipControls');
+  if (ownership !== undefined) await context.asked.authorize('s3:PutBucketOwnershipControls');
   if (lock === 'true') {
-    await context.authorize('s3:PutBucketVersioning');
-    await context.authorize('s3:PutBucketObjectLockConfiguration');
+    await context.asked.authorize('s3:PutBucketVersioning');
+    await context.asked.authorize('s3:PutBucketObjectLockConfiguration');
   } else if (lock !== 'false') throw invalidArgument(lockHeader, lock);
   return {
     ...(lock === 'true' && { objectLock: true }),

@@ -1,16 +1,16 @@
 // CreateMultipartUpload.
 import { newUploadId } from '../../core/ids.ts';
 import { checkWrittenAcl } from '../acl.ts';
-import type { Context, Reply } from '../context.ts';
 import { abortHeaders } from '../lifecycle-headers.ts';
 import { readAttributes, readClass } from '../object-attributes.ts';
 import { readLock } from '../object-lock.ts';
 import { readTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { readUploadChecksum, type UploadAttributes } from '../upload-attributes.ts';
 
-export const createMultipartUpload: Operation = {
+export const createMultipartUpload: Operation<'object'> = {
   name: 'CreateMultipartUpload',
   action: 's3:PutObject',
   resource: 'object',
@@ -20,7 +20,7 @@ export const createMultipartUpload: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const { request, bucket, key, rooms } = context;
   const checksum = readUploadChecksum(request);
   const attributes: UploadAttributes = { object: readAttributes(request), checksum };
@@ -28,7 +28,7 @@ async function run(context: Context): Promise<Reply> {
   checkWrittenAcl(context);
   Object.assign(attributes.object, await readLock(context));
   const storageClass = readClass(request);
-  context.checkWritten({ storageClass, sizeBytes: 0 });
+  context.asked.checkWritten({ storageClass, sizeBytes: 0 });
   const id = newUploadId();
   const { timeMs: createdMs } = await context.commit(
     {

@@ -1,10 +1,11 @@
 // DeleteBucketCors. Deleting rules that are not there succeeds.
-import type { Context, Reply } from '../context.ts';
+
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { setCors } from './put-bucket-cors.ts';
 
-export const deleteBucketCors: Operation = {
+export const deleteBucketCors: Operation<'bucket'> = {
   name: 'DeleteBucketCors',
   action: 's3:PutBucketCORS',
   resource: 'bucket',
@@ -13,7 +14,7 @@ export const deleteBucketCors: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   await setCors(context, null, 204);
   return emptyReply(204);
 }

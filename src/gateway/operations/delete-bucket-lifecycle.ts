@@ -1,10 +1,11 @@
 // DeleteBucketLifecycle. Deleting rules that are not there succeeds.
-import type { Context, Reply } from '../context.ts';
+
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { setLifecycle } from './put-bucket-lifecycle.ts';
 
-export const deleteBucketLifecycle: Operation = {
+export const deleteBucketLifecycle: Operation<'bucket'> = {
   name: 'DeleteBucketLifecycle',
   action: 's3:PutLifecycleConfiguration',
   resource: 'bucket',
@@ -13,7 +14,7 @@ export const deleteBucketLifecycle: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   await setLifecycle(context, null, 204);
   return emptyReply(204);
 }

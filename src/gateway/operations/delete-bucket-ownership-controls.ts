@@ -1,11 +1,11 @@
 // DeleteBucketOwnershipControls. Deleting those that are not there succeeds.
 import { recordedChange } from '../../audit/recorded-change.ts';
 import { noControls } from '../acl.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const deleteBucketOwnershipControls: Operation = {
+export const deleteBucketOwnershipControls: Operation<'bucket'> = {
   name: 'DeleteBucketOwnershipControls',
   action: 's3:PutBucketOwnershipControls',
   resource: 'bucket',
@@ -14,7 +14,7 @@ export const deleteBucketOwnershipControls: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   const { id: bucketId } = context.bucket;
   await context.commit(
     { kind: 'putBucketSetting', bucketId, name: 'ownership', document: noControls },

@@ -1,10 +1,11 @@
 // DeleteBucketPolicy. Deleting one that is not there succeeds.
-import type { Context, Reply } from '../context.ts';
+
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { refuseOtherTenants } from './put-bucket-policy.ts';
 
-export const deleteBucketPolicy: Operation = {
+export const deleteBucketPolicy: Operation<'bucket'> = {
   name: 'DeleteBucketPolicy',
   action: 's3:DeleteBucketPolicy',
   resource: 'bucket',
@@ -13,7 +14,7 @@ export const deleteBucketPolicy: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   refuseOtherTenants(context);
   const change = { kind: 'putBucketPolicy', bucketId: context.bucket.id, policy: null } as const;
   await context.commit(change, { status: 204 });

@@ -1,10 +1,10 @@
 // DeleteBucketTagging. Deleting those that are not there succeeds.
 import { recordedChange } from '../../audit/recorded-change.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const deleteBucketTagging: Operation = {
+export const deleteBucketTagging: Operation<'bucket'> = {
   name: 'DeleteBucketTagging',
   action: 's3:PutBucketTagging',
   resource: 'bucket',
@@ -13,7 +13,7 @@ export const deleteBucketTagging: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   const { id: bucketId } = context.bucket;
   await context.commit(
     { kind: 'putBucketSetting', bucketId, name: 'tagging', document: null },

@@ -1,9 +1,9 @@
 // DeleteBucket: an empty one only.
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const deleteBucket: Operation = {
+export const deleteBucket: Operation<'bucket'> = {
   name: 'DeleteBucket',
   action: 's3:DeleteBucket',
   resource: 'bucket',
@@ -12,7 +12,7 @@ export const deleteBucket: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   await context.commit({ kind: 'deleteBucket', bucketId: context.bucket.id }, { status: 204 });
   return emptyReply(204);
 }

@@ -2,7 +2,7 @@
 import type { Operation } from '../operation.ts';
 import { amendTags } from './put-object-tagging.ts';
 
-export const deleteObjectTagging: Operation = {
+export const deleteObjectTagging: Operation<'object'> = {
   name: 'DeleteObjectTagging',
   action: 's3:DeleteObjectTagging',
   versionAction: 's3:DeleteObjectVersionTagging',

@@ -2,12 +2,12 @@
 // marker; with a `versionId` it deletes that version for good.
 import { deletionHeaders } from '../asked-version.ts';
 import { decideDeletion } from '../conditional.ts';
-import type { Context, Reply } from '../context.ts';
 import { bypassesGovernance, shownBypass } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const deleteObject: Operation = {
+export const deleteObject: Operation<'object'> = {
   name: 'DeleteObject',
   action: 's3:DeleteObject',
   versionAction: 's3:DeleteObjectVersion',
@@ -17,9 +17,9 @@ export const deleteObject: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const { bucket, key, versionId } = context;
-  const bypassGovernance = await bypassesGovernance(context);
+  const bypassGovernance = await bypassesGovernance(context, context);
   const deleted = await context.commit(
     {
       kind: 'deleteObject',

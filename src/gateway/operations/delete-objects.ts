@@ -1,7 +1,8 @@
-// DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, a hundred at a time:
-// for rates, so many are a request, and the ledger has those of one principal at once and no more, so
-// that nobody's write waits for thousands. What a rate would have wait for too long is refused key by
-// key. Who may delete none of them is told nothing else, as of a bucket that is not there.
+// DeleteObjects: up to 1,000 keys, each decided, committed and recorded by itself, a hundred at a
+// time: for rates, so many are a request, and the ledger has those of one principal at once and no
+// more, so that nobody's write waits for thousands. What a rate would have wait for too long is
+// refused key by key. Who may delete none of them is told nothing else, as of a bucket that is not
+// there.
 import type { WriteConditions } from '../../catalog/conditions.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { messageOf, Refusal } from '../../core/errors.ts';
@@ -11,24 +12,32 @@ import type { CommitResult } from '../../ledger/commit.ts';
 import { idOf, isVersionId } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
 import { admitDeletion, parseTags, readModified, readSize } from '../conditional.ts';
-import type { Context, RecordDetail, Reply } from '../context.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import { bypassesGovernance, shownBypass } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
 import { partsWaitMsMax } from '../rate-gate.ts';
-import { largeXmlReply } from '../replies.ts';
+import { largeXmlReply, type Reply } from '../replies.ts';
 import { checkKeyLength } from '../request.ts';
+import type { RecordDetail } from '../request-record.ts';
+import type { Asked, Reserved } from '../stages.ts';
 import { parseLargeXml, textOf, type XmlElements, type XmlNode } from '../xml.ts';
 
-export const deleteObjects: Operation = {
+export const deleteObjects: Operation<'bucket', List, Decided> = {
   name: 'DeleteObjects',
   action: 's3:DeleteObject',
   resource: 'bucket',
   price: 'free',
   bodyBytesMax: deleteBodyBytesMax,
+  parse,
   admit,
   run,
 };
+
+/** What the body says. */
+interface List {
+  targets: Target[];
+  quiet: boolean;
+}
 
 interface Target {
   key: string;
@@ -47,40 +56,41 @@ interface Told {
 interface Decided {
   /** The epoch of rights by which they were decided. */
   epoch: number;
-  targets: Target[];
   /** Why each is not deleted; null: it may be. */
   refusals: (Refusal | null)[];
-  quiet: boolean;
 }
 
 /** Each is decided again by itself. */
 const isOneOfMany = true;
 const atOnceMax = 100;
 
-/** From the admission of a request to its run. */
-const admitted = new WeakMap<Context, Decided>();
-
 /**
  * The keys are in the body, so it is read before anything is decided, alike for a bucket that is
  * not there. Only strangers without credentials are not asked for it.
  */
-async function admit(context: Context): Promise<void> {
-  if (context.who.isAnonymous) throw new Refusal('AccessDenied');
-  demandDigest(context);
-  const { targets, quiet } = await parseTargets(await receiveSmall(context, deleteBodyBytesMax));
-  const { epoch } = context;
+async function parse(asked: Asked<'bucket'>): Promise<List> {
+  if (asked.who.isAnonymous) throw new Refusal('AccessDenied');
+  demandDigest(asked);
+  return parseTargets(await receiveSmall(asked));
+}
+
+async function admit(asked: Asked<'bucket'>, { targets }: List): Promise<Decided> {
+  const { epoch } = asked;
   const refusals: (Refusal | null)[] = [];
   const pace = new Pace();
   for (const target of targets) {
-    refusals.push(await decideOne(context, target));
+    refusals.push(await decideOne(asked, target));
     await pace.rest();
   }
   if (refusals.every((one) => one?.code === 'AccessDenied')) throw new Refusal('AccessDenied');
-  admitted.set(context, { epoch, targets, refusals, quiet });
+  return { epoch, refusals };
 }
 
-async function run(context: Context): Promise<Reply> {
-  const { epoch, targets, refusals, quiet } = admitted.get(context) as Decided;
+async function run(
+  context: Reserved<'bucket'>,
+  { targets, quiet }: List,
+  { epoch, refusals }: Decided,
+): Promise<Reply> {
   const told: Told[] = [];
   const byMs = monotonicMs() + partsWaitMsMax;
   let slow: Refusal | null = null;
@@ -105,7 +115,7 @@ async function run(context: Context): Promise<Reply> {
 }
 
 /** Null: the next ones may be deleted. Otherwise why they, and those behind them, are not. */
-async function takeTurn(context: Context, byMs: number): Promise<Refusal | null> {
+async function takeTurn(context: Reserved<'bucket'>, byMs: number): Promise<Refusal | null> {
   try {
     await context.countPart(byMs);
     return null;
@@ -115,14 +125,14 @@ async function takeTurn(context: Context, byMs: number): Promise<Refusal | null>
   }
 }
 
-async function decideOne(context: Context, target: Target): Promise<Refusal | null> {
+async function decideOne(asked: Asked<'bucket'>, target: Target): Promise<Refusal | null> {
   const { key, conditions, versionId } = target;
   try {
     checkKeyLength(key);
     const one = { key, versionId, isOneOfMany } as const;
-    await context.authorizeKey(actionOn(target), { ...one, ifMatch: target.etag ?? null });
+    await asked.authorizeKey(actionOn(target), { ...one, ifMatch: target.etag ?? null });
     if (versionId !== undefined && !isVersionId(versionId)) throw new Refusal('NoSuchVersion');
-    await admitDeletion(context, conditions, one);
+    await admitDeletion(asked, conditions, one);
     return null;
   } catch (error) {
     if (error instanceof Refusal) return error;
@@ -144,7 +154,11 @@ function detailOf(target: Target, refused: Refusal | null): RecordDetail {
   };
 }
 
-async function refuseOne(context: Context, target: Target, refused: Refusal): Promise<Told> {
+async function refuseOne(
+  context: Reserved<'bucket'>,
+  target: Target,
+  refused: Refusal,
+): Promise<Told> {
   const { key, versionId } = target;
   const { status, code, message } = refused;
   const failed = await context.recordNow(status, code, detailOf(target, refused));
@@ -153,7 +167,11 @@ async function refuseOne(context: Context, target: Target, refused: Refusal): Pr
   return { element: 'Error', content };
 }
 
-async function deleteOne(context: Context, target: Target, epoch: number): Promise<Told> {
+async function deleteOne(
+  context: Reserved<'bucket'>,
+  target: Target,
+  epoch: number,
+): Promise<Told> {
   const { key, versionId, conditions } = target;
   const one = { key, versionId, isOneOfMany } as const;
   const asked = { Key: key, VersionId: versionId };
@@ -161,8 +179,8 @@ async function deleteOne(context: Context, target: Target, epoch: number): Promi
   const { id: bucketId } = context.bucket;
   const bypassGovernance = await bypassesGovernance(context, one);
   const again = async (): Promise<number> => {
-    const now = await context.decideAnew();
-    const refused = await decideOne(context, target);
+    const now = await context.asked.decideAnew();
+    const refused = await decideOne(context.asked, target);
     if (refused) throw refused;
     if (bypassGovernance && !(await bypassesGovernance(context, one))) {
       throw new Refusal('AccessDenied');
@@ -190,7 +208,7 @@ async function deleteOne(context: Context, target: Target, epoch: number): Promi
   return { element: 'Deleted', content: { ...asked, ...marker } };
 }
 
-async function parseTargets(body: Buffer): Promise<{ targets: Target[]; quiet: boolean }> {
+async function parseTargets(body: Buffer): Promise<List> {
   if (body.length === 0) throw new Refusal('MissingRequestBodyError');
   const root = await parseLargeXml(body, 'Delete');
   const objects = root.children.filter((child) => child.name === 'Object');

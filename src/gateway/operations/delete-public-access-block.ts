@@ -1,10 +1,10 @@
 // DeletePublicAccessBlock. Deleting one that is not there succeeds.
 import { recordedChange } from '../../audit/recorded-change.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const deletePublicAccessBlock: Operation = {
+export const deletePublicAccessBlock: Operation<'bucket'> = {
   name: 'DeletePublicAccessBlock',
   action: 's3:PutBucketPublicAccessBlock',
   resource: 'bucket',
@@ -13,7 +13,7 @@ export const deletePublicAccessBlock: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   const { id: bucketId } = context.bucket;
   await context.commit(
     { kind: 'putBucketSetting', bucketId, name: 'publicAccess', document: null },

@@ -1,9 +1,10 @@
 // GetBucketAcl.
 import { aclReply } from '../acl.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
+import type { Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getBucketAcl: Operation = {
+export const getBucketAcl: Operation<'bucket'> = {
   name: 'GetBucketAcl',
   action: 's3:GetBucketAcl',
   resource: 'bucket',
@@ -12,6 +13,6 @@ export const getBucketAcl: Operation = {
   run,
 };
 
-async function run({ bucket }: Context): Promise<Reply> {
+async function run({ bucket }: Reserved<'bucket'>): Promise<Reply> {
   return aclReply(bucket);
 }

@@ -1,14 +1,15 @@
 // GetBucketLifecycleConfiguration.
+
 import { readSetting } from '../../catalog/bucket-settings.ts';
 import type { LifecycleConfig } from '../../catalog/lifecycle.ts';
 import { Refusal } from '../../core/errors.ts';
-import type { Context, Reply } from '../context.ts';
 import { lifecycleElements } from '../lifecycle-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply } from '../replies.ts';
+import { largeXmlReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { minimumHeader } from './put-bucket-lifecycle.ts';
 
-export const getBucketLifecycle: Operation = {
+export const getBucketLifecycle: Operation<'bucket'> = {
   name: 'GetBucketLifecycleConfiguration',
   action: 's3:GetLifecycleConfiguration',
   resource: 'bucket',
@@ -17,7 +18,7 @@ export const getBucketLifecycle: Operation = {
   run,
 };
 
-async function run({ rooms, bucket, askedName }: Context): Promise<Reply> {
+async function run({ rooms, bucket, askedName }: Reserved<'bucket'>): Promise<Reply> {
   const document = await readSetting(rooms.read, bucket.id, 'lifecycle');
   if (document === null) {
     throw new Refusal('NoSuchLifecycleConfiguration', { fields: { BucketName: askedName } });

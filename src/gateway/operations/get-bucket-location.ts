@@ -1,9 +1,10 @@
 // GetBucketLocation: the gateway's region; empty for us-east-1, as S3 has it.
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
+import type { Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { renderXml } from '../xml.ts';
 
-export const getBucketLocation: Operation = {
+export const getBucketLocation: Operation<'bucket'> = {
   name: 'GetBucketLocation',
   action: 's3:GetBucketLocation',
   resource: 'bucket',
@@ -12,7 +13,7 @@ export const getBucketLocation: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   const { region } = context.rooms;
   const headers = { 'content-type': 'application/xml' };
   const body = renderXml('LocationConstraint', region === 'us-east-1' ? '' : region);

@@ -1,11 +1,11 @@
 // GetBucketOwnershipControls. As on S3, a new bucket has them, and says BucketOwnerEnforced.
 import { Refusal } from '../../core/errors.ts';
 import { enforced, noControls } from '../acl.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getBucketOwnershipControls: Operation = {
+export const getBucketOwnershipControls: Operation<'bucket'> = {
   name: 'GetBucketOwnershipControls',
   action: 's3:GetBucketOwnershipControls',
   resource: 'bucket',
@@ -14,7 +14,7 @@ export const getBucketOwnershipControls: Operation = {
   run,
 };
 
-async function run({ bucket, askedName }: Context): Promise<Reply> {
+async function run({ bucket, askedName }: Reserved<'bucket'>): Promise<Reply> {
   const { ownership } = bucket;
   if (ownership === noControls) {
     const fields = { BucketName: askedName };

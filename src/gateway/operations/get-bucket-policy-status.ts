@@ -1,11 +1,12 @@
 // GetBucketPolicyStatus: does the policy let everybody in?
+
 import { isPublic, parsePolicy } from '../../authz/grants/policy.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { policyText } from './get-bucket-policy.ts';
 
-export const getBucketPolicyStatus: Operation = {
+export const getBucketPolicyStatus: Operation<'bucket'> = {
   name: 'GetBucketPolicyStatus',
   action: 's3:GetBucketPolicyStatus',
   resource: 'bucket',
@@ -14,7 +15,7 @@ export const getBucketPolicyStatus: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   const rules = parsePolicy(Buffer.from(policyText(context)), context.bucket);
   return xmlReply('PolicyStatus', { IsPublic: isPublic(rules) });
 }

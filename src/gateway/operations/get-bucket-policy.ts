@@ -1,10 +1,12 @@
 // GetBucketPolicy: the text as it was sent.
+
 import { Refusal } from '../../core/errors.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
+import type { Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { refuseOtherTenants } from './put-bucket-policy.ts';
 
-export const getBucketPolicy: Operation = {
+export const getBucketPolicy: Operation<'bucket'> = {
   name: 'GetBucketPolicy',
   action: 's3:GetBucketPolicy',
   resource: 'bucket',
@@ -13,7 +15,7 @@ export const getBucketPolicy: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   refuseOtherTenants(context);
   return {
     status: 200,
@@ -23,7 +25,7 @@ async function run(context: Context): Promise<Reply> {
 }
 
 /** Throws `Refusal` NoSuchBucketPolicy. */
-export function policyText({ bucket, askedName }: Context): string {
+export function policyText({ bucket, askedName }: Reserved<'bucket'>): string {
   if (bucket.policy !== null) return bucket.policy;
   throw new Refusal('NoSuchBucketPolicy', { fields: { BucketName: askedName } });
 }

@@ -1,9 +1,9 @@
 // GetBucketVersioning. A bucket that never had versioning has no status.
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getBucketVersioning: Operation = {
+export const getBucketVersioning: Operation<'bucket'> = {
   name: 'GetBucketVersioning',
   action: 's3:GetBucketVersioning',
   resource: 'bucket',
@@ -12,7 +12,7 @@ export const getBucketVersioning: Operation = {
   run,
 };
 
-async function run({ bucket: { versioning } }: Context): Promise<Reply> {
+async function run({ bucket: { versioning } }: Reserved<'bucket'>): Promise<Reply> {
   const Status = versioning === 'Unversioned' ? undefined : versioning;
   return xmlReply('VersioningConfiguration', { Status });
 }

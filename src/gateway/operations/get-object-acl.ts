@@ -1,10 +1,11 @@
 // GetObjectAcl.
 import { aclReply } from '../acl.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
+import type { Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getObjectAcl: Operation = {
+export const getObjectAcl: Operation<'object'> = {
   name: 'GetObjectAcl',
   action: 's3:GetObjectAcl',
   versionAction: 's3:GetObjectVersionAcl',
@@ -14,7 +15,7 @@ export const getObjectAcl: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const version = await findAsked(context);
   const reply = aclReply(context.bucket);
   Object.assign(reply.headers, versionHeaders(context.bucket, version));

@@ -7,14 +7,14 @@ import { listKeysMax } from '../../core/limits.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
 import { checksumElement } from '../checksum-headers.ts';
 import { checkReadConditions } from '../conditional.ts';
-import type { Context, Reply } from '../context.ts';
 import { partChecksumsOf } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, largeXmlReply, quoted } from '../replies.ts';
+import { emptyReply, largeXmlReply, quoted, type Reply } from '../replies.ts';
 import { header, type S3Request } from '../request.ts';
+import type { Asked, Reserved } from '../stages.ts';
 import type { XmlElements } from '../xml.ts';
 
-export const getObjectAttributes: Operation = {
+export const getObjectAttributes: Operation<'object'> = {
   name: 'GetObjectAttributes',
   action: 's3:GetObjectAttributes',
   versionAction: 's3:GetObjectVersionAttributes',
@@ -26,13 +26,13 @@ export const getObjectAttributes: Operation = {
 };
 
 /** As on S3: attributes tell of an object's content, so it must be one's to read as well. */
-async function admit(context: Context): Promise<void> {
-  await context.authorizeKey(context.action as S3Action);
-  const isNewest = context.versionId === undefined;
-  await context.authorizeKey(isNewest ? 's3:GetObject' : 's3:GetObjectVersion', { wanted: 'stat' });
+async function admit(asked: Asked<'object'>): Promise<void> {
+  await asked.authorizeKey(asked.action as S3Action);
+  const isNewest = asked.versionId === undefined;
+  await asked.authorizeKey(isNewest ? 's3:GetObject' : 's3:GetObjectVersion', { wanted: 'stat' });
 }
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const { request, bucket } = context;
   const wanted = readWanted(request);
   const page = readPage(request);
@@ -79,7 +79,9 @@ interface Page {
 
 const markerHeader = 'x-amz-part-number-marker';
 
-/** Throws `Refusal` InvalidArgument for a marker that is none; as S3, takes a bad maximum for none. */
+/**
+ * Throws `Refusal` InvalidArgument for a marker that is none; as S3, takes a bad maximum for none.
+ */
 function readPage(request: S3Request): Page {
   const max = readCount(header(request, 'x-amz-max-parts')) ?? listKeysMax;
   const marker = header(request, markerHeader);

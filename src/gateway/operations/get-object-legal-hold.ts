@@ -2,12 +2,12 @@
 import type { Lock } from '../../catalog/object-lock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { findAsked } from '../asked-version.ts';
-import type { Context, Reply } from '../context.ts';
 import { demandObjectLock } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getObjectLegalHold: Operation = {
+export const getObjectLegalHold: Operation<'object'> = {
   name: 'GetObjectLegalHold',
   action: 's3:GetObjectLegalHold',
   takesVersion: true,
@@ -17,7 +17,7 @@ export const getObjectLegalHold: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   demandObjectLock(context);
   const { attributes } = await findAsked(context);
   const { legalHold } = JSON.parse(attributes) as Lock;

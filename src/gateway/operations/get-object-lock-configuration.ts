@@ -1,11 +1,11 @@
 // GetObjectLockConfiguration.
 import { Refusal } from '../../core/errors.ts';
-import type { Context, Reply } from '../context.ts';
 import { lockConfigurationElements } from '../object-lock-xml.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getObjectLockConfiguration: Operation = {
+export const getObjectLockConfiguration: Operation<'bucket'> = {
   name: 'GetObjectLockConfiguration',
   action: 's3:GetBucketObjectLockConfiguration',
   resource: 'bucket',
@@ -14,7 +14,7 @@ export const getObjectLockConfiguration: Operation = {
   run,
 };
 
-async function run({ bucket, askedName }: Context): Promise<Reply> {
+async function run({ bucket, askedName }: Reserved<'bucket'>): Promise<Reply> {
   if (bucket.objectLock) {
     return xmlReply('ObjectLockConfiguration', lockConfigurationElements(bucket.objectLock));
   }

@@ -2,13 +2,13 @@
 import type { Lock } from '../../catalog/object-lock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { findAsked } from '../asked-version.ts';
-import type { Context, Reply } from '../context.ts';
 import { demandObjectLock } from '../object-lock.ts';
 import { retentionElements } from '../object-lock-xml.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getObjectRetention: Operation = {
+export const getObjectRetention: Operation<'object'> = {
   name: 'GetObjectRetention',
   action: 's3:GetObjectRetention',
   takesVersion: true,
@@ -18,7 +18,7 @@ export const getObjectRetention: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   demandObjectLock(context);
   const { attributes } = await findAsked(context);
   const { retention } = JSON.parse(attributes) as Lock;

@@ -1,12 +1,12 @@
 // GetObjectTagging: the tags of an object, in the order of their keys.
 import { compareText } from '../../core/text-order.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
-import type { Context, Reply } from '../context.ts';
 import { tagsOf } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
-import { xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getObjectTagging: Operation = {
+export const getObjectTagging: Operation<'object'> = {
   name: 'GetObjectTagging',
   action: 's3:GetObjectTagging',
   versionAction: 's3:GetObjectVersionTagging',
@@ -16,7 +16,7 @@ export const getObjectTagging: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const version = await findAsked(context, 'MethodNotAllowed');
   const tags = [...tagsOf(version)].sort(([a], [b]) => compareText(a, b));
   const shown = tags.map(([Key, Value]) => ({ Key, Value }));

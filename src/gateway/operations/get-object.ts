@@ -10,7 +10,6 @@ import { Pace } from '../../core/pace.ts';
 import { findAsked, findAskedWithBody, versionHeaders } from '../asked-version.ts';
 import { ClientGone } from '../body.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
-import type { Context, Reply } from '../context.ts';
 import { readExpiration } from '../lifecycle-headers.ts';
 import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';
 import { hasLock, lockHeaders } from '../object-lock.ts';
@@ -18,11 +17,13 @@ import { askedPart, type ObjectPart, partChecksumHeaders } from '../object-parts
 import type { Operation } from '../operation.ts';
 import { describeToBrowsers } from '../origins.ts';
 import { type ByteRange, parseRange } from '../range.ts';
-import { emptyReply, quoted } from '../replies.ts';
+import { emptyReply, quoted, type Reply } from '../replies.ts';
 import { header, type S3Request } from '../request.ts';
+import type { ReservedRequest } from '../reserved.ts';
 import { readInTurns } from '../shaped-body.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getObject: Operation = {
+export const getObject: Operation<'object'> = {
   name: 'GetObject',
   action: 's3:GetObject',
   versionAction: 's3:GetObjectVersion',
@@ -33,12 +34,19 @@ export const getObject: Operation = {
   run,
 };
 
-export const headObject: Operation = { ...getObject, name: 'HeadObject' };
+export const headObject: Operation<'object'> = { ...getObject, name: 'HeadObject' };
 
-async function run(context: Context): Promise<Reply> {
+/**
+ * Some thousand extents: with the attributes of as many parts a millisecond's work and more, in
+ * which others have their turns.
+ */
+const longManifestBytes = 32 * 1024;
+
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const { request, bucket } = context;
   const isHead = request.method === 'HEAD';
   const version = await (isHead ? findAsked : findAskedWithBody)(context);
+  if (version.manifest.length > longManifestBytes) await new Pace().rest();
   const attributes = JSON.parse(version.attributes) as Attributes;
   const headers: Record<string, string> = {
     etag: quoted(version.etag),
@@ -82,18 +90,18 @@ function askedRange(
 }
 
 async function countTags(
-  context: Context,
+  context: Reserved<'object'>,
   headers: Record<string, string>,
   tags: Tags,
 ): Promise<void> {
   if (tags.length === 0) return;
   const action =
     context.versionId === undefined ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging';
-  if (await context.mayReachKey(action)) headers['x-amz-tagging-count'] = String(tags.length);
+  if (await context.asked.mayReachKey(action)) headers['x-amz-tagging-count'] = String(tags.length);
 }
 
 function describe(
-  context: Context,
+  context: Reserved<'object'>,
   headers: Record<string, string>,
   version: Version,
   attributes: Attributes,
@@ -138,17 +146,13 @@ const overrides: ReadonlyMap<string, string> = new Map(
   .set('response-cache-control', 'cache-control')
   .set('response-expires', 'expires');
 
-/** Some thousand extents: a millisecond's work and more, in which others have their turns. */
-const longManifestBytes = 32 * 1024;
-
 async function openBody(
-  context: Context,
+  context: Reserved<'object'>,
   version: VersionWithBody,
   range: ByteRange | null,
 ): Promise<Reply['body']> {
   const { rooms, bucket } = context;
   const { manifest, inlineBody } = version;
-  if (manifest.length > longManifestBytes) await new Pace().rest();
   const { start, end } = range ?? { start: 0, end: version.sizeBytes };
   const { runs, sizeBytes } = readManifest(manifest, start, end);
   if (sizeBytes !== version.sizeBytes) {
@@ -175,8 +179,8 @@ function startsWith(manifest: Uint8Array, { id }: ExtentRun): boolean {
 
 /** The same for who has a rate of bytes; the sweeper spares all of it, while it waits too. */
 async function* streamInTurns(
-  context: Context,
-  shaped: NonNullable<Context['shaped']>,
+  context: Reserved<'object'>,
+  shaped: NonNullable<ReservedRequest['shaped']>,
   runs: readonly ExtentRun[],
 ): AsyncGenerator<Buffer, void, void> {
   const release = context.rooms.leases.hold(runs);
@@ -188,11 +192,11 @@ async function* streamInTurns(
 }
 
 /**
- * Verified bytes of `runs`, which the sweeper spares until the stream has ended. `tenant`: whose they
- * are.
+ * Verified bytes of `runs`, which the sweeper spares until the stream has ended. `tenant`: whose
+ * they are.
  */
 export async function* streamRuns(
-  context: Context,
+  context: Reserved<'object'>,
   runs: readonly ExtentRun[],
   tenant = context.bucket.tenant,
 ): AsyncGenerator<Buffer, void, void> {
@@ -206,7 +210,7 @@ export async function* streamRuns(
       tenant,
       runs,
       inlineBody: (id) => readInlineBody(rooms.read, id),
-      party: context.party,
+      party: { tenant: context.tenant, principal: context.requester },
       recall: () => context.cut(),
       signal: gone.signal,
       tallies: context,

@@ -1,11 +1,11 @@
 // GetPublicAccessBlock.
 import { Refusal } from '../../core/errors.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import { publicAccessElements } from '../public-access.ts';
-import { xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
-export const getPublicAccessBlock: Operation = {
+export const getPublicAccessBlock: Operation<'bucket'> = {
   name: 'GetPublicAccessBlock',
   action: 's3:GetBucketPublicAccessBlock',
   resource: 'bucket',
@@ -14,7 +14,7 @@ export const getPublicAccessBlock: Operation = {
   run,
 };
 
-async function run({ bucket, askedName }: Context): Promise<Reply> {
+async function run({ bucket, askedName }: Reserved<'bucket'>): Promise<Reply> {
   const { publicAccess } = bucket;
   if (publicAccess) {
     return xmlReply('PublicAccessBlockConfiguration', publicAccessElements(publicAccess));

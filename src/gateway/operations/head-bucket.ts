@@ -1,10 +1,10 @@
 // HeadBucket.
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { storeHeader } from '../store-list.ts';
 
-export const headBucket: Operation = {
+export const headBucket: Operation<'bucket'> = {
   name: 'HeadBucket',
   action: 's3:ListBucket',
   resource: 'bucket',
@@ -13,7 +13,7 @@ export const headBucket: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   const { region, stores } = context.rooms;
   return emptyReply(200, {
     [storeHeader]: stores.nameOf(context.bucket.store),

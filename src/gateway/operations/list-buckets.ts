@@ -1,26 +1,27 @@
-// ListBuckets: of the requester's tenant the buckets that it owns; those, and those that are mounted
-// in it, which a rule lets it list; a tenant's admins see all of the tenant's. With a token, only
-// those that its scope touches.
-import type { Mount } from '../../authz/mount-book.ts';
+// ListBuckets: of the requester's tenant the buckets that it owns; those, and those that are
+// mounted in it, which a rule lets it list; a tenant's admins see all of the tenant's. With a
+// token, only those that its scope touches.
+
 import { type ListedBucket, listBuckets as readBuckets } from '../../catalog/buckets.ts';
 import { s3Time } from '../../core/clock.ts';
 import { invalidArgument } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
 import { principalId } from '../../core/principal.ts';
 import { compareText } from '../../core/text-order.ts';
+import type { Mount } from '../../state/mount-book.ts';
 import { type NamedBucket, namesOfBucket } from '../bucket-lookup.ts';
-import type { Context, Reply } from '../context.ts';
 import { touches } from '../delegated-rights.ts';
 import { decodeToken, encodeToken, ownerElement, parseCount } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply } from '../replies.ts';
+import { largeXmlReply, type Reply } from '../replies.ts';
 import { parameter } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 
 const bucketsMax = 10_000;
 /** Buckets read at once. */
 const bucketsPerRead = 200;
 
-export const listBuckets: Operation = {
+export const listBuckets: Operation<'service'> = {
   name: 'ListBuckets',
   action: 's3:ListAllMyBuckets',
   resource: 'service',
@@ -29,7 +30,7 @@ export const listBuckets: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'service'>): Promise<Reply> {
   const { request, rooms } = context;
   const { id } = context.who.principal;
   const max = parseCount(request, 'max-buckets', bucketsMax);
@@ -72,7 +73,7 @@ type Candidate = { name: string } & ({ bucket: ListedBucket } | { mount: Mount }
 
 /** A tenant has no more than 10,000 buckets, so the search for a few has an end. */
 async function collect(
-  context: Context,
+  context: Reserved<'service'>,
   { prefix, after, max }: { prefix: string; after: string; max: number },
 ): Promise<Entry[]> {
   const found: Entry[] = [];
@@ -95,7 +96,7 @@ async function collect(
 
 /** The next names, in their order. A bucket hides the mount of its name. */
 async function readCandidates(
-  { rooms, who }: Context,
+  { rooms, who }: Reserved<'service'>,
   { prefix, after }: { prefix: string; after: string },
 ): Promise<Candidate[]> {
   const { tenant } = who.principal;
@@ -112,7 +113,10 @@ async function readCandidates(
 }
 
 /** Undefined: it is not shown to who asks. */
-async function readEntry(context: Context, candidate: Candidate): Promise<Entry | undefined> {
+async function readEntry(
+  context: Reserved<'service'>,
+  candidate: Candidate,
+): Promise<Entry | undefined> {
   const { principal, delegation } = context.who;
   const found = await find(context, candidate);
   const { name } = candidate;
@@ -127,11 +131,14 @@ async function readEntry(context: Context, candidate: Candidate): Promise<Entry 
   const isAdmin = principal.role !== 'member' && tenant === principal.tenant;
   if (isAdmin || entry.owner === principal.id) return entry;
   const place = { askedName: name, found, key: null, listPrefix: null };
-  return (await context.mayReach({ action: 's3:ListBucket', ...place })) ? entry : undefined;
+  return (await context.asked.mayReach({ action: 's3:ListBucket', ...place })) ? entry : undefined;
 }
 
 /** What a candidate is. A policy is read only where there is one. */
-async function find({ rooms: { buckets } }: Context, candidate: Candidate): Promise<NamedBucket> {
+async function find(
+  { rooms: { buckets } }: Reserved<'service'>,
+  candidate: Candidate,
+): Promise<NamedBucket> {
   if ('mount' in candidate) {
     const { bucketTenant: tenant, bucket: name } = candidate.mount;
     return { tenant, name, bucket: await buckets.find(tenant, name) };

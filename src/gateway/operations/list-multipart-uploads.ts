@@ -2,14 +2,14 @@
 import { listUploads } from '../../catalog/listing.ts';
 import { s3Time } from '../../core/clock.ts';
 import { principalId } from '../../core/principal.ts';
-import type { Context, Reply } from '../context.ts';
 import { commonPrefixes, listingParameters, markerPosition, ownerElement } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply } from '../replies.ts';
+import { largeXmlReply, type Reply } from '../replies.ts';
 import { parameter } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 import type { UploadAttributes } from '../upload-attributes.ts';
 
-export const listMultipartUploads: Operation = {
+export const listMultipartUploads: Operation<'listing'> = {
   name: 'ListMultipartUploads',
   action: 's3:ListBucketMultipartUploads',
   resource: 'listing',
@@ -18,7 +18,7 @@ export const listMultipartUploads: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'listing'>): Promise<Reply> {
   const { request, bucket, rooms } = context;
   const { prefix, delimiter, max, encode, encodingType } = listingParameters(
     request,

@@ -6,7 +6,6 @@ import { s3Time } from '../../core/clock.ts';
 import { invalidArgument } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
 import { checkVersionId, idOf } from '../asked-version.ts';
-import type { Context, Reply } from '../context.ts';
 import {
   commonPrefixes,
   type ListingParameters,
@@ -14,11 +13,12 @@ import {
   ownerElement,
 } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply, quoted } from '../replies.ts';
+import { largeXmlReply, quoted, type Reply } from '../replies.ts';
 import { parameter, type S3Request } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 import type { XmlElements } from '../xml.ts';
 
-export const listObjectVersions: Operation = {
+export const listObjectVersions: Operation<'listing'> = {
   name: 'ListObjectVersions',
   action: 's3:ListBucketVersions',
   resource: 'listing',
@@ -27,7 +27,7 @@ export const listObjectVersions: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'listing'>): Promise<Reply> {
   const { request, bucket, rooms } = context;
   const asked = listingParameters(request, 'max-keys');
   const { prefix, delimiter, max, encode, encodingType } = asked;
@@ -71,7 +71,7 @@ function readPosition(request: S3Request): VersionPosition | null {
 }
 
 function describe(
-  { bucket }: Context,
+  { bucket }: Reserved<'listing'>,
   entry: ListedVersion,
   { encode }: ListingParameters,
 ): XmlElements {

@@ -9,7 +9,6 @@ import {
 import type { Attributes } from '../../catalog/versions.ts';
 import { s3Time } from '../../core/clock.ts';
 import { principalId } from '../../core/principal.ts';
-import type { Context, Reply } from '../context.ts';
 import {
   commonPrefixes,
   decodeToken,
@@ -20,8 +19,9 @@ import {
   ownerElement,
 } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply, quoted } from '../replies.ts';
+import { largeXmlReply, quoted, type Reply } from '../replies.ts';
 import { parameter } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 import type { XmlElements } from '../xml.ts';
 
 const common = {
@@ -31,10 +31,10 @@ const common = {
   bodyBytesMax: 0,
 } as const;
 
-export const listObjects: Operation = { name: 'ListObjects', ...common, run: runV1 };
-export const listObjectsV2: Operation = { name: 'ListObjectsV2', ...common, run: runV2 };
+export const listObjects: Operation<'listing'> = { name: 'ListObjects', ...common, run: runV1 };
+export const listObjectsV2: Operation<'listing'> = { name: 'ListObjectsV2', ...common, run: runV2 };
 
-async function runV1(context: Context): Promise<Reply> {
+async function runV1(context: Reserved<'listing'>): Promise<Reply> {
   const asked = listingParameters(context.request, 'max-keys');
   const marker = parameter(context.request, 'marker') ?? '';
   const listing = await list(context, asked, markerPosition(marker, asked), true);
@@ -54,7 +54,7 @@ async function runV1(context: Context): Promise<Reply> {
   });
 }
 
-async function runV2(context: Context): Promise<Reply> {
+async function runV2(context: Reserved<'listing'>): Promise<Reply> {
   const { request } = context;
   const asked = listingParameters(request, 'max-keys');
   const token = parameter(request, 'continuation-token');
@@ -81,7 +81,7 @@ async function runV2(context: Context): Promise<Reply> {
 }
 
 function list(
-  context: Context,
+  context: Reserved<'listing'>,
   asked: ListingParameters,
   after: Position | null,
   withOwner: boolean,
@@ -96,7 +96,7 @@ function list(
 }
 
 function contents(
-  context: Context,
+  context: Reserved<'listing'>,
   entry: ListedObject,
   { encode }: ListingParameters,
   withOwner: boolean,

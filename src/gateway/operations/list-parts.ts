@@ -2,16 +2,17 @@
 import { listParts as readParts } from '../../catalog/uploads.ts';
 import { s3Time } from '../../core/clock.ts';
 import { listKeysMax } from '../../core/limits.ts';
+import { Pace } from '../../core/pace.ts';
 import { principalId } from '../../core/principal.ts';
 import { checksumElement } from '../checksum-headers.ts';
-import type { Context, Reply } from '../context.ts';
 import { abortHeaders } from '../lifecycle-headers.ts';
 import { listingParameters, ownerElement, parseCount } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply, quoted } from '../replies.ts';
+import { largeXmlReply, quoted, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { admitInitiator, findOpenUpload } from '../upload-attributes.ts';
 
-export const listParts: Operation = {
+export const listParts: Operation<'object'> = {
   name: 'ListParts',
   action: 's3:ListMultipartUploadParts',
   resource: 'object',
@@ -21,14 +22,17 @@ export const listParts: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const { request, rooms, bucket, key } = context;
-  const { upload, attributes } = await findOpenUpload(context);
+  const { upload } = await findOpenUpload(context);
   const { encode } = listingParameters(request, 'max-parts');
   const max = Math.min(parseCount(request, 'max-parts', listKeysMax), listKeysMax);
   const marker = parseCount(request, 'part-number-marker', 0);
   const place = { tenant: bucket.tenant, uploadId: upload.id };
   const found = await readParts(rooms, place, marker, max + 1);
+  await new Pace().rest();
+  // Still: what was read in slices are not the parts that a completion has left.
+  const { attributes } = await findOpenUpload(context);
   const parts = found.slice(0, max);
   const last = parts.at(-1);
   const algorithm = attributes.checksum?.algorithm;

@@ -1,17 +1,18 @@
 // PostObject: a PutObject that comes as an HTML form, and answers as the form asks
 // (gateway/post-form.ts). Specification: "POST Object" of the Amazon S3 API reference.
+
 import { percentEncode } from '../../core/canonical-request.ts';
-import type { Context, Reply } from '../context.ts';
 import type { Operation } from '../operation.ts';
 import type { PostForm } from '../post-form.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
 import { header } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 import { renderXml } from '../xml.ts';
 import { putObject, storeObject } from './put-object.ts';
 
-export const postObject: Operation = { ...putObject, run };
+export const postObject: Operation<'object'> = { ...putObject, run };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const form = context.request.form as PostForm;
   const status = form.successUrl ? 303 : form.successStatus;
   const made = await storeObject(context, status);
@@ -28,7 +29,7 @@ async function run(context: Context): Promise<Reply> {
   return { status, headers: { ...headers, 'content-type': 'application/xml' }, body };
 }
 
-function redirectTo(url: URL, { askedName, key }: Context, etag: string): string {
+function redirectTo(url: URL, { askedName, key }: Reserved<'object'>, etag: string): string {
   const told = Object.entries({ bucket: askedName, key, etag }).map(
     ([name, value]) => `${name}=${percentEncode(value, false)}`,
   );
@@ -37,7 +38,7 @@ function redirectTo(url: URL, { askedName, key }: Context, etag: string): string
   return target.href;
 }
 
-function locationOf({ request, key }: Context): string {
+function locationOf({ request, key }: Reserved<'object'>): string {
   const origin = `${request.isSecure ? 'https' : 'http'}://${header(request, 'host') ?? ''}`;
   // The path names the bucket, where the host does not.
   const folder = percentEncode(request.path.replace(/\/$/, ''), true);

@@ -4,14 +4,14 @@ import { recordedChange } from '../../audit/recorded-change.ts';
 import { Refusal } from '../../core/errors.ts';
 import { allowsAcls, checkReach, readAcl } from '../acl.ts';
 import { receiveSmall } from '../body.ts';
-import type { Context, Reply } from '../context.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
 const bodyBytesMax = 64 * 1024;
 
-export const putBucketAcl: Operation = {
+export const putBucketAcl: Operation<'bucket'> = {
   name: 'PutBucketAcl',
   action: 's3:PutBucketAcl',
   resource: 'bucket',
@@ -20,8 +20,8 @@ export const putBucketAcl: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
-  const body = await receiveSmall(context, bodyBytesMax);
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
+  const body = await receiveSmall(context);
   if (body.length > 0) demandDigest(context);
   const reach = readAcl(context, body);
   checkReach(context.bucket, reach);

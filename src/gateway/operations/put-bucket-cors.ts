@@ -2,15 +2,15 @@
 import { recordedLargeChange } from '../../audit/recorded-change.ts';
 import { corsBodyBytesMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
-import type { Context, Reply } from '../context.ts';
 import type { CorsRule } from '../cors.ts';
 import { parseCorsRules } from '../cors-xml.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { parseLargeXml } from '../xml.ts';
 
-export const putBucketCors: Operation = {
+export const putBucketCors: Operation<'bucket'> = {
   name: 'PutBucketCors',
   action: 's3:PutBucketCORS',
   resource: 'bucket',
@@ -19,8 +19,8 @@ export const putBucketCors: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
-  const body = await receiveDocument(context, corsBodyBytesMax);
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
+  const body = await receiveDocument(context);
   const root = await parseLargeXml(body, 'CORSConfiguration');
   const pace = new Pace();
   await pace.rest();
@@ -32,18 +32,13 @@ async function run(context: Context): Promise<Reply> {
 
 /** null: the bucket has no rules from now on. */
 export async function setCors(
-  context: Context,
+  context: Reserved<'bucket'>,
   cors: readonly CorsRule[] | null,
   status: number,
 ): Promise<void> {
-  const { bucket, rooms } = context;
   const document = cors && JSON.stringify(cors);
-  try {
-    await context.commit(
-      { kind: 'putBucketSetting', bucketId: bucket.id, name: 'cors', document },
-      { status, change: await recordedLargeChange({ cors }) },
-    );
-  } finally {
-    rooms.cors.forget(bucket.id);
-  }
+  await context.commit(
+    { kind: 'putBucketSetting', bucketId: context.bucket.id, name: 'cors', document },
+    { status, change: await recordedLargeChange({ cors }) },
+  );
 }

@@ -9,15 +9,15 @@ import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { lifecycleBodyBytesMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
 import { receiveSmall } from '../body.ts';
-import type { Context, Reply } from '../context.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import { parseLifecycle } from '../lifecycle-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
 import { header } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 import { parseLargeXml } from '../xml.ts';
 
-export const putBucketLifecycle: Operation = {
+export const putBucketLifecycle: Operation<'bucket'> = {
   name: 'PutBucketLifecycleConfiguration',
   action: 's3:PutLifecycleConfiguration',
   resource: 'bucket',
@@ -28,10 +28,10 @@ export const putBucketLifecycle: Operation = {
 
 export const minimumHeader = 'x-amz-transition-default-minimum-object-size';
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
   demandDigest(context);
   const transitionMinimum = readMinimum(context);
-  const body = await receiveSmall(context, lifecycleBodyBytesMax);
+  const body = await receiveSmall(context);
   if (body.length === 0) throw new Refusal('MissingRequestBodyError');
   const root = await parseLargeXml(body, 'LifecycleConfiguration');
   const pace = new Pace();
@@ -44,7 +44,7 @@ async function run(context: Context): Promise<Reply> {
 
 /** `null`: the bucket has no rules from now on. */
 export async function setLifecycle(
-  context: Context,
+  context: Reserved<'bucket'>,
   config: LifecycleConfig | null,
   status: number,
 ): Promise<void> {
@@ -58,11 +58,10 @@ export async function setLifecycle(
     { kind: 'putBucketSetting', bucketId, name: 'lifecycle', document },
     { status, change },
   );
-  context.rooms.lifecycle.follow(bucketId);
 }
 
 /** Throws `Refusal` InvalidArgument. */
-function readMinimum({ request }: Context): TransitionMinimum {
+function readMinimum({ request }: Reserved<'bucket'>): TransitionMinimum {
   const asked = header(request, minimumHeader);
   if (asked === undefined) return transitionMinimums[0];
   const known = transitionMinimums.find((one) => one === asked);

@@ -1,16 +1,16 @@
-// PutBucketVersioning. Deleting with MFA needs devices that nothing here knows: asking for it is not
-// implemented, and so is the header that brings a device's code.
+// PutBucketVersioning. Deleting with MFA needs devices that nothing here knows: asking for it is
+// not implemented, and so is the header that brings a device's code.
 import { recordedChange } from '../../audit/recorded-change.ts';
 import { Refusal } from '../../core/errors.ts';
-import type { Context, Reply } from '../context.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import { onlyChildren, parseXml } from '../xml.ts';
 
 const bodyBytesMax = 64 * 1024;
 
-export const putBucketVersioning: Operation = {
+export const putBucketVersioning: Operation<'bucket'> = {
   name: 'PutBucketVersioning',
   action: 's3:PutBucketVersioning',
   resource: 'bucket',
@@ -19,8 +19,8 @@ export const putBucketVersioning: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
-  const versioning = parseVersioning(await receiveDocument(context, bodyBytesMax));
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
+  const versioning = parseVersioning(await receiveDocument(context));
   const { id: bucketId, objectLock } = context.bucket;
   if (objectLock && versioning !== 'Enabled') {
     const message = 'The bucket has object lock, so its versioning cannot be suspended.';

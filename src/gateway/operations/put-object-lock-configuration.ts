@@ -1,15 +1,15 @@
-// PutObjectLockConfiguration: gives a bucket with versioning object lock, for ever, or another default
-// retention.
+// PutObjectLockConfiguration: gives a bucket with versioning object lock, for ever, or another
+// default retention.
 import { recordedChange } from '../../audit/recorded-change.ts';
-import type { Context, Reply } from '../context.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import { lockConfigurationElements, parseLockConfiguration } from '../object-lock-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
 const bodyBytesMax = 64 * 1024;
 
-export const putObjectLockConfiguration: Operation = {
+export const putObjectLockConfiguration: Operation<'bucket'> = {
   name: 'PutObjectLockConfiguration',
   action: 's3:PutBucketObjectLockConfiguration',
   resource: 'bucket',
@@ -18,8 +18,8 @@ export const putObjectLockConfiguration: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
-  const config = parseLockConfiguration(await receiveDocument(context, bodyBytesMax));
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
+  const config = parseLockConfiguration(await receiveDocument(context));
   await context.commit(
     {
       kind: 'putBucketSetting',

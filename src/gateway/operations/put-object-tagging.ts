@@ -1,40 +1,51 @@
-// PutObjectTagging: other tags for a version that is there. Rules can be about them, so they are read
-// before anything is decided, alike for an object that is not there.
+// PutObjectTagging: other tags for a version that is there. Rules can be about them, so they are
+// read before anything is decided, alike for an object that is not there.
 import { recordedChange } from '../../audit/recorded-change.ts';
 import type { S3Action } from '../../authz/grants/actions.ts';
 import type { Tags } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
 import { findAsked, shownId, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
-import type { Context, Reply } from '../context.ts';
 import { parseTagging } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Asked, Reserved } from '../stages.ts';
 
 /** More than 10 tags can have, so that their reader can say what is wrong with them. */
 const bodyBytesMax = 64 * 1024;
 
-export const putObjectTagging: Operation = {
+export const putObjectTagging: Operation<'object', Tags> = {
   name: 'PutObjectTagging',
   action: 's3:PutObjectTagging',
   versionAction: 's3:PutObjectVersionTagging',
   resource: 'object',
   price: 'put',
   bodyBytesMax,
+  parse,
   admit,
-  run: (context) => amendTags(context, context.tags, 200),
+  run: (context, tags) => amendTags(context, tags, 200),
 };
 
-async function admit(context: Context): Promise<void> {
-  // As on S3, nobody has to send a digest of these.
-  const body = await receiveSmall(context, bodyBytesMax);
+/** As on S3, nobody has to send a digest of these. */
+async function parse(asked: Asked<'object'>): Promise<Tags> {
+  const body = await receiveSmall(asked);
   if (body.length === 0) throw new Refusal('MissingRequestBodyError');
-  context.bring(parseTagging(body), null);
-  await context.authorizeKey(context.action as S3Action);
+  return parseTagging(body);
 }
 
-/** Gives the version that is asked for these tags, in the place of those it has. Throws `Refusal`. */
-export async function amendTags(context: Context, tags: Tags, status: number): Promise<Reply> {
+function admit(asked: Asked<'object'>, tags: Tags): Promise<void> {
+  asked.bring(tags, null);
+  return asked.authorizeKey(asked.action as S3Action);
+}
+
+/**
+ * Gives the version that is asked for these tags, in the place of those it has. Throws `Refusal`.
+ */
+export async function amendTags(
+  context: Reserved<'object'>,
+  tags: Tags,
+  status: number,
+): Promise<Reply> {
   const { bucket, key } = context;
   const version = await findAsked(context, 'MethodNotAllowed');
   // This very one, for which it was decided, and no newer one.

@@ -6,27 +6,23 @@ import type { Attributes } from '../../catalog/versions.ts';
 import { findCurrent } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
-import { encodeManifest, inlineStore, localStore } from '../../core/manifest.ts';
-import type {
-  Digests,
-  ObjectDescription,
-  ObjectSink,
-  WriteOptions,
-  WrittenObject,
-} from '../../tiering/object-writer.ts';
+import { encodeManifest } from '../../core/manifest.ts';
+import type { Digests, ObjectDescription, WrittenObject } from '../../tiering/object-writer.ts';
 import { checkWrittenAcl } from '../acl.ts';
 import { madeHeaders } from '../asked-version.ts';
-import { declaredBodyBytes, receiveObject } from '../body.ts';
+import { receiveObject } from '../body.ts';
 import { createsOnly, decideConditions } from '../conditional.ts';
-import type { Committed, Context, Reply } from '../context.ts';
 import { writtenExpiration } from '../lifecycle-headers.ts';
 import { checksumHeaders, readAttributes, readClass } from '../object-attributes.ts';
 import { readLockOfBody } from '../object-lock.ts';
 import { readTags } from '../object-tags.ts';
+import { storedIds } from '../object-upload.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, quoted } from '../replies.ts';
+import { emptyReply, quoted, type Reply } from '../replies.ts';
+import type { Committed } from '../reserved.ts';
+import type { Reserved } from '../stages.ts';
 
-export const putObject: Operation = {
+export const putObject: Operation<'object'> = {
   name: 'PutObject',
   action: 's3:PutObject',
   resource: 'object',
@@ -37,7 +33,7 @@ export const putObject: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   return emptyReply(200, await storeObject(context));
 }
 
@@ -45,36 +41,29 @@ async function run(context: Context): Promise<Reply> {
  * Makes the body, or the file of a form, the request's object; gives what tells of it in headers.
  * `status`: what is answered then.
  */
-export async function storeObject(context: Context, status = 200): Promise<Record<string, string>> {
+export async function storeObject(
+  context: Reserved<'object'>,
+  status = 200,
+): Promise<Record<string, string>> {
   const { form } = context.request;
   const attributes: Attributes = readAttributes(context.request);
   if (context.tags.length > 0) attributes.tags = context.tags;
   checkWrittenAcl(context);
   Object.assign(attributes, await readLockOfBody(context));
   const storageClass = readClass(context.request);
-  const sizeBytes = declaredBodyBytes(context.request, singlePutBytesMax);
+  const sizeBytes = context.bodyBytes;
   // Of a form that is the most that its file can have.
-  context.checkWritten({ storageClass, sizeBytes: form ? 0 : sizeBytes });
+  context.asked.checkWritten({ storageClass, sizeBytes: form ? 0 : sizeBytes });
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const conditions = await decideConditions(context);
   await checkEarly(context, conditions);
-  let description!: ObjectDescription;
-  let committed!: Committed;
-  const written = await receiveObject(context, {
-    bodyBytesMax: singlePutBytesMax,
-    fallback: null,
-    ...(form && { decoder: form }),
-    open: (options) => openSink(context, form ? { ...options, isAtMost: true } : options),
-    describe: (digests, checksum) => {
-      if (form) context.checkWritten({ storageClass, sizeBytes: form.sizeBytes });
-      if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
-      description = describeObject(context, digests, { storageClass, attributes, conditions });
-      return description;
-    },
-    commit: async (written) => {
-      committed = await commitObject(context, written, description, conditions, status);
-    },
-  });
+  const given = form ? { decoder: form, isAtMost: true as const } : undefined;
+  const { sink, digests, checksum } = await receiveObject(context, null, given);
+  if (form) context.asked.checkWritten({ storageClass, sizeBytes: form.sizeBytes });
+  if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
+  const description = describeObject(context, digests, { storageClass, attributes, conditions });
+  const written = await sink.seal(digests, description);
+  const committed = await commitObject(context, written, description, conditions, status);
   const { timeMs: createdMs, version } = committed;
   return {
     etag: quoted(description.etag),
@@ -87,7 +76,10 @@ export async function storeObject(context: Context, status = 200): Promise<Recor
 /**
  * Conditions are decided for good in the commit; asked here so that a lost body is not sent at all.
  */
-export async function checkEarly(context: Context, conditions: WriteConditions): Promise<void> {
+export async function checkEarly(
+  context: Reserved<'object'>,
+  conditions: WriteConditions,
+): Promise<void> {
   if (!conditions.ifMatch && !conditions.ifNoneMatch) return;
   const current = await findCurrent(context.rooms, context.bucket, context.key);
   const refusal = checkWriteConditions(conditions, current?.etag ?? null);
@@ -98,7 +90,7 @@ export async function checkEarly(context: Context, conditions: WriteConditions):
 
 /** What bytes that have come make an object of, when their MD5 is its ETag. */
 export function describeObject(
-  { bucket }: Context,
+  { bucket }: Reserved<'object'>,
   { md5 }: Digests,
   given: { storageClass: string; attributes: Attributes; conditions: WriteConditions },
 ): ObjectDescription {
@@ -116,7 +108,7 @@ export function describeObject(
 
 /** Makes what was written the current version of the request's key. Throws `Refusal`. */
 export function commitObject(
-  context: Context,
+  context: Reserved<'object'>,
   written: WrittenObject,
   description: ObjectDescription,
   conditions: WriteConditions,
@@ -146,34 +138,4 @@ export function commitObject(
     },
     { status, sizeBytes, etag, sha256: sha256.toString('hex'), class: description.class },
   );
-}
-
-/** Opens a sink in the bucket's store whose extents are declared before they are written. */
-export async function openSink(
-  context: Context,
-  options: Pick<WriteOptions, 'sizeBytes' | 'isAtMost' | 'checksum'> &
-    Pick<WriteOptions['place'], 'upload'>,
-): Promise<ObjectSink> {
-  const { rooms, bucket, key } = context;
-  const { sizeBytes, isAtMost, checksum, upload } = options;
-  const { tenant, name, id: bucketId, store } = bucket;
-  const place: WriteOptions['place'] = { tenant, bucket: name, bucketId, key };
-  if (upload) place.upload = upload;
-  const write: WriteOptions = {
-    store,
-    place,
-    sizeBytes,
-    checksum,
-    takeId: () => rooms.intents.take(store),
-    party: context.party,
-    recall: () => context.cut(),
-  };
-  if (isAtMost) write.isAtMost = isAtMost;
-  if (store !== localStore) write.tally = context.tallyOf(store);
-  return rooms.writer.begin(write);
-}
-
-/** The ids of the extents that are in a store, as opposed to inline. */
-export function storedIds(runs: readonly { id: Buffer; store: number }[]): Buffer[] {
-  return runs.filter((run) => run.store !== inlineStore).map((run) => run.id);
 }

@@ -1,14 +1,14 @@
 // PutPublicAccessBlock.
 import { recordedChange } from '../../audit/recorded-change.ts';
-import type { Context, Reply } from '../context.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
 import { parsePublicAccess } from '../public-access.ts';
-import { emptyReply } from '../replies.ts';
+import { emptyReply, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 
 const bodyBytesMax = 64 * 1024;
 
-export const putPublicAccessBlock: Operation = {
+export const putPublicAccessBlock: Operation<'bucket'> = {
   name: 'PutPublicAccessBlock',
   action: 's3:PutBucketPublicAccessBlock',
   resource: 'bucket',
@@ -17,8 +17,8 @@ export const putPublicAccessBlock: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
-  const publicAccess = parsePublicAccess(await receiveDocument(context, bodyBytesMax));
+async function run(context: Reserved<'bucket'>): Promise<Reply> {
+  const publicAccess = parsePublicAccess(await receiveDocument(context));
   const { id: bucketId } = context.bucket;
   const document = JSON.stringify(publicAccess);
   await context.commit(

@@ -1,13 +1,13 @@
 // UploadPartCopy: within a store, the part shares the source's extents. Its ETag is the MD5 of its
 // bytes, as for any part, so they are read and verified once, but not stored again. Into another
 // store, or from another tenant, they are copied.
+
 import { sealPart } from '../../catalog/authentic.ts';
 import type { Upload } from '../../catalog/uploads.ts';
 import { s3Time } from '../../core/clock.ts';
 import { type ExtentRun, encodeManifest, joinRuns, readManifest } from '../../core/manifest.ts';
 import type { ChecksumAlgorithm } from '../../tiering/checksums.ts';
 import { checksumElement } from '../checksum-headers.ts';
-import type { Context, Reply } from '../context.ts';
 import {
   type CopySource,
   checkCopyBytes,
@@ -22,19 +22,18 @@ import {
 import { moveData } from '../move-data.ts';
 import type { Operation } from '../operation.ts';
 import { parseCopyRange } from '../range.ts';
-import { quoted, xmlReply } from '../replies.ts';
+import { quoted, type Reply, xmlReply } from '../replies.ts';
 import { header } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 import { checkPart, checkRunCount, findOpenUpload, partNumberOf } from '../upload-attributes.ts';
-import { openSink } from './put-object.ts';
 import { commitPart } from './upload-part.ts';
 
-export const uploadPartCopy: Operation = {
+export const uploadPartCopy: Operation<'copy'> = {
   name: 'UploadPartCopy',
   action: 's3:PutObject',
-  resource: 'object',
+  resource: 'copy',
   price: 'put',
   bodyBytesMax: 0,
-  copies: true,
   run,
 };
 
@@ -53,7 +52,7 @@ interface Copied {
   timeMs: number;
 }
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'copy'>): Promise<Reply> {
   const number = partNumberOf(context.request);
   const { upload, attributes } = await findOpenUpload(context);
   const algorithm = attributes.checksum?.algorithm ?? null;
@@ -72,7 +71,7 @@ async function run(context: Context): Promise<Reply> {
 
 /** null: the source is not there any more. */
 async function copy(
-  context: Context,
+  context: Reserved<'copy'>,
   source: CopySource,
   { number, upload, algorithm }: Pick<Wanted, 'number' | 'algorithm'> & { upload: Upload },
 ): Promise<Copied | null> {
@@ -93,7 +92,7 @@ async function copy(
 
 /** As a part that shares the source's extents; null: they are gone. */
 async function share(
-  context: Context,
+  context: Reserved<'copy'>,
   wanted: Wanted,
   { version }: CopySource,
 ): Promise<Copied | null> {
@@ -117,20 +116,23 @@ async function share(
   return committed && { etag, checksum, timeMs: committed.timeMs };
 }
 
-async function move(context: Context, wanted: Wanted, source: CopySource): Promise<Copied> {
+async function move(
+  context: Reserved<'copy'>,
+  wanted: Wanted,
+  source: CopySource,
+): Promise<Copied> {
   const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
   const upload = { id: uploadId, part: number };
   await recordRead(context, source);
-  return moveData(context, {
+  const { sink, digests } = await moveData(context, {
     tenant: source.bucket.tenant,
     runs,
     sizeBytes,
-    open: () => openSink(context, { sizeBytes, checksum: algorithm, upload }),
-    describe: () => null,
-    commit: async (written) => {
-      const checksum = written.checksum?.toString('base64') ?? null;
-      const { timeMs } = await commitPart(context, written, { number, uploadId, checksum });
-      return { etag: written.md5.toString('hex'), checksum, timeMs };
-    },
+    checksum: algorithm,
+    upload,
   });
+  const written = await sink.seal(digests, null);
+  const checksum = digests.checksum?.toString('base64') ?? null;
+  const { timeMs } = await commitPart(context, written, { number, uploadId, checksum });
+  return { etag: digests.md5.toString('hex'), checksum, timeMs };
 }

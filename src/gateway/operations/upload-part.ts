@@ -4,20 +4,20 @@ import { Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import { encodeManifest } from '../../core/manifest.ts';
 import type { WrittenObject } from '../../tiering/object-writer.ts';
-import { declaredBodyBytes, type ReceivedChecksum, receiveObject } from '../body.ts';
+import { receiveObject } from '../body.ts';
 import { checksumHeader, claimedChecksum } from '../checksum-headers.ts';
-import type { Context, Reply } from '../context.ts';
+import { storedIds } from '../object-upload.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, quoted } from '../replies.ts';
+import { emptyReply, quoted, type Reply } from '../replies.ts';
+import type { Reserved } from '../stages.ts';
 import {
   checkPart,
   findOpenUpload,
   partNumberOf,
   type UploadAttributes,
 } from '../upload-attributes.ts';
-import { openSink, storedIds } from './put-object.ts';
 
-export const uploadPart: Operation = {
+export const uploadPart: Operation<'object'> = {
   name: 'UploadPart',
   action: 's3:PutObject',
   resource: 'object',
@@ -27,38 +27,27 @@ export const uploadPart: Operation = {
   run,
 };
 
-async function run(context: Context): Promise<Reply> {
+async function run(context: Reserved<'object'>): Promise<Reply> {
   const number = partNumberOf(context.request);
   const { upload, attributes } = await findOpenUpload(context);
   checkAlgorithm(context, attributes);
-  const sizeBytes = declaredBodyBytes(context.request, singlePutBytesMax);
+  const sizeBytes = context.bodyBytes;
   await checkPart(context, upload, { number, sizeBytes });
-  const place = { upload: { id: upload.id, part: number } };
-  let checksum: ReceivedChecksum | null = null;
-  const { md5 } = await receiveObject(context, {
-    bodyBytesMax: singlePutBytesMax,
-    fallback: attributes.checksum?.algorithm ?? null,
-    open: (options) => openSink(context, { ...options, ...place }),
-    describe: (_digests, received) => {
-      checksum = received;
-      return null;
-    },
-    commit: (written) => {
-      // A checksum of another algorithm was compared and served its purpose.
-      const value = attributes.checksum ? (checksum?.value ?? null) : null;
-      return commitPart(context, written, { number, uploadId: upload.id, checksum: value });
-    },
-  });
-  const headers: Record<string, string> = { etag: quoted(md5.toString('hex')) };
-  // What a callback has set, the compiler does not see.
-  const sent = checksum as ReceivedChecksum | null;
-  if (sent) headers[checksumHeader(sent.algorithm)] = sent.value;
+  const part = { id: upload.id, part: number };
+  const fallback = attributes.checksum?.algorithm ?? null;
+  const { sink, digests, checksum } = await receiveObject(context, fallback, { upload: part });
+  const written = await sink.seal(digests, null);
+  // A checksum of another algorithm was compared and served its purpose.
+  const kept = attributes.checksum ? (checksum?.value ?? null) : null;
+  await commitPart(context, written, { number, uploadId: upload.id, checksum: kept });
+  const headers: Record<string, string> = { etag: quoted(digests.md5.toString('hex')) };
+  if (checksum) headers[checksumHeader(checksum.algorithm)] = checksum.value;
   return emptyReply(200, headers);
 }
 
 /** Makes what was written a part of an open upload. Throws `Refusal`. */
 export async function commitPart(
-  context: Context,
+  context: Reserved<'object'>,
   written: WrittenObject,
   { number, uploadId, checksum }: { number: number; uploadId: string; checksum: string | null },
 ): Promise<{ timeMs: number }> {
@@ -85,7 +74,7 @@ export async function commitPart(
   );
 }
 
-function checkAlgorithm(context: Context, attributes: UploadAttributes): void {
+function checkAlgorithm(context: Reserved<'object'>, attributes: UploadAttributes): void {
   const claimed = claimedChecksum(context.request);
   const expected = attributes.checksum?.algorithm;
   if (!claimed || !expected || claimed.algorithm === expected) return;

@@ -1,10 +1,14 @@
-// What probes write: bytes that no server can compress or find twice, made once. Invariant: an object of
-// any size takes no memory of its own, and what is read is compared with what was written, every byte.
+// What probes write: bytes that no server can compress or find twice, made once. Invariant: an
+// object of any size takes no memory of its own, and what is read is compared with what was
+// written, every byte.
 import { randomFillSync } from 'node:crypto';
 
 const blockBytes = 8 * 1024 * 1024;
 const pieceBytesMax = 1024 * 1024;
-/** Odd, so that a piece begins elsewhere in the block each time, and never at a boundary of a store's. */
+/**
+ * Odd, so that a piece begins elsewhere in the block each time, and never at a boundary of a
+ * store's.
+ */
 const stepBytes = 2_097_143;
 
 export class Content {

@@ -1,6 +1,6 @@
-// Pairs of successive writes and reads, each of another object, as the studies had them: whether the second
-// of two is like the first says whether slowness is the server's or the way's. Invariant: what is
-// read back is what was written, byte for byte, and what was written is removed.
+// Pairs of successive writes and reads, each of another object, as the studies had them: whether
+// the second of two is like the first says whether slowness is the server's or the way's.
+// Invariant: what is read back is what was written, byte for byte, and what was written is removed.
 import { randomInt } from 'node:crypto';
 import type { Series } from '../sample.ts';
 import type { ProbeLine } from './probe-line.ts';

@@ -1,6 +1,8 @@
-// Uploads of one object in parts, with 1 to N of them under way at a time (Yoon, Fig. 10). Invariant: each
-// upload moves the same parts, so that only how many go side by side differs; one that fails is aborted.
-// Specification: CreateMultipartUpload, UploadPart and CompleteMultipartUpload of the Amazon S3 API.
+// Uploads of one object in parts, with 1 to N of them under way at a time (Yoon, Fig. 10).
+// Invariant: each upload moves the same parts, so that only how many go side by side differs; one
+// that fails is aborted.
+// Specification: CreateMultipartUpload, UploadPart and CompleteMultipartUpload of the Amazon S3
+// API.
 import { ProbeLine } from './probe-line.ts';
 import type { ProbeObject } from './probe-objects.ts';
 import type { ProbeRoom } from './probe-room.ts';

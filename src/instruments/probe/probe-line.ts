@@ -1,5 +1,5 @@
-// One connection at a time to one target, as one thread of a client has it. Invariant: whatever the server
-// does, an exchange ends: within the time it may take, having read no more than it may hold.
+// One connection at a time to one target, as one thread of a client has it. Invariant: whatever the
+// server does, an exchange ends: within the time it may take, having read no more than it may hold.
 // No retries and no buffers of a library come between: they would be measured, not the server.
 import type { Socket } from 'node:net';
 import { buildConnector, Client, type Dispatcher, errors } from 'undici';
@@ -57,8 +57,9 @@ export class ProbeLine {
   }
 
   /**
-   * Makes the connection that is to be kept, so that the first request after a pause does not have to,
-   * and the second of a pair can be compared with it. Where none can be made the request will tell.
+   * Makes the connection that is to be kept, so that the first request after a pause does not have
+   * to, and the second of a pair can be compared with it. Where none can be made the request will
+   * tell.
    */
   async warm(signal: AbortSignal): Promise<void> {
     if (this.#options.isFresh || signal.aborted || (this.#client && this.#isConnected)) return;
@@ -87,7 +88,9 @@ export class ProbeLine {
     socket.on('error', () => {});
   }
 
-  /** Rejects with an Error whose message is for people; of those of the connection with a `code`. */
+  /**
+   * Rejects with an Error whose message is for people; of those of the connection with a `code`.
+   */
   async exchange(given: Exchange): Promise<Answer> {
     const { silenceMsMax } = this.#options;
     const connect: buildConnector.connector = (options, done) => this.#connect(options, done);

@@ -1,6 +1,7 @@
-// The objects of a probe: what they are called, and how they go again. Invariant: what is removed has a
-// name that only this probe gives, so that nothing of anybody else's ever is, whatever else lies
-// under the prefix; and names of a probe that was killed are those that its next run looks for.
+// The objects of a probe: what they are called, and how they go again. Invariant: what is removed
+// has a name that only this probe gives, so that nothing of anybody else's ever is, whatever else
+// lies under the prefix; and names of a probe that was killed are those that its next run looks
+// for.
 // Specification: ListObjectsV2, ListObjectVersions and ListMultipartUploads of the Amazon S3 API.
 import { randomBytes } from 'node:crypto';
 import type { Answer, ProbeLine } from './probe-line.ts';
@@ -25,7 +26,10 @@ export class ProbeObjects {
   readonly #isKept: boolean;
   #count = 0;
 
-  /** `owner`: 16 hexadecimal digits of whoever cannot run twice at a time; null: whoever they are of. */
+  /**
+   * `owner`: 16 hexadecimal digits of whoever cannot run twice at a time; null: whoever they are
+   * of.
+   */
   constructor(given: {
     line: ProbeLine;
     prefix: string;
@@ -57,8 +61,8 @@ export class ProbeObjects {
   }
 
   /**
-   * Removes all that is there: what this run has not, and what runs before it left that were killed.
-   * Gives how many; rejects with an Error that says what could not be listed or removed.
+   * Removes all that is there: what this run has not, and what runs before it left that were
+   * killed. Gives how many; rejects with an Error that says what could not be listed or removed.
    */
   async removeAll(): Promise<number> {
     if (this.#isKept) return 0;

@@ -1,6 +1,8 @@
-// An S3 bucket that is measured: its address, and requests to it, signed. Invariant: all headers that have
-// a meaning are signed; bodies are not (UNSIGNED-PAYLOAD), since to hash them would be measured too.
-// Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference.
+// An S3 bucket that is measured: its address, and requests to it, signed. Invariant: all headers
+// that have a meaning are signed; bodies are not (UNSIGNED-PAYLOAD), since to hash them would be
+// measured too.
+// Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
+// reference.
 import { percentEncode, type QueryPairs } from '../../core/canonical-request.ts';
 import { nowMs } from '../../core/clock.ts';
 import { signRequest } from '../../core/sigv4.ts';

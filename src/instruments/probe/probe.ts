@@ -1,6 +1,6 @@
-// A probe: rounds of the series that were chosen, of one target after another, at times like those of a
-// Poisson process, until enough was measured. Invariant: it ends when it is asked to, when its money
-// is spent and when its time is over, and leaves no object behind where it can be helped.
+// A probe: rounds of the series that were chosen, of one target after another, at times like those
+// of a Poisson process, until enough was measured. Invariant: it ends when it is asked to, when its
+// money is spent and when its time is over, and leaves no object behind where it can be helped.
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sample, Series } from '../sample.ts';

@@ -1,6 +1,6 @@
-// What a probe's requests are estimated to cost, and how much of that it may. Invariant: what is about
-// to be sent was set aside first, and tries that failed count as well, so that the limit is never
-// passed; where a price has tiers the dearest counts.
+// What a probe's requests are estimated to cost, and how much of that it may. Invariant: what is
+// about to be sent was set aside first, and tries that failed count as well, so that the limit is
+// never passed; where a price has tiers the dearest counts.
 import { divideUp, type Picodollars } from '../../core/money.ts';
 
 /** Of the class that objects are in, at the endpoint that is measured. */
@@ -41,8 +41,8 @@ export class Spending {
   }
 
   /**
-   * Counts the work as done; prices that are null are not known. Throws `ProbeEnd` where it would cost
-   * more than is left.
+   * Counts the work as done; prices that are null are not known. Throws `ProbeEnd` where it would
+   * cost more than is left.
    */
   spend(prices: ProbePrices | null, work: Work): Picodollars {
     const cost = prices ? priceWork(prices, work) : 0n;

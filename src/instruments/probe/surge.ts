@@ -1,6 +1,7 @@
-// "Surge": 1 to N threads, each for a given time, that write, and then read, one object after another.
-// Invariant: a thread is a connection of its own with one request under way; no thread begins a
-// request when its time is over, and all have ended before the next number of threads begins.
+// "Surge": 1 to N threads, each for a given time, that write, and then read, one object after
+// another. Invariant: a thread is a connection of its own with one request under way; no thread
+// begins a request when its time is over, and all have ended before the next number of threads
+// begins.
 import { monotonicMs } from '../../core/clock.ts';
 import type { Sample } from '../sample.ts';
 import { read, write } from './pairs.ts';
@@ -82,8 +83,8 @@ class Thread {
   }
 
   /**
-   * One sample may still be on its way to the disk while the next request is sent: if the thread waited
-   * for it, the others would have the server to themselves meanwhile.
+   * One sample may still be on its way to the disk while the next request is sent: if the thread
+   * waited for it, the others would have the server to themselves meanwhile.
    */
   #keep(room: ProbeRoom, sample: Sample): Promise<void> {
     const before = this.#kept;
@@ -94,7 +95,9 @@ class Thread {
   }
 }
 
-/** Each thread does its work with its objects by turns, at least once with each, until time is over. */
+/**
+ * Each thread does its work with its objects by turns, at least once with each, until time is over.
+ */
 async function together(
   threads: readonly Thread[],
   eachMs: number,
@@ -127,7 +130,7 @@ async function removeObjects({ objects }: ProbeRoom, threads: readonly Thread[])
     await objects.remove(object.key, tries?.answer ?? null);
     hasVersions ||= tries?.answer?.headers['x-amz-version-id'] !== undefined;
   }
-  // Of what was written again and again the bucket has kept all. What cannot be removed now is tried
-  // again at the end, and told of there.
+  // Of what was written again and again the bucket has kept all. What cannot be removed now is
+  // tried again at the end, and told of there.
   if (hasVersions) await objects.removeAll().catch(() => {});
 }

@@ -1,6 +1,6 @@
-// One measured transfer: a request, tried up to six times as the studies did, and the sample that comes of
-// it. Invariant: every transfer that began ends in one sample, kept before the next one begins; unless
-// the probe itself ends it.
+// One measured transfer: a request, tried up to six times as the studies did, and the sample that
+// comes of it. Invariant: every transfer that began ends in one sample, kept before the next one
+// begins; unless the probe itself ends it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicMs, nowMs } from '../../core/clock.ts';
 import type { Sample, Series } from '../sample.ts';
@@ -43,7 +43,9 @@ const finalCodes: ReadonlySet<string> = new Set([
   ...['PermanentRedirect', 'AuthorizationHeaderMalformed', 'AllAccessDisabled', 'ExpiredToken'],
 ]);
 
-/** The whole of it: tries, and its sample. Rejects with `ProbeEnd`, or when no sample can be kept. */
+/**
+ * The whole of it: tries, and its sample. Rejects with `ProbeEnd`, or when no sample can be kept.
+ */
 export async function measure(
   room: TransferRoom,
   { target }: ProbeLine,

@@ -1,6 +1,6 @@
 // A collection of numbers that stays within bounds. Invariants: counts and means are exact; all
-// values are kept up to a bound, and beyond it each has the same chance to be kept (Vitter's algorithm
-// R); what is kept depends on nothing but the values and their order.
+// values are kept up to a bound, and beyond it each has the same chance to be kept (Vitter's
+// algorithm R); what is kept depends on nothing but the values and their order.
 import { quantileOf } from './statistics.ts';
 
 /** Equal on every machine and in every run (mulberry32). */
@@ -89,8 +89,8 @@ export class Values {
   }
 
   /**
-   * `share` 0 to 1; of at least one value. Where weights differ, the least value that so large a share
-   * of the weights is not above.
+   * `share` 0 to 1; of at least one value. Where weights differ, the least value that so large a
+   * share of the weights is not above.
    */
   quantile(share: number): number {
     const { sorted } = this;

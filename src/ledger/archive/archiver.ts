@@ -47,6 +47,8 @@ export interface ArchiverOptions {
   afterMs: number;
   /** Pause between two looks, milliseconds. */
   intervalMs: number;
+  /** Asked before each step; once it is false, it stays so. */
+  mayArchive: () => boolean;
   /** Default: `tilesPerPack`. */
   tilesPerPack?: number;
   onError: (error: unknown) => void;
@@ -62,7 +64,9 @@ export class Archiver {
     this.#options = options;
   }
 
-  /** Archives now and then again after each interval, until `stop`; later and later while it fails. */
+  /**
+   * Archives now and then again after each interval, until `stop`; later and later while it fails.
+   */
   start(failures = 0): void {
     const { intervalMs, onError } = this.#options;
     const goOn = (failed: number): void => {
@@ -96,6 +100,7 @@ export class Archiver {
   /** Archives all that is old enough. Rejects with what a store or the ledger refused. */
   async archive(): Promise<void> {
     const { read, path } = this.#options;
+    if (this.#isStopped) return;
     const isLeft = (await countArchivedTiles(read)) < (await countPackedTiles(read));
     if (!isLeft && !(await this.#findFull())) return;
     const packer = new Packer(path);
@@ -115,7 +120,7 @@ export class Archiver {
   }
 
   get #isStopped(): boolean {
-    return this.#stopping.signal.aborted;
+    return this.#stopping.signal.aborted || !this.#options.mayArchive();
   }
 
   /** The first tile of the next pack; undefined: not all of its records are old enough. */
@@ -161,7 +166,7 @@ export class Archiver {
     });
     try {
       await sink.write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
-      return await sink.finish(() => null);
+      return await sink.seal(await sink.digest(), null);
     } catch (error) {
       await sink.abort();
       throw error;

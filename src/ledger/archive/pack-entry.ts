@@ -1,6 +1,6 @@
 // A pack of old records enters the catalog as any written extent does: what was an intent becomes
-// live with the row that names it. Only what its store lost before its records had left the database
-// is taken back.
+// live with the row that names it. Only what its store lost before its records had left the
+// database is taken back.
 import { enterPack, type Pack, unpackTiles } from '../../audit/archive/archived-tiles.ts';
 import { adoptExtents, areIntents, dropReferences } from '../../catalog/extents.ts';
 import type { Tx } from '../../core/database.ts';
@@ -20,7 +20,9 @@ export async function enterPackedRecords(
   return 1;
 }
 
-/** The tiles from this one on are not in a pack any more; one of which nothing is left is condemned. */
+/**
+ * The tiles from this one on are not in a pack any more; one of which nothing is left is condemned.
+ */
 export async function takeBackTiles(tx: Tx, tile: number, timeMs: number): Promise<number> {
   const manifest = await unpackTiles(tx, tile);
   if (manifest) await dropReferences(tx, manifest, timeMs);

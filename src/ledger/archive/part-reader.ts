@@ -1,5 +1,5 @@
-// Reads parts of packs as objects are read: no byte that was not verified. Invariant: whatever fails
-// says which pack it is and which store has it.
+// Reads parts of packs as objects are read: no byte that was not verified. Invariant: whatever
+// fails says which pack it is and which store has it.
 import type { PackedPart } from '../../audit/archive/archived-tiles.ts';
 import { PackFailure, PackSkipped, recordsOf } from '../../audit/archive/pack-failure.ts';
 import type { ReadPart } from '../../audit/record-store.ts';

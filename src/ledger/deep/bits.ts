@@ -1,5 +1,5 @@
-// A bit for each record of a log, in memory, and kept with the rest of a comparison in pages. So what is
-// kept of a version is three bits, and a log of a billion records takes less than 400 MB.
+// A bit for each record of a log, in memory, and kept with the rest of a comparison in pages. So
+// what is kept of a version is three bits, and a log of a billion records takes less than 400 MB.
 import type { StagedMap, Staging } from './staging.ts';
 
 const pageBytes = 4096;

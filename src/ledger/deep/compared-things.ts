@@ -1,7 +1,7 @@
-// What the records tell of things of one kind, and the rows that there are of them. Invariants: each
-// row is compared member by member with what the last record that told of it said; a member that no
-// record tells of is not compared; and what a record that was erased may have changed is counted as
-// unknown, not told as a difference.
+// What the records tell of things of one kind, and the rows that there are of them. Invariants:
+// each row is compared member by member with what the last record that told of it said; a member
+// that no record tells of is not compared; and what a record that was erased may have changed is
+// counted as unknown, not told as a difference.
 import type { Difference } from '../../audit/verify/record-fields.ts';
 import { canonicalize } from '../../core/canonical-json.ts';
 import type { StagedMap, Staging } from './staging.ts';
@@ -22,22 +22,47 @@ export interface Row {
   members: Members;
 }
 
+/**
+ * The last record that was erased or cannot be read and may have changed what is a tenant's; -1:
+ * there is none. undefined: whosever it is.
+ */
+export type LastErasedOf = (tenant: string | undefined) => Promise<number>;
+
 /** What a comparison of rows with records needs to know, and tells. */
 export interface Comparison {
   tell: (difference: Difference) => void;
   /** Of the last record that was erased or cannot be read; -1: there is none. */
   lastErased: number;
+  lastErasedOf: LastErasedOf;
   /** Called for each row that cannot be compared for that. */
   onUnknown: () => void;
 }
 
+type TenantOf = (id: string, members: Members) => string | undefined;
+
+/** Of what is named `TENANT`, or `TENANT/NAME`. */
+export function tenantOfName(id: string): string {
+  return id.split('/', 1)[0] as string;
+}
+
+/** Of what is its `owner`'s, `TENANT/PRINCIPAL`. */
+export function tenantOfOwner(_: string, { owner }: Members): string | undefined {
+  return typeof owner === 'string' ? tenantOfName(owner) : undefined;
+}
+
 export class ComparedThings {
   readonly #noun: string;
+  readonly #tenantOf: TenantOf;
   readonly #told: StagedMap<Told>;
 
-  /** `noun`: what one of them is called, such as `bucket`. */
-  constructor(staging: Staging, noun: string) {
+  /**
+   * `noun`: what one of them is called, such as `bucket`. `tenantOf`: gives the tenant that it
+   * belongs to, where only who is of that tenant, who meets its buckets and operators can change
+   * it.
+   */
+  constructor(staging: Staging, noun: string, tenantOf: TenantOf = () => undefined) {
     this.#noun = noun;
+    this.#tenantOf = tenantOf;
     this.#told = staging.map(noun);
   }
 
@@ -74,24 +99,31 @@ export class ComparedThings {
     for await (const [id, told] of this.#told.entries()) {
       if (told.isMet || mayLack(id, told)) continue;
       const what = `it is missing, and record ${told.index} told of it last`;
-      this.#conclude(id, told.index, what, comparison);
+      await this.#conclude(id, told, what, comparison);
     }
   }
 
   async #compareRow({ id, members }: Row, comparison: Comparison): Promise<void> {
     const told = await this.#told.get(id);
-    if (!told) this.#conclude(id, -1, 'no record made it', comparison);
-    else await this.#told.set(id, { ...told, isMet: true });
+    if (!told) {
+      await this.#conclude(id, { index: -1, members }, 'no record made it', comparison);
+    } else await this.#told.set(id, { ...told, isMet: true });
     for (const [name, value] of Object.entries(told?.members ?? {})) {
       if (value === undefined || isSame(value, members[name])) continue;
       const [stored, said] = [show(members[name]), show(value)];
       const what = `its ${name} is not what record ${told?.index} and those before it say: ${stored}, not ${said}`;
-      this.#conclude(id, told?.index ?? -1, what, comparison);
+      await this.#conclude(id, told ?? { index: -1, members }, what, comparison);
     }
   }
 
-  #conclude(id: string, index: number, what: string, comparison: Comparison): void {
-    if (comparison.lastErased > index) comparison.onUnknown();
+  async #conclude(
+    id: string,
+    { index, members }: Told,
+    what: string,
+    comparison: Comparison,
+  ): Promise<void> {
+    const lastErased = await comparison.lastErasedOf(this.#tenantOf(id, members));
+    if (lastErased > index) comparison.onUnknown();
     else comparison.tell({ where: `${this.#noun} ${id}`, what });
   }
 }

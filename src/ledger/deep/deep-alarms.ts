@@ -1,5 +1,5 @@
-// Where alarms are told, and which nobody was told of yet, against the records. Invariant: of a webhook's
-// URL the records know where it leads, not its path, which may be a secret.
+// Where alarms are told, and which nobody was told of yet, against the records. Invariant: of a
+// webhook's URL the records know where it leads, not its path, which may be a secret.
 import { isDone, isObject, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
 import { type Meter, meters } from '../../core/quota-terms.ts';

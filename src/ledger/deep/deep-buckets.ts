@@ -1,11 +1,12 @@
-// Whose buckets are, where their bytes lie and how their reads are recorded, against the records. What
-// else is set of them is compared by its digest (deep-catalog.ts). Invariant: an owner never changes,
-// so a record that charges a bucket to who never owned one of its name was made of an altered row.
+// Whose buckets are, where their bytes lie and how their reads are recorded, against the records.
+// What else is set of them is compared by its digest (deep-catalog.ts). Invariant: an owner never
+// changes, so a record that charges a bucket to who never owned one of its name was made of an
+// altered row.
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import { listStores } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
 import { localStore } from '../../core/manifest.ts';
-import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
+import { ComparedThings, type Comparison, type Row, tenantOfName } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
 import { walkTable } from './table-walk.ts';
 
@@ -19,7 +20,7 @@ export class DeepBuckets {
   readonly #misled: StagedMap<{ index: number; owner: string }>;
 
   constructor(staging: Staging) {
-    this.#things = new ComparedThings(staging, 'bucket');
+    this.#things = new ComparedThings(staging, 'bucket', tenantOfName);
     this.#owners = staging.map('owners of bucket');
     this.#misled = staging.map('misled bucket');
   }
@@ -50,7 +51,8 @@ export class DeepBuckets {
   async #make(name: string, index: number, fields: RecordFields): Promise<void> {
     const { action, change, principal, source, time } = fields;
     const isRestored = action === 'bursar:RestoreBucket';
-    // One that the gateway made for itself is of another than its record; it says whose since 0.2.0.
+    // One that the gateway made for itself is of another than its record; it says whose since
+    // 0.2.0.
     const isOwn = source === 'bursar serve';
     const owner = textOf(change?.owner) ?? (isOwn ? undefined : principal);
     await this.#own(name, owner);

@@ -1,7 +1,8 @@
-// The comparison of a database with its records, slice by slice: the log, then what the records tell of
-// with the rows that there are. Invariants: within a slice one state of the database is read, and no
-// longer, so that its own log can be shortened meanwhile; rows are compared in the state in which the
-// last record was met; and whatever the database has in it, the comparison comes to its end.
+// The comparison of a database with its records, slice by slice: the log, then what the records
+// tell of with the rows that there are. Invariants: within a slice one state of the database is
+// read, and no longer, so that its own log can be shortened meanwhile; rows are compared in the
+// state in which the last record was met; and whatever the database has in it, the comparison comes
+// to its end.
 import type { Checkpoint } from '../../audit/log/checkpoint.ts';
 import type { RecordStore } from '../../audit/record-store.ts';
 import {
@@ -33,7 +34,9 @@ export interface Compared {
   records: number;
   /** Of these, erased: what they said cannot be compared. */
   erased: number;
-  /** And those in packs of the archive that are lost, damaged, or in stores that are not configured. */
+  /**
+   * And those in packs of the archive that are lost, damaged, or in stores that are not configured.
+   */
   recordsUnread: number;
   versions: number;
   /** Of these and their ends, those that records tell of which were erased or not read. */
@@ -82,9 +85,13 @@ export class DeepComparison<More = unknown> {
     const store = options.openStore(read);
     const { staging, checkpoints } = options;
     this.#state = new DeepState({ read, store, staging, tell: this.tell });
-    const onRecord = (index: number, fields: RecordFields | null) => this.#visit(index, fields);
+    const onRecord = (index: number, fields: RecordFields) => this.#visit(index, fields);
+    const onUnread = async (index: number, whose: Silent) => {
+      this.#lastErased = index;
+      await this.#state.visitUnread(index, whose);
+    };
     const onSilent = (whose: Silent) => this.#state.visitSilent(whose);
-    const walk = { read, store, checkpoints, tell: this.tell, onRecord, onSilent };
+    const walk = { read, store, checkpoints, tell: this.tell, onRecord, onUnread, onSilent };
     this.#records = new DeepRecords(walk, progress?.records);
     this.more = progress?.more ?? null;
     if (!progress) return;
@@ -120,8 +127,8 @@ export class DeepComparison<More = unknown> {
   };
 
   /**
-   * One slice, of about so many milliseconds; the last one takes what it takes. Gives how many records
-   * there are; null: all is compared.
+   * One slice, of about so many milliseconds; the last one takes what it takes. Gives how many
+   * records there are; null: all is compared.
    */
   async advance(sliceMs: number): Promise<number | null> {
     if (this.compared) return null;
@@ -159,11 +166,7 @@ export class DeepComparison<More = unknown> {
     await this.#options.staging.commit(progress);
   }
 
-  async #visit(index: number, fields: RecordFields | null): Promise<void> {
-    if (!fields) {
-      this.#lastErased = index;
-      return;
-    }
+  async #visit(index: number, fields: RecordFields): Promise<void> {
     const where = `what record ${index} made`;
     await guarded(this.tell, where, () => this.#catalog.visit(index, fields));
     await this.#state.visit(index, fields);
@@ -171,7 +174,7 @@ export class DeepComparison<More = unknown> {
 
   async #finish(size: number): Promise<void> {
     await this.#records.finish(size);
-    await this.#catalog.finish(size, this.#lastErased);
+    await this.#catalog.finish(size, (tenant) => this.#state.lastErasedOf(tenant));
     await this.#state.finish(size, this.#lastErased);
     const { erased, unread: recordsUnread } = this.#records;
     const { versions } = this.#catalog;

@@ -1,13 +1,19 @@
 // Who there is and what they may, against the records: each change is made once more in memory, as
-// src/authz makes it in the tables. Invariants: names are not given again, so what belonged to who is
-// gone is gone, but for the operator that a start can make anew; and what a record names by its digest
-// alone is compared where the row says all of it.
+// src/authz makes it in the tables. Invariants: names are not given again, so what belonged to who
+// is gone is gone, but for the operator that a start can make anew; and what a record names by its
+// digest alone is compared where the row says all of it.
 
 import { guarded } from '../../audit/verify/guard.ts';
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
-import { defaultTenant, rootPrincipal } from '../../authz/identity-changes.ts';
 import type { Reader } from '../../core/database.ts';
-import { ComparedThings, type Comparison, type Members } from './compared-things.ts';
+import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
+import {
+  ComparedThings,
+  type Comparison,
+  type Members,
+  tenantOfName,
+  tenantOfOwner,
+} from './compared-things.ts';
 import { identityRows, sorted } from './identity-rows.ts';
 import type { StagedMap, Staging } from './staging.ts';
 
@@ -37,7 +43,10 @@ export class DeepIdentities {
 
   constructor(staging: Staging) {
     this.#things = Object.fromEntries(
-      Object.entries(nouns).map(([kind, noun]) => [kind, new ComparedThings(staging, noun)]),
+      Object.entries(nouns).map(([kind, noun]) => {
+        const isKey = kind === 'accessKey' || kind === 'publicKey';
+        return [kind, new ComparedThings(staging, noun, isKey ? tenantOfOwner : tenantOfName)];
+      }),
     ) as Record<Kind, ComparedThings>;
     this.#since = staging.map('principal since');
     this.#accessKeys = staging.map('access key of');

@@ -2,6 +2,7 @@
 // whose limits are in their links, as they were signed.
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
+import { accountScope } from '../../core/seals/sealed-tables.ts';
 import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
 import type { Staging } from './staging.ts';
 import { walkTable } from './table-walk.ts';
@@ -12,7 +13,11 @@ export class DeepLimits {
   readonly #things: ComparedThings;
 
   constructor(staging: Staging) {
-    this.#things = new ComparedThings(staging, 'limits of');
+    this.#things = new ComparedThings(
+      staging,
+      'limits of',
+      (account) => accountScope(account)?.tenant,
+    );
   }
 
   async visit(index: number, fields: RecordFields): Promise<void> {

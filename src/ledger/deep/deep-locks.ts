@@ -1,8 +1,8 @@
-// Locks of versions as the records set them, against the records that ended or unlocked these. A row
-// that was put back from before it was locked is deleted by the API without a question: its end is
-// recorded, as its lock was. Invariants: a version that a record locked was not ended, nor its lock
-// made less, by a later one unless object lock allowed that at the time of that record; and what a
-// record that was erased locked is not known.
+// Locks of versions as the records set them, against the records that ended or unlocked these. A
+// row that was put back from before it was locked is deleted by the API without a question: its end
+// is recorded, as its lock was. Invariants: a version that a record locked was not ended, nor its
+// lock made less, by a later one unless object lock allowed that at the time of that record; and
+// what a record that was erased locked is not known.
 import type { KeptRecord } from '../../audit/record-store.ts';
 import {
   type Difference,
@@ -111,8 +111,8 @@ export class DeepLocks {
   }
 
   /**
-   * By what a version is locked: itself, or the default of its bucket when it was made. `by`: the record
-   * that ends or changes it, which names the bucket.
+   * By what a version is locked: itself, or the default of its bucket when it was made. `by`: the
+   * record that ends or changes it, which names the bucket.
    */
   async #lockOf(seq: number, by: RecordFields): Promise<HeldLock> {
     const own = (await this.#locks.get(`${seq}`)) ?? { lock: {}, byIndex: seq, isWhole: false };

@@ -1,8 +1,15 @@
-// What the log knows of itself, against its records: which were erased and who was told of it, which keys
-// it was signed with since, and which of them are revoked, and what migrations made of the database.
-// Invariant: the first key of a log is in no record; auditors keep it.
+// What the log knows of itself, against its records: which were erased and who was told of it,
+// which keys it was signed with since, and which of them are revoked, and what migrations made of
+// the database. Invariant: the first key of a log is in no record; auditors keep it.
 import { erasureNotice } from '../../audit/erasure-notice.ts';
-import { ed25519, type NoteKey, parseVerifier, renderVerifier } from '../../audit/log/note.ts';
+import { checkpointOf } from '../../audit/log/checkpoint.ts';
+import {
+  ed25519,
+  type NoteKey,
+  parseNote,
+  parseVerifier,
+  renderVerifier,
+} from '../../audit/log/note.ts';
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
 import { ComparedThings, type Comparison, type Members, type Row } from './compared-things.ts';
@@ -64,6 +71,7 @@ export class DeepLog {
     };
     await this.#migrations.compare(listRows(read, migrations), comparison);
     await this.#keys.compare(this.#listKeys(read), comparison);
+    await compareCosignatures(read, comparison);
   }
 
   /** Of those that no record made, whether one is revoked. */
@@ -77,6 +85,21 @@ export class DeepLog {
       const key: NoteKey = { name: String(name), id, type: ed25519, publicKey: bytes };
       yield { id, members: { verifier: renderVerifier(key), isRevoked } };
     }
+  }
+}
+
+/** That a witness signed what a row says of it; the log's own signatures are verified before. */
+async function compareCosignatures(read: Reader, { tell }: Comparison): Promise<void> {
+  const rows = { columns: 'size, note', from: 'log_cosignatures', key: 'witness' };
+  for await (const { id: witness, members } of listRows(read, rows)) {
+    const note = String(members.note);
+    const where = `the checkpoint that ${witness} cosigned`;
+    const signatures = parseNote(note)?.signatures ?? [];
+    if (!signatures.some(({ name, keyId }) => `${name}+${keyId}` === witness)) {
+      tell({ where, what: 'it has no signature of that name' });
+    }
+    if (checkpointOf(note)?.size === members.size) continue;
+    tell({ where, what: 'its row says another size than it does' });
   }
 }
 

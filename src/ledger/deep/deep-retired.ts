@@ -1,7 +1,8 @@
-// Names that are not given again, against the records of what had them. With a tenant go the names in it.
+// Names that are not given again, against the records of what had them. With a tenant go the names
+// in it.
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
-import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
+import { ComparedThings, type Comparison, type Row, tenantOfName } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
 import { walkTable } from './table-walk.ts';
 
@@ -18,7 +19,7 @@ export class DeepRetired {
   readonly #gone: StagedMap<number>;
 
   constructor(staging: Staging) {
-    this.#names = new ComparedThings(staging, 'retired name');
+    this.#names = new ComparedThings(staging, 'retired name', tenantOfName);
     this.#thumbprints = staging.map('thumbprint of');
     this.#gone = staging.map('tenant and its names gone');
   }

@@ -1,5 +1,5 @@
-// What the database consists of. Invariant: tables and indexes are those that its history says, and there
-// is nothing in it that acts or shows by itself: a gateway has its triggers in memory.
+// What the database consists of. Invariant: tables and indexes are those that its history says, and
+// there is nothing in it that acts or shows by itself: a gateway has its triggers in memory.
 import type { Reader } from '../../core/database.ts';
 import { digestSchema } from '../migrations/schema-state.ts';
 import { schemaVersion } from '../migrations/steps.ts';

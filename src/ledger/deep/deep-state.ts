@@ -1,7 +1,7 @@
-// All else that the records tell of, against what is stored: everything but versions and what is set
-// of buckets, which deep-catalog.ts compares. Each part is told of every record, in order, and then
-// compares the rows that there are. Invariant: a row that cannot be read at all is a difference too,
-// and stops nothing.
+// All else that the records tell of, against what is stored: everything but versions and what is
+// set of buckets, which deep-catalog.ts compares. Each part is told of every record, in order, and
+// then compares the rows that there are. Invariant: a row that cannot be read at all is a
+// difference too, and stops nothing.
 import type { KeptRecord, RecordStore } from '../../audit/record-store.ts';
 import { guarded } from '../../audit/verify/guard.ts';
 import type { Difference, RecordFields } from '../../audit/verify/record-fields.ts';
@@ -10,6 +10,7 @@ import { IntegrityError } from '../../core/errors.ts';
 import type { Comparison } from './compared-things.ts';
 import { DeepAlarms } from './deep-alarms.ts';
 import { DeepBuckets } from './deep-buckets.ts';
+import { DeepErasures } from './deep-erasures.ts';
 import { DeepIdentities } from './deep-identities.ts';
 import { DeepLimits } from './deep-limits.ts';
 import { DeepLocks } from './deep-locks.ts';
@@ -41,6 +42,7 @@ export class DeepState {
   readonly #options: DeepStateOptions;
   readonly #parts: Readonly<Record<string, Part>>;
   readonly #usage: DeepUsage;
+  readonly #erasures: DeepErasures;
   /** Rows that records tell of which were erased or cannot be read. */
   unknown = 0;
 
@@ -50,7 +52,9 @@ export class DeepState {
     const readRecord = (index: number) => this.#readRecord(index);
     const readText = (index: number) => this.#readText(index);
     this.#usage = new DeepUsage(staging, readText);
+    this.#erasures = new DeepErasures(staging);
     this.#parts = {
+      erasures: this.#erasures,
       identities: new DeepIdentities(staging),
       names: new DeepRetired(staging),
       tokens: new DeepTokens(staging),
@@ -75,19 +79,31 @@ export class DeepState {
     }
   }
 
+  /** One was erased, or cannot be read. */
+  visitUnread(index: number, whose: Silent): Promise<void> {
+    return this.#erasures.visitUnread(index, whose);
+  }
+
+  lastErasedOf(tenant: string | undefined): Promise<number> {
+    return this.#erasures.lastOf(tenant);
+  }
+
   /** One says nothing, or not what it said. */
   visitSilent(whose: Silent): Promise<void> {
     return this.#usage.visitSilent(whose);
   }
 
-  /** Once all records were visited, `size` of them. `lastErased`: the last one that says nothing. */
+  /**
+   * Once all records were visited, `size` of them. `lastErased`: the last one that says nothing.
+   */
   async finish(size: number, lastErased: number): Promise<void> {
     const { tell, read } = this.#options;
     this.unknown = 0;
     const onUnknown = () => {
       this.unknown++;
     };
-    const comparison: Comparison = { tell, lastErased, onUnknown };
+    const lastErasedOf = (tenant: string | undefined) => this.lastErasedOf(tenant);
+    const comparison: Comparison = { tell, lastErased, lastErasedOf, onUnknown };
     for (const [name, part] of Object.entries(this.#parts)) {
       await guarded(tell, name, () => part.finish?.(read, comparison, size));
     }

@@ -1,8 +1,8 @@
-// What counts what is stored, against the rows that it counts: how often manifests name an extent, which
-// decides whether its bytes are kept, and what a bucket keeps of each class, which is charged by time.
-// Neither is in the records; both follow from rows that are compared with these. Invariant: what is
-// told is what would lose bytes, or charge another amount; an extent that is counted too often is kept,
-// as those of damaged rows are.
+// What counts what is stored, against the rows that it counts: how often manifests name an extent,
+// which decides whether its bytes are kept, and what a bucket keeps of each class, which is charged
+// by time. Neither is in the records; both follow from rows that are compared with these.
+// Invariant: what is told is what would lose bytes, or charge another amount; an extent that is
+// counted too often is kept, as those of damaged rows are.
 import { guarded } from '../../audit/verify/guard.ts';
 import { extentState } from '../../catalog/extents.ts';
 import type { Reader } from '../../core/database.ts';

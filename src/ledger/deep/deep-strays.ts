@@ -1,5 +1,6 @@
-// Rows that belong to what is not there. A gateway leaves none; one that somebody adds before its owner
-// is made would be the owner's from its beginning.
+// Rows that belong to what is not there, or that say another thing than what they belong to. A
+// gateway leaves none; one that somebody adds before its owner is made would be the owner's from
+// its beginning.
 import type { RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
 import { type Comparison, show } from './compared-things.ts';
@@ -10,6 +11,9 @@ interface Kind {
   /** Gives the `name` of each, at most `max`. */
   sql: string;
 }
+
+/** Of an account that is called `a`, as JSON, whatever is there. */
+const leases = "CASE WHEN json_valid(a.leases) THEN a.leases ELSE '{}' END";
 
 const kinds: readonly Kind[] = [
   {
@@ -38,6 +42,20 @@ const kinds: readonly Kind[] = [
     what: 'there is no such account',
     sql: `SELECT 'the ' || window || ' of ' || account AS name FROM quota_windows
       WHERE account NOT IN (SELECT account FROM quota_accounts)`,
+  },
+  {
+    what: 'its account has no such lease',
+    sql: `SELECT 'lease of ' || account || ' by ' || holder AS name FROM quota_leases AS l
+      WHERE NOT EXISTS (SELECT 1 FROM quota_accounts AS a
+        WHERE a.account = l.account
+          AND EXISTS (SELECT 1 FROM json_each(${leases}) WHERE key = l.holder))`,
+  },
+  {
+    what: 'nobody would end it, were its run to die',
+    sql: `SELECT 'lease of ' || a.account || ' by ' || one.key AS name
+      FROM quota_accounts AS a, json_each(${leases}) AS one
+      WHERE a.leases IS NOT NULL AND NOT EXISTS (SELECT 1 FROM quota_leases AS l
+        WHERE l.account = a.account AND l.holder = one.key)`,
   },
 ];
 

@@ -1,11 +1,11 @@
-// Tokens that were issued here, share links and revocations, against the records. Invariants: what was
-// made with a key is revoked with it; what has expired may have been forgotten; and links that others
-// made and that were only seen in use are in no record, so their rows are not compared.
+// Tokens that were issued here, share links and revocations, against the records. Invariants: what
+// was made with a key is revoked with it; what has expired may have been forgotten; and links that
+// others made and that were only seen in use are in no record, so their rows are not compared.
 import { recordedChange } from '../../audit/recorded-change.ts';
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
-import { membersOfAuthz } from '../../authz/change-members.ts';
-import type { AuthzChange } from '../../authz/changes.ts';
 import type { Reader } from '../../core/database.ts';
+import type { IdentityChange } from '../commands/identities.ts';
+import { membersOf } from '../commands/index.ts';
 import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
 import { walkTable } from './table-walk.ts';
@@ -215,9 +215,9 @@ function tellOf({ id, kind, details, expiresMs, downloadsMax }: Record<string, u
     const own = { id, expiresMs, downloadsMax };
     const change =
       kind === 'share'
-        ? { type: 'addShare', ...own, shared: read }
-        : { type: 'addToken', ...own, details: read };
-    return recordedChange(membersOfAuthz(change as unknown as AuthzChange) ?? {});
+        ? { kind: 'addShare', ...own, shared: read }
+        : { kind: 'addToken', ...own, details: read };
+    return recordedChange(membersOf(change as unknown as IdentityChange) ?? {});
   } catch {
     return undefined;
   }

@@ -1,6 +1,6 @@
-// Unfinished uploads and their parts, against the records that began, ended and uploaded them. Invariants:
-// an id is given once, so an upload that ended is not there again; and a bucket that is deleted takes
-// its uploads with it.
+// Unfinished uploads and their parts, against the records that began, ended and uploaded them.
+// Invariants: an id is given once, so an upload that ended is not there again; and a bucket that is
+// deleted takes its uploads with it.
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
 import { ComparedThings, type Comparison, type Row } from './compared-things.ts';

@@ -1,7 +1,8 @@
-// What accounts used, since ever, in the windows of now and by day, against the sums of what the records
-// say was charged. Invariants: an account is charged in the transaction of the record that says so, so
-// the sums are exact, but for two things: requests that are in no record yet, which are added, and
-// records that say nothing any more. Of the tenants of these the counters are at least the sums.
+// What accounts used, since ever, in the windows of now and by day, against the sums of what the
+// records say was charged. Invariants: an account is charged in the transaction of the record that
+// says so, so the sums are exact, but for two things: requests that are in no record yet, which are
+// added, and records that say nothing any more. Of the tenants of these the counters are at least
+// the sums.
 import { guarded } from '../../audit/verify/guard.ts';
 import { type RecordFields, readFields } from '../../audit/verify/record-fields.ts';
 import { stepMsMax } from '../../core/clock.ts';

@@ -1,5 +1,6 @@
-// The rows of who there is and what they may, in the form in which records tell of them. Invariant: a
-// row that cannot be what the gateway wrote is shown as one that no record tells of, and throws nothing.
+// The rows of who there is and what they may, in the form in which records tell of them. Invariant:
+// a row that cannot be what the gateway wrote is shown as one that no record tells of, and throws
+// nothing.
 import { recordedChange } from '../../audit/recorded-change.ts';
 import { isObject } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';

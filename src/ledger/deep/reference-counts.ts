@@ -1,7 +1,7 @@
-// How much more often extents are named than they are counted, in little memory: sums over all extents
-// that share a place by a secret hash. Invariant: a place that sums up to nothing has no extent that
-// is counted too seldom, unless another of the same place is counted too often by as much; and nobody
-// who writes to the database knows which share one.
+// How much more often extents are named than they are counted, in little memory: sums over all
+// extents that share a place by a secret hash. Invariant: a place that sums up to nothing has no
+// extent that is counted too seldom, unless another of the same place is counted too often by as
+// much; and nobody who writes to the database knows which share one.
 import { randomBytes } from 'node:crypto';
 
 const bits = 20;

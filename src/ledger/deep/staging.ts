@@ -1,7 +1,8 @@
-// What a comparison keeps between two slices, in a database of its own: what records told, and how far
-// it has come. So memory is bounded however much there is, and a run that was interrupted goes on where
-// its last slice ended. Invariants: a slice is there as a whole or not at all; and what is read back is
-// what was written, since all rows together are authenticated under a key of the gateway's.
+// What a comparison keeps between two slices, in a database of its own: what records told, and how
+// far it has come. So memory is bounded however much there is, and a run that was interrupted goes
+// on where its last slice ended. Invariants: a slice is there as a whole or not at all; and what is
+// read back is what was written, since all rows together are authenticated under a key of the
+// gateway's.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type OpenDatabase, openDatabase } from '../../core/database.ts';
 import { macBytes } from '../../core/hmac.ts';

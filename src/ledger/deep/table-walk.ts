@@ -1,6 +1,6 @@
-// Walks through a table in the order of its primary key, a page at a time. Invariant: it ends, whatever
-// the keys are: integers beyond those of JavaScript, which are read as others, do not have it begin
-// anew.
+// Walks through a table in the order of its primary key, a page at a time. Invariant: it ends,
+// whatever the keys are: integers beyond those of JavaScript, which are read as others, do not have
+// it begin anew.
 import type { Reader, SqlValue } from '../../core/database.ts';
 
 export interface Walked {

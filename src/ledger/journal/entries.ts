@@ -91,7 +91,8 @@ interface SegmentSources {
 
 /**
  * What has become of the first of `rows`, as many as fit: the present state of each version, which
- * may be a later one than the row tells of. `rows` are those of the outbox in order of seq, not empty.
+ * may be a later one than the row tells of. `rows` are those of the outbox in order of seq, not
+ * empty.
  */
 export async function composeSegment(
   { read, keyring, store, identityRows }: SegmentSources,

@@ -37,10 +37,13 @@ export type Head =
   /** A page of a snapshot that tells of all changes before `beginSeq`, begun at `timeMs`. */
   | ({ kind: 'page'; beginSeq: number; timeMs: number } & Identities)
   /** The snapshot has so many pages. `tells`: what of identities; absent: nothing. */
-  | { kind: 'complete'; beginSeq: number; pages: number; timeMs: number; tells?: Tells };
+  | { kind: 'complete'; beginSeq: number; pages: number; timeMs: number; tells?: Tells }
+  /** `note` is a checkpoint of the audit log, as it was signed. */
+  | { kind: 'checkpoint'; note: string; timeMs: number };
 
 /**
- * What is told of identities, in the head: readers that know nothing of them, as 0.1.0, read the rest.
+ * What is told of identities, in the head: readers that know nothing of them, as 0.1.0, read the
+ * rest.
  */
 interface Identities {
   identities?: (IdentityEntry | StrangeEntry)[];
@@ -150,6 +153,7 @@ export interface Place {
 
 export const journalFolder = 'journal/';
 export const beginName = 'begin';
+export const checkpointName = 'checkpoint';
 /** Nothing larger is read; the entry of the largest object that there can be fits twice. */
 export const objectBytesMax = 64 * 1024 * 1024;
 
@@ -293,6 +297,7 @@ const heads: Record<Head['kind'], Record<string, Check>> = {
   },
   page: { beginSeq: isCount, timeMs: isCount },
   complete: { beginSeq: isCount, pages: isCount, timeMs: isCount, tells: isTellsOrNone },
+  checkpoint: { note: isText, timeMs: isCount },
 };
 
 const entryKinds: Record<Entry['kind'], Record<string, Check>> = {

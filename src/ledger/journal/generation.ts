@@ -1,7 +1,7 @@
 // The journals in one store. A generation is all that one database has told its store; its name
-// begins with the time, so that the newest sorts last. Invariants: a generation counts once its begin
-// marker is there, which is written only when what belongs to it can be replayed; and only if the
-// marker opens: names prove nothing, since whoever writes to the store's bucket can give any.
+// begins with the time, so that the newest sorts last. Invariants: a generation counts once its
+// begin marker is there, which is written only when what belongs to it can be replayed; and only if
+// the marker opens: names prove nothing, since whoever writes to the store's bucket can give any.
 import { hash, randomBytes } from 'node:crypto';
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
@@ -10,6 +10,7 @@ import { askAgain } from '../../tiering/stores/asked-again.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import {
   beginName,
+  checkpointName,
   type Head,
   type JournalObject,
   journalFolder,
@@ -50,8 +51,8 @@ export function newGeneration(timeMs: number): string {
 }
 
 /**
- * The time in a generation's name; null when it is no such name. It has 16 digits where 0.1.0 named a
- * journal after one of the last time that 15 digits have, which somebody had planted.
+ * The time in a generation's name; null when it is no such name. It has 16 digits where 0.1.0 named
+ * a journal after one of the last time that 15 digits have, which somebody had planted.
  */
 export function generationTime(generation: string): number | null {
   const found = /^(\d{15}|[1-8]\d{15})-[0-9a-f]{8}$/.exec(generation);
@@ -99,9 +100,9 @@ export async function markBegin(
 }
 
 /**
- * An object of the journal; undefined: it is not there. `'false'`: nobody with these keys has written
- * it there; or it is larger than any of ours, or the store refuses it and no other. Asked for twice
- * before that is said.
+ * An object of the journal; undefined: it is not there. `'false'`: nobody with these keys has
+ * written it there; or it is larger than any of ours, or the store refuses it and no other. Asked
+ * for twice before that is said.
  */
 export async function readObject<K extends Head['kind']>(
   store: RemoteStore,
@@ -122,7 +123,9 @@ export async function readObject<K extends Head['kind']>(
   }
 }
 
-/** Whether the store has an object of the journal as it was written. Asked twice before it has not. */
+/**
+ * Whether the store has an object of the journal as it was written. Asked twice before it has not.
+ */
 export async function isThere(
   store: RemoteStore,
   place: Place,
@@ -147,14 +150,14 @@ export interface BegunGeneration {
 }
 
 /**
- * Generations whose marker does not open, or is of another store of the gateway, from which somebody
- * has copied it; the newest first, as `findNewestGeneration` meets them.
+ * Generations whose marker does not open, or is of another store of the gateway, from which
+ * somebody has copied it; the newest first, as `findNewestGeneration` meets them.
  */
 export type OnFalseBegin = (generation: string, why: 'damaged' | 'otherStore') => void;
 
 /**
- * The newest of these generations that counts; undefined: none does. `number`: the store's, for which
- * it was begun; null: any.
+ * The newest of these generations that counts; undefined: none does. `number`: the store's, for
+ * which it was begun; null: any.
  */
 export async function findNewestGeneration(
   store: RemoteStore,
@@ -187,7 +190,11 @@ export async function findNewestGeneration(
 export interface GenerationFiles {
   segments: SegmentFile[];
   snapshots: SnapshotFiles[];
-  /** Names that no gateway gives, the first of them; and what is too long to be one of its objects. */
+  /** Null: the list has no checkpoint of the log. */
+  checkpointBytes: number | null;
+  /**
+   * Names that no gateway gives, the first of them; and what is too long to be one of its objects.
+   */
   foreign: string[];
 }
 
@@ -199,11 +206,13 @@ export async function listGeneration(
   const segments: SegmentFile[] = [];
   const foreign: string[] = [];
   const snapshots = new Map<number, SnapshotFiles>();
+  let checkpointBytes: number | null = null;
   for await (const { name: fullName, sizeBytes } of store.listObjects(folder)) {
     const name = fullName.slice(folder.length);
     const lastSeq = lastSeqOf(name);
     const part = snapshotOf(name);
     if (lastSeq !== null) segments.push({ name, lastSeq, sizeBytes });
+    else if (name === checkpointName) checkpointBytes = sizeBytes;
     else if (!part && name !== beginName) noteForeign(foreign, fullName);
     if (!part) continue;
     const { beginSeq, isComplete } = part;
@@ -218,7 +227,7 @@ export async function listGeneration(
     snapshot.names.push(name);
     snapshots.set(beginSeq, snapshot);
   }
-  return { segments, snapshots: [...snapshots.values()], foreign };
+  return { segments, snapshots: [...snapshots.values()], checkpointBytes, foreign };
 }
 
 export function isTooLong(sizeBytes: number): boolean {
@@ -270,8 +279,8 @@ function endOf(generation: string): string {
 }
 
 /**
- * Removes all generations before this one: what they tell is told by it. What cannot be removed stays,
- * and `onError` is told.
+ * Removes all generations before this one: what they tell is told by it. What cannot be removed
+ * stays, and `onError` is told.
  */
 export async function removeEarlierGenerations(
   store: RemoteStore,

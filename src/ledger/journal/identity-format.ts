@@ -1,7 +1,7 @@
 // What the journal tells besides a store's buckets: who there is, what they may and how much
-// (docs/formats/journal.md). Invariant: an entry is the whole state of one thing, as it was when the
-// record `toldSeq` was the newest: of two entries of a thing the one of the higher `toldSeq` holds,
-// in whatever journal of the database it is, and two of the same `toldSeq` say the same.
+// (docs/formats/journal.md). Invariant: an entry is the whole state of one thing, as it was when
+// the record `toldSeq` was the newest: of two entries of a thing the one of the higher `toldSeq`
+// holds, in whatever journal of the database it is, and two of the same `toldSeq` say the same.
 import { type Check, isCount, isFlag, isText, isTextOrNull } from './field-checks.ts';
 
 /** What is told of one by one. */
@@ -172,7 +172,9 @@ export interface StrangeEntry {
   kind: 'strange';
 }
 
-/** What a journal tells of identities: nothing, or all, with the secrets of access keys or without. */
+/**
+ * What a journal tells of identities: nothing, or all, with the secrets of access keys or without.
+ */
 export type Tells = 'identities' | 'identitiesAndKeys';
 
 /** Of a head, where there may be none. */

@@ -1,7 +1,7 @@
-// Changes of identities that the journals of S3 stores do not have yet. A row of `outbox` whose bucket
-// is `identitiesBucket` says that there was one; this table, of what. Invariants: both are written in
-// the transaction of the change, for each store whose journal tells of identities; of a store that is
-// not in use nothing is kept: its journal is told all by a snapshot when it is again.
+// Changes of identities that the journals of S3 stores do not have yet. A row of `outbox` whose
+// bucket is `identitiesBucket` says that there was one; this table, of what. Invariants: both are
+// written in the transaction of the change, for each store whose journal tells of identities; of a
+// store that is not in use nothing is kept: its journal is told all by a snapshot when it is again.
 import type { Reader, Tx } from '../../core/database.ts';
 import type { Tells, Thing } from './identity-format.ts';
 

@@ -1,6 +1,6 @@
-// The journal in a store against what its database has written there. Invariants: an object counts as
-// lost only when the store, asked for it by name, does not give what was written: a listing may be
-// stale; and an object counts as written by a gateway only when it opens.
+// The journal in a store against what its database has written there. Invariants: an object counts
+// as lost only when the store, asked for it by name, does not give what was written: a listing may
+// be stale; and an object counts as written by a gateway only when it opens.
 import { hash } from 'node:crypto';
 import type { JournalObjectRow } from '../../catalog/journal-objects.ts';
 import { inParallel } from '../../core/in-parallel.ts';
@@ -36,8 +36,8 @@ export function objectRow(name: string, lastSeq: number | null, sealed: Buffer):
 }
 
 /**
- * Names of what the store has no longer as it was written, the marker of the generation aside. `rows`
- * were read before `files`.
+ * Names of what the store has no longer as it was written, the marker of the generation aside.
+ * `rows` were read before `files`.
  */
 export async function findLost(
   { store, generation }: GenerationPlace,
@@ -65,8 +65,8 @@ export async function findLost(
 }
 
 /**
- * The newest change that authentic objects tell of which are not in `rows` and could tell of later ones
- * than `journaledSeq`; -1: there is no such object.
+ * The newest change that authentic objects tell of which are not in `rows` and could tell of later
+ * ones than `journaledSeq`; -1: there is no such object.
  */
 export async function findToldElsewhere(
   { store, keyring, generation }: GenerationPlace,

@@ -23,12 +23,17 @@ import { readTells } from './identity-outbox.ts';
 import { IdentityRows } from './identity-rows.ts';
 import { findLost, findToldElsewhere, type GenerationPlace, objectRow } from './inventory.ts';
 import { findOrMakeBegin, type OpenedJournal, openedOf } from './opened-journal.ts';
+import { CheckpointTeller, compareWithTold } from './told-checkpoint.ts';
 import { JournalUpkeep, namesShown, readNewestSeq, tellsOf, type UpkeepOptions } from './upkeep.ts';
 
 export interface JournalOptions extends UpkeepOptions {
   /** Between looks at what the store still has of it, milliseconds. */
   lookMs?: number;
-  /** Called once where the store knows later changes than the database, and why that is so. */
+  /** The newest signed checkpoint of the log; null: there is none, or it is signed no more. */
+  newestNote?: () => string | null;
+  /** Between two checkpoints that the store is told, milliseconds. */
+  checkpointMs?: number;
+  /** Called once where the store knows more than the database, and why that is so. */
   onOlderCopy?: (reason: string) => void;
 }
 
@@ -55,8 +60,9 @@ export interface JournalState {
 }
 
 /**
- * How long a look at the mark of the owner counts. Who takes the place waits longer than that before what
- * is there is read (backup/forward/stores.ts): so what was there at the end of this time is read.
+ * How long a look at the mark of the owner counts. Who takes the place waits longer than that
+ * before what is there is read (backup/forward/stores.ts): so what was there at the end of this
+ * time is read.
  */
 const ownedMs = 2000;
 /** How long changes that nobody waits for wait for company, milliseconds. */
@@ -71,6 +77,7 @@ const backOffMs = 100;
 const backOffMsMax = 5000;
 const rowsPerSegment = 1000;
 const lookMsDefault = 3600_000;
+const checkpointMsDefault = 60_000;
 /** Newer generations that are looked at: others are not by this database's like. */
 const newerMax = 1000;
 
@@ -102,7 +109,9 @@ export class Journal {
   #isUnusable = false;
   readonly #upkeep: JournalUpkeep;
   readonly #identityRows: IdentityRows;
+  readonly #teller: CheckpointTeller;
   #lookTimer: NodeJS.Timeout | null = null;
+  #checkpointTimer: NodeJS.Timeout | null = null;
   #damagedRows = 0;
   /** When the last look began that found the place to be ours. */
   #looked = { monotonicMs: Number.NEGATIVE_INFINITY, wallMs: 0 };
@@ -118,6 +127,9 @@ export class Journal {
     this.#upkeep = new JournalUpkeep(options);
     const { read, withKeys = false } = options;
     this.#identityRows = new IdentityRows(read, { withKeys });
+    const onError = (error: unknown) =>
+      options.onError(new Error(`the checkpoint of the log was not written: ${reasonOf(error)}`));
+    this.#teller = new CheckpointTeller({ newestNote: () => null, ...options, onError });
     this.#notedSeq = newestSeq;
     this.looked = new Promise((resolve) => {
       this.#endLooking = resolve;
@@ -130,6 +142,9 @@ export class Journal {
     journal.#wake(0);
     const look = (): void => journal.#keepUp({ mustLook: true });
     journal.#lookTimer = setInterval(look, options.lookMs ?? lookMsDefault).unref();
+    const tell = (): void => void journal.#tellCheckpoint();
+    journal.#checkpointTimer = setInterval(tell, options.checkpointMs ?? checkpointMsDefault);
+    journal.#checkpointTimer.unref();
     return journal;
   }
 
@@ -149,9 +164,9 @@ export class Journal {
   }
 
   /**
-   * Resolves when the place was ours after what is in the store by now had come there; null: it was. A
-   * gateway that was stopped for a while, and whose place was taken meanwhile, answers for nothing more.
-   * Rejects with Refusal ServiceUnavailable.
+   * Resolves when the place was ours after what is in the store by now had come there; null: it
+   * was. A gateway that was stopped for a while, and whose place was taken meanwhile, answers for
+   * nothing more. Rejects with Refusal ServiceUnavailable.
    */
   owned(): Promise<void> | null {
     return this.#isOwned() ? null : this.#lookAtOwner();
@@ -177,9 +192,9 @@ export class Journal {
   }
 
   /**
-   * Resolves when the journal tells of a change of identities; false: it does not yet. Where the store
-   * takes nothing it is not waited for, and it is told later; where a snapshot is still to tell of what
-   * was there before, at most five seconds.
+   * Resolves when the journal tells of a change of identities; false: it does not yet. Where the
+   * store takes nothing it is not waited for, and it is told later; where a snapshot is still to
+   * tell of what was there before, at most five seconds.
    */
   async told(seq: number): Promise<boolean> {
     const endMs = monotonicMs() + flushMsMax;
@@ -225,6 +240,7 @@ export class Journal {
     this.#upkeep.stop();
     if (this.#timer) clearTimeout(this.#timer.handle);
     clearInterval(this.#lookTimer ?? undefined);
+    clearInterval(this.#checkpointTimer ?? undefined);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, closeMsMax);
@@ -236,7 +252,12 @@ export class Journal {
   async #finish(): Promise<void> {
     await this.#running;
     if (this.#safeSeq < this.#notedSeq && !this.#isUnusable) await this.#run();
-    await this.#upkeep.running;
+    await Promise.all([this.#upkeep.running, this.#tellCheckpoint()]);
+  }
+
+  /** Does not reject. */
+  async #tellCheckpoint(): Promise<void> {
+    if (this.#opened && !this.#failure) await this.#teller.tell(this.#opened.generation);
   }
 
   /** Begins to write in so many milliseconds, if not sooner anyway. */
@@ -297,7 +318,7 @@ export class Journal {
   }
 
   async #openGeneration(): Promise<OpenedJournal> {
-    const { store, read, ledger, keyring } = this.#options;
+    const { store, read, ledger, keyring, onError } = this.#options;
     const known = await readJournal(read, store.number);
     const listed = await listGenerations(store, known.generation ?? undefined);
     const newer = listed.generations
@@ -317,6 +338,10 @@ export class Journal {
     if (!(await this.#isOurs(toldSeq, journaledSeq))) {
       throw olderCopy(store, `its journal tells of change ${toldSeq}`);
     }
+    const onFalse = () =>
+      onError(new Error('its checkpoint of the log does not open: it is written anew'));
+    const reason = await compareWithTold(place, { read, files, onFalse });
+    if (reason !== null) throw olderCopy(store, reason);
     await ledger.keepHouse({ kind: 'beginTelling', store: store.number });
     const tells = (await readTells(read, store.number)) ?? 'changes';
     const isNew = known.generation === null;

@@ -1,11 +1,11 @@
 // The journals of all S3 stores, as those who commit changes need them. Invariant: a change that no
 // extent tells of is answered for only when the journal has it in the store; a plain write need not
-// wait, since the metadata of its last extent says all of it (tiering/extent-metadata.ts). Nothing is
-// answered for unless the store was seen to be ours a moment before.
+// wait, since the metadata of its last extent says all of it (tiering/extent-metadata.ts). Nothing
+// is answered for unless the store was seen to be ours a moment before.
 import type { Versioning } from '../../catalog/buckets.ts';
-import type { Change, CommitResult } from '../commit.ts';
+import { type Change, commandOf } from '../commands/index.ts';
+import type { CommitResult } from '../commit.ts';
 import type { Journal, JournalState } from './journal.ts';
-import { isTold, isWaitedFor } from './told-things.ts';
 
 export class Journals {
   readonly #journals: ReadonlyMap<number, Journal>;
@@ -51,13 +51,15 @@ export class Journals {
   }
 
   /**
-   * Tells all journals of a committed change of identities. Gives the stores whose journals do not have
-   * it yet, by number: one that is away keeps nobody from taking a right away, and is told later.
+   * Tells all journals of a committed change of identities. Gives the stores whose journals do not
+   * have it yet, by number: one that is away keeps nobody from taking a right away, and is told
+   * later.
    */
   async confirmEverywhere(change: Change, index: number | null): Promise<number[]> {
-    if (index === null || !isTold(change)) return [];
+    const { told: telling } = commandOf(change);
+    if (index === null || !telling) return [];
     const journals = this.#inUse;
-    if (!isWaitedFor(change)) {
+    if (!telling.isAwaited) {
       for (const [, journal] of journals) journal.note(index);
       return [];
     }
@@ -85,7 +87,10 @@ export class Journals {
     return !state || (state.ready && state.whole);
   }
 
-  /** Resolves when each was opened, or could not be, for the first time; at the latest after so long. */
+  /**
+   * Resolves when each was opened, or could not be, for the first time; at the latest after so
+   * long.
+   */
   async looked(msMax: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
-// What a running gateway knows of the journal that it writes in one store, and the marker by which that
-// counts. Invariant: what the database has listed of the journal is known by that list; of what 0.1.0
-// has written there is none, so a snapshot is due before anything can be missed.
+// What a running gateway knows of the journal that it writes in one store, and the marker by which
+// that counts. Invariant: what the database has listed of the journal is known by that list; of
+// what 0.1.0 has written there is none, so a snapshot is due before anything can be missed.
 import type { JournalObjectRow } from '../../catalog/journal-objects.ts';
 import { hasLeftExtents } from '../../catalog/store-contents.ts';
 import { readInstance } from '../../catalog/stores.ts';
@@ -58,17 +58,23 @@ export async function findOrMakeBegin(
 ): Promise<FoundBegin> {
   const { store, keyring, generation } = place;
   const { rows, read, ledger, isNew } = known;
+  const isListed = rows.some(({ name }) => name === beginName);
+  const put = async (losses: number): Promise<void> => {
+    const snapshot = snapshotIn(rows)?.beginSeq ?? null;
+    const object = await putBegin(place, { losses, snapshot, instance: await readInstance(read) });
+    if (!isNew && !isListed) return;
+    await ledger.keepHouse({ kind: 'noteJournalObject', store: store.number, object });
+  };
   const found = await readObject(store, keyring, { generation, name: beginName }, 'begin');
-  if (found && found !== 'false') return { losses: found.head.losses, lost: [] };
+  if (found && found !== 'false') {
+    const { losses, instance } = found.head;
+    // 0.1.0 has served an older copy meanwhile: by its marker no identities would be restored.
+    if (isListed && instance === undefined) await put(losses);
+    return { losses, lost: [] };
+  }
   // What the one that is gone said of losses is not known: but of some there are extents left.
   const losses = (await hasLeftExtents(read, store.number)) ? 1 : 0;
-  const snapshot = snapshotIn(rows)?.beginSeq ?? null;
-  const instance = await readInstance(read);
-  const object = await putBegin(place, { losses, snapshot, instance });
-  const isListed = rows.some(({ name }) => name === beginName);
-  if (isNew || isListed) {
-    await ledger.keepHouse({ kind: 'noteJournalObject', store: store.number, object });
-  }
+  await put(losses);
   return { losses, lost: isListed ? [beginName] : [] };
 }
 

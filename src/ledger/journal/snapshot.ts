@@ -36,8 +36,8 @@ const pageBytesMax = 4 * 1024 * 1024;
 const rowsPerQuery = 100;
 
 /**
- * Gives what the snapshot consists of; null when it was stopped. Throws IntegrityError on a row that is not
- * authentic, and what the store throws: then the snapshot is not complete.
+ * Gives what the snapshot consists of; null when it was stopped. Throws IntegrityError on a row
+ * that is not authentic, and what the store throws: then the snapshot is not complete.
  */
 export async function writeSnapshot(options: SnapshotOptions): Promise<JournalObjectRow[] | null> {
   const { store, keyring, generation, beginSeq } = options;
@@ -98,8 +98,8 @@ interface StoreContents extends Pick<SnapshotOptions, 'read' | 'keyring' | 'begi
 }
 
 /**
- * What the catalog says of a store's buckets, versions and garbage, as of the change before `beginSeq`.
- * Throws IntegrityError on a row that is not authentic, unless there is `onDamaged`.
+ * What the catalog says of a store's buckets, versions and garbage, as of the change before
+ * `beginSeq`. Throws IntegrityError on a row that is not authentic, unless there is `onDamaged`.
  */
 export async function* listEntries(options: StoreContents): AsyncGenerator<Entry[]> {
   const { read, store, beginSeq } = options;

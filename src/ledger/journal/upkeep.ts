@@ -1,7 +1,7 @@
-// Keeps the journal in a store short and whole: looks now and then whether the store still has it, and
-// puts a snapshot in the place of old segments, or of what was lost. Invariants: nothing is removed
-// before a complete snapshot tells of it and the database has listed that; one look or snapshot is
-// under way at a time.
+// Keeps the journal in a store short and whole: looks now and then whether the store still has it,
+// and puts a snapshot in the place of old segments, or of what was lost. Invariants: nothing is
+// removed before a complete snapshot tells of it and the database has listed that; one look or
+// snapshot is under way at a time.
 import { listJournalObjects } from '../../catalog/journal-objects.ts';
 import { readInstance } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
@@ -22,8 +22,8 @@ export interface UpkeepOptions {
   ledger: Ledger;
   keyring: Keyring;
   /**
-   * Rejects unless the store's place is this database's at this moment. Asked with each segment, and
-   * before old ones are removed: a place that was emptied or exchanged takes segments too.
+   * Rejects unless the store's place is this database's at this moment. Asked with each segment,
+   * and before old ones are removed: a place that was emptied or exchanged takes segments too.
    */
   confirmOwner: () => Promise<void>;
   /** Called with the first of several failures, and with what the store has lost. */

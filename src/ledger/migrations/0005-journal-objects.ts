@@ -1,5 +1,6 @@
-// The database lists what the journals in its stores consist of, so that what a store has lost of one
-// is noticed. Of journals that are there already nothing is listed: the first start writes snapshots.
+// The database lists what the journals in its stores consist of, so that what a store has lost of
+// one is noticed. Of journals that are there already nothing is listed: the first start writes
+// snapshots.
 import type { Migration } from './migration.ts';
 
 export const journalObjects: Migration = {

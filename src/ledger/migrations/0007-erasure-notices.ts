@@ -1,5 +1,5 @@
-// Tenants whose buckets an erased record was about are told of the erasure by a record of their own.
-// Of erasures that were made before there are none.
+// Tenants whose buckets an erased record was about are told of the erasure by a record of their
+// own. Of erasures that were made before there are none.
 import type { Migration } from './migration.ts';
 
 export const erasureNotices: Migration = {

@@ -1,5 +1,6 @@
-// Every row that says who there is, who may what and how much is sealed: as it is found, since nothing
-// was there to verify it by but the secrets of access keys, which open for their own principals only.
+// Every row that says who there is, who may what and how much is sealed: as it is found, since
+// nothing was there to verify it by but the secrets of access keys, which open for their own
+// principals only.
 import type { SqlValue, Tx } from '../../core/database.ts';
 import { KeyedMessage } from '../../core/keyed-message.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -66,6 +67,10 @@ const tables: [name: string, tenant: string, row: string, fields: string][] = [
     ...(['alarm_hooks', "ifnull(tenant, '')", 'scope'] as const),
     'scope tenant url sealed_secret:bytes created_ms:number',
   ],
+  [
+    ...(['quota_storage_totals', "''", "market || '/' || class || '/' || month_ms"] as const),
+    'market class month_ms:number byte_ms',
+  ],
   ['stores', "''", 'name', 'number:number name location'],
 ];
 
@@ -97,6 +102,8 @@ export const seals: Migration = {
       ) WITHOUT ROWID;
       ALTER TABLE quota_accounts ADD COLUMN epoch INTEGER;
       ALTER TABLE quota_accounts ADD COLUMN mac BLOB;
+      ALTER TABLE quota_storage ADD COLUMN epoch INTEGER;
+      ALTER TABLE quota_storage ADD COLUMN mac BLOB;
       ALTER TABLE records ADD COLUMN roots BLOB;
     `);
     await checkSecrets(tx, keyring);
@@ -127,6 +134,7 @@ export const seals: Migration = {
     const heads = await SealHeads.read(tx, keyring);
     for (const [tenant, digest] of digests) await heads.change(tx, tenant, digest);
     await sealAccounts(tx, keyring);
+    await sealLevels(tx, keyring);
   },
 };
 
@@ -185,5 +193,22 @@ async function sealAccounts(tx: Tx, keyring: Keyring): Promise<void> {
     const mac = message.text(marks.join(' ')).mac();
     const set = 'UPDATE quota_accounts SET epoch = ?, mac = ? WHERE account = ?';
     await tx.run(set, epoch, mac, account);
+  }
+}
+
+async function sealLevels(tx: Tx, keyring: Keyring): Promise<void> {
+  const columns = ['billed_bytes', 'at_ms', 'charged_ms', 'due'];
+  const texts = columns.map((column) => `CAST(${column} AS TEXT) AS ${column}`).join(', ');
+  const levels = await tx.all<Record<string, string>>(
+    `SELECT tenant, bucket, class, ${texts} FROM quota_storage`,
+  );
+  const epoch = keyring.currentEpoch;
+  for (const level of levels) {
+    const place = ['tenant', 'bucket', 'class'].map((column) => level[column] as string);
+    message.begin(keyring.sealKey(epoch), 'bursar/level/v1').text(place.join('/'));
+    message.text(columns.map((column) => level[column]).join(' '));
+    const at = 'tenant = ? AND bucket = ? AND class = ?';
+    const set = `UPDATE quota_storage SET epoch = ?, mac = ? WHERE ${at}`;
+    await tx.run(set, epoch, message.mac(), ...place);
   }
 }

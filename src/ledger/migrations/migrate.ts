@@ -1,7 +1,7 @@
-// Brings an older database to the schema of this Bursar. Invariants: before the first step there is a
-// verified copy, unless the operator does without; each step is one transaction, so that a process
-// which is killed leaves the schema before or after a step, and the next start goes on from there;
-// every step that was taken is recorded in the audit log by the transaction of the last one.
+// Brings an older database to the schema of this Bursar. Invariants: before the first step there is
+// a verified copy, unless the operator does without; each step is one transaction, so that a
+// process which is killed leaves the schema before or after a step, and the next start goes on from
+// there; every step that was taken is recorded in the audit log by the transaction of the last one.
 import { rmSync } from 'node:fs';
 import { readLogSize } from '../../audit/log/stored-tiles.ts';
 import { type OpenDatabase, openDatabase } from '../../core/database.ts';
@@ -44,8 +44,8 @@ export interface MigrationReport {
 }
 
 /**
- * Does what is needed, and nothing where the database has this schema. Throws `MigrationFailure`, or the
- * Error of a step, after which the database is as the step before left it.
+ * Does what is needed, and nothing where the database has this schema. Throws `MigrationFailure`,
+ * or the Error of a step, after which the database is as the step before left it.
  */
 export function migrate(
   options: MigrateOptions & { withoutCopy: boolean },

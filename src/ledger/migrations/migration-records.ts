@@ -1,10 +1,10 @@
-// What the audit log says of changes of the schema. They are the gateway's own doing: the records name
-// no access key, and are of the tenant that its operators are in.
+// What the audit log says of changes of the schema. They are the gateway's own doing: the records
+// name no access key, and are of the tenant that its operators are in.
 import { RecordLog } from '../../audit/record-log.ts';
-import { defaultTenant, rootPrincipal } from '../../authz/identity-changes.ts';
 import { noStorage } from '../../catalog/outcome.ts';
 import type { Tx } from '../../core/database.ts';
 import { newRequestId } from '../../core/ids.ts';
+import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
 
 interface UnrecordedStep {
   schema: number;

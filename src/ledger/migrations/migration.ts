@@ -1,6 +1,6 @@
-// What a step from one schema to the next is. A step is never edited once a release has it: databases
-// that it made are out there, and the next step must find what it left. So it imports nothing that may
-// change: its SQL stands in its own file, not in a room's.
+// What a step from one schema to the next is. A step is never edited once a release has it:
+// databases that it made are out there, and the next step must find what it left. So it imports
+// nothing that may change: its SQL stands in its own file, not in a room's.
 import type { SqlValue, Tx } from '../../core/database.ts';
 import type { Keyring } from '../../core/keyring.ts';
 

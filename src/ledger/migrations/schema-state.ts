@@ -94,8 +94,9 @@ export async function noteStep(
 }
 
 /**
- * SHA-256, hex, of all that defines tables and indexes, without comments and line breaks: two databases
- * have the same only if their tables have the same columns in the same order, keys and indexes.
+ * SHA-256, hex, of all that defines tables and indexes, without comments and line breaks: two
+ * databases have the same only if their tables have the same columns in the same order, keys and
+ * indexes.
  */
 export async function digestSchema(read: Reader): Promise<string> {
   const hash = createHash('sha256');

@@ -1,6 +1,6 @@
 // The copy of a database that is made before its schema is changed, so that there is a way back.
-// Invariants: a file of this name is whole, was checked page by page, and is durable; one of another
-// state of the database is never replaced.
+// Invariants: a file of this name is whole, was checked page by page, and is durable; one of
+// another state of the database is never replaced.
 import { existsSync, readdirSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { copyDatabase } from '../../core/database.ts';
@@ -27,8 +27,8 @@ export function copyPathOf(path: string, { schema, records }: CopiedState): stri
 }
 
 /**
- * Copies a database to a file of the same folder. Throws `MigrationFailure` when there is no room, or
- * when the copy shows that the database is damaged.
+ * Copies a database to a file of the same folder. Throws `MigrationFailure` when there is no room,
+ * or when the copy shows that the database is damaged.
  */
 export async function copyVerified(
   path: string,

@@ -1,8 +1,8 @@
-// How the segments of a journal hang together: each names the one before it, and the newest snapshot
-// that was complete when it was written. So what is not there is known by what is, but for the end; and
-// that by a database which lists what it wrote, up to then.
-// Invariants: nothing that an authentic object names can be gone unnoticed; and what does not open
-// counts as damaged only where it can be one of ours: a name alone is anybody's.
+// How the segments of a journal hang together: each names the one before it, and the newest
+// snapshot that was complete when it was written. So what is not there is known by what is, but for
+// the end; and that by a database which lists what it wrote, up to then. Invariants: nothing that
+// an authentic object names can be gone unnoticed; and what does not open counts as damaged only
+// where it can be one of ours: a name alone is anybody's.
 import { completeName, type Head, lastSeqOf, snapshotOf } from '../journal/format.ts';
 
 type SegmentHead = Extract<Head, { kind: 'segment' }>;

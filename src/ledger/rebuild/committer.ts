@@ -1,10 +1,12 @@
 // How a rebuild commits: through a ledger of the new database, in nobody's name who asked.
+
 import type { RecordDraft } from '../../audit/record.ts';
-import { defaultTenant, rootPrincipal } from '../../authz/identity-changes.ts';
+import { draftRecord, ownOrigin, unasked } from '../../audit/record-draft.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import { newRequestId } from '../../core/ids.ts';
+import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
 import { chargeStored } from '../../quota/charge.ts';
-import type { Change, Commit } from '../commit.ts';
+import type { Change } from '../commands/index.ts';
+import type { Commit } from '../commit.ts';
 import type { Ledger } from '../ledger.ts';
 import type { RestoredPrices } from './work.ts';
 
@@ -28,7 +30,7 @@ export function tryCommitter(
   prices: RestoredPrices,
   source = 'bursar rebuild',
 ): TryCommit {
-  const requestId = newRequestId();
+  const origin = ownOrigin(source);
   return async (change, { bucket, tenant: about, ...detail }) => {
     const tenant = bucket?.tenant ?? about ?? defaultTenant;
     const principal = bucket?.owner ?? rootPrincipal;
@@ -36,18 +38,11 @@ export function tryCommitter(
     const commit: Commit = {
       change,
       charge: bucket ? chargeStored(who, prices.bookOf(bucket.store).name) : null,
-      record: {
+      record: draftRecord(unasked(tenant, principal), origin, {
         ...detail,
-        tenant,
-        principal,
-        evidence: 'none',
         bucket: bucket?.name ?? null,
-        bytesIn: 0,
-        bytesOut: 0,
-        requestId,
-        source,
         status: 200,
-      },
+      }),
     };
     const result = await ledger.commit(commit);
     return result.ok ? null : result.code;

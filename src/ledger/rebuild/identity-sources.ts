@@ -1,7 +1,8 @@
-// By which journals identities are restored. Each store's journal tells all of them, so any one will
-// do; of several the newest word on each thing holds. Invariants: only journals of one database are
-// read together, since only then log indexes tell what is newer (of the others revocations alone are
-// taken); and what is missing of one journal is in doubt unless another tells of the same changes.
+// By which journals identities are restored. Each store's journal tells all of them, so any one
+// will do; of several the newest word on each thing holds. Invariants: only journals of one
+// database are read together, since only then log indexes tell what is newer (of the others
+// revocations alone are taken); and what is missing of one journal is in doubt unless another tells
+// of the same changes.
 import { compareGenerations } from '../journal/generation.ts';
 import type { Tells } from '../journal/identity-format.ts';
 

@@ -99,17 +99,17 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
     throw new RebuildFailure(`no journal ${wanted} under these keys is in any of the stores`);
   }
   if (found.length > 0 && without.length === 0) return found;
-  // Whatever has been served with a store has begun a journal there: so one that has none was emptied,
-  // or is another place, and what was acknowledged there would be gone in silence.
+  // Whatever has been served with a store has begun a journal there: so one that has none was
+  // emptied, or is another place, and what was acknowledged there would be gone in silence.
   const advice = found.length > 0 ? ': bring it back, or leave the store out' : '';
   const names = without.join(', ') || 'any store';
   throw new RebuildFailure(`no journal under these keys is in ${names}${advice}`);
 }
 
 /**
- * Gathers what journals and extents say, and decides which version of each key is restored. `onReplayed`
- * may add what else is known of a store once its journal was read; it gives how far that is known of
- * identities, where it is.
+ * Gathers what journals and extents say, and decides which version of each key is restored.
+ * `onReplayed` may add what else is known of a store once its journal was read; it gives how far
+ * that is known of identities, where it is.
  */
 export async function stage(
   work: Work,

@@ -81,8 +81,8 @@ export async function findJournal(
 }
 
 /**
- * Whether anything in a generation was written by a gateway with these keys: then its marker was, too,
- * and is damaged. Where nothing was, somebody has made the name up.
+ * Whether anything in a generation was written by a gateway with these keys: then its marker was,
+ * too, and is damaged. Where nothing was, somebody has made the name up.
  */
 async function isWritten(
   store: RemoteStore,
@@ -114,18 +114,20 @@ interface Reading {
 /** What is known of a journal that was read. */
 export interface Replayed {
   /**
-   * When the snapshot was begun that it starts from, milliseconds; null: there is none, it starts with
-   * the first change.
+   * When the snapshot was begun that it starts from, milliseconds; null: there is none, it starts
+   * with the first change.
    */
   snapshotMs: number | null;
-  /** Its BEGIN; 0: there is none. What was there then and is not told since is not there any more. */
+  /**
+   * Its BEGIN; 0: there is none. What was there then and is not told since is not there any more.
+   */
   snapshotSeq: number;
   identities: ToldIdentities;
 }
 
 /**
- * Takes all that the journal says into `staging`. `revocationsAlone`: it is of another database than
- * the one by whose journals identities are restored.
+ * Takes all that the journal says into `staging`. `revocationsAlone`: it is of another database
+ * than the one by whose journals identities are restored.
  */
 export async function replayJournal(
   reading: Reading & {
@@ -232,8 +234,8 @@ function nextOf(chain: Chain, asked: ReadonlySet<string>): string | undefined {
 }
 
 /**
- * The newest snapshot that is complete, listed or known otherwise (`knownSeq`, -1: none is), and the names
- * of newer ones that say so and do not open.
+ * The newest snapshot that is complete, listed or known otherwise (`knownSeq`, -1: none is), and
+ * the names of newer ones that say so and do not open.
  */
 async function openSnapshot(
   reading: Reading,
@@ -261,7 +263,10 @@ function read<K extends Head['kind']>({ store, keyring, report }: Reading, name:
   return readJournalObject(store, keyring, { generation: report.generation, name }, kind);
 }
 
-/** What another object names; undefined, and reported, when it is not there or not what it should be. */
+/**
+ * What another object names; undefined, and reported, when it is not there or not what it should
+ * be.
+ */
 async function readNeeded<K extends Head['kind']>(
   reading: Reading,
   name: string,

@@ -49,7 +49,10 @@ export interface JournalReport {
 export interface IdentityReport {
   /** Stores whose journals tell of them; none: the last Bursar with them was 0.1.0. */
   stores: string[];
-  /** Of some changes no journal tells: so nobody is active, but the operator that the next start makes. */
+  /**
+   * Of some changes no journal tells: so nobody is active, but the operator that the next start
+   * makes.
+   */
   doubtful: boolean;
   restored: Record<RestoredKind, number>;
   /** All of them. */
@@ -77,9 +80,13 @@ export type RestoredKind = (typeof restoredKinds)[number];
 export interface RebuildReport {
   journals: JournalReport[];
   identities: IdentityReport;
-  /** `tenant/name`: not restored, since their tenant or owner was deleted, which no bucket outlives. */
+  /**
+   * `tenant/name`: not restored, since their tenant or owner was deleted, which no bucket outlives.
+   */
   ownerlessBuckets: string[];
-  /** `tenant/name`: of these there are extents, and the journal should tell of them and does not. */
+  /**
+   * `tenant/name`: of these there are extents, and the journal should tell of them and does not.
+   */
   untoldBuckets: string[];
   /** Of buckets, and of which no journal told. */
   tenants: string[];

@@ -1,17 +1,16 @@
-// Restores who there is, what they may and how much, in an order in which each thing finds what it is
-// of, through the ledger as ordinary changes are made. Invariants: nothing is more than it was; where
-// something may be missing of what the journals told, nobody is active and nothing is anybody's who
-// comes without credentials, until an admin has looked; and whatever is not restored is reported.
+// Restores who there is, what they may and how much, in an order in which each thing finds what it
+// is of, through the ledger as ordinary changes are made. Invariants: nothing is more than it was;
+// where something may be missing of what the journals told, nobody is active and nothing is
+// anybody's who comes without credentials, until an admin has looked; and whatever is not restored
+// is reported.
 import { randomBytes } from 'node:crypto';
 import { recordedChange } from '../../audit/recorded-change.ts';
-import { membersOfAuthz } from '../../authz/change-members.ts';
-import type { AuthzChange } from '../../authz/changes.ts';
-import { accessKeyContext } from '../../authz/directory.ts';
 import type { Grant } from '../../authz/grants/grant.ts';
 import { anyone } from '../../authz/grants/subjects.ts';
-import type { RetiredKind } from '../../authz/identity-changes.ts';
+import type { RetiredKind } from '../../authz/identity-rows.ts';
+import { accessKeyContext } from '../../authz/key-rows.ts';
 import type { IssuerMapping } from '../../authz/oidc/issuer.ts';
-import type { KeyPurpose } from '../../authz/public-key-changes.ts';
+import type { KeyPurpose } from '../../authz/public-keys.ts';
 import type { Shared } from '../../authz/shares.ts';
 import type { TokenDetails } from '../../authz/token-details.ts';
 import { inParallel } from '../../core/in-parallel.ts';
@@ -19,7 +18,9 @@ import { type PrincipalKind, principalId, type Role } from '../../core/principal
 import { readLimits } from '../../core/quota-terms.ts';
 import { type RecordReads, recordReadsModes } from '../../core/record-reads.ts';
 import { hookContext } from '../../quota/limits/alarm-hooks.ts';
-import type { Change } from '../commit.ts';
+import type { IdentityChange } from '../commands/identities.ts';
+import type { Change } from '../commands/index.ts';
+import { membersOf } from '../commands/index.ts';
 import type { PresentEntry, PrincipalEntry, TokenEntry } from '../journal/identity-format.ts';
 import type { About, TryCommit } from './committer.ts';
 import type { StagedRetired } from './staged-identities.ts';
@@ -43,7 +44,7 @@ export async function restorePeople(restoring: Restoring): Promise<void> {
   const { staging, report } = restoring.work;
   await each(restoring, staging.identities.list('tenant'), restoreTenant);
   for (const name of await staging.identities.listUntoldTenants()) {
-    const change = { type: 'createTenant', name, membersCreateBuckets: false } as const;
+    const change = { kind: 'createTenant', name, membersCreateBuckets: false } as const;
     const about = { tenant: name, target: `tenants/${name}` };
     const made = { changes: [change], madeMs: Date.now() };
     if (await put(restoring, 'tenant', made, about)) report.tenants.push(name);
@@ -82,8 +83,8 @@ type Of<K extends PresentEntry['kind']> = Extract<PresentEntry, { kind: K }>;
 async function restoreTenant(restoring: Restoring, entry: Of<'tenant'>): Promise<void> {
   const { tenant: name, membersCreateBuckets, defaultStore, createdMs: madeMs } = entry;
   const recordReads = readMode(entry.recordReads);
-  const change: AuthzChange = {
-    ...{ type: 'createTenant', name, membersCreateBuckets, defaultStore },
+  const change: IdentityChange = {
+    ...{ kind: 'createTenant', name, membersCreateBuckets, defaultStore },
     ...(recordReads && { recordReads }),
   };
   const target = `tenants/${name}`;
@@ -108,7 +109,7 @@ async function retireName({ work, commit }: Restoring, retired: StagedRetired): 
 
 async function restoreGroup(restoring: Restoring, entry: Of<'group'>): Promise<void> {
   const { tenant, name, createdMs: madeMs } = entry;
-  const change = { type: 'createGroup', tenant, name } as const;
+  const change = { kind: 'createGroup', tenant, name } as const;
   const target = `tenants/${tenant}/groups/${name}`;
   await put(restoring, 'group', { changes: [change], madeMs }, { tenant, target });
 }
@@ -121,11 +122,18 @@ async function restorePrincipal(restoring: Restoring, entry: PrincipalEntry): Pr
     if (await work.staging.identities.has('group', tenant, group)) groups.push(group);
   }
   const active = entry.active && !isDoubtful;
-  const made = { kind: entry.is as PrincipalKind, role: entry.role as Role, groups };
-  const changes: AuthzChange[] = [{ type: 'createPrincipal', tenant, name, ...made }];
-  if (!active) changes.push({ type: 'updatePrincipal', tenant, name, active });
+  const principalKind = entry.is as PrincipalKind;
+  const made = { role: entry.role as Role, groups };
+  const changes: IdentityChange[] = [
+    { kind: 'createPrincipal', tenant, name, principalKind, ...made },
+  ];
+  if (!active) changes.push({ kind: 'updatePrincipal', tenant, name, active });
   const target = `tenants/${tenant}/principals/${name}`;
-  const about = { tenant, target, change: recordedChange({ ...made, active }) };
+  const about = {
+    tenant,
+    target,
+    change: recordedChange({ kind: principalKind, ...made, active }),
+  };
   if (!(await put(restoring, 'principal', { changes, madeMs }, about))) return;
   await restorePublicKeys(restoring, entry, target);
   await restoreAccessKeys(restoring, entry, target);
@@ -140,8 +148,8 @@ export async function restorePublicKeys(
     const own = accessKeys.find((key) => key.thumbprint === thumbprint);
     const key = { tenant, principal, thumbprint };
     const made = { jwk, proof, purpose: purpose as KeyPurpose, accessKeyId: own?.id ?? null };
-    const changes: AuthzChange[] = [{ type: 'createPublicKey', ...key, ...made }];
-    if (!active) changes.push({ type: 'updatePublicKey', ...key, active });
+    const changes: IdentityChange[] = [{ kind: 'createPublicKey', ...key, ...made }];
+    if (!active) changes.push({ kind: 'updatePublicKey', ...key, active });
     const target = `${of}/public-keys/${thumbprint}`;
     await put(restoring, 'publicKey', { changes, madeMs }, { tenant, target });
   }
@@ -166,8 +174,8 @@ export async function restoreAccessKeys(
       continue;
     }
     const key = { tenant, principal, id };
-    const changes: AuthzChange[] = [{ type: 'createAccessKey', ...key, sealedSecret: sealed }];
-    if (!active) changes.push({ type: 'updateAccessKey', ...key, active });
+    const changes: IdentityChange[] = [{ kind: 'createAccessKey', ...key, sealedSecret: sealed }];
+    if (!active) changes.push({ kind: 'updateAccessKey', ...key, active });
     const target = `${of}/access-keys/${id}`;
     await put(restoring, 'accessKey', { changes, madeMs }, { tenant, target });
   }
@@ -184,7 +192,7 @@ function sealAnew({ sealer }: Work, sealedHex: string, context: string): Uint8Ar
 
 async function restoreRevocation(restoring: Restoring, entry: Of<'revocation'>): Promise<void> {
   const { tenant, name: id, principal, revokedMs: madeMs, expiresMs } = entry;
-  const change = { type: 'revokeToken', id, tenant, principal, expiresMs } as const;
+  const change = { kind: 'revokeToken', id, tenant, principal, expiresMs } as const;
   const target = `tokens/${id}`;
   await put(restoring, 'revocation', { changes: [change], madeMs }, { tenant, target });
 }
@@ -218,13 +226,13 @@ async function restoreGrant(restoring: Restoring, entry: Of<'grant'>): Promise<v
     leftOut.add(`${target}: it lets anybody in, and may have been taken back`);
     return;
   }
-  const change = { type: 'putGrant', tenant, grant, isByAdmin: true } as const;
+  const change = { kind: 'putGrant', tenant, grant, isByAdmin: true } as const;
   await put(restoring, 'grant', { changes: [change], madeMs }, { tenant, target });
 }
 
 async function restoreMount(restoring: Restoring, entry: Of<'mount'>): Promise<void> {
   const { tenant, name, bucketTenant, bucket, createdMs: madeMs } = entry;
-  const change = { type: 'putMount', tenant, name, bucketTenant, bucket } as const;
+  const change = { kind: 'putMount', tenant, name, bucketTenant, bucket } as const;
   const target = `tenants/${tenant}/mounts/${name}`;
   await put(restoring, 'mount', { changes: [change], madeMs }, { tenant, target });
 }
@@ -234,7 +242,7 @@ async function restoreIssuer(restoring: Restoring, entry: Of<'issuer'>): Promise
   const mapping = JSON.parse(entry.mapping) as IssuerMapping;
   const change = { ...{ tenant, name, url, audience, mapping }, byOperator: true };
   const target = `tenants/${tenant}/issuers/${name}`;
-  const changes = [{ type: 'putIssuer', ...change } as const];
+  const changes = [{ kind: 'putIssuer', ...change } as const];
   await put(restoring, 'issuer', { changes, madeMs }, { tenant, target });
 }
 
@@ -268,7 +276,7 @@ async function restoreToken(restoring: Restoring, entry: TokenEntry): Promise<vo
   const target = `${entry.is === 'share' ? 'shares' : 'tokens'}/${id}`;
   if (entry.is === 'issued') {
     const details = JSON.parse(entry.details) as TokenDetails;
-    const changes = [{ type: 'addToken', ...own, details, issuedMs: madeMs } as const];
+    const changes = [{ kind: 'addToken', ...own, details, issuedMs: madeMs } as const];
     await put(restoring, 'token', { changes, madeMs }, { tenant, target });
     return;
   }
@@ -276,7 +284,7 @@ async function restoreToken(restoring: Restoring, entry: TokenEntry): Promise<vo
   const { usesMax: downloadsMax } = entry;
   const secretHash = Buffer.from(entry.secretHash ?? '', 'hex');
   const share = { ...own, shared, secretHash, downloadsMax };
-  const changes = [{ type: 'addShare', ...share } as const];
+  const changes = [{ kind: 'addShare', ...share } as const];
   const isMade = await put(restoring, 'share', { changes, madeMs }, { tenant, target });
   if (!isMade || downloadsMax === null) return;
   // How often it was used is not known: it may not be used as often again.
@@ -303,12 +311,12 @@ const counted = {
 async function put(
   { work, commit }: Restoring,
   kind: keyof typeof counted,
-  made: { changes: readonly AuthzChange[]; madeMs: number },
+  made: { changes: readonly IdentityChange[]; madeMs: number },
   about: Omit<About, 'action'> & { target: string },
 ): Promise<boolean> {
   const [member, name] = counted[kind];
   const [first] = made.changes;
-  const members = first ? membersOfAuthz(first) : null;
+  const members = first ? membersOf(first) : null;
   const change: Change = { kind: 'restoreIdentity', ...made };
   const refused = await commit(change, {
     action: `bursar:Restore${name}`,

@@ -1,13 +1,14 @@
 // Restores what was staged, through the ledger and in the order in which it was made. Invariant: a
 // version is restored only when each extent that it names is listed in its bucket's store with the
 // very size that the manifest says.
-import type { AuthzChange } from '../../authz/changes.ts';
+
 import { sealObject } from '../../catalog/authentic.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { countBytes, decodeManifest, type ExtentRun } from '../../core/manifest.ts';
 import { principalId } from '../../core/principal.ts';
 import { sealedBytes } from '../../tiering/chunk-format.ts';
-import type { Change } from '../commit.ts';
+import type { IdentityChange } from '../commands/identities.ts';
+import type { Change } from '../commands/index.ts';
 import type { VersionEntry } from '../journal/format.ts';
 import type { Ledger } from '../ledger.ts';
 import { type About, type CommitOne, committer, tryCommitter } from './committer.ts';
@@ -53,9 +54,9 @@ export async function restoreAll(work: Work, target: Target): Promise<void> {
 }
 
 /**
- * Of the buckets' tenants and owners those of whom the journals told nothing: tenants whose members may
- * create no buckets, and members without access keys, who are not active where they may have been
- * changed.
+ * Of the buckets' tenants and owners those of whom the journals told nothing: tenants whose members
+ * may create no buckets, and members without access keys, who are not active where they may have
+ * been changed.
  */
 async function restoreOwners(
   { report, staging }: Work,
@@ -66,7 +67,7 @@ async function restoreOwners(
   for (const name of new Set(buckets.map(({ tenant }) => tenant))) {
     if (report.tenants.includes(name) || (await staging.identities.has('tenant', name, '')))
       continue;
-    const change = { type: 'createTenant', name, membersCreateBuckets: false } as const;
+    const change = { kind: 'createTenant', name, membersCreateBuckets: false } as const;
     const about = { action: 'bursar:RestoreTenant', tenant: name, target: `tenants/${name}` };
     await commit({ kind: 'restoreIdentity', changes: [change], madeMs }, about);
     report.tenants.push(name);
@@ -74,10 +75,13 @@ async function restoreOwners(
   const owners = new Map(buckets.map((one) => [principalId(one.tenant, one.owner), one]));
   for (const [id, { tenant, owner: name }] of owners) {
     if (await staging.identities.has('principal', tenant, name)) continue;
-    const changes: AuthzChange[] = [
-      { type: 'createPrincipal', tenant, name, kind: 'person', role: 'member', groups: [] },
+    const changes: IdentityChange[] = [
+      {
+        ...{ kind: 'createPrincipal', tenant, name },
+        ...{ principalKind: 'person', role: 'member', groups: [] },
+      },
     ];
-    if (isDoubtful) changes.push({ type: 'updatePrincipal', tenant, name, active: false });
+    if (isDoubtful) changes.push({ kind: 'updatePrincipal', tenant, name, active: false });
     const target = `tenants/${tenant}/principals/${name}`;
     const about = { action: 'bursar:RestorePrincipal', tenant, target };
     await commit({ kind: 'restoreIdentity', changes, madeMs }, about);

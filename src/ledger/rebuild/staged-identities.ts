@@ -52,8 +52,8 @@ export class StagedIdentities {
   }
 
   /**
-   * Once all was taken: drops what is not there any more. `floorSeq`: BEGIN of the newest snapshot that
-   * tells all that was there before it; 0: there is none.
+   * Once all was taken: drops what is not there any more. `floorSeq`: BEGIN of the newest snapshot
+   * that tells all that was there before it; 0: there is none.
    */
   settle(floorSeq: number): Promise<void> {
     return this.#write((tx) => settleIdentities(tx, floorSeq));
@@ -85,8 +85,8 @@ export class StagedIdentities {
   }
 
   /**
-   * Marks buckets as gone whose tenant or owner is: neither goes as long as it has a bucket. Gives their
-   * names, `tenant/name`, the first `max`.
+   * Marks buckets as gone whose tenant or owner is: neither goes as long as it has a bucket. Gives
+   * their names, `tenant/name`, the first `max`.
    */
   async dropBucketsOfRetired(max: number): Promise<string[]> {
     let names: string[] = [];

@@ -1,5 +1,6 @@
 // Where a rebuild gathers what the stores say before it restores anything: a database file of its
-// own, so that memory stays bounded however much there is. Invariant: what is asked of it is the same
+// own, so that memory stays bounded however much there is. Nobody reads it once this has ended, so
+// all of it is one transaction that is never committed. Invariant: what is asked of it is the same
 // whatever the order in which the journal was read (staged-entries.ts).
 import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
 import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
@@ -129,7 +130,8 @@ export class Staging {
 
   /** Makes the file, which must not be there. */
   static open(path: string): Staging {
-    const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
+    const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024, isScratch: true });
+    db.exec('BEGIN');
     db.exec(schema);
     return new Staging(db);
   }
@@ -211,7 +213,9 @@ export class Staging {
     return row && (row.isGone ? 'gone' : 'there');
   }
 
-  /** What they say of a version, whether it is there, and as of which change; undefined: nothing. */
+  /**
+   * What they say of a version, whether it is there, and as of which change; undefined: nothing.
+   */
   async findVersion({
     bucketId,
     key,
@@ -278,9 +282,9 @@ export class Staging {
   }
 
   /**
-   * Those of them that nothing names and that were not known to be garbage: nor to be what a version
-   * up to `toldSeq` held that is not there any more. Of what wrote such an extent, maybe under
-   * another key, the journal has told what became.
+   * Those of them that nothing names and that were not known to be garbage: nor to be what a
+   * version up to `toldSeq` held that is not there any more. Of what wrote such an extent, maybe
+   * under another key, the journal has told what became.
    */
   listUnnamed(store: number, toldSeq: number): AsyncGenerator<Buffer[]> {
     return this.#listIds(
@@ -346,8 +350,8 @@ export class Staging {
   }
 
   /**
-   * Once all was taken that a database says of a store's buckets as of the change `toldSeq`: what is
-   * older of them is not there any more.
+   * Once all was taken that a database says of a store's buckets as of the change `toldSeq`: what
+   * is older of them is not there any more.
    */
   async dropOlder(store: number, toldSeq: number): Promise<void> {
     const older = 'entry IS NOT NULL AND told_seq < ?';
@@ -446,13 +450,9 @@ export class Staging {
     }
   }
 
-  /** One connection has one transaction: who stages from several sides takes turns. */
+  /** Who writes may go by what he read before: who stages from several sides takes turns. */
   #write(work: (tx: Tx) => Promise<void>): Promise<void> {
-    const done = this.#turn.then(async () => {
-      this.#db.exec('BEGIN');
-      await work(this.#db.tx);
-      this.#db.exec('COMMIT');
-    });
+    const done = this.#turn.then(() => work(this.#db.tx));
     this.#turn = done.catch(() => {});
     return done;
   }

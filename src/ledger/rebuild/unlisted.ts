@@ -1,6 +1,6 @@
-// What the journal names and the store's list lacks. Invariant: nothing is given up for lost because
-// a list does not have it: lists of a store may be older than what is in it, or incomplete for good
-// where its index was damaged. What is named is asked for by its name.
+// What the journal names and the store's list lacks. Invariant: nothing is given up for lost
+// because a list does not have it: lists of a store may be older than what is in it, or incomplete
+// for good where its index was damaged. What is named is asked for by its name.
 import { inParallel } from '../../core/in-parallel.ts';
 import { decodeManifest } from '../../core/manifest.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';

@@ -9,7 +9,7 @@ export function costsOfAccount(record: CostRecord & Parties, account: string): C
   const who = chargedOf(record);
   const isCharged = drawsOf(who, {}, null).some((draw) => draw.account === account);
   if (record.storageCost === undefined) return isCharged ? record : null;
-  // What is stored is the owner's, whoever asks.
+  // The cost of what is stored is the owner's, whoever makes the request.
   const { cost, storageCost, ...rest } = record;
   const { bucket } = who;
   const asOwner = bucket && { tenant: bucket.tenant, principal: bucket.owner, tokens: [], bucket };

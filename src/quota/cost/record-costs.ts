@@ -19,7 +19,7 @@ import {
   type WorkloadCost,
 } from './workload-cost.ts';
 
-/** Of a record, what says about costs (docs/audit/records.md). */
+/** Those members of a record that say something about costs (docs/audit/records.md). */
 export interface CostRecord {
   readonly index: number;
   readonly time: string;
@@ -33,7 +33,7 @@ export interface CostRecord {
   readonly cost?: string;
   readonly storageCost?: string;
   readonly price?: 'put' | 'get';
-  /** Of reads that are one record: how many, and when the last was. */
+  /** For reads that share one record: how many they are, and when the last one was. */
   readonly reads?: number;
   readonly lastRead?: string;
   readonly priceBook?: string;
@@ -48,7 +48,7 @@ export interface RecordsWhatIf {
   readonly book?: PriceBook | undefined;
   /** All in this class; undefined: in their own. */
   readonly storageClass?: string | undefined;
-  /** Of a million reads of objects, so many are answered by a cache. */
+  /** How many of a million reads of objects are answered by a cache. */
   readonly hitsPerMillion?: number | undefined;
 }
 
@@ -63,7 +63,7 @@ interface Use {
 
 interface MonthUse {
   readonly month: Month;
-  /** By price book, then by class. */
+  /** The costs by price book, then by class. */
   readonly byBook: Map<string, Map<string, Use>>;
 }
 
@@ -80,7 +80,7 @@ export class RecordCosts {
     this.#books = books;
   }
 
-  /** What the records say. */
+  /** The sums of what the records say. */
   get charged(): WorkloadCost {
     return this.#charged;
   }
@@ -98,7 +98,7 @@ export class RecordCosts {
     }
     if (record.storageCost !== undefined) {
       const owed = usdOf(record.storageCost);
-      // With a bucket ends what accrued for it and was not charged yet.
+      // Charges that accrued for a bucket and were not made yet end with the bucket.
       this.#charge(record.action === deleteBucket ? { storage: owed } : { earlyDeletion: owed });
     }
     if (record.cost === undefined) return;
@@ -110,7 +110,9 @@ export class RecordCosts {
     addFlows(this.#useOf(record, Date.parse(record.lastRead ?? record.time)), record);
   }
 
-  /** The same by other prices, rounded up once a month and meter. Throws where there is no price. */
+  /**
+   * The same by other prices, rounded up once a month and meter. Throws where there is no price.
+   */
   price({ book, storageClass, hitsPerMillion = 0 }: RecordsWhatIf = {}): WorkloadCost {
     let sum = noCost;
     for (const { month, byBook } of this.#months.values()) {

@@ -10,7 +10,10 @@ import type { Workload, WorkloadPart } from './workload.ts';
 export interface WhatIf {
   /** All in this class instead of the parts' own. */
   readonly storageClass?: string | undefined;
-  /** Of a million reads, so many are answered by a cache: no GET, no retrieval, no egress. */
+  /**
+   * How many of a million reads are answered by a cache: these cost no GET, no retrieval and no
+   * egress.
+   */
   readonly hitsPerMillion?: number | undefined;
 }
 
@@ -94,8 +97,8 @@ export interface Kept {
 }
 
 /**
- * The storage of a month, of which `unitsPerGb` of the amounts are a GB-month. That of a class is one
- * amount with one tariff, whatever parts it comes from.
+ * The storage of a month, of which `unitsPerGb` of the amounts are a GB-month. That of a class is
+ * one amount with one tariff, whatever parts it comes from.
  */
 export function priceKept(book: PriceBook, kept: readonly Kept[], unitsPerGb: bigint): Picodollars {
   const byClass = new Map<string, bigint>();

@@ -49,7 +49,9 @@ export function emptyPart(storageClass: string): WorkloadPart {
   return { storageClass, ...(nothing as Record<(typeof amounts)[number], number>) };
 }
 
-/** Reads a workload's text. Throws Error, which says where it is wrong and what would have fitted. */
+/**
+ * Reads a workload's text. Throws Error, which says where it is wrong and what would have fitted.
+ */
 export function parseWorkload(text: string): Workload {
   const value = readMembers(parsePlainJson(text, workloadBytesMax), 'workload', [
     ...['format', 'name', 'months', 'parts'],

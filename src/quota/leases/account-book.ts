@@ -12,7 +12,6 @@ import { limitSetOf, tightest } from '../limits/limit-set.ts';
 import {
   type AccountState,
   beginWindows,
-  buryLease,
   findShortage,
   forgetLost,
   grantLease,
@@ -21,6 +20,7 @@ import {
   type MarkedWindow,
   markedWindows,
   newAccountState,
+  writeOffLease,
 } from './account-state.ts';
 import { hasReached, nextAlarms, tellRefused, watchCaps } from './alarm-watch.ts';
 import { Posted } from './posted.ts';
@@ -33,7 +33,7 @@ import type {
   Shortage,
 } from './requests.ts';
 
-/** Where accounts are durable; all of it in the transaction under way. */
+/** The durable storage of accounts. All calls belong to the transaction under way. */
 export interface AccountStorage {
   read(account: string): Promise<AccountState | undefined>;
   /** Writes an account, and of its windows those that changed. */
@@ -45,13 +45,13 @@ export interface AccountStorage {
    * clock was set forward, something may be, and is yet to be settled.
    */
   expiredTokens(beforeMs: number, max: number): Promise<string[]>;
-  /** Up to `max` accounts that have leases of other holders. */
+  /** Returns up to `max` accounts that have leases of other holders. */
   leasedByOthers(holder: string, max: number): Promise<string[]>;
 }
 
 export interface AccountChanges {
   windows: ReadonlySet<MarkedWindow>;
-  /** Whose leases began or ended. */
+  /** The holders whose leases began or ended. */
   holders: ReadonlySet<string>;
 }
 
@@ -61,7 +61,7 @@ interface Entry {
   isChanged: boolean;
   readonly windows: Set<MarkedWindow>;
   readonly holders: Set<string>;
-  /** Who has a lease, as it was written last. */
+  /** The holders that have a lease, as it was written last. */
   readonly leased: Set<string>;
   /** Not yet in the state, which `#open` brings up to date. */
   readonly posted: Posted;
@@ -78,15 +78,15 @@ const keptMax = 10_000;
 
 export class AccountBook {
   /**
-   * How far the times that it is given, those of records, are ahead of the clock, milliseconds. Records
-   * keep the time of the newest until that is past; windows go by the clock.
+   * How far the times that it is given, those of records, are ahead of the clock, milliseconds.
+   * Records keep the time of the newest until that is past; windows go by the clock.
    */
   aheadMs = 0;
   readonly #storage: AccountStorage;
   readonly #holder: string;
   readonly #kept = new Map<string, Entry>();
   readonly #changed = new Set<Entry>();
-  /** Of lists that many requests of a batch share. */
+  /** A cache of lists that many requests of a batch share. */
   readonly #entriesOf = new Map<readonly HeldAccount[], readonly Entry[]>();
   #reached: Reached[] = [];
 
@@ -134,7 +134,7 @@ export class AccountBook {
     return this.#postLoaded(settlement, used, timeMs);
   }
 
-  /** Takes off this run's lease what it does not need. */
+  /** Takes off this run's lease what the run does not need. */
   async giveBack(draws: readonly Draw[], timeMs: number): Promise<void> {
     await this.#load(draws);
     for (const { account, amounts } of draws) {
@@ -148,7 +148,10 @@ export class AccountBook {
     for (const group of held) this.#settleHeld(this.#openHeld(group, timeMs));
   }
 
-  /** Who of these has not so much left, whatever is reserved; undefined: all have. */
+  /**
+   * Returns the first of these accounts that has less left than is drawn, whatever is reserved.
+   * Undefined means that all have enough.
+   */
   async findShortage(draws: readonly Draw[], timeMs: number): Promise<Shortage | undefined> {
     await this.#load(draws);
     for (const { account, amounts } of draws) {
@@ -170,24 +173,26 @@ export class AccountBook {
   }
 
   /**
-   * Ends leases of other runs, in up to `max` accounts; gives in how many. To be called until it
-   * gives 0, before anything is served. Those of an account that is not authentic stay set aside.
+   * Writes off the leases of earlier runs in at most `max` accounts, and returns the number of
+   * these accounts. It must be called until it returns 0, before anything is served. The leases of
+   * an account whose rows are not authentic stay set aside.
    */
-  async buryLeases(max: number, timeMs: number): Promise<number> {
+  async writeOffLeases(max: number, timeMs: number): Promise<number> {
     const accounts = await this.#storage.leasedByOthers(this.#holder, max);
-    let buried = 0;
+    let writtenOff = 0;
     for (const account of accounts) {
       const entry = await this.#loadOne(account, timeMs).catch(unlessUnsealed);
       if (!entry) continue;
-      buried += 1;
-      for (const holder of [...entry.state.leases.keys()]) {
-        if (holder === this.#holder) continue;
-        buryLease(entry.state, holder);
+      const others = [...entry.state.leases.keys()].filter((holder) => holder !== this.#holder);
+      // Rows that somebody else has written name leases that there are not.
+      if (others.length > 0) writtenOff += 1;
+      for (const holder of others) {
+        writeOffLease(entry.state, holder);
         entry.nextAlarms = null;
         this.#change(entry, holder);
       }
     }
-    return buried;
+    return writtenOff;
   }
 
   /** Counts as unspent what crashes lost of an account. */
@@ -255,7 +260,8 @@ export class AccountBook {
   discard(): void {
     this.#changed.clear();
     this.#reached = [];
-    // Of what was flushed into the transaction that failed nobody knows what changed.
+    // After a transaction failed, nobody knows what changed of the accounts that were flushed into
+    // it.
     this.#kept.clear();
     this.#entriesOf.clear();
   }
@@ -369,7 +375,7 @@ export class AccountBook {
     const timeMs = recordMs - this.aheadMs;
     if (!isWindowOver(entry.state, timeMs)) return;
     entry.posted.bringIn();
-    // What was reached in a window is to be told of that one.
+    // A percentage that was reached in a window must be told of that window.
     if (entry.isChanged) this.#watch(entry);
     for (const window of beginWindows(entry.state, timeMs)) entry.windows.add(window);
     entry.nextAlarms = null;

@@ -1,6 +1,6 @@
 // What one account has leased to this run of the gateway and nobody holds yet, by limited meter.
-// Invariant: free amounts are safe integers and never less than 0; of a meter without limit there is
-// no end.
+// Invariant: free amounts are safe integers and never less than 0; of a meter without limit there
+// is no end.
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { amountMax, type Counts, emptyCounts, type MeterAmounts } from '../amounts.ts';
 import type { Headroom, HeldAccount, LimitedToken } from './requests.ts';
@@ -10,28 +10,30 @@ import type { Hold } from './reservation.ts';
 const lastsMs = 1000;
 /** As many times what an operation needs are wanted beside it, before any rate is known. */
 const ahead = 16;
-/** With so many different companies of accounts it is held together before the lists are made anew. */
+/**
+ * With so many different companies of accounts it is held together before the lists are made anew.
+ */
 const listsMax = 8;
 
 export class AccountLease {
   readonly account: string;
-  /** Of a token, which the ledger may not know yet. */
+  /** The token, which the ledger may not know yet. */
   token: LimitedToken | undefined;
   /** Itself and what of it is limited, as those who hold some of it tell the ledger. */
   held: HeldAccount;
   /** Reservations and requests under way that come back to it. */
   holds = 0;
-  /** When it was last drawn on, in the desk's rounds. */
+  /** The round of the desk in which it was last drawn on. */
   round = 0;
   /** How often something came free: who was refused before may find it. */
   gains = 0;
   isAsking = false;
-  /** Was something taken beyond the mark at which to ask for more? */
+  /** Whether so much was taken that the ledger is to be asked for more. */
   isLow = false;
   /** What the ledger had left beside this when it last granted some; for those who ask. */
   #headroom: readonly Headroom[] = [];
   readonly #tightest: { [M in Meter]?: Headroom | undefined } = {};
-  /** When the first of their windows ends. */
+  /** When the first of the windows of its limits ends. */
   #tightestUntilMs = 0;
   #lists: (readonly HeldAccount[])[] = [];
   readonly #free: Counts = emptyCounts();
@@ -51,7 +53,9 @@ export class AccountLease {
     return this.held.limited;
   }
 
-  /** The accounts of `holds` from `from`, its own, to before `end`: the same list for the same ones. */
+  /**
+   * The accounts of `holds` from `from`, its own, to before `end`: the same list for the same ones.
+   */
   listWith(holds: readonly Hold[], from: number, end: number): readonly HeldAccount[] {
     for (const list of this.#lists) if (isListOf(list, holds, from, end)) return list;
     if (this.#lists.length === listsMax) this.#lists = [];
@@ -60,7 +64,7 @@ export class AccountLease {
     return list;
   }
 
-  /** Takes all of it or nothing. */
+  /** Takes the whole amount, or nothing of it. */
   take(amounts: MeterAmounts): boolean {
     if (!holdsAll(this.#free, amounts)) return false;
     addAll(this.#free, amounts, -1);
@@ -75,7 +79,7 @@ export class AccountLease {
     addAll(this.#takenSince, amounts, -1);
   }
 
-  /** Takes of `needed` what is there, and says in `taken` what. */
+  /** Takes as much of `needed` as is there, and notes in `taken` how much that is. */
   takePart(needed: MeterAmounts, taken: { [M in Meter]?: number }): void {
     for (const meter of this.limited) {
       const amount = Math.min(needed[meter] ?? 0, this.#free[meter]);
@@ -113,7 +117,9 @@ export class AccountLease {
     return want;
   }
 
-  /** Takes note of what came of a `want`: less when a limit is near, and then it is asked for later. */
+  /**
+   * Takes note of what came of a `want`: less when a limit is near, and then it is asked for later.
+   */
   expect(meter: Meter, granted: number): void {
     this.#mark[meter] = Math.floor(granted / 2);
     this.isLow = false;
@@ -156,7 +162,7 @@ export class AccountLease {
     return Math.max(0, left + this.#free[meter]);
   }
 
-  /** Takes out all that is free; undefined when that is nothing. */
+  /** Takes out everything that is free. Undefined means that there is nothing. */
   empty(): MeterAmounts | undefined {
     let amounts: { [M in Meter]?: number } | undefined;
     for (const meter of this.limited) {
@@ -183,7 +189,8 @@ export class AccountLease {
   }
 }
 
-// Meter by meter, since these are on the way of each request: a loop over names takes ten times as long.
+// Meter by meter, since these are on the way of each request: a loop over names takes ten times as
+// long.
 
 /** Neither less than nothing nor what is no number can be had: both compare as false. */
 function holdsAll(free: Counts, amounts: MeterAmounts): boolean {

@@ -1,25 +1,50 @@
-// The MACs of accounts: of what each may use, has used and has set aside, in its own row, so that a
-// charge writes no other page (docs/formats/row-seals.md). Invariant: the digests are of the MACs that
-// the table has, so that a row which was put back to what it was before is noticed.
+// The MACs of accounts, of what each may use, has used and has set aside, and of what buckets keep
+// and are charged for by time: in their own rows, so that a charge writes no other page
+// (docs/formats/row-seals.md). Invariant: the digests are of the MACs that the tables have, so that
+// a row which was put back to what it was before is noticed.
 import type { SqlValue } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { KeyedMessage } from '../../core/keyed-message.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import { DigestBlocks, digestBytes, UnsealedRow } from '../../core/seals/row-seal.ts';
-import { accountScope } from '../../core/seals/sealed-tables.ts';
+import { accountScope, type SealScope } from '../../core/seals/sealed-tables.ts';
 
 export interface AccountMac {
   epoch: number;
   mac: Uint8Array;
-  /** In whose digest it is. */
+  /** The tenant in whose digest the account is. */
   tenant: string;
 }
 
-/** As a row has them. */
+/** The values as a row has them. */
 type StoredMac = { epoch?: unknown; mac?: unknown };
 
-/** All columns of an account but its name, and its windows. The third is a token's tenant. */
+/**
+ * All columns of a row but its name; of an account its windows, too, and the third is a token's
+ * tenant.
+ */
 export type AccountContent = readonly SqlValue[];
+
+/** Rows of which MACs are made. */
+export interface MacForm {
+  /** With which the message begins. */
+  purpose: string;
+  table: string;
+  /** In whose digest the MAC of a row is. */
+  tenantOf: (name: string, content: AccountContent) => string;
+  /** Whom it concerns that a row is not authentic. */
+  scopeOf: (name: string) => SealScope | null;
+  /** What a row is, for people. */
+  describe: (name: string) => string;
+}
+
+const accountForm: MacForm = {
+  purpose: 'bursar/account/v1',
+  table: 'quota_accounts',
+  tenantOf,
+  scopeOf: accountScope,
+  describe: (account) => `what ${account} has used`,
+};
 
 const message = new KeyedMessage();
 const foldedAtOnce = 256;
@@ -28,9 +53,11 @@ export class AccountMacs {
   readonly #keyring: Keyring;
   readonly #blocks: DigestBlocks;
   readonly #digests = new Map<string, Uint8Array>();
-  /** Of those that the transaction has changed: what they were before. */
+  /** The MACs, before the transaction, of those accounts that it has changed. */
   readonly #before = new Map<string, Uint8Array>();
-  /** MACs that are not in the digest of their tenant yet: to take in many at once costs little more. */
+  /**
+   * MACs that are not in the digest of their tenant yet: to take in many at once costs little more.
+   */
   readonly #pending = Buffer.allocUnsafe(foldedAtOnce * digestBytes);
   #pendingBytes = 0;
   #pendingOf = { tenant: '', epoch: 0 };
@@ -40,7 +67,7 @@ export class AccountMacs {
     this.#blocks = new DigestBlocks(keyring);
   }
 
-  /** By tenant; '' has those that are no tenant's. */
+  /** The digests by tenant; '' has the accounts that belong to no tenant. */
   get digests(): ReadonlyMap<string, Uint8Array> {
     this.#foldPending();
     return this.#digests;
@@ -54,41 +81,53 @@ export class AccountMacs {
     }
   }
 
-  /** The MAC of an account that is about to be written. `before`: the one that it has; undefined: none. */
-  seal(account: string, content: AccountContent, before: AccountMac | undefined): AccountMac {
+  /**
+   * The MAC of a row that is about to be written. `before`: the one that it has; undefined: none.
+   */
+  seal(
+    name: string,
+    content: AccountContent,
+    before: AccountMac | undefined,
+    form = accountForm,
+  ): AccountMac {
     const epoch = this.#keyring.currentEpoch;
-    const mac = this.#describe(account, epoch, content).mac();
-    const made = { epoch, mac, tenant: tenantOf(account, content) };
+    const mac = this.#describe(form, name, epoch, content).mac();
+    const made = { epoch, mac, tenant: form.tenantOf(name, content) };
     if (before) this.#fold(before);
     this.#fold(made);
     return made;
   }
 
-  /** The account is about to be removed. */
+  /** The row is about to be removed. */
   forget(mac: AccountMac): void {
     this.#fold(mac);
   }
 
   /** Takes the MAC of a row into the digest, whatever it is. */
-  count(account: string, content: AccountContent, { epoch, mac }: StoredMac): void {
+  count(
+    name: string,
+    content: AccountContent,
+    { epoch, mac }: StoredMac,
+    form = accountForm,
+  ): void {
     if (!(mac instanceof Uint8Array) || mac.length < digestBytes) return;
     if (!this.#keyring.epochs.includes(Number(epoch))) return;
-    this.#fold({ epoch: Number(epoch), mac, tenant: tenantOf(account, content) });
+    this.#fold({ epoch: Number(epoch), mac, tenant: form.tenantOf(name, content) });
   }
 
-  /** Throws UnsealedRow unless the account is what was written. */
-  verify(account: string, content: AccountContent, stored: StoredMac): AccountMac {
+  /** Throws UnsealedRow unless the row is what was written. */
+  verify(name: string, content: AccountContent, stored: StoredMac, form = accountForm): AccountMac {
     const { epoch, mac } = stored;
     const isKnown = typeof epoch === 'number' && this.#keyring.epochs.includes(epoch);
     const hasBytes = content.some((value) => value instanceof Uint8Array);
     if (isKnown && !hasBytes && mac instanceof Uint8Array) {
-      if (this.#describe(account, epoch, content).matches(mac)) {
-        return { epoch, mac, tenant: tenantOf(account, content) };
+      if (this.#describe(form, name, epoch, content).matches(mac)) {
+        return { epoch, mac, tenant: form.tenantOf(name, content) };
       }
     }
-    const scope = accountScope(account);
-    const place = { table: 'quota_accounts', tenant: scope?.tenant ?? '', row: account };
-    const what = `what ${account} has used is not what was stored`;
+    const scope = form.scopeOf(name);
+    const place = { table: form.table, tenant: scope?.tenant ?? '', row: name };
+    const what = `${form.describe(name)} is not what was stored`;
     throw new UnsealedRow({ ...place, fault: 'altered', scope, what });
   }
 
@@ -105,8 +144,13 @@ export class AccountMacs {
     this.#before.clear();
   }
 
-  #describe(account: string, epoch: number, content: AccountContent): KeyedMessage {
-    message.begin(this.#keyring.sealKey(epoch), 'bursar/account/v1').text(account);
+  #describe(
+    { purpose }: MacForm,
+    name: string,
+    epoch: number,
+    content: AccountContent,
+  ): KeyedMessage {
+    message.begin(this.#keyring.sealKey(epoch), purpose).text(name);
     for (const value of content) {
       if (value instanceof Uint8Array) throw new IntegrityError('an account with bytes');
       // Amounts may be more than a number holds.

@@ -1,8 +1,8 @@
-// One account as the ledger knows it, and the arithmetic of its limits; pure.
-// Invariant: for each cap, used in its window + lost in its window + leased <= the cap, unless the
-// cap was lowered. Granting is the one step that adds to that sum, and it checks; posting moves from
-// leased to used; and a window that begins starts with nothing used. So what is leased can be spent
-// in any window. (DESIGN section 9; escrow, after O'Neil 1986.)
+// One account as the ledger knows it, and the arithmetic of its limits; pure. Invariant: for each
+// cap, used in its window + lost in its window + leased <= the cap, unless the cap was lowered.
+// Granting is the one step that adds to that sum, and it checks; posting moves from leased to used;
+// and a window that begins starts with nothing used. So what is leased can be spent in any window.
+// (docs/decisions/0022-leases.md; escrow, after O'Neil 1986.)
 //
 // What was used in a window is the counter now minus the counter when the window began: a post
 // touches six counters and no window.
@@ -33,11 +33,11 @@ export interface Mark {
 export interface Told {
   /** The cap's. */
   amount: string;
-  /** When its window began; of a level, the day. */
+  /** When its window began, or the day for a level. */
   periodMs: number;
-  /** Of what was used. */
+  /** The percentage of the cap that was used. */
   percent: number;
-  /** Did it tell 100 since something was refused? */
+  /** Whether the alarm of 100% was told because something was refused. */
   isRefused: boolean;
 }
 
@@ -52,7 +52,7 @@ export interface AccountState {
   /** Leased by a gateway that died; perhaps spent, never recorded. Flows only. */
   lost: Sums;
   marks: Record<MarkedWindow, Mark>;
-  /** By holder: set aside, not posted and not given back. */
+  /** By holder, the amounts that are set aside and neither posted nor given back. */
   leases: Map<string, Sums>;
 }
 
@@ -74,15 +74,19 @@ export function newAccountState(): AccountState {
   };
 }
 
-/** Is there a window to begin? A clock that is corrected backwards begins none. */
+/**
+ * Returns whether a window has ended and the next one begins. A clock that is corrected backwards
+ * begins none.
+ */
 export function isWindowOver({ marks }: AccountState, timeMs: number): boolean {
   const sinceMs = timeMs - marks.minute.beginMs;
   return sinceMs >= minuteMs || sinceMs < -stepMsMax;
 }
 
 /**
- * Begins the windows that `timeMs` is in; says which. One that was begun in the future, by a clock that
- * was wrong, becomes that of now, and what was used in it counts: who has a limit gets nothing by it.
+ * Begins the windows that `timeMs` is in; says which. One that was begun in the future, by a clock
+ * that was wrong, becomes that of now, and what was used in it counts: who has a limit gets nothing
+ * by it.
  */
 export function beginWindows(state: AccountState, timeMs: number): MarkedWindow[] {
   const begun: MarkedWindow[] = [];
@@ -128,7 +132,7 @@ export function headroomOf(state: AccountState, meter: Meter): bigint | undefine
   return least;
 }
 
-/** What is left of each cap on what flows. */
+/** Returns what is left of each cap on a flow. */
 export function listHeadroom(state: AccountState): Headroom[] {
   const list: Headroom[] = [];
   for (const cap of state.limits?.caps ?? []) {
@@ -211,11 +215,11 @@ export function settleLease(state: AccountState, holder: string, amounts: MeterA
 }
 
 /**
- * Ends the lease of a holder that died. What of it was posted is used already. Of the rest, flows
- * may have been spent without a record, and count as spent in the windows of now; levels change
- * with their record only, and come free.
+ * Ends the lease of a holder that died. The part of it that was posted is used already. Of the
+ * rest, flows may have been spent without a record, so they count as spent in the present windows.
+ * Levels change only together with their record, so they become free.
  */
-export function buryLease(state: AccountState, holder: string): void {
+export function writeOffLease(state: AccountState, holder: string): void {
   const lease = state.leases.get(holder);
   if (!lease) return;
   for (const meter of meters) if (!isLevel(meter)) state.lost[meter] += lease[meter];

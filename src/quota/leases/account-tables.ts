@@ -1,6 +1,6 @@
-// Accounts in SQLite. Amounts are 64-bit integers, which JavaScript's numbers are not: they are read
-// as text, added as bigints, and written as such. What was spent since ever may be more than 64 bits
-// hold, 9.2 million USD, and is text there as well.
+// Accounts in SQLite. Amounts are 64-bit integers, which JavaScript's numbers are not: they are
+// read as text, added as bigints, and written as such. What was spent since ever may be more than
+// 64 bits hold, 9.2 million USD, and is text there as well.
 import type { Reader, SqlValue, Tx } from '../../core/database.ts';
 import { isLevel, type Limits, meters } from '../../core/quota-terms.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
@@ -84,7 +84,10 @@ const writeAccount = upsert(
   ['account'],
   ['limits', 'told', ...tokenColumns, ...accountColumns, 'leases', 'epoch', 'mac'],
 );
-/** Of most writes: none of the columns that have a seal (core/seals/sealed-tables.ts), so no trigger. */
+/**
+ * Of most writes: none of the columns that have a seal (core/seals/sealed-tables.ts), so no
+ * trigger.
+ */
 const useColumns = ['told', ...accountColumns, 'leases', 'epoch', 'mac'];
 const writeUse = `UPDATE quota_accounts SET ${useColumns.map((name) => `${name} = ?`).join(', ')}
   WHERE account = ?`;
@@ -105,7 +108,7 @@ type SealedColumns = readonly [SqlValue, SqlValue, SqlValue, SqlValue];
 export class AccountTables implements AccountStorage {
   readonly #tx: Tx;
   readonly #macs: AccountMacs | null;
-  /** Of what was read, or written last. */
+  /** The MACs of accounts as they were read, or written last. */
   readonly #known = new WeakMap<AccountState, AccountMac>();
   readonly #marks = new WeakMap<AccountState, string>();
   /** The columns that have a seal, as they were written last. */
@@ -192,14 +195,17 @@ export class AccountTables implements AccountStorage {
   }
 
   async leasedByOthers(holder: string, max: number): Promise<string[]> {
-    const sql = 'SELECT DISTINCT account FROM quota_leases WHERE holder <> ? LIMIT ?';
+    // Of accounts that have the lease: their rows are authentic, these are not.
+    const sql = `SELECT DISTINCT account FROM quota_leases AS l WHERE holder <> ? AND EXISTS (
+      SELECT 1 FROM quota_accounts AS a WHERE a.account = l.account
+        AND instr(a.leases, json_quote(l.holder)) > 0) LIMIT ?`;
     return (await this.#tx.all<Row>(sql, holder, max)).map((row) => row.account as string);
   }
 }
 
 /**
- * An account as it was committed last; undefined: it was never charged, and has no limits. Its windows
- * are those of when it was written last: `beginWindows` brings them up to a time.
+ * An account as it was committed last; undefined: it was never charged, and has no limits. Its
+ * windows are those of when it was written last: `beginWindows` brings them up to a time.
  */
 export async function readAccountState(
   read: Reader,
@@ -210,8 +216,8 @@ export async function readAccountState(
 }
 
 /**
- * Verifies each account; gives those that are not what was written. What there is of MACs is taken into
- * the digests.
+ * Verifies each account; gives those that are not what was written. What there is of MACs is taken
+ * into the digests.
  */
 export async function verifyAccounts(read: Reader, macs: AccountMacs): Promise<UnsealedRow[]> {
   const wrong: UnsealedRow[] = [];
@@ -258,7 +264,10 @@ async function verifyAccount(
   }
 }
 
-/** What the MAC of an account is over, but for its name: the columns in their order, then the windows. */
+/**
+ * What the MAC of an account is over, but for its name: the columns in their order, then the
+ * windows.
+ */
 function contentOf(row: Row, marks: string): SqlValue[] {
   const { limits, told, token_tenant, token_principal, token_expires_ms, leases } = row;
   const amounts = accountColumns.map((column) => row[column]);
@@ -266,7 +275,10 @@ function contentOf(row: Row, marks: string): SqlValue[] {
   return [...values, ...amounts, leases, marks] as SqlValue[];
 }
 
-/** When each window began, and what the counters were then: decimal numbers in the order of the schema. */
+/**
+ * When each window began, and what the counters were then: decimal numbers in the order of the
+ * schema.
+ */
 function renderMarks({ marks }: AccountState): string {
   const numbers: (number | bigint)[] = [];
   for (const window of markedWindows) {
@@ -369,7 +381,7 @@ function textOf(set: LimitSet): string {
 
 function readStoredLimits(text: string, account: string): AccountState['limits'] {
   const limits = parseLimitSet(text);
-  // To go on without them would be to spend without limit.
+  // To go on without limits that cannot be read would be to spend without limit.
   if (!limits) throw new Error(`the stored limits of ${account} cannot be read`);
   return limits;
 }

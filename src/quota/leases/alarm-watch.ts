@@ -1,8 +1,8 @@
 // When a cap tells that it was used up to a percentage; pure. Invariant: a cap tells of each
 // percentage once in its window, of those that are passed at once the highest only, and again when
 // the cap is set to another amount. Levels have no window: they tell again on a later day, if they
-// had gone down since. A token tells three times at most, whatever its caps are: its holder can make
-// any number of caps, and of tokens.
+// had gone down since. A token tells three times at most, whatever its caps are: its holder can
+// make any number of caps, and of tokens.
 import { divideUp } from '../../core/money.ts';
 import { isLevel, type Meter, meters, type Window } from '../../core/quota-terms.ts';
 import type { Sums } from '../amounts.ts';
@@ -47,8 +47,8 @@ const never = 2n ** 128n;
 const nothingNext = Object.fromEntries(meters.map((meter) => [meter, never])) as Sums;
 
 /**
- * That something was refused for want of a cap: 100, however little is used. What is used goes on to
- * be told, since to ask once for too much would else silence the account's warnings.
+ * That something was refused for want of a cap: 100, however little is used. What is used goes on
+ * to be told, since to ask once for too much would else silence the account's warnings.
  */
 export function tellRefused(
   account: string,
@@ -100,7 +100,7 @@ function nameOf({ token }: AccountState, { meter, window }: Cap): string {
   return token ? '' : `${meter}/${window}`;
 }
 
-/** Has it told 100 in this period because something was refused? */
+/** Returns whether the alarm of 100% was told in this period because something was refused. */
 function hasRefused(state: AccountState, cap: Cap): boolean {
   const told = state.told.get(nameOf(state, cap));
   if (!told?.isRefused) return false;

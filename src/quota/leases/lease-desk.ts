@@ -1,10 +1,10 @@
 // The half of limits that is in memory, on the main thread: an operation reserves from the leases
 // that the ledger granted, without waiting; a lease that runs low is topped up in the background;
-// what it does not hold is asked of the ledger, which alone refuses.
-// Invariant: what the ledger has leased to this run is, in each account and meter, what is free here
-// + held by reservations + posted in commits under way + in requests under way. So nothing is spent
-// that was not set aside, whatever is forgotten when the process dies. The ledger answers in order.
-// An account without limits costs a look into a map.
+// what it does not hold is asked of the ledger, which alone refuses. Invariant: what the ledger has
+// leased to this run is, in each account and meter, what is free here + held by reservations +
+// posted in commits under way + in requests under way. So nothing is spent that was not set aside,
+// whatever is forgotten when the process dies. The ledger answers in order. An account without
+// limits costs a look into a map.
 import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
 import { amountMax, type Draw, type MeterAmounts } from '../amounts.ts';
 import { limitedMeters, limitSetOf, tightest } from '../limits/limit-set.ts';
@@ -35,7 +35,7 @@ const triesMax = 5;
 
 type Acquired = { ok: true; holds: Hold[] } | { ok: false; shortage: Shortage };
 
-/** What an operation needs of one account, and what memory held of it. */
+/** The amounts that an operation needs of one account, and what memory held of them. */
 interface Claim {
   lease: AccountLease;
   held: HeldAccount;
@@ -61,7 +61,7 @@ export class LeaseDesk {
     this.#nowMs = nowMs;
   }
 
-  /** Has any account limits? If not, nothing need be asked for. */
+  /** Whether any account has limits. If none has, the desk need not be asked. */
   get hasLimits(): boolean {
     return this.#limited.size > 0 || this.#leases.size > 0;
   }
@@ -82,8 +82,8 @@ export class LeaseDesk {
   }
 
   /**
-   * An account's limits, as they are durable: at the start, and whenever the ledger answered that it
-   * changed them. What is left of its lease goes back, so that from here on the new ones hold.
+   * An account's limits, as they are durable: at the start, and whenever the ledger answered that
+   * it changed them. What is left of its lease goes back, so that from here on the new ones hold.
    */
   setLimits(account: string, limits: Limits | null): void {
     const limited = limits ? shared(limitedMeters(limitSetOf(limits))) : shared([]);
@@ -112,7 +112,9 @@ export class LeaseDesk {
     this.#relimit(lease, limited);
   }
 
-  /** Reserves from memory; undefined when that does not hold enough, and `reserve` must be asked. */
+  /**
+   * Reserves from memory; undefined when that does not hold enough, and `reserve` must be asked.
+   */
   tryReserve(draws: readonly Draw[]): Reservation | undefined {
     const holds = this.#take(draws);
     return holds && this.#enter(new Reservation(this, holds, this.#edition));
@@ -144,7 +146,9 @@ export class LeaseDesk {
     return undefined;
   }
 
-  /** To be called now and then: gives back what was not drawn on since the last call but one. */
+  /**
+   * Must be called from time to time: gives back what was not drawn on since the last call but one.
+   */
   async keep(): Promise<void> {
     this.#round += 1;
     for (const lease of this.#leases.values()) {
@@ -196,7 +200,7 @@ export class LeaseDesk {
     return reservation;
   }
 
-  /** Takes from memory, in all accounts or in none. */
+  /** Takes the amounts from memory, in all accounts or in none. */
   #take(draws: readonly Draw[]): Hold[] | undefined {
     const holds: Hold[] = [];
     for (const { account, amounts } of draws) {
@@ -264,8 +268,8 @@ export class LeaseDesk {
   async #ask(claims: readonly Claim[]): Promise<DrawAnswer> {
     const nowMs = this.#nowMs();
     const lacking = claims.filter(isLacking);
-    // Of those who ask for a lease at a time one asks for more than it needs: together they would set
-    // aside most of what is left, which a crash would lose.
+    // Of those who ask for a lease at a time one asks for more than it needs: together they would
+    // set aside most of what is left, which a crash would lose.
     const first = lacking.filter(({ lease }) => !lease.isAsking).map(({ lease }) => lease);
     const draws = lacking.map((claim): AccountDraw => {
       const { account, token, isAsking } = claim.lease;

@@ -1,5 +1,5 @@
-// What was posted to one account and is not yet in its sums. Requests add numbers here; bigints, which
-// cost many times as much, come once a batch. Invariant: each count is a safe integer.
+// What was posted to one account and is not yet in its sums. Requests add numbers here; bigints,
+// which cost many times as much, come once a batch. Invariant: each count is a safe integer.
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { addAmounts, type Counts, emptyCounts, type MeterAmounts } from '../amounts.ts';
 import { type AccountState, settleLease } from './account-state.ts';

@@ -31,12 +31,12 @@ export type DrawAnswer =
 export interface Headroom {
   readonly meter: Meter;
   readonly window: Window;
-  /** In units of the meter, as near as a number comes. */
+  /** The amount in units of the meter, as near as a number can hold it. */
   readonly limit: number;
   left: number;
   /** Length of the window; Infinity: it never ends. */
   readonly windowMs: number;
-  /** When it ends, milliseconds since 1970. */
+  /** When the window ends, in milliseconds since 1970. */
   readonly resetMs: number;
 }
 
@@ -55,11 +55,13 @@ export interface Held {
   readonly amounts: MeterAmounts;
 }
 
-/** What a posted reservation held; travels in the commit. */
+/** What a posted reservation held. It travels in the commit. */
 export interface Settlement {
   /** An account may be in more than one. */
   held: readonly Held[];
-  /** Did limits change between its steps? Then more may be used than was held. */
+  /**
+   * Whether limits changed between the steps of the request. Then more may be used than was held.
+   */
   isMixed: boolean;
 }
 
@@ -72,11 +74,11 @@ export interface Shortage {
   meter: Meter;
   window: Window;
   limit: bigint;
-  /** In this window, with what was lost in crashes. */
+  /** The amount used in this window, including what was lost in crashes. */
   used: bigint;
-  /** By operations under way, and set aside for those to come. */
+  /** The amount reserved by operations under way, and set aside for those to come. */
   reserved: bigint;
   asked: bigint;
-  /** When the window ends, milliseconds since 1970; Infinity: never. */
+  /** When the window ends, in milliseconds since 1970. Infinity means never. */
   resetMs: number;
 }

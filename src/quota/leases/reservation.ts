@@ -12,11 +12,11 @@ export interface Hold {
 }
 
 export class Reservation {
-  /** Of the desk only. */
+  /** For the desk only. */
   readonly holds: Hold[];
-  /** Did limits change between its steps? */
+  /** Whether limits changed between the steps of the reservation. */
   isMixed = false;
-  /** Of the desk's limits, when it began. */
+  /** The version of the desk's limits when the reservation began. */
   readonly edition: number;
   readonly #desk: LeaseDesk;
   #state: 'open' | 'posted' | 'void' = 'open';
@@ -53,7 +53,9 @@ export class Reservation {
   }
 }
 
-/** What an operation asks of one account it asks of others, so one or two groups are all there is. */
+/**
+ * What an operation asks of one account it asks of others, so one or two groups are all there is.
+ */
 function groupHolds(holds: readonly Hold[]): Held[] {
   const groups: Held[] = [];
   for (let from = 0; from < holds.length; ) {

@@ -1,6 +1,6 @@
-// Alarms: a cap was used up to 50, 80 or 100 percent. Written in the transaction that did it, so they
-// are neither lost nor doubled by a crash; whoever tells of one forgets it then. The log's record of
-// it stays.
+// Alarms: a cap was used up to 50, 80 or 100 percent. Written in the transaction that did it, so
+// they are neither lost nor doubled by a crash; whoever tells of one forgets it then. The log's
+// record of it stays.
 import type { Reader, Tx } from '../../core/database.ts';
 import type { Meter, Window } from '../../core/quota-terms.ts';
 import type { TokenFacts } from '../amounts.ts';
@@ -29,7 +29,10 @@ export interface Reached {
 export interface Alarm extends Omit<Reached, 'token'> {
   /** Log index of its record. */
   id: number;
-  /** Whose account it is. `principal` is the bucket's owner, and empty for a tenant. */
+  /**
+   * The tenant and principal that the account belongs to. `principal` is the bucket's owner, and
+   * empty for a tenant.
+   */
   tenant: string;
   principal: string;
   timeMs: number;
@@ -72,8 +75,8 @@ export async function appendAlarm(tx: Tx, alarm: Alarm): Promise<void> {
 }
 
 /**
- * Up to `max` alarms that nobody was told of, oldest first; those of tokens, of which anybody can make
- * any number, behind all others.
+ * Up to `max` alarms that nobody was told of, oldest first; those of tokens, of which anybody can
+ * make any number, behind all others.
  */
 export async function listUntoldAlarms(read: Reader, max: number): Promise<Alarm[]> {
   const rows = await read.all<Omit<Alarm, 'limit' | 'used'> & { amount: string; used: string }>(

@@ -54,8 +54,8 @@ export function limitSetOf(limits: Limits): LimitSet {
 }
 
 /**
- * The limits of two links with one `jti`, which are one account: of all that either has the tighter.
- * `known` itself where the other adds nothing.
+ * The limits of two links with one `jti`, which are one account: of all that either has the
+ * tighter. `known` itself where the other adds nothing.
  */
 export function tightest(known: Limits, other: Limits): Limits {
   const all: Record<string, Record<string, string | number>> = {};

@@ -50,8 +50,8 @@ export function chargeOperation(
 }
 
 /**
- * The most that an operation of at most these bytes can be charged, in whatever tier it ends; and in
- * whatever class, where that is not known: null.
+ * The most that an operation of at most these bytes can be charged, in whatever tier it ends; and
+ * in whatever class, where that is not known: null.
  */
 export function chargeOperationAtMost(
   book: PriceBook,

@@ -102,7 +102,9 @@ function dearestOf(all: readonly UsePrices[]): UsePrices {
   };
 }
 
-/** The prices of a class. Throws when the book has none: stores are checked when they are opened. */
+/**
+ * The prices of a class. Throws when the book has none: stores are checked when they are opened.
+ */
 export function classPrices(book: PriceBook, storageClass: string): ClassPrices {
   const prices = book.classes.get(storageClass);
   if (!prices) throw new Error(`the price book ${book.name} has no class ${storageClass}`);

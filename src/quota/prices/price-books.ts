@@ -103,8 +103,8 @@ export class MarketPrices {
 }
 
 /**
- * Reads all `*.json` of the folders. Throws Error, naming the file, for one that is no price book or
- * is not named as the book in it, and errors of the file system.
+ * Reads all `*.json` of the folders. Throws Error, naming the file, for one that is no price book
+ * or is not named as the book in it, and errors of the file system.
  */
 export function readPriceBooks(folders: readonly string[] = [shippedFolder]): PriceBooks {
   const files = folders.flatMap((folder) =>

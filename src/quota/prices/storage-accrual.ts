@@ -1,8 +1,8 @@
 // Storage accrues: what is kept for how long, in byte-milliseconds (1/1000 of a byte-second), so
-// that it can be cut at any tick of the clock without a remainder.
-// Invariant: the charges of a class in a month add up to the price of its byte-milliseconds, however
-// the time was cut (`tariff.ts`). Specification: "How will I be charged", Amazon S3 FAQ, which
-// averages over the month in hours; here it is milliseconds.
+// that it can be cut at any tick of the clock without a remainder. Invariant: the charges of a
+// class in a month add up to the price of its byte-milliseconds, however the time was cut
+// (`tariff.ts`). Specification: "How will I be charged", Amazon S3 FAQ, which averages over the
+// month in hours; here it is milliseconds.
 import type { Picodollars } from '../../core/money.ts';
 import type { ClassPrices } from './price-book.ts';
 import { bytesPerGb, chargeAdded } from './tariff.ts';

@@ -1,9 +1,9 @@
-// What was sent and received in a month under the prices of one provider's region: what the tiers of
-// its tariffs go by. It is the gateway's total, as the provider bills it, not a tenant's; and what
-// users moved, which they are charged, is counted apart from what the gateway moved for it.
+// What was sent and received in a month under the prices of one provider's region: what the tiers
+// of its tariffs go by. It is the gateway's total, as the provider bills it, not a tenant's; and
+// what users moved, which they are charged, is counted apart from what the gateway moved for it.
 // Invariant: after a rollback comes `discard`, before a commit `flush`; the ledger's thread alone
 // writes, so what was read stays true.
-import type { Tx } from '../../core/database.ts';
+import type { Reader, Tx } from '../../core/database.ts';
 import { windowBeginMs, windowEndMs } from '../limits/windows.ts';
 import type { MonthTransfers } from './charges.ts';
 import type { PriceBook } from './price-book.ts';
@@ -23,25 +23,55 @@ CREATE TABLE quota_transfers (     -- of the latest month in which there were an
 
 type Market = Pick<PriceBook, 'provider' | 'region'>;
 
-interface Total extends Market {
+/** A row. */
+export interface TransferTotal extends Market {
+  readonly side: 'users' | 'backend';
   monthMs: number;
-  endMs: number;
   ingressBytes: number;
   egressBytes: number;
+}
+
+interface Total extends TransferTotal {
+  endMs: number;
+}
+
+/** Who knows which totals are what was written (ledger/seal-roots.ts). */
+export interface TransferSeals {
+  /** Throws UnsealedRow for one that is not; `total`: as it is stored, undefined: it is not. */
+  verifyTransfer(name: string, total: TransferTotal | undefined): void;
+  /** This one is about to be written, as it is when the transaction ends. */
+  noteTransfer(name: string, total: TransferTotal): void;
+}
+
+/** `users aws/us-east-1`. */
+export function nameOfTransfer({ side, ...market }: Pick<TransferTotal, 'side'> & Market): string {
+  return `${side} ${marketOf(market)}`;
+}
+
+const columns = `side, provider, region, month_ms AS monthMs, ingress_bytes AS ingressBytes,
+  egress_bytes AS egressBytes`;
+
+export function listTransfers(read: Reader): Promise<TransferTotal[]> {
+  return read.all<TransferTotal>(`SELECT ${columns} FROM quota_transfers`);
 }
 
 export class TransferTotals {
   readonly #tx: Tx;
   readonly #side: 'users' | 'backend';
+  readonly #seals: TransferSeals | null;
   readonly #totals = new Map<string, Total>();
   readonly #changed = new Set<Total>();
 
-  constructor(tx: Tx, side: 'users' | 'backend') {
+  /** `seals`: null: what is read is believed. */
+  constructor(tx: Tx, side: 'users' | 'backend', seals: TransferSeals | null) {
     this.#tx = tx;
     this.#side = side;
+    this.#seals = seals;
   }
 
-  /** Adds an operation's bytes; gives what there was in the month before it, at once if it is known. */
+  /**
+   * Adds an operation's bytes; gives what there was in the month before it, at once if it is known.
+   */
   add(
     market: Market,
     moved: MonthTransfers,
@@ -68,7 +98,9 @@ export class TransferTotals {
   }
 
   async flush(): Promise<void> {
-    for (const { provider, region, monthMs, ingressBytes, egressBytes } of this.#changed) {
+    for (const total of this.#changed) {
+      const { provider, region, monthMs, ingressBytes, egressBytes } = total;
+      this.#seals?.noteTransfer(nameOfTransfer(total), total);
       await this.#tx.run(
         'INSERT OR REPLACE INTO quota_transfers VALUES (?, ?, ?, ?, ?, ?)',
         this.#side,
@@ -89,21 +121,20 @@ export class TransferTotals {
   }
 
   async #load({ provider, region }: Market): Promise<Total> {
-    const row = await this.#tx.get<Omit<Total, 'endMs'>>(
-      `SELECT provider, region, month_ms AS monthMs, ingress_bytes AS ingressBytes,
-         egress_bytes AS egressBytes FROM quota_transfers
-         WHERE side = ? AND provider = ? AND region = ?`,
-      this.#side,
-      provider,
-      region,
+    const side = this.#side;
+    const row = await this.#tx.get<TransferTotal>(
+      `SELECT ${columns} FROM quota_transfers WHERE side = ? AND provider = ? AND region = ?`,
+      ...[side, provider, region],
     );
-    const total = { ...emptyTotal({ provider, region }, row?.monthMs ?? 0), ...row };
+    this.#seals?.verifyTransfer(nameOfTransfer({ side, provider, region }), row);
+    const total = { ...emptyTotal({ side, provider, region }, row?.monthMs ?? 0), ...row };
     this.#totals.set(marketOf(total), total);
     return total;
   }
 }
 
-function emptyTotal({ provider, region }: Market, monthMs: number): Total {
+function emptyTotal(of: Pick<TransferTotal, 'side'> & Market, monthMs: number): Total {
+  const { side, provider, region } = of;
   const endMs = windowEndMs('month', monthMs);
-  return { provider, region, monthMs, endMs, ingressBytes: 0, egressBytes: 0 };
+  return { side, provider, region, monthMs, endMs, ingressBytes: 0, egressBytes: 0 };
 }

@@ -1,7 +1,8 @@
 // What buckets keep and what was charged for it, as the ledger's transactions change it: kept in
-// memory, written once a batch. It runs in the ledger's thread, the only writer, so what it has read
-// stays true. Invariant: after a rollback comes `discard`, before a commit `flush`.
+// memory, written once a batch. It runs in the ledger's thread, the only writer, so what it has
+// read stays true. Invariant: after a rollback comes `discard`, before a commit `flush`.
 import type { Tx } from '../../core/database.ts';
+import type { AccountMacs } from '../leases/account-macs.ts';
 import {
   type Accrued,
   accrue,
@@ -36,14 +37,23 @@ interface Entry<Of, State> {
 export class StorageBook {
   readonly #tx: Tx;
   readonly #order: BookOrder & { marketOf(book: string): string | undefined };
+  readonly #macs: AccountMacs | null;
   readonly #levels = new Map<string, Entry<Place, KeptLevel>>();
   readonly #totals = new Map<string, Entry<Total, bigint>>();
   readonly #changedLevels = new Set<Entry<Place, KeptLevel>>();
   readonly #changedTotals = new Set<Entry<Total, bigint>>();
+  /** What was passed over of what was listed last. */
+  #listed = { beforeMs: 0, passed: new Set<string>() };
 
-  constructor(tx: Tx, order: BookOrder & { marketOf(book: string): string | undefined }) {
+  /** `macs`: null: what is written has none, and what is read is believed. */
+  constructor(
+    tx: Tx,
+    order: BookOrder & { marketOf(book: string): string | undefined },
+    macs: AccountMacs | null,
+  ) {
     this.#tx = tx;
     this.#order = order;
+    this.#macs = macs;
   }
 
   /**
@@ -100,7 +110,14 @@ export class StorageBook {
   /** Up to `max` places that were last charged before `beforeMs`. */
   async listUncharged(beforeMs: number, max: number): Promise<OwnedPlace[]> {
     await this.flush();
-    return listUncharged(this.#tx, { beforeMs, max });
+    if (this.#listed.beforeMs !== beforeMs) this.#listed = { beforeMs, passed: new Set() };
+    const rows = await listUncharged(this.#tx, { beforeMs, max: max + this.#listed.passed.size });
+    return rows.filter((place) => !this.#listed.passed.has(nameOf(place))).slice(0, max);
+  }
+
+  /** It is not listed any more before another time is asked for. */
+  passOver(place: Place): void {
+    this.#listed.passed.add(nameOf(place));
   }
 
   async listClasses(tenant: string, bucket: string): Promise<string[]> {
@@ -110,7 +127,8 @@ export class StorageBook {
 
   /** Writes what changed, into the transaction under way. */
   async flush(): Promise<void> {
-    for (const { of, state } of this.#changedLevels) await writeLevel(this.#tx, of, state);
+    for (const { of, state } of this.#changedLevels)
+      await writeLevel(this.#tx, of, state, this.#macs);
     for (const { of, state } of this.#changedTotals) await writeTotal(this.#tx, of, state);
     this.#changedLevels.clear();
     this.#changedTotals.clear();
@@ -127,12 +145,11 @@ export class StorageBook {
   }
 
   async #open(place: Place, book: string, timeMs: number): Promise<Entry<Place, KeptLevel>> {
-    // No name has a space.
-    const name = `${place.tenant} ${place.bucket} ${place.class}`;
+    const name = nameOf(place);
     let entry = this.#levels.get(name);
     if (entry) return entry;
     const { tenant, bucket, class: storageClass } = place;
-    const state = (await readLevel(this.#tx, place, this.#order)) ?? {
+    const state = (await readLevel(this.#tx, place, { order: this.#order, macs: this.#macs })) ?? {
       ...openLevel(book, timeMs, this.#order),
       chargedMs: timeMs,
       writtenMs: null,
@@ -141,6 +158,11 @@ export class StorageBook {
     this.#levels.set(name, entry);
     return entry;
   }
+}
+
+/** No name has a space. */
+function nameOf({ tenant, bucket, class: of }: Place): string {
+  return `${tenant} ${bucket} ${of}`;
 }
 
 function forgetOldest(kept: Map<string, unknown>): void {

@@ -7,6 +7,7 @@ import type { Tx } from '../../core/database.ts';
 import type { Picodollars } from '../../core/money.ts';
 import { type Charge, drawsOfOwner } from '../charge.ts';
 import type { AccountBook } from '../leases/account-book.ts';
+import type { AccountMacs } from '../leases/account-macs.ts';
 import { noSettlement, type Shortage } from '../leases/requests.ts';
 import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
 import { marketOf, type PriceBooks } from '../prices/price-books.ts';
@@ -45,10 +46,18 @@ export class StorageCharges {
   readonly #prices: StoragePrices;
   readonly #book: StorageBook;
 
-  constructor(tx: Tx, accounts: AccountBook, books: PriceBooks) {
+  /** `macs`: null: what is read is believed. */
+  constructor(
+    tx: Tx,
+    {
+      accounts,
+      books,
+      macs,
+    }: { accounts: AccountBook; books: PriceBooks; macs: AccountMacs | null },
+  ) {
     this.#accounts = accounts;
     this.#prices = new StoragePrices(books);
-    this.#book = new StorageBook(tx, this.#prices);
+    this.#book = new StorageBook(tx, this.#prices, macs);
   }
 
   /** What an object counts for where storage is charged, bytes. */
@@ -105,18 +114,25 @@ export class StorageCharges {
 
   /**
    * Charges what has accrued in a place until now. From now on it does under `book`; undefined: as
-   * before.
+   * before. Throws UnsealedRow, and has changed nothing, where the place or who pays for it is not
+   * what was written.
    */
   async charge(
     place: OwnedPlace,
     book: string | undefined,
     timeMs: number,
   ): Promise<StorageCharge[]> {
+    const bucket = { tenant: place.tenant, name: place.bucket, owner: place.owner };
+    for (const { account } of drawsOfOwner(bucket, 0n)) await this.#accounts.read(account, timeMs);
     const due = await this.#book.take(place, book, timeMs);
     const charges = await this.#price(place, due, book);
-    const bucket = { tenant: place.tenant, name: place.bucket, owner: place.owner };
     for (const { cost } of charges) await this.#post(bucket, cost, timeMs);
     return charges;
+  }
+
+  /** Does not list this one any more before what is charged before another time is asked for. */
+  passOver(place: Place): void {
+    this.#book.passOver(place);
   }
 
   flush(): Promise<void> {
@@ -127,7 +143,9 @@ export class StorageCharges {
     this.#book.discard();
   }
 
-  /** Prices what is due, by the book of `now` where its own is gone; what has no price is left out. */
+  /**
+   * Prices what is due, by the book of `now` where its own is gone; what has no price is left out.
+   */
   async #price(
     { class: storageClass }: Place,
     due: readonly Accrued[],

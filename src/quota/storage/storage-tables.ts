@@ -1,5 +1,7 @@
 // What is charged by time, in SQLite. Amounts that 64 bits may not hold are text.
-import type { Reader, Tx } from '../../core/database.ts';
+import type { Reader, SqlValue, Tx } from '../../core/database.ts';
+import { UnsealedRow } from '../../core/seals/row-seal.ts';
+import type { AccountMac, AccountMacs, MacForm } from '../leases/account-macs.ts';
 import { type BookOrder, type Due, endOfDue, type StorageLevel } from './storage-level.ts';
 
 export const storageSchema = `
@@ -11,6 +13,8 @@ CREATE TABLE quota_storage (       -- what is kept in buckets and charged by tim
   at_ms INTEGER NOT NULL,          -- until when it has accrued
   charged_ms INTEGER NOT NULL,     -- when it was last charged
   due TEXT NOT NULL,               -- JSON: what accrued since then, [book, since (ms), byte-ms] each
+  epoch INTEGER,                   -- of the root key that the MAC is made under
+  mac BLOB,                        -- of all this
   PRIMARY KEY (tenant, bucket, class)
 ) WITHOUT ROWID;
 CREATE INDEX quota_storage_charged ON quota_storage (charged_ms);
@@ -24,7 +28,7 @@ CREATE TABLE quota_storage_totals ( -- what was charged in a month: what tiers o
 ) WITHOUT ROWID;
 `;
 
-/** What a level is of. */
+/** The bucket and the class that a level belongs to. */
 export interface Place {
   readonly tenant: string;
   readonly bucket: string;
@@ -42,50 +46,134 @@ interface Row {
   atMs: number;
   chargedMs: number;
   due: string;
+  epoch: unknown;
+  mac: unknown;
 }
+
+type Content = Pick<Row, 'atMs' | 'chargedMs' | 'due'> & { billedBytes: string | bigint };
 
 export interface KeptLevel extends StorageLevel {
   chargedMs: number;
   /** The same as it is in its row; null: there is none. */
   writtenMs: number | null;
+  /** Of the row; undefined: it has none. */
+  mac?: AccountMac | undefined;
 }
 
-const columns =
-  'CAST(billed_bytes AS TEXT) AS billedBytes, at_ms AS atMs, charged_ms AS chargedMs, due';
+const columns = `CAST(billed_bytes AS TEXT) AS billedBytes, at_ms AS atMs, charged_ms AS chargedMs,
+  due, epoch, mac`;
 
+/** Of levels, which are named `TENANT/BUCKET/CLASS`: no name has a slash. */
+export const levelForm: MacForm = {
+  purpose: 'bursar/level/v1',
+  table: 'quota_storage',
+  tenantOf: (name) => name.slice(0, name.indexOf('/')),
+  scopeOf: (name) => {
+    const [tenant = '', bucket = ''] = name.split('/');
+    return { tenant, bucket };
+  },
+  describe: (name) => {
+    const [tenant, bucket, of] = name.split('/');
+    return `what bucket ${tenant}/${bucket} is charged for ${of}`;
+  },
+};
+
+/** Throws UnsealedRow for a level that is not what was written. `macs`: null: it is believed. */
 export async function readLevel(
   read: Reader,
-  { tenant, bucket, class: of }: Place,
-  order: BookOrder,
+  place: Place,
+  { order, macs }: { order: BookOrder; macs: AccountMacs | null },
 ): Promise<KeptLevel | undefined> {
+  const { tenant, bucket, class: of } = place;
   const sql = `SELECT ${columns} FROM quota_storage WHERE tenant = ? AND bucket = ? AND class = ?`;
   const row = await read.get<Row>(sql, tenant, bucket, of);
-  return row && levelOf(row, order);
+  if (!row) return undefined;
+  const mac = macs?.verify(nameOf(place), contentOf(row), row, levelForm);
+  return { ...levelOf(row, order), mac };
 }
 
 /** Writes a level; one in which nothing is kept and nothing due is gone. */
 export async function writeLevel(
   tx: Tx,
-  { tenant, bucket, class: of }: Place,
+  place: Place,
   level: KeptLevel,
+  macs: AccountMacs | null,
 ): Promise<void> {
+  const { tenant, bucket, class: of } = place;
   const { billedBytes, atMs, chargedMs, due } = level;
   const at = 'tenant = ? AND bucket = ? AND class = ?';
   if (billedBytes === 0n && due.every(({ byteMs }) => byteMs === 0n)) {
     level.writtenMs = null;
+    if (level.mac) macs?.forget(level.mac);
+    level.mac = undefined;
     await tx.run(`DELETE FROM quota_storage WHERE ${at}`, tenant, bucket, of);
     return;
   }
   const text = JSON.stringify(due.map((one) => [one.book, one.sinceMs, String(one.byteMs)]));
+  const content = contentOf({ billedBytes, atMs, chargedMs, due: text });
+  level.mac = macs?.seal(nameOf(place), content, level.mac, levelForm);
+  const { epoch = null, mac = null } = level.mac ?? {};
   if (level.writtenMs === chargedMs) {
     // Of most writes: the index has no part in it.
-    const sql = `UPDATE quota_storage SET billed_bytes = ?, at_ms = ?, due = ? WHERE ${at}`;
-    await tx.run(sql, billedBytes, atMs, text, tenant, bucket, of);
+    const set = 'billed_bytes = ?, at_ms = ?, due = ?, epoch = ?, mac = ?';
+    const sql = `UPDATE quota_storage SET ${set} WHERE ${at}`;
+    await tx.run(sql, billedBytes, atMs, text, epoch, mac, tenant, bucket, of);
     return;
   }
   level.writtenMs = chargedMs;
-  const sql = 'INSERT OR REPLACE INTO quota_storage VALUES (?, ?, ?, ?, ?, ?, ?)';
-  await tx.run(sql, tenant, bucket, of, billedBytes, atMs, chargedMs, text);
+  const sql = 'INSERT OR REPLACE INTO quota_storage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)';
+  await tx.run(sql, tenant, bucket, of, billedBytes, atMs, chargedMs, text, epoch, mac);
+}
+
+/**
+ * Verifies each level; gives those that are not what was written. What there is of MACs is taken
+ * into the digests.
+ */
+export async function verifyLevels(read: Reader, macs: AccountMacs): Promise<UnsealedRow[]> {
+  const wrong: UnsealedRow[] = [];
+  for await (const row of walkLevels(read)) {
+    const [name, content] = [nameOf(row), contentOf(row)];
+    macs.count(name, content, row, levelForm);
+    try {
+      macs.verify(name, content, row, levelForm);
+    } catch (error) {
+      if (!(error instanceof UnsealedRow)) throw error;
+      wrong.push(error);
+    }
+  }
+  return wrong;
+}
+
+/** Gives each level a MAC of what it is now, whatever it was before. */
+export async function sealLevels(tx: Tx, macs: AccountMacs): Promise<void> {
+  for await (const row of walkLevels(tx)) {
+    const { epoch, mac } = macs.seal(nameOf(row), contentOf(row), undefined, levelForm);
+    const at = 'tenant = ? AND bucket = ? AND class = ?';
+    const sql = `UPDATE quota_storage SET epoch = ?, mac = ? WHERE ${at}`;
+    await tx.run(sql, epoch, mac, row.tenant, row.bucket, row.class);
+  }
+}
+
+async function* walkLevels(read: Reader): AsyncGenerator<Row & Place> {
+  const order = 'tenant, bucket, class';
+  const sql = `SELECT ${order}, ${columns} FROM quota_storage WHERE (${order}) > (?, ?, ?)
+    ORDER BY ${order} LIMIT 1000`;
+  for (let after: SqlValue[] = ['', '', '']; ; ) {
+    const rows = await read.all<Row & Place>(sql, ...after);
+    yield* rows;
+    const last = rows.at(-1);
+    if (!last) return;
+    after = [last.tenant, last.bucket, last.class];
+  }
+}
+
+function nameOf({ tenant, bucket, class: of }: Place): string {
+  return `${tenant}/${bucket}/${of}`;
+}
+
+/** What the MAC of a level is over, but for its name: one text, since it is made with each PUT. */
+function contentOf({ billedBytes, atMs, chargedMs, due }: Content): SqlValue[] {
+  return [`${billedBytes} ${atMs} ${chargedMs} ${due}`];
 }
 
 /** Up to `max` levels that were last charged before `beforeMs`, the longest ago first. */
@@ -126,7 +214,7 @@ export async function listLevels(
   return rows.map((row) => ({ place: row, level: levelOf(row, order) }));
 }
 
-/** What was charged of a class in a month, byte-milliseconds. */
+/** Returns what was charged for a class in a month, in byte-milliseconds. */
 export async function readTotal(
   read: Reader,
   { market, class: of, monthMs }: Total,
@@ -141,7 +229,7 @@ export async function readTotal(
   return BigInt(row?.byteMs ?? 0);
 }
 
-/** What a total is of. */
+/** The market, class and month that a total belongs to. */
 export interface Total {
   readonly market: string;
   readonly class: string;
@@ -153,6 +241,8 @@ export async function writeTotal(
   { market, class: of, monthMs }: Total,
   byteMs: bigint,
 ): Promise<void> {
+  // Each total that is read for a charge is written with it: where it is not what was written last,
+  // the triggers of its seal have nothing be charged (core/seals/seal-triggers.ts).
   const sql = 'INSERT OR REPLACE INTO quota_storage_totals VALUES (?, ?, ?, ?)';
   await tx.run(sql, market, of, monthMs, String(byteMs));
 }

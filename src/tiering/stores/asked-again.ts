@@ -1,6 +1,6 @@
-// What came from a store over a network may have been damaged on its way, or taken from a cache that
-// is stale: it is asked for once more before what is stored is said to be damaged. Invariant: once,
-// and never instead of a check: what comes the second time is verified as the first was.
+// What came from a store over a network may have been damaged on its way, or taken from a cache
+// that is stale: it is asked for once more before what is stored is said to be damaged. Invariant:
+// once, and never instead of a check: what comes the second time is verified as the first was.
 import { IntegrityError } from '../../core/errors.ts';
 import type { StoreMeter } from './store-meter.ts';
 

@@ -1,8 +1,8 @@
 // Extents as files of the data folder, opaque and sealed: `<2 hex>/<2 hex>/<32 hex>`, the folders
 // from the id's last two bytes, which are random (ids begin with the time and would fill one folder
 // after the other). Invariant: under its final name a file is whole and durable: it is written
-// under a temporary name, fsynced, renamed, and the folder fsynced (DESIGN section 5). After a
-// failed fsync nobody knows what is on the disk, so the process stops; it is never tried again.
+// under a temporary name, fsynced, renamed, and the folder fsynced. After a failed fsync nobody
+// knows what is on the disk, so the process stops; it is never tried again.
 import fs from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
@@ -35,7 +35,8 @@ export interface ExtentSource {
 
 export interface LocalStoreOptions {
   /**
-   * Gets the error of an fsync and must end the process. Default: says so on stderr and exits 1.
+   * Gets the error of an fsync, after which nobody knows what is stored: who serves ends the
+   * process. Default: it is thrown, for who ends with what failed.
    */
   onFatal?: (error: unknown) => never;
   /** Measures how long extents take to be durable, and chunks to be read. Default: nobody looks. */
@@ -43,13 +44,12 @@ export interface LocalStoreOptions {
 }
 
 export const temporaryFolder = 'temporary';
-/** Of a file that is only written to see whether that is possible. */
+/** The length of a file that is written only to see whether writing is possible. */
 const trialBytes = 4096;
 const idPattern = /^[0-9a-f]{32}$/;
 
-function stopProcess(error: unknown): never {
-  fs.writeSync(2, `bursar: fsync failed, so what is stored is unknown; stopping. ${error}\n`);
-  process.exit(1);
+function fail(error: unknown): never {
+  throw error;
 }
 
 function isMissing(error: unknown): boolean {
@@ -97,7 +97,7 @@ function writeFully(fd: number, bytes: Uint8Array, position: number): Promise<vo
   });
 }
 
-/** Where a local store in a folder has an extent. */
+/** Returns the path of an extent of a local store in a folder. */
 export function extentFile(folder: string, id: Buffer): string {
   const name = id.toString('hex');
   return `${folder}/${name.slice(28, 30)}/${name.slice(30)}/${name}`;
@@ -131,7 +131,7 @@ export class LocalStore implements ExtentStore {
 
   /** Opens, or makes, the store in `dir`. Throws what the file system says when it cannot. */
   static async open(dir: string, options: LocalStoreOptions = {}): Promise<LocalStore> {
-    const { onFatal = stopProcess, meter = unmeasured } = options;
+    const { onFatal = fail, meter = unmeasured } = options;
     const store = new LocalStore(path.resolve(dir), onFatal, meter);
     const temporary = path.join(store.#dir, temporaryFolder);
     const made = await mkdir(temporary, { recursive: true, mode: 0o700 });
@@ -145,7 +145,9 @@ export class LocalStore implements ExtentStore {
     return store;
   }
 
-  /** Whether the folder is the one that was opened: a disk may have been unmounted since. */
+  /**
+   * Returns whether the folder is the one that was opened. A disk may have been unmounted since.
+   */
   isThere(): boolean {
     const { dev, ino } = this.#identity;
     const found = fs.statSync(path.join(this.#dir, temporaryFolder), { throwIfNoEntry: false });
@@ -200,7 +202,9 @@ export class LocalStore implements ExtentStore {
     };
   }
 
-  /** Writes a file and removes it. Throws what the file system says, or Refusal ServiceUnavailable. */
+  /**
+   * Writes a file and removes it. Throws what the file system says, or Refusal ServiceUnavailable.
+   */
   async tryWriting(): Promise<void> {
     this.#mustBeThere();
     const name = path.join(this.#dir, temporaryFolder, 'trial');
@@ -239,8 +243,8 @@ export class LocalStore implements ExtentStore {
   }
 
   /**
-   * Removes an extent; one that is absent is fine. Throws Refusal ServiceUnavailable when the folder
-   * is not there: the extent may come back with it.
+   * Removes an extent; one that is absent is fine. Throws Refusal ServiceUnavailable when the
+   * folder is not there: the extent may come back with it.
    */
   async remove(id: Buffer): Promise<void> {
     try {

@@ -1,7 +1,8 @@
-// The door before a store over a network: shut until the store was probed and found to be ours, and
-// shut again when it is no more. Invariant: while it is shut nothing is read from the store or
-// written to it; who asks is refused at once with ServiceUnavailable. A store that buckets use and
-// that is not configured any more is a door that stays shut.
+// The gate before a store over a network. It is shut until the store was probed and its owner mark
+// was found to be ours, and shut again when the mark is not ours any more. Invariant: while the
+// gate is shut, nothing is read from the store or written to it, and requests for it are refused at
+// once with ServiceUnavailable. A store that buckets use but that is not configured any more has a
+// gate that stays shut.
 import { Refusal } from '../../core/errors.ts';
 import type { RemoteRead, RemoteStore } from './store.ts';
 import { type StoreMeter, unmeasured } from './store-meter.ts';
@@ -19,7 +20,7 @@ export class StoreGate implements RemoteStore {
     this.#reason = options.reason;
   }
 
-  /** Why the door is shut; null: it is open. */
+  /** Why the gate is shut; null: it is open. */
   get reason(): string | null {
     return this.#store ? null : this.#reason;
   }
@@ -37,7 +38,7 @@ export class StoreGate implements RemoteStore {
     return this.#store?.meter ?? unmeasured;
   }
 
-  /** Throws Refusal ServiceUnavailable while the door is shut, so that no body is asked for. */
+  /** Throws Refusal ServiceUnavailable while the gate is shut, so that no body is asked for. */
   get extentBytesMax(): number {
     return this.#inside().extentBytesMax;
   }

@@ -2,12 +2,12 @@
 // terms of the one set of measurements (instruments/store-meter.ts has it). Invariant: nothing that
 // decides, whether to ask twice or how much at a time, counts or times anything by itself.
 
-/** What a request is for. */
+/** The purpose of a request. */
 export type RequestKind = 'get' | 'put' | 'head' | 'delete' | 'list';
 export type Direction = 'read' | 'write';
 /** What the first request of a read waited for when a second one was due. */
 export type HedgeCause = 'connect' | 'firstByte' | 'body';
-/** Whose answer was taken. */
+/** Which of two requests for the same bytes gave the answer that was taken. */
 export type HedgeWinner = 'first' | 'second' | 'nobody';
 /** Why a second request that was due was not sent: too many already, or no connection is free. */
 export type HedgeRefusal = 'share' | 'connections';

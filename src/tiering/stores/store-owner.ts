@@ -12,7 +12,7 @@ const markerBytesMax = 4096;
 
 /** A data folder's claim to a store. */
 export interface Claim {
-  /** Of the data folder. */
+  /** The instance of the data folder. */
   instance: string;
   /** The store's number in it. */
   store: number;
@@ -26,7 +26,7 @@ export type Owner = 'nobody' | 'us' | 'otherStore' | 'former' | 'foreign';
 
 type Objects = Pick<RemoteStore, 'getObject' | 'putObject'>;
 
-/** Who owns the prefix. Throws `Refusal` when the store cannot say. */
+/** Returns who owns the prefix. Throws `Refusal` when the store cannot say. */
 export async function findOwner(store: Objects, sealer: Sealer, claim: Claim): Promise<Owner> {
   const found = await findClaim(store, sealer);
   if (typeof found === 'string') return found;
@@ -54,7 +54,8 @@ export async function findClaim(
 }
 
 /**
- * Claims the prefix if it is nobody's, or, with `takeOver`, whoever's it is; gives whose it is then.
+ * Claims the prefix if it is nobody's, or, with `takeOver`, whoever's it is; gives whose it is
+ * then.
  */
 export async function claimStore(
   store: Objects,

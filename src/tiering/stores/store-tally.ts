@@ -4,7 +4,7 @@
 import type { BackendUse } from '../../core/backend-use.ts';
 import type { StoreTrace } from './store-trace.ts';
 
-/** Of one store, by its number. */
+/** The use of one store, by its number. */
 export interface TakenUse extends BackendUse {
   store: number;
 }

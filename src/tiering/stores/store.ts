@@ -1,10 +1,10 @@
-// What the rest asks of a store of extents (DESIGN section 7): the terms that all drivers keep.
+// What the rest asks of a store of extents: the terms that all drivers keep.
 // Invariant: an extent is written once, under a random id, and never changed; what a driver gives
 // back is not trusted by those who call it, they verify every chunk.
 import type { StoreMeter } from './store-meter.ts';
 import type { StoreTally } from './store-tally.ts';
 
-/** What a store must be able to do for extents. Sizes in bytes. */
+/** The calls that a store of extents must offer. Sizes are in bytes. */
 export interface ExtentStore {
   /** Names the store in manifests. */
   readonly number: number;
@@ -18,9 +18,9 @@ export interface ExtentStore {
 
 export interface RemoteRead {
   id: Buffer;
-  /** What the whole stored extent must have, bytes. */
+  /** The size that the whole stored extent must have, in bytes. */
   sizeBytes: number;
-  /** Where in the stored extent the first piece begins. */
+  /** The offset in the stored extent at which the first piece begins. */
   position: number;
   into: readonly Buffer[];
   /** Called when piece `index` is whole: each once, ascending. */
@@ -44,8 +44,8 @@ export interface RemoteStore extends ExtentStore {
    */
   put(id: Buffer, pieces: readonly Buffer[], tally?: StoreTally): Promise<void>;
   /**
-   * Removes what a write has stored that has failed, as far as it can. Nothing from a place that is not
-   * ours any more: whoever took it may have found a whole object there, and keeps it.
+   * Removes what a write has stored that has failed, as far as it can. Nothing from a place that is
+   * not ours any more: whoever took it may have found a whole object there, and keeps it.
    */
   discard(ids: readonly Buffer[], tally?: StoreTally): Promise<void>;
   /**
@@ -66,6 +66,6 @@ export interface RemoteStore extends ExtentStore {
     options?: { ifAbsent?: boolean },
   ): Promise<'stored' | 'exists'>;
   removeObject(name: string): Promise<void>;
-  /** In order of name, after `after`. */
+  /** Lists the objects in the order of their names, after `after`. */
   listObjects(prefix: string, after?: string): AsyncIterable<{ name: string; sizeBytes: number }>;
 }

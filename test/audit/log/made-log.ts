@@ -1,5 +1,5 @@
-// Logs for tests, of any size and content, as the files that a server would have; and a plain static
-// web server over files, which knows nothing of logs.
+// Logs for tests, of any size and content, as the files that a server would have; and a plain
+// static web server over files, which knows nothing of logs.
 import { createHash, createPrivateKey, type KeyObject } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

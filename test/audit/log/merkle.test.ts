@@ -110,8 +110,8 @@ describe('a tree', { timeout }, () => {
 });
 
 /**
- * A tree whose leaves are all the same, so that each complete subtree of a level has one hash: it can
- * be as large as sizes go.
+ * A tree whose leaves are all the same, so that each complete subtree of a level has one hash: it
+ * can be as large as sizes go.
  */
 const levels: Buffer[] = [hashLeaf(Buffer.from('the same'))];
 for (let level = 1; level < 53; level += 1) {

@@ -1,4 +1,5 @@
-// A run of leaves leads to the root of the tree, whichever run it is; with one leaf else it does not.
+// A run of leaves leads to the root of the tree, whichever run it is; with one leaf else it does
+// not.
 import { hash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { hashLeaf, hashRow, rootOf, tileWidth } from '#bursar/audit/log/merkle.js';

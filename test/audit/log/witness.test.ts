@@ -1,4 +1,5 @@
-// What is asked of a witness, to the letter of C2SP tlog-witness, and how little of an answer counts.
+// What is asked of a witness, to the letter of C2SP tlog-witness, and how little of an answer
+// counts.
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { renderCheckpoint } from '#bursar/audit/log/checkpoint.js';

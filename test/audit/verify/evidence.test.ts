@@ -1,5 +1,5 @@
-// What a receipt proves of its client: by a request that was signed with SigV4A, and by the receipt of
-// the key's enrolment.
+// What a receipt proves of its client: by a request that was signed with SigV4A, and by the receipt
+// of the key's enrolment.
 import { createHash, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { describe, expect, it, vi } from 'vitest';
 import { renderEvidence } from '#bursar/audit/evidence.js';

@@ -1,5 +1,5 @@
-// A log of records as a gateway would make it, without one: records, salts, leaves and signatures, so
-// that tests can alter any of them and sign again.
+// A log of records as a gateway would make it, without one: records, salts, leaves and signatures,
+// so that tests can alter any of them and sign again.
 import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,5 +1,5 @@
-// RestrictPublicBuckets: what lets everybody in does not let in who is shut out, and all else counts as
-// before.
+// RestrictPublicBuckets: what lets everybody in does not let in who is shut out, and all else
+// counts as before.
 import { describe, expect, it } from 'vitest';
 import { decideAccess, explainAccess } from '#bursar/authz/grants/decide.js';
 import { ask, type Given, grant, indexOf, person, policyOf, statement } from './fixture.ts';

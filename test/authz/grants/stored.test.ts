@@ -1,5 +1,5 @@
-// How grants are kept: bytes that read as they were written, in tables that lose and mix nothing, and
-// shared parts that go when nobody needs them.
+// How grants are kept: bytes that read as they were written, in tables that lose and mix nothing,
+// and shared parts that go when nobody needs them.
 import { describe, expect, it } from 'vitest';
 import { compileGrant, type Grant } from '#bursar/authz/grants/grant.js';
 import { GrantIndex } from '#bursar/authz/grants/grant-index.js';

@@ -210,7 +210,7 @@ describe('a token is what it says, read in one way', () => {
     await trust.trust('second', issuer.url, {}, 'https://bursar.example/second');
     const both = ['https://bursar.example/second', ...aud];
     expect(await refusal(issuer.token({ aud: both }))).toEqual(invalid('Audience'));
-    await trust.apply({ type: 'deleteIssuer', tenant: 'cms', name: 'second' });
+    await trust.apply({ kind: 'deleteIssuer', tenant: 'cms', name: 'second' });
     expect(await refusal(issuer.token({ aud: [] }))).toEqual(invalid('Signature'));
   });
 

@@ -8,19 +8,20 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type AuthzChange, applyAuthzChange } from '#bursar/authz/changes.js';
-import { Directory } from '#bursar/authz/directory.js';
 import {
   onlyPrivate,
   type PrivateHost,
   parsePrivateHost,
 } from '#bursar/authz/oidc/address-policy.js';
 import type { IssuerMapping } from '#bursar/authz/oidc/issuer.js';
-import { OutsideTokens } from '#bursar/authz/oidc/outside-tokens.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { Sealer } from '#bursar/core/sealing.js';
+import { type IdentityChange, identityCommandOf } from '#bursar/ledger/commands/identities.js';
 import { schema } from '#bursar/ledger/schema.js';
+import { Directory } from '#bursar/state/directory.js';
+import { OutsideTokens } from '#bursar/state/outside-tokens.js';
+import { ToldMemory } from '../../state/told-memory.ts';
 
 export const audience = 'https://bursar.example/cms';
 export const startMs = Date.UTC(2026, 5, 1);
@@ -134,7 +135,7 @@ export class FakeIssuer {
 export interface Trust {
   outside: OutsideTokens;
   /** Commits a change and has memory follow, as the gateway does. */
-  apply(change: AuthzChange): Promise<void>;
+  apply(change: IdentityChange): Promise<void>;
   /** Has cms trust the issuer. */
   trust(name: string, url: string, mapping?: Partial<IssuerMapping>, aud?: string): Promise<void>;
   /** What the operator was told. */
@@ -162,26 +163,26 @@ export async function openTrust({
   db.exec(schema);
   const sealer = new Sealer(new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]));
   const problems: string[] = [];
-  const directory = new Directory({ read: db.tx, sealer });
+  const memory = new ToldMemory();
+  const directory = new Directory({ read: db.tx, sealer, followed: memory });
   const outside = await OutsideTokens.load({
     read: db.tx,
     directory,
+    followed: memory,
     policy: onlyPrivate(privateHosts.map((text) => parsePrivateHost(text) as PrivateHost)),
     onProblem: (reason) => problems.push(reason),
     fetchMsMax,
   });
-  const apply = async (change: AuthzChange) => {
-    const updates = [await directory.follow(), await outside.follow(change)];
-    const verdict = await applyAuthzChange(db.tx, structuredClone(change), {
-      timeMs: startMs,
-      seq: 0,
-    });
-    for (const update of updates) await update();
+  memory.projections.push(directory, outside);
+  const apply = async (change: IdentityChange) => {
+    const moment = { timeMs: startMs, seq: 0 };
+    const commit = () => identityCommandOf(change).apply(db.tx, structuredClone(change), moment);
+    const verdict = await memory.change(db.tx, change, commit);
     if (!verdict.ok) throw new Error(verdict.code);
   };
   const trust: Trust['trust'] = (name, url, mapping = {}, aud = audience) =>
     apply({
-      type: 'putIssuer',
+      kind: 'putIssuer',
       tenant: 'cms',
       name,
       url,
@@ -189,12 +190,14 @@ export async function openTrust({
       mapping: { ...mappingDefault, ...mapping },
       byOperator: true,
     });
-  await apply({ type: 'createTenant', name: 'cms', membersCreateBuckets: true });
-  await apply({ type: 'createGroup', tenant: 'cms', name: 'shifters' });
+  await apply({ kind: 'createTenant', name: 'cms', membersCreateBuckets: true });
+  await apply({ kind: 'createGroup', tenant: 'cms', name: 'shifters' });
   for (const name of ['alice', 'bob', 'root']) {
     const role = name === 'root' ? 'operator' : 'member';
-    const kind = 'robot';
-    await apply({ type: 'createPrincipal', tenant: 'cms', name, kind, role, groups: [] });
+    await apply({
+      ...{ kind: 'createPrincipal', tenant: 'cms', name },
+      ...{ principalKind: 'robot', role, groups: [] },
+    });
   }
   const close = () => {
     db.close();

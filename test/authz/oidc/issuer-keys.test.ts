@@ -308,13 +308,13 @@ describe('what is known of a token is forgotten', () => {
     expect(await outcome(token, startMs)).toBe('cms/alice');
     await trust.trust('issuer', issuer.url, { principals: { 'subject-of-alice': 'bob' } });
     expect(await outcome(token, startMs)).toBe('cms/bob');
-    await trust.apply({ type: 'deleteIssuer', tenant: 'cms', name: 'issuer' });
+    await trust.apply({ kind: 'deleteIssuer', tenant: 'cms', name: 'issuer' });
     expect(await outcome(token, startMs)).toBe('Signature');
   });
 
   test('when its principal is deactivated or made an operator', async () => {
     const token = fresh();
-    const update = { type: 'updatePrincipal', tenant: 'cms', name: 'alice' } as const;
+    const update = { kind: 'updatePrincipal', tenant: 'cms', name: 'alice' } as const;
     expect(await outcome(token, startMs)).toBe('cms/alice');
     await trust.apply({ ...update, active: false });
     expect(await outcome(token, startMs)).toBe('AccessDenied');
@@ -330,7 +330,7 @@ describe('what is known of a token is forgotten', () => {
     const subjects = async () =>
       (await trust.outside.authenticate(token, startMs)).actor.subjects.join();
     expect(await subjects()).toContain('group:cms/shifters');
-    await trust.apply({ type: 'deleteGroup', tenant: 'cms', name: 'shifters' });
+    await trust.apply({ kind: 'deleteGroup', tenant: 'cms', name: 'shifters' });
     expect(await subjects()).not.toContain('group:cms/shifters');
   });
 });

@@ -22,7 +22,7 @@ beforeAll(async () => {
   });
   issuer = await FakeIssuer.start(...keys);
   trust = await openTrust();
-  await trust.apply({ type: 'createGroup', tenant: 'cms', name: 'analysis' });
+  await trust.apply({ kind: 'createGroup', tenant: 'cms', name: 'analysis' });
 });
 
 afterAll(async () => {
@@ -43,7 +43,7 @@ test.each(algorithms)('%s is understood', async (alg) => {
   const token = signToken(key, issuer.claims({ jti: 'plain-id' }));
   const { delegation } = await trust.outside.authenticate(token, startMs);
   expect(delegation.ids).toEqual(['oidc.cms.plain.plain-id']);
-  await trust.apply({ type: 'deleteIssuer', tenant: 'cms', name: 'plain' });
+  await trust.apply({ kind: 'deleteIssuer', tenant: 'cms', name: 'plain' });
 });
 
 test('GitHub Actions: a workflow of one branch acts for a robot', async () => {
@@ -70,7 +70,7 @@ test('GitHub Actions: a workflow of one branch acts for a robot', async () => {
   for (const sub of ['repo:cms-sw/cmssw:pull_request', `${subject}2`, subject.toUpperCase()]) {
     await expect(authenticate({ ...claims, sub })).rejects.toMatchObject({ code: 'AccessDenied' });
   }
-  await trust.apply({ type: 'deleteIssuer', tenant: 'cms', name: 'github' });
+  await trust.apply({ kind: 'deleteIssuer', tenant: 'cms', name: 'github' });
 });
 
 test('Keycloak: a user’s groups are theirs here too, and its other scopes say nothing', async () => {
@@ -101,7 +101,7 @@ test('Keycloak: a user’s groups are theirs here too, and its other scopes say 
   expect(delegation.scope).toContainEqual({ right: 'modify', bucket: 'raw', prefix: '2026' });
   // Its id here is made of a jti that has another form than ours.
   expect(delegation.ids).toEqual([expect.stringMatching(/^oidc\.cms\.keycloak\.[\w-]{43}$/)]);
-  await trust.apply({ type: 'deleteIssuer', tenant: 'cms', name: 'keycloak' });
+  await trust.apply({ kind: 'deleteIssuer', tenant: 'cms', name: 'keycloak' });
 });
 
 test('INDIGO IAM: a WLCG token has what its scopes say below the prefix, and no more', async () => {
@@ -123,7 +123,7 @@ test('INDIGO IAM: a WLCG token has what its scopes say below the prefix, and no 
     { right: 'read', bucket: 'raw', prefix: '2026/' },
     { right: 'create', bucket: 'raw', prefix: '2026/output' },
   ]);
-  await trust.apply({ type: 'deleteIssuer', tenant: 'cms', name: 'iam' });
+  await trust.apply({ kind: 'deleteIssuer', tenant: 'cms', name: 'iam' });
 });
 
 test('CILogon: a subject that is a URL is mapped as it is', async () => {
@@ -137,5 +137,5 @@ test('CILogon: a subject that is a URL is mapped as it is', async () => {
     isMemberOf: ['CO:members:all'],
   });
   expect(actor.principal.id).toBe('cms/alice');
-  await trust.apply({ type: 'deleteIssuer', tenant: 'cms', name: 'cilogon' });
+  await trust.apply({ kind: 'deleteIssuer', tenant: 'cms', name: 'cilogon' });
 });

@@ -3,8 +3,9 @@ import { generateKeyPairSync } from 'node:crypto';
 import * as library from 'bursar/tokens';
 import { compactVerify, importJWK } from 'jose';
 import { describe, expect, it } from 'vitest';
+import { RecentTokens } from '#bursar/authz/recent-tokens.js';
 import { ChainConditions } from '#bursar/authz/tokens/conditions.js';
-import { VerifiedChains } from '#bursar/authz/tokens/verified-chains.js';
+import { type RecentChains, VerifiedChains } from '#bursar/authz/tokens/verified-chains.js';
 import {
   aliceKey,
   audience,
@@ -221,8 +222,9 @@ describe('the proof of a key', () => {
 describe('verified chains', () => {
   function chains(options: { generationBytes?: number; onAsked?: () => void } = {}) {
     let asked = 0;
+    const recent: RecentChains = new RecentTokens({ index: 0 }, options.generationBytes);
     const kept = new VerifiedChains({
-      ...options,
+      recent,
       audience,
       findIssuerKey: async (claim) => {
         asked++;
@@ -230,7 +232,7 @@ describe('verified chains', () => {
         return findIssuerKey(claim);
       },
     });
-    return { kept, asked: () => asked };
+    return { kept, recent, asked: () => asked };
   }
 
   it('are found without asking again, until they expire', async () => {
@@ -254,7 +256,7 @@ describe('verified chains', () => {
   });
 
   it('are forgotten at once, even those that are being verified', async () => {
-    const { kept } = chains({ onAsked: () => kept.forgetAll() });
+    const { kept, recent } = chains({ onAsked: () => recent.clear(1) });
     const token = chainOf(2);
     await kept.verify(token, now);
     expect(kept.find(token, now)).toBeUndefined();

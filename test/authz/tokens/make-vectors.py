@@ -227,7 +227,9 @@ def invalid_children():
     yield "a file of a folder's name", "Widened", child(
         root(scope="storage.read:/raw/a/"), JOB, scope="storage.read:/raw/a"
     )
-    yield "administration", "Widened", child(root(scope="storage.modify:/"), JOB, scope="bursar.admin:/")
+    yield "administration", "Widened", child(
+        root(scope="storage.modify:/"), JOB, scope="bursar.admin:/"
+    )
     yield "what is stored from administration", "Widened", child(
         root(scope="bursar.admin:/"), JOB, scope="storage.read:/raw"
     )

@@ -1,5 +1,5 @@
-// The accounts as the gateway's database has them at one moment, read beside the gateway that serves
-// it, and the arithmetic of limits done once more, from the rows alone.
+// The accounts as the gateway's database has them at one moment, read beside the gateway that
+// serves it, and the arithmetic of limits done once more, from the rows alone.
 import { join } from 'node:path';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { parseUsd } from '#bursar/core/money.js';

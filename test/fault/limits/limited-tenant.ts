@@ -76,7 +76,9 @@ export class LimitedTenant {
     }
   }
 
-  /** A call of the native API, by the operator or with a key. Throws unless it was answered well. */
+  /**
+   * A call of the native API, by the operator or with a key. Throws unless it was answered well.
+   */
   async call(
     method: string,
     path: string[],

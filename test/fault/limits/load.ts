@@ -1,6 +1,6 @@
-// Clients of a tenant near its limits: they write, read, copy, upload in parts, delete, leave in the
-// middle and try again, many at a time. Invariant: any answer but success, a refusal for want of
-// budget that is true in itself, or the absence of what another client deletes, is a finding.
+// Clients of a tenant near its limits: they write, read, copy, upload in parts, delete, leave in
+// the middle and try again, many at a time. Invariant: any answer but success, a refusal for want
+// of budget that is true in itself, or the absence of what another client deletes, is a finding.
 import { createHash } from 'node:crypto';
 import { randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
 import { KiB, makeContent } from '../content.ts';
@@ -122,7 +122,9 @@ export class LimitedLoad {
     }
   }
 
-  /** In frames of 16 bytes, which with their heads are half as much again as the length declared. */
+  /**
+   * In frames of 16 bytes, which with their heads are half as much again as the length declared.
+   */
   async putInFrames({ client, key }: Turn): Promise<void> {
     const content = contentOf(this.size() & ~15);
     const frames: Buffer[] = [];

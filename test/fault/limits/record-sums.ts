@@ -1,6 +1,6 @@
 // What the records add up to for each account, whoever is charged (src/quota/charge.ts): requester,
-// requester's tenant, tokens, bucket, its owner and the owner's tenant, each once. The log only ever
-// grows, so each record is read once.
+// requester's tenant, tokens, bucket, its owner and the owner's tenant, each once. The log only
+// ever grows, so each record is read once.
 import { parseUsd } from '#bursar/core/money.js';
 import { type AccountRow, type Amounts, meters } from './account-sheet.ts';
 
@@ -116,7 +116,10 @@ export class RecordSums {
     for (const [account, amounts] of charged) this.#count(account, amounts);
   }
 
-  /** To the store, and to the tenant whose data it was for: what the gateway asked for itself has none. */
+  /**
+   * To the store, and to the tenant whose data it was for: what the gateway asked for itself has
+   * none.
+   */
   #bill({ action, tenant, bucketTenant = tenant }: LogRecord, use: BackendUse): void {
     const amounts = {
       ...none(),

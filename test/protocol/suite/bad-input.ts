@@ -1,4 +1,5 @@
-// Bad input: each gets the error that S3 documents, changes nothing, and leaves a gateway that serves.
+// Bad input: each gets the error that S3 documents, changes nothing, and leaves a gateway that
+// serves.
 import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {

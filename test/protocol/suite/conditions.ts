@@ -1,4 +1,5 @@
-// Conditional headers (RFC 9110 section 13, as S3 has it) on reads, writes and copies, and CopyObject.
+// Conditional headers (RFC 9110 section 13, as S3 has it) on reads, writes and copies, and
+// CopyObject.
 import {
   CompleteMultipartUploadCommand,
   CopyObjectCommand,

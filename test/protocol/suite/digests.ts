@@ -1,5 +1,5 @@
-// Digests that clients send with bodies: Content-MD5, x-amz-content-sha256, and the five checksums in
-// headers and trailers. What does not match stores nothing.
+// Digests that clients send with bodies: Content-MD5, x-amz-content-sha256, and the five checksums
+// in headers and trailers. What does not match stores nothing.
 
 import { createHash, createHmac } from 'node:crypto';
 import {

@@ -1,5 +1,5 @@
-// Keys are names, not paths: whatever UTF-8 they hold, they come back as they went in, they are listed
-// in the order of their bytes, and they touch no file.
+// Keys are names, not paths: whatever UTF-8 they hold, they come back as they went in, they are
+// listed in the order of their bytes, and they touch no file.
 import {
   CopyObjectCommand,
   DeleteObjectCommand,

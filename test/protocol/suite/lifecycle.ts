@@ -1,4 +1,5 @@
-// Lifecycle rules: their document, what answers tell of them, and that a date that has passed counts.
+// Lifecycle rules: their document, what answers tell of them, and that a date that has passed
+// counts.
 import { createHash } from 'node:crypto';
 import {
   AbortMultipartUploadCommand,

@@ -1,5 +1,5 @@
-// Object lock as S3 has it, through the real client: what buckets, versions and headers say of it, and
-// what a lock forbids. Who tries to get round it is in test/attacks/object-lock.test.ts.
+// Object lock as S3 has it, through the real client: what buckets, versions and headers say of it,
+// and what a lock forbids. Who tries to get round it is in test/attacks/object-lock.test.ts.
 import { createHash } from 'node:crypto';
 import {
   CopyObjectCommand,

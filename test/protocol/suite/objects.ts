@@ -1,4 +1,5 @@
-// Objects: PutObject, GetObject, HeadObject, DeleteObject, DeleteObjects and what travels with them.
+// Objects: PutObject, GetObject, HeadObject, DeleteObject, DeleteObjects and what travels with
+// them.
 import { Readable } from 'node:stream';
 import {
   DeleteObjectCommand,

@@ -1,4 +1,5 @@
-// ACLs where there are none, ownership controls, and what keeps a bucket from being opened to everybody.
+// ACLs where there are none, ownership controls, and what keeps a bucket from being opened to
+// everybody.
 import {
   CopyObjectCommand,
   CreateBucketCommand,

@@ -1,5 +1,5 @@
-// Versions: what is kept, what a delete leaves, and how each is read, copied and brought back. Nothing
-// here depends on the store.
+// Versions: what is kept, what a delete leaves, and how each is read, copied and brought back.
+// Nothing here depends on the store.
 import {
   CompleteMultipartUploadCommand,
   CopyObjectCommand,

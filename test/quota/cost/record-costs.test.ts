@@ -1,5 +1,5 @@
-// What records say was paid is divided without remainder; and the same prices, asked again, give the
-// same, since bills of months do not depend on how the month was cut.
+// What records say was paid is divided without remainder; and the same prices, asked again, give
+// the same, since bills of months do not depend on how the month was cut.
 import { describe, expect, it } from 'vitest';
 import { formatUsd, parseUsd } from '#bursar/core/money.js';
 import { costsOfAccount } from '#bursar/quota/cost/account-costs.js';

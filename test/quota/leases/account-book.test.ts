@@ -28,7 +28,7 @@ async function commit(): Promise<void> {
 /** The process dies; what was not committed is gone. */
 async function crash(timeMs = nowMs): Promise<void> {
   book = new AccountBook(storage, 'run 2');
-  while ((await book.buryLeases(1, timeMs)) > 0) await commit();
+  while ((await book.writeOffLeases(1, timeMs)) > 0) await commit();
 }
 
 async function limit(account: string, limits: Limits | null): Promise<void> {

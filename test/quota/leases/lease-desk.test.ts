@@ -1,4 +1,5 @@
-// Leases in memory: when the ledger is asked, what is refused without asking it, and what goes back.
+// Leases in memory: when the ledger is asked, what is refused without asking it, and what goes
+// back.
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Limits } from '#bursar/core/quota-terms.js';
 import type { MeterAmounts } from '#bursar/quota/amounts.js';

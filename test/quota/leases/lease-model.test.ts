@@ -1,5 +1,5 @@
-// Leases against a plain model: lists of what was charged and of what is under way, added up anew at
-// each step; with crashes between any two steps. BURSAR_FULL=1 tries twice as many sequences.
+// Leases against a plain model: lists of what was charged and of what is under way, added up anew
+// at each step; with crashes between any two steps. BURSAR_FULL=1 tries twice as many sequences.
 import { expect, it } from 'vitest';
 import { type Limits, type Meter, meters, type Window } from '#bursar/core/quota-terms.js';
 import type { Draw, MeterAmounts } from '#bursar/quota/amounts.js';
@@ -207,7 +207,9 @@ class World {
     this.rig.timeMs += this.random() < 0.1 ? -500 : passedMs;
   }
 
-  /** Never more than any cap of an account whose limits stay: charged, under way and perhaps lost. */
+  /**
+   * Never more than any cap of an account whose limits stay: charged, under way and perhaps lost.
+   */
   check(): void {
     for (const account of fixed) {
       const limits = this.limits.get(account);
@@ -256,8 +258,8 @@ class World {
   }
 
   /**
-   * Each percentage was told once in its window, and none that was reached was left out; 100 perhaps
-   * before it was reached, of a refusal.
+   * Each percentage was told once in its window, and none that was reached was left out; 100
+   * perhaps before it was reached, of a refusal.
    */
   checkAlarms(): void {
     const told = new Map<string, number>();

@@ -219,6 +219,6 @@ export class LedgerRig {
     this.storage.rollback();
     this.#run += 1;
     this.#book = new AccountBook(this.storage, `run ${this.#run}`);
-    while ((await this.#book.buryLeases(2, this.timeMs)) > 0) await this.#applyAll([]);
+    while ((await this.#book.writeOffLeases(2, this.timeMs)) > 0) await this.#applyAll([]);
   }
 }

@@ -8,11 +8,11 @@ import type { S3StoreOptions } from './options.ts';
 
 export interface StoreAddress {
   bucket: string;
-  /** Of all names of the store in the bucket: empty, or with a slash at its end. */
+  /** The prefix of all names of the store in the bucket: empty, or with a slash at its end. */
   prefix: string;
   /** `https://bucket.s3.eu-west-1.amazonaws.com`: scheme and authority. */
   origin: string;
-  /** As in the Host header. */
+  /** The host as it stands in the Host header. */
   host: string;
   /** What precedes a name in a request's path, decoded: begins and ends with a slash. */
   pathStart: string;
@@ -75,7 +75,7 @@ export function loadSdk(): Promise<typeof import('@aws-sdk/client-s3')> {
   return import('@aws-sdk/client-s3');
 }
 
-/** Of the environment or the AWS configuration files. */
+/** Resolves to the region of the environment or of the AWS configuration files. */
 async function configuredRegion(profile: string | undefined): Promise<string> {
   const { S3Client } = await loadSdk();
   const client = new S3Client({ profile });
@@ -90,8 +90,8 @@ async function configuredRegion(profile: string | undefined): Promise<string> {
 }
 
 /**
- * For the chain of credentials, which is given all settings: a file that an administrator has changed is
- * read again when the server refuses what was in it.
+ * For the chain of credentials, which is given all settings: a file that an administrator has
+ * changed is read again when the server refuses what was in it.
  */
 const rereadFiles = { ignoreCache: true };
 

@@ -23,12 +23,12 @@ export interface Answer {
   headers: IncomingHttpHeaders;
 }
 
-/** What a try waits for. */
+/** The phases in which a try waits. */
 export type Phase = 'connect' | 'send' | 'firstByte' | 'body';
 
 export interface AttemptOptions {
   method: string;
-  /** What is sent. */
+  /** The bytes that are sent. */
   pieces?: readonly Buffer[];
   body?: AnswerBody;
   /** Refusals that are answers to this request; any other is a failure. Default: none. */
@@ -42,14 +42,14 @@ export interface AttemptOptions {
 /** `answered`: properly, whatever it was; `abandoned`: by us, so that nobody knows. */
 export type Outcome = AttemptFailure | 'answered' | 'abandoned';
 
-/** Of an error document. */
+/** The most bytes of an error document. */
 const textBytesMax = 64 * 1024;
 /** Of a body: handed over at once, and what must have come or gone for a try to have moved. */
 const stepBytes = 64 * 1024;
 
 export class Attempt implements Dispatcher.DispatchHandler {
   readonly done: Promise<Answer>;
-  /** What undici sends. */
+  /** The body as undici takes it. */
   readonly requestBody: Buffer | Iterable<Buffer> | null;
   /** Ticks of the patrol since something moved. */
   idleTicks = 0;
@@ -57,7 +57,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   isUnsent = false;
   /** It has a connection, and its first bytes are on their way. */
   isSent = false;
-  /** From the beginning to the head of the answer, milliseconds. */
+  /** The time from the beginning to the head of the answer, in milliseconds. */
   firstByteMs = 0;
   /** Of both bodies, until the outcome. */
   sentBytes = 0;
@@ -70,7 +70,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #answer: Answer | null = null;
   #text: Buffer[] = [];
   #textBytes = 0;
-  /** Of the answer's body since the last step. */
+  /** The bytes of the answer's body since the last step. */
   #comeBytes = 0;
   #isSettled = false;
   #resolve: (answer: Answer) => void = () => {};
@@ -95,7 +95,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     return this.#answer?.status ?? null;
   }
 
-  /** From the beginning until now, milliseconds. */
+  /** The time from the beginning until now, in milliseconds. */
   get durationMs(): number {
     return monotonicMs() - this.sinceMs;
   }
@@ -187,7 +187,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#settle(failure, failure);
   }
 
-  /** What an answer without data means, by its status and its error document. */
+  /** Returns what an answer without data means, by its status and its error document. */
   #judge({ status }: Answer): AttemptFailure | undefined {
     const text = Buffer.concat(this.#text).toString('utf8');
     const code = errorElement(text, 'Code');

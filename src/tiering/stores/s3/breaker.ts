@@ -41,7 +41,7 @@ export class Breaker {
     if (this.#state !== 'closed') throw this.refusal();
   }
 
-  /** What callers are told: by the last failure. */
+  /** Returns the refusal that callers get, by the last failure. */
   refusal(): Refusal {
     return refusalOf(this.#last);
   }
@@ -93,7 +93,10 @@ export class Breaker {
   }
 }
 
-/** What a client is told when the store cannot: its own details stay in the cause. */
+/**
+ * Returns the refusal that a client gets when the store cannot serve it. The store's own details
+ * stay in the cause.
+ */
 export function refusalOf(failure: AttemptFailure | undefined): Refusal {
   return new Refusal(failure?.slowDown ? 'SlowDown' : 'ServiceUnavailable', { cause: failure });
 }

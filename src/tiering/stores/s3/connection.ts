@@ -35,7 +35,7 @@ export interface StoreRequest {
   signal?: AbortSignal;
   /** Sent even while the breaker is open, to find out whether it may close. */
   isTrial?: boolean;
-  /** Where it is counted, and traced; default: the store's own. */
+  /** The tally in which the request is counted and traced; by default the store's own. */
   tally?: StoreTally;
   /** Tries of it before this one; default 0. */
   earlierTries?: number;
@@ -45,7 +45,7 @@ export interface StoreRequest {
 
 type Applicant = Pick<StoreRequest, 'signal' | 'isTrial'>;
 
-/** What a request needs to be sent. */
+/** What is needed to send a request. */
 export interface Admission {
   client: Client;
   credentials: Credentials;
@@ -214,7 +214,7 @@ export class Connection {
       earlierTries: request.earlierTries ?? 0,
       isSecond: request.secondOf !== undefined,
     });
-    // Not signed: proxies on the way may have a word in them.
+    // These headers are not signed, since proxies on the way may change them.
     if (traced) headers.push(...traced.headers);
     const stop = signal && ((): void => attempt.abandon(signal.reason));
     const attempt = new Attempt({

@@ -4,7 +4,7 @@
 import { nowMs } from '../../../core/clock.ts';
 import { AttemptFailure } from './failure.ts';
 
-/** As the SDK has them. */
+/** The credentials in the SDK's form. */
 export interface Credentials {
   accessKeyId: string;
   secretAccessKey: string;
@@ -15,7 +15,7 @@ export interface Credentials {
 
 /** How long before their end new ones are asked for. Instance roles give new ones this early. */
 const refreshAheadMs = 5 * 60_000;
-/** So close to their end they might end on the way. */
+/** The time before their end in which they might expire on the way, in milliseconds. */
 const spareMs = 10_000;
 /** Between two questions to a source that fails. */
 const refreshPauseMs = 1000;

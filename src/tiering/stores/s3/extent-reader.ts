@@ -1,9 +1,9 @@
 // Reads of extents out of an S3 store, straight into the caller's buffers. Invariant: bytes are
 // written to a piece in order and each once; a piece that was said to be filled is not written to
 // again, and after the read has settled none is. A try that breaks off is gone on with after its
-// last byte, and one that says the extent is missing or of another length is made once more; a small
-// read that is slow is asked a second time, into a buffer of its own, and the
-// first good answer wins (DESIGN section 7).
+// last byte, and one that says the extent is missing or of another length is made once more; a
+// small read that is slow is asked a second time, into a buffer of its own, and the first good
+// answer wins (docs/decisions/0037-store-measurements-and-traces.md).
 import { IntegrityError } from '../../../core/errors.ts';
 import { copyIntoShared } from '../../shared-memory.ts';
 import { damagedCause } from '../asked-again.ts';
@@ -25,7 +25,7 @@ export interface ExtentReaderOptions {
   store: number;
 }
 
-/** Where a read is: in which piece and how far. */
+/** The position of a read: the piece, and how far in it. */
 class PieceCursor {
   /** Bytes written. */
   done = 0;
@@ -198,7 +198,7 @@ async function answered(attempt: Attempt): Promise<Attempt> {
   return attempt;
 }
 
-/** Whether it has no outcome yet after `delayMs`. */
+/** Resolves to whether the read has no outcome yet after `delayMs`. */
 function isSlow(attempt: Attempt, delayMs: number): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, delayMs, true);

@@ -7,7 +7,7 @@ import type { HedgeCause, StoreMeter } from '../store-meter.ts';
 /** Larger reads are slow because they are large. */
 const readBytesMax = 1024 * 1024;
 const defaultHedgeShare = 0.05;
-/** What may be saved up. */
+/** The most second requests that may be saved up. */
 const savedMax = 10;
 /** Quicker than this a second request gains nothing. */
 const delayMsMin = 5;
@@ -32,7 +32,7 @@ export class HedgeBudget {
     return Math.max(delayMsMin, Math.ceil(thresholdMs));
   }
 
-  /** Whether a second request may be sent; when it may not, that is counted. */
+  /** Returns whether a second request may be sent. When it may not, that is counted. */
   mayTake(): boolean {
     if (this.#saved >= 1) return true;
     this.#meter.hedgeRefused('share');

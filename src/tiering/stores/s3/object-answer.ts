@@ -1,5 +1,6 @@
 // Answers to GETs of whole objects and of the ends of objects: into buffers of their own, or held
-// against what was sent. Invariant: bytes are given only when all have come that the head announced.
+// against what was sent. Invariant: bytes are given only when all have come that the head
+// announced.
 import type { IncomingHttpHeaders } from 'node:http';
 import { IntegrityError } from '../../../core/errors.ts';
 import type { AnswerBody } from './attempt.ts';
@@ -39,7 +40,9 @@ export class ObjectAnswer implements AnswerBody {
   }
 }
 
-/** Whether an object is these pieces, joined: compared as it comes, and never held. */
+/**
+ * Compares an object with these pieces, joined. It is compared as it comes, and never held whole.
+ */
 export class ComparedAnswer implements AnswerBody {
   isSame = false;
   readonly #pieces: readonly Buffer[];
@@ -84,7 +87,7 @@ export class ComparedAnswer implements AnswerBody {
 
 /** The last bytes of an object, or all of it. */
 export class EndAnswer extends ObjectAnswer {
-  /** Of the whole object. */
+  /** The size of the whole object. */
   sizeBytes = 0;
   readonly #maxBytes: number;
 

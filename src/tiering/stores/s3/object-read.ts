@@ -1,7 +1,7 @@
 // Reads of one object, told from reads of the server. Invariant: what whoever writes to the bucket
 // can do to a single object (another storage class, a key of encryption of his own, a policy on its
-// name) makes that object damaged, and not the store unavailable: those who read many objects name it
-// and go on with the others.
+// name) makes that object damaged, and not the store unavailable: those who read many objects name
+// it and go on with the others.
 import { IntegrityError } from '../../../core/errors.ts';
 import { refusalOf } from './breaker.ts';
 import type { Connection } from './connection.ts';
@@ -10,8 +10,8 @@ import { AttemptFailure } from './failure.ts';
 /** The mark of its owner, which every store has: a server that gives it gives objects. */
 const probedName = 'owner';
 /**
- * What S3 says of an object in an archive class, and of one under a key that is not named, not there
- * or not ours. Source: "Error responses" of the Amazon S3 API reference.
+ * What S3 says of an object in an archive class, and of one under a key that is not named, not
+ * there or not ours. Source: "Error responses" of the Amazon S3 API reference.
  */
 const ofOneObject = /^(InvalidObjectState|InvalidRequest|InvalidArgument|AccessDenied|KMS\..+)$/;
 
@@ -25,8 +25,8 @@ export interface ReadObject {
 
 /**
  * As `Connection.persist`, for a GET of one object. Throws IntegrityError when the server refuses
- * this object and serves others, twice: what a key may do is not known to all of a store's servers at
- * the same moment. Nothing is said to be missing before the place was found to be ours.
+ * this object and serves others, twice: what a key may do is not known to all of a store's servers
+ * at the same moment. Nothing is said to be missing before the place was found to be ours.
  */
 export async function persistRead<T>(
   connection: Connection,

@@ -18,7 +18,7 @@ export interface S3StoreOptions {
   region?: string;
   /** Default: the bucket in the host name, except where the host or the bucket cannot do that. */
   pathStyle?: boolean;
-  /** Of the AWS configuration files. */
+  /** The profile of the AWS configuration files. */
   profile?: string;
   /** Default: the SDK's chain. */
   credentials?: Credentials;
@@ -51,7 +51,7 @@ export interface S3StoreOptions {
   signal?: AbortSignal;
 }
 
-/** For the log. */
+/** The events that the log tells. */
 export type StoreEvent =
   | { kind: 'breaker'; state: BreakerState; failure?: AttemptFailure }
   | { kind: 'probed'; findings: readonly Finding[] };

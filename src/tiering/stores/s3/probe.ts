@@ -1,7 +1,8 @@
 // What a server really does, found out by doing it: it is asked whether it can be reached, written
-// to, how it proves what was written, read from in ranges, listed and deleted from, and whether it honours conditions, even in a
-// race. Invariant: a capability is used only where it was found; what a store cannot do without
-// must be found, or the store is refused; what a probe writes, it removes.
+// to, how it proves what was written, read from in ranges, listed and deleted from, and whether it
+// honours conditions, even in a race. Invariant: a capability is used only where it was found; what
+// a store cannot do without must be found, or the store is refused; what a probe writes, it
+// removes.
 import { randomBytes } from 'node:crypto';
 import { monotonicMs } from '../../../core/clock.ts';
 import type { Answer } from './attempt.ts';
@@ -24,7 +25,7 @@ export type Capability =
 export interface Finding {
   capability: Capability;
   ok: boolean;
-  /** What was found, for people. */
+  /** What was found, as a text for people. */
   detail: string;
   latencyMs: number;
 }
@@ -87,7 +88,10 @@ export class Prober {
     }
   }
 
-  /** Whether the server has what `step` looks for. Throws when that could not be found out. */
+  /**
+   * Resolves to whether the server can do what `step` tries. Rejects when that could not be found
+   * out.
+   */
   async #find(capability: Capability, step: () => Promise<string>): Promise<boolean> {
     try {
       await this.#need(capability, step);
@@ -128,7 +132,7 @@ export class Prober {
     return proof;
   }
 
-  /** Whether the server computes checksums: it then refuses a false one. */
+  /** Resolves to whether the server computes checksums: then it refuses a false one. */
   async #refusesFalse(name: string): Promise<boolean> {
     const headers = { [checksumHeader]: checksumOf([Buffer.from('other bytes')]) };
     const pieces = [Buffer.from('these bytes')];

@@ -99,7 +99,7 @@ export class ProvenPut {
     return isMd5Etag(etag, await this.#md5);
   }
 
-  /** Whether the object has these bytes. */
+  /** Resolves to whether the object has these bytes. */
   async #isHeld(): Promise<boolean> {
     const { name, pieces, tally, isTrial } = this.#write;
     const body = new ComparedAnswer(pieces);
@@ -168,7 +168,7 @@ export async function md5Of(pieces: readonly Buffer[]): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Whether an ETag is this MD5; servers put it in quotes, or do not. */
+/** Returns whether an ETag is this MD5. Servers put it in quotes, or do not. */
 export function isMd5Etag(etag: string | undefined, md5: string): boolean {
   return etag === `"${md5}"` || etag === md5;
 }

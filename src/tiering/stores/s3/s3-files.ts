@@ -60,7 +60,7 @@ export class S3Files {
     });
   }
 
-  /** In place of what has the name. Rejects with `AttemptFailure`. */
+  /** Replaces whatever has the name. Rejects with `AttemptFailure`. */
   async put(name: string, bytes: Buffer, headers: Record<string, string>): Promise<void> {
     const put = new ProvenPut(this.#connection, { name, headers, pieces: [bytes] }, 'either');
     await this.#connection.retry((earlierTries) => put.attempt(earlierTries));

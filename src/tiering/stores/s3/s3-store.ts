@@ -1,9 +1,9 @@
 // Extents, and small named objects beside them, in a bucket of an S3 server. Under the store's
 // prefix: `extents/<2 hex>/<32 hex>`, the folder being the id's last byte, which is random (ids
 // begin with the time), so that the load spreads over the bucket's partitions. Invariant: what is
-// called stored was proven to be what was sent (proven-put.ts); what is read is what was asked for, in place
-// and length. Whether the bytes are the written ones is for the caller to verify.
-// Specification: DESIGN section 7; the Amazon S3 API reference.
+// called stored was proven to be what was sent (proven-put.ts); what is read is what was asked for,
+// in place and length. Whether the bytes are the written ones is for the caller to verify.
+// Specification: the Amazon S3 API reference; docs/decisions/0012-s3-driver.md.
 import type { S3Client } from '@aws-sdk/client-s3';
 import { Refusal } from '../../../core/errors.ts';
 import { extentIdBytes } from '../../../core/ids.ts';
@@ -149,7 +149,7 @@ export class S3Store implements RemoteStore {
     } catch {
       return;
     }
-    // What cannot be removed now is an intent, and the sweeper's.
+    // An extent that cannot be removed now is an intent, so the sweeper will remove it.
     await Promise.allSettled(ids.map((id) => this.remove(id, tally)));
   }
 
@@ -287,7 +287,7 @@ export class S3Store implements RemoteStore {
       const headers = { range: 'bytes=0-0' };
       await this.#connection.exchange({ method: 'GET', name: 'owner', headers, isTrial: true });
     } catch (error) {
-      // Who says no is back.
+      // A server that refuses the request has answered, so it is available again.
       if (!(error instanceof AttemptFailure) || error.serverFault) throw error;
     }
   }

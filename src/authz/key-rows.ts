@@ -1,0 +1,119 @@
+// Rows of access keys and of public keys, as the ledger's commands ask for them and write them. A
+// SigV4A key is a public key and an access key, which are made, switched and deleted together.
+import type { Tx } from '../core/database.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import { accessKeysPerPrincipalMax } from '../core/limits.ts';
+import { isLastOperatorKey, missing, retireName, roleOf } from './identity-rows.ts';
+
+/** The associated data that binds a sealed secret to its row. */
+export function accessKeyContext(tenant: string, principal: string, id: string): string {
+  return `access-key:${tenant}/${principal}/${id}`;
+}
+
+/** Of a SigV4A key: its other row, which is switched and deleted with it. */
+export const thumbprintOfKey = 'SELECT thumbprint FROM access_keys WHERE id = ?';
+
+export async function accessKeyOwner(
+  tx: Tx,
+  id: string,
+): Promise<{ tenant: string; principal: string } | undefined> {
+  return tx.get('SELECT tenant, principal FROM access_keys WHERE id = ?', id);
+}
+
+/** Why a principal that exists cannot have another access key, of this id. */
+export async function refuseAccessKey(
+  tx: Tx,
+  tenant: string,
+  principal: string,
+  id: string,
+): Promise<ErrorCode | undefined> {
+  if (await accessKeyOwner(tx, id)) return 'AlreadyExists';
+  const held = await tx.get<{ count: number }>(
+    'SELECT count(*) AS count FROM access_keys WHERE tenant = ? AND principal = ?',
+    tenant,
+    principal,
+  );
+  return Number(held?.count) >= accessKeysPerPrincipalMax ? 'TooManyAccessKeys' : undefined;
+}
+
+export async function insertAccessKey(
+  tx: Tx,
+  tenant: string,
+  principal: string,
+  id: string,
+  sealedSecret: Uint8Array,
+  timeMs: number,
+): Promise<void> {
+  await tx.run(
+    `INSERT INTO access_keys (id, tenant, principal, sealed_secret, created_ms)
+     VALUES (?, ?, ?, ?, ?)`,
+    id,
+    tenant,
+    principal,
+    sealedSecret,
+    timeMs,
+  );
+}
+
+/** Deletes an enrolled key. It is not enrolled again: what it signed would come back with it. */
+export async function removePublicKey(tx: Tx, tenant: string, thumbprint: string): Promise<void> {
+  await tx.run('DELETE FROM public_keys WHERE thumbprint = ?', thumbprint);
+  await retireName(tx, tenant, 'public-key', thumbprint);
+}
+
+export async function isActiveKey(tx: Tx, id: string): Promise<boolean> {
+  return (await tx.get('SELECT 1 FROM access_keys WHERE id = ? AND active', id)) !== undefined;
+}
+
+/**
+ * Revokes all tokens and share links that were asked for with an access key. Throws UnsealedRow
+ * where one of them is not what was stored: a revocation would go when that one says that it ends.
+ */
+export async function revokeAskedWith(tx: Tx, accessKeyId: string, timeMs: number): Promise<void> {
+  await tx.rows?.verifyWhere('tokens', 't.access_key = ?', accessKeyId);
+  await tx.run(
+    `INSERT INTO revocations SELECT id, tenant, principal, ?, expires_ms FROM tokens
+       WHERE access_key = ? ON CONFLICT (id) DO NOTHING`,
+    ...[timeMs, accessKeyId],
+  );
+}
+
+/** A public key by its place. */
+interface PublicKeyPlace {
+  tenant: string;
+  principal: string;
+  thumbprint: string;
+}
+
+/** Why there is no such key of the principal; undefined: there is. */
+export async function refuseUnknownKey(
+  tx: Tx,
+  change: PublicKeyPlace,
+): Promise<ErrorCode | undefined> {
+  const { tenant, principal, thumbprint } = change;
+  const sql = 'SELECT 1 FROM public_keys WHERE thumbprint = ? AND tenant = ? AND principal = ?';
+  if (await tx.get(sql, thumbprint, tenant, principal)) return undefined;
+  if (await roleOf(tx, tenant, principal)) return 'NoSuchPublicKey';
+  return missing(tx, tenant, 'NoSuchPrincipal');
+}
+
+/** Why it may not be taken away. */
+export async function refuseLossOfKey(
+  tx: Tx,
+  change: PublicKeyPlace,
+): Promise<ErrorCode | undefined> {
+  const fault = await refuseUnknownKey(tx, change);
+  if (fault) return fault;
+  const accessKey = await accessKeyOf(tx, change.thumbprint);
+  return accessKey && (await isLastOperatorKey(tx, accessKey)) ? 'InUse' : undefined;
+}
+
+/** What a key of tokens signed is refused with it; tokens asked for with a SigV4A key are not. */
+export async function revokeMadeWith(tx: Tx, thumbprint: string, timeMs: number): Promise<void> {
+  const accessKey = await accessKeyOf(tx, thumbprint);
+  if (accessKey) await revokeAskedWith(tx, accessKey.id, timeMs);
+}
+
+async function accessKeyOf(tx: Tx, thumbprint: string): Promise<{ id: string } | undefined> {
+  return tx.get('SELECT id FROM access_keys WHERE thumbprint = ?', thumbprint);
+}

@@ -1,0 +1,35 @@
+// Commands of who there is and what they may: each is a check, which finds every reason to refuse,
+// and a write. Restores write without all of the checks (restore-identity.ts).
+import { type Outcome, unchanged } from '../../catalog/outcome.ts';
+import type { Tx } from '../../core/database.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import type { Command, Work } from './command.ts';
+
+export interface Steps<C> {
+  /** The reason to refuse it; undefined: there is none. */
+  check(tx: Tx, change: C): Promise<ErrorCode | undefined>;
+  /** `seq`: the log index of its record. */
+  write(tx: Tx, change: C, timeMs: number, seq: number): Promise<void>;
+}
+
+/** It needs no more to work with than the time and the place in the log. */
+export interface IdentityCommand<C> extends Omit<Command<C>, 'apply'>, Steps<C> {
+  apply(tx: Tx, change: C, work: Pick<Work, 'timeMs' | 'seq'>): Promise<Outcome<null>>;
+}
+
+export function identityCommand<C>(
+  command: Steps<C> & Omit<Command<C>, 'apply'>,
+): IdentityCommand<C> {
+  const { check, write } = command;
+  const apply = async (
+    tx: Tx,
+    change: C,
+    { timeMs, seq }: Pick<Work, 'timeMs' | 'seq'>,
+  ): Promise<Outcome<null>> => {
+    const code = await check(tx, change);
+    if (code !== undefined) return { ok: false, code };
+    await write(tx, change, timeMs, seq);
+    return unchanged;
+  };
+  return { ...command, apply };
+}

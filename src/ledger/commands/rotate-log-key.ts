@@ -1,0 +1,29 @@
+// Signs the log with another key, which is durable in its file already. Those of before sign for a
+// while besides.
+import { renderVerifier } from '../../audit/log/note.ts';
+import { unchanged } from '../../catalog/outcome.ts';
+import { isoTime } from '../../core/clock.ts';
+import { type LogKey, signerOf } from '../log-signing.ts';
+import type { Command } from './command.ts';
+
+export interface RotateLogKey {
+  kind: 'rotateLogKey';
+  key: LogKey;
+  /** Until when those of before sign. */
+  retireMs: number;
+}
+
+export const rotateLogKey: Command<RotateLogKey> = {
+  apply: async (tx, change, { signing, seq, timeMs }) => {
+    await signing.rotate(tx, change, { fromSize: seq + 1, timeMs });
+    return unchanged;
+  },
+  takesFrom: null,
+  told: null,
+  account: ({ key, retireMs }) => ({
+    verifier: renderVerifier(signerOf(key).key),
+    othersSignUntil: isoTime(retireMs),
+  }),
+  // Only the ledger's thread signs the log; others read which keys did.
+  causes: null,
+};

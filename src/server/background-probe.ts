@@ -1,0 +1,98 @@
+// The background probe of `serve`, put together: as whom, where and how often it measures, and what
+// of its results Prometheus reads.
+
+import { nowMs } from '../core/clock.ts';
+import type { Rooms } from '../gateway/rooms.ts';
+import type { Instruments } from '../instruments/instruments.ts';
+import type { MetricRegistry } from '../instruments/metric-registry.ts';
+import type { OperatorLog } from '../instruments/operator-log.ts';
+import { ProbeMetrics } from '../instruments/probe-metrics.ts';
+import { probeSizes, retryPauseMs } from '../instruments/sample.ts';
+import type { Directory } from '../state/directory.ts';
+import { type Closers, opened } from './closers.ts';
+import type { DataFolder } from './folder/data-folder.ts';
+import { ProbeAccount } from './probe-account.ts';
+import { ProbeSupervisor } from './probe-supervisor.ts';
+import type { ProbeJob } from './processes/probe-job.ts';
+import type { Config } from './settings/config.ts';
+
+export interface ProbeParts {
+  rooms: Rooms;
+  folder: DataFolder;
+  directory: Directory;
+  instruments: Instruments;
+  registry: MetricRegistry;
+  log: OperatorLog;
+  /** Where the gateway listens. */
+  endpoint: string;
+  closers: Closers;
+}
+
+/** So long one process measures; the next finds stores that have come since. */
+const runMs = 24 * 3600 * 1000;
+const pauseMs = { min: 60_000, max: 3600_000 };
+/** Said once for a reason that stays. */
+const repeatMsMin = 24 * 3600 * 1000;
+const toldMax = 100;
+
+/** Begins to probe, where that is asked for; when the gateway listens. */
+export function startProbe(config: Config, given: ProbeParts): void {
+  const { rooms, folder, directory, instruments, registry, log, closers } = given;
+  const metrics = new ProbeMetrics(registry);
+  if (!config.probe) return;
+  const { sealer } = folder;
+  const onProblem = onceADay((text) => log.warn('the probe', text));
+  const spendMax = config.probeSpendMax;
+  const account = new ProbeAccount({ rooms, directory, sealer, spendMax, onProblem });
+  const supervisor = new ProbeSupervisor({
+    prepare: async () => {
+      const credentials = await account.ensure();
+      const places = await account.ensureBuckets();
+      if (places.length === 0) throw new Error('no store is ready to be measured');
+      return jobOf(config, { folder, endpoint: given.endpoint, credentials, places });
+    },
+    underWay: () => instruments.underWay,
+    onSample: (sample) => metrics.add(sample),
+    onProblem,
+    pauseMs,
+  });
+  opened(closers, supervisor).start();
+}
+
+function jobOf(
+  config: Config,
+  parts: Pick<ProbeJob, 'endpoint' | 'credentials' | 'places'> & { folder: DataFolder },
+): ProbeJob {
+  const { folder, ...where } = parts;
+  return {
+    ...where,
+    region: config.region,
+    isPathStyle: true,
+    series: ['sizes', 'latency'],
+    sizesBytes: [...probeSizes],
+    surge: { threadsMin: 1, threadsMax: 1, eachMs: 0, sizeBytes: 0 },
+    parts: { parallel: [1], partBytes: 0 },
+    count: null,
+    forMs: runMs,
+    meanIntervalMs: config.probeIntervalMs,
+    line: { isFresh: false, silenceMsMax: 60_000 },
+    retryPauseMs,
+    prefix: '',
+    isKept: false,
+    samples: folder.samplesFolder,
+    // Its buckets are nobody else's, and each new container is another machine.
+    owner: '0'.repeat(16),
+    // The gateway itself knows where the limit is.
+    spendMax: null,
+  };
+}
+
+function onceADay(tell: (text: string) => void): (text: string) => void {
+  const toldMs = new Map<string, number>();
+  return (text) => {
+    if (nowMs() - (toldMs.get(text) ?? Number.NEGATIVE_INFINITY) < repeatMsMin) return;
+    if (toldMs.size >= toldMax) toldMs.clear();
+    toldMs.set(text, nowMs());
+    tell(text);
+  };
+}

@@ -1,0 +1,204 @@
+// What `bursar verify deep` reads: one state of a database, the stores beside it, and what was
+// signed of its log. Invariant: nothing is written, so that a gateway may run meanwhile.
+import type { Checkpoint } from '../../audit/log/checkpoint.ts';
+import { listCosigned } from '../../audit/log/cosignatures.ts';
+import { listLogKeys } from '../../audit/log/log-keys.ts';
+import type { NoteKey } from '../../audit/log/note.ts';
+import { RecordStore } from '../../audit/record-store.ts';
+import { guarded, tellingReader } from '../../audit/verify/guard.ts';
+import type { Difference } from '../../audit/verify/record-fields.ts';
+import { verifyCheckpoint } from '../../audit/verify/signed-checkpoint.ts';
+import { listPackStores, listStores } from '../../catalog/stores.ts';
+import { CommandFailure } from '../../core/command-failure.ts';
+import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
+import { localStore } from '../../core/manifest.ts';
+import type { VerifierRooms } from '../../gateway/data-verifier.ts';
+import { partReader, readingOnce } from '../../ledger/archive/part-reader.ts';
+import { schemaVersion } from '../../ledger/migrations/steps.ts';
+import { BufferPool } from '../../tiering/buffer-pool.ts';
+import { DigestPool } from '../../tiering/digest-pool.ts';
+import { ObjectReader } from '../../tiering/object-reader.ts';
+import { ReadLeases } from '../../tiering/read-leases.ts';
+import { LocalStore } from '../../tiering/stores/local-store.ts';
+import type { S3Store } from '../../tiering/stores/s3/s3-store.ts';
+import { Stores } from '../../tiering/stores/stores.ts';
+import { chooseStores } from '../settings/store-settings.ts';
+import { type DataFolder, type DataSettings, openDataFolder } from './data-folder.ts';
+import { readGivenFile, readTrust } from './given-trust.ts';
+import { readKeptCheckpoint } from './kept-checkpoint.ts';
+import { checkLocalPlace } from './local-place.ts';
+import { openStore } from './opened-store.ts';
+
+export interface DeepParts {
+  folder: DataFolder;
+  /** A connection for the comparison alone. */
+  database: OpenDatabase;
+  /** The checkpoint that was kept beside it, before that; null: none was. */
+  kept: string | null;
+  /** The records of a reader of this database. */
+  openStore: (read: Reader) => RecordStore;
+  /** The database as it is now, and the stores. */
+  rooms: VerifierRooms;
+  /** Those in stores that can be read. */
+  buckets: { tenant: string; name: string }[];
+  /** Names of stores that are not configured and have buckets or old records. */
+  storesSkipped: string[];
+  close(): Promise<void>;
+}
+
+type StoreConfig = Parameters<typeof chooseStores>[0];
+
+const cacheKib = 64 * 1024;
+const buffersBytes = 32 * 1024 * 1024;
+
+/** Throws `CommandFailure`. */
+export async function openDeepParts(config: DataSettings & StoreConfig): Promise<DeepParts> {
+  const folder = await openDataFolder(config, { isShared: true });
+  const closers: (() => unknown)[] = [() => folder.release()];
+  const close = async (): Promise<void> => {
+    for (let next = closers.pop(); next; next = closers.pop()) await next();
+  };
+  try {
+    const open = () => {
+      const db = openDatabase(folder.databaseFile, { readonly: true, cacheKib });
+      closers.push(() => db.close());
+      return db;
+    };
+    const now = open();
+    checkSchema(now);
+    const remotes = await openRemotes(config, now.tx, closers);
+    // A gateway may sign more while this runs.
+    const kept = readKeptCheckpoint(folder.keptCheckpointFile);
+    const database = open();
+    const buffers = new BufferPool({ bytesMax: buffersBytes });
+    const digests = new DigestPool({ buffers });
+    closers.push(() => digests.close());
+    await checkLocalPlace(now.tx, folder.storeFolder);
+    const stores = new Stores(await LocalStore.open(folder.storeFolder), remotes);
+    const { keyring } = folder;
+    const reader = new ObjectReader({ keyring, stores, digests, buffers });
+    const rooms = { read: now.tx, keyring, reader, leases: new ReadLeases() };
+    const names = new Map((await listStores(now.tx)).map(({ number, name }) => [number, name]));
+    const readPart = partReader(reader, (number) => names.get(number) ?? stores.local.name);
+    const isOpen = (number: number): boolean => openNumbers(remotes).includes(number);
+    const readPartOnce = readingOnce(readPart, isOpen);
+    const openStore = (read: Reader) => new RecordStore(read, readPartOnce);
+    const readable = await listReadable(now.tx, remotes);
+    return { folder, database, kept, openStore, rooms, ...readable, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Throws `CommandFailure` for a database that has other tables than this Bursar's. */
+function checkSchema(database: OpenDatabase): void {
+  const schema = database.userVersion();
+  if (schema === schemaVersion) return;
+  const what =
+    schema < schemaVersion
+      ? 'bring it up to date first, by a start or by bursar database migrate'
+      : 'it needs a newer Bursar';
+  const message = `the database has schema ${schema}, and this Bursar's is ${schemaVersion}: ${what}`;
+  throw new CommandFailure('failed', message);
+}
+
+/** By the numbers that the database gave their names. */
+async function openRemotes(
+  config: StoreConfig,
+  read: Reader,
+  closers: (() => unknown)[],
+): Promise<S3Store[]> {
+  const known = await listStores(read);
+  const opened: S3Store[] = [];
+  for (const settings of chooseStores(config).stores) {
+    const number = known.find(({ name }) => name === settings.name)?.number;
+    if (number === undefined) continue;
+    const store = await openStore({ ...settings, number });
+    closers.push(() => store.close());
+    opened.push(store);
+  }
+  return opened;
+}
+
+function openNumbers(remotes: readonly S3Store[]): number[] {
+  return [localStore, ...remotes.map(({ number }) => number)];
+}
+
+async function listReadable(
+  read: Reader,
+  remotes: readonly S3Store[],
+): Promise<Pick<DeepParts, 'buckets' | 'storesSkipped'>> {
+  const numbers = openNumbers(remotes);
+  const buckets = await read.all<{ tenant: string; name: string; store: number }>(
+    'SELECT tenant, name, store FROM buckets ORDER BY id',
+  );
+  const used = [...buckets.map(({ store }) => store), ...(await listPackStores(read))];
+  const skipped = new Set(used.filter((one) => !numbers.includes(one)));
+  const names = (await listStores(read)).filter(({ number }) => skipped.has(number));
+  return {
+    buckets: buckets.filter(({ store }) => !skipped.has(store)),
+    storesSkipped: names.map(({ name }) => name),
+  };
+}
+
+export interface Signed {
+  checkpoints: (Checkpoint & { from: string })[];
+  /** What claims to be signed and is not. */
+  refused: Difference[];
+}
+
+/**
+ * What was signed of the log: the checkpoint that is kept beside the database, those that witnesses
+ * have cosigned, and those that the caller kept.
+ */
+export async function readSigned(
+  { folder, rooms, kept, openStore }: Pick<DeepParts, 'folder' | 'rooms' | 'kept' | 'openStore'>,
+  given: { files: readonly string[]; keys: readonly string[] },
+): Promise<Signed> {
+  const signed: Signed = { checkpoints: [], refused: [] };
+  const tell = (difference: Difference) => signed.refused.push(difference);
+  const read = tellingReader(rooms.read, tell);
+  const own: NoteKey[] = [];
+  await guarded(tell, 'keys of the log', async () => {
+    for (const { key } of await listLogKeys(read)) own.push(key);
+  });
+  const keys = given.keys.length > 0 ? [...readTrust({ key: [...given.keys] }).keys] : own;
+  // What was signed before the log was given another name on purpose says nothing of it.
+  const origin = own[0]?.name;
+  await guarded(tell, folder.keptCheckpointFile, async () => {
+    const isOfOther = own.length === 0 && (await isRebuilt(openStore(read)));
+    if (kept === null || isOfOther) return;
+    enter(signed, keys, { from: folder.keptCheckpointFile, note: kept, origin });
+  });
+  await guarded(tell, 'cosigned checkpoints', async () => {
+    for (const { witness, note } of await listCosigned(read)) {
+      enter(signed, keys, { from: `the checkpoint that ${witness} cosigned`, note, origin });
+    }
+  });
+  for (const file of given.files) {
+    enter(signed, keys, { from: file, note: readGivenFile(file).toString() });
+  }
+  return signed;
+}
+
+/**
+ * Then the log began anew, and is signed when it is served: what was signed before is of another.
+ */
+async function isRebuilt(store: RecordStore): Promise<boolean> {
+  const first = await store.readRecord(0);
+  return first?.opened != null && JSON.parse(first.opened.record).action === 'bursar:Rebuild';
+}
+
+function enter(
+  signed: Signed,
+  keys: readonly NoteKey[],
+  { from, note, origin }: { from: string; note: string; origin?: string | undefined },
+): void {
+  const found = verifyCheckpoint(note, { keys });
+  if (!found.ok) signed.refused.push({ where: from, what: found.why });
+  else if (origin === undefined || found.origin === origin) {
+    const { size, root } = found;
+    signed.checkpoints.push({ origin: found.origin, size, root, from });
+  }
+}

@@ -1,0 +1,62 @@
+// Which prices each store has: those of a market, by the books that come with Bursar and the
+// operator's own. Invariant: who serves has a book for every store, now and as later ones come into
+// force; what is lacking stops the start. Specification: docs/admin/prices.md.
+
+import { CommandFailure, messageOfFailure } from '../../core/command-failure.ts';
+import { localStore } from '../../core/manifest.ts';
+import { type PriceBook, usualClass } from '../../quota/prices/price-book.ts';
+import {
+  MarketPrices,
+  type PriceBooks,
+  readPriceBooks,
+  shippedFolder,
+} from '../../quota/prices/price-books.ts';
+import type { Config } from '../settings/config.ts';
+import { flagOf, settings } from '../settings/settings.ts';
+
+/** The books that are shipped, and an operator's. Throws `CommandFailure` (usage). */
+export function openPriceBooks(folder: string | undefined): PriceBooks {
+  try {
+    return readPriceBooks(folder === undefined ? [shippedFolder] : [shippedFolder, folder]);
+  } catch (error) {
+    const message = `${flagOf(settings.priceBooks)}: ${messageOfFailure(error)}`;
+    throw new CommandFailure('usage', message, error);
+  }
+}
+
+/** Prices by the name of their store. */
+export class StorePrices {
+  readonly books: PriceBooks;
+  readonly #default: MarketPrices;
+  readonly #byName = new Map<string, MarketPrices>();
+  readonly #byNumber = new Map<number, MarketPrices>();
+
+  /** Throws `CommandFailure` (usage) that names the setting. */
+  constructor(config: Pick<Config, 'prices' | 'priceBooks' | 'stores'>, timeMs: number) {
+    this.books = openPriceBooks(config.priceBooks);
+    const follow = (market: string, origin: string): MarketPrices => {
+      try {
+        return new MarketPrices(this.books, { market, timeMs, classes: [usualClass] });
+      } catch (error) {
+        throw new CommandFailure('usage', `${origin}: ${messageOfFailure(error)}`, error);
+      }
+    };
+    this.#default = follow(config.prices, flagOf(settings.prices));
+    for (const { name, prices } of config.stores ?? []) {
+      if (prices !== undefined) this.#byName.set(name, follow(prices, `stores.${name}.prices`));
+    }
+  }
+
+  /** Says which store has which number, before it is asked for by that. */
+  enter(stores: readonly { number: number; name: string }[]): void {
+    for (const { number, name } of stores) {
+      const prices = this.#byName.get(name);
+      if (prices && number !== localStore) this.#byNumber.set(number, prices);
+    }
+  }
+
+  /** The book in force of a store. */
+  bookOf(store: number): PriceBook {
+    return (this.#byNumber.get(store) ?? this.#default).at(Date.now());
+  }
+}

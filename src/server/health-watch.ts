@@ -1,0 +1,170 @@
+// What the health of a gateway is made of (`gateway/health.ts`): its rooms are asked, and where
+// nothing was written lately, writing is tried. Invariant: however many ask, each thing is tried at
+// most once a second, and nobody waits for a trial that hangs.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isStoreUsed } from '../catalog/stores.ts';
+import { isoTime, monotonicMs } from '../core/clock.ts';
+import { localStore } from '../core/manifest.ts';
+import { steadyClock } from '../core/steady-clock.ts';
+import type { HealthFacts, StoreFacts } from '../gateway/health.ts';
+import type { Rooms } from '../gateway/rooms.ts';
+import type { StoreView } from '../gateway/store-list.ts';
+import type { SealWatch } from '../ledger/seal-watch.ts';
+import type { LocalStore } from '../tiering/stores/local-store.ts';
+import type { ScheduleState } from './backup-schedule.ts';
+import type { Backups } from './backups.ts';
+import type { DataFolder } from './folder/data-folder.ts';
+import type { ShippingState } from './shipping-supervisor.ts';
+import { freeBytesOf, healthOf } from './stores.ts';
+
+export type GatheredFacts = Omit<HealthFacts, 'isUndamaged'>;
+
+export interface HealthParts {
+  rooms: Pick<Rooms, 'read' | 'ledger' | 'stores' | 'log' | 'diskRoom'>;
+  folder: Pick<DataFolder, 'databaseFile'>;
+  local: Pick<LocalStore, 'tryWriting'>;
+  /** Those that are made by themselves. */
+  backups: Backups;
+  sealWatch: Pick<SealWatch, 'failure'>;
+  /** Room that is to be kept free on the disks of the database and of the local store. */
+  freeBytesMin: number;
+}
+
+/** A trial that takes longer is taken for none: what was last known counts. */
+const trialMsMax = 1000;
+/** What was found so recently is not tried again. */
+const freshMs = 1000;
+/** What takes so long is not taken for alive. */
+const deadMs = 5000;
+
+export class HealthWatch {
+  readonly #parts: HealthParts;
+  readonly #databaseFreeBytes: () => number;
+  readonly #writing: () => Promise<boolean>;
+  readonly #writingLocally: () => Promise<boolean>;
+  #isStopping = false;
+
+  constructor(parts: HealthParts) {
+    this.#parts = parts;
+    const { rooms, local, folder } = parts;
+    this.#databaseFreeBytes = freeBytesOf(folder.databaseFile);
+    this.#writing = trial(() => rooms.ledger.tryWriting());
+    this.#writingLocally = trial(() => local.tryWriting());
+  }
+
+  /** From now on it says that the gateway stops. */
+  stop(): void {
+    this.#isStopping = true;
+  }
+
+  /** `detail` is for operators. Never rejects, and takes little more than a second at most. */
+  async look(): Promise<{ facts: GatheredFacts; detail: Record<string, unknown> }> {
+    const { ledger, log, stores } = this.#parts.rooms;
+    const [canRead, isWritten, found] = await Promise.all([
+      this.#canRead(),
+      this.#writing(),
+      this.#lookAtStores(),
+    ]);
+    const { isWritable, underWayMs, isFull } = ledger.load;
+    const freeBytes = this.#databaseFreeBytes();
+    const database = {
+      canRead,
+      canWrite: isWritten && isWritable,
+      isNearlyFull: freeBytes < this.#parts.freeBytesMin,
+    };
+    const { stepMs } = steadyClock;
+    const rights = { problem: this.#parts.sealWatch.failure };
+    const backups = this.#parts.backups.schedule?.state();
+    const shipping = this.#parts.backups.shipping?.state();
+    return {
+      facts: {
+        isStopping: this.#isStopping,
+        isLedgerAlive: underWayMs < deadMs,
+        areReadsHeld: isFull,
+        database,
+        isLogSigned: log.refusal === null,
+        isClockFollowed: stepMs === 0,
+        areBackupsMade: !backups?.isLate,
+        areChangesShipped: !shipping?.isLate,
+        areRightsVerified: rights.problem === null,
+        stores: found,
+      },
+      detail: {
+        stores: healthOf(stores),
+        clock: { stepMs },
+        database: { isWritable: database.canWrite, freeBytes },
+        log: { ready: log.refusal === null, problem: log.refusal },
+        rights,
+        ...(backups && { backups: describeBackups(backups) }),
+        ...(shipping && { shipping: describeShipping(shipping) }),
+      },
+    };
+  }
+
+  async #canRead(): Promise<boolean> {
+    try {
+      await this.#parts.rooms.read.get('SELECT 1 FROM gateway LIMIT 1');
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  async #lookAtStores(): Promise<StoreFacts[]> {
+    const views = this.#parts.rooms.stores.all();
+    const looks = views.map((view) =>
+      view.number === localStore ? this.#lookAtLocal(view) : remoteFacts(view),
+    );
+    return (await Promise.all(looks)).filter((one) => one !== null);
+  }
+
+  /** null: nothing is in it, and nothing would come to it. */
+  async #lookAtLocal({ name, ready }: StoreView): Promise<StoreFacts | null> {
+    const { read, stores, diskRoom } = this.#parts.rooms;
+    const isUsed = await isStoreUsed(read, localStore).catch(() => true);
+    if (!isUsed && stores.defaultName !== name) return null;
+    const canWrite = ready && (await this.#writingLocally());
+    const isNearlyFull = diskRoom.freeBytes < this.#parts.freeBytesMin;
+    return { name, canRead: ready, canWrite, isNearlyFull };
+  }
+}
+
+function describeBackups({ lastMs, isLate, problem, isRunning }: ScheduleState) {
+  return { last: lastMs === null ? null : isoTime(lastMs), isLate, problem, isRunning };
+}
+
+function describeShipping({ lagMs, lagBytes, isLate, problem, stream, segment }: ShippingState) {
+  return { lagSeconds: lagMs / 1000, lagBytes, isLate, problem, stream, segment };
+}
+
+/** There are gates only for stores that are configured or that have buckets. */
+function remoteFacts({ name, ready, canRead }: StoreView): StoreFacts {
+  return { name, canRead, canWrite: ready, isNearlyFull: false };
+}
+
+/**
+ * Tries at most once a second, one at a time. What is given is how the newest trial that has ended
+ * went, false also where that rejected, or where one takes too long; before the first has ended,
+ * true.
+ */
+function trial(attempt: () => Promise<unknown>): () => Promise<boolean> {
+  let underWay: Promise<void> | null = null;
+  let begunMs = 0;
+  let endedMs = Number.NEGATIVE_INFINITY;
+  let went = true;
+  const run = async () => {
+    begunMs = monotonicMs();
+    try {
+      went = (await attempt()) !== false;
+    } catch {
+      went = false;
+    }
+    endedMs = monotonicMs();
+    underWay = null;
+  };
+  return async () => {
+    if (monotonicMs() - endedMs > freshMs) underWay ??= run();
+    if (underWay) await Promise.race([underWay, sleep(trialMsMax, null, { ref: false })]);
+    return went && !(underWay && monotonicMs() - begunMs > deadMs);
+  };
+}

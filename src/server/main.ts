@@ -1,0 +1,93 @@
+// `bursar serve`: takes the data folder, starts the gateway, says how to use it, and on SIGTERM or
+// SIGINT lets requests finish, writes what is pending and ends with exit code 0.
+import { resolve } from 'node:path';
+import { isUnfinished } from '../backup/put-back.ts';
+import { isStandby } from '../backup/shipping/follower.ts';
+import { CommandFailure } from '../core/command-failure.ts';
+import type { Operator } from '../instruments/operator-log.ts';
+import { type WiredGateway, wire } from './composition.ts';
+import { profileDefault } from './folder/credentials-file.ts';
+import { openDataFolder } from './folder/data-folder.ts';
+import type { Config } from './settings/config.ts';
+
+/** Resolves when the gateway has stopped after a signal. Throws `CommandFailure`. */
+export async function serve(config: Config): Promise<void> {
+  // Also where the folder was made by somebody else, nothing in it is for other users' eyes.
+  process.umask(0o077);
+  // Where standard output is a pipe, Node has it not block from its first use on.
+  void process.stdout;
+  refuseUnfinished(config.data);
+  const folder = await openDataFolder(config);
+  const stopping = nextSignal();
+  try {
+    const gateway = await wire(config, { folder, operator });
+    process.stdout.write(welcome(config, gateway, folder.credentialsFile));
+    const signal = await stopping;
+    gateway.log.note(`${signal}: finishing what is under way`);
+    await gateway.close();
+  } finally {
+    folder.release();
+  }
+}
+
+/** Lines on standard error: at once and in order, also where the process ends with the last. */
+const operator: Operator = {
+  show: (line) => void process.stderr.write(`bursar: ${line}\n`),
+  end: () => process.exit(1),
+};
+
+/** A new database would be in the way of the one that is being restored. */
+function refuseUnfinished(data: string): void {
+  if (isStandby(data)) {
+    throw new CommandFailure(
+      'failed',
+      `${data} is a standby: bursar standby promote makes it a gateway`,
+    );
+  }
+  if (!isUnfinished(data)) return;
+  throw new CommandFailure('failed', `a restore to ${data} was not finished: run it again`);
+}
+
+/** The first signal asks to stop; a second one does not wait. */
+function nextSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolveSignal) => {
+    let asked = false;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(1);
+        asked = true;
+        resolveSignal(signal);
+      });
+    }
+  });
+}
+
+/** What to paste next. Never shows a secret: terminals and service logs are kept. */
+function welcome(
+  config: Config,
+  { endpoint, adminUrl }: Pick<WiredGateway, 'endpoint' | 'adminUrl'>,
+  credentialsFile: string,
+): string {
+  const credentials = quote(resolve(credentialsFile));
+  const session = `boto3.Session(profile_name="${profileDefault}")`;
+  return `Bursar serves ${endpoint} (data in ${resolve(config.data)})
+
+AWS CLI:
+  export AWS_SHARED_CREDENTIALS_FILE=${credentials} AWS_PROFILE=${profileDefault}
+  aws --endpoint-url ${endpoint} s3 mb s3://first
+  aws --endpoint-url ${endpoint} s3 ls
+
+Python, in the same shell:
+  import boto3
+  s3 = ${session}.client("s3", endpoint_url="${endpoint}")
+  s3.put_object(Bucket="first", Key="hello.txt", Body=b"hello")
+
+Administration${adminUrl === null ? '' : ` at ${adminUrl}`}, in this folder:
+  npx bursar tenant list
+`;
+}
+
+/** For a POSIX shell. */
+function quote(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,396 @@
+// The S3 stores of a running gateway: each gets its number, is probed and found to be ours, and
+// only then its gate is opened. Invariants: nothing is written under a prefix before its owner
+// marker says that it is this data folder's; a store that cannot be reached keeps its gate shut and
+// is tried again, without keeping the gateway from its other buckets; a prefix that was taken over,
+// or has lost its mark, is left alone with the next journal segment, or within a minute.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isStoreUsed, listStores, readInstance, type StoreRow } from '../catalog/stores.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import type { Reader } from '../core/database.ts';
+import { Refusal } from '../core/errors.ts';
+import { localStore } from '../core/manifest.ts';
+import type { Sealer } from '../core/sealing.ts';
+import type { StoreList, StoreView } from '../gateway/store-list.ts';
+import type { JournalState } from '../ledger/journal/journal.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { S3Store, S3StoreOptions, StoreEvent } from '../tiering/stores/s3/s3-store.ts';
+import type { RemoteStore } from '../tiering/stores/store.ts';
+import { StoreGate } from '../tiering/stores/store-gate.ts';
+import type { Claim, Owner } from '../tiering/stores/store-owner.ts';
+import { explainOwner, lookForOwner, ownPlace, StoreProblem } from './folder/store-claims.ts';
+import {
+  localStoreName,
+  locationOf,
+  type StoreChoice,
+  type StoreSettings,
+} from './settings/store-settings.ts';
+
+/** What the gateway needs of a driver. */
+export type StoreDriver = RemoteStore & Pick<S3Store, 'state' | 'close'>;
+
+export interface RemoteStoresOptions {
+  choice: StoreChoice;
+  read: Reader;
+  ledger: Pick<Ledger, 'keepHouse'>;
+  sealer: Sealer;
+  /** `S3Store.open`, in so many words. */
+  openDriver: (
+    options: StoreSettings & Pick<S3StoreOptions, 'number' | 'onEvent' | 'confirmPlace' | 'signal'>,
+  ) => Promise<StoreDriver>;
+  localState: () => { ready: boolean; freeBytes: number };
+  /** Of the store's journal. */
+  journalState: (number: number) => JournalState | undefined;
+  log: (line: string) => void;
+  /** How long a start waits for the stores, and the pauses between later looks. Milliseconds. */
+  timing?: Partial<Timing>;
+}
+
+interface Timing {
+  startMsMax: number;
+  retryMsMin: number;
+  retryMsMax: number;
+  watchMs: number;
+}
+
+const defaultTiming: Timing = {
+  startMsMax: 15_000,
+  retryMsMin: 1000,
+  retryMsMax: 30_000,
+  watchMs: 60_000,
+};
+
+interface ManagedStore {
+  number: number;
+  name: string;
+  location: string;
+  gate: StoreGate;
+  /** Null: the store is not configured. */
+  settings: StoreSettings | null;
+  /** Null: it was not opened yet. */
+  driver: StoreDriver | null;
+  /** Its server was taken for down, and the log says so. */
+  isDown: boolean;
+  /** Why it is not available, as the log says. */
+  reported: string | null;
+  /** Why it could not say whose it is when it was last asked; null: it could. */
+  silence: string | null;
+  /** Ends the pause until it is looked after again. */
+  wake: () => void;
+}
+
+export class RemoteStores implements StoreList {
+  readonly defaultName: string;
+  readonly #options: RemoteStoresOptions;
+  readonly #timing: Timing;
+  readonly #stores: ManagedStore[] = [];
+  readonly #closing = new AbortController();
+  readonly #watches: Promise<void>[] = [];
+
+  private constructor(options: RemoteStoresOptions) {
+    this.#options = options;
+    this.#timing = { ...defaultTiming, ...options.timing };
+    this.defaultName = options.choice.defaultStore;
+  }
+
+  /**
+   * Opens what is configured. Throws `CommandFailure` when a store is not to be used as configured;
+   * one that only cannot be reached is tried again later.
+   */
+  static async open(options: RemoteStoresOptions): Promise<RemoteStores> {
+    const stores = new RemoteStores(options);
+    try {
+      await stores.#makeStores();
+      await stores.#openStores();
+    } catch (error) {
+      await stores.close();
+      throw error;
+    }
+    return stores;
+  }
+
+  /** The gates of all stores, including those that are not configured. */
+  get gates(): RemoteStore[] {
+    return this.#stores.map(({ gate }) => gate);
+  }
+
+  all(): StoreView[] {
+    const { journalState } = this.#options;
+    return [
+      this.#viewLocal(),
+      ...this.#stores.map((managed) => view(managed, journalState(managed.number))),
+    ];
+  }
+
+  numberOf(name: string): number | undefined {
+    if (name === localStoreName) return localStore;
+    return this.#stores.find((managed) => managed.name === name && managed.settings)?.number;
+  }
+
+  nameOf(number: number): string {
+    if (number === localStore) return localStoreName;
+    return this.#stores.find((managed) => managed.number === number)?.name ?? String(number);
+  }
+
+  /**
+   * Resolves when the mark in the store says that it is ours, now. Rejects with Refusal
+   * ServiceUnavailable when it does not, and the store's gate is shut then, or when the store
+   * cannot say. The local store is always ours.
+   */
+  async confirmOwner(number: number): Promise<void> {
+    const managed = this.#stores.find((one) => one.number === number);
+    if (!managed) return;
+    await this.#checkOwner(managed);
+    const { reason } = managed.gate;
+    if (reason !== null) throw new Refusal('ServiceUnavailable', { cause: new Error(reason) });
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.all(this.#stores.map(({ driver }) => driver?.close()));
+    await Promise.all(this.#watches);
+  }
+
+  async #makeStores(): Promise<void> {
+    const { read, ledger, choice } = this.#options;
+    const known = new Set((await listStores(read)).map(({ name }) => name));
+    for (const { name } of choice.stores) {
+      if (known.has(name)) continue;
+      // Its location is noted when it is found to be ours.
+      if ((await ledger.keepHouse({ kind: 'registerStore', name, location: '' })) > 0) continue;
+      throw new CommandFailure('failed', `no number is left for the store ${name}`);
+    }
+    for (const row of await listStores(read)) {
+      const { number, name } = row;
+      const settings = choice.stores.find((one) => one.name === name) ?? null;
+      if (!settings && !(await isStoreUsed(read, number))) continue;
+      const reason = settings ? 'it was not reached yet' : 'it is not configured any more';
+      this.#stores.push({
+        number,
+        name,
+        location: settings ? locationOf(settings) : row.location,
+        gate: new StoreGate({ number, name, reason }),
+        settings,
+        driver: null,
+        isDown: false,
+        reported: null,
+        silence: null,
+        wake: () => {},
+      });
+      if (!settings) this.#log(name, `is not configured, but buckets are in it (${row.location})`);
+    }
+  }
+
+  async #openStores(): Promise<void> {
+    const { startMsMax, retryMsMin } = this.#timing;
+    await Promise.all(
+      this.#stores.map(async (managed) => {
+        if (!managed.settings) return;
+        const attempt = this.#tryAdmit(managed);
+        const late = sleep(startMsMax, null, { signal: this.#closing.signal, ref: false });
+        const problem = await Promise.race([attempt, late]);
+        if (problem instanceof StoreProblem) {
+          throw new CommandFailure('failed', `store ${managed.name}: ${problem.message}`, problem);
+        }
+        this.#watches.push(
+          attempt.then((error) => {
+            this.#report(managed, error);
+            return this.#watch(managed, retryMsMin);
+          }),
+        );
+      }),
+    );
+  }
+
+  /**
+   * Looks after a store until the end: admits it when it can be, and notices when it is not ours.
+   */
+  async #watch(managed: ManagedStore, firstPauseMs: number): Promise<void> {
+    const { watchMs, retryMsMin, retryMsMax } = this.#timing;
+    const { signal } = this.#closing;
+    for (let pauseMs = firstPauseMs; !signal.aborted; ) {
+      const isOpen = managed.gate.reason === null;
+      await this.#pause(managed, isOpen && managed.silence === null ? watchMs : pauseMs);
+      if (signal.aborted) return;
+      // While the store cannot say, its requests are refused by the driver, or by the store.
+      if (isOpen) await this.#checkOwner(managed).catch(() => {});
+      else this.#report(managed, await this.#tryAdmit(managed));
+      const isServed = isOpen && managed.silence === null;
+      pauseMs = isServed ? retryMsMin : Math.min(pauseMs * 2, retryMsMax);
+    }
+  }
+
+  async #pause(managed: ManagedStore, durationMs: number): Promise<void> {
+    const woken = new AbortController();
+    managed.wake = () => woken.abort();
+    const signal = AbortSignal.any([this.#closing.signal, woken.signal]);
+    await sleep(durationMs, null, { signal, ref: false }).catch(() => null);
+  }
+
+  /** Opens the store's gate, or gives the reason why it stays shut. Never rejects. */
+  async #tryAdmit(managed: ManagedStore): Promise<Error | null> {
+    try {
+      await this.#admit(managed);
+      return null;
+    } catch (error) {
+      managed.gate.shut(reasonOf(error));
+      return error as Error;
+    }
+  }
+
+  /** Says why a store was not admitted, once for each reason. */
+  #report(managed: ManagedStore, error: Error | null): void {
+    const reason = error && reasonOf(error);
+    if (reason !== null && reason !== managed.reported && !this.#closing.signal.aborted) {
+      this.#log(managed.name, `is not available: ${reason} (${managed.location})`);
+    }
+    managed.reported = reason;
+  }
+
+  async #admit(managed: ManagedStore): Promise<void> {
+    const driver = await this.#openDriver(managed);
+    const { ready, lastFailure } = driver.state();
+    if (!ready) throw new Error(lastFailure?.message ?? 'it does not answer');
+    await this.#own(managed, driver);
+    managed.gate.open(driver);
+    this.#log(managed.name, `is ready: ${describeFindings(driver)} (${managed.location})`);
+  }
+
+  async #openDriver(managed: ManagedStore): Promise<StoreDriver> {
+    if (managed.driver) return managed.driver;
+    const { number, location } = managed;
+    try {
+      managed.driver = await this.#options.openDriver({
+        ...(managed.settings as StoreSettings),
+        number,
+        onEvent: (event) => this.#hear(managed, event),
+        confirmPlace: () => this.confirmOwner(number),
+        signal: this.#closing.signal,
+      });
+    } catch (cause) {
+      const message = `${location} cannot be used: ${messageOfFailure(cause)}`;
+      // One that has our data is waited for, whatever it is: the others are to be served.
+      const rows = await listStores(this.#options.read);
+      const isOurs = rows.some((row) => row.number === number && row.location === location);
+      throw isOurs ? new Error(message, { cause }) : new StoreProblem(message, { cause });
+    }
+    if (this.#closing.signal.aborted) await managed.driver.close();
+    return managed.driver;
+  }
+
+  /** Says once that the server of a store that was in use is down, and once that it is back. */
+  #hear(managed: ManagedStore, event: StoreEvent): void {
+    if (event.kind !== 'breaker' || event.state === 'half-open') return;
+    const isDown = event.state === 'open' && managed.gate.reason === null;
+    if (isDown === managed.isDown) return;
+    managed.isDown = isDown;
+    const text = isDown ? `is taken for down: ${event.failure?.message}` : 'answers again';
+    this.#log(managed.name, text);
+    if (!isDown && managed.silence !== null) managed.wake();
+  }
+
+  /** Makes sure that the prefix is ours. Throws when it is not to be. */
+  async #own(managed: ManagedStore, driver: StoreDriver): Promise<void> {
+    const { read, sealer, ledger } = this.#options;
+    const { number, name, location } = managed;
+    const row = (await listStores(read)).find((one) => one.number === number) as StoreRow;
+    const claim = await this.#claimOf(managed);
+    await ownPlace(driver, { sealer, claim, row, location, read });
+    if (row.location === location) return;
+    if (row.location !== '') this.#log(name, `has moved from ${row.location} to ${location}`);
+    await ledger.keepHouse({ kind: 'registerStore', name, location });
+  }
+
+  /**
+   * Shuts the gate of a store whose prefix somebody has taken over, or that has lost its owner
+   * mark. Rejects when the store cannot say whose it is.
+   */
+  async #checkOwner(managed: ManagedStore): Promise<void> {
+    const { driver, gate, name, location } = managed;
+    if (!driver || gate.reason !== null) return;
+    const owner = await this.#lookForOwner(managed, driver);
+    if (owner === 'us' || gate.reason !== null) return;
+    const reason = explainOwner(owner, location);
+    gate.shut(reason);
+    managed.reported = reason;
+    this.#log(name, `is not available: ${reason}`);
+    managed.wake();
+  }
+
+  /** A store that answers and refuses is not served either: that is said as well. */
+  async #lookForOwner(managed: ManagedStore, driver: StoreDriver): Promise<Owner> {
+    try {
+      const owner = await lookForOwner(driver, this.#options.sealer, await this.#claimOf(managed));
+      if (managed.silence !== null && !managed.isDown) this.#log(managed.name, 'answers again');
+      managed.silence = null;
+      return owner;
+    } catch (error) {
+      const reason = reasonOf(error);
+      const isNew = managed.silence === null && !managed.isDown && !this.#closing.signal.aborted;
+      if (isNew) this.#log(managed.name, `does not serve: ${reason}`);
+      managed.silence = reason;
+      // It is asked again sooner than in a minute.
+      if (isNew) managed.wake();
+      throw error;
+    }
+  }
+
+  async #claimOf({ number }: ManagedStore): Promise<Claim> {
+    return { instance: await readInstance(this.#options.read), store: number };
+  }
+
+  #viewLocal(): StoreView {
+    const { ready, freeBytes } = this.#options.localState();
+    return {
+      number: localStore,
+      name: localStoreName,
+      location: localStoreName,
+      isConfigured: true,
+      ready,
+      canRead: ready,
+      reason: ready ? null : 'its folder is not there: is its disk mounted?',
+      health: { freeBytes },
+      detail: {},
+    };
+  }
+
+  #log(name: string, text: string): void {
+    this.#options.log(`store ${name} ${text}`);
+  }
+}
+
+function view(managed: ManagedStore, journal: JournalState | undefined): StoreView {
+  const { number, name, location, gate, settings, driver, silence } = managed;
+  const state = driver?.state();
+  const failure = state?.ready ? null : (state?.lastFailure?.message ?? 'it does not answer');
+  const away = gate.reason ?? failure ?? silence;
+  const reason = away ?? journal?.reason ?? null;
+  const { ready: _, breaker, findings = [], ...detail } = state ?? {};
+  const capabilities = Object.fromEntries(findings.map((one) => [one.capability, one.ok]));
+  return {
+    number,
+    name,
+    location,
+    isConfigured: settings !== null,
+    ready: reason === null,
+    canRead: away === null,
+    reason,
+    health: state ? { breaker, capabilities, journal: journal?.ready && journal.whole } : {},
+    detail: state ? { findings, journal, ...detail } : {},
+  };
+}
+
+/** The driver's own reason, where a refusal only says that there is one. */
+export function reasonOf(error: unknown): string {
+  const { cause } = error as Error;
+  return messageOfFailure(cause instanceof Error ? cause : error);
+}
+
+/** What the probe found, and what the store is used without. */
+function describeFindings(driver: StoreDriver): string {
+  const { findings } = driver.state();
+  const found = findings.filter(({ ok }) => ok).map(({ capability }) => capability);
+  const lacking = findings
+    .filter(({ ok }) => !ok)
+    .map(({ capability, detail }) => `; used without ${capability}: ${detail}`);
+  return `${found.join(', ')}${lacking.join('')}`;
+}

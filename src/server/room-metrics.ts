@@ -1,0 +1,145 @@
+// What the rooms tell the instruments, put together.
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { countArchivedTiles } from '../audit/archive/archived-tiles.ts';
+import { tileWidth } from '../audit/log/merkle.ts';
+import { readLogSize } from '../audit/log/stored-tiles.ts';
+import type { RecordSearch } from '../audit/search/record-search.ts';
+import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/backlog.ts';
+import type { Reader } from '../core/database.ts';
+import { inlineStore, localStore } from '../core/manifest.ts';
+import type { Rooms } from '../gateway/rooms.ts';
+import type { MetricRegistry } from '../instruments/metric-registry.ts';
+import {
+  type Backlog,
+  type Gauges,
+  watchBacklogs,
+  watchBudgets,
+  watchFiles,
+  watchLedger,
+  watchNumbers,
+  watchQueues,
+  watchStores,
+} from '../instruments/room-metrics.ts';
+import type { Archiver } from '../ledger/archive/archiver.ts';
+import { BudgetShares } from '../quota/budget-shares.ts';
+import { nextUnsummed } from '../quota/roll-up/usage-days.ts';
+import type { BufferPool } from '../tiering/buffer-pool.ts';
+import type { DigestPool } from '../tiering/digest-pool.ts';
+import type { DataFolder } from './folder/data-folder.ts';
+
+export interface WatchedParts {
+  rooms: Rooms;
+  folder: Pick<DataFolder, 'path' | 'databaseFile'>;
+  buffers: BufferPool;
+  digests: DigestPool;
+  archiver: Pick<Archiver, 'lateMs'>;
+  search: Pick<RecordSearch, 'countBehind'>;
+  /** Blocks of the search index that were not what the log says. */
+  countMended: () => number;
+}
+
+/** So many of what waits are counted: beyond it the numbers say only that there are more. */
+const countedMax = 10_000;
+/** Their rows are large. */
+const endedCountedMax = 1000;
+
+export function watchRooms(registry: MetricRegistry, parts: WatchedParts): void {
+  const { rooms, folder, buffers, digests } = parts;
+  const { ledger, read, desk, stores, intents } = rooms;
+  watchLedger(registry, ledger);
+  watchQueues(registry, {
+    ledger: () => ledger.load.waiting,
+    read_records: () => ledger.load.readsWaiting,
+    buffers: () => buffers.waiting,
+    digests: () => digests.pending,
+    extent_ids: () => intents.waiting,
+  });
+  watchStores(registry, () => stores.all());
+  watchBacklogs(registry, () => readBacklogs(read, stores.all()));
+  const shares = new BudgetShares({ read, desk });
+  watchBudgets(registry, () => shares.list());
+  watchFiles(registry, () => ({
+    catalog: sizeOf(folder.databaseFile),
+    catalog_wal: sizeOf(`${folder.databaseFile}-wal`),
+    search: sizeOf(join(folder.path, 'search.db')),
+  }));
+  registry.counter({
+    name: 'bursar_search_mended_blocks_total',
+    help: 'Blocks of the search index that were not what the log says, and were made anew.',
+    collect: parts.countMended,
+  });
+  watchNumbers(registry, { ...numbersOfMemory(parts), ...numbersOfRecords(parts) });
+}
+
+function numbersOfMemory({ rooms, buffers }: WatchedParts): Gauges {
+  const { desk, diskRoom, grants, intents, leases } = rooms;
+  return {
+    bursar_buffers_in_use: ['Chunk buffers that have an owner.', () => buffers.inUse],
+    bursar_buffers: ['Chunk buffers that there may be, 256 KiB each.', () => buffers.slots],
+    bursar_extent_ids_ready: ['Ids that uploads can take at once.', () => intents.ready],
+    bursar_extents_being_read: ['Extents that the sweeper must spare.', () => leases.held],
+    bursar_grants: ['Grants, all in memory.', () => grants.index.count],
+    bursar_disk_free_bytes: ["What the local store's disk can take.", () => diskRoom.freeBytes],
+    bursar_disk_reserved_bytes: ['Of that, set aside for uploads.', () => diskRoom.heldBytes],
+    bursar_open_reservations: [
+      'Requests under way that have a part of a limit set aside.',
+      () => desk.open,
+    ],
+    bursar_leased_accounts: [
+      'Accounts of whose limits a part is leased to memory.',
+      () => desk.leased.size,
+    ],
+    bursar_limited_accounts: [
+      'Accounts with limits, tokens not among them.',
+      () => desk.limited.size,
+    ],
+  };
+}
+
+function numbersOfRecords({ rooms: { read }, archiver, search }: WatchedParts): Gauges {
+  return {
+    bursar_archived_records: [
+      'Records that have left the database for the archive.',
+      async () => (await countArchivedTiles(read)) * tileWidth,
+    ],
+    bursar_archive_late_seconds: [
+      'For how long records could have gone to the archive and have not.',
+      async () => (await archiver.lateMs()) / 1000,
+    ],
+    bursar_search_behind_records: [
+      'Records that the search index lacks: up to 4,095 always are.',
+      () => search.countBehind(),
+    ],
+    bursar_usage_behind_records: [
+      'Records that are not yet in the usage by day.',
+      async () => Math.max((await readLogSize(read)) - (await nextUnsummed(read)), 0),
+    ],
+  };
+}
+
+async function readBacklogs(
+  read: Reader,
+  stores: readonly { number: number; name: string }[],
+): Promise<Backlog[]> {
+  const catalog = { number: inlineStore, name: 'catalog' };
+  const all: Backlog[] = [];
+  for (const { number, name: store } of [catalog, ...stores]) {
+    const condemned = await readCondemned(read, number, countedMax);
+    all.push({ store, work: 'sweep', ...condemned });
+    if (number !== inlineStore) {
+      all.push({ store, work: 'intents', ...(await readIntents(read, number, countedMax)) });
+    }
+    if (number > localStore) {
+      all.push({ store, work: 'journal', ...(await readUntold(read, number, countedMax)) });
+    }
+  }
+  const count = await countEnded(read, endedCountedMax);
+  all.push({ store: 'catalog', work: 'purge', count });
+  return all;
+}
+
+/** Bytes; 0: there is no such file now. */
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}

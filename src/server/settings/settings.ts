@@ -1,0 +1,522 @@
+// Every setting of `bursar serve`, in one table. Flags, environment variables, the keys of the YAML
+// file and the help are all derived from it, so they cannot disagree.
+import { inlineBytesMax } from '../../core/limits.ts';
+import {
+  parseCount,
+  parseDuration,
+  parseListen,
+  parseSize,
+  parseSwitch,
+  parseUrl,
+  parseWord,
+} from './quantities.ts';
+import {
+  atLeast,
+  parseAccessKeyId,
+  parseBackupInterval,
+  parseDomains,
+  parseHosts,
+  parseInlineBytes,
+  parseKmsKey,
+  parseLifecycleDay,
+  parseLogOrigin,
+  parseMetricsToken,
+  parseNetworks,
+  parsePrivateHosts,
+  parseProbeInterval,
+  parseRegion,
+  parseSecret,
+  parseShippingInterval,
+  parseSpendMax,
+  parseStoredPages,
+  parseText,
+  parseTimer,
+  parseWitnesses,
+} from './setting-values.ts';
+import {
+  localStoreName,
+  parseChosenStore,
+  parseMarket,
+  parseStoreRegion,
+  parseStores,
+} from './store-settings.ts';
+
+export interface Setting<T> {
+  /** Key in the YAML file; the flag and the variable are made from it. */
+  key: string;
+  /** What the help shows for the value. */
+  placeholder: string;
+  description: string;
+  /** As it would be given; absent: there is no value unless one is given. */
+  default?: string;
+  /** Neither a flag (other users of the machine can read those) nor echoed in errors. */
+  secret?: true;
+  /** A flag without a value means yes. */
+  isSwitch?: true;
+  /**
+   * A mapping in the file, its YAML text in the variable, no flag. Errors go on after its name.
+   */
+  isMapping?: true;
+  /** Only where it makes sense: the config file cannot name itself. */
+  notInFile?: true;
+  /** The value of a text. Throws an Error that says what would have fitted. */
+  parse(text: string): T;
+}
+
+/** A setting that always has a value. */
+type DefaultSetting<T> = Setting<T> & { default: string };
+
+const setting = <T>(one: DefaultSetting<T>): DefaultSetting<T> => one;
+const optional = <T>(one: Setting<T>): Setting<T> => one;
+export const logLevels = ['silent', 'error', 'warn', 'info'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+const timingAudiences = ['admins', 'everyone', 'nobody'] as const;
+
+/** Properties of `Config`, units last. */
+export const settings = {
+  data: setting({
+    key: 'data',
+    placeholder: 'DIR',
+    description: 'folder for everything that is kept',
+    default: './bursar-data',
+    parse: parseText,
+  }),
+  listen: setting({
+    key: 'listen',
+    placeholder: 'HOST:PORT',
+    description: 'address to listen on; port 0 takes a free one',
+    default: '127.0.0.1:9000',
+    parse: parseListen,
+  }),
+  adminListen: optional({
+    key: 'adminListen',
+    placeholder: 'HOST:PORT',
+    description:
+      'an address of its own for the native API, health and metrics, which leave --listen',
+    parse: parseListen,
+  }),
+  config: optional({
+    key: 'config',
+    placeholder: 'FILE',
+    description: 'YAML file with any of these settings',
+    notInFile: true,
+    parse: parseText,
+  }),
+  domains: optional({
+    key: 'domain',
+    placeholder: 'NAME',
+    description: 'base of virtual-host-style names, BUCKET.NAME; comma-separated if several',
+    parse: parseDomains,
+  }),
+  publicUrl: optional({
+    key: 'publicUrl',
+    placeholder: 'URL',
+    description: 'how clients reach the gateway, where that is not the listening address',
+    parse: parseUrl,
+  }),
+  acceptHosts: optional({
+    key: 'acceptHosts',
+    placeholder: 'NAME',
+    description:
+      'more host names to answer for, *.NAME for all below one; comma-separated if several',
+    parse: parseHosts,
+  }),
+  shareUrl: optional({
+    key: 'shareUrl',
+    placeholder: 'URL',
+    description: 'what share links begin with, on a host for them alone; without it, --public-url',
+    parse: parseUrl,
+  }),
+  storedPages: setting({
+    key: 'storedPages',
+    placeholder: 'HOW',
+    default: 'sandbox',
+    description: 'how browsers run stored pages: sandbox, apart from all others; or same-origin',
+    parse: parseStoredPages,
+  }),
+  trustedProxies: optional({
+    key: 'trustedProxies',
+    placeholder: 'CIDR',
+    description:
+      'proxies whose X-Forwarded-For and -Proto are believed; comma-separated if several',
+    parse: parseNetworks,
+  }),
+  logOrigin: optional({
+    key: 'logOrigin',
+    placeholder: 'NAME',
+    description: 'name of the audit log, for good; without it one that is random',
+    parse: parseLogOrigin,
+  }),
+  region: setting({
+    key: 'region',
+    placeholder: 'NAME',
+    description: 'region that buckets are said to be in (any is taken in signatures)',
+    default: 'us-east-1',
+    parse: parseRegion,
+  }),
+  rootAccessKey: optional({
+    key: 'rootAccessKey',
+    placeholder: 'ID',
+    description: "the operator's access key id, instead of a generated one",
+    secret: true,
+    parse: parseAccessKeyId,
+  }),
+  rootSecretKey: optional({
+    key: 'rootSecretKey',
+    placeholder: 'SECRET',
+    description: "the operator's secret access key; both or none",
+    secret: true,
+    parse: parseSecret,
+  }),
+  store: setting({
+    key: 'store',
+    placeholder: 'STORE',
+    description: 'where new buckets keep their bytes: s3://BUCKET/PREFIX, a named store or local',
+    default: localStoreName,
+    parse: parseChosenStore,
+  }),
+  storeEndpoint: optional({
+    key: 'storeEndpoint',
+    placeholder: 'URL',
+    description: "the S3 server of --store s3://…, if it is not Amazon's",
+    parse: parseUrl,
+  }),
+  storeRegion: optional({
+    key: 'storeRegion',
+    placeholder: 'NAME',
+    description: "the region of --store s3://…, if it is not that of the AWS SDK's settings",
+    parse: parseStoreRegion,
+  }),
+  storePathStyle: setting({
+    key: 'storePathStyle',
+    placeholder: 'yes|no',
+    description: 'ask the server of --store s3://… for /BUCKET/KEY instead of BUCKET.HOST',
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  journalWithKeys: setting({
+    key: 'journalWithKeys',
+    placeholder: 'yes|no',
+    description: 'tell S3 stores, sealed, the secrets of access keys, so that a rebuild has them',
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  stores: optional({
+    key: 'stores',
+    placeholder: 'YAML',
+    description: 'S3 stores by name, each with url, endpoint, region and more',
+    isMapping: true,
+    parse: parseStores,
+  }),
+  prices: setting({
+    key: 'prices',
+    placeholder: 'PROVIDER/REGION',
+    description: 'whose prices the use of the stores has; none: nothing has a price',
+    default: 'aws/us-east-1',
+    parse: parseMarket,
+  }),
+  priceBooks: optional({
+    key: 'priceBooks',
+    placeholder: 'DIR',
+    description: 'folder with price books besides those that come with Bursar',
+    parse: parseText,
+  }),
+  bufferMemoryBytes: setting({
+    key: 'bufferMemory',
+    placeholder: 'SIZE',
+    description: 'memory for the object data that is on its way, at least 16MiB',
+    default: '128MiB',
+    parse: atLeast(parseSize, 16 * 1024 * 1024, '16MiB'),
+  }),
+  kmsKey: optional({
+    key: 'kmsKey',
+    placeholder: 'KEY',
+    description: 'key of AWS KMS (id, alias or ARN) that protects the key file',
+    parse: parseKmsKey,
+  }),
+  kmsRegion: optional({
+    key: 'kmsRegion',
+    placeholder: 'NAME',
+    description: "the region of --kms-key, if it is not that of the AWS SDK's settings",
+    parse: parseRegion,
+  }),
+  kmsEndpoint: optional({
+    key: 'kmsEndpoint',
+    placeholder: 'URL',
+    description: "the server of --kms-key, if it is not Amazon's",
+    parse: parseUrl,
+  }),
+  stallTimeoutMs: setting({
+    key: 'stallTimeout',
+    placeholder: 'DURATION',
+    description: 'cut a client that neither sends nor reads for this long',
+    default: '30s',
+    parse: atLeast(parseTimer, 1, '1ms'),
+  }),
+  minRate: setting({
+    key: 'minRate',
+    placeholder: 'SIZE',
+    description: 'what a client must send of a body, a second, over two stall timeouts; 0: any',
+    default: '1KiB',
+    parse: parseSize,
+  }),
+  refusalRecords: setting({
+    key: 'refusalRecords',
+    placeholder: 'COUNT',
+    description: 'how many refusals of a principal a minute have a record of their own',
+    default: '300',
+    parse: parseCount,
+  }),
+  revokedDownloads: setting({
+    key: 'revokedDownloads',
+    placeholder: 'WHAT',
+    description: 'what becomes of downloads under way whose right is taken away: cut, finish',
+    default: 'cut',
+    parse: (value) => parseWord(value, ['cut', 'finish'] as const),
+  }),
+  drainMs: setting({
+    key: 'drain',
+    placeholder: 'DURATION',
+    description: 'when stopping, answer for so long that health is bad and all else as before',
+    default: '0s',
+    parse: parseDuration,
+  }),
+  freeBytesMin: setting({
+    key: 'freeMin',
+    placeholder: 'SIZE',
+    description: 'with less free room on its disks health says that nothing can be written',
+    default: '64MiB',
+    parse: parseSize,
+  }),
+  shutdownTimeoutMs: setting({
+    key: 'shutdownTimeout',
+    placeholder: 'DURATION',
+    description: 'let requests finish for this long when stopping',
+    default: '30s',
+    parse: parseTimer,
+  }),
+  sweepIntervalMs: setting({
+    key: 'sweepInterval',
+    placeholder: 'DURATION',
+    description: 'look for what failed uploads left behind this often',
+    default: '60s',
+    parse: atLeast(parseTimer, 100, '100ms'),
+  }),
+  sweepGraceMs: setting({
+    key: 'sweepGrace',
+    placeholder: 'DURATION',
+    description: 'leave what no object holds alone for this long',
+    default: '1h',
+    parse: parseDuration,
+  }),
+  lifecycleDayMs: setting({
+    key: 'lifecycleDay',
+    placeholder: 'DURATION',
+    description: 'how long a day lasts for lifecycle rules, 1s to 24h; shorter only for tests',
+    default: '24h',
+    parse: parseLifecycleDay,
+  }),
+  inlineBytes: setting({
+    key: 'inlineBytes',
+    placeholder: 'SIZE',
+    description: 'keep objects up to this size in the database, at most 64KiB',
+    default: String(inlineBytesMax),
+    parse: parseInlineBytes,
+  }),
+  connectionsMax: setting({
+    key: 'connectionsMax',
+    placeholder: 'COUNT',
+    description: 'client connections at a time',
+    default: '4096',
+    parse: atLeast(parseCount, 1, '1'),
+  }),
+  privateIssuers: optional({
+    key: 'privateIssuers',
+    placeholder: 'HOST:PORT',
+    description:
+      'hosts with private addresses that tenants may have as OIDC issuers; comma-separated if several',
+    parse: parsePrivateHosts,
+  }),
+  privateWebhooks: optional({
+    key: 'privateWebhooks',
+    placeholder: 'HOST:PORT',
+    description:
+      "hosts with private addresses that tenants' webhooks may be at; comma-separated if several",
+    parse: parsePrivateHosts,
+  }),
+  migrateWithoutCopy: setting({
+    key: 'migrateWithoutCopy',
+    placeholder: 'yes|no',
+    description: "bring an older release's database to this one's schema without a copy of it",
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  trustTraceparent: setting({
+    key: 'trustTraceparent',
+    placeholder: 'yes|no',
+    description: "let clients' traceparent have requests traced beyond OTEL_TRACES_SAMPLER",
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  witnesses: optional({
+    key: 'witness',
+    placeholder: 'VERIFIER URL',
+    description: 'who cosigns the audit log, its verifier key and its URL; may be repeated',
+    parse: parseWitnesses,
+  }),
+  backupTo: optional({
+    key: 'backupTo',
+    placeholder: 'PLACE',
+    description: 'make backups by itself in this folder or s3://BUCKET/PREFIX',
+    parse: parseText,
+  }),
+  backupEveryMs: optional({
+    key: 'backupEvery',
+    placeholder: 'DURATION',
+    description: 'between the backups of --backup-to, 1m to 24d; without it 24h',
+    parse: parseBackupInterval,
+  }),
+  backupShipEveryMs: optional({
+    key: 'backupShipEvery',
+    placeholder: 'DURATION',
+    description:
+      'ship changes of the database to --backup-to so often, 100ms to 1h; without it not',
+    parse: parseShippingInterval,
+  }),
+  backupKeep: setting({
+    key: 'backupKeep',
+    placeholder: 'COUNT',
+    description: 'so many of the newest backups of --backup-to are kept',
+    default: '30',
+    parse: atLeast(parseCount, 1, '1'),
+  }),
+  backupEndpoint: optional({
+    key: 'backupEndpoint',
+    placeholder: 'URL',
+    description: "the S3 server of --backup-to s3://…, if it is not Amazon's",
+    parse: parseUrl,
+  }),
+  backupRegion: optional({
+    key: 'backupRegion',
+    placeholder: 'NAME',
+    description: "the region of --backup-to s3://…, if it is not that of the AWS SDK's settings",
+    parse: parseStoreRegion,
+  }),
+  backupPathStyle: setting({
+    key: 'backupPathStyle',
+    placeholder: 'yes|no',
+    description: 'ask the server of --backup-to s3://… for /BUCKET/KEY instead of BUCKET.HOST',
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  archiveAfterMs: setting({
+    key: 'archiveAfter',
+    placeholder: 'DURATION',
+    description: 'move audit records that are older into a store, compressed; 0: never',
+    default: '90d',
+    // Never is no age: nothing becomes so old, and nothing is late.
+    parse: (value) => (value === '0' ? 0 : parseDuration(value)) || Number.POSITIVE_INFINITY,
+  }),
+  archiveStore: optional({
+    key: 'archiveStore',
+    placeholder: 'NAME',
+    description: 'the store that takes them; without it, that of --store',
+    parse: parseText,
+  }),
+  metricsToken: optional({
+    key: 'metricsToken',
+    placeholder: 'SECRET',
+    description: 'bearer token with which /_/metrics names tenants and accounts',
+    secret: true,
+    parse: parseMetricsToken,
+  }),
+  serverTiming: setting({
+    key: 'serverTiming',
+    placeholder: 'WHO',
+    description: `whom answers tell how long each stage took: ${timingAudiences.join(', ')}`,
+    default: 'admins',
+    parse: (value) => parseWord(value, timingAudiences),
+  }),
+  trafficSamples: setting({
+    key: 'trafficSamples',
+    placeholder: 'yes|no',
+    description: 'keep samples of how long transfers take, for bursar report',
+    default: 'yes',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  probe: setting({
+    key: 'probe',
+    placeholder: 'yes|no',
+    description: 'measure this gateway in the background, in each of its stores',
+    default: 'no',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  probeIntervalMs: setting({
+    key: 'probeInterval',
+    placeholder: 'DURATION',
+    description: 'mean of the pauses of --probe, 1s to 24d',
+    default: '1h',
+    parse: parseProbeInterval,
+  }),
+  probeSpendMax: setting({
+    key: 'probeSpendMax',
+    placeholder: 'USD',
+    description: 'what --probe may spend in a calendar month',
+    default: '5.00',
+    parse: parseSpendMax,
+  }),
+  requestLog: setting({
+    key: 'requestLog',
+    placeholder: 'yes|no',
+    description: 'log a line for each request; slow ones are logged in any case',
+    default: 'yes',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
+  slowRequestMs: setting({
+    key: 'slowRequest',
+    placeholder: 'DURATION',
+    description: 'a request is slow from here on, without the time that its client took',
+    default: '1s',
+    parse: parseDuration,
+  }),
+  logLevel: setting({
+    key: 'logLevel',
+    placeholder: 'LEVEL',
+    description: `how much to log: ${logLevels.join(', ')}`,
+    default: 'info',
+    parse: (value) => parseWord(value, logLevels),
+  }),
+};
+
+type Settings = typeof settings;
+type Value<S> = S extends Setting<infer T> ? T : never;
+
+/** What `bursar serve` runs with. Milliseconds and bytes. */
+export type Config = {
+  [K in keyof Settings]: Settings[K] extends { default: string }
+    ? Value<Settings[K]>
+    : Value<Settings[K]> | undefined;
+};
+
+/** `--stall-timeout` */
+export function flagOf(one: Setting<unknown>): string {
+  return `--${words(one.key).join('-')}`;
+}
+
+/** `BURSAR_STALL_TIMEOUT` */
+export function variableOf(one: Setting<unknown>): string {
+  return `BURSAR_${words(one.key).join('_').toUpperCase()}`;
+}
+
+function words(key: string): string[] {
+  return key.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
+}

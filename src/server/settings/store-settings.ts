@@ -1,0 +1,216 @@
+// The settings of S3 stores: `--store s3://bucket/prefix` with its flags, and named ones under the
+// key `stores`. Invariant: what is given is understood or refused with the path of its key; two
+// stores never share a place.
+
+import { CommandFailure } from '../../core/command-failure.ts';
+import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
+import { freeMarket } from '../../quota/prices/price-books.ts';
+import { parseCount, parseDuration, parseSize, parseSwitch, parseUrl } from './quantities.ts';
+import { parseDocument } from './yaml-text.ts';
+
+/** One S3 store as it is to be opened. Milliseconds and bytes; undefined: the driver's default. */
+export interface StoreSettings {
+  name: string;
+  /** `s3://bucket` or `s3://bucket/prefix`, without a slash at its end. */
+  url: string;
+  endpoint?: string;
+  region?: string;
+  pathStyle?: boolean;
+  /** Of the AWS configuration files; undefined: the SDK's default chain of credentials. */
+  profile?: string;
+  /** Whose prices its use has, `aws/us-east-1`; undefined: those that all have. */
+  prices?: string;
+  extentBytesMax?: number;
+  connectionsMax?: number;
+  connectTimeoutMs?: number;
+  firstByteTimeoutMs?: number;
+  stallTimeoutMs?: number;
+}
+
+/** What `--store` names: an S3 store by its place, or one that is configured, or `local`. */
+export type ChosenStore = { url: string } | { name: string };
+
+export interface StoreChoice {
+  /** Without the local one. */
+  stores: StoreSettings[];
+  /** Where buckets go that name no store: a name of one of them, or `local`. */
+  defaultStore: string;
+}
+
+/** What `--store s3://…` is called. */
+export const flagStoreName = 's3';
+export const localStoreName = 'local';
+/** `catalog` is what health and metrics call the database. */
+const reservedNames = [localStoreName, 'inline', 'catalog'];
+const storesMax = 200;
+const timeoutMsMax = 10 * 60_000;
+
+const parsers: {
+  [K in Exclude<keyof StoreSettings, 'name'>]-?: {
+    key: string;
+    parse: (text: string) => NonNullable<StoreSettings[K]>;
+  };
+} = {
+  url: { key: 'url', parse: parseStoreUrl },
+  endpoint: { key: 'endpoint', parse: parseUrl },
+  region: { key: 'region', parse: parseStoreRegion },
+  pathStyle: { key: 'pathStyle', parse: parseSwitch },
+  profile: { key: 'profile', parse: parseProfile },
+  prices: { key: 'prices', parse: parseMarket },
+  extentBytesMax: { key: 'extentBytes', parse: parseExtentBytes },
+  connectionsMax: { key: 'connectionsMax', parse: within(parseCount, 1, 1024, '1 to 1024') },
+  connectTimeoutMs: { key: 'connectTimeout', parse: parseTimeout },
+  firstByteTimeoutMs: { key: 'firstByteTimeout', parse: parseTimeout },
+  stallTimeoutMs: { key: 'stallTimeout', parse: parseTimeout },
+};
+
+/** Throws an Error that says what would have fitted. */
+export function parseChosenStore(text: string): ChosenStore {
+  if (text.includes(':')) return { url: parseStoreUrl(text) };
+  if (!isStoreName(text)) throw new Error('must be s3://BUCKET/PREFIX or the name of a store');
+  return { name: text };
+}
+
+/**
+ * The named stores of a YAML (or JSON) text: `{cold: {url: s3://bucket/prefix, …}, …}`. Throws an
+ * Error whose message goes on after the name of what holds the text, with a dot or a colon.
+ */
+export function parseStores(text: string): StoreSettings[] {
+  const document = parseDocument(text);
+  const [error] = document.errors;
+  if (error) throw new Error(`: ${error.message.split('\n')[0]?.replace(/:$/, '')}`);
+  const named = mapping(document.toJS(), '');
+  if (named.length > storesMax) throw new Error(`: must be at most ${storesMax} stores`);
+  return named.map(([name, content]) => parseStore(name, content));
+}
+
+/** The stores of a start, checked against each other. Throws `CommandFailure` (usage). */
+export function chooseStores(config: {
+  store: ChosenStore;
+  stores: StoreSettings[] | undefined;
+  storeEndpoint: string | undefined;
+  storeRegion: string | undefined;
+  storePathStyle: boolean;
+}): StoreChoice {
+  const { store, storeEndpoint: endpoint, storeRegion: region, storePathStyle: pathStyle } = config;
+  const stores = [...(config.stores ?? [])];
+  if ('url' in store)
+    stores.push({ name: flagStoreName, url: store.url, endpoint, region, pathStyle });
+  else if (endpoint !== undefined || region !== undefined || pathStyle) {
+    const message = 'the store endpoint, region and path style go with --store s3://BUCKET/PREFIX';
+    throw new CommandFailure('usage', message);
+  }
+  const places = new Map<string, string>();
+  for (const one of stores) {
+    const place = locationOf(one);
+    const other = places.get(place);
+    if (other !== undefined) {
+      const what = other === one.name ? `is configured twice` : `and ${other} are at one place`;
+      throw new CommandFailure('usage', `the store ${one.name} ${what}, ${place}`);
+    }
+    places.set(place, one.name);
+  }
+  if ('url' in store && stores.filter((one) => one.name === flagStoreName).length > 1) {
+    const message = `--store s3://… is called ${flagStoreName}, but stores.${flagStoreName} is another`;
+    throw new CommandFailure('usage', message);
+  }
+  const defaultStore = 'url' in store ? flagStoreName : store.name;
+  if (defaultStore !== localStoreName && !stores.some((one) => one.name === defaultStore)) {
+    throw new CommandFailure('usage', `--store ${defaultStore} is not among the configured stores`);
+  }
+  return { stores, defaultStore };
+}
+
+/** Where a store is, as the catalog remembers it. */
+export function locationOf({ url, endpoint }: Pick<StoreSettings, 'url' | 'endpoint'>): string {
+  return endpoint === undefined ? url : `${url} at ${endpoint}`;
+}
+
+function parseStore(name: string, content: unknown): StoreSettings {
+  if (!isStoreName(name) || reservedNames.includes(name)) {
+    throw new Error(
+      `.${name} must be named with 1 to 63 lower-case letters, digits and hyphens, not ${reservedNames.join(' or ')}`,
+    );
+  }
+  const settings: Record<string, unknown> = { name };
+  for (const [key, value] of mapping(content, `.${name}`)) {
+    const known = Object.entries(parsers).find(([, one]) => one.key === key);
+    if (!known) throw new Error(`: unknown key ${name}.${key}`);
+    const [property, { parse }] = known;
+    settings[property] = parseAt(`.${name}.${key}`, parse, value);
+  }
+  if (settings.url === undefined) throw new Error(`.${name}.url is missing`);
+  return settings as unknown as StoreSettings;
+}
+
+function parseAt(path: string, parse: (text: string) => unknown, value: unknown): unknown {
+  if (!['string', 'number', 'boolean'].includes(typeof value)) {
+    throw new Error(`${path} must be a plain value`);
+  }
+  try {
+    return parse(String(value));
+  } catch (error) {
+    throw new Error(`${path} ${JSON.stringify(value)} ${(error as Error).message}`);
+  }
+}
+
+function mapping(value: unknown, path: string): [string, unknown][] {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    return Object.entries(value);
+  }
+  throw new Error(path === '' ? ': must hold stores by name' : `${path} must hold settings`);
+}
+
+function isStoreName(text: string): boolean {
+  return /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text);
+}
+
+export function parseStoreUrl(text: string): string {
+  const match = /^s3:\/\/([A-Za-z0-9][A-Za-z0-9._-]{2,254})(\/[A-Za-z0-9!_.*'()/-]*)?$/.exec(text);
+  const prefix = (match?.[2] ?? '').replace(/^\/|\/$/g, '');
+  const names = prefix === '' ? [] : prefix.split('/');
+  const isOdd = names.some((name) => name === '' || name === '.' || name === '..');
+  if (!match || isOdd || prefix.length > 512) {
+    const letters = "letters, digits and !_.*'()-";
+    throw new Error(
+      `must be s3://BUCKET or s3://BUCKET/PREFIX, of ${letters}, at least 3 and at most 512`,
+    );
+  }
+  return [`s3://${match[1]}`, ...names].join('/');
+}
+
+/** As in requests to the store; names of regions differ from server to server. */
+export function parseStoreRegion(text: string): string {
+  if (/^[A-Za-z0-9_-]{1,64}$/.test(text)) return text;
+  throw new Error('must be a region name such as us-east-1');
+}
+
+/** A provider's region, or `none`, where nothing has a price. */
+export function parseMarket(text: string): string {
+  if (text === 'none') return freeMarket;
+  if (/^[a-z0-9.-]{1,63}\/[a-z0-9.-]{1,63}$/.test(text)) return text;
+  throw new Error('must be PROVIDER/REGION such as aws/us-east-1, or none');
+}
+
+function parseProfile(text: string): string {
+  if (/^[^\s[\]]{1,128}$/.test(text)) return text;
+  throw new Error('must be the name of a profile in the AWS configuration files');
+}
+
+function parseExtentBytes(text: string): number {
+  const bytes = parseSize(text);
+  if (bytes >= chunkBytes && bytes <= extentBytesMax && bytes % chunkBytes === 0) return bytes;
+  throw new Error('must be a multiple of 256KiB, at most 16MiB');
+}
+
+function parseTimeout(text: string): number {
+  return within(parseDuration, 1, timeoutMsMax, '1ms to 10m')(text);
+}
+
+function within(parse: (text: string) => number, min: number, max: number, shown: string) {
+  return (text: string): number => {
+    const value = parse(text);
+    if (value >= min && value <= max) return value;
+    throw new Error(`must be ${shown}`);
+  };
+}

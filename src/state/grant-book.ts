@@ -1,0 +1,156 @@
+// The grants of all tenants, in memory as they are in the database. Invariant: a grant whose change
+// was answered is in the index as the table has it, so it counts from the next request on; while
+// one is being put no other of its tenant is.
+import { setImmediate } from 'node:timers/promises';
+import { tenantGrantsBytesMax } from '../authz/grants/bounds.ts';
+import type { Grant } from '../authz/grants/grant.ts';
+import { GrantIndex } from '../authz/grants/grant-index.ts';
+import { type Page, readInTurns } from '../authz/paced-page.ts';
+import type { Reader } from '../core/database.ts';
+import { Refusal } from '../core/errors.ts';
+import { Turns } from '../core/turns.ts';
+import type { LedgerEvent } from '../ledger/events.ts';
+
+const pageRows = 10_000;
+/** Grants taken out of the index before others get a turn. */
+const removedAtOnce = 1000;
+
+export interface GrantEntry {
+  tenant: string;
+  name: string;
+  grant: Grant;
+  createdMs: number;
+}
+
+interface GrantRow {
+  tenant: string;
+  name: string;
+  rule: string;
+  createdMs: number;
+}
+
+const columns = 'tenant, name, rule, created_ms AS createdMs';
+
+export class GrantBook {
+  readonly index = new GrantIndex();
+  readonly #read: Reader;
+  readonly #turns = new Turns();
+  /** Of the rules as they are written, by tenant. */
+  readonly #bytes = new Map<string, number>();
+
+  private constructor(read: Reader) {
+    this.#read = read;
+  }
+
+  /**
+   * Reads all grants: about a second for 100,000. `onUnreadable`: told of what is none, which no
+   * gateway can have stored.
+   */
+  static async load(
+    read: Reader,
+    onUnreadable: (error: unknown) => void = fail,
+  ): Promise<GrantBook> {
+    const book = new GrantBook(read);
+    let after = { tenant: '', name: '' };
+    for (;;) {
+      const rows = await read.all<GrantRow>(
+        `SELECT ${columns} FROM grants WHERE (tenant, name) > (?, ?) ORDER BY tenant, name LIMIT ?`,
+        after.tenant,
+        after.name,
+        pageRows,
+      );
+      for (const { tenant, rule } of rows) {
+        try {
+          book.#add(tenant, rule);
+        } catch (error) {
+          onUnreadable(error);
+        }
+      }
+      const last = rows.at(-1);
+      if (!last || rows.length < pageRows) return book;
+      after = last;
+    }
+  }
+
+  async read(tenant: string, name: string): Promise<GrantEntry | undefined> {
+    const row = await this.#readRow(tenant, name);
+    return row && entryOf(row);
+  }
+
+  async list(tenant: string, page: Page): Promise<GrantEntry[]> {
+    return readInTurns(page, async (slice) => {
+      const rows = await this.#readRows(tenant, slice);
+      return rows.map(entryOf);
+    });
+  }
+
+  /**
+   * Does `work`, which puts the grant, where there is room for it, and while no other of its tenant
+   * is put. Throws `Refusal` TooManyGrants.
+   */
+  withRoom<T>(tenant: string, wanted: Grant, work: () => Promise<T>): Promise<T> {
+    return this.#turns.take(tenant, async () => {
+      const before = await this.#readRow(tenant, wanted.name);
+      if (!this.#hasRoom(tenant, before?.rule, wanted)) throw new Refusal('TooManyGrants');
+      return work();
+    });
+  }
+
+  apply(event: LedgerEvent): void | Promise<void> {
+    if (event.kind !== 'grants') return;
+    const { tenant, removed, added } = event;
+    // Nobody decides meanwhile: nothing here waits.
+    for (const rule of removed.slice(0, removedAtOnce)) this.#remove(tenant, rule);
+    for (const rule of added) this.#add(tenant, rule);
+    if (removed.length > removedAtOnce) return this.#removeRest(tenant, removed);
+  }
+
+  /** Of a tenant that is gone: nobody needs its grants, and there can be a million. */
+  async #removeRest(tenant: string, removed: readonly string[]): Promise<void> {
+    for (let i = removedAtOnce; i < removed.length; i++) {
+      if (i % removedAtOnce === 0) await setImmediate();
+      this.#remove(tenant, removed[i] as string);
+    }
+  }
+
+  #hasRoom(tenant: string, before: string | undefined, wanted: Grant): boolean {
+    // Nobody decides meanwhile: nothing here waits. It may have been deleted since it was read.
+    const isThere = before !== undefined && this.#remove(tenant, before);
+    const bytes = (this.#bytes.get(tenant) ?? 0) + JSON.stringify(wanted).length;
+    const hasRoom = bytes <= tenantGrantsBytesMax && this.index.hasRoomFor(tenant, wanted);
+    if (isThere) this.#add(tenant, before);
+    return hasRoom;
+  }
+
+  #add(tenant: string, rule: string): void {
+    this.index.add(tenant, JSON.parse(rule) as Grant);
+    this.#bytes.set(tenant, (this.#bytes.get(tenant) ?? 0) + rule.length);
+  }
+
+  /** Gives whether it was there. */
+  #remove(tenant: string, rule: string): boolean {
+    if (!this.index.remove(tenant, JSON.parse(rule) as Grant)) return false;
+    const left = (this.#bytes.get(tenant) ?? 0) - rule.length;
+    if (left > 0) this.#bytes.set(tenant, left);
+    else this.#bytes.delete(tenant);
+    return true;
+  }
+
+  #readRow(tenant: string, name: string): Promise<GrantRow | undefined> {
+    const sql = `SELECT ${columns} FROM grants WHERE tenant = ? AND name = ?`;
+    return this.#read.get<GrantRow>(sql, tenant, name);
+  }
+
+  #readRows(tenant: string, { after, limit }: Page): Promise<GrantRow[]> {
+    const sql = `SELECT ${columns} FROM grants WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`;
+    return this.#read.all<GrantRow>(sql, tenant, after, limit);
+  }
+}
+
+function fail(error: unknown): never {
+  throw error;
+}
+
+function entryOf({ rule, ...row }: GrantRow): GrantEntry {
+  return { ...row, grant: JSON.parse(rule) as Grant };
+}

@@ -1,0 +1,33 @@
+// How reads are recorded, of each tenant and bucket. Invariant: a change counts from the next
+// request on; tenants are kept in memory, buckets are by `BucketCache`.
+import type { Bucket } from '../catalog/buckets.ts';
+import type { Reader } from '../core/database.ts';
+import { type RecordReads, recordReadsDefault } from '../core/record-reads.ts';
+import type { LedgerEvent } from '../ledger/events.ts';
+
+export class ReadRecording {
+  /** Those that have said something. */
+  readonly #tenants: Map<string, RecordReads>;
+
+  private constructor(tenants: Map<string, RecordReads>) {
+    this.#tenants = tenants;
+  }
+
+  static async load(read: Reader): Promise<ReadRecording> {
+    const sql = 'SELECT name, record_reads AS mode FROM tenants WHERE record_reads IS NOT NULL';
+    const rows = await read.all<{ name: string; mode: RecordReads }>(sql);
+    return new ReadRecording(new Map(rows.map(({ name, mode }) => [name, mode])));
+  }
+
+  /** `bucket`: null where none is concerned. */
+  modeOf(tenant: string, bucket: Pick<Bucket, 'recordReads'> | null): RecordReads {
+    return bucket?.recordReads ?? this.#tenants.get(tenant) ?? recordReadsDefault;
+  }
+
+  apply(event: LedgerEvent): void {
+    if (event.kind !== 'tenant') return;
+    const { name, isGone, recordReads } = event;
+    if (isGone) this.#tenants.delete(name);
+    else if (recordReads !== undefined) this.#tenants.set(name, recordReads);
+  }
+}

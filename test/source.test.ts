@@ -1,0 +1,49 @@
+// Files can be read as they are: no line is too long, and whatever a file cites is in the tree or
+// is public.
+import { describe, expect, it } from 'vitest';
+import { longLines, lostCitations, readTreeFile, treeFiles } from './tooling/source-text.ts';
+
+/** They name what they look for. */
+const self = ['test/source.test.ts', 'test/tooling/source-text.ts'];
+const texts = treeFiles()
+  .filter((path) => /\.(ts|mjs|js|py|go|c|sh|md|ya?ml)$|^\.ci\//.test(path))
+  .map((path) => ({ path, text: readTreeFile(path) }));
+
+describe('lines', () => {
+  it('are within 100 columns', () => {
+    expect(texts.length).toBeGreaterThan(1_000);
+    const long = texts.flatMap(({ path, text }) =>
+      longLines(path, text).map((line) => `${path}:${line}`),
+    );
+    expect(long).toEqual([]);
+  });
+
+  it('of comments are found that are not', () => {
+    const words = 'word '.repeat(20);
+    expect(longLines('src/a.ts', `// ${words}`)).toEqual([1]);
+    expect(longLines('src/a.ts', `\n  /** ${words} */`)).toEqual([2]);
+    expect(longLines('src/a.ts', `/**\n * ${words}\n */`)).toEqual([2]);
+    expect(longLines('src/a.ts', `call(); // ${words}`)).toEqual([1]);
+    expect(longLines('test/a.py', `    name = "${words}"`)).toEqual([1]);
+    expect(longLines('src/a.ts', `const text = '${words}${words}';`)).toEqual([]);
+  });
+});
+
+describe('documents that are cited', () => {
+  it('are in the tree', () => {
+    const others = texts.filter(({ path }) => !self.includes(path));
+    const lost = others.flatMap(({ path, text }) =>
+      lostCitations(path, text).map((cited) => `${path}: ${cited}`),
+    );
+    expect(lost).toEqual([]);
+  });
+
+  it('are found that are not', () => {
+    expect(lostCitations('src/a.ts', '// DESIGN section 7, house.md, docs/gone.md')).toEqual([
+      'house.md',
+      'docs/gone.md',
+      'DESIGN',
+    ]);
+    expect(lostCitations('src/a.ts', '// Specification: docs/formats/log.md; §4')).toEqual(['§']);
+  });
+});
